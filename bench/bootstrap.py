@@ -21,7 +21,7 @@ import orjson
 
 from kgd.codec.settings import first_files
 from kgd.daemon.tending import WorkspaceWatch
-from kgd.git.layout import create_in_code_repository
+from kgd.git.creation import create_in_code_repository
 from kgd.model.uri import from_path
 from kgd.overlay.overlay import Overlay
 from kgd.workspace.workspace import Workspace

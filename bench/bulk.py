@@ -11,7 +11,8 @@ from pathlib import Path
 from bench.row import Row, compare, value
 from kgd.codec import bulk, documents, paths
 from kgd.codec.settings import first_files
-from kgd.git.layout import Layout, create_standalone
+from kgd.git.creation import create_standalone
+from kgd.git.layout import Layout
 from kgd.git.objects import ObjectId, signature
 from kgd.git.staging import Staging
 from kgd.model.change import Author, ChangeSet, Edit, Upsert

@@ -18,7 +18,8 @@ import orjson
 
 from kgd.codec import documents, paths
 from kgd.codec.settings import first_files
-from kgd.git.layout import OWN_BRANCH, Layout, create_standalone, fill_work_tree
+from kgd.git.creation import create_standalone, fill_work_tree
+from kgd.git.layout import OWN_BRANCH, Layout
 from kgd.git.refs import HEAD
 from kgd.model.node import Node, Relation
 from kgd.model.uri import Uri

@@ -9,10 +9,10 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from kgd.codec import changelog, paths
+from kgd.codec import documents, paths
 from kgd.errors import KgdError
 from kgd.git.objects import FOLDER, ObjectId
-from kgd.model.changelog import LogEntry
+from kgd.model.change import LogEntry
 from kgd.model.uri import Uri
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def entries(workspace: Workspace, uri: Uri, *, limit: int, offset: int = 0) -> t
     page = []
     for name, id in listed[offset : offset + limit]:
         try:
-            page.append(changelog.decode(store.read(id), at=f"{folder}/{name.decode(errors='replace')}"))
+            page.append(documents.decode_entry(store.read(id), at=f"{folder}/{name.decode(errors='replace')}"))
         except KgdError:  # `kgd fsck` names it; the others are still worth answering
             continue
     return page, len(listed)

@@ -7,10 +7,9 @@ from typing import NamedTuple
 
 from kgd.graph.edges import WEIGHT_DIGITS, Edge
 from kgd.model.fields import plain_weight
-from kgd.model.standing import stands_back
-from kgd.model.suggestion import ALPHA, LEAST_OFFERED, LEAST_OFFERED_IN_ALL
+from kgd.model.node import ranks_behind
 from kgd.model.uri import Uri
-from kgd.model.usage import Tally
+from kgd.model.usage import ALPHA, LEAST_OFFERED, LEAST_OFFERED_IN_ALL, Tally
 
 RELATED = "related_to"
 """The relation that says least. Only of these it is asked whether another path says the same."""
@@ -43,7 +42,7 @@ def redundant(source: Uri, out: Out) -> Iterator[Pruned]:
 
 
 def _is_telling(edge: Edge) -> bool:
-    return not _says_least(edge.type) and not stands_back(edge.type)
+    return not _says_least(edge.type) and not ranks_behind(edge.type)
 
 
 def _says_least(type: str) -> bool:
@@ -78,7 +77,7 @@ def mentioned(source: Uri, out: Out, named: Callable[[Uri], Collection[Uri]]) ->
 
 def unwalked(tally: Tally) -> Iterator[Pruned]:
     """Relations of type `RELATED` that conversations were shown again and again and never followed, where they did
-    follow others so often that this is no chance; see `kgd.model.suggestion`."""
+    follow others so often that this is no chance; see `kgd.model.usage`."""
     shown, followed = sum(tally.offered.values()), sum(tally.followed.values())
     tested = max(1, sum(1 for count in tally.offered.values() if count >= LEAST_OFFERED))
     for link, count in sorted(tally.offered.items()):

@@ -16,8 +16,7 @@ from kgd.compression.changes import Change
 from kgd.compression.clusters import Old
 from kgd.errors import Refused
 from kgd.model.change import Relate, Upsert
-from kgd.model.node import Relation, cut_at_word
-from kgd.model.standing import SUMMARISED_BY, SUMMARISES
+from kgd.model.node import SUMMARISED_BY, SUMMARISES, Relation, cut_at_word
 from kgd.model.uri import Uri, namespace_of, parse
 
 SUMMARY = "summary"

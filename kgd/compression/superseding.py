@@ -7,8 +7,7 @@ from typing import NamedTuple
 
 from kgd.graph.edges import Edge
 from kgd.model.change import Edit, Upsert
-from kgd.model.node import Relation
-from kgd.model.standing import SUPERSEDED, SUPERSEDED_BY, SUPERSEDES
+from kgd.model.node import SUPERSEDED, SUPERSEDED_BY, SUPERSEDES, Relation
 from kgd.model.uri import Uri
 
 CONTRADICTS = "contradicts"

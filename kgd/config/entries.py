@@ -170,7 +170,7 @@ def parse(data: bytes, path: str) -> Registry:
     """
     if not any(line.strip() and not line.lstrip().startswith(b"#") for line in data.splitlines()):
         return Registry({})
-    from kgd.codec.reading import read  # importing ruamel takes 50 ms, and many homes have no registry
+    from kgd.codec.guard import read  # importing ruamel takes 50 ms, and many homes have no registry
 
     where = os.path.basename(path)
     document = read(data, where)
@@ -192,7 +192,7 @@ def parse_shared(data: bytes) -> dict[str, Entry]:
         raise Invalid(f"an organisation's registry has at most {SHARED_LIMIT} bytes")
     if not any(line.strip() and not line.lstrip().startswith(b"#") for line in data.splitlines()):
         return {}
-    from kgd.codec.reading import read
+    from kgd.codec.guard import read
 
     where = "workspaces.yaml"
     document = read(data, where)

@@ -37,6 +37,7 @@ from kgd.index.hub_state import SqliteHubState
 from kgd.model.uri import Uri
 from kgd.resolution.attempts import Attempts
 from kgd.sync.cloning import Clones
+from kgd.sync.network import network_of
 
 if TYPE_CHECKING:
     from kgd.daemon.browsers import Pages
@@ -381,7 +382,7 @@ def _entry(workspace: Workspace) -> Entry:
 
 def _network(entry: Entry, stop: threading.Event) -> Network:
     """The user's environment and the credential of the entry, for a remote that only the registry names."""
-    return Network(person_environment(), secret(entry.token) if entry.token else "", stop=stop)
+    return network_of(entry.token, stop=stop)
 
 
 def _inode(place: Path) -> int:

@@ -12,17 +12,17 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kgd.config import person_environment
-from kgd.config.credentials import secret
 from kgd.config.registry import Registry
 from kgd.errors import KgdError
-from kgd.git import holes, refs, remote_settings
+from kgd.git import refs, remote_settings
 from kgd.git.files import replace
+from kgd.git.history import first_missing
 from kgd.git.objects import ObjectId, parse_id
 from kgd.git.program import GitFailed
-from kgd.git.remote import GitRemote, Network
+from kgd.git.remote import GitRemote
 from kgd.git.remote_settings import Remote
 from kgd.git.store import ObjectStore
+from kgd.sync.network import network_of
 
 if TYPE_CHECKING:
     from kgd.git.layout import Layout
@@ -74,7 +74,7 @@ class HistoryCheck:
     def _run(self, whole: bool) -> None:
         try:
             tip = self._tip
-            found = holes.find(self._workspace.store.git_dir, tip, None if whole else self._checked(tip))
+            found = first_missing(self._workspace.store.git_dir, tip, None if whole else self._checked(tip))
             if found:
                 self._heal(found)
             self._whole_at = tip if whole else self._whole_at
@@ -99,7 +99,7 @@ class HistoryCheck:
                 f"history: objects are missing ({found}), and no remote has them; in {git_dir}: "
                 "`git fetch --refetch COPY` gets them from a clone that has them, then `kgd reindex`"
             )
-            if self._stopping.wait(RETRY_SECONDS) or not holes.find(git_dir, self._tip):
+            if self._stopping.wait(RETRY_SECONDS) or not first_missing(git_dir, self._tip):
                 self.problem = "" if not self._stopping.is_set() else self.problem
                 return
 
@@ -124,7 +124,7 @@ def heal(store: ObjectStore, sources: Iterable[tuple[Remote, GitRemote]]) -> boo
         try:
             with transport.fetch_missing(transport.ls(remote.ref, remote.proposals), tip) as found:
                 found.keep()
-            if not holes.find(store.git_dir, tip):
+            if not first_missing(store.git_dir, tip):
                 return True
         except (KgdError, GitFailed, OSError) as error:
             log.warning(
@@ -142,6 +142,6 @@ def heal_closed(layout: Layout, registry: Registry) -> bool:
         token = remote.token
         if entry and entry.remote and remote_settings.parse_stored(layout, entry.remote) == remote.url:
             token = token or entry.token
-        network = Network(person_environment(), secret(token) if token else "", registry.settings.remote_seconds)
-        sources.append((remote, GitRemote(remote.url, store, layout.derived_dir / "sync", network)))
+        network = network_of(token, patience=registry.settings.remote_seconds)
+        sources.append((remote, GitRemote(remote.url, store, network)))
     return heal(store, sources)

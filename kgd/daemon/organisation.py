@@ -86,7 +86,7 @@ class Organisation:
         home = scratch_repository(self._scratch)
         try:
             network = self._network(self._stop)
-            remote = GitRemote(parse(address), ObjectStore(home), self._scratch, network)
+            remote = GitRemote(parse(address), ObjectStore(home), network)
             for ref in BRANCHES:
                 tip = remote.ls(ref).get(ref)
                 if tip is not None:

@@ -18,18 +18,17 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kgd.config import person_environment
-from kgd.config.credentials import secret
 from kgd.config.registry import Entry
 from kgd.daemon.history_check import HistoryCheck
 from kgd.daemon.watch import Folder, Watch
 from kgd.errors import Damaged, KgdError, NotFound, Unavailable
 from kgd.git import remote_settings
-from kgd.git.remote import PATIENCE, GitRemote, Network, repository_at
+from kgd.git.remote import PATIENCE, GitRemote, repository_at
 from kgd.git.remote_settings import Remote
 from kgd.git.trouble import Trouble
 from kgd.sync import round as rounds
 from kgd.sync.machine import Machine, Now
+from kgd.sync.network import network_of
 from kgd.sync.round import Done
 from kgd.workspace.outcome import Stage
 
@@ -281,9 +280,8 @@ class _Runner:
     def transport(self) -> GitRemote:
         syncing, remote = self._syncing, self.machine.remote
         reference = remote.token or syncing.registered_token(remote)
-        environment = dict(syncing.environment) or person_environment()
-        network = Network(environment, secret(reference) if reference else "", syncing.patience, stop=self._stopping)
-        self._remote = self._remote or GitRemote(remote.url, syncing.workspace.store, syncing.scratch, network)
+        network = network_of(reference, environment=syncing.environment, patience=syncing.patience, stop=self._stopping)
+        self._remote = self._remote or GitRemote(remote.url, syncing.workspace.store, network)
         self._remote.network = network
         return self._remote
 

@@ -10,9 +10,8 @@ from pathlib import Path
 
 from kgd.errors import Limit
 from kgd.exchange.plan import Trouble
+from kgd.model.node import NODE_BYTES
 
-BIGGEST = 256 * 1024
-"""Bytes of a file: no node holds more."""
 MOST_BYTES = 2**30
 """Bytes read of one source."""
 MOST_FILES = 200_000
@@ -74,12 +73,12 @@ class Folder:
             return None
         try:
             with os.fdopen(fd, "rb") as file:
-                data = file.read(BIGGEST + 1)
+                data = file.read(NODE_BYTES + 1)
         except OSError as error:
             self.troubles.append(Trouble(shown(path), f"it cannot be read: {error.strerror}"))
             return None
-        if len(data) > BIGGEST:
-            self.troubles.append(Trouble(shown(path), f"it has more than {BIGGEST // 1024} KiB; not taken"))
+        if len(data) > NODE_BYTES:
+            self.troubles.append(Trouble(shown(path), f"it has more than {NODE_BYTES // 1024} KiB; not taken"))
             return None
         self.taken += len(data)
         if self.taken > MOST_BYTES:

@@ -123,7 +123,7 @@ class _Index:
         self.clone = clone
         top = clone.top or clone.git_dir
         named = variables.get("GIT_INDEX_FILE")
-        self._person = program.nobody({"GIT_INDEX_FILE": str(top / named)} if named else {})
+        self._person = program.without_user({"GIT_INDEX_FILE": str(top / named)} if named else {})
 
     def run(self, *arguments: str, input: bytes | None = None) -> bytes:
         where = self.clone.top or self.clone.git_dir

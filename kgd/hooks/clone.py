@@ -16,8 +16,7 @@ from kgd.git import program, refs
 from kgd.git.objects import ObjectId
 from kgd.git.place import Place, find_place
 from kgd.git.store import ObjectStore
-
-SETTINGS_LIMIT = 256 << 10
+from kgd.model.node import NODE_BYTES
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +122,7 @@ def settings_at(store: ObjectStore, commit: ObjectId) -> Settings | None:
 def settings_in(store: ObjectStore, tree: ObjectId) -> Settings | None:
     """The `kgd.yaml` of a tree."""
     blob = store.entry(tree, PATH)
-    return None if blob is None else decode_settings(store.read(blob, SETTINGS_LIMIT), newer=True)
+    return None if blob is None else decode_settings(store.read(blob, NODE_BYTES), newer=True)
 
 
 def refuse_redirection(environment: Mapping[str, str], names: Sequence[str]) -> None:

@@ -14,9 +14,9 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from kgd.codec.canonical import MAX_BYTES
 from kgd.codec.settings import PATH, decode_settings
 from kgd.errors import InvariantViolation, KgdError
+from kgd.model.node import NODE_BYTES
 from kgd.workspace.merge_files import merge_file, record_files
 
 DONE, CONFLICT, FAILED = 0, 1, 129
@@ -86,6 +86,6 @@ def _sharded(here: Path) -> frozenset[str]:
     try:
         fd = os.open(here / PATH, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         with open(fd, "rb") as file:
-            return decode_settings(file.read(MAX_BYTES), newer=True).sharded
+            return decode_settings(file.read(NODE_BYTES), newer=True).sharded
     except (KgdError, OSError):
         return frozenset()

@@ -20,7 +20,7 @@ from kgd.codec.settings import PATH as SETTINGS
 from kgd.codec.settings import Settings
 from kgd.errors import Damaged, Forbidden, Invalid, Limit, Refused
 from kgd.git import pack
-from kgd.git.foreign import OWNED_FOLDERS, Allowance, harm_of, measure
+from kgd.git.incoming import OWNED_FOLDERS, Allowance, measure, unsafe_reason
 from kgd.git.objects import FILE, FOLDER, Commit, Entry, ObjectId
 from kgd.git.refs import NOTES, PROPOSALS
 from kgd.git.store import ObjectStore
@@ -269,7 +269,7 @@ def _look_through(pushed: Pushed, commit: Commit, left: int) -> int:
 
 def _check_entry(pushed: Pushed, path: str, entry: Entry, commit: Commit) -> None:
     mode, id = entry
-    reason = harm_of(path, mode, LIMITS)
+    reason = unsafe_reason(path, mode, LIMITS)
     if not reason and mode != FILE and path.partition("/")[0] in OWNED_FOLDERS:
         reason = "an executable file"
     if reason:

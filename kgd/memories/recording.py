@@ -7,8 +7,7 @@ from collections.abc import Sequence
 
 from kgd.memories.keywords import keywords
 from kgd.model.change import Upsert
-from kgd.model.memory import MEMORY_TYPES
-from kgd.model.node import Relation, cut_at_word
+from kgd.model.node import MEMORY_TYPES, Relation, cut_at_word
 from kgd.model.uri import Uri
 
 WORDS, NAME = 6, 40

@@ -12,7 +12,7 @@ from kgd.errors import Unavailable
 from kgd.graph.edges import EdgeSource
 from kgd.index import ranking
 from kgd.index.ranking import Found, Hit
-from kgd.model.standing import stands_back
+from kgd.model.node import ranks_behind
 from kgd.model.uri import Uri
 from kgd.retrieval import spreading
 from kgd.retrieval.pool import Pool, Sees, Unit, anybody, filters_of, gather, measure
@@ -163,7 +163,7 @@ def _in_order(pool: Pool, around: Surroundings, doubted: Collection[Uri]) -> Ite
     heapq.heapify(heap)
     while heap:
         minus, key, is_known = heap[0]
-        if not is_known and any(stands_back(edge.type) for edge in around.stored.out(key)):
+        if not is_known and any(ranks_behind(edge.type) for edge in around.stored.out(key)):
             heapq.heapreplace(heap, (round(minus * ranking.DOUBTED_SHARE, SCORE_DIGITS), key, True))
         else:
             heapq.heappop(heap)

@@ -18,11 +18,10 @@ from typing import NamedTuple
 from kgd.codec.settings import PATH, Settings, decode_settings
 from kgd.config.registry import Entry
 from kgd.errors import KgdError, Refused, Unavailable
-from kgd.git import layout as layouts
-from kgd.git import refs, remote_settings
+from kgd.git import creation, refs, remote_settings
 from kgd.git.adopt import WHERE
 from kgd.git.incoming import Incoming
-from kgd.git.layout import OWN_BRANCH, Layout
+from kgd.git.layout import OWN_BRANCH, Layout, locate
 from kgd.git.objects import ObjectId
 from kgd.git.remote import GitRemote, Network
 from kgd.git.remote_settings import Remote
@@ -64,7 +63,7 @@ def clone(
 
     def fill(half: Path) -> None:
         nonlocal cloned
-        remote = GitRemote(url, ObjectStore(half, layout.work_tree), half / "kgd" / "sync", network)
+        remote = GitRemote(url, ObjectStore(half, layout.work_tree), network)
         usual = WHERE if layout.in_code else (*WHERE, OWN_BRANCH)
         cloned, tip = _look(remote, [entry.ref] if entry.ref else usual)
         with remote.fetch({cloned: tip}) as incoming:
@@ -79,7 +78,7 @@ def clone(
         made = replace(layout, git_dir=half)
         remote_settings.add(made, Remote("origin", url, cloned, entry.token, entry.sync, direction))
 
-    layouts.build_repository(layout, fill)
+    creation.build_repository(layout, fill)
     return cloned
 
 
@@ -126,7 +125,7 @@ class Clones:
             Unavailable: The last attempt failed. A later call starts another.
         """
         place = self.place(entry)
-        if (place / ".git").exists() and (there := layouts.locate(place)) is not None:
+        if (place / ".git").exists() and (there := locate(place)) is not None:
             return there
         with self._lock:
             failure = self._failed.get(place)

@@ -13,7 +13,7 @@ from typing import Any
 from kgd.errors import KgdError
 from kgd.graph.across import Question
 from kgd.graph.edges import WEIGHT_DIGITS, Card, Edge
-from kgd.graph.region import FAR, Patch, Reach, Told
+from kgd.graph.region import FAR, AnsweredNode, Patch, Reach
 from kgd.graph.traverse import UNIT
 from kgd.model.fence import fenced_line
 from kgd.model.uri import Uri, parse, workspace_of
@@ -59,7 +59,7 @@ def patch_from(pages: Sequence[dict[str, Any]], question: Question, *, more: boo
     )  # fmt: skip
 
 
-def _nodes(pages: Sequence[dict[str, Any]], question: Question) -> Iterable[Told]:
+def _nodes(pages: Sequence[dict[str, Any]], question: Question) -> Iterable[AnsweredNode]:
     hops: dict[Uri, int] = {}
     for one in (one for page in pages for one in _dicts(page.get("nodes"))):
         uri, cost, steps = _uri(one.get("uri")), one.get("cost"), _hops(one, hops)
@@ -73,7 +73,7 @@ def _nodes(pages: Sequence[dict[str, Any]], question: Question) -> Iterable[Told
             _line(one.get("summary"), LONGEST_SUMMARY), None if one.get("stored") is False else b"",
             workspace_of(uri) or question.workspace,
         )  # fmt: skip
-        yield Told(card, round(cost * UNIT), steps)
+        yield AnsweredNode(card, round(cost * UNIT), steps)
 
 
 def _hops(one: dict[str, Any], known: Mapping[Uri, int]) -> int | None:
@@ -88,13 +88,15 @@ def _hops(one: dict[str, Any], known: Mapping[Uri, int]) -> int | None:
     return known[before] + len(steps) if before and before in known else None
 
 
-def _reach(question: Question, nodes: Sequence[Told], cut: bool) -> Reach:
+def _reach(question: Question, nodes: Sequence[AnsweredNode], cut: bool) -> Reach:
     cost = FAR if question.max_cost is None else round(question.max_cost * UNIT)
     hops = FAR if question.max_depth is None else question.max_depth
     return Reach(min(cost, max((told.cost for told in nodes), default=0)) if cut else cost, hops)
 
 
-def _stamped(pages: Sequence[dict[str, Any]], nodes: Sequence[Told]) -> Iterable[tuple[Told, tuple[str, str]]]:
+def _stamped(
+    pages: Sequence[dict[str, Any]], nodes: Sequence[AnsweredNode]
+) -> Iterable[tuple[AnsweredNode, tuple[str, str]]]:
     known = {told.card.uri: told for told in nodes}
     for one in (one for page in pages for one in _dicts(page.get("nodes"))):
         told, origin = known.get(_uri(one.get("uri")) or Uri("")), one.get("origin")

@@ -17,8 +17,7 @@ from typing import Protocol
 from kgd.errors import Damaged, KgdError, Unavailable
 from kgd.git import program, refs
 from kgd.git.files import replace
-from kgd.git.foreign import Allowance, measure
-from kgd.git.incoming import Incoming
+from kgd.git.incoming import Allowance, Incoming, measure
 from kgd.git.objects import ObjectId
 from kgd.git.refs import NOTES, RefMoved
 from kgd.git.remote_settings import Remote

@@ -16,8 +16,7 @@ from kgd.codec.paths import is_node_path
 from kgd.codec.settings import PATH as SETTINGS
 from kgd.codec.settings import decode_settings, why_too_new
 from kgd.errors import Damaged, KgdError, Limit
-from kgd.git.foreign import OWNED_FOLDERS, Allowance, harm_of, measure
-from kgd.git.incoming import Incoming
+from kgd.git.incoming import OWNED_FOLDERS, Allowance, Incoming, measure, unsafe_reason
 from kgd.git.objects import FILE, FOLDER, PLAIN, Commit, Entry, ObjectId, parse_id
 from kgd.git.store import ObjectStore
 from kgd.git.trouble import Trouble
@@ -128,7 +127,7 @@ def _changes(incoming: ObjectStore, commit: Commit) -> Iterator[tuple[str, Entry
 
 
 def _check_harmless(path: str, entry: Entry, commit: Commit, budget: Budget) -> None:
-    if harm := harm_of(path, entry[0], budget):
+    if harm := unsafe_reason(path, entry[0], budget):
         raise _refused(f"the remote holds {harm}", commit, path)
 
 

@@ -10,7 +10,7 @@ from typing_extensions import TypedDict
 
 from kgd.errors import KgdError, NotFound
 from kgd.model.access import Verb
-from kgd.model.alike import blamed
+from kgd.model.prose import origin_versions
 from kgd.model.uri import Uri
 from kgd.tools import addressing, cursors, sight
 from kgd.tools.budget import LEAST, Room, fitting
@@ -75,7 +75,7 @@ def blame(session: Session, params: BlameParams) -> BlameResult:
     versions, is_whole = _versions(workspace, uri, sees)
     texts = [_lines(node) for _, node in versions]
     merges = {number for number, (entry, _) in enumerate(versions) if len(entry.parents) > 1}
-    owners = blamed(texts, merges)
+    owners = origin_versions(texts, merges)
     tip = versions[-1][0].commit if versions else ""
     question = [uri, tip]
     begin = cursors.index(cursors.read("blame", question, params.cursor), 0) if params.cursor else 0

@@ -11,7 +11,7 @@ from pydantic import BeforeValidator, Field, WithJsonSchema
 from kgd.errors import Invalid, KgdError, Limit
 from kgd.model import change as model
 from kgd.model import uri as uris
-from kgd.model.node import Relation, Source
+from kgd.model.node import NODE_BYTES, Relation, Source
 from kgd.model.uri import Uri
 from kgd.tools import addressing, nodes, sight
 from kgd.tools.parameters import JsonObject, Many, Params, prefixed, read_many
@@ -191,8 +191,6 @@ _SCHEMA: dict[str, Any] = {
 """One flat object instead of eight alternatives: the same to an agent, at a fifth of the characters."""
 
 CHANGES_LIMIT = 1_000
-CONTENT_LIMIT = 256 * 1024
-"""Bytes; a node file may not be larger either, so this is only the earlier and clearer refusal."""
 
 Changes = Annotated[
     list[Change], BeforeValidator(read_many), Field(min_length=1, max_length=CHANGES_LIMIT), WithJsonSchema(_SCHEMA)
@@ -251,9 +249,9 @@ def addresses(changes: Sequence[Any]) -> list[str]:
 
 def _checked(change: Any) -> Any:
     text = getattr(change, "content", None) or getattr(change, "text", None) or ""
-    if len(text.encode("utf-8", "surrogatepass")) > CONTENT_LIMIT:
+    if len(text.encode("utf-8", "surrogatepass")) > NODE_BYTES:
         raise Limit(
-            f"content has at most {CONTENT_LIMIT // 1024} KiB, this one has {len(text) // 1024}",
+            f"content has at most {NODE_BYTES // 1024} KiB, this one has {len(text) // 1024}",
             at="content" if hasattr(change, "content") else "text",
             next="Split it into several nodes and relate them.",
         )

@@ -7,21 +7,20 @@ from __future__ import annotations
 
 import contextlib
 import re
-import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from kgd.config import person_environment
 from kgd.config.credentials import secret
 from kgd.errors import Invalid, KgdError, NotFound, Unavailable
-from kgd.git.remote import GitRemote, Network
+from kgd.git.remote import GitRemote
 from kgd.git.remote_settings import Remote, parse_stored, remote
 from kgd.git.trouble import LostRace
 from kgd.model.change import ChangeSet
 from kgd.sync.hubs import HubClient
+from kgd.sync.network import network_of
 from kgd.sync.submitting import offer
 from kgd.tools import addressing
 from kgd.tools.changes import edits
@@ -151,8 +150,7 @@ def _to_git(
 
     made = edits(session, copy, read)
     given = ChangeSet(made, session.author(copy), params.message, params.request_id, operation="submit")
-    network = Network(person_environment(), secret(token) if token else "", stop=threading.Event())
-    transport = GitRemote(to.url, copy.store, copy.layout.derived_dir / "sync", network)
+    transport = GitRemote(to.url, copy.store, network_of(token))
     done = offer(copy, to, transport, given, bytes.fromhex(params.base) if params.base else None)
     outcome = done.outcome
     changed = {uri for uri, _ in outcome.nodes} | set(outcome.deleted)
@@ -199,8 +197,7 @@ def take_off(session: Session, workspace: Workspace, found: Proposal, reason: st
         if hub := _HUB(there.url.text):
             with contextlib.suppress(Unavailable):  # a git server, perhaps, that only looks like a hub
                 return _reject_at(hub[1], hub[2], token, found, reason)
-        network = Network(person_environment(), token, stop=threading.Event())
-        git = GitRemote(there.url, workspace.store, workspace.layout.derived_dir / "sync", network)
+        git = GitRemote(there.url, workspace.store, network_of(reference))
         try:
             git.delete(there.proposals + _name_there(found), bytes.fromhex(found.commit))
         finally:

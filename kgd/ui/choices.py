@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from kgd.errors import Invalid
-from kgd.model.alike import alike
 from kgd.model.node import Json
+from kgd.model.prose import common_parts
 from kgd.ui.changes import clipped, marks, titled, written
 from kgd.ui.differences import Mark
 
@@ -104,7 +104,7 @@ def parts_of(a: str, b: str) -> tuple[Part, ...]:
     old, new = _LINE.findall(a), _LINE.findall(b)
     found: list[Part] = []
     at_old = at_new = 0
-    for run in (*alike(old, new), None):
+    for run in (*common_parts(old, new), None):
         to_old, to_new = (run.old, run.new) if run else (len(old), len(new))
         if to_old > at_old or to_new > at_new:
             found.append(Part("".join(old[at_old:to_old]), "".join(new[at_new:to_new])))

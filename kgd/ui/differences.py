@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from kgd.model.alike import alike
+from kgd.model.prose import common_parts
 
 _LINE = re.compile(r"[^\n]*\n|[^\n]+")
 _WORD = re.compile(r"\w+|\s+|[^\w\s]")
@@ -51,7 +51,7 @@ def marked(old: str, new: str, *, around: int | None = AROUND) -> list[Mark]:
 def _changed(old: list[str], new: list[str]) -> Iterator[tuple[list[str], list[str]]]:
     """Stretches of both in turn: alike, then not."""
     at_old = at_new = 0
-    for run in alike(old, new):
+    for run in common_parts(old, new):
         if run.old > at_old or run.new > at_new:
             yield old[at_old : run.old], new[at_new : run.new]
         at_old, at_new = run.old + run.length, run.new + run.length

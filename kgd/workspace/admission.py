@@ -12,21 +12,18 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 
-from kgd.codec import bulk, changelog, documents, memories, paths
+from kgd.codec import bulk, documents, memories, paths
 from kgd.codec.settings import decode_settings
 from kgd.errors import Invalid, InvariantViolation, KgdError, Limit
 from kgd.git.objects import ObjectId
 from kgd.git.store import ObjectStore
 from kgd.model.conflict import Conflict
 from kgd.model.fields import CITES
-from kgd.model.memory import MEMORY_TYPES
-from kgd.model.node import UNSEEN, Node
+from kgd.model.node import MEMORY_TYPES, NODE_BYTES, UNSEEN, Node
 from kgd.model.uri import Uri, parse, scheme_of, workspace_of
 from kgd.workspace import area_bounds, memory_files
 from kgd.workspace.secrets import SAY_WHERE, HoldsSecret, Secret, line_of, news_in, refuse_secrets
 from kgd.workspace.work_tree import SETTINGS
-
-MAX_NODE_BYTES = 256 * 1024
 
 Read = Callable[[str], bytes | None]
 Place = Callable[[str, Secret | None], str]
@@ -97,9 +94,9 @@ def _refuse_citations(node: Node, before: Node | None, place: Place | None) -> N
 
 
 def _refuse_large(data: bytes, at: str) -> None:
-    if len(data) > MAX_NODE_BYTES:
+    if len(data) > NODE_BYTES:
         raise Limit(
-            f"a node has at most {MAX_NODE_BYTES >> 10} KiB, this one has {len(data) // 1024 + 1}", at=at,
+            f"a node has at most {NODE_BYTES >> 10} KiB, this one has {len(data) // 1024 + 1}", at=at,
             next="Split it into several nodes and relate them.",
         )  # fmt: skip
 
@@ -196,9 +193,9 @@ def admit_memory(path: str, data: bytes, base: bytes | None, home: Home, owner: 
     if before is None and not data.startswith((b"---\n", b"---\r\n", b"\xef\xbb\xbf---")):
         return
     memory = memories.decode(data, at=path)
-    if len(data) > memories.MAX_BYTES:
+    if len(data) > NODE_BYTES:
         raise Limit(
-            f"a memory has at most {memories.MAX_BYTES >> 10} KiB, this one has {len(data) // 1024 + 1}",
+            f"a memory has at most {NODE_BYTES >> 10} KiB, this one has {len(data) // 1024 + 1}",
             at=owner or f"{path}:1", next="Split it into several nodes and relate them.",
         )  # fmt: skip
     was = memory_files.owner_of(before)
@@ -236,7 +233,7 @@ def admit_entry(path: str, data: bytes, base: bytes | None, home: Home) -> None:
     """
     at = f"{path}:1"
     try:
-        entry = changelog.decode(data, at=path)
+        entry = documents.decode_entry(data, at=path)
         belongs = paths.log_path(entry.parent, entry.id)
     except KgdError as refusal:
         refusal.at = refusal.at if refusal.at.startswith(path) else at

@@ -7,8 +7,7 @@ from dataclasses import replace
 from kgd.codec import memories
 from kgd.errors import Invalid, Stale
 from kgd.model.change import Upsert
-from kgd.model.memory import FILE
-from kgd.model.node import Node
+from kgd.model.node import FILE, Node
 from kgd.workspace import memory_files
 from kgd.workspace.draft import Draft
 

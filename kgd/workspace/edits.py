@@ -10,14 +10,13 @@ from dataclasses import replace
 from functools import singledispatch
 from typing import Any
 
-from kgd.codec import canonical, changelog, documents, paths
+from kgd.codec import canonical, documents, paths
 from kgd.errors import Invalid, InvariantViolation, NotFound, Stale
 from kgd.model.change import Append, Delete, Edit, Log, Move, Relate, Settle, Unrelate, Untag, Upsert
 from kgd.model.conflict import WHOLE, Conflict, canonical_json
 from kgd.model.fields import field_of, plain
-from kgd.model.memory import MEMORY_TYPES, folded
-from kgd.model.node import Json, Node, Relation
-from kgd.model.settle import renamed
+from kgd.model.merge_graph import renamed
+from kgd.model.node import MEMORY_TYPES, Json, Node, Relation, folded
 from kgd.model.uri import Uri, is_owned, path_of, scheme_of, workspace_of
 from kgd.workspace.detail import DETAIL, with_detail
 from kgd.workspace.draft import Draft, is_resource
@@ -155,8 +154,8 @@ def _move(edit: Move, draft: Draft) -> None:
     for path in draft.log_paths(uri):
         data = draft.read_file(path)
         if data is not None:
-            entry = replace(changelog.decode(data, at=path), parent=edit.to)
-            draft.files |= {path: None, paths.log_path(edit.to, entry.id): changelog.encode(entry)}
+            entry = replace(documents.decode_entry(data, at=path), parent=edit.to)
+            draft.files |= {path: None, paths.log_path(edit.to, entry.id): documents.encode_entry(entry)}
 
 
 @apply.register
@@ -188,7 +187,7 @@ def _log(edit: Log, draft: Draft) -> None:
     parent = _current(draft, edit.entry.parent)
     _required(draft, parent)
     entry = replace(edit.entry, parent=parent)
-    draft.files[paths.log_path(parent, entry.id)] = changelog.encode(entry)
+    draft.files[paths.log_path(parent, entry.id)] = documents.encode_entry(entry)
 
 
 def is_as_shown(node: Node | None, conflict: Conflict) -> bool:

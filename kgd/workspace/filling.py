@@ -17,6 +17,7 @@ from typing import Protocol
 from kgd.codec import bulk, canonical, documents
 from kgd.errors import Invalid, KgdError
 from kgd.git.objects import ObjectId
+from kgd.model.node import NODE_BYTES
 from kgd.model.uri import Uri, workspace_of
 from kgd.workspace import parts
 
@@ -41,7 +42,7 @@ class Room:
 
 
 WRITTEN = Room(bulk.PART_BYTES, bulk.PART_EVENTS)
-READABLE = Room(canonical.MAX_BYTES, canonical.MAX_EVENTS)
+READABLE = Room(NODE_BYTES, canonical.MAX_EVENTS)
 
 
 @dataclass(slots=True)
@@ -130,7 +131,7 @@ class Folder:
     def files(self, source: str | None = None) -> dict[str, bytes | None]:
         """The files that differ then. With `source` every part of them says that it was made from that."""
         return {
-            path: bulk.joined(bulk.Entries(nodes, self.sources.get(path, "") if source is None else source))
+            path: bulk.encode_entries(bulk.Entries(nodes, self.sources.get(path, "") if source is None else source))
             if nodes
             else None
             for path, nodes in self.changed.items()

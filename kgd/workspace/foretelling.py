@@ -6,13 +6,11 @@ from collections.abc import Callable, Iterator, Mapping
 
 from kgd.codec import bulk, documents, paths
 from kgd.errors import KgdError
-from kgd.model.node import Node
+from kgd.model.node import NODE_BYTES, Node
 from kgd.model.uri import Uri
 from kgd.workspace.outcome import FileChange, NodeChange, Would
 
 NODES_TOLD = 200
-TEXT_LIMIT = 256 * 1024
-"""Bytes of another file that are told."""
 
 Data = bytes | None
 """None is absence."""
@@ -70,4 +68,4 @@ def _node(path: str, data: Data) -> Node | None:
 
 
 def _text(data: Data) -> str | None:
-    return data[:TEXT_LIMIT].decode("utf-8", "backslashreplace") if data is not None else None
+    return data[:NODE_BYTES].decode("utf-8", "backslashreplace") if data is not None else None

@@ -16,7 +16,8 @@ from kgd.errors import KgdError
 from kgd.git import index_file
 from kgd.git.files import is_cut
 from kgd.git.objects import PLAIN, ObjectId
-from kgd.git.store import Lookup, ObjectStore
+from kgd.git.store import ObjectStore
+from kgd.git.walk import Lookup
 from kgd.workspace.adoption import Host
 from kgd.workspace.aside import FORMER_INDEX, Aside, Placement, Plan, slots
 from kgd.workspace.hand_edits import HandEdits
@@ -84,7 +85,7 @@ class Healing:
         return found
 
     def _tree_of(self, commit: ObjectId) -> Lookup:
-        return Lookup(self._store, self._store.tree_of(commit))
+        return Lookup(self._store.tree, self._store.tree_of(commit))
 
     def _versions(self, published: ObjectId) -> tuple[dict[str, set[ObjectId]], dict[str, set[ObjectId | None]]]:
         """By path, what the plans placed there or found there; and the same of those that were published."""

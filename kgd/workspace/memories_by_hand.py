@@ -13,8 +13,7 @@ from dataclasses import dataclass, replace
 from kgd.codec import documents, memories, paths
 from kgd.codec.memories import FOLDER, Memory
 from kgd.errors import KgdError
-from kgd.model.memory import FILE, MEMORY_TYPES
-from kgd.model.node import Node
+from kgd.model.node import FILE, MEMORY_TYPES, Node
 from kgd.model.uri import Uri, is_owned, parse, scheme_of, workspace_of
 from kgd.workspace import memory_files
 

@@ -17,8 +17,7 @@ from kgd.codec.memories import Memory
 from kgd.errors import Invalid, Limit
 from kgd.git.objects import LAST_MOMENT, ObjectId
 from kgd.git.store import ObjectStore
-from kgd.model.memory import FILE, MEMORY_TYPES, folded
-from kgd.model.node import Json, Node, check_label, cut_at_word
+from kgd.model.node import FILE, MEMORY_TYPES, Json, Node, check_label, cut_at_word, folded
 from kgd.model.uri import Uri, path_of
 from kgd.workspace.work_tree import FILE_LIMIT
 

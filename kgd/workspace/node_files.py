@@ -13,7 +13,7 @@ from kgd.codec import bulk, paths
 from kgd.errors import KgdError
 from kgd.git.history import Change
 from kgd.git.objects import FILE, FOLDER, PLAIN, Entry, ObjectId, text
-from kgd.git.store import READ_LIMIT, Difference, FileEntry, ObjectStore
+from kgd.git.store import READ_LIMIT, ObjectStore
 from kgd.git.walk import ENTRY_BUDGET
 from kgd.model.uri import Uri
 from kgd.workspace import parts
@@ -28,7 +28,7 @@ class NodeFiles(ObjectStore):
     """The same repository, with nodes in place of parts: for one thread, as long as one computation takes.
 
     A part that cannot be read, or that holds what does not belong there, stays a file of its own path. `tree` and what
-    is built on it (`Lookup`, `walk_through`) see the repository as it is.
+    is built on it (`Lookup`, `check_history`) see the repository as it is.
 
     Args:
         hint: In which part a node is now, for who knows it: there it is looked for first.
@@ -71,23 +71,8 @@ class NodeFiles(ObjectStore):
 
     # ---- walks
 
-    def files(self, tree: ObjectId, *, budget: int = ENTRY_BUDGET) -> Iterator[FileEntry]:
-        for path, _, new in self.changes(None, tree):
-            if new is not None:
-                yield FileEntry(path, *new)
-
-    def changed_entries(
-        self, old: ObjectId | None, new: ObjectId | None, *, budget: int = ENTRY_BUDGET
-    ) -> Iterator[tuple[str, Entry | None]]:
-        for path, _, after in self.changes(old, new):
-            yield path, after
-
-    def changes(self, old: ObjectId | None, new: ObjectId | None) -> Iterator[Changed]:
+    def changes(self, old: ObjectId | None, new: ObjectId | None, *, budget: int = ENTRY_BUDGET) -> Iterator[Changed]:
         return self.expanded(super().changes(old, new))
-
-    def diff(self, old: ObjectId | None, new: ObjectId | None, *, budget: int = ENTRY_BUDGET) -> Iterator[Difference]:
-        for path, before, after in self.changes(old, new):
-            yield Difference(path, before and before[1], after and after[1])
 
     def expanded(self, changes: Iterable[Changed]) -> Iterator[Changed]:
         """Changes of files, with those of nodes in the place of parts; a node that only went into a part is none."""

@@ -104,4 +104,4 @@ def _subject_in(path: str, workspace: str, sharded: frozenset[str]) -> Uri | Non
 
 
 def _is_about(found: OpenConflict, counts: Counts) -> bool:
-    return counts(found.uri) and all(map(counts, found.conflict.spoken_of()))
+    return counts(found.uri) and all(map(counts, found.conflict.mentioned_uris()))

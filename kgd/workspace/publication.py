@@ -17,7 +17,7 @@ from pathlib import Path
 
 from kgd.config import git_own_file
 from kgd.errors import KgdError
-from kgd.git import identity, index_file, layout, ref_repair, refs
+from kgd.git import creation, identity, index_file, layout, ref_repair, refs
 from kgd.git.files import replace, same_file, sync_file_system, sync_folder
 from kgd.git.objects import ObjectId
 from kgd.git.staging import Staging
@@ -230,7 +230,7 @@ class Publication:
         if time.monotonic() - self._foreign_at < POLL and time.monotonic() - self._foreign_since < ACTIVITY_CAP:
             raise Blocked("a git command ran a moment ago")
         if found.stamp == (0, 0, 0):
-            layout.fill_work_tree(self._host.layout)
+            creation.fill_work_tree(self._host.layout)
             found = self._last = git_state.signature(self._git_dir, self._branch)
         if self._healing.is_due:
             self._heal()
@@ -395,7 +395,7 @@ class Publication:
     def _restore(self, missing: list[str]) -> None:
         """Put back what is gone as a whole: that is an accident, never a deletion."""
         assert self._published is not None
-        layout.link_work_tree(self._host.layout)
+        creation.link_work_tree(self._host.layout)
         if not self._tree.exists():
             raise Blocked(f"the work tree {self._host.layout.work_tree} is missing", stuck=True)
         tree = self._store.tree_of(self._published)

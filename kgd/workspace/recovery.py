@@ -11,7 +11,7 @@ from kgd.errors import KgdError
 from kgd.git.files import same_file
 from kgd.git.objects import ObjectId
 from kgd.git.refs import RefMoved, move_ref
-from kgd.git.store import Lookup
+from kgd.git.walk import Lookup
 from kgd.workspace.adoption import Host
 from kgd.workspace.aside import Aside, Placement, Plan, finished
 from kgd.workspace.hand_edits import HandEdits
@@ -53,7 +53,7 @@ def know_given_up(host: Host, tree: WorkTree, aside: Aside, edits: HandEdits) ->
     plan, store, branch = aside.unfinished, host.store, host.store.ref(host.layout.branch)
     if plan is None or branch is None or not store.exists(plan.after) or store.is_ancestor(plan.after, branch):
         return
-    published = Lookup(store, store.tree_of(branch))
+    published = Lookup(store.tree, store.tree_of(branch))
     is_lost = not store.is_ancestor(plan.after, bytes.fromhex(host.tip))  # the tip was taken back behind it
     for file in plan.files:
         there, placed = tree.look(file.path), file.taken | {file.new}
@@ -90,7 +90,7 @@ def know_own(host: Host, published: ObjectId | None, tip: ObjectId, tree: WorkTr
         seen.add(commit)
         known = store.commit(commit)
         waiting += known.parents
-        files = Lookup(store, known.tree)
+        files = Lookup(store.tree, known.tree)
         for path in [path for path, blob in unknown.items() if files.entry(path) == blob]:
             edits.unpublished.lies(path, unknown.pop(path))
 

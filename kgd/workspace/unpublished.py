@@ -15,7 +15,8 @@ from kgd.errors import Damaged, KgdError, Limit
 from kgd.git.files import replace
 from kgd.git.objects import Object, ObjectId
 from kgd.git.refs import HEAD
-from kgd.git.store import Lookup, ObjectStore
+from kgd.git.store import ObjectStore
+from kgd.git.walk import Lookup
 from kgd.workspace.work_tree import FILE_LIMIT, Found, WorkTree, is_owned
 
 
@@ -47,7 +48,7 @@ class Unpublished:
 
     def published(self, tree: ObjectId) -> None:
         """Which tree is the published one."""
-        self._published = Lookup(self._store, tree)
+        self._published = Lookup(self._store.tree, tree)
         if self._is_loaded:  # what was published since it was written down, and the process killed, says nothing more
             self._is_loaded = False
             for path, known in list(self._lying.items()):

@@ -130,7 +130,7 @@ class Workspace:
             if isinstance(failure, Damaged):
                 raise Damaged(
                     f"the newest change cannot be read: {failure.message}", at=failure.at,
-                    next=integrity.way_out(layout),
+                    next=integrity.recovery_advice(layout),
                 ) from failure  # fmt: skip
             raise
 

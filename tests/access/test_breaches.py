@@ -13,8 +13,7 @@ import pytest
 
 from kgd.codec import documents
 from kgd.errors import Forbidden, KgdError
-from kgd.git.staging import Staging
-from kgd.git.unwritten import Unwritten
+from kgd.git.staging import Staging, Unwritten
 from kgd.model.access import Policy, Principal, Scope, Verb, plain_rules, read_rules
 from kgd.model.change import Append, Delete, Edit, Move, Relate, Revert, Unrelate, Untag
 from kgd.model.node import Node, Relation

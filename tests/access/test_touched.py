@@ -7,8 +7,7 @@ import pytest
 from kgd.codec import bulk, documents, paths
 from kgd.errors import Forbidden
 from kgd.git.objects import make
-from kgd.git.staging import Staging
-from kgd.git.unwritten import Unwritten
+from kgd.git.staging import Staging, Unwritten
 from kgd.model.access import Policy, Verb
 from kgd.model.conflict import PLACE, TWIN, WHOLE, Conflict, FieldConflict, canonical_json
 from kgd.model.node import Json, Node

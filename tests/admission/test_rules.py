@@ -6,12 +6,11 @@ from typing import Any
 
 import pytest
 
-from kgd.codec import changelog, paths
+from kgd.codec import documents, paths
 from kgd.codec.bulk import folder_of
 from kgd.errors import KgdError, Limit
 from kgd.hooks.receive import Update, check_push
-from kgd.model.change import Move, Relate
-from kgd.model.changelog import LogEntry
+from kgd.model.change import LogEntry, Move, Relate
 from kgd.model.uri import Uri
 from kgd.workspace import adoption
 from kgd.workspace.check import check
@@ -162,14 +161,14 @@ def test_an_entry_of_a_changelog_has_a_node_a_place_and_one_content(ways: Ways) 
     def pushed(path: str, data: bytes) -> KgdError | None:
         return ways.push_files({path: data})
 
-    assert pushed(there, changelog.encode(good)) is None
-    assert "is not there" in str(pushed(paths.log_path(lost.parent, lost.id), changelog.encode(lost)))
-    assert "where it belongs" in str(pushed(there.replace("01", "02"), changelog.encode(good)))
-    assert "where it belongs" in str(pushed(paths.log_path(far.parent, far.id), changelog.encode(far)))
+    assert pushed(there, documents.encode_entry(good)) is None
+    assert "is not there" in str(pushed(paths.log_path(lost.parent, lost.id), documents.encode_entry(lost)))
+    assert "where it belongs" in str(pushed(there.replace("01", "02"), documents.encode_entry(good)))
+    assert "where it belongs" in str(pushed(paths.log_path(far.parent, far.id), documents.encode_entry(far)))
     assert "has the text" in str(pushed(there, b"id: x\n"))
-    commit_file(ws, there, changelog.encode(good).decode())
+    commit_file(ws, there, documents.encode_entry(good).decode())
     again = LogEntry(good.id, good.parent, "", "what was never done", good.created_at)
-    assert "never changed" in str(pushed(there, changelog.encode(again)))
+    assert "never changed" in str(pushed(there, documents.encode_entry(again)))
 
 
 def test_a_part_holds_no_node_that_names_a_memory(ways: Ways) -> None:

@@ -69,5 +69,6 @@ def test_a_repository_that_was_deleted_is_not_written_again(tmp_path: Path) -> N
         until(lambda: not any("_open_anew" in thread.name for thread in threading.enumerate()))
         # A cache may be written at the very end; `kgd up` clears it away.
         assert {one.name for one in layout.git_dir.iterdir()} <= {"kgd"}
+        assert not (layout.derived_dir / "lock").exists()
     finally:
         person.close()

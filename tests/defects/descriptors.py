@@ -7,7 +7,7 @@ from tests.planting import Bug
 BUGS = {
     "1-handles-wait-for-the-collector": Bug(
         "a handle that was renewed is freed by the garbage collector alone",
-        "kgd/git/handle.py",
+        "kgd/git/place.py",
         "    del repository.branches, repository.references, repository.remotes, repository.submodules\n",
         "",
         (

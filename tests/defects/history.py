@@ -117,14 +117,14 @@ BUGS: dict[str, Bug] = {
     ),
     "6-half-made": Bug(
         "what a kill left in the first up counts as a person's file",
-        "kgd/git/layout.py",
+        "kgd/git/creation.py",
         "any(not _HALF(file.name) for file in directory.iterdir())",
         "any(directory.iterdir())",
         ("tests/git/test_layout.py::test_a_kill_in_the_first_up_does_not_stop_the_next_one",),
     ),
     "6-half-made-in-code": Bug(
         "what a kill left in the first up stays for ever",
-        "kgd/git/layout.py",
+        "kgd/git/creation.py",
         "            shutil.rmtree(left, ignore_errors=True)\n",
         "            pass\n",
         (
@@ -141,7 +141,7 @@ BUGS: dict[str, Bug] = {
     ),
     "7-remains": Bug(
         "what a daemon wrote into a deleted repository keeps a new one away",
-        "kgd/git/layout.py",
+        "kgd/git/creation.py",
         " and not _clear_remains(layout.git_dir):",
         ":",
         ("tests/git/test_layout.py::test_what_a_daemon_left_of_a_deleted_repository_is_no_obstacle",),

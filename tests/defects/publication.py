@@ -51,7 +51,7 @@ BUGS = {
         (f"{_STOPS}test_a_missing_folder_comes_back_whole",),
     ),
     "5-first-files": Bug(
-        "files of a new clone that a power cut emptied stay empty", "kgd/git/layout.py",
+        "files of a new clone that a power cut emptied stay empty", "kgd/git/creation.py",
         "            replace(target, data, flush=False)\n", "            pass\n",
         ("tests/git/test_layout.py::test_files_that_a_power_cut_took_before_there_was_an_index_are_written_again",),
     ),

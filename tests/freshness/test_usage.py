@@ -15,9 +15,8 @@ from hypothesis import strategies as st
 from kgd.errors import Invalid, NotFound
 from kgd.index.usage import MOST_PAIRS, UsageFile
 from kgd.model.access import Principal, Scope
-from kgd.model.suggestion import Suggestion, at_least, suggestions
 from kgd.model.uri import Uri
-from kgd.model.usage import IDLE_SECONDS, MOST_READ, Conversations, Link, Tally
+from kgd.model.usage import IDLE_SECONDS, MOST_READ, Conversations, Link, Suggestion, Tally, poisson_tail, suggestions
 from kgd.tools import call
 from kgd.tools.session import Session
 from kgd.workspace.workspace import Workspace
@@ -131,7 +130,7 @@ def test_the_odds_are_those_of_poisson(count: int, expected: float) -> None:
     import math
 
     below = sum(math.exp(k * math.log(expected) - expected - math.lgamma(k + 1)) for k in range(count))
-    assert at_least(count, expected) == pytest.approx(1 - below, abs=1e-9)
+    assert poisson_tail(count, expected) == pytest.approx(1 - below, abs=1e-9)
 
 
 def test_counts_of_two_spans_add_up_stay_bounded_and_may_be_deleted(tmp_path: Path) -> None:

@@ -136,7 +136,7 @@ def test_the_objects_of_large_packs_are_listed_by_git(pen: Pen, monkeypatch: pyt
 
 
 def times_a_repack(pen: Pen) -> float:
-    """The size of all packs in one that kgd made, as a multiple of one that git made."""
+    """The size of all packs of a kgd repository, as a multiple of git's own."""
     rollup.roll_up(pen.layout.git_dir, sorted(path.with_suffix("") for path in pen.store.pack_dir.glob("*.idx")))
     ours = size_of_packs(pen)
     git(pen.layout.git_dir, "repack", "-adfq")

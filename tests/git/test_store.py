@@ -17,7 +17,7 @@ from kgd.git.store import Difference, ObjectStore
 from tests.git.support import ANN, Pen, git
 
 
-def test_what_was_written_is_read_by_path_by_id_and_by_kind(pen: Pen) -> None:
+def test_a_written_object_is_read_by_path_by_id_and_by_kind(pen: Pen) -> None:
     tip = pen.write({"nodes/concept/a.yaml": b"a\n", "nodes/concept/b/c.yaml": b"c\n"}, "two nodes")
     open_store = pen.layout.open()
     tree = open_store.tree_of(tip)
@@ -135,7 +135,7 @@ def test_many_threads_read_while_packs_are_replaced_under_them(pen: Pen) -> None
     assert failed == []
 
 
-def test_a_difference_visits_only_what_differs(pen: Pen, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_difference_visits_only_differing_folders(pen: Pen, monkeypatch: pytest.MonkeyPatch) -> None:
     old = pen.write({f"nodes/{a}/{b}.yaml": b"x\n" for a in "abcdef" for b in "123"} | {"nodes/z": b"file\n"})
     new = pen.write({"nodes/b/2.yaml": b"y\n", "nodes/c/1.yaml": None, "nodes/d/new.yaml": b"n\n", "nodes/z": None})
     newest = pen.write({"nodes/z/now a folder.yaml": b"f\n"})
@@ -190,7 +190,7 @@ def test_folders_without_end_are_refused_and_do_not_exhaust_the_stack(workspace:
         list(workspace.open().diff(None, tree))
 
 
-def test_merge_bases_are_all_of_them(pen: Pen) -> None:
+def test_all_merge_bases_are_found(pen: Pen) -> None:
     root = pen.head
     sides = []
     for side in "ab":
@@ -251,7 +251,7 @@ def test_an_empty_tree_is_a_tree(workspace: Layout) -> None:
     assert list(ObjectStore(workspace.git_dir).diff(None, EMPTY_TREE)) == []
 
 
-def test_merge_bases_are_all_of_them_in_any_history_and_whatever_the_clocks_said(pen: Pen) -> None:
+def test_all_merge_bases_are_found_in_any_history_with_any_clocks(pen: Pen) -> None:
     chance = random.Random(1)
     above: dict[ObjectId, set[ObjectId]] = {pen.head: {pen.head}}
     for number in range(60):

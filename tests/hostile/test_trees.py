@@ -81,11 +81,11 @@ def grafted(path: bytes, entry: Callable[[Smith], tuple[bytes, bytes]] | None) -
 
 
 REFUSED = [
-    Refused("a git bomb", lambda s, b: s.grafted(b, b"nodes/concept/bomb", (FOLDER, s.bomb())), "over and over"),
-    Refused("a git bomb beside the nodes", lambda s, b: s.grafted(b, b"docs", (FOLDER, s.bomb())), "over and over"),
+    Refused("a git bomb", lambda s, b: s.grafted(b, b"nodes/concept/bomb", (FOLDER, s.bomb())), "too often"),
+    Refused("a git bomb beside the nodes", lambda s, b: s.grafted(b, b"docs", (FOLDER, s.bomb())), "too often"),
     Refused("a folder of a million times the same", lambda s, b: s.grafted(
         b, b"nodes/concept/wide", (FOLDER, s.tree(Entry(b"%06d" % n, FILE, s.blob(b"x")) for n in range(100_000)))),
-        "over and over"),
+        "too often"),
     Refused("100 folders deep", grafted(b"/".join([b"nodes", *[b"d"] * 100, b"x.yaml"]), file("x")), "deeper"),
     Refused("a repository inside", grafted(b"nodes/concept/.git/config", file("[core]\n")), "name that no git makes"),
     Refused("a repository in capitals", grafted(b".GIT/hooks/post-checkout", file("touch x\n")), "name that no git"),
@@ -100,7 +100,7 @@ REFUSED = [
     Refused("broken settings", grafted(b"kgd.yaml", file("[[[")), "kgd.yaml"),
     Refused("settings of another workspace", grafted(b"kgd.yaml", file("workspace: evil\nformat: 1\nmerge_rules: 1\n")),
             "cannot be changed"),
-    Refused("settings of 300 MB", grafted(b"kgd.yaml", lambda s: (FILE, s.zeros(300 << 20))), "are read at most"),
+    Refused("settings of 300 MB", grafted(b"kgd.yaml", lambda s: (FILE, s.zeros(300 << 20))), "the limit is"),
     Refused("settings that are a link", grafted(b"kgd.yaml", lambda s: (LINK, s.blob(b"/etc/passwd"))), "plain file"),
     Refused("a newer format", grafted(b"kgd.yaml", file("workspace: shop\nformat: 2\nmerge_rules: 1\n")), "format 2"),
     Refused("newer rules", grafted(b"kgd.yaml", file("workspace: shop\nformat: 1\nmerge_rules: 2\n")), "version 2"),
@@ -299,7 +299,7 @@ def test_a_bomb_in_the_past_is_found_though_the_newest_tree_is_clean(fresh_targe
     smith.commit(bytes.fromhex(clean), target.branch, "gone again")
     target.status()  # starts it
     with target.memory():
-        until(lambda: "over and over" in target.blocker(), say=target.status)
+        until(lambda: "too often" in target.blocker(), say=target.status)
         target.call("history", {"limit": 10, "diff": True})
         target.put("concept://shop/good", tags=["later"])
         unharmed(target)
@@ -324,5 +324,5 @@ def test_what_a_remote_offers_is_looked_through_before_it_is_taken(
         env={**os.environ, "KGD_HOME": target.home.config}, check=False,
     )  # fmt: skip
     assert done.returncode != 0
-    assert "cannot be taken over" in done.stderr
+    assert "cannot be adopted" in done.stderr
     assert not (tmp_path / "clone/.git/kgd").exists()

@@ -8,8 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from kgd.codec import documents, paths
-from kgd.model.conflict import Conflict, FieldConflict
-from kgd.model.register import disagreement
+from kgd.model.conflict import Conflict, FieldConflict, disagreement
 from kgd.model.uri import Uri
 from kgd.workspace.merge_files import record_files
 from tests.hub.conftest import Hub

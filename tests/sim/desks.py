@@ -13,8 +13,9 @@ from kgd.codec import documents, paths
 from kgd.codec.settings import first_files
 from kgd.errors import KgdError
 from kgd.git import pack
+from kgd.git.creation import create_standalone
 from kgd.git.incoming import Incoming, scratch_repository
-from kgd.git.layout import Layout, create_standalone
+from kgd.git.layout import Layout
 from kgd.git.objects import EMPTY_TREE, FOLDER, Object, ObjectId, Signature
 from kgd.git.refs import HEAD, move_ref
 from kgd.git.remote_settings import Remote
@@ -303,4 +304,4 @@ class Line:
 
     def _may_drop(self, chance: float) -> None:
         if self._luck(chance):
-            raise Trouble("cut", "the connection ended in the middle")
+            raise Trouble("cut", "the connection was lost")

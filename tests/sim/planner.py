@@ -16,14 +16,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from random import Random
 
-from kgd.model.ancestry import in_common
-from kgd.model.conflict import PLACE, TWIN, WHOLE, Conflict, FieldConflict, canonical_json
+from kgd.model.ancestry import common_content
+from kgd.model.conflict import PLACE, TWIN, WHOLE, Conflict, FieldConflict, by_field, canonical_json, disagreement, held
 from kgd.model.fields import field_of, plain
 from kgd.model.merge import Merged, is_of_node
-from kgd.model.merge_graph import EMPTY, Graph, merge_graphs, twins
+from kgd.model.merge_graph import EMPTY, Graph, combined, merge_graphs, renamed, twins, with_decision
 from kgd.model.node import Node, Relation
-from kgd.model.register import by_field, disagreement, held
-from kgd.model.settle import as_one, renamed, with_decision
 from kgd.model.uri import Uri
 
 NAMES = [Uri(f"concept://ws/{name}") for name in ("a", "b", "c", "A")]
@@ -94,7 +92,7 @@ class World:
         id = hash((min(a, b), max(a, b)))
         if id in self.places:
             return id
-        base = in_common(a, b, bases=self.bases, held=lambda c: self.at(c).graph, merge=merged)
+        base = common_content(a, b, bases=self.bases, held=lambda c: self.at(c).graph, merge=merged)
         one = merged(base, self.at(a).graph, self.at(b).graph)
         if self.random.random() < 0.1 and merged(base, self.at(b).graph, self.at(a).graph) != one:
             raise Broken("the merge depends on which side is ours")
@@ -214,7 +212,7 @@ class Replica:
         of_kept, of_other = (
             [c for c in records if c.uri == node.uri and all(map(is_of_node, c.fields))] for node in (kept, other)
         )
-        joined = as_one(Merged(kept, by_field(of_kept)), Merged(other, by_field(of_other)))
+        joined = combined(Merged(kept, by_field(of_kept)), Merged(other, by_field(of_other)))
         self.put(other.uri, joined.node, without=(twin, *of_kept, *of_other), found=tuple(joined.records.values()))
 
     def put(

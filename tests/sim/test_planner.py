@@ -8,9 +8,8 @@ import pytest
 
 from kgd.codec import documents, paths
 from kgd.git.objects import ObjectId
-from kgd.git.staging import Staging
+from kgd.git.staging import Staging, Unwritten
 from kgd.git.store import ObjectStore
-from kgd.git.unwritten import Unwritten
 from kgd.model.merge_graph import Graph, merge_graphs
 from kgd.workspace.integrate import merge_trees
 from kgd.workspace.merge_files import record_files

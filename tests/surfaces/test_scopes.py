@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from kgd.errors import Forbidden, Invalid, InvariantViolation, KgdError, NotFound, Unauthorized
+from kgd.mentions.mentions import Mentions
 from kgd.model.access import Principal, Scope
 from kgd.tools import LOCAL, call, past
 from kgd.tools.blaming import BlameParams, blame
@@ -355,12 +356,14 @@ def test_what_a_search_finds_does_not_depend_on_what_may_not_be_read(
         hits = [(hit["uri"], hit["why"][:1], hit["path"], hit.get("snippet")) for hit in answer["hits"]]
         return (one, hits, answer["edges"], "cursor" in answer), [hit["score"] for hit in answer["hits"]]
 
+    assert Mentions.of(ws).settle()
     before = [found(one) for one in asked]
     hidden = [
         upsert(f"secret/{n}", name=f"Quartz Gate {n % 3}", tags=["rock"],
                content=f"zebra quartz leases quartzite gateway{n}\n") for n in range(600)
     ]  # fmt: skip
     ask.put(changes=hidden)
+    assert Mentions.of(ws).settle()
     for one, (answer, scores) in zip(asked, before, strict=True):
         told, now = found(one)
         assert told == answer

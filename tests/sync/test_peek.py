@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from kgd.git import peek
+from kgd.git import refs
 from tests.sync.people import Person, git
 
 
@@ -23,10 +23,10 @@ def test_loose_and_packed_refs_are_read(shared: Person, hub: Path) -> None:
     tip = bytes.fromhex(shared.tip)
     git(hub, "update-ref", "refs/heads/proposals/x/y", shared.tip)
     expected = {"refs/heads/main": tip, "refs/heads/proposals/x/y": tip}
-    assert peek.read(hub, "refs/heads/main", "refs/heads/proposals/", 10) == expected
+    assert refs.read_foreign(hub, "refs/heads/main", "refs/heads/proposals/", 10) == expected
     git(hub, "pack-refs", "--all")
-    assert peek.read(hub, "refs/heads/main", "refs/heads/proposals/", 10) == expected
-    assert peek.read(hub, "refs/heads/absent", "", 10) == {}
+    assert refs.read_foreign(hub, "refs/heads/main", "refs/heads/proposals/", 10) == expected
+    assert refs.read_foreign(hub, "refs/heads/absent", "", 10) == {}
 
 
 @pytest.mark.parametrize("kind", ["fifo", "link to a fifo", "symbolic ref", "nonsense", "large"])
@@ -43,7 +43,7 @@ def test_symbolic_and_odd_refs_are_left_to_git(hub: Path, kind: str) -> None:
         ref.write_text({"symbolic ref": "ref: refs/heads/other\n", "nonsense": "\0" * 41, "large": "a" * 2000}[kind])
     began = time.monotonic()
     with pytest.raises(ValueError, match="no plain"):
-        peek.read(hub, "refs/heads/main", "", 10)
+        refs.read_foreign(hub, "refs/heads/main", "", 10)
     assert time.monotonic() - began < 10  # a pipe would be waited for without end
 
 
@@ -52,7 +52,7 @@ def test_an_excessive_number_of_refs_is_not_listed(shared: Person, hub: Path) ->
     for number in range(12):
         git(hub, "update-ref", f"refs/heads/proposals/{number}", shared.tip)
     with pytest.raises(ValueError, match="too many"):
-        peek.read(hub, "refs/heads/main", "refs/heads/proposals/", 10)
+        refs.read_foreign(hub, "refs/heads/main", "refs/heads/proposals/", 10)
 
 
 @pytest.mark.slow

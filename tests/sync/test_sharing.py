@@ -387,7 +387,7 @@ def test_a_push_never_replaces_commits_that_arrived_after_the_listing(ann: Perso
 
     ann.put("a", summary="a")
     (remote,) = remotes(ann.workspace.layout)
-    transport = Slow(remote.url, ann.workspace.store, ann.folder / "scratch", network)
+    transport = Slow(remote.url, ann.workspace.store, network)
     slept: list[float] = []
     done = rounds.run(ann.workspace, remote, transport, chance=random.Random(1), sleep=slept.append)
     assert (done.pulled, done.pushed, len(slept)) == (1, 2, 1)
@@ -404,7 +404,7 @@ def test_a_round_that_always_loses_stops_after_five_pushes(ann: Person, hub: Pat
     ann.share(hub, sync=0)
     ann.put("a", summary="a")
     (remote,) = remotes(ann.workspace.layout)
-    transport = Beaten(remote.url, ann.workspace.store, ann.folder / "scratch", Network(dict(os.environ)))
+    transport = Beaten(remote.url, ann.workspace.store, Network(dict(os.environ)))
     slept: list[float] = []
     with pytest.raises(Trouble, match="others pushed first 5 times"):
         rounds.run(ann.workspace, remote, transport, chance=random.Random(1), sleep=slept.append)

@@ -53,9 +53,9 @@ def test_the_neighbourhood_of_a_node_is_drawn_and_told_in_words(page: Page) -> N
     assert names(page) == ["Auth service", "Tokens", "rotation", "session.py"]
     expect(page.locator("svg .dot")).to_have_count(4)
     missing = page.locator("svg .dot", has_text="rotation")
-    expect(missing).to_have_attribute("aria-label", re.compile("at cost 0.75; nobody has written this"))
+    expect(missing).to_have_attribute("aria-label", re.compile("at cost 0.75; missing"))
     assert missing.locator("path.missing").evaluate("one => getComputedStyle(one).stroke") == "rgb(163, 35, 27)"
-    expect(page.locator(".legend")).to_contain_text("nobody has written this")
+    expect(page.locator(".legend")).to_contain_text("missing")
     expect(page.locator(".cut").first).to_have_text("Left out beyond cost 1: 2 more relations.")
     assert axe(page) == []
 

@@ -75,7 +75,7 @@ def test_a_host_shows_the_picture_and_a_click_goes_on(desk: Desk, page: Page, wa
     view = opened(desk, page, {"start": ["auth"]})
     expect(view.locator("h1")).to_have_text("Around Auth service")
     expect(view.locator(".dot")).to_have_count(3)
-    expect(view.locator(".dot", has_text="rotation").locator("title")).to_contain_text("nobody has written this")
+    expect(view.locator(".dot", has_text="rotation").locator("title")).to_contain_text("missing")
     view.locator(".dot", has_text="Tokens").focus()
     page.keyboard.press("Enter")
     expect(view.locator(".dot", has_text="Signing keys")).to_be_visible()

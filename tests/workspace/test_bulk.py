@@ -251,7 +251,7 @@ def test_a_part_is_taken_apart_by_its_lines_as_a_parser_takes_it() -> None:
         whole = bulk.encode(bulk.Part(tuple(nodes), source))
         found = bulk.split(whole)
         assert found == bulk.Entries({n.uri: documents.encode(n) for n in sorted(nodes, key=lambda n: n.uri)}, source)
-        assert bulk.joined(found) == whole
+        assert bulk.encode_entries(found) == whole
         for uri, entry in found.nodes.items():
             assert bulk.cut(whole, uri) == entry
             assert len(entry) <= bulk.size_of(entry)

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from kgd.codec.settings import first_files
-from kgd.git.layout import Layout, create_in_code_repository, create_standalone, locate
+from kgd.git.creation import create_in_code_repository, create_standalone
+from kgd.git.layout import Layout, locate
 from kgd.git.refs import HEAD
 from kgd.workspace.check import check
 from kgd.workspace.workspace import Workspace
@@ -209,6 +210,7 @@ def test_a_damaged_head_is_written_again_under_an_open_workspace(layout: Layout,
     ws = Workspace.open(layout)
     loss(layout.git_dir)
     ws.submit(change(upsert("n", name="N")))
-    until(lambda: (layout.work_tree / "nodes/concept/n.yaml").exists())
+    until(lambda: (layout.git_dir / "HEAD").exists() and (layout.git_dir / "HEAD").read_text() != "")
     assert git(layout.git_dir, "symbolic-ref", "HEAD").strip() == layout.branch
+    until(lambda: (layout.work_tree / "nodes/concept/n.yaml").exists())
     ws.close()

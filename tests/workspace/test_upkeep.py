@@ -10,7 +10,7 @@ import pytest
 
 from kgd.codec.settings import first_files
 from kgd.git import rollup
-from kgd.git.layout import create_in_code_repository
+from kgd.git.creation import create_in_code_repository
 from kgd.git.objects import make
 from kgd.git.store import ObjectStore
 from kgd.workspace import upkeep

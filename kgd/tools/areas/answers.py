@@ -8,7 +8,7 @@ from typing_extensions import TypedDict
 
 from kgd.areas import changelog
 from kgd.areas.atlas import MOLECULE, molecule_in
-from kgd.model.changelog import LogEntry
+from kgd.model.change import LogEntry
 from kgd.model.node import Node, Relation
 from kgd.model.uri import Uri, name_of, scheme_of
 from kgd.tools.nodes import moment

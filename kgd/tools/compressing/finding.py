@@ -23,8 +23,7 @@ from kgd.mentions.doubles import may_be_double, merged
 from kgd.mentions.mentions import Mentions
 from kgd.model.access import Verb, may
 from kgd.model.change import Edit, Unrelate
-from kgd.model.node import Node
-from kgd.model.standing import SUPERSEDES, stands_back
+from kgd.model.node import SUPERSEDES, Node, ranks_behind
 from kgd.model.uri import Uri, is_owned, scheme_of, workspace_of
 from kgd.tools import sight
 from kgd.tools.entities import offers
@@ -301,7 +300,7 @@ class Looking:
             if card is None or uri in recent or uri in self._taken or not _may_be_summed_up(uri, card.type):
                 continue
             updated = self._updated(uri)
-            if updated >= self._before or any(stands_back(edge.type) for edge in self._out(uri)):
+            if updated >= self._before or any(ranks_behind(edge.type) for edge in self._out(uri)):
                 continue
             node = self._node(uri)
             text = _text(node) if node else ""

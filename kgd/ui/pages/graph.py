@@ -8,8 +8,8 @@ from typing import Any
 
 from markupsafe import Markup
 
-from kgd.drawing.scene import MEANINGS, SHAPES, Dot, Scene, of_walk, of_whole
-from kgd.drawing.svg import drawn, sample
+from kgd.drawing.scene import MEANINGS, SHAPES, Dot, Scene, scene_of_walk, scene_of_workspace
+from kgd.drawing.svg import draw, sample
 from kgd.errors import NotFound
 from kgd.tools.walking import MOST_NODES
 from kgd.ui.asked import Asked, Go, Handled, Page, Whole
@@ -43,9 +43,9 @@ def graph(asked: Asked) -> Handled:
     if not wanted.starts:
         return Page("graph.html", known | {"nothing": wanted.question})
     answer, types, edges = _walk(asked, wanted)
-    scene = of_walk(answer)
+    scene = scene_of_walk(answer)
     title = _title(scene)
-    picture = drawn(scene, leads=lambda dot: _leads(asked, wanted, dot), title=title)
+    picture = draw(scene, leads=lambda dot: _leads(asked, wanted, dot), title=title)
     return Page("graph.html", known | {
         "wanted": wanted, "title": title, "types": _offered(types, wanted.hidden),
         "edges": _offered(edges, wanted.hidden_edges), "picture": Markup(picture),
@@ -66,8 +66,8 @@ def saved(asked: Asked) -> Handled:
         wanted = _begun(asked, wanted)
         if not wanted.starts:
             raise NotFound("nothing was found, so there is nothing to draw", at="q", next="Ask in other words.")
-        scene = of_walk(_walk(asked, wanted)[0])
-        svg = drawn(scene, title=f"{asked.workspace}: {_title(scene)}", alone=True)
+        scene = scene_of_walk(_walk(asked, wanted)[0])
+        svg = draw(scene, title=f"{asked.workspace}: {_title(scene)}", alone=True)
     return Whole(svg.encode(), "image/svg+xml", "kgd-graph.svg")
 
 
@@ -75,14 +75,14 @@ def _whole(asked: Asked) -> dict[str, Any]:
     """Everything: its areas, and its types."""
     answer = asked.call("graph_view")
     areas, types = answer["areas"], answer["types"]
-    scene = of_whole(asked.workspace, areas, types)
+    scene = scene_of_workspace(asked.workspace, areas, types)
     title = f"All of {asked.workspace}"
     told: dict[str, Any] = {
         "title": title, "whole": True, "empty": answer.get("next", ""), "count": len(scene.dots) - 1,
         "cut": [f"Not in the picture: {cut['count']:,} more {cut['limit']}; Areas has them." for cut in answer["cut"]],
     }  # fmt: skip
     if areas or types:
-        picture = drawn(scene, leads=lambda dot: _leads_inside(asked, dot), title=title)
+        picture = draw(scene, leads=lambda dot: _leads_inside(asked, dot), title=title)
         told |= {"picture": Markup(picture), "legend": _legend(scene), "file": asked.to("graph.svg")}
         told["rows"] = [
             {"dot": dot, "node": _leads_inside(asked, dot), "marks": [dot.told], "alone": ""} for dot in scene.dots[1:]
