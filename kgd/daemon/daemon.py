@@ -79,7 +79,7 @@ class Daemon:
         """The web pages; None in a process without a server."""
         self.attempts = Attempts(time.monotonic)
         self.elsewhere = Elsewhere(self, self.registry, Path(home.state) / "seen", secret)
-        self.clones = Clones(Path(home.state) / "clones", _network)
+        self.clones = Clones(Path(home.state) / "clones", lambda entry, stop: network_of(entry.token, stop=stop))
         self.organisation = Organisation(
             self.registry, Path(home.state) / "organisation",
             lambda stop: Network(person_environment(), pack_bytes=PACK_BYTES, stop=stop),
@@ -378,11 +378,6 @@ class _Opened(NamedTuple):
 
 def _entry(workspace: Workspace) -> Entry:
     return Entry.of(workspace.id, workspace.layout.work_tree, workspace.layout.code_tree)
-
-
-def _network(entry: Entry, stop: threading.Event) -> Network:
-    """The user's environment and the credential of the entry, for a remote that only the registry names."""
-    return network_of(entry.token, stop=stop)
 
 
 def _inode(place: Path) -> int:
