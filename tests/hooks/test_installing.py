@@ -131,7 +131,7 @@ def test_in_a_code_repository_it_is_the_workspaces_own_that_is_set_up(tmp_path: 
     inside.git("commit", "-qm", "by hand")
 
 
-def test_the_hooks_of_the_repository_are_those_that_are_installed() -> None:
+def test_the_hooks_of_the_repository_equal_the_installed_hooks() -> None:
     for name in (*scripts.CLIENT, *scripts.SERVER):
         file = ROOT / "hooks" / name
         assert file.read_text() == scripts.text(name), f"python -m kgd.hooks.scripts hooks ({name})"
@@ -186,9 +186,7 @@ def test_without_the_driver_a_rebase_keeps_one_side_and_says_that_there_is_a_con
 
 
 @pytest.mark.slow
-def test_a_bare_python_with_kgd_and_git_is_all_that_the_path_needs(
-    upstream: Path, tmp_path: Path, programs: Path
-) -> None:
+def test_the_path_needs_only_a_bare_python_with_kgd_and_git(upstream: Path, tmp_path: Path, programs: Path) -> None:
     (programs / "git-merge-kgd").unlink()
     person = clone(upstream, tmp_path / "person")
     assert "git-merge-kgd is not on your PATH" in person.kgd("install")
