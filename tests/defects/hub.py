@@ -59,7 +59,7 @@ BUGS = {
     "20-requests-without-end": Bug(
         "a stranger asks as often as it likes", "kgd/hub/connections.py",
         "        return self._left >= amount", "        return True",
-        (STRANGERS + "test_a_stranger_that_asks_without_end_is_told_to_wait",),
+        (STRANGERS + "test_a_stranger_that_sends_requests_without_end_has_to_wait",),
     ),
     "20-many-addresses": Bug(
         "many addresses together connect as often as they like", "kgd/hub/connections.py",
@@ -74,7 +74,7 @@ BUGS = {
     "20-answers-without-end": Bug(
         "a stranger that has to wait is told so without end", "kgd/hub/connections.py",
         """            app.headers["connection"] = "close"  #""", "            pass  #",
-        (STRANGERS + "test_a_stranger_that_asks_without_end_is_told_to_wait",),
+        (STRANGERS + "test_a_stranger_that_sends_requests_without_end_has_to_wait",),
     ),
     "20-byte-by-byte": Bug(
         "a stranger's header comes in any number of pieces", "kgd/hub/connections.py",
@@ -133,7 +133,7 @@ BUGS = {
     "27-embeddings-after-the-commit": Bug(
         "a search is unchanged by its validator, although it finds more by meaning", "kgd/hub/v1.py",
         "self._tree_number(one), one.meaning.mark)", "self._tree_number(one))",
-        ("tests/hub/test_api.py::test_a_validator_changes_once_what_was_written_is_found_by_its_meaning",),
+        ("tests/hub/test_api.py::test_a_validator_changes_when_a_write_becomes_searchable_by_meaning",),
     ),
     "27-other-workspaces": Bug(
         "a validator changes with workspaces that the token is not for", "kgd/hub/v1.py",
