@@ -89,7 +89,7 @@ class Cloud:
     max_nodes=st.sampled_from((3, 8, 20, 500)), edge_types=st.sampled_from(((), ("a",))),
 )  # fmt: skip
 @pytest.mark.requirement("E11")
-def test_the_order_is_that_of_one_graph(
+def test_a_walk_across_has_the_order_of_one_graph(
     seed: int, size: int, degree: int, max_cost: float | None, max_depth: int | None, max_nodes: int,
     edge_types: tuple[str, ...],
 ) -> None:  # fmt: skip
@@ -124,7 +124,7 @@ def test_a_step_into_a_hub_is_one_call() -> None:
     assert cloud.calls == 1
 
 
-def test_another_workspace_does_not_take_a_name_of_this_one() -> None:
+def test_another_workspace_cannot_claim_a_name_of_this_workspace() -> None:
     """Neither by a node that it holds under it nor by saying that one of its own was called so."""
     cloud = Cloud(0, 0, 0)
     home, near = cloud.graphs["home"], cloud.graphs["near"]
@@ -138,7 +138,7 @@ def test_another_workspace_does_not_take_a_name_of_this_one() -> None:
     assert [(link.target, why.reason) for link, why in found.broken()] == [(forged, "missing"), (stolen, "missing")]
 
 
-def test_locks_are_taken_in_one_order_whatever_the_walk_began_with() -> None:
+def test_locks_are_acquired_in_one_order_from_any_start() -> None:
     cloud, taken = Cloud(0, 0, 0), list[str]()
 
     class Recorded:

@@ -88,7 +88,7 @@ def person(tmp_path: Path) -> Iterator[Callable[[str], Person]]:
 @pytest.mark.slow
 @pytest.mark.requirement("E11")
 @pytest.mark.requirement("E12")
-def test_a_walk_crosses_two_hubs_names_the_one_that_died_and_heals(person: Callable[[str], Person]) -> None:
+def test_a_walk_crosses_two_hubs_names_a_stopped_hub_and_recovers(person: Callable[[str], Person]) -> None:
     ann, bea, cem = person("ann"), person("bea"), person("cem")
     cem("put", "concept://cem/c", "--summary", "at the end")
     bea("put", "concept://bea/b", "--relations", "uses:concept://cem/c@0.25")
@@ -119,7 +119,7 @@ def test_a_walk_crosses_two_hubs_names_the_one_that_died_and_heals(person: Calla
 
 
 @pytest.mark.slow
-def test_a_node_that_nobody_could_look_for_is_not_said_to_be_missing(person: Callable[[str], Person]) -> None:
+def test_a_node_that_cannot_be_looked_up_is_not_reported_as_missing(person: Callable[[str], Person]) -> None:
     ann, bea = person("ann"), person("bea")
     bea("put", "concept://bea/b", "--summary", "there")
     bea.serve()

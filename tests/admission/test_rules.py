@@ -105,7 +105,7 @@ def test_every_way_refuses(ways: Ways, name: str) -> None:
         {"uri": "concept://ws/x", "data": {"paths": [f"src/{n}/**" for n in range(21)]}},
     ],
 )
-def test_every_way_takes(ways: Ways, values: dict[str, Any]) -> None:
+def test_every_way_accepts(ways: Ways, values: dict[str, Any]) -> None:
     if values["uri"] == "decision://ws/pub/mine":
         values = {**values, "data": {"file": named_by(ways.ws, values["uri"])}}
     for way, ask in ways.all().items():
@@ -124,7 +124,7 @@ def test_a_detail_has_the_same_rules_on_every_way(ways: Ways) -> None:
 
 
 @pytest.mark.parametrize("name", [name for name in RULES if "case alone" not in name])
-def test_what_a_sync_brings_against_a_rule_is_kept_and_reported(ways: Ways, name: str) -> None:
+def test_a_node_that_a_sync_brings_against_a_rule_is_kept_and_reported(ways: Ways, name: str) -> None:
     ws, one = ways.ws, rule(ways.ws, name)
     ws.run(adoption.merge(ws, ways.commit(one)), alone=True)
     path = paths.path_of(one.uri)

@@ -55,7 +55,7 @@ BUGS = {
         "a submission that is merged over a base answers the version on the base", "kgd/workspace/submission.py",
         "tuple((uri, workspace.version(workspace.path(uri)) + 1) for uri in written)",
         "tuple((uri, dict(made.answer.nodes)[uri]) for uri in written)",
-        ("tests/access/test_submissions.py::test_what_changed_since_the_base_is_kept",),
+        ("tests/access/test_submissions.py::test_changes_since_the_base_are_kept",),
     ),
     "14-file-url": Bug(
         "a file URL of this machine is refused", "kgd/tools/addressing.py",

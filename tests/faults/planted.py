@@ -107,12 +107,12 @@ BUGS = {
     "read-back": Bug(
         "objects are not read back", "kgd/git/store.py",
         "        try:\n            self.confirm(objects)\n", "        try:\n            pass\n",
-        ("tests/faults/test_each_step.py::test_a_disk_that_says_yes_and_does_nothing_is_found_out_by_reading_back",),
+        ("tests/faults/test_each_step.py::test_a_disk_that_ignores_a_write_is_detected_by_reading_back",),
     ),
     "ref-read-back": Bug(
         "the ref is not read back", "kgd/git/refs.py",
         "        if found != new and found in (old, None):  #", "        if False:  #",
-        ("tests/faults/test_each_step.py::test_a_disk_that_says_yes_and_does_nothing_is_found_out_by_reading_back",),
+        ("tests/faults/test_each_step.py::test_a_disk_that_ignores_a_write_is_detected_by_reading_back",),
     ),
     "ref-cas": Bug(
         "the ref is moved whatever it holds", "kgd/git/refs.py",
@@ -122,7 +122,7 @@ BUGS = {
     "fsync": Bug(
         "files are not flushed", "kgd/git/files.py",
         "            if flush:\n                os.fsync(fd)", "            if False:\n                os.fsync(fd)",
-        ("tests/faults/test_power_cut.py::test_a_power_cut_takes_nothing_that_was_acknowledged",
+        ("tests/faults/test_power_cut.py::test_a_power_cut_loses_nothing_that_was_acknowledged",
          "tests/git/test_durability.py::test_everything_is_flushed_before_the_ref_moves_and_the_ref_before_it_is_acknowledged"),
     ),
     "folder-fsync": Bug(
@@ -146,7 +146,7 @@ BUGS = {
         "request ids are not looked up", "kgd/workspace/workspace.py",
         "commit = self._derived.request(request) if request else None", "commit = None",
         ("tests/faults/test_kill.py::test_nothing_acknowledged_is_lost_when_the_writer_is_killed",
-         "tests/faults/test_together.py::test_a_request_that_is_asked_eight_times_at_once_is_done_once"),
+         "tests/faults/test_together.py::test_a_request_sent_eight_times_at_once_is_executed_once"),
     ),
     "blind-flush": Bug(
         "changes of one flush do not see each other", "kgd/workspace/ahead.py",
@@ -216,12 +216,12 @@ BUGS = {
         "another workspace may say that a node of its own has one of our names", "kgd/graph/across.py",
         "return self._source.resolve(uri) if workspace_of(uri) == self.workspace else uri",
         "return self._source.resolve(uri)",
-        ("tests/across/test_one_graph.py::test_another_workspace_does_not_take_a_name_of_this_one",),
+        ("tests/across/test_one_graph.py::test_another_workspace_cannot_claim_a_name_of_this_workspace",),
     ),
     "across-locks": Bug(
         "a walk takes the locks of workspaces as it came to them", "kgd/graph/traverse.py",
         'key=lambda source: getattr(source, "workspace", "")', "key=lambda source: 0",
-        ("tests/across/test_one_graph.py::test_locks_are_taken_in_one_order_whatever_the_walk_began_with",),
+        ("tests/across/test_one_graph.py::test_locks_are_acquired_in_one_order_from_any_start",),
     ),
     "hub-forges": Bug(
         "a hub speaks for nodes of others", "kgd/graph/region.py",
@@ -231,18 +231,18 @@ BUGS = {
     "hub-beyond": Bug(
         "a hub walks on into what a token is not for", "kgd/daemon/elsewhere.py",
         "if self._allowed is not None and workspace not in self._allowed:", "if False:",
-        ("tests/across/test_walks.py::test_a_hub_does_not_walk_beyond_what_a_token_is_for",),
+        ("tests/across/test_walks.py::test_a_hub_does_not_walk_beyond_the_workspaces_of_a_token",),
     ),
     "hub-kept": Bug(
         "an answer that was kept is used under another token", "kgd/sync/hubs.py",
         "_key(path, body, token)", '_key(path, body, "")',
         ("tests/across/test_hub_client.py::"
-         "test_the_same_question_again_is_asked_with_the_validator_and_costs_no_answer",),
+         "test_a_repeated_question_is_revalidated_without_a_second_answer",),
     ),
     "shared-token": Bug(
         "a registry that others write says which secret goes where", "kgd/config/entries.py",
         '{"remote", "hub", "ref", "sync"}', '{"remote", "hub", "ref", "sync", "token"}',
-        ("tests/across/test_registry.py::test_a_credential_reference_is_nothing_for_an_organisation_to_say",),
+        ("tests/across/test_registry.py::test_a_shared_registry_cannot_name_a_credential",),
     ),
 }  # fmt: skip
 

@@ -43,7 +43,7 @@ def differences(seen: dict[str, Any], truth: dict[str, Any]) -> list[str]:
     return [name for name in ANSWERS if seen.get(name) != truth[name]]
 
 
-def test_everything_derived_may_be_deleted(template: Layout, truth: dict[str, Any], tmp_path: Path) -> None:
+def test_all_derived_files_may_be_deleted(template: Layout, truth: dict[str, Any], tmp_path: Path) -> None:
     layout = copy(template, tmp_path / "knowledge")
     shutil.rmtree(layout.derived_dir)
     seen = looked_at(layout)

@@ -47,7 +47,7 @@ def test_there_are_more_than_two_hundred_of_them() -> None:
     assert len({bad.name for bad in arguments.ALL}) == len(arguments.ALL)
 
 
-def test_what_reads_like_a_way_out_and_is_none_is_a_name_like_any_other(target: Target) -> None:
+def test_a_name_that_only_looks_like_a_path_escape_is_an_ordinary_name(target: Target) -> None:
     """Percent signs of the wrong case are no escapes: the answer has the one spelling, and its file stays inside."""
     target.put("concept://shop/%2e%2e/x", summary="harmless")
     assert target.node("concept://shop/%252e%252e/x")["summary"] == "harmless"

@@ -150,14 +150,14 @@ PURE = [(parse_uri, 4_000), (uri_of_path, 4_000), (decode_node, 200)]
 
 
 @pytest.mark.parametrize(("attempt", "count"), PURE, ids=[attempt.__name__ for attempt, _ in PURE])
-def test_whatever_comes_is_read_or_refused_with_a_type(attempt: Attempt, count: int) -> None:
+def test_any_input_is_read_or_refused_with_a_typed_error(attempt: Attempt, count: int) -> None:
     assert attempts(attempt, Dice(1), count) > count // 10
 
 
 @pytest.mark.soak
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("attempt", [attempt for attempt, _ in PURE], ids=[attempt.__name__ for attempt, _ in PURE])
-def test_whatever_comes_in_a_long_run(attempt: Attempt) -> None:
+def test_any_input_is_read_or_refused_in_a_long_run(attempt: Attempt) -> None:
     attempts(attempt, Dice(time.time_ns()), 1, time.monotonic() + SOAK_SECONDS)
 
 
@@ -182,14 +182,14 @@ def call_tool(session: Session) -> Attempt:
     return call_some_tool
 
 
-def test_whatever_a_tool_is_given_it_answers_or_refuses(session: Session) -> None:
+def test_a_tool_answers_or_refuses_any_arguments(session: Session) -> None:
     attempts(call_tool(session), Dice(2), 600)
     assert call(session, "fsck")["problems"] == []
 
 
 @pytest.mark.soak
 @pytest.mark.timeout(600)
-def test_whatever_a_tool_is_given_in_a_long_run(session: Session) -> None:
+def test_a_tool_answers_or_refuses_any_arguments_in_a_long_run(session: Session) -> None:
     attempts(call_tool(session), Dice(time.time_ns()), 1, time.monotonic() + SOAK_SECONDS)
 
 
@@ -209,7 +209,7 @@ def speak(target: Target, dice: Dice, count: int) -> None:
                     break
 
 
-def test_lines_of_chance_on_the_socket_never_end_the_daemon(target: Target) -> None:
+def test_random_lines_on_the_socket_never_end_the_daemon(target: Target) -> None:
     with target.memory():
         speak(target, Dice(3), 20)
     target.answers()
@@ -217,7 +217,7 @@ def test_lines_of_chance_on_the_socket_never_end_the_daemon(target: Target) -> N
 
 @pytest.mark.soak
 @pytest.mark.timeout(600)
-def test_lines_of_chance_in_a_long_run(target: Target) -> None:
+def test_random_lines_never_end_the_daemon_in_a_long_run(target: Target) -> None:
     until = time.monotonic() + SOAK_SECONDS
     while time.monotonic() < until:
         speak(target, Dice(time.time_ns()), 20)

@@ -72,7 +72,7 @@ def test_a_reader_looks_at_each_character_a_few_times(reader: str) -> None:
         assert time.thread_time() - began < SECONDS, name
 
 
-def test_headings_and_globs_are_read_as_ever() -> None:
+def test_headings_and_globs_are_read_as_before() -> None:
     task = orchestrator_past.task("# Title ##\n\n* **Status**: Done\n\n## Handoff Notes #\nx\n")
     assert (task.title, task.status) == ("Title", "done")
     assert task.data["sections"] == [{"title": "Handoff Notes", "content": "x"}]
@@ -103,7 +103,7 @@ def test_patterns_that_are_made_to_be_slow_cost_a_question_its_answer_and_no_mor
     assert time.thread_time() - began < SECONDS
 
 
-def test_what_no_code_tree_can_have_is_no_path_of_it() -> None:
+def test_a_path_that_no_code_tree_can_have_is_refused() -> None:
     assert normalise("/".join(["a"] * 129), None) is None
     assert normalise("é" * 128, None) is None
     for path in ("/".join(["a"] * 128), "é" * 127, "a" * 255):

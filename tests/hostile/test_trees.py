@@ -152,7 +152,7 @@ def unharmed(target: Target) -> None:
 
 @pytest.mark.requirement("E2")
 @pytest.mark.parametrize("cases", CASES, ids=["one", "one that git cannot check out", "all others"])
-def test_what_is_no_node_is_named_and_everything_else_goes_on(target: Target, cases: list[Named]) -> None:
+def test_invalid_files_are_named_and_everything_else_is_served(target: Target, cases: list[Named]) -> None:
     smith = Smith(target.git_dir)
     until(target.in_step, say=target.status)
     with target.memory():
@@ -175,7 +175,7 @@ def test_what_is_no_node_is_named_and_everything_else_goes_on(target: Target, ca
 
 @pytest.mark.requirement("E2")
 @pytest.mark.parametrize("case", chosen(REFUSED))
-def test_what_no_workspace_can_hold_is_not_taken_and_the_way_back_is_told(target: Target, case: Refused) -> None:
+def test_a_tree_that_no_workspace_can_hold_is_refused_with_the_way_back(target: Target, case: Refused) -> None:
     smith = Smith(target.git_dir)
     until(target.in_step, say=target.status)
     tree = case.tree(smith, base(target))
@@ -212,7 +212,7 @@ def test_the_daemon_starts_again_over_each_of_them(fresh_target: Callable[[], Ta
 
 
 @pytest.mark.slow
-def test_a_programs_bit_changes_nothing_and_the_check_names_it(target: Target) -> None:
+def test_an_executable_bit_changes_nothing_and_fsck_names_it(target: Target) -> None:
     smith = Smith(target.git_dir)
     until(target.in_step, say=target.status)
     node = smith.blob(b"uri: concept://shop/program\nsummary: x\n")
@@ -223,7 +223,7 @@ def test_a_programs_bit_changes_nothing_and_the_check_names_it(target: Target) -
     unharmed(target)
 
 
-def test_what_a_repository_asks_git_to_run_is_run_by_nobody(target: Target) -> None:
+def test_commands_configured_in_a_repository_are_never_run(target: Target) -> None:
     """Filters, drivers and submodules of a hostile repository, with a person's own git set up to fall for them."""
     smith = Smith(target.git_dir)
     until(target.in_step, say=target.status)
@@ -306,7 +306,7 @@ def test_a_bomb_in_the_past_is_found_though_the_newest_tree_is_clean(fresh_targe
 
 
 @pytest.mark.slow
-def test_what_a_remote_offers_is_looked_through_before_it_is_taken(
+def test_the_history_of_a_remote_is_checked_before_it_is_accepted(
     fresh_target: Callable[[], Target], tmp_path: Path
 ) -> None:
     """In a clone `kgd up` takes over the workspace of the remote; not one whose past holds a bomb."""

@@ -68,7 +68,7 @@ QUICK = ("a detached HEAD",)
 @pytest.mark.parametrize(
     "name", [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in TROUBLE]
 )
-def test_what_a_persons_git_left_is_told_with_the_command_that_ends_it(target: Target, name: str) -> None:
+def test_an_unfinished_git_operation_is_reported_with_the_command_that_ends_it(target: Target, name: str) -> None:
     begin, line = TROUBLE[name]
     target.put("concept://shop/trouble", tags=[f"before {name}"])
     until(target.in_step, say=target.status)
@@ -128,7 +128,7 @@ def test_a_workspace_of_a_newer_format_is_read_and_not_written(fresh_target: Cal
     assert git(target.git_dir, "rev-parse", "refs/kgd/head", target.branch).split() == [made, made]
 
 
-def test_a_wrong_request_is_told_once_and_the_next_one_on_the_connection_is_answered(target: Target) -> None:
+def test_an_invalid_request_gets_one_error_and_the_next_one_on_the_connection_is_answered(target: Target) -> None:
     with target.wire() as wire:
         wire.line()
         assert refusal(wire.ask(1, "no such call", {}))["code"] == "NOT_FOUND"

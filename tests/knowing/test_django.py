@@ -106,7 +106,7 @@ def test_context_names_what_a_reader_of_a_change_to_django_wants(machine: Machin
     assert memories >= REMEMBERED
 
 
-def test_what_is_known_and_asked_is_as_much_as_was_promised() -> None:
+def test_the_django_data_has_the_promised_size() -> None:
     known, memories, changes = read("areas.yaml"), read("memories.yaml"), read("change_sets.yaml")
     assert (len(known["molecules"]), len(known["atoms"]), len(memories), len(changes)) == (8, 65, 70, 27)
     areas, titles = {one["name"] for one in known["atoms"]}, {one["name"] for one in memories}
