@@ -1,4 +1,4 @@
-"""Files that somebody drops into the work tree: named with a reason, opened only if that is safe, the rest served."""
+"""Hostile files in the work tree: named with a reason, opened only if that is safe, the rest served."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_no_text_of_the_table_is_a_uri_in_a_file(target: Target) -> None:
 
 
 def test_a_file_at_a_path_of_no_node_is_named_or_left_alone(target: Target) -> None:
-    """Each says it is a node that somebody else wrote: none of them may speak for it."""
+    """Each claims the URI of an existing node of another author. None may change that node."""
     placed = []
     for case in PATHS:
         inside = case.text.startswith("nodes/") and os.path.normpath(case.text) == case.text
@@ -68,7 +68,7 @@ def test_a_file_at_a_path_of_no_node_is_named_or_left_alone(target: Target) -> N
         try:
             placed.append(save(target, case.text, b"uri: concept://shop/good\nsummary: hijacked\n"))
         except OSError:
-            continue  # a folder of that name is there
+            continue  # a folder of that name exists
     assert len(placed) > 30
     target.put("concept://shop/behind-the-paths", summary="x")
     until(lambda: target.status()["counts"]["invalid_files"] > 20, 20, target.invalid)
@@ -138,7 +138,7 @@ def test_thousands_of_new_files_are_ingested_without_delaying_clients(fresh_targ
 
 
 def test_the_codec_refuses_every_row_of_the_tables() -> None:
-    """So that the tests above cannot pass by being given something harmless."""
+    """Otherwise the tests above could pass with harmless input."""
     for case in PATHS:
         try:
             assert paths.uri_of(case.text, "shop", frozenset()) is None, case.text

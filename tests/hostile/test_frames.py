@@ -1,4 +1,4 @@
-"""Bytes on the socket and on the loopback port that are no message: answered with an error, and the daemon goes on."""
+"""Invalid bytes on the socket and the loopback port: answered with an error, and the daemon keeps running."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_an_unknown_first_line_is_refused_with_a_readable_error(target: Target, 
     with target.memory() as cost, target.wire(hello) as wire:
         with cost.in_time(name):
             answer = wire.line()
-        if answer:  # where it was still sending, the kernel may have thrown the words away
+        if answer:  # if the client was still sending, the kernel may have dropped the answer
             assert refusal(answer)["code"] in ("VALIDATION_ERROR", "LIMIT")
         assert len(hello) > MIB or answer
         assert wire.read_to_end() == b""
@@ -130,7 +130,7 @@ def test_four_hundred_silent_clients_do_not_delay_others(target: Target) -> None
 
 
 class Page:
-    """What a web page, or a program without the token, can ask of the loopback port."""
+    """Requests to the loopback port by a web page or a program without the token."""
 
     def __init__(self, target: Target) -> None:
         self.port, self.cost = target.port, target.memory()
@@ -144,7 +144,7 @@ class Page:
                 connection.request(method, path, body, given)
                 return connection.getresponse().status
         except (BrokenPipeError, ConnectionResetError):
-            return 413  # it was refused before it was all sent
+            return 413  # refused before all of it was sent
         finally:
             connection.close()
 
@@ -174,7 +174,7 @@ def test_a_web_page_reaches_nothing_over_the_loopback_port(target: Target) -> No
     }
     with target.memory():
         for name, (status, headers) in refused.items():
-            # 413 is what `ask` makes of a connection that was closed before all of a megabyte was sent.
+            # `ask` reports 413 for a connection that closes before a whole megabyte is sent.
             assert page.ask("POST", "/mcp", initialize, **headers) in (status, 413), name
     for name, (_, headers) in refused.items():
         if "token" in name:

@@ -1,6 +1,6 @@
-"""Texts that people did not write for people: what reads them costs no more than a moment, whatever stands in them.
+"""Machine-made texts: every reader of text ends within a moment.
 
-A thread that is in a regular expression or in Python's parser holds up all others, so the whole daemon.
+A thread inside a regular expression or Python's parser blocks all other threads, so the whole daemon.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from kgd.model.uri import Uri
 
 SIZE = 40_000
 SECONDS = 0.8
-"""Of this thread's own time; what looks at each character again for each character takes many seconds."""
+"""Seconds of this thread's CPU time; a quadratic reader takes many seconds."""
 
 TEXTS = {
     "a heading with blanks": "# a" + " " * SIZE + "b",
@@ -87,14 +87,14 @@ def test_headings_and_globs_are_read_as_before() -> None:
 
 @pytest.mark.parametrize("source", ["import a" + ".b" * 25_000, "from a" + "\\\n.b" * 9_000 + " import x"])
 def test_an_import_of_very_many_names_is_not_parsed(source: str) -> None:
-    """Python's parser keeps every beginning of it: gigabytes, and minutes, of a file of 600 KB."""
+    """Python's parser keeps every prefix: gigabytes and minutes for a file of 600 KB."""
     began = time.thread_time()
     assert text_of(f"{source}\n\ndef name():\n    pass\n\nx = 1\n", "name", "a.py") == "def name():\n    pass"
     assert time.thread_time() - began < 0.15
 
 
 def test_patterns_that_are_made_to_be_slow_cost_a_question_its_answer_and_no_more() -> None:
-    """Some atoms of one stranger, and no path is looked up any more: the matcher gives up after so many steps."""
+    """A few hostile atoms could stop every path lookup; the matcher gives up after a number of steps."""
     patterns = ["/".join(f"**/{'*b*' if n >> place & 1 else '*a*'}" for place in range(30)) + "/x" for n in range(99)]
     matcher = Matcher((Uri(f"atom://shop/{n}"), [pattern]) for n, pattern in enumerate(patterns))
     began = time.thread_time()

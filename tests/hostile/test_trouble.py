@@ -1,6 +1,6 @@
 """Ordinary trouble, as `kgd status` shows it: one line that says what to do, and nothing is lost.
 
-What each state of git does to publication is tested in tests/workspace/test_publication.py; here is what a person sees.
+tests/workspace/test_publication.py tests how each state of git affects publication; this file tests the messages.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def old_lock(target: Target) -> None:
 
 
 def half_done_rebase(target: Target) -> None:
-    """A rebase that a person has begun, and stopped to edit a commit."""
+    """A rebase that a person has started and stopped to edit a commit."""
     git(target.work_tree, "commit", "-q", "--allow-empty", "-m", "mine")
     subprocess.run(
         ["git", "rebase", "-q", "-i", "--keep-empty", "HEAD~1"], cwd=target.work_tree, env={**os.environ, **EDITOR},

@@ -1,4 +1,4 @@
-"""Teams over real repositories, with all that goes wrong between them: nothing is lost, and all come to agree."""
+"""Teams over real repositories with failures between them: nothing is lost, and all replicas agree in the end."""
 
 from __future__ import annotations
 
