@@ -2,7 +2,7 @@
 
     python -m tests.access.planted [NAME...]
 
-Prints a row for each. Not part of any suite: it takes some minutes, and is run again where a check changes.
+Prints a row for each. Not part of any suite: it takes some minutes. Run it again when a check changes.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ BUGS = {
          f"{ACCESS}test_touched.py::test_a_move_touches_both_ends_and_an_alias_the_name_that_it_takes"),
     ),
     "records": Bug(
-        "a conflict record is about its folder's node, whatever it says", "kgd/workspace/touched.py",
+        "a conflict record is about its folder's node, not the node it names", "kgd/workspace/touched.py",
         "                found.add(conflict.uri)\n", "                found |= by_path or {conflict.uri}\n",
         (f"{ACCESS}test_touched.py::test_a_conflict_record_is_about_the_node_of_its_folder_and_the_node_it_names",),
     ),
@@ -79,7 +79,7 @@ BUGS = {
         ("tests/surfaces/test_scopes.py::test_a_search_finds_and_counts_nothing_hidden",),
     ),
     "read": Bug(
-        "a node may be got by anybody", "kgd/model/access.py",
+        "every caller may get a node", "kgd/model/access.py",
         "    if not any(scope.covers(place) for scope in granted):", "    if verb is not Verb.READ and not granted:",
         ("tests/surfaces/test_scopes.py::test_only_what_may_be_read_is_got", RANDOM),
     ),

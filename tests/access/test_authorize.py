@@ -1,4 +1,4 @@
-"""One function decides: the scopes of the token and the policy of the workspace both have to agree."""
+"""The authorization function: the token's scopes and the workspace's policy must both allow an operation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Paths are matched by whole canonical segments; nothing that is spelled otherwise gets past a pattern."""
+"""Paths are matched by whole canonical segments; another spelling cannot bypass a pattern."""
 
 from __future__ import annotations
 

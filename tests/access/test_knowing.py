@@ -1,4 +1,4 @@
-"""What `context` tells the holder of a token does not depend on what they may not read."""
+"""`context` for a token holder does not depend on unreadable nodes."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_an_answer_reveals_no_hidden_directories_and_files(holder: Ask, code: Pa
 def test_the_order_does_not_reveal_the_content_of_a_hidden_file(
     ask: Ask, holder: Ask, session: Session, ws: Workspace, code: Path
 ) -> None:
-    """Whoever writes a note of what they guess a file to hold would else see whether they guessed it."""
+    """Otherwise a holder could guess a file's content in a note and see whether the guess was right."""
     right = id_of((code / KEYS).read_bytes(), KEYS)[0]
     guesses = {"a": "0" * 12, "b": right}
     for name, id in guesses.items():

@@ -1,4 +1,4 @@
-"""A proposal waits as a commit of its own, moves nothing, and is accepted, taken in part, or rejected."""
+"""A proposal waits as its own commit, moves nothing, and is accepted, partly accepted, or rejected."""
 
 from __future__ import annotations
 
@@ -179,7 +179,7 @@ def test_accepting_a_proposal_needs_the_right_to_all_its_nodes(ws: Workspace) ->
 
 
 def commit_on(ws: Workspace, parent: str, *files: tuple[str, str | None], mode: str = "100644") -> str:
-    """A commit that somebody made with git, however they did it."""
+    """A commit made with git in any way."""
     import os
 
     git_dir = str(ws.layout.git_dir)

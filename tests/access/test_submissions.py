@@ -1,4 +1,4 @@
-"""What somebody elsewhere submits is merged with what happened since they looked, or waits as a proposal of theirs."""
+"""A submission is merged with the changes since its base, or waits as a proposal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which nodes a change of files is about: whatever the files are called, and whatever was tried to hide it."""
+"""The nodes that a change of files is about, under any file names and attempts to hide them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ LONG = "x" * 220
 
 
 def of(ws: Workspace, files: dict[str, str | None], before: dict[str, str | None] | None = None) -> Touched:
-    """What it touches to write these files onto a tree that has those."""
+    """The nodes touched by writing these files onto a tree with the files of `before`."""
     staging = Staging(ws.store, ws.store.tree_of(bytes.fromhex(ws.tip)))
     for given in (before or {}, files):
         if given is files:
@@ -117,7 +117,7 @@ def test_a_side_that_a_merge_kept_beside_a_file_is_about_the_same_node(ws: Works
 
 
 def record(subject: Uri, name: str, *sides: Json, at: Uri | None = None) -> dict[str, str | None]:
-    """A conflict record about one node, in the folder of another one where `at` says so."""
+    """A conflict record about one node; with `at`, in the folder of another node."""
     conflict = Conflict(subject, {name: FieldConflict(None, tuple(sorted(sides, key=canonical_json)))}, {name: 0})
     ((path, data),) = record_files([conflict], NONE).items()
     if at is not None:
@@ -218,7 +218,7 @@ def test_files_of_no_node_need_an_administrator(ws: Workspace, path: str) -> Non
 def test_a_memory_is_judged_by_every_node_that_names_it_before_or_after(ws: Workspace) -> None:
     memory, other = "memories/it's a day.md", "memories/b.md"
     ws.submit(change(upsert("x/y")))
-    for name in ("infra/d", "db/e"):  # a change of ours names no memory that is not its own
+    for name in ("infra/d", "db/e"):  # a change by kgd names only its own memories
         commit_file(ws, f"nodes/concept/{name}.yaml", node(name, data={"file": memory}))
     before = {memory: "old", other: "old"}
     assert of(ws, {memory: "new"}, before).uris == {uri("infra/d"), uri("db/e")}

@@ -1,4 +1,4 @@
-"""Hubs that are slow, dead or hostile: a walk goes on, names them, and takes nothing that is not theirs to say."""
+"""Slow, dead and hostile hubs: a walk continues, names them, and accepts only statements about their own nodes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MakeSite = Callable[[str], Site]
 
 
 def shop(site: MakeSite, *urls: str) -> Site:
-    """A workspace with a relation into a workspace of each hub, and one of its own behind them."""
+    """A workspace with a relation into a workspace of each hub, and a node of its own behind them."""
     here = site("here")
     links = [(f"concept://far{n}/x", 0.25) for n in range(len(urls))]
     here.up("shop", node("concept://shop/a", *links, ("concept://shop/b", 0.5)), node("concept://shop/b", name="mine"))

@@ -1,4 +1,4 @@
-"""Workspaces that the registry knows by a git remote alone."""
+"""Workspaces with only a git remote in the registry."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def there(site: MakeSite, tmp_path: Path) -> Path:
 
 
 def push(team: Site, bare: Path) -> None:
-    """As plain git does it, from the head that kgd keeps."""
+    """Push with plain git, from the head that kgd keeps."""
     folder = team.root / "infra"
     subprocess.run(["git", "-C", str(folder), "push", "-q", str(bare), "refs/kgd/head:refs/heads/main"], check=True)
 

@@ -1,4 +1,4 @@
-"""What calling a hub promises, whatever answers at its address."""
+"""The hub client: its promises for any server at the address."""
 
 from __future__ import annotations
 

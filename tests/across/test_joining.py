@@ -1,4 +1,4 @@
-"""Joining a hub: what is kept, what is registered, and what is not when the hub says no."""
+"""Joining a hub: the stored token, the registered workspaces, and no changes if the hub refuses."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def test_an_unused_token_can_be_forgotten(site: MakeSite, infra: Hub) -> None:
     kept = Path(here.ask("join", url=infra.url, token=infra.token(["infra"]))["token"].removeprefix("file:"))
     with pytest.raises(NotFound):
         here.ask("leave", url="http://127.0.0.1:1")
-    here.daemon.registry.forget("infra")  # as somebody does who edits the file
+    here.daemon.registry.forget("infra")  # as an edit of the file does
     left = here.ask("leave", url=infra.url)
     assert (left["left"], left["forgotten"], kept.exists()) == ([], True, False)
     with pytest.raises(NotFound):

@@ -1,4 +1,4 @@
-"""Where the registry says that workspaces are: other workspaces at their paths, and paths that are still empty."""
+"""Paths in the registry: with another workspace at the path, and still empty."""
 
 from __future__ import annotations
 
@@ -191,7 +191,7 @@ def test_a_workspace_known_by_its_remote_alone_is_cloned_to_be_written(here: Sit
 
 
 def _fails(here: Site, workspace: str, node: str) -> bool:
-    """Whether it cannot be read yet."""
+    """Whether it is not readable yet."""
     try:
         return not here.ask("get", workspace=workspace, uris=[node])["nodes"]
     except Unavailable:

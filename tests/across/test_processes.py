@@ -1,4 +1,4 @@
-"""Three homes and two hubs as real processes, with the commands that a person types."""
+"""Three homes and two hubs as real processes, with the commands that a user types."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Person:
         return json.loads(self(*words, "--json"))
 
     def serve(self) -> None:
-        """Be a hub; again at the same port."""
+        """Start a hub; a restart uses the same port."""
         self.serving = subprocess.Popen(
             [*KGD, "serve", "--listen", self.address], cwd=self.folder, env=self.env,
             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,

@@ -1,4 +1,4 @@
-"""Reading nodes elsewhere: whole, fenced, with where they came from, and told apart when they are not there."""
+"""Reading nodes of other workspaces: complete, fenced, with their origin, and with the reason if missing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The registry that an organisation shares, and what happens when it, or one's own, is edited into nonsense."""
+"""The shared registry of an organisation, and invalid edits of it and of the own registry."""
 
 from __future__ import annotations
 

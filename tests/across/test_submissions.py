@@ -1,4 +1,4 @@
-"""One's own nodes in another team's workspace: submitted, edited on both sides, submitted again, taken back."""
+"""Submitting nodes to another team's workspace: submit, edit on both sides, submit again, withdraw."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LIMITS, RATES = "concept://shop/limits", "concept://shop/rates"
 
 
 class Teams:
-    """The team `shop`, which submits, and the team `infra`, whose workspace is at a site of its own or at the same."""
+    """The team `shop`, which submits, and the team `infra`, with a workspace at another site or the same site."""
 
     def __init__(self, shop: Site, infra: Site) -> None:
         self.shop, self.infra = shop, infra
@@ -218,7 +218,7 @@ def test_changes_go_to_the_workspace_that_their_uris_name(site: MakeSite, hub: C
 
 @pytest.fixture
 def clone(site: MakeSite, tmp_path: Path) -> tuple[Teams, Path]:
-    """The team `infra` at a plain git server, of which `shop` has a read-only clone."""
+    """The team `infra` at a plain git server; `shop` has a read-only clone."""
     shop, infra = site("shop"), site("infra")
     shop.up("shop", node(LIMITS, summary="ours"), node("concept://shop/keys", summary="ours"))
     infra.up("infra", node("concept://infra/keys", summary="theirs"))
@@ -237,7 +237,7 @@ def _is_readable(site: Site) -> bool:
 
 
 def accept(teams: Teams, server: Path) -> None:
-    """Take the only proposal, and wait until the clone has it."""
+    """Accept the only proposal, and wait until the clone has it."""
     teams.infra.ask("sync", workspace="infra")
     (waits,) = teams.infra.ask("proposals", workspace="infra")["proposals"]
     teams.infra.ask("accept", workspace="infra", name=waits["id"])

@@ -1,4 +1,4 @@
-"""Walks that leave their workspace: into others of this machine, and into those of hubs."""
+"""Walks that leave their workspace: into local workspaces and workspaces of hubs."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_a_walk_continues_in_another_local_workspace_and_comes_back(site: MakeSi
 
 @pytest.mark.requirement("E11")
 def test_two_hubs_and_three_workspaces(site: MakeSite, hub: MakeHub) -> None:
-    """The first reaches the third through the second; a hub that stops is named, and heals when it is back."""
+    """The first reaches the third through the second. A stopped hub is named, and works again after its return."""
     third = site("third")
     third.up("gamma", node("concept://gamma/g", ("concept://alpha/a", 0), summary="the third team's"))
     second = site("second")
@@ -76,7 +76,7 @@ def test_walks_through_each_other_and_writers_never_wait_in_a_circle(site: MakeS
             for n in range(40):
                 found = here.ask("traverse", start=[f"concept://{id}/{n % 20}"], direction=direction)
                 assert {one["uri"].split("/")[2] for one in found["nodes"]} >= {"alpha", "beta", "gamma"}
-        except BaseException as error:  # noqa: BLE001  told to the test, which is another thread
+        except BaseException as error:  # noqa: BLE001  passed to the test's thread
             failures.append(error)
 
     def write(id: str) -> None:
@@ -166,7 +166,7 @@ def test_a_node_deleted_elsewhere_is_a_broken_link_and_the_walk_continues(site: 
 
 
 def test_a_hub_does_not_walk_beyond_the_workspaces_of_a_token(site: MakeSite, hub: MakeHub) -> None:
-    """Neither into another of its workspaces nor, with credentials of its own, into those of a further hub."""
+    """Neither into its other workspaces nor, with its own credentials, into workspaces of a further hub."""
     third = site("third")
     third.up("gamma", node("concept://gamma/g", name="for the second team"))
     there = site("there")

@@ -9,7 +9,7 @@ _COPIES = "tests/across/test_submissions.py::"
 
 BUGS = {
     "11-write-elsewhere": Bug(
-        "an entry reaches whatever workspace is at its path",
+        "an entry reaches any workspace at its path",
         "kgd/daemon/daemon.py",
         "        if found.id != entry.id:\n            raise misnamed(entry, found.id)\n",
         "",
@@ -23,7 +23,7 @@ BUGS = {
         (f"{_PLACES}test_an_entry_of_another_workspace_is_reported_by_doctor_status_and_up",),
     ),
     "11-id-taken-by-mistake": Bug(
-        "an entry that leads to another workspace keeps its id from the right one",
+        "an entry that leads to another workspace keeps the id from the right workspace",
         "kgd/daemon/places.py",
         "            return self.id_at(entry) == entry.id\n",
         "            return self.id_at(entry) is not None\n",
@@ -50,7 +50,7 @@ BUGS = {
         (f"{_PLACES}test_an_empty_folder_inside_a_code_repository_is_cloned_into_itself",),
     ),
     "11-stale-copy": Bug(
-        "a copy that was open before is written to after the registry named another",
+        "an open copy is written to after the registry names another copy",
         "kgd/daemon/daemon.py",
         "if one.id == id and place == (entry.path or str(one.layout.work_tree)):",
         "if one.id == id:",
@@ -71,7 +71,7 @@ BUGS = {
         (f"{_COPIES}test_an_upstream_node_under_the_same_path_is_a_conflict_and_stays",),
     ),
     "12-merged-into-an-older-state": Bug(
-        "a node that was to be new is merged into one that is there",
+        "a new node is merged into an existing node",
         "kgd/workspace/submission.py",
         "None if _is_taken(workspace, changes) else ",
         "",
@@ -95,14 +95,14 @@ BUGS = {
         ),
     ),
     "12-their-edits-lost": Bug(
-        "what they changed since the last submission is not merged",
+        "upstream changes since the last submission are not merged",
         "kgd/tools/resubmitting.py",
         "return commits.pop() if changed else",
         "return",
         (f"{_COPIES}test_the_same_field_changed_on_both_sides_waits_as_a_proposal",),
     ),
     "12-removals": Bug(
-        "a deleted node stays where it was submitted",
+        "a deleted node stays in the workspace of its submission",
         "kgd/tools/resubmitting.py",
         "        if (copy := copies.get(homes[uri])) is not None and _comes_from(copy, uri):",
         "        if False:",
@@ -112,14 +112,14 @@ BUGS = {
         ),
     ),
     "12-receiver-named-again": Bug(
-        "the only workspace that was submitted to has to be named again",
+        "a sole submission target has to be named again",
         "kgd/tools/resubmitting.py",
         "return found[0] if len(found) == 1 and",
         "return found[0] if False and",
         (f"{_COPIES}test_a_sole_submission_target_need_not_be_named_again",),
     ),
     "12-since-the-last-time": Bug(
-        "what changed since the last submission has to be named",
+        "changes since the last submission have to be named",
         "kgd/tools/resubmitting.py",
         "    replace(place, json.dumps(",
         "    (json.dumps(",

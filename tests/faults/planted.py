@@ -1,8 +1,8 @@
-"""Bugs planted one by one into a copy of the code, to see which test finds each: a test that finds nothing is none.
+"""Bugs planted one by one into a copy of the code, to see which test finds each.
 
     python -m tests.faults.planted [NAME...]
 
-Prints a row for each. Not part of any suite: it takes some minutes, and is run again where the write path changes.
+Prints a row for each. Not part of any suite: it takes some minutes. Run it again when the write path changes.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ BUGS = {
         ("tests/sync/test_trouble.py::test_an_emptied_remote_is_not_filled_again_before_somebody_says_so",),
     ),
     "sync-lease": Bug(
-        "a push replaces what came between", "kgd/git/remote.py",
+        "a push replaces commits made in between", "kgd/git/remote.py",
         """f"--force-with-lease={ref}:{old.hex() if old else ''}",""", '"--force",',
         ("tests/sync/test_sharing.py::test_a_push_never_replaces_what_came_between_the_look_and_the_push",),
     ),
@@ -95,7 +95,7 @@ BUGS = {
         ("tests/hub/test_api.py::test_an_unchanged_read_is_answered_without_a_body_until_something_changes",),
     ),
     "hub-session": Bug(
-        "a session of MCP is anybody's", "kgd/mcp/hub_http.py",
+        "an MCP session is open to every caller", "kgd/mcp/hub_http.py",
         "client_id=id, subject=id", 'client_id="x", subject="x"',
         ("tests/hub/test_mcp.py::test_a_session_belongs_to_its_token",),
     ),
@@ -115,7 +115,7 @@ BUGS = {
         ("tests/faults/test_each_step.py::test_a_disk_that_ignores_a_write_is_detected_by_reading_back",),
     ),
     "ref-cas": Bug(
-        "the ref is moved whatever it holds", "kgd/git/refs.py",
+        "the ref is moved from any value", "kgd/git/refs.py",
         "        if found != old:\n", "        if False:\n",
         ("tests/git/test_refs.py::test_a_move_from_a_stale_value_is_refused_and_changes_nothing",),
     ),
@@ -136,7 +136,7 @@ BUGS = {
         ("tests/hooks/test_guarded_branch.py::test_a_kgd_yaml_in_the_code_does_not_switch_the_guard_off",),
     ),
     "request-seal": Bug(
-        "a request id in anybody's commit is believed", "kgd/workspace/seal.py",
+        "a request id in any commit is believed", "kgd/workspace/seal.py",
         'return said if hmac.compare_digest(line, expected) else ""', "return said",
         ("tests/workspace/test_request_ids.py::test_a_request_that_somebody_else_claims_is_carried_out",
          "tests/workspace/test_request_ids.py::test_a_seal_is_good_for_its_own_commit_only",
@@ -181,14 +181,14 @@ BUGS = {
          "test_a_merge_that_carries_what_others_have_on_the_server_already_is_taken[file]",),
     ),
     "push-policy": Bug(
-        "who may write is not asked of the branch", "kgd/hooks/receive.py",
+        "the branch's writers are not checked", "kgd/hooks/receive.py",
         "        touched.authorize_all(pushed.principal, pushed.settings.policy, Verb.WRITE, found)\n",
         "        pass\n",
         ("tests/hooks/test_pushing.py::"
          "test_a_change_outside_is_refused_with_the_node_and_the_rule_and_leaves_nothing[file]",),
     ),
     "push-measure": Bug(
-        "what was pushed is read without being measured", "kgd/hooks/receive.py",
+        "a push is read before its size is checked", "kgd/hooks/receive.py",
         "        measure(store, list(islice(_ids(quarantine), LIMITS.objects + 1)), LIMITS)\n", "        pass\n",
         ("tests/hooks/test_hostile_pushes.py::test_a_blob_that_inflates_without_end_is_refused_by_its_header",),
     ),
@@ -203,7 +203,7 @@ BUGS = {
         ("tests/hooks/test_merging.py::test_a_cherry_pick_takes_one_commit_and_not_what_came_before_it",),
     ),
     "dirty-index": Bug(
-        "a merge takes along what was staged", "kgd/hooks/strategy.py",
+        "a merge includes staged changes", "kgd/hooks/strategy.py",
         "    if staged:\n", "    if False:\n",
         ("tests/hooks/test_merging.py::test_a_merge_never_goes_over_what_is_not_committed",),
     ),

@@ -1,4 +1,4 @@
-"""A daemon that may open few files: it holds no more the longer it runs, and refuses clients before it runs out."""
+"""A daemon with a low limit of open files: its use does not grow, and it refuses clients before it runs out."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def open_packs(served: Served) -> list[str]:
 
 
 def removed_and_mapped(served: Served) -> list[str]:
-    """Packs and their indexes that are gone, and still in the daemon's memory."""
+    """Deleted packs and indexes that the daemon still maps."""
     lines = Path(f"/proc/{served.pid}/maps").read_text().splitlines()
     return [line for line in lines if "/objects/pack/" in line and line.endswith(" (deleted)")]
 

@@ -1,4 +1,4 @@
-"""The power goes: what was acknowledged is on the disk. And where nothing is flushed, this very test notices."""
+"""Power cuts: acknowledged changes are on the disk, and the test notices missing flushes."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ def test_a_power_cut_loses_nothing_that_was_acknowledged(tmp_path: Path) -> None
 
 
 def test_a_power_cut_loses_unflushed_changes(tmp_path: Path) -> None:
-    """The control: where it passes without flushes, the test above proves nothing."""
+    """The control: if it passes without flushes, the test above proves nothing."""
     seen = cuts(tmp_path, "unflushed", 1, 4)
     assert seen["failed"] == seen["cuts"], seen
 
 
 def test_published_files_come_back_after_a_power_cut(tmp_path: Path) -> None:
-    """And the control, which does not know what was published: it is left with damaged files."""
+    """The control forgets its publications and is left with damaged files."""
     seen = publication_cuts(tmp_path / "healed", "healed", "ext4", 1, 4)
     assert (seen["found"]["complaints"], seen["damaged"] > 0) == ([], True), seen
     control = publication_cuts(tmp_path / "control", "unhealed", "ext4", 1, 2)

@@ -1,4 +1,4 @@
-"""Many writers at one workspace: none is lost, none is done twice, and nobody overwrites what they have not read."""
+"""Many writers on one workspace: no change is lost or repeated, and no unread change is overwritten."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def ws(tmp_path: Path) -> Iterator[Workspace]:
 
 
 def at_once(jobs: Sequence[Callable[[], object]]) -> list[object]:
-    """Start all of them at one moment; their answers, refusals as values."""
+    """Start all at once; return their answers, with refusals as values."""
     gate, answers = threading.Barrier(len(jobs)), [Missing] * len(jobs)
 
     def run(number: int) -> None:
@@ -47,7 +47,7 @@ def at_once(jobs: Sequence[Callable[[], object]]) -> list[object]:
 
 
 def in_one_flush(ws: Workspace, *edits: Sequence[Edit]) -> list[object]:
-    """The answers to changes that come one after the other while the writer is busy."""
+    """The answers to changes queued one after the other while the writer is busy."""
     entered, release = threading.Event(), threading.Event()
 
     def busy(staging: object, tip: object) -> Staged[object]:
@@ -152,7 +152,7 @@ def test_a_tip_moved_by_another_process_is_followed_and_never_lost(ws: Workspace
 @pytest.mark.requirement("E14")
 @pytest.mark.parametrize("writers", [2, 8])
 def test_writers_of_the_same_nodes_lose_nothing_and_overwrite_nothing_unread(ws: Workspace, writers: int) -> None:
-    """200 nodes each, half of them shared; on a shared one everybody adds one to what they read, until it is done."""
+    """200 nodes each, half of them shared. On a shared node a writer increments the value it read until it succeeds."""
     mine = 60 if writers == 2 else 25
     commits: dict[str, str] = {}
 

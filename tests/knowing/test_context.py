@@ -1,4 +1,4 @@
-"""`context`: what must be known before something is touched, in reading order, with reasons, within a budget."""
+"""`context`: the knowledge needed before a change, in reading order, with reasons, within a budget."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def test_an_answer_never_exceeds_its_budget_and_says_what_it_left_out(known: Ask
         return len(everything["items"]) + sum(cut["count"] for cut in everything["cut"])
 
     whole, counts = 69, list[int]()
-    until(lambda: known_in_all() == whole)  # what stands inside of files and what names them comes once it was read
+    until(lambda: known_in_all() == whole)  # contents and symbols of files arrive once the code is read
     for budget in (200, 201, 230, 300, 450, 700, 1_000, 2_000, 4_000, 9_000, 100_000):
         answer = known.context(paths=[SESSION, "src/new.py", "lib/x.py"], budget=budget)
         assert len(orjson.dumps(answer)) <= min(4 * budget, 40_000), budget
@@ -190,7 +190,7 @@ def test_file_names_of_any_bytes_are_shown_as_text(known: Ask, code: Path, ws: W
     assert orjson.dumps(answer)
 
 
-def test_undescribed_files_are_told_apart_from_described_files_without_an_area(known: Ask) -> None:
+def test_undescribed_files_differ_from_described_files_without_an_area(known: Ask) -> None:
     known.put(changes=upsert("gotcha:logo", summary="s", relations=[{"type": "about", "target": "./logo.bin"}]))
     answer = known.context(paths=["README.md", "logo.bin", SESSION])
     assert answer["unmatched_paths"] == ["README.md", "logo.bin"]
@@ -220,7 +220,7 @@ def test_many_traps_about_a_file_do_not_hide_the_decisions_about_it(ask: Ask) ->
 
 
 def paths_of(suggested: dict[str, Any]) -> Any:
-    """The paths of the area that a suggested call makes."""
+    """The paths of the area that a suggested call creates."""
     arguments = suggested["arguments"]
     return orjson.loads(arguments["paths"]) if "paths" in arguments else arguments["changes"][0]["data"]["paths"]
 
@@ -228,7 +228,7 @@ def paths_of(suggested: dict[str, Any]) -> Any:
 def test_every_call_that_an_answer_suggests_fits_the_schema_of_its_tool(ask: Ask) -> None:
     ask.put(changes=upsert("task:t", name="Rotate keys", data={"files": [SESSION]}))
     answers = [ask.context(paths=["src/auth/keys.py", SESSION]), ask.context(task="task:t"), ask.context(paths="docs"),
-               ask.context(task="task:t", paths=SESSION), ask.context(question="what is not known here")]  # fmt: skip
+               ask.context(task="task:t", paths=SESSION), ask.context(question="an unknown subject")]  # fmt: skip
     suggested = [one for answer in answers for one in answer.get("missing", {}).get("record", ())]
     ask.put(changes=upsert("atom:long", content="A long rule. " * 2_000, data={"paths": ["docs/**"]}))
     cut = [one for one in ask.context(paths="docs")["items"] if "more" in one]

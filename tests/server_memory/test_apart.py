@@ -1,4 +1,4 @@
-"""Two people write about one entity without seeing each other; when they meet, nothing that either said is lost."""
+"""Two people write about one entity in separate clones; a sync loses nothing of either."""
 
 from __future__ import annotations
 

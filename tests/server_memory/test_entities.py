@@ -1,4 +1,4 @@
-"""Entities are nodes like any other: what other tools, people and tokens do to them shows here, and the other way."""
+"""Entities are ordinary nodes: changes by other tools, people and tokens are visible here, and the reverse."""
 
 from __future__ import annotations
 

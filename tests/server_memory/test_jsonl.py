@@ -1,4 +1,4 @@
-"""The official server's memory.jsonl goes in and comes out again: nothing is lost, what is broken is said."""
+"""Import and export of the official server's memory.jsonl: nothing is lost, broken lines are reported."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.surfaces.conftest import Ask
 
 
 def lines_of(*items: dict[str, Any]) -> bytes:
-    """As the official server writes them."""
+    """The lines as the official server writes them."""
     return "\n".join(json.dumps(item, ensure_ascii=False, separators=(",", ":")) for item in items).encode()
 
 

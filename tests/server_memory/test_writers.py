@@ -1,4 +1,4 @@
-"""Several clients write at once, each through a server of its own: what is lost of what they were promised."""
+"""Several clients write at once, each through its own server: the share of acknowledged changes that is lost."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SHARED = "everybody"
 
 
 def write(server: Asked, writer: int, together: Barrier) -> list[str]:
-    """Makes entities, says things of one that all say things of, relates both; what was acknowledged."""
+    """Create entities, add observations to a shared entity, relate both; return the acknowledged changes."""
     promised = []
     together.wait()
     for number in range(ROUNDS):

@@ -1,4 +1,4 @@
-"""`kgd task add`: what a person gives on one command line becomes a task like any other."""
+"""`kgd task add`: a task from one command line is an ordinary task."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A task moves from status to status, and what was learned is there for the next one when it is done."""
+"""The life cycle of a task, and its recorded lessons on completion."""
 
 from __future__ import annotations
 
@@ -237,7 +237,7 @@ def test_a_long_item_keeps_its_words_and_shows_a_line_of_them(ask: Ask) -> None:
 
 
 def test_items_are_recorded_beside_their_task(ask: Ask) -> None:
-    """So that whoever has a token for a part of the paths may finish a task there."""
+    """A token for part of the paths is then enough to complete a task there."""
     ask.put(changes=[{"op": "upsert", "uri": "task://shop/payments/fix", "name": "Fix"}])
     recorded = completed(ask, "payments/fix", sections=LEARNED)["recorded"]
     assert all("://shop/payments/" in one["id"] for one in recorded)
@@ -264,7 +264,7 @@ def test_a_completed_task_without_a_summary_gets_one(ask: Ask) -> None:
 
 
 def overtaken(monkeypatch: pytest.MonkeyPatch, by: Callable[[Workspace, ChangeSet], object]) -> None:
-    """Right before the next change of a caller is submitted, something else is."""
+    """Submit another change right before the next change of the caller."""
     submit = Session.submit
 
     def late(self: Session, workspace: Workspace, changes: ChangeSet, **more: Any) -> Outcome:

@@ -1,4 +1,4 @@
-"""Context Files are read line by line, whoever wrote them; what cannot be made out costs nothing but itself."""
+"""Context Files are read line by line; an unreadable line does not affect the others."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ LINES = [
     ("src/a.py", ["src/a.py"]),
     ("src/a.py, src/b.py,src/c.py", ["src/a.py", "src/b.py", "src/c.py"]),
     ("- src/a.py", ["src/a.py"]),
-    ("  * `src/a.py` - why it matters, and for whom", ["src/a.py"]),
+    ("  * `src/a.py` - why it matters, and to which team", ["src/a.py"]),
     ("12. src/a.py: the handlers", ["src/a.py"]),
     ("- [ ] src/a.py (new)", ["src/a.py"]),
     ("+ src/a.py — uses src/b.py", ["src/a.py"]),
@@ -121,7 +121,7 @@ def test_any_text_is_read_and_reading_the_result_changes_nothing(text: str) -> N
     "piece", ["`", "- ", "[", "](", "{", "a/", "a.b,", " - ", '"', ":1", "((", "::", "./", "a/b.c "]
 )
 def test_a_long_text_of_anything_is_read_in_a_moment(piece: str) -> None:
-    """A pattern that backtracks would not come to an end here."""
+    """A backtracking pattern would not finish here."""
     assert len(read_paths(piece * 100_000)) <= PATHS_LIMIT
     assert len(read_paths((piece * 400 + "\n") * 60)) <= PATHS_LIMIT
 

@@ -1,4 +1,4 @@
-"""A task of another team, read from a clone of its workspace, is shown with every character of it visible."""
+"""A task of another team, read from a clone of its workspace, is shown with all characters visible."""
 
 from __future__ import annotations
 

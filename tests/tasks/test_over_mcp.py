@@ -34,7 +34,7 @@ async def connected(session: Session, tools: str) -> AsyncIterator[Client]:
 
 
 async def call(client: Client, tool: str, /, **arguments: Any) -> dict[str, Any]:
-    """The structured answer, which the text repeats; `isError` says what `success` says."""
+    """The structured answer; the text repeats it, and `isError` agrees with `success`."""
     result = await client.call_tool(tool, {"workspace": "shop", **arguments})
     assert isinstance(result, CallToolResult)
     answer = result.structured_content

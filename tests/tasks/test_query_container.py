@@ -1,4 +1,4 @@
-"""Tasks are read one by one with what is known of their files, or listed."""
+"""Reading tasks: one with the knowledge about its files, or a list."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_with_graph_context_come_the_areas_of_its_context_files_as_query_graph_a
 
 - `src/checkout.py` - the handlers, and src/auth/session.py
 * src/auth/keys.py, ./src/auth/new.py
-and whatever else is needed. N/A
+and further files if needed. N/A
 """
     put_task(ask, sections=[{"title": "Context Files", "content": listed}])
     context = got(ask, ID, includeGraphContext=True)["graphContext"]

@@ -1,4 +1,4 @@
-"""A task's node may be written by anybody; something sensible is read from it, and nothing in it is lost."""
+"""Task sections: any node of a task can be read, and no text in it is lost."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_a_task_without_sections_is_about_the_text_of_its_node() -> None:
 
 
 def test_a_task_that_was_written_as_one_text_has_its_headings_for_sections() -> None:
-    content = """What it is about.
+    content = """The subject of the task.
 
 # Objective
 Book each event once.

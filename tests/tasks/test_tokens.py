@@ -1,4 +1,4 @@
-"""Whoever holds a token sees and finishes the tasks of their part of the paths, and hears of no others."""
+"""A token holder sees and completes the tasks in scope, and learns nothing of others."""
 
 from __future__ import annotations
 
@@ -65,10 +65,10 @@ def test_unreadable_tasks_look_like_missing_tasks(tasks: Ask, holder: Session) -
 
 
 def test_recorded_facts_do_not_reveal_hidden_files(tasks: Ask, session: Session) -> None:
-    """A file that is there becomes a citation: who may not see it would learn of it from the node that is theirs."""
+    """A citation would reveal an existing file to a holder who may not see the file."""
     scope = Scope.of("shop", ["read", "write"], ["/payments/**"])
     holder = Session(session.daemon, trusted=False, principal=Principal("tok00002", "agent", "agent", (scope,)))
-    gotchas = "src/auth/keys.py: kept for ever\nsrc/auth/never.py: kept for ever and a day\nzebras bite"
+    gotchas = "src/auth/keys.py: kept a year\nsrc/auth/never.py: kept a year and a day\nzebras bite"
     tasks.put(changes=[{"op": "upsert", "uri": "gotcha://shop/zebras-bite", "summary": "zebras bite"}])
     as_holder(holder, "advance", id="payments/fix", version=1)
     done = as_holder(holder, "advance", id="payments/fix", version=2, sections={"Gotchas": gotchas})

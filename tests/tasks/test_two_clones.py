@@ -1,4 +1,4 @@
-"""Two people finish one task, each in a clone of their own; what they learned meets."""
+"""Two people complete one task in separate clones; their lessons are merged."""
 
 from __future__ import annotations
 
