@@ -29,7 +29,7 @@ SERIES = (
 HEADER = """\
 # Files below django/ that differ between consecutive releases, as change_sets.py lists them from the source
 # distributions, and the areas that a reader wants to read about before such a change: judged from the
-# release notes and the files, before kgd was first asked. `memories` are some of those that bear on the change,
+# release notes and the files, before kgd was first asked. `memories` are some memories relevant to the change,
 # `unmatched` the files that no area is expected for. Nothing was made easier: areas of files that did not change are
 # expected where they hold what one has to know, and areas of files in which only a comment changed are not.
 """
