@@ -85,7 +85,7 @@ class Hub:
             path="/" if listen.is_encrypted else ROOT,  # which the name demands that only this host can set
         )
         ui = Ui(self._daemon, self._visiting.sessions, live, place, self._gate, self._bodies)
-        return [Route("/", ui.first, methods=["GET"]), *ui.routes()]
+        return [Route("/", ui.guarded(ui.first), methods=["GET"]), *ui.routes()]
 
     def _ended(self, serving: asyncio.Task[None]) -> None:
         """Nobody asked it to: then the daemon leaves too, so that a service manager starts both again."""
