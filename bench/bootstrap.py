@@ -1,4 +1,4 @@
-"""This file is where the first walk over a code tree is measured: against reading and hashing every file once.
+"""The first walk over a code tree, measured against reading and hashing every file once.
 
 The tree is generated, with about as many files as Django's, or given. All variants take turns on a warm page cache.
 `python -m bench.bootstrap [--tree DIR] [--files N]` prints one JSON object a row.
@@ -108,7 +108,7 @@ def _paths(folder: str) -> Iterator[str]:
 
 
 def _rescan(overlay: Overlay, root: Path) -> float:
-    """Times change, contents do not; a tree that was given gets its times back."""
+    """Times change, contents do not; a given tree gets its times back."""
     some = list(_paths(str(root)))[:: max(1, overlay.report().files // TOUCHED)][:TOUCHED]
     before = {path: os.stat(path) for path in some}
     for path in some:

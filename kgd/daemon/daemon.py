@@ -78,7 +78,7 @@ class Daemon:
         """The web pages; None in a process without a server."""
         self.attempts = Attempts(time.monotonic)
         self.elsewhere = Elsewhere(self, self.registry, Path(home.state) / "seen", secret)
-        self.clones = Clones(Path(home.state) / "clones", _network)
+        self.clones = Clones(Path(home.state) / "clones", lambda entry, stop: network_of(entry.token, stop=stop))
         self.organisation = Organisation(
             self.registry, Path(home.state) / "organisation",
             lambda stop: Network(person_environment(), pack_bytes=PACK_BYTES, stop=stop),
@@ -173,8 +173,11 @@ class Daemon:
 
     def stages(self, workspace: Workspace) -> list[Stage]:
         """The stages of an open workspace, followed by the stages of its remotes."""
-        own, found = list(workspace.health().values()), self._open.get(workspace.layout.git_dir)
-        return [*own, *self.syncing(workspace).stages()] if found else own
+        stages = list(workspace.health().values())
+        if found := self._open.get(workspace.layout.git_dir):
+            found.syncing.follow()
+            stages += found.syncing.stages()
+        return stages
 
     def syncing(self, workspace: Workspace) -> Syncing:
         """The sync of an open workspace with its remotes. Raises Unavailable if it was closed meanwhile."""
@@ -376,11 +379,6 @@ class _Opened(NamedTuple):
 
 def _entry(workspace: Workspace) -> Entry:
     return Entry.of(workspace.id, workspace.layout.work_tree, workspace.layout.code_tree)
-
-
-def _network(entry: Entry, stop: threading.Event) -> Network:
-    """The user's environment and the credential of the entry, for a remote that only the registry names."""
-    return network_of(entry.token, stop=stop)
 
 
 def _inode(place: Path) -> int:

@@ -184,6 +184,7 @@ class Surface:
 
     async def _answer(self, ctx: ServerRequestContext[Session], params: CallToolRequestParams) -> dict[str, Any]:
         tool = self._tools.get(params.name)
+        log.debug("call", extra={"tool": params.name[:60], "client": _client_name(ctx)})
         try:
             if (record := _record_of(ctx)) is not None:
                 return _result(tool, resources.for_host(ctx, tool, await self._answer_holder(ctx, params, record)))

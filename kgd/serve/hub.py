@@ -85,7 +85,7 @@ class Hub:
             path="/" if listen.is_encrypted else ROOT,  # the prefix __Host- requires the path /
         )
         ui = Ui(self._daemon, self._browsers.sessions, live, place, self._gate, self._bodies)
-        return [Route("/", ui.first, methods=["GET"]), *ui.routes()]
+        return [Route("/", ui.guarded(ui.first), methods=["GET"]), *ui.routes()]
 
     def _ended(self, serving: asyncio.Task[None]) -> None:
         """After an unexpected end stop the daemon too, so that a service manager restarts both."""

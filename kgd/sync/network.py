@@ -1,4 +1,4 @@
-"""Access to remotes as the person who runs kgd: their environment, and the credential that a reference names."""
+"""Network access to remotes with the user's environment and a referenced credential."""
 
 from __future__ import annotations
 
@@ -17,15 +17,14 @@ def network_of(
     patience: float = PATIENCE,
     stop: threading.Event | None = None,
 ) -> Network:
-    """The access that `token`, a reference to a credential, gives to a remote.
+    """Network access with the credential that `token` refers to.
 
     Args:
-        environment: Replaces the person's own environment.
+        environment: Replaces the user's environment, unless empty.
         patience: Seconds without progress before a call ends.
         stop: Ends a running call.
 
     Raises:
         KgdError: The credential cannot be read.
     """
-    theirs = dict(environment or {}) or person_environment()
-    return Network(theirs, secret(token) if token else "", patience, stop=stop)
+    return Network(dict(environment or {}) or person_environment(), secret(token) if token else "", patience, stop=stop)

@@ -173,7 +173,7 @@ def _check_top(incoming: ObjectStore, tip: ObjectId, workspace: str, sharded: fr
         raise Trouble(
             "other-workspace", f"the remote holds the workspace '{settings.workspace}', this one is '{workspace}'",
             at=SETTINGS, next="Clone the other into its own folder (`git clone URL`, then `kgd up` there); to "
-                              "join the two, see docs/sync.md, 'Two workspaces that should be one'.",
+                              "join the two, see docs/sync.md, 'Merge two workspaces'.",
         )  # fmt: skip
     if settings.sharded != sharded:
         raise Trouble(

@@ -1,4 +1,4 @@
-"""Random changes get one answer, whichever way they come, and leave the same node."""
+"""Random changes get one answer on every way into a workspace, and leave the same node."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def anything(chance: random.Random, ways: Ways) -> Change:
 
 
 def carry_out(chance: random.Random, ways: Ways, one: Change) -> str:
-    """By any of the ways; which one."""
+    """Write it by any of the ways; return the way."""
     ws, way = ways.ws, chance.choice(["put", "submit", "sync", "save"])
     if way == "put":
         ws.submit(change(one.edit(ws)))

@@ -1,4 +1,4 @@
-"""Every way into a workspace, asked what it makes of one change: nothing is written by asking."""
+"""Every way into a workspace, and its verdict on one change. Nothing is written."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ Values = Mapping[str, Json]
 
 @dataclass(frozen=True)
 class Change:
-    """A node as it is to be, by the fields that are given, with the prose behind it."""
+    """The intended node: the given fields, and the prose."""
 
     values: Values
     detail: str = ""
@@ -43,7 +43,7 @@ class Change:
         return Uri(str(self.values["uri"]))
 
     def edit(self, ws: Workspace) -> Upsert:
-        """What `put` would be asked for."""
+        """The arguments of `put`."""
         known: dict[str, Any] = {
             name: self.values[name] for name in ("type", "name", "summary", "content", "data") if name in self.values
         }
@@ -54,7 +54,7 @@ class Change:
         )  # fmt: skip
 
     def files(self, ws: Workspace) -> dict[str, bytes]:
-        """What a person would write by hand. The node is JSON, which is YAML, and can be wrong in any way."""
+        """The file as a person writes it by hand. The node is JSON, which is YAML, and may be invalid in any way."""
         values, files = dict(self.values), dict[str, bytes]()
         if self.detail:
             values["data"] = {**values.get("data", {}), "file": MEMORY}
@@ -65,7 +65,7 @@ class Change:
 
 
 class Admitted(Forbidden):
-    """Raised in the place of the commit."""
+    """Raised instead of the commit."""
 
 
 def _stop(*_: object) -> None:
@@ -95,7 +95,7 @@ class Ways:
         return _refusal(lambda: submission.submit(self.ws, change(one.edit(self.ws)), who, base=tip))
 
     def import_(self, one: Change) -> KgdError | None:
-        """As an import of a node that is new here. Of one that is there an import decides what to leave: it is put."""
+        """As an import of a new node. An existing node is put, since an import may keep some of its fields."""
         if self.ws.node(one.uri) is not None:
             return self.put(one)
 
@@ -127,7 +127,7 @@ class Ways:
         return _refusal(lambda: proposals.vet(self.ws, bytes.fromhex(self.ws.tip), self.commit(one)))
 
     def save(self, one: Change) -> KgdError | None:
-        """As a person's files in the work tree, up to the commit of them."""
+        """As a person's files in the work tree, up to their commit."""
         found, refused = self.looked_at(one)
         store = self.ws.store
         tip = bytes.fromhex(self.ws.tip)
@@ -135,10 +135,10 @@ class Ways:
         assert isinstance(taken, adoption.Taken)
         return next(iter([*refused, *(error for _, error in taken.refused)]), None)
 
-    # ---- what is asked about
+    # ---- parts of a change
 
     def commit(self, one: Change) -> ObjectId:
-        """A commit with the files, which no ref leads to."""
+        """A commit with the files, without a ref."""
         return self.commit_files(one.files(self.ws))
 
     def commit_files(self, files: Mapping[str, bytes]) -> ObjectId:
@@ -150,7 +150,7 @@ class Ways:
         return commit
 
     def looked_at(self, one: Change) -> tuple[list[HandEdit], list[KgdError]]:
-        """What is taken of the saved files, and why the rest is not."""
+        """The accepted files, and the reasons against the others."""
         store, tip = self.ws.store, bytes.fromhex(self.ws.tip)
         tree = store.tree_of(tip)
         shutil.rmtree(self.folder, ignore_errors=True)

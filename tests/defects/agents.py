@@ -92,7 +92,7 @@ BUGS = {
         ("tests/areas/test_managing.py::test_an_area_that_put_writes_has_the_bounds_of_manage_graph",),
     ),
     "34-unknown-molecule": Bug(
-        "`put` and submissions take an atom into a molecule that is not there", "kgd/tools/areas/hints.py",
+        "`put` and submissions accept an atom of a missing molecule", "kgd/tools/areas/hints.py",
         "        naming.molecule_of_project(", "        str(",
         ("tests/areas/test_managing.py::"
          "test_put_and_submissions_take_an_atom_only_into_a_molecule_of_the_project",),
@@ -120,7 +120,7 @@ BUGS = {
          "tests/cli/test_commands.py::test_open_conflicts_are_printed_with_the_author_of_each_side"),
     ),
     "35-commits-after-the-merge": Bug(
-        "later commits to a node use up the commits that are searched for the author of a side", "kgd/tools/sides.py",
+        "later commits to a node exhaust the search for the author of a side", "kgd/tools/sides.py",
         "for start in commit.parents if len(commit.parents) > 1 else (commit.id,):",
         "for start in (bytes.fromhex(workspace.tip),):",
         ("tests/sync/test_conflict_authors.py::test_a_side_keeps_its_author_after_many_later_commits_to_the_node",),

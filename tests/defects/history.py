@@ -16,7 +16,7 @@ BUGS: dict[str, Bug] = {
         ("tests/git/test_store.py::test_an_object_whose_pack_cannot_be_read_is_tried_seven_times",),
     ),
     "2-existence-is-proof": Bug(
-        "an object that is here without a ref is merged as it lies there",
+        "an object without a ref is merged unchecked",
         "kgd/git/remote.py",
         "return copied(self._home, self._scratch, wanted, haves)",
         "return Incoming(scratch_repository(self._scratch), self._home, wanted)",
@@ -26,7 +26,7 @@ BUGS: dict[str, Bug] = {
         ),
     ),
     "2-same-pack": Bug(
-        "a pack that is here already is relied on, though a gc may have listed it",
+        "an existing pack is trusted, though a gc may have listed it",
         "kgd/git/incoming.py",
         """            while there.with_suffix(".idx").exists() or there.with_suffix(".pack").exists():
 """,
@@ -65,7 +65,7 @@ BUGS: dict[str, Bug] = {
         (f"{_TIDYING}test_with_a_hole_that_no_remote_can_fill_nothing_is_done_twice",),
     ),
     "3-lost-head": Bug(
-        "a lost ref is left as it is at a start",
+        "a lost ref is not restored at a start",
         "kgd/git/refs.py",
         "        if (value := read_ref(git_dir, name)) is not None:\n            return value\n",
         "        return read_ref(git_dir, name)\n",
@@ -99,14 +99,14 @@ BUGS: dict[str, Bug] = {
         ),
     ),
     "8-moved-while-open": Bug(
-        "commits that a tip moved by hand left are dropped",
+        "commits left behind by a manual move of the tip are dropped",
         "kgd/workspace/workspace.py",
         "        ref_repair.keep(self.layout, left, tip)\n",
         "",
         (f"{_REFS}test_a_tip_that_is_moved_back_by_hand_leaves_nothing_behind",),
     ),
     "8-moved-while-closed": Bug(
-        "commits that a tip moved by hand left while nothing ran are dropped",
+        "commits left behind by a manual move of the tip, made without a daemon, are dropped",
         "kgd/git/integrity.py",
         "    ref_repair.keep_dropped(layout, good.get(refs.HEAD), _checkpoint_time(layout))\n",
         "",
@@ -116,14 +116,14 @@ BUGS: dict[str, Bug] = {
         ),
     ),
     "6-half-made": Bug(
-        "what a kill left in the first up counts as a person's file",
+        "remains of a first up that was killed count as a person's files",
         "kgd/git/creation.py",
         "any(not _HALF(file.name) for file in directory.iterdir())",
         "any(directory.iterdir())",
         ("tests/git/test_layout.py::test_a_kill_in_the_first_up_does_not_stop_the_next_one",),
     ),
     "6-half-made-in-code": Bug(
-        "what a kill left in the first up stays for ever",
+        "remains of a first up that was killed stay permanently",
         "kgd/git/creation.py",
         "            shutil.rmtree(left, ignore_errors=True)\n",
         "            pass\n",
@@ -140,7 +140,7 @@ BUGS: dict[str, Bug] = {
         ("tests/daemon/test_removed_folder.py::test_a_repository_that_was_deleted_is_not_written_again",),
     ),
     "7-remains": Bug(
-        "what a daemon wrote into a deleted repository keeps a new one away",
+        "remains in a deleted repository prevent a new one",
         "kgd/git/creation.py",
         " and not _clear_remains(layout.git_dir):",
         ":",
@@ -157,21 +157,21 @@ BUGS: dict[str, Bug] = {
         ),
     ),
     "8-mode-left-staged": Bug(
-        "a mode that changed alone is not brought into the index",
+        "a change of only the mode is not brought into the index",
         "kgd/git/index_file.py",
         "        elif present != new or _mode(mode, entry) != _mode(None, entry):\n",
         "        elif present != new:\n",
         ("tests/workspace/test_publication.py::test_a_committed_executable_bit_that_a_merge_drops_is_not_left_staged",),
     ),
     "8-mode-lost-anew": Bug(
-        "an index that is made anew leaves executable files out",
+        "a rebuilt index leaves executable files out",
         "kgd/workspace/placing.py",
         "(entry for entry in files_after if entry.mode.startswith(PLAIN))",
         '(entry for entry in files_after if entry.mode == b"100644")',
         ("tests/workspace/test_publication.py::test_an_executable_file_stays_in_an_index_that_is_made_anew[garbage]",),
     ),
     "8-stderr-unread": Bug(
-        "a log line waits for whoever reads standard error",
+        "a log line waits for a reader of standard error",
         "kgd/daemon/logs.py",
         "handlers.append(_NonBlockingHandler(sys.stderr.fileno()))",
         "handlers.append(logging.StreamHandler(sys.stderr))",

@@ -20,21 +20,21 @@ BUGS = {
         ("tests/workspace/test_upkeep.py::test_memory_of_a_burst_of_changes_is_given_back",),
     ),
     "1-changes-missed": Bug(
-        "changes during a look at the packs do not count: what they leave in memory stays for a minute or more",
+        "changes during a scan of the packs do not count: their memory stays for a minute or more",
         "kgd/workspace/upkeep.py",
         "            self._wake.wait(QUIET",
         "            seen = self._flushes\n            self._wake.wait(QUIET",
         ("tests/workspace/test_upkeep.py::test_memory_of_changes_during_a_roll_up_is_given_back",),
     ),
     "1-answers-as-objects": Bug(
-        "each write leaves some hundred bytes that remember its answer",
+        "each write leaves some hundred bytes for its answer",
         "kgd/workspace/sent.py",
         '_ANSWER = struct.Struct("<I?20s")',
         '_ANSWER = struct.Struct("<I?20s400x")',
         ("tests/workspace/test_sent.py::test_the_answers_to_twenty_thousand_writes_take_less_than_two_megabytes",),
     ),
     "1-packs-shared": Bug(
-        "a new handle on the objects keeps the indexes of packs and the bases of deltas of the one before",
+        "a new object handle keeps the pack indexes and delta bases of its predecessor",
         "kgd/git/store.py",
         '"" if self._ending else "/."',
         '""',
@@ -48,7 +48,7 @@ BUGS = {
         ("tests/git/test_rollup.py::test_a_large_roll_up_is_listed_in_another_process",),
     ),
     "1-deltas-of-small-packs": Bug(
-        "larger packs keep in full what small packs have in full",
+        "larger packs keep the full objects of small packs without deltas",
         "kgd/git/rollup.py",
         '"--no-reuse-delta", ',
         "",

@@ -192,7 +192,7 @@ WRONG = [
     Wrong(["remote", "add", "origin", "ext::sh -c x"], BAD, r"helper"),
     Wrong(["remote", "remove", "nobody"], GONE, r"nobody"),
     Wrong(["share"], RULE, r"no remote"),
-    Wrong(["sync"], GONE, r"shared with nobody"),
+    Wrong(["sync"], GONE, r"has no remote"),
     Wrong(["compress", "--kind", "film"], BAD, r"film|kinds"),
     Wrong(["proposals", "nothing-of-the-kind"], GONE, r"nothing-of-the-kind"),
     Wrong(["accept", "nothing-of-the-kind"], GONE, r"nothing-of-the-kind"),

@@ -1,4 +1,4 @@
-"""A daemon that is written to and read for a long time by one client with many calls under way, and what it holds."""
+"""A daemon under long load by one client with many concurrent calls, and its resource use."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from tests.waiting import until
 
 NODES = 1_000
 UNDER_WAY = 32
-"""Calls under way at a time: each flush has some of them, so packs come and go as with many clients."""
+"""Concurrent calls: each flush has several, so packs come and go as with many clients."""
 
 
 @dataclass(frozen=True, slots=True)
 class Vitals:
-    """What a daemon at rest holds. Sizes in KiB; `repository` is the objects alone."""
+    """Resource use of a daemon at rest. Sizes in KiB; `repository` counts only the objects."""
 
     descriptors: int
     threads: int
@@ -41,7 +41,7 @@ class Vitals:
 
 
 class Served:
-    """A daemon with a workspace on its own, and one connection to it."""
+    """A daemon with one workspace, and one connection to it."""
 
     def __init__(self, home: Home, directory: Path) -> None:
         self.home, self.git_dir = home, directory / ".git"
@@ -80,9 +80,9 @@ class Served:
         assert all(len(answer["nodes"]) == 1 for answer in found)
 
     def vitals(self, *, settled: bool = False) -> Vitals:
-        """After what was written has been indexed, published and rolled up.
+        """Measure once the changes are indexed, published and rolled up.
 
-        `settled`: also after memory has gone back to the system, which takes seconds without a change or a roll-up.
+        `settled`: also wait until memory is returned to the system, which takes seconds without a change or a roll-up.
         """
         until(self._rests, 300)
         if settled:
@@ -103,14 +103,14 @@ class Served:
         return _number(Path(f"/proc/{self.pid}/status").read_text(), "VmRSS")
 
     def _is_settled(self, last: list[float]) -> bool:
-        """Whether resident memory has been the same within 1 MiB for four seconds without a roll-up; `last` is when it
-        was not."""
+        """Whether resident memory stayed within 1 MiB for four seconds without a roll-up; `last` is the time of the
+        last change."""
         if abs((now := self._rss()) - last[1]) > 1024 or self._has_children():
             last[:] = time.monotonic(), now
         return time.monotonic() - last[0] > 4
 
     def after_a_repack(self) -> int:
-        """KiB of objects in a copy that git has just packed anew."""
+        """KiB of objects in a freshly packed copy."""
         copy = self.git_dir.parent.parent / "repacked.git"
         subprocess.run(["git", "clone", "-q", "--bare", "--no-local", self.git_dir, copy], check=True)
         subprocess.run(["git", "-C", copy, "fetch", "-q", "origin", "refs/kgd/*:refs/kgd/*"], check=True)
@@ -137,7 +137,7 @@ class Served:
 
 @contextmanager
 def serving(folder: Path, **environment: str) -> Iterator[Served]:
-    """A daemon of its own in `folder`, with a workspace of a thousand nodes."""
+    """A daemon in `folder`, with a workspace of a thousand nodes."""
     home, directory = Home.at(str(folder / "home")), folder / "knowledge"
     directory.mkdir()
     command = [sys.executable, "-P", "-m", "kgd.cli", "up", "--standalone", "--quiet"]
@@ -165,7 +165,7 @@ def lived_through(
 
 
 def complaints(served: Served, seen: list[Vitals]) -> list[str]:
-    """Where a daemon grew; the first of `seen` is after the warm-up."""
+    """The growth of a daemon; the first of `seen` is after the warm-up."""
     first, last = seen[0], seen[-1]
     found = []
     if last.descriptors > first.descriptors + 8:

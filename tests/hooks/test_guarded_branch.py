@@ -83,7 +83,7 @@ def test_nor_where_the_hooks_were_there_before_the_workspace(shop: Shop, innocen
 
 
 @pytest.mark.slow
-def test_nor_does_one_that_cannot_be_read_and_the_code_goes_on(shop: Shop) -> None:
+def test_an_unreadable_kgd_yaml_in_the_code_does_not_switch_the_guard_off(shop: Shop) -> None:
     shop.share()
     Person(shop.bare).kgd("install")
     shop.push_code("workspace: [\n")

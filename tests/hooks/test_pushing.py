@@ -208,7 +208,7 @@ def test_a_holder_who_may_only_propose_learns_where_and_proposes_inside_the_scop
 
 
 @pytest.mark.slow
-def test_the_policy_holds_people_of_whom_the_server_says_nothing(plain: Server, tmp_path: Path) -> None:
+def test_the_policy_applies_to_unnamed_people(plain: Server, tmp_path: Path) -> None:
     owner = plain.clone("owner", {})
     with (owner.tree / "kgd.yaml").open("a") as settings:
         settings.write("policy:\n- paths:\n  - /app/**\n  people: propose\n")

@@ -160,7 +160,7 @@ def test_a_stranger_that_says_nothing_more_is_let_go(hub: Hub, kept: contextlib.
         pass
 
 
-def test_a_stranger_that_asks_without_end_is_told_to_wait(small: Hub, kept: contextlib.ExitStack) -> None:
+def test_a_stranger_that_sends_requests_without_end_has_to_wait(small: Hub, kept: contextlib.ExitStack) -> None:
     one = connected(small, kept, "127.0.4.1")
     answers, part = b"", b"first"
     with contextlib.suppress(ConnectionError):

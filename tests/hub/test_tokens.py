@@ -207,7 +207,7 @@ def test_a_quota_holds_for_its_window_and_says_when_to_ask_again(tokens: Tokens,
     tokens.spend(made.record, "nodes", 10)
 
 
-def test_children_use_up_the_quota_of_whom_they_were_made_from(tokens: Tokens) -> None:
+def test_children_use_up_their_parents_quota(tokens: Tokens) -> None:
     parent = tokens.mint("x", "agent", ALL, START + DAY, quota=Quota(requests_per_minute=5)).record
     child = tokens.mint_child(parent.holder.id, "one", "agent", ALL, START + 60).record
     other = tokens.mint_child(child.holder.id, "two", "agent", ALL, START + 60).record

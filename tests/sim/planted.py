@@ -2,7 +2,7 @@
 
     python -m tests.sim.planted [NAME...]
 
-Prints a row for each. Not part of any suite: it takes some minutes, and is run again where the merge changes.
+Prints a row for each. Not part of any suite: it takes some minutes. Run it again when the merge changes.
 """
 
 from __future__ import annotations
@@ -62,12 +62,12 @@ BUGS = {
         (f"{TREES}test_two_moves_of_one_node_are_one_node_and_a_conflict_about_its_name",),
     ),
     "made-anew": Bug(
-        "a node made in the place of one that was moved is lost", "kgd/model/merge_graph.py",
+        "a node created under the name of a moved node is lost", "kgd/model/merge_graph.py",
         "                    self._take(old, _merged(Merged(None), made_a, made_b))", "                    pass",
         ("tests/model/test_merge_graph.py::test_a_node_made_anew_where_one_was_moved_from_is_another_node",),
     ),
     "decided-twice": Bug(
-        "of two decisions the one that changed something wins", "kgd/model/conflict.py",
+        "of two decisions the changing one wins", "kgd/model/conflict.py",
         "    if both_settled or not left:", "    if not left:",
         (f"{MODEL}test_a_decision_for_the_shown_value_counts_like_a_new_value",),
     ),
@@ -77,7 +77,7 @@ BUGS = {
         (f"{TREES}test_two_different_decisions_meet_as_a_conflict_even_where_one_kept_what_was_shown",),
     ),
     "settled": Bug(
-        "what was settled comes back", "kgd/model/conflict.py",
+        "a settled value comes back", "kgd/model/conflict.py",
         "    left = (ours & theirs) | (ours - was) | (theirs - was)", "    left = ours | theirs",
         (PLANNER,),
     ),

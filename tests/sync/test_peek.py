@@ -56,7 +56,7 @@ def test_an_excessive_number_of_refs_is_not_listed(shared: Person, hub: Path) ->
 
 
 @pytest.mark.slow
-def test_a_symbolic_branch_works_all_the_same(shared: Person, hub: Path) -> None:
+def test_a_symbolic_branch_works_too(shared: Person, hub: Path) -> None:
     git(hub, "update-ref", "refs/heads/other", shared.tip)
     git(hub, "update-ref", "-d", "refs/heads/main")
     git(hub, "symbolic-ref", "refs/heads/main", "refs/heads/other")

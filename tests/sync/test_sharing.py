@@ -30,7 +30,7 @@ def agree(*people: Person) -> None:
 def test_nothing_leaves_this_machine_before_the_user_shares_it(ann: Person, hub: Path) -> None:
     git(ann.tree, "remote", "add", "origin", str(hub))
     ann.put("a", summary="private")
-    with pytest.raises(KgdError, match="shared with nobody"):
+    with pytest.raises(KgdError, match="has no remote"):
         ann.call("sync")
     assert git(hub, "for-each-ref") == ""
 

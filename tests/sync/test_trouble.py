@@ -80,7 +80,7 @@ def _reset(tree: Path) -> bool:
 
 
 @pytest.mark.slow
-def test_a_rewritten_history_can_be_taken_as_it_is_by_a_reset_in_the_work_tree(
+def test_a_rewritten_history_can_be_accepted_by_a_reset_in_the_work_tree(
     shared: Person, hub: Path, tmp_path: Path
 ) -> None:
     clone = tmp_path / "clone"
