@@ -12,7 +12,7 @@ from kgd.errors import Forbidden, Invalid, Limit, Unavailable
 from kgd.git.objects import ObjectId
 from kgd.git.refs import PROPOSALS, RefMoved, move_ref
 from kgd.model.token import TokenRecord
-from kgd.workspace import proposal_log
+from kgd.workspace import proposal_records
 from kgd.workspace.proposals import free_name, holder_name, is_called_after, is_name, of_line, pending
 from kgd.workspace.workspace import Workspace
 
@@ -49,7 +49,7 @@ def offer(workspace: Workspace, record: TokenRecord, ref: str, new: ObjectId) ->
         if before is not None and not workspace.store.is_ancestor(before, new):
             raise Forbidden("a proposal is not rewritten", at=name, next="Push it under another name.")
         try:
-            move_ref(git_dir, scratch, name, before, new, note=proposal_log.pushed(who))
+            move_ref(git_dir, scratch, name, before, new, note=proposal_records.pushed(who))
         except RefMoved:
             if wanted:
                 raise Unavailable("the proposal moved at this moment", at=name, next="Push again.") from None

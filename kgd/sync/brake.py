@@ -7,7 +7,7 @@ from kgd.codec.paths import is_node_path
 from kgd.errors import KgdError
 from kgd.git.objects import ObjectId
 from kgd.git.store import ObjectStore
-from kgd.workspace.node_files import NodeFiles
+from kgd.workspace.parts import NodeFiles
 
 FREE = 10
 """Nodes that a sync may remove whatever their share."""

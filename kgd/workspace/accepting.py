@@ -4,31 +4,31 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from typing import Literal
 
 from kgd.codec.settings import PATH as SETTINGS
 from kgd.codec.settings import policy_in
 from kgd.errors import Invalid, KgdError, Limit, NotFound, Unavailable
 from kgd.git import program
 from kgd.git.objects import ObjectId, Signature, signature, trailers
-from kgd.git.refs import PROPOSALS, REJECTED, list_refs, move_ref
+from kgd.git.refs import HEAD, PROPOSALS, REJECTED, list_refs, move_ref, read_log
 from kgd.git.staging import Staging
 from kgd.model.change import Author, ChangeSet
 from kgd.model.uri import Uri
-from kgd.workspace import bundles
-from kgd.workspace.bundles import Bundle
-from kgd.workspace.foretelling import foretold
+from kgd.workspace import proposal_records
 from kgd.workspace.integrate import MergedTree, merge_commits
 from kgd.workspace.outcome import Outcome, Would
-from kgd.workspace.proposals import Proposal, left_of, vet
+from kgd.workspace.proposal_records import Bundle
+from kgd.workspace.proposals import Proposal, is_name, left_of, vet
 from kgd.workspace.secrets import refuse_secret_text
 from kgd.workspace.touched import Permit, Touched, between, of_files, touched_by
-from kgd.workspace.transaction import RESOLVED_BY, message_of, write
+from kgd.workspace.transaction import RESOLVED_BY, foretold, message_of, write
+from kgd.workspace.workspace import Workspace
 from kgd.workspace.writer import Staged
 
-if TYPE_CHECKING:
-    from kgd.workspace.workspace import Workspace
+ORIGIN = "Kgd-Origin"
+_BY = "kgd: rejected by "
 
 MAX_COMMITS = 1_000
 """Commits that one proposal may have; each of them is judged."""
@@ -48,8 +48,8 @@ def accept(
 ) -> Outcome:
     """Bring a proposal into the tip: all of it by kgd's own merge, or `only` these nodes as one commit of its author.
 
-    One that was made here for a request and tells what of it is one change (`kgd.workspace.bundles`) comes in as one
-    plain commit in any case.
+    One that was made here for a request and tells what of it is one change (`proposal_records`) comes in as one plain
+    commit in any case.
 
     What the tip changed differently meanwhile becomes a conflict, and neither side is lost. `permit` is asked for
     everything that the proposal's commits touch. What is accepted in whole no longer waits. With `dry_run` the outcome
@@ -66,7 +66,7 @@ def accept(
     if not bases:
         raise Invalid("this proposal has nothing in common with the workspace", at=proposal.name)
     vet(workspace, bases[0], commit)
-    told = bundles.read(store.commit(commit).message)
+    told = proposal_records.read(store.commit(commit).message)
     job = (
         _part(workspace, proposal, author, frozenset(only), permit, told, message, dry_run)
         if only or (told and proposal.request)
@@ -200,7 +200,7 @@ def _part(
 
 
 def _message(proposal: Proposal, told: Sequence[Bundle], touched: Touched) -> str:
-    taken = [bundles.written(one) for one in told if not touched.uris.isdisjoint(one.nodes)]
+    taken = [proposal_records.written(one) for one in told if not touched.uris.isdisjoint(one.nodes)]
     part = "" if len(taken) == len(told) else ", a part of it"
     return "\n".join([f"{proposal.subject}{part}", "", *taken]) if taken else proposal.subject
 
@@ -220,7 +220,7 @@ def _chosen(
         found |= touched.uris
     if absent := sorted(only - found):
         raise NotFound("the proposal does not change this node", at=absent[0], next="`kgd proposals NAME` shows it.")
-    if (other := bundles.incomplete(told, only, waiting)) is not None:
+    if (other := proposal_records.incomplete(told, only, waiting)) is not None:
         raise _not_alone(other)
     return files
 
@@ -269,3 +269,58 @@ def _commits(workspace: Workspace, tip: ObjectId, commit: ObjectId) -> Sequence[
     if len(found) > MAX_COMMITS:
         raise Limit(f"a proposal has at most {MAX_COMMITS} commits", next="Squash them into fewer.")
     return found
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """Who accepted or rejected it (empty: history does not tell), and when. `commit` is what it became, `nodes` what
+    that changed."""
+
+    how: Literal["accepted", "rejected"]
+    by: str
+    at: int
+    commit: str = ""
+    reason: str = ""
+    nodes: tuple[Uri, ...] = ()
+
+
+def decision(workspace: Workspace, id: str) -> Decision | None:
+    """The last decision about a proposal of this name, or of this name and commit; None where none is known.
+
+    Costs a walk through the messages of history.
+    """
+    name, _, commit = id.removeprefix(PROPOSALS).removeprefix("proposals/").partition("@")
+    if not is_name(name):
+        return None
+    return _rejection(workspace, name, commit) or _acceptance(workspace, name, commit)
+
+
+def _rejection(workspace: Workspace, name: str, commit: str) -> Decision | None:
+    git_dir, flat = workspace.layout.git_dir, REJECTED + name.replace("/", ".")
+    for ref, tip in list_refs(git_dir, flat).items():
+        if ref not in (flat, f"{flat}-{tip.hex()[:10]}") or not tip.hex().startswith(commit):
+            continue
+        for line in reversed(read_log(git_dir, ref)):
+            if line.note.startswith(_BY):
+                by, _, reason = line.note.removeprefix(_BY).partition(": ")
+                return Decision("rejected", by, line.time, reason=reason)
+    return None
+
+
+def _acceptance(workspace: Workspace, name: str, commit: str) -> Decision | None:
+    origin = f"proposals/{name}@{commit[:10]}"
+    try:
+        said = program.run(
+            workspace.layout.git_dir,
+            ["log", "--max-count=1", "--format=%H", "--fixed-strings", f"--grep={ORIGIN}: {origin}", HEAD],
+        )
+        if not (id := said.decode().strip()):
+            return None
+        made = workspace.past.commit(bytes.fromhex(id))
+        entry = workspace.past.entry(made, limit=2_000)
+    except (KgdError, program.GitFailed):
+        return None
+    if not dict(trailers(made.message)).get(ORIGIN, "").startswith(origin):
+        return None  # a text that only says so
+    by = entry.author if len(made.parents) > 1 else ""  # a part of one is a commit of who proposed it
+    return Decision("accepted", by, entry.at, id, nodes=entry.nodes)

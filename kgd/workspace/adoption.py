@@ -27,7 +27,7 @@ from kgd.workspace.draft import is_resource
 from kgd.workspace.filling import READABLE, Folder
 from kgd.workspace.hand_edits import HandEdit
 from kgd.workspace.integrate import check_rules, merge_commits, merge_file, merge_trees, new_twins, record_files
-from kgd.workspace.memories_by_hand import Around, follow_commits, follow_memory, follow_node
+from kgd.workspace.memory_files import Around, follow_commits, follow_memory, follow_node
 from kgd.workspace.transaction import message_of, write
 from kgd.workspace.work_tree import FILE_LIMIT, OWNED_FOLDERS, SETTINGS
 from kgd.workspace.writer import Staged

@@ -20,8 +20,8 @@ from kgd.git.program import GitFailed
 from kgd.git.store import ObjectStore
 from kgd.index.database import Database, IndexDamaged
 from kgd.index.versions import VersionRow, Versions, values_of
-from kgd.workspace.node_files import is_about_parts
 from kgd.workspace.outcome import Version
+from kgd.workspace.parts import is_about_parts
 from kgd.workspace.seal import Seal
 from kgd.workspace.writer import Staged
 

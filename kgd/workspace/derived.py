@@ -29,11 +29,11 @@ from kgd.model.node import Node
 from kgd.model.uri import Uri
 from kgd.workspace import found_by, memory_files
 from kgd.workspace.counted import READY_WITHIN, Counted, come_back
+from kgd.workspace.found_by import similar
 from kgd.workspace.given_back import give_memory_back
 from kgd.workspace.outcome import Similar, Stage, Version
 from kgd.workspace.seal import Seal
 from kgd.workspace.served import Change, Served
-from kgd.workspace.similar import similar
 from kgd.workspace.writer import Staged
 
 log = logging.getLogger(__name__)

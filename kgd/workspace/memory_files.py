@@ -8,19 +8,21 @@ takes a memory by naming it.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
-from dataclasses import replace
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 
-from kgd.codec import memories
-from kgd.codec.memories import Memory
-from kgd.errors import Invalid, Limit
+from kgd.codec import documents, memories, paths
+from kgd.codec.memories import FOLDER, Memory
+from kgd.errors import Invalid, KgdError, Limit
 from kgd.git.objects import LAST_MOMENT, ObjectId
 from kgd.git.store import ObjectStore
 from kgd.model.memory import FILE, MEMORY_TYPES, folded
 from kgd.model.node import Json, Node, check_label, cut_at_word
-from kgd.model.uri import Uri, path_of
+from kgd.model.uri import Uri, is_owned, parse, path_of, scheme_of, workspace_of
 from kgd.workspace.work_tree import FILE_LIMIT
+
+Files = dict[str, bytes | None]
 
 Read = Callable[[str], bytes | None]
 TOPIC = 60
@@ -213,3 +215,131 @@ def keep_in_step(
 
 def _only_if_other(path: str, old: bytes, new: bytes) -> dict[str, bytes]:
     return {path: new} if new != old else {}
+
+
+@dataclass(frozen=True, slots=True)
+class Around:
+    """What there is besides the file that was edited, as the commit leaves it so far."""
+
+    read: Callable[[str], bytes | None]
+    names: Callable[[str], list[str]]
+    workspace: str
+    sharded: frozenset[str]
+
+    def node(self, uri: Uri) -> Node | None:
+        """The node of this workspace; None for one that is not there or cannot be read."""
+        try:
+            if not is_owned(uri) or workspace_of(uri) != self.workspace:
+                return None
+            path = self.path(uri)
+            data = self.read(path)
+            return documents.decode(data, at=path) if data is not None else None
+        except KgdError:
+            return None
+
+    def path(self, uri: Uri) -> str:
+        return paths.path_of(uri, self.sharded)
+
+    def written(self, node: Node) -> Files:
+        path = self.path(node.uri)
+        return {path: documents.rewrite(self.read(path), node)}
+
+
+def follow_memory(around: Around, path: str, base: bytes | None, data: bytes | None) -> tuple[Files, Uri | None]:
+    """Further files that an edit of a memory comes to, and the node that it is about.
+
+    Args:
+        base: What the person started from; what differs from that is what they meant.
+        data: What the file holds now.
+
+    Raises:
+        KgdError: The node cannot be what the front matter says.
+    """
+    before, after = memories.read(base, path), memories.read(data, path)
+    owner = _owner(around, after or before)
+    if owner is None:
+        return {}, None
+    node = around.node(owner)
+    if after is None:
+        return (_left(around, node, path) if data is None and node else {}), owner
+    if node is None:
+        return (_made(around, path, after, owner) if base is None else {}), owner
+    named = file_of(node)
+    if named != path:
+        if named is not None and detail_of(node, around.read) is not None:
+            return {}, owner  # a copy: the node keeps the file that it names
+        node, before = replace(node, data={**node.data, FILE: path}), None
+    node = told_by_front(node, before, after)
+    assert data is not None
+    return {**around.written(node), path: mirrored(data, after, node)}, owner
+
+
+def follow_node(around: Around, before: Node | None, after: Node | None, beside: Collection[Uri]) -> Files:
+    """Further files that an edit of a node comes to. `beside` are nodes that the same person edited with it.
+
+    A node that was given another URI by hand is one that came and one that went, and its file goes with it.
+    """
+    present = after or before
+    if present is None:
+        return {}
+    path = file_of(before)
+    data = around.read(path) if path else None
+    memory = memories.read(data)
+    if after is None and path and data is not None and memory:
+        for uri in sorted(beside):
+            other = around.node(uri)
+            if other and uri != present.uri and file_of(other) == path:
+                return {path: mirrored(data, memory, other)}
+    return keep_in_step([(before, after)], around.read, by_hand=True)
+
+
+def follow_commits(
+    around: Around, changed: Mapping[str, tuple[bytes | None, bytes | None]], apply: Callable[[Files], None]
+) -> set[Uri]:
+    """The same for what somebody committed with plain git: files by path, before and after. The nodes it is about."""
+    uris: set[Uri] = set()
+    for path, (before, after) in sorted(changed.items()):
+        try:
+            if memories.is_path(path):
+                files, uri = follow_memory(around, path, before, after)
+            else:
+                old, new = (documents.decode(data, at=path) if data else None for data in (before, after))
+                uri = new.uri if new else None
+                files = follow_node(around, old, new, uris)
+        except KgdError:
+            continue  # such a file is named as one that cannot be read
+        files = {at: data for at, data in files.items() if around.read(at) != data}
+        if files:
+            apply(files)
+            uris |= {uri} if uri else set()
+    return uris
+
+
+def _owner(around: Around, memory: Memory | None) -> Uri | None:
+    named = owner_of(memory)
+    try:
+        return parse(named) if named and workspace_of(parse(named)) == around.workspace else None
+    except KgdError:
+        return None
+
+
+def _left(around: Around, node: Node, path: str) -> Files:
+    """After its file was deleted: another one whose front matter names the node is the same under another name."""
+    if file_of(node) != path:
+        return {}
+    for name in around.names(FOLDER.rstrip("/")):
+        other = f"{FOLDER}{name}"
+        if other != path and memories.is_path(other):
+            memory = memories.read(around.read(other), other)
+            if memory and belongs(memory, node):
+                return around.written(replace(node, data={**node.data, FILE: other}))
+    return around.written(replace(node, data={key: value for key, value in node.data.items() if key != FILE}))
+
+
+def _made(around: Around, path: str, memory: Memory, owner: Uri) -> Files:
+    kind = memory.front.get("type")
+    if scheme_of(owner) not in MEMORY_TYPES and kind not in MEMORY_TYPES:
+        return {}
+    if around.read(around.path(owner)) is not None:  # it is there, and cannot be read
+        return {}
+    return {around.path(owner): documents.encode(node_for(path, memory, owner))}

@@ -18,7 +18,7 @@ from kgd.git.three_way import Change, Changes
 from kgd.model.uri import Uri
 from kgd.workspace import parts
 from kgd.workspace.filling import READABLE, Folder
-from kgd.workspace.node_files import FOLDERS, NodeFiles, uri_in_part
+from kgd.workspace.parts import FOLDERS, NodeFiles, uri_in_part
 
 Files = dict[str, bytes | None]
 """What has to be written onto ours, by path; None is removal."""

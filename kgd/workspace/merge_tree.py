@@ -40,7 +40,7 @@ from kgd.workspace.merge_files import (
 )
 from kgd.workspace.merge_parts import PartsMerge
 from kgd.workspace.merge_twins import EverOpen
-from kgd.workspace.node_files import NodeFiles, uri_in_part
+from kgd.workspace.parts import NodeFiles, uri_in_part
 
 log = logging.getLogger(__name__)
 

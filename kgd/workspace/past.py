@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 
 from kgd.codec import bulk, documents, memories, paths
-from kgd.errors import Invalid, KgdError, NotFound
+from kgd.errors import KgdError, NotFound
 from kgd.git.history import Change as FileChange
 from kgd.git.history import LogEntry
 from kgd.git.history import log as git_log
@@ -17,18 +17,15 @@ from kgd.git.refs import HEAD
 from kgd.git.store import ObjectStore
 from kgd.graph.edges import Card, Edge, EdgeSource
 from kgd.graph.live import LiveGraph
-from kgd.model.change import Revert
 from kgd.model.fields import join, plain, plain_relation
-from kgd.model.merge import merge
 from kgd.model.node import Json, Node
 from kgd.model.uri import Uri, workspace_of
 from kgd.workspace import memory_files, parts, pushers
-from kgd.workspace.draft import Draft
-from kgd.workspace.merge_files import merge_file
-from kgd.workspace.node_files import NodeFiles, node_changes, uri_in_part
 from kgd.workspace.outcome import Entry, FieldChange, NodeChange
-from kgd.workspace.transaction import ACCEPTED_BY
+from kgd.workspace.parts import NodeFiles, node_changes, uri_in_part
 
+ACCEPTED_BY = "Kgd-Accepted-By"
+"""The trailer that names who accepted a proposal."""
 _REVISION = re.compile(r"[0-9A-Za-z][0-9A-Za-z._/-]{0,200}(?:[~^][0-9]*)*\Z").match
 _OF_TIP = re.compile(r"(?:HEAD|head)(?:[~^][0-9]*)*\Z|[0-9a-f]{7,40}\Z").match
 _CLIENT = re.compile(r"(.*?)(?: \(([^()]*)\))?\Z", re.S).match
@@ -54,11 +51,11 @@ class Past:
         self, store: ObjectStore, workspace: str, sharded: frozenset[str],
         part_of: Callable[[Uri], str | None] = lambda uri: None,
     ) -> None:  # fmt: skip
-        self._store, self._workspace, self._sharded, self._part_of = store, workspace, sharded, part_of
+        self.store, self.workspace, self.sharded, self._part_of = store, workspace, sharded, part_of
 
     def nodes(self) -> NodeFiles:
         """The repository, with nodes in place of parts; for one computation."""
-        return NodeFiles(self._store, self._sharded, self._part_of)
+        return NodeFiles(self.store, self.sharded, self._part_of)
 
     def commit_id(self, text: str, *, of: ObjectId | None = None) -> ObjectId:
         """The commit that a full or short id, ``HEAD``, ``HEAD~2`` or a date-free revision names.
@@ -72,19 +69,19 @@ class Past:
         text = text.strip()
         if of is not None:
             found = self.commit_id(text) if _OF_TIP(text) else None
-            if found is None or not self._store.is_ancestor(found, of):
+            if found is None or not self.store.is_ancestor(found, of):
                 raise _no_such_commit(text)
             return found
         if re.fullmatch("[0-9a-f]{40}", text):
             id = bytes.fromhex(text)
-            kind = self._store.kind_and_size(id)
+            kind = self.store.kind_and_size(id)
             if kind and kind[0] == "commit":
                 return id
         elif _REVISION(text):
             name = re.sub(r"^(HEAD|head)(?=$|[~^])", HEAD, text)
             try:
                 said = run(
-                    self._store.git_dir, ["rev-parse", "--verify", "--quiet", "--end-of-options", name + "^{commit}"]
+                    self.store.git_dir, ["rev-parse", "--verify", "--quiet", "--end-of-options", name + "^{commit}"]
                 )
                 return bytes.fromhex(said.decode().strip())
             except (GitFailed, ValueError):
@@ -92,7 +89,7 @@ class Past:
         raise _no_such_commit(text)
 
     def commit(self, id: ObjectId) -> Commit:
-        return self._store.commit(id)
+        return self.store.commit(id)
 
     def node_at(self, uri: Uri, commit: ObjectId) -> Node | None:
         """The node as the commit has it; None where it was not there.
@@ -100,24 +97,24 @@ class Past:
         Raises:
             Invalid: Its file could not be read then.
         """
-        path, store = paths.path_of(uri, self._sharded), self.nodes()
+        path, store = paths.path_of(uri, self.sharded), self.nodes()
         blob = store.entry(store.tree_of(commit), path)
         return documents.decode(store.read(blob), at=path, expect=uri) if blob else None
 
     def last_good(self, path: str) -> ObjectId | None:
         """The newest blob of a node's file, or of a part, that can be read, among its last fifty versions."""
-        tip = self._store.ref(HEAD)
+        tip = self.store.ref(HEAD)
         assert tip is not None
-        for entry in git_log(self._store, tip, paths=(path,), limit=50):
-            blob = self._store.entry(entry.commit.tree, path)
+        for entry in git_log(self.store, tip, paths=(path,), limit=50):
+            blob = self.store.entry(entry.commit.tree, path)
             try:
                 if blob and bulk.is_path(path):
-                    nodes = parts.taken(path, blob, self._store.read).ids
-                    if all(workspace_of(uri) == self._workspace for uri in nodes):
+                    nodes = parts.taken(path, blob, self.store.read).ids
+                    if all(workspace_of(uri) == self.workspace for uri in nodes):
                         return blob
                 elif blob:
-                    node = documents.decode(self._store.read(blob), at=path)
-                    if paths.path_of(node.uri, self._sharded) == path:
+                    node = documents.decode(self.store.read(blob), at=path)
+                    if paths.path_of(node.uri, self.sharded) == path:
                         return blob
             except KgdError:
                 continue
@@ -125,7 +122,7 @@ class Past:
 
     def files_of(self, commit: Commit) -> Sequence[Blobs]:
         """The files a commit changed: for a merge, those that differ from every parent. Old is the first parent's."""
-        return self._files(commit, self._store)
+        return self._files(commit, self.store)
 
     @staticmethod
     def _files(commit: Commit, store: ObjectStore) -> list[Blobs]:
@@ -139,7 +136,7 @@ class Past:
         store = self.nodes()
         files = self._files(store.commit(commit), store)
         if only is not None:
-            files = [one for one in files if self._about(one[0], one[2] or one[1], store) in only]
+            files = [one for one in files if self.about(one[0], one[2] or one[1], store) in only]
         return self._changes(files, commit, store)
 
     def changes_between(self, a: ObjectId, b: ObjectId) -> tuple[NodeChange, ...]:
@@ -150,12 +147,12 @@ class Past:
         """One line of history. `files` are what it changed (nodes in place of parts), where that is known already."""
         store = self.nodes()
         changed = self._files(commit, store) if files is None else files
-        about = (self._about(path, new or old, store) for path, old, new, *_ in changed)
+        about = (self.about(path, new or old, store) for path, old, new, *_ in changed)
         uris = list(dict.fromkeys(uri for uri in about if uri))
         noted = dict(trailers(commit.message))
         name, client = _CLIENT(commit.author_name).groups()  # type: ignore[union-attr]
         subject, _, rest = commit.message.partition("\n")
-        pusher = pushers.of(self._store, commit.id)
+        pusher = pushers.of(self.store, commit.id)
         return Entry(
             commit=commit.id.hex(),
             parents=tuple(parent.hex() for parent in commit.parents),
@@ -182,7 +179,7 @@ class Past:
 
     def removal_below(self, folder: str, tip: ObjectId) -> Entry | None:
         """The newest of the last commits that took away a file that lay right in a folder."""
-        for found in git_log(self._store, tip, paths=(folder,), limit=50):
+        for found in git_log(self.store, tip, paths=(folder,), limit=50):
             if any(change.new is None and change.path.rpartition("/")[0] == folder for change in found.changes):
                 return self.entry(found.commit, found.changes)
         return None
@@ -199,21 +196,21 @@ class Past:
         Raises:
             As `kgd.git.history.log`.
         """
-        uri = next(filter(None, (uri_in_part(path, self._sharded) for path in files)), None)
+        uri = next(filter(None, (uri_in_part(path, self.sharded) for path in files)), None)
         folder = bulk.folder_of(uri) if uri else None
-        own = Uri(uri.replace("://x/", f"://{self._workspace}/", 1)) if uri else None
+        own = Uri(uri.replace("://x/", f"://{self.workspace}/", 1)) if uri else None
         at = self._part_of(own) if own else None
 
         def select(changes: Sequence[FileChange]) -> Sequence[FileChange]:
-            return [change for change in node_changes(self._store, self._sharded, changes) if change.path in files]
+            found = node_changes(self.store, self.sharded, changes)
+            return found if folder is None else [change for change in found if change.path in files]
 
         def asked(paths: Sequence[str], most: int) -> list[LogEntry]:
-            return git_log(self._store, tip, paths=paths, author=author, since=since, until=until, limit=most,
+            return git_log(self.store, tip, paths=paths, author=author, since=since, until=until, limit=most,
                            after=after, select=select)  # fmt: skip
 
         if folder is None:
-            return git_log(self._store, tip, paths=files, author=author, since=since, until=until, limit=limit,
-                           after=after)  # fmt: skip
+            return asked(files, limit)
         if at and versions and (author, since, until, after) == (None, None, None, None):
             found = asked([*files, at], versions)
             if len(found) == versions:
@@ -224,56 +221,7 @@ class Past:
         """The graph as the commit has it, as what is served now less what has changed since. O(what changed)."""
         return PastGraph(graph, self.changes_between(tip, commit))
 
-    def revert(self, edit: Revert, draft: Draft) -> None:
-        """Put the opposite of a commit on the draft, through the merge: what changed since is kept.
-
-        That of an accepted proposal is the opposite of all that it brought in.
-
-        Raises:
-            Invalid: It is another merge or the first commit, which have no opposite.
-            NotFound: There is no such commit.
-        """
-        commit = self._store.commit(self.commit_id(edit.commit))
-        is_accepted = len(commit.parents) == 2 and dict(trailers(commit.message)).get("Kgd-Op") == "accept"
-        if len(commit.parents) != 1 and not is_accepted:
-            what = "a merge" if commit.parents else "the first commit"
-            raise Invalid(f"{what} cannot be reverted", at=edit.commit[:60], next="Revert the changes it brought in.")
-        store = self.nodes()
-        for path, old, new in store.diff(store.tree_of(commit.parents[0]), commit.tree):
-            if edit.only and self._about(path, new or old, store) not in edit.only:
-                continue
-            if paths.is_node_path(path):
-                self._revert_node(path, old, new, draft, store)
-            elif memories.is_path(path):
-                self._revert_memory(path, old, new, draft)
-            elif draft.read_file(path) == (self._store.read(new) if new else None):
-                draft.files[path] = self._store.read(old) if old else None
-            else:
-                draft.warnings.append(f"{path} has changed since and was left as it is")
-
-    def _revert_node(
-        self, path: str, old: ObjectId | None, new: ObjectId | None, draft: Draft, store: ObjectStore
-    ) -> None:
-        before, after = (_node(store, path, blob) for blob in (old, new))
-        uri = (before or after).uri  # type: ignore[union-attr]
-        merged = merge(after, draft.node(uri), before)
-        if merged.node is None:
-            draft.remove(uri)
-        else:
-            draft.put(merged.node)
-        if merged.conflict:
-            draft.record(merged.conflict)
-            draft.warnings.append(f"{uri} has changed since: both versions are kept as a conflict")
-
-    def _revert_memory(self, path: str, old: ObjectId | None, new: ObjectId | None, draft: Draft) -> None:
-        base, theirs = (self._store.read(blob) if blob else None for blob in (new, old))
-        merged = merge_file(path, base, draft.read_file(path), theirs)
-        draft.files |= {path: merged.data, **merged.beside}
-        for conflict in merged.conflicts:
-            draft.record(conflict)
-            draft.warnings.append(f"{path} has changed since: both versions are kept as a conflict")
-
-    def _about(self, path: str, blob: ObjectId | None, store: ObjectStore) -> Uri | None:
+    def about(self, path: str, blob: ObjectId | None, store: ObjectStore) -> Uri | None:
         """The node that a file is, or is the detail of."""
         if not memories.is_path(path):
             return self._uri(path, blob, store)
@@ -289,7 +237,7 @@ class Past:
         for path, old, new, *_ in files:
             if memories.is_path(path):
                 for side, blob in enumerate((old, new)):
-                    if (owner := self._about(path, blob, store)) is not None:
+                    if (owner := self.about(path, blob, store)) is not None:
                         details.setdefault(owner, [None, None])[side] = self._text(path, blob)
             elif uri := self._uri(path, new or old, store):
                 found[uri] = NodeChange(uri, _readable(store, path, old), _readable(store, path, new))
@@ -307,14 +255,14 @@ class Past:
         return tuple(found.values())
 
     def _text(self, path: str, blob: ObjectId | None) -> str | None:
-        memory = memories.read(self._store.read(blob), path) if blob else None
+        memory = memories.read(self.store.read(blob), path) if blob else None
         return memory.text if memory else None
 
     def _uri(self, path: str, blob: ObjectId | None, store: ObjectStore) -> Uri | None:
         if not paths.is_node_path(path):
             return None
         try:
-            uri = paths.uri_of(path, self._workspace, self._sharded)
+            uri = paths.uri_of(path, self.workspace, self.sharded)
         except KgdError:
             return None
         node = _readable(store, path, blob) if uri is None else None

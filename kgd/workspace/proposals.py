@@ -11,7 +11,7 @@ import re
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from kgd.codec.settings import PATH as SETTINGS
 from kgd.errors import Invalid, KgdError, Limit, NotFound, Stale, Unavailable
@@ -21,18 +21,15 @@ from kgd.git.staging import Staging
 from kgd.model.access import Principal
 from kgd.model.change import ChangeSet
 from kgd.model.uri import Uri
-from kgd.workspace import proposal_log
+from kgd.workspace import proposal_records
 from kgd.workspace.admission import Home, check, twins_among
 from kgd.workspace.integrate import MergedTree, merge_commits, new_twins
 from kgd.workspace.outcome import NodeChange, Outcome
-from kgd.workspace.past_surroundings import PastSurroundings
-from kgd.workspace.proposal_log import NOBODY, Origin
+from kgd.workspace.proposal_records import NOBODY, Origin
 from kgd.workspace.touched import Permit, touched_by
 from kgd.workspace.transaction import Transaction
 from kgd.workspace.work_tree import FILE_LIMIT
-
-if TYPE_CHECKING:
-    from kgd.workspace.workspace import Workspace
+from kgd.workspace.workspace import Workspace
 
 NAME_LIMIT = 200
 State = Literal["open", "conflicts", "merged", "broken"]
@@ -186,14 +183,12 @@ def propose(
                 next="Wait until some are accepted or rejected, or withdraw one.",
             )  # fmt: skip
         staging = Staging(store, store.tree_of(base))
-        around = PastSurroundings(workspace, base)
-        staged = Transaction(
-            changes, around, workspace.past.revert, workspace.now(), permit=permit, seal=workspace.seal
-        ).stage(staging, base)
+        around = workspace.surroundings_at(base)
+        staged = Transaction(changes, around, workspace.now(), permit=permit, seal=workspace.seal).stage(staging, base)
         if staged.commit is None:
             raise Invalid("the proposal would change nothing", at="changes", next="What it says is so already.")
         name = free_name(workspace, holder)
-        keep(workspace, staging, PROPOSALS + name, staged.commit, proposal_log.proposed(changes.author.name, owner))
+        keep(workspace, staging, PROPOSALS + name, staged.commit, proposal_records.proposed(changes.author.name, owner))
     made = _read(workspace, PROPOSALS + name, name, "", staged.commit)
     assert made is not None
     return made, staged.answer
@@ -203,10 +198,8 @@ def why_not(workspace: Workspace, changes: ChangeSet, base: ObjectId) -> str:
     """In words why `base` cannot take a ChangeSet; empty where it can. Nothing is written."""
     store = workspace.store
     try:
-        around = PastSurroundings(workspace, base)
-        Transaction(changes, around, workspace.past.revert, workspace.now()).stage(
-            Staging(store, store.tree_of(base)), base
-        )
+        around = workspace.surroundings_at(base)
+        Transaction(changes, around, workspace.now()).stage(Staging(store, store.tree_of(base)), base)
     except KgdError as refusal:
         return str(refusal)
     return ""
@@ -294,7 +287,7 @@ def holder_name(name: str) -> str:
 def pending(workspace: Workspace) -> dict[str, tuple[ObjectId, Origin]]:
     """What waits in this repository: full names of refs, their tips, and who put them up."""
     git_dir = workspace.layout.git_dir
-    return {ref: (tip, proposal_log.origin(git_dir, ref)) for ref, tip in list_refs(git_dir, PROPOSALS).items()}
+    return {ref: (tip, proposal_records.origin(git_dir, ref)) for ref, tip in list_refs(git_dir, PROPOSALS).items()}
 
 
 def of_line(workspace: Workspace, line: str) -> int:
@@ -326,7 +319,7 @@ def _read(workspace: Workspace, ref: str, name: str, remote: str, tip: ObjectId)
     except KgdError:
         return None
     request = workspace.seal.request(workspace.store, tip, commit.message) if not remote else ""
-    origin = proposal_log.origin(workspace.layout.git_dir, ref) if not remote else NOBODY
+    origin = proposal_records.origin(workspace.layout.git_dir, ref) if not remote else NOBODY
     return Proposal(
         name, ref, remote, tip.hex(), commit.author_name, commit.author_email, commit.author_time,
         commit.subject, request, origin,

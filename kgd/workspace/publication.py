@@ -25,13 +25,11 @@ from kgd.workspace import adoption, git_state
 from kgd.workspace.admission import check
 from kgd.workspace.adoption import Host, Taken
 from kgd.workspace.aside import Aside, Late, Placement
-from kgd.workspace.flushing import Flusher
 from kgd.workspace.git_state import Signature
 from kgd.workspace.hand_edits import HandEdit, HandEdits
-from kgd.workspace.healing import Healing, place_again
+from kgd.workspace.healing import Flusher, Healing, place_again
 from kgd.workspace.outcome import InvalidFile, Stage
-from kgd.workspace.placing import Blocked, Placing
-from kgd.workspace.recovery import INDEX, finish_interrupted, know_given_up, know_own
+from kgd.workspace.placing import INDEX, Blocked, Placing, finish_interrupted, know_given_up, know_own
 from kgd.workspace.work_tree import WorkTree, same_device
 from kgd.workspace.writer import Staged
 

@@ -25,8 +25,8 @@ from kgd.graph.rows import Rows
 from kgd.model.node import Node, Relation
 from kgd.model.uri import Uri, parse, workspace_of
 from kgd.workspace import memory_files, parts
-from kgd.workspace.node_files import NodeFiles, node_changes
 from kgd.workspace.outcome import InvalidFile
+from kgd.workspace.parts import NodeFiles, node_changes
 from kgd.workspace.placed import Placed
 
 FREEZE_FROM = 5_000

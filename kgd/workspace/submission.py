@@ -7,7 +7,7 @@ where the tip changed the same since, all of it waits as a proposal on that base
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from kgd.codec.settings import PATH as SETTINGS
 from kgd.codec.settings import policy_in
@@ -21,14 +21,11 @@ from kgd.model.uri import Uri
 from kgd.workspace import proposals
 from kgd.workspace.integrate import merge_trees
 from kgd.workspace.outcome import Outcome
-from kgd.workspace.past_surroundings import PastSurroundings
 from kgd.workspace.proposals import Proposal
 from kgd.workspace.touched import Permit, touched_by
 from kgd.workspace.transaction import Transaction, commit_of, message_of, write
+from kgd.workspace.workspace import Workspace
 from kgd.workspace.writer import Staged
-
-if TYPE_CHECKING:
-    from kgd.workspace.workspace import Workspace
 
 VERSIONS_LOOKED_AT = 10_000
 """How far back in one node's history the commit is looked for that had the version somebody read."""
@@ -125,8 +122,8 @@ def _staged(
         return Staged(done)
     store = workspace.store
     beside = Staging(store, store.tree_of(base))
-    then = PastSurroundings(workspace, base)
-    made = Transaction(changes, then, workspace.past.revert, workspace.now()).stage(beside, base)
+    then = workspace.surroundings_at(base)
+    made = Transaction(changes, then, workspace.now()).stage(beside, base)
     if made.commit is None:
         return Staged(made.answer)
     view = Unwritten(store, beside.objects)
@@ -190,7 +187,7 @@ def _base(workspace: Workspace, text: str) -> ObjectId:
 
 def expecting(workspace: Workspace, changes: ChangeSet, base: ObjectId) -> ChangeSet:
     """The changes with the versions at a base: a submitter who names it has seen the content that they replace."""
-    then = PastSurroundings(workspace, base)
+    then = workspace.surroundings_at(base)
 
     def seen(edit: Edit) -> Edit:
         replaces = isinstance(edit, Upsert) and (edit.content is not None or edit.detail is not None)
@@ -221,7 +218,7 @@ def _base_of_versions(workspace: Workspace, changes: ChangeSet) -> ObjectId | No
         if 0 < version <= len(entries):
             candidates.append(entries[len(entries) - version].commit.id)
     for candidate in sorted(set(candidates), key=lambda id: -workspace.store.commit(id).committer.time):
-        then = PastSurroundings(workspace, candidate)
+        then = workspace.surroundings_at(candidate)
         try:
             if all(then.version(files[0]) == version for files, version in expected.items()):
                 return candidate

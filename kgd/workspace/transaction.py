@@ -5,31 +5,34 @@ Runs in the writer's thread, against the tip that includes every earlier change 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
+from kgd.codec import bulk, documents, paths
 from kgd.codec.settings import PATH as SETTINGS
 from kgd.codec.settings import policy_in
 from kgd.errors import Invalid, KgdError, Limit
 from kgd.git.objects import ObjectId, Signature, signature, with_trailers
 from kgd.git.staging import Staging
 from kgd.model.change import Append, ChangeSet, Delete, Edit, Log, Move, Relate, Revert, Settle, Untag, Upsert
+from kgd.model.node import Node
 from kgd.model.uri import Uri
 from kgd.workspace import edits
-from kgd.workspace.draft import Draft, Surroundings
-from kgd.workspace.foretelling import foretold
-from kgd.workspace.outcome import Outcome
+from kgd.workspace.draft import Draft
+from kgd.workspace.outcome import FileChange, NodeChange, Outcome, Would
+from kgd.workspace.past import ACCEPTED_BY
 from kgd.workspace.seal import REQUEST, Seal
 from kgd.workspace.secrets import refuse_secret_text
+from kgd.workspace.surroundings import Surroundings
 from kgd.workspace.touched import Permit, touched_by
 from kgd.workspace.writer import Staged
 
+NODES_TOLD = 200
+
 MAX_EDITS = 2_000
 MAX_MESSAGE = 8_000
-RESOLVED_BY, ACCEPTED_BY = "Kgd-Resolved-By", "Kgd-Accepted-By"
+RESOLVED_BY = "Kgd-Resolved-By"
 NODES_IN_TRAILER = 20
-
-Reverter = Callable[[Revert, Draft], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +40,6 @@ class Transaction:
     """One ChangeSet, ready to be staged.
 
     Args:
-        revert: Carries out a `Revert`, which needs history; everything else is done here.
         now: Unix seconds for author and committer.
         permit: Asked before anything is staged; see `touched.Permit`.
         seal: Lets a retry of the request be answered by this commit later on; see `kgd.workspace.seal`.
@@ -45,7 +47,6 @@ class Transaction:
 
     changes: ChangeSet
     around: Surroundings
-    revert: Reverter
     now: int
     dry_run: bool = False
     permit: Permit | None = None
@@ -66,7 +67,7 @@ class Transaction:
         if self.permit:
             workspace = self.around.workspace
             self.permit(
-                touched_by(staging, files, workspace, self.around.sharded, self.around.naming),
+                touched_by(staging, files, workspace, self.around.sharded, self.around.memory_names),
                 policy_in(staging.read(SETTINGS), workspace),
             )
         touched, created, written = draft.touched(), draft.created(), draft.written()
@@ -98,10 +99,7 @@ class Transaction:
             )
         for number, edit in enumerate(self.changes.edits):
             try:
-                if isinstance(edit, Revert):
-                    self.revert(edit, draft)
-                else:
-                    edits.apply(edit, draft)
+                edits.apply(edit, draft)
             except KgdError as refusal:
                 if len(self.changes.edits) > 1 and not refusal.at.startswith("changes["):
                     refusal.at = f"changes[{number}] {refusal.at}".strip()[:80]
@@ -173,3 +171,65 @@ def subject_of(changes: Iterable[Edit], uris: list[Uri]) -> str:
     if not uris:
         return verb
     return f"{verb} {uris[0]}"[:100] + (f" and {len(uris) - 1} more" if len(uris) > 1 else "")
+
+
+TEXT_LIMIT = 256 * 1024
+"""Bytes of another file that are told."""
+
+Data = bytes | None
+"""None is absence."""
+
+
+def foretold(message: str, author: str, files: Mapping[str, Data], read: Callable[[str], Data]) -> Would:
+    """What a commit with this message would do.
+
+    Args:
+        files: What it would write or remove, by path.
+        read: What is at a path now.
+    """
+    nodes: list[NodeChange] = []
+    others: list[FileChange] = []
+    left = 0
+    for path, data in sorted(files.items()):
+        if path.startswith("conflicts/"):
+            continue
+        if not (paths.is_node_path(path) or bulk.is_path(path)):
+            others.append(FileChange(path, _text(read(path)), _text(data)))
+            continue
+        for uri, before, after in _entries(path, read(path), data):
+            if len(nodes) >= NODES_TOLD:
+                left += 1
+            else:
+                nodes.append(NodeChange(uri, _node(path, before), _node(path, after)))
+    return Would(message, author, tuple(nodes), tuple(others), left, not files)
+
+
+def _entries(path: str, before: Data, after: Data) -> Iterator[tuple[Uri, Data, Data]]:
+    """The nodes that differ, with their bytes: of a node's file one, of a part those of it."""
+    if not bulk.is_path(path):
+        node = _node(path, after) or _node(path, before)
+        if node is not None:
+            yield node.uri, before, after
+        return
+    was, now = _inside(path, before), _inside(path, after)
+    for uri in sorted({*was, *now}):
+        if was.get(uri) != now.get(uri):
+            yield uri, was.get(uri), now.get(uri)
+
+
+def _inside(path: str, data: Data) -> Mapping[Uri, bytes]:
+    try:
+        return bulk.read(data, path).nodes if data is not None else {}
+    except KgdError:
+        return {}
+
+
+def _node(path: str, data: Data) -> Node | None:
+    try:
+        return documents.decode(data, at=path) if data is not None else None
+    except KgdError:
+        return None
+
+
+def _text(data: Data) -> str | None:
+    return data[:TEXT_LIMIT].decode("utf-8", "backslashreplace") if data is not None else None

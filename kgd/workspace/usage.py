@@ -8,16 +8,14 @@ import queue
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 from kgd.errors import KgdError
 from kgd.index.usage import UsageFile
 from kgd.model.suggestion import LEAST_TOGETHER, Suggestion, suggestions
 from kgd.model.uri import Uri
 from kgd.model.usage import Conversations, Link, Tally
-
-if TYPE_CHECKING:
-    from kgd.workspace.workspace import Workspace
+from kgd.workspace.workspace import Workspace
 
 WAITING = 1_000
 """Notes that wait to be counted; of more, the later ones are not counted."""

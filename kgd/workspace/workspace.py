@@ -33,7 +33,6 @@ from kgd.model.change import ChangeSet
 from kgd.model.node import Node
 from kgd.model.uri import Uri, workspace_of
 from kgd.workspace import memory_files, reverting, tip_settings
-from kgd.workspace.ahead import Ahead
 from kgd.workspace.derived import Derived
 from kgd.workspace.history import History
 from kgd.workspace.meaning import Meaning
@@ -41,11 +40,12 @@ from kgd.workspace.open_conflicts import OpenConflicts
 from kgd.workspace.outcome import InvalidFile, Outcome, Stage, Version
 from kgd.workspace.owner import Ownership
 from kgd.workspace.past import Past
-from kgd.workspace.present_surroundings import PresentSurroundings
+from kgd.workspace.pending_batch import PendingBatch
 from kgd.workspace.publication import Publication
 from kgd.workspace.seal import Seal
 from kgd.workspace.sent import Sent
 from kgd.workspace.served import Change, Served
+from kgd.workspace.surroundings import PastSurroundings, Surroundings
 from kgd.workspace.touched import Permit
 from kgd.workspace.transaction import Transaction
 from kgd.workspace.upkeep import Upkeep
@@ -99,19 +99,20 @@ class Workspace:
             self.id = self.workspace = self.settings.workspace
             self.sharded = self.settings.sharded
             self.past = Past(self._store, self.id, self.sharded, lambda uri: self.part_of(uri))
-            self.history = History(self)
             self._served = Served(self._store, self.id, self.sharded, self.past.last_good)
-            self.sent = Sent(self, self._served)
+            self.sent = Sent(self._store, self._served)
+            self.history = History(self.past, self._served, self.sent, self.version, lambda: self._writer.tip)
             self.conflicts = OpenConflicts(self._store, self._served, self.id, self.sharded)
             self._derived = Derived(
                 self._store, self._served, derived_dir, clock, lambda: self.code_files(), lambda: self.code_docs(),
                 self.seal,
             )  # fmt: skip
             opened.callback(self._derived.close)
-            self.around = PresentSurroundings(self, self._served)
-            """What a change asks of the graph around it."""
-            self._ahead = Ahead(self.around)
-            self._writer = Writer(self._store, derived_dir, ahead=self._ahead, flushed=self._flushed, moved=self._moved)
+            around = (self.past, self._served, self.sent, self.version, self.in_overlay, self._is_known)
+            self.around, self._pending = Surroundings(*around), PendingBatch(*around)
+            self._writer = Writer(
+                self._store, derived_dir, pending=self._pending, flushed=self._flushed, moved=self._moved
+            )
             opened.callback(self._writer.close)
             self._derived.start(self._writer.tip)
             self.meaning = Meaning(self.feed, derived_dir, clock)
@@ -280,9 +281,9 @@ class Workspace:
         repeated = self.repeated(changes.request_id)
         if repeated:
             return repeated
-        changes = reverting.saying_so(changes, self.past)
+        changes = reverting.named_in_message(changes, self.past)
         now = int(self._clock())
-        transaction = Transaction(changes, self._ahead, self.past.revert, now, dry_run, permit, self.seal)
+        transaction = Transaction(changes, self._pending, now, dry_run, permit, self.seal)
 
         def stage(staging: Staging, parent: ObjectId) -> Staged[Outcome]:
             self._check_writable(dry_run)  # a tip of a newer kgd may have been followed meanwhile
@@ -444,7 +445,11 @@ class Workspace:
 
     def twin(self, uri: Uri) -> Uri | None:
         """Another node whose name some file systems take for this one, changes in this flush included."""
-        return self._ahead.twin(uri)
+        return self._pending.twin(uri)
+
+    def surroundings_at(self, commit: ObjectId) -> PastSurroundings:
+        """The surroundings of a change that was made against an older commit."""
+        return self.around.at(commit, self._writer.tip)
 
     def in_overlay(self, uri: Uri) -> bool:
         return self.overlay is not None and self.overlay.card(uri) is not None
@@ -525,6 +530,9 @@ class Workspace:
             with contextlib.suppress(OSError):  # the first change that needs it tries again, and says why it cannot
                 seal.make()
         return seal
+
+    def _is_known(self, workspace: str) -> bool:
+        return self.is_registered(workspace)
 
     def _check_writable(self, dry_run: bool) -> None:
         if self.read_only and not dry_run:

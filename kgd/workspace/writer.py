@@ -23,7 +23,7 @@ from kgd.git.staging import Staging
 from kgd.git.store import ObjectStore
 from kgd.model.node import Node
 from kgd.model.uri import Uri
-from kgd.workspace.ahead import Ahead
+from kgd.workspace.pending_batch import PendingBatch
 
 MAX_BATCH = 256
 """Changes in one flush. More would only make the first of them wait longer."""
@@ -62,7 +62,7 @@ class Writer:
 
     Args:
         scratch: A folder on the repository's file system where ref locks are prepared.
-        ahead: What jobs look at beside the tree; it is told what each of them staged.
+        pending: The staged changes of the flush, for the jobs that follow.
         flushed: Called in the writer's thread after each flush, before anybody is acknowledged, with what was staged
             and the old and new tip. It must only do memory work.
         moved: Called when the ref turned out to be elsewhere than expected, with the tip that is now true and the one
@@ -74,11 +74,11 @@ class Writer:
         store: ObjectStore,
         scratch: Path,
         *,
-        ahead: Ahead,
+        pending: PendingBatch,
         flushed: Flushed,
         moved: Callable[[ObjectId, ObjectId], None],
     ) -> None:
-        self._store, self._scratch, self._ahead = store, scratch, ahead
+        self._store, self._scratch, self._pending = store, scratch, pending
         self._flushed, self._moved = flushed, moved
         self._queue: queue.SimpleQueue[_Waiting | None] = queue.SimpleQueue()
         self._closed = threading.Event()
@@ -171,7 +171,7 @@ class Writer:
         staged: list[tuple[_Waiting, Staged[object]]] = []
         requested: dict[str, Staged[object]] = {}
         head = self._tip
-        self._ahead.begin()
+        self._pending.begin()
         for waiting in batch:
             try:
                 result = requested.get(waiting.request) or waiting.job(self._staging, head)
@@ -186,7 +186,7 @@ class Writer:
                 staged.append((waiting, result))
                 if waiting.request not in requested:
                     head = result.commit or head
-                    self._ahead.note(result.changed or (), result.nodes)
+                    self._pending.note(result.changed or (), result.nodes)
                 if waiting.request:
                     requested[waiting.request] = result
         if head != self._tip:

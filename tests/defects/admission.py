@@ -108,7 +108,7 @@ BUGS: dict[str, Bug] = {
         ("tests/surfaces/test_addressing.py::test_what_is_written_for_a_node",),
     ),
     "39-prose-deleted": Bug(
-        "taking data.file out of a node's file deletes the prose", "kgd/workspace/memories_by_hand.py",
+        "taking data.file out of a node's file deletes the prose", "kgd/workspace/memory_files.py",
         "around.read, by_hand=True)", "around.read)",
         ("tests/memories/test_by_hand.py::"
          "test_taking_the_name_of_a_memory_out_of_a_node_deletes_no_prose[True]",

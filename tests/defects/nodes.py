@@ -39,9 +39,9 @@ BUGS = {
         ),
     ),
     "17-newer-than-its-version": Bug(
-        "content that a writer replaced while it was read counts as read", "kgd/workspace/sent.py",
-        "            return node if store.entry(store.tree_of(bytes.fromhex(commit)), path) == blob else None\n",
-        "            return documents.decode(store.read(blob), at=uri)\n",
+        "content that a writer replaced while it was read counts as read", "kgd/workspace/history.py",
+        "            return node if store.entry(store.tree_of(commit), path) == sent else None\n",
+        "            return documents.decode(store.read(sent), at=uri)\n",
         ("tests/surfaces/test_get.py::"
          "test_what_was_read_before_somebody_wrote_never_goes_out_under_the_version_after[node]",),
     ),

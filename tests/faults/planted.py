@@ -149,7 +149,7 @@ BUGS = {
          "tests/faults/test_together.py::test_a_request_that_is_asked_eight_times_at_once_is_done_once"),
     ),
     "blind-flush": Bug(
-        "changes of one flush do not see each other", "kgd/workspace/ahead.py",
+        "changes of one flush do not see each other", "kgd/workspace/pending_batch.py",
         "        self._nodes.update(nodes)", "        self._counts.clear()",
         ("tests/faults/test_together.py::test_writers_of_the_same_nodes_lose_nothing_and_overwrite_nothing_unread",),
     ),

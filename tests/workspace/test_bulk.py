@@ -137,8 +137,8 @@ def test_versions_and_expectations_are_those_of_the_node_and_not_of_its_part(ws:
     assert [len(ws.history.entries(uri=uri)) for uri in (one, two)] == [2, 4]
     ws.sent.note(two, 4)
     ws.submit(change(Append(two, "once more")))
-    assert text_of(ws.sent.node(two, 4)) == "b\n\nmore\n\nmore\n\nmore\n"
-    assert ws.sent.node(two, 3) is None, "nobody was shown that"
+    assert text_of(ws.history.node_read(two, 4)) == "b\n\nmore\n\nmore\n\nmore\n"
+    assert ws.history.node_read(two, 3) is None, "nobody was shown that"
     first = ws.history.entries(uri=one)[-1].commit
     assert text_of(ws.node(one, as_of=first)) == "a\n"
     assert [entry.nodes for entry in ws.history.entries(limit=2)] == [(two,), (one,)]

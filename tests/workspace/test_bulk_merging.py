@@ -17,7 +17,7 @@ from kgd.model.uri import Uri
 from kgd.workspace import filling, merge_parts
 from kgd.workspace.adoption import merge_commit
 from kgd.workspace.filling import Folder
-from kgd.workspace.node_files import NodeFiles
+from kgd.workspace.parts import NodeFiles
 from tests.builders import new_layout
 
 NONE: frozenset[str] = frozenset()

@@ -28,7 +28,7 @@ from kgd.model.standing import SUPERSEDES, stands_back
 from kgd.model.uri import Uri, is_owned, scheme_of, workspace_of
 from kgd.tools import sight
 from kgd.tools.entities import offers
-from kgd.workspace.bundles import bundle_id
+from kgd.workspace.proposal_records import bundle_id
 from kgd.workspace.usage import Usage
 
 if TYPE_CHECKING:
