@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from kgd.errors import InvariantViolation, Limit
 from kgd.git.objects import (
@@ -131,6 +131,13 @@ class Staging:
             del self._folders[folder]
             self._dirty.discard(folder)
             folder, name = _split(folder)
+
+    def write(self, files: Mapping[str, bytes | None]) -> dict[str, ObjectId | None]:
+        """Put and remove files (None), and return their blob ids by path. Removals come first: a folder may follow."""
+        changed: dict[str, ObjectId | None] = {path: None for path, data in files.items() if data is None}
+        for path in changed:
+            self.remove(path)
+        return changed | {path: self.put(path, data) for path, data in sorted(files.items()) if data is not None}
 
     def write_tree(self) -> ObjectId:
         """Make the trees of all edits and return the root's id. Cost: the entries of the folders touched."""

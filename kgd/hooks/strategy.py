@@ -22,8 +22,8 @@ from kgd.git.staging import Staging
 from kgd.git.store import ObjectStore
 from kgd.hooks.clone import Clone, of_command, refuse_redirection, settings_in
 from kgd.model.conflict import Conflict
-from kgd.workspace.integrate import MergedTree, merge_commits, merge_trees
-from kgd.workspace.transaction import write
+from kgd.workspace.integrate import merge_commits
+from kgd.workspace.merge_tree import MergedTree, merge_trees
 
 MERGED, CANNOT = 0, 2
 """What git understands: 0, commit what the index holds; 2, nothing was done. (1 would be: a person has to end it.)"""
@@ -109,8 +109,7 @@ def _merge(clone: Clone, sides: Sides) -> Merged:
     sharded = _sharded(store, sides.ours, store.tree_of(sides.theirs))
     merged = _merged_tree(store, sides, sharded)
     staging = Staging(store, sides.ours)
-    write(staging, {path: data for path, data in merged.files.items() if data is None})
-    write(staging, {path: data for path, data in merged.files.items() if data is not None})
+    staging.write(merged.files)
     tree = staging.write_tree()
     if staging.objects:
         store.release(store.write(staging.objects))

@@ -17,13 +17,14 @@ from kgd.git.staging import Staging
 from kgd.model.change import Author, ChangeSet
 from kgd.model.uri import Uri
 from kgd.workspace import proposal_records
-from kgd.workspace.integrate import MergedTree, merge_commits
+from kgd.workspace.integrate import merge_commits
+from kgd.workspace.merge_tree import MergedTree
 from kgd.workspace.outcome import Outcome, Would
 from kgd.workspace.proposal_records import Bundle
 from kgd.workspace.proposals import Proposal, is_name, left_of, vet
 from kgd.workspace.secrets import refuse_secret_text
 from kgd.workspace.touched import Permit, Touched, between, of_files, touched_by
-from kgd.workspace.transaction import RESOLVED_BY, foretold, message_of, write
+from kgd.workspace.transaction import RESOLVED_BY, foretold, message_of
 from kgd.workspace.workspace import Workspace
 from kgd.workspace.writer import Staged
 
@@ -160,7 +161,7 @@ def _whole(
         )  # fmt: skip
         text = message_of(changes, touched.uris)
         would = foretold(text, author.name, files, staging.read) if dry_run else None
-        write(staging, files)
+        staging.write(files)
         made = staging.commit(staging.write_tree(), [tip, commit], signature(author, workspace.now()), text)
         return Staged(_outcome(made, touched, merged, would), made, None)
 
@@ -191,7 +192,7 @@ def _part(
         )  # fmt: skip
         text = message_of(changes, touched.uris)
         would = foretold(text, by_author.name, files, staging.read) if dry_run else None
-        changed = write(staging, files)
+        changed = staging.write(files)
         by = Signature(original.author_name, original.author_email, workspace.now())
         made = staging.commit(staging.write_tree(), [tip], by, text)
         return Staged(_outcome(made, touched, merged, would), made, changed, by)

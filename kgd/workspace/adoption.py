@@ -26,9 +26,11 @@ from kgd.workspace.admission import Home, check, twin_of
 from kgd.workspace.draft import is_resource
 from kgd.workspace.filling import READABLE, Folder
 from kgd.workspace.hand_edits import HandEdit
-from kgd.workspace.integrate import check_rules, merge_commits, merge_file, merge_trees, new_twins, record_files
+from kgd.workspace.integrate import check_rules, merge_commits, new_twins
 from kgd.workspace.memory_files import Around, follow_commits, follow_memory, follow_node
-from kgd.workspace.transaction import message_of, write
+from kgd.workspace.merge_files import merge_file, record_files
+from kgd.workspace.merge_tree import merge_trees
+from kgd.workspace.transaction import message_of
 from kgd.workspace.work_tree import FILE_LIMIT, OWNED_FOLDERS, SETTINGS
 from kgd.workspace.writer import Staged
 
@@ -79,7 +81,7 @@ def take(host: Host, edits: Sequence[HandEdit], author: Author, now: int) -> Job
             try:
                 _refuse_twin(host, staging, edit, gone, made)
                 files = _merged(host, staging, edit, taken, uris)
-                changed.update(write(staging, {p: data for p, data in files.items() if staging.read(p) != data}))
+                changed.update(staging.write({p: data for p, data in files.items() if staging.read(p) != data}))
             except KgdError as error:
                 taken.refused.append((edit.path, error))
             else:
@@ -152,7 +154,7 @@ def _fast_forward(host: Host, staging: Staging, tip: ObjectId, other: ObjectId) 
     found = new_twins(store, tip, other, host.sharded)
     if not found:
         return other
-    write(staging, dict(record_files(found, host.sharded)))
+    staging.write(record_files(found, host.sharded))
     message = with_trailers("report names that collide", [("Kgd-Op", "merge"), ("Kgd-Rules", str(RULES_VERSION))])
     when = store.commit(other).committer.time
     return staging.commit(staging.write_tree(), [other], Signature(*KGD, when), message)
@@ -167,7 +169,7 @@ def merge_commit(
         Unavailable, Damaged: As `merge_commits`; nothing was staged.
     """
     rules = check_rules(store, (tip, other))
-    write(staging, merge_commits(store, tip, other, sharded).files)
+    staging.write(merge_commits(store, tip, other, sharded).files)
     parents = sorted((tip, other))
     when = max(store.commit(parent).committer.time for parent in parents)
     subject = " and ".join(parent.hex()[:10] for parent in parents)
@@ -228,7 +230,7 @@ def repair(host: Host, path: str, base: bytes | None, ours: bytes | None, theirs
         files = {path: data for path, data in files.items() if staging.read(path) != data}
         if not files:
             return Staged(taken)
-        changed = write(staging, files)
+        changed = staging.write(files)
         by = Signature(*KGD, now)
         message = message_of(ChangeSet((), Author(*KGD), f"keep both edits of {path}", operation="merge"), uris)
         commit = staging.commit(staging.write_tree(), [tip], by, message)
@@ -326,7 +328,7 @@ def follow(host: Host, before: ObjectId, after: ObjectId, now: int) -> Job:
             for path, old, new in store.diff(before, after)
             if memories.is_path(path) or path.startswith(_OF_MEMORIES)
         }
-        uris = follow_commits(_around(host, staging), versions, lambda files: changed.update(write(staging, files)))
+        uris = follow_commits(_around(host, staging), versions, lambda files: changed.update(staging.write(files)))
         if not changed:
             return Staged(None)
         by = Signature(*KGD, now)
@@ -351,7 +353,7 @@ def _follow_rewrite(
     rewound = store.is_ancestor(branch, tip)
     if rewound and not merged.files:
         return Staged(False)
-    write(staging, merged.files)
+    staging.write(merged.files)
     parents = [tip] if rewound else sorted((tip, branch))
     name = host.layout.branch.removeprefix("refs/heads/")
     subject = f"take '{name}' back to {branch.hex()[:10]}" if rewound else f"merge {name}"

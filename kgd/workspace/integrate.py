@@ -20,13 +20,7 @@ from kgd.model.ancestry import in_common
 from kgd.model.conflict import Conflict
 from kgd.model.merge import KNOWN_RULES, RULES_VERSION
 from kgd.workspace import merge_twins
-from kgd.workspace.merge_files import MergedFile, merge_file, record_files
 from kgd.workspace.merge_tree import MergedTree, merge_trees
-
-__all__ = [
-    "MergedFile", "MergedTree", "ReadableTree", "base_tree", "check_rules", "merge_commits", "merge_file",
-    "merge_trees", "merged_tree", "new_twins", "record_files",
-]  # fmt: skip
 
 
 class ReadableTree(NamedTuple):
@@ -119,12 +113,7 @@ def _rules_of(store: ObjectStore, commit: ObjectId) -> int:
 
 def _written(view: Unwritten, ours: ObjectId, merged: MergedTree) -> ObjectId:
     staging = Staging(view, ours)
-    for path, data in merged.files.items():
-        if data is None:
-            staging.remove(path)
-    for path, data in sorted(merged.files.items()):
-        if data is not None:
-            staging.put(path, data)
+    staging.write(merged.files)
     made = staging.write_tree()
     view.add(staging.objects)
     return made

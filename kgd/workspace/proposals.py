@@ -23,7 +23,8 @@ from kgd.model.change import ChangeSet
 from kgd.model.uri import Uri
 from kgd.workspace import proposal_records
 from kgd.workspace.admission import Home, check, twins_among
-from kgd.workspace.integrate import MergedTree, merge_commits, new_twins
+from kgd.workspace.integrate import merge_commits, new_twins
+from kgd.workspace.merge_tree import MergedTree
 from kgd.workspace.outcome import NodeChange, Outcome
 from kgd.workspace.proposal_records import NOBODY, Origin
 from kgd.workspace.touched import Permit, touched_by

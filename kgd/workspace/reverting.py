@@ -82,14 +82,12 @@ def _revert_memory(path: str, before: bytes | None, after: bytes | None, draft: 
 
 
 def named_in_message(changes: ChangeSet, past: Past) -> ChangeSet:
-    """The ChangeSet with a message that names the commits it reverts, for people and for `undo`.
+    """The ChangeSet with a message that names the commits it reverts, for people and for `undo`; there is at least one.
 
     Raises:
         NotFound: There is no such commit.
     """
     named = dict.fromkeys(edit.commit for edit in changes.edits if isinstance(edit, Revert))
-    if not named:
-        return changes
     commits = [past.commit(past.commit_id(one)) for one in named]
     subject = changes.message.strip() or f"revert: {commits[0].subject[:80]}"
     edits = tuple(

@@ -19,11 +19,11 @@ from kgd.model.access import Principal
 from kgd.model.change import ChangeSet, Delete, Edit, Upsert
 from kgd.model.uri import Uri
 from kgd.workspace import proposals
-from kgd.workspace.integrate import merge_trees
+from kgd.workspace.merge_tree import merge_trees
 from kgd.workspace.outcome import Outcome
 from kgd.workspace.proposals import Proposal
 from kgd.workspace.touched import Permit, touched_by
-from kgd.workspace.transaction import Transaction, commit_of, message_of, write
+from kgd.workspace.transaction import Transaction, commit_of, message_of
 from kgd.workspace.workspace import Workspace
 from kgd.workspace.writer import Staged
 
@@ -136,7 +136,7 @@ def _staged(
         who.write(touched, policy_in(staging.read(SETTINGS), workspace.id))
     if not files:
         return Staged(Outcome(None, warnings=("what it says is so already",)))
-    changed = write(staging, files)
+    changed = staging.write(files)
     by = signature(changes.author, workspace.now())
     commit = commit_of(staging, tip, by, changes.request_id, message_of(changes, touched.uris), workspace.seal)
     written = [uri for uri, _ in made.answer.nodes if uri in touched.uris]

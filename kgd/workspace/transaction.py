@@ -81,7 +81,7 @@ class Transaction:
                     would=would,
                 )
             )  # fmt: skip
-        changed = write(staging, files)
+        changed = staging.write(files)
         author = signature(self.changes.author, self.now)
         commit = commit_of(staging, parent, author, self.changes.request_id, message, self.seal)
         answer = Outcome(
@@ -108,19 +108,6 @@ class Transaction:
 
 def _gone(draft: Draft, touched: Iterable[Uri]) -> tuple[Uri, ...]:
     return tuple(uri for uri in touched if draft.node(uri) is None)
-
-
-def write(staging: Staging, files: dict[str, bytes | None]) -> dict[str, bytes | None]:
-    """Put the files into the staging area; the blob ids by path."""
-    changed: dict[str, bytes | None] = {}
-    for path, data in files.items():
-        if data is None:  # first, since a folder may go where a file was
-            staging.remove(path)
-            changed[path] = None
-    for path, data in sorted(files.items()):
-        if data is not None:
-            changed[path] = staging.put(path, data)
-    return changed
 
 
 def commit_of(

@@ -29,7 +29,7 @@ from kgd.graph.live import LiveGraph
 from kgd.index.feed import Feed
 from kgd.index.text import Doc, FileDoc, TextIndex
 from kgd.model.access import Policy
-from kgd.model.change import ChangeSet
+from kgd.model.change import ChangeSet, Revert
 from kgd.model.node import Node
 from kgd.model.uri import Uri, workspace_of
 from kgd.workspace import memory_files, reverting, tip_settings
@@ -40,12 +40,11 @@ from kgd.workspace.open_conflicts import OpenConflicts
 from kgd.workspace.outcome import InvalidFile, Outcome, Stage, Version
 from kgd.workspace.owner import Ownership
 from kgd.workspace.past import Past
-from kgd.workspace.pending_batch import PendingBatch
 from kgd.workspace.publication import Publication
 from kgd.workspace.seal import Seal
 from kgd.workspace.sent import Sent
 from kgd.workspace.served import Change, Served
-from kgd.workspace.surroundings import PastSurroundings, Surroundings
+from kgd.workspace.surroundings import PastSurroundings, PendingBatch, Surroundings
 from kgd.workspace.touched import Permit
 from kgd.workspace.transaction import Transaction
 from kgd.workspace.upkeep import Upkeep
@@ -82,7 +81,7 @@ class Workspace:
         self._stages = list[Callable[[], Stage]]()
         self._last_commit: float | None = None
         self._beside, self._beside_lock = dict[type, object](), threading.Lock()
-        self._wake_publication = _nobody  # recovery of an interrupted publication commits before there is one
+        self._wake_publication: Callable[[], None] = lambda: None  # recovery commits before there is a publication
         self._owner = Ownership(layout.derived_dir, gives_way=gives_way)
         self._spare = None if self._owner.can_write else TemporaryDirectory(prefix="kgd-")
         derived_dir = Path(self._spare.name) if self._spare else layout.derived_dir
@@ -108,7 +107,8 @@ class Workspace:
                 self.seal,
             )  # fmt: skip
             opened.callback(self._derived.close)
-            around = (self.past, self._served, self.sent, self.version, self.in_overlay, self._is_known)
+            known = lambda id: self.is_registered(id)  # noqa: E731
+            around = (self.past, self._served, self.sent, self.version, self.in_overlay, known)
             self.around, self._pending = Surroundings(*around), PendingBatch(*around)
             self._writer = Writer(
                 self._store, derived_dir, pending=self._pending, flushed=self._flushed, moved=self._moved
@@ -206,14 +206,14 @@ class Workspace:
 
     def node_version(self, uri: Uri) -> Version | None:
         """Derived from history; waits for the versions to be known if the workspace was just opened without a cache."""
-        return self._derived.version(self.path(uri))
+        return self._derived.versions.version(self.path(uri))
 
     def version_at(self, uri: Uri, as_of: str) -> int:
         """The version that the node had at a commit, as `node_version` counts them. Errors as `node`."""
         commit, path = self.past.commit_id(as_of), self.path(uri)
         while True:
             tip = self.tip
-            count = self._derived.version_at(path, commit, bytes.fromhex(tip))
+            count = self._derived.versions.version_at(path, commit, bytes.fromhex(tip))
             if tip == self.tip:  # else a commit that came meanwhile may be counted on one side only
                 return count
 
@@ -277,11 +277,12 @@ class Workspace:
             KgdError: What is wrong with it, and what to do next.
         """
         self._check_writable(dry_run)
-        self._check_request(changes.request_id)
-        repeated = self.repeated(changes.request_id)
-        if repeated:
+        if len(changes.request_id) > 200 or not changes.request_id.isprintable():
+            raise Invalid("a request id is at most 200 printable characters", at="request_id")
+        if repeated := self.repeated(changes.request_id):
             return repeated
-        changes = reverting.named_in_message(changes, self.past)
+        if any(isinstance(edit, Revert) for edit in changes.edits):
+            changes = reverting.named_in_message(changes, self.past)
         now = int(self._clock())
         transaction = Transaction(changes, self._pending, now, dry_run, permit, self.seal)
 
@@ -308,11 +309,6 @@ class Workspace:
         It shares its flush with no other change unless it says in `Staged.nodes` what it does to nodes.
         """
         return self._writer.run(job, alone=alone)
-
-    @property
-    def waiting(self) -> int:
-        """Changes that wait until the writer comes to them."""
-        return self._writer.waiting
 
     def hint(self, changed: Iterable[str] | None = None) -> None:
         """Something moved in the work tree or the repository: these paths, or anything (None). Never blocks."""
@@ -455,7 +451,7 @@ class Workspace:
         return self.overlay is not None and self.overlay.card(uri) is not None
 
     def version(self, path: str, *, anew: bool = False) -> int:
-        found = self._derived.version(path, anew=anew)
+        found = self._derived.versions.version(path, anew=anew)
         return found.count if found else 0
 
     def part_of(self, uri: Uri) -> str:
@@ -517,11 +513,7 @@ class Workspace:
         changes = self._served.load(self._store.tree_of(tip))
         self._derived.start(tip)
         self._tell(changes)
-        self._look_whether_newer()
-
-    def _look_whether_newer(self) -> None:
-        """The ref was moved by somebody else, maybe to what a newer kgd wrote: from here on it is only read."""
-        with contextlib.suppress(KgdError):  # settings that cannot be read are for whoever opens it next
+        with contextlib.suppress(KgdError):  # the tip may be a newer kgd's: then it is only read from here on
             self.read_only = self.read_only or tip_settings.why_read_only(tip_settings.read(self.layout, self._store))
 
     def _make_seal(self) -> Seal:
@@ -531,26 +523,15 @@ class Workspace:
                 seal.make()
         return seal
 
-    def _is_known(self, workspace: str) -> bool:
-        return self.is_registered(workspace)
-
     def _check_writable(self, dry_run: bool) -> None:
         if self.read_only and not dry_run:
             way_out = "Make its disk writable, then `kgd down`." if self._spare else "Install a newer kgd."
             raise Unavailable(f"this workspace is read-only: {self.read_only}", next=way_out)
 
-    def _check_request(self, request: str) -> None:
-        if len(request) > 200 or not request.isprintable():
-            raise Invalid("a request id is at most 200 printable characters", at="request_id")
-
     def repeated(self, request: str) -> Outcome | None:
         """What became of an earlier change of this request id, in the history of the tip; None where there is none."""
-        commit = self._derived.request(request) if request else None
+        commit = self._derived.versions.request(request) if request else None
         if commit is None:
             return None
         uris = self.past.entry(self.past.commit(commit), limit=2_000).nodes
         return Outcome(commit.hex(), tuple((uri, self.version(self.path(uri))) for uri in uris), repeated=True)
-
-
-def _nobody() -> None:
-    """Told in place of a publication that is not there yet."""

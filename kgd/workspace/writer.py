@@ -23,7 +23,7 @@ from kgd.git.staging import Staging
 from kgd.git.store import ObjectStore
 from kgd.model.node import Node
 from kgd.model.uri import Uri
-from kgd.workspace.pending_batch import PendingBatch
+from kgd.workspace.surroundings import PendingBatch
 
 MAX_BATCH = 256
 """Changes in one flush. More would only make the first of them wait longer."""

@@ -22,7 +22,6 @@ from kgd.tools.exchange.reconciling import reconcile
 from kgd.workspace import adoption, proposals, submission
 from kgd.workspace.hand_edits import HandEdit, HandEdits
 from kgd.workspace.submission import Submitter
-from kgd.workspace.transaction import write
 from kgd.workspace.work_tree import WorkTree
 from kgd.workspace.workspace import Workspace
 from tests.builders import ANN, change
@@ -144,7 +143,7 @@ class Ways:
     def commit_files(self, files: Mapping[str, bytes]) -> ObjectId:
         store, tip = self.ws.store, bytes.fromhex(self.ws.tip)
         staging = Staging(store, store.tree_of(tip))
-        write(staging, dict(files))
+        staging.write(files)
         commit = staging.commit(staging.write_tree(), [tip], Signature("Bob", "bob@example.org", 1), "by hand")
         store.release(store.write(staging.objects))
         return commit

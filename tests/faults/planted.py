@@ -144,12 +144,12 @@ BUGS = {
     ),
     "request-id": Bug(
         "request ids are not looked up", "kgd/workspace/workspace.py",
-        "commit = self._derived.request(request) if request else None", "commit = None",
+        "commit = self._derived.versions.request(request) if request else None", "commit = None",
         ("tests/faults/test_kill.py::test_nothing_acknowledged_is_lost_when_the_writer_is_killed",
          "tests/faults/test_together.py::test_a_request_that_is_asked_eight_times_at_once_is_done_once"),
     ),
     "blind-flush": Bug(
-        "changes of one flush do not see each other", "kgd/workspace/pending_batch.py",
+        "changes of one flush do not see each other", "kgd/workspace/surroundings.py",
         "        self._nodes.update(nodes)", "        self._counts.clear()",
         ("tests/faults/test_together.py::test_writers_of_the_same_nodes_lose_nothing_and_overwrite_nothing_unread",),
     ),

@@ -11,7 +11,7 @@ from kgd.git.staging import Staging
 from kgd.git.store import ObjectStore
 from kgd.git.unwritten import Unwritten
 from kgd.model.node import Json
-from kgd.workspace.integrate import merge_trees
+from kgd.workspace.merge_tree import merge_trees
 from tests.builders import new_layout
 from tests.conftest import ROOT
 from tests.format.merges import Case, case

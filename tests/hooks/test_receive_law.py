@@ -22,7 +22,6 @@ from kgd.git.store import ObjectStore
 from kgd.hooks.receive import Update, check_push
 from kgd.model.access import Principal, Scope, Verb
 from kgd.workspace.integrate import merge_commits
-from kgd.workspace.transaction import write
 from tests.builders import WS, new_layout
 from tests.hooks.conftest import node_text
 
@@ -58,8 +57,7 @@ class Author:
 
     def commit(self, parents: list[Made], files: dict[str, bytes | None], nodes: dict[str, str], did: set[str]) -> Made:
         staging = Staging(self.store, self.store.tree_of(parents[0].id) if parents else None)
-        write(staging, {path: data for path, data in files.items() if data is None})
-        write(staging, {path: data for path, data in files.items() if data is not None})
+        staging.write(files)
         self.count += 1
         made = staging.commit(staging.write_tree(), [one.id for one in parents], WHO, f"commit {self.count}")
         self.store.release(self.store.write(staging.objects))

@@ -12,8 +12,8 @@ from kgd.git.staging import Staging
 from kgd.git.store import ObjectStore
 from kgd.git.unwritten import Unwritten
 from kgd.model.merge_graph import Graph, merge_graphs
-from kgd.workspace.integrate import merge_trees
 from kgd.workspace.merge_files import record_files
+from kgd.workspace.merge_tree import merge_trees
 from tests.builders import new_layout
 from tests.sim import planner
 

@@ -14,8 +14,9 @@ from kgd.model.node import Node
 from kgd.model.uri import Uri
 from kgd.workspace.admission import Home, check
 from kgd.workspace.check import check as check_workspace
-from kgd.workspace.integrate import merge_commits, merge_trees
+from kgd.workspace.integrate import merge_commits
 from kgd.workspace.merge_files import record_files
+from kgd.workspace.merge_tree import merge_trees
 from kgd.workspace.workspace import Workspace
 from kgd.workspace.writer import Staged
 from tests.builders import change, upsert, uri

@@ -19,7 +19,9 @@ from kgd.model.register import conflict_of, disagreement
 from kgd.model.uri import Uri
 from kgd.workspace import adoption
 from kgd.workspace.adoption import merge_commit
-from kgd.workspace.integrate import MergedTree, merge_commits, merge_trees, merged_tree, record_files
+from kgd.workspace.integrate import merge_commits, merged_tree
+from kgd.workspace.merge_files import record_files
+from kgd.workspace.merge_tree import MergedTree, merge_trees
 from kgd.workspace.workspace import Workspace
 from tests.builders import change, new_layout, uri
 
