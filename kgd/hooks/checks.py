@@ -20,7 +20,8 @@ from kgd.git import program
 from kgd.git.objects import EMPTY_TREE, ObjectId
 from kgd.hooks.clone import Clone, of_command
 from kgd.workspace import merge_twins
-from kgd.workspace.admission import Home, check, twins_among
+from kgd.workspace.admission import check, twins_among
+from kgd.workspace.memory_files import Home
 from kgd.workspace.work_tree import FILE_LIMIT, OWNED_FOLDERS
 
 _PLAIN, _NONE = "100644", "000000"

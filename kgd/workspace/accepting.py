@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -23,7 +23,7 @@ from kgd.workspace.outcome import Outcome, Would
 from kgd.workspace.proposal_records import Bundle
 from kgd.workspace.proposals import Proposal, is_name, left_of, vet
 from kgd.workspace.secrets import refuse_secret_text
-from kgd.workspace.touched import Permit, Touched, between, of_files, touched_by
+from kgd.workspace.touched import Permit, Touched, of_files, touched_by
 from kgd.workspace.transaction import RESOLVED_BY, foretold, message_of
 from kgd.workspace.workspace import Workspace
 from kgd.workspace.writer import Staged
@@ -249,16 +249,8 @@ def _touched_by_commits(workspace: Workspace, tip: ObjectId, commit: ObjectId) -
     for id in _commits(workspace, tip, commit):
         one = store.commit(id)
         parent = store.tree_of(one.parents[0]) if one.parents else None
-        if len(one.parents) == 1:
-            touched |= between(store, parent, one.tree, workspace.id, workspace.sharded)
-        else:
-            files = past.files_of(one)
-            touched |= of_files(files, store.read, _files_of(workspace, parent), workspace.id, workspace.sharded)
+        touched |= of_files(past.files_of(one), store, parent, workspace.id, workspace.sharded)
     return touched
-
-
-def _files_of(workspace: Workspace, tree: ObjectId | None) -> Callable[[], Iterable[tuple[str, ObjectId]]]:
-    return lambda: ((file.path, file.id) for file in workspace.store.files(tree)) if tree else ()
 
 
 def _commits(workspace: Workspace, tip: ObjectId, commit: ObjectId) -> Sequence[ObjectId]:

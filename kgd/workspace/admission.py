@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from functools import partial
 
 from kgd.codec import bulk, changelog, documents, memories, paths
@@ -23,6 +22,8 @@ from kgd.model.memory import MEMORY_TYPES
 from kgd.model.node import UNSEEN, Node
 from kgd.model.uri import Uri, parse, scheme_of, workspace_of
 from kgd.workspace import memory_files
+from kgd.workspace.memory_files import Home
+from kgd.workspace.parts import node_in
 from kgd.workspace.secrets import SAY_WHERE, HoldsSecret, Secret, line_of, news_in, refuse_secrets
 from kgd.workspace.work_tree import SETTINGS
 
@@ -31,23 +32,8 @@ MAX_KNOWLEDGE = 32 * 1024
 """Bytes of the content of an area."""
 AREAS = frozenset({"atom", "molecule"})
 
-Read = Callable[[str], bytes | None]
 Place = Callable[[str, Secret | None], str]
 """Where a field is, or the secret in it: ``<path>:<line>``."""
-
-
-@dataclass(frozen=True, slots=True)
-class Home:
-    """The workspace that a change is for. `read` gives a file as the change leaves it, None where there is none."""
-
-    workspace: str
-    sharded: frozenset[str]
-    read: Read
-
-    def node(self, uri: Uri) -> Node | None:
-        """A node that has a file of its own; None also where that cannot be read."""
-        path = paths.path_of(uri, self.sharded)
-        return _decoded(path, self.read(path))
 
 
 # ---- nodes
@@ -175,7 +161,7 @@ def check(path: str, data: bytes, base: bytes | None, home: Home) -> None:
     top = path.partition("/")[0]
     if top == "nodes":
         node = _node(path, data, home)
-        admit(node, _decoded(path, base), data, home, partial(_place_in_node, path, data))
+        admit(node, node_in(path, base), data, home, partial(_place_in_node, path, data))
     elif bulk.is_path(path):
         _check_part(path, data, base, home)
     elif top == "conflicts":
@@ -320,13 +306,6 @@ def _place(path: str, data: bytes, opening: bytes, _field: str, secret: Secret |
     start = found.start() if found else 0
     line = line_of(secret, data, start) if secret else data.count(b"\n", 0, start) + 1
     return f"{path}:{line}"
-
-
-def _decoded(path: str, data: bytes | None) -> Node | None:
-    try:
-        return documents.decode(data, at=path) if data is not None else None
-    except KgdError:
-        return None
 
 
 def _is_text(data: bytes) -> bool:

@@ -22,14 +22,15 @@ from kgd.model.memory import MEMORY_TYPES
 from kgd.model.merge import RULES_VERSION
 from kgd.model.node import Node
 from kgd.model.uri import Uri, collision_key
-from kgd.workspace.admission import Home, check, twin_of
-from kgd.workspace.draft import is_resource
+from kgd.workspace.admission import check, twin_of
+from kgd.workspace.draft import conflict_records, is_resource
 from kgd.workspace.filling import READABLE, Folder
 from kgd.workspace.hand_edits import HandEdit
 from kgd.workspace.integrate import check_rules, merge_commits, new_twins
-from kgd.workspace.memory_files import Around, follow_commits, follow_memory, follow_node
+from kgd.workspace.memory_files import Home, follow_commits, follow_memory, follow_node
 from kgd.workspace.merge_files import merge_file, record_files
 from kgd.workspace.merge_tree import merge_trees
+from kgd.workspace.parts import node_in
 from kgd.workspace.transaction import message_of
 from kgd.workspace.work_tree import FILE_LIMIT, OWNED_FOLDERS, SETTINGS
 from kgd.workspace.writer import Staged
@@ -116,11 +117,7 @@ def adopt(host: Host, known: ObjectId | None, branch: ObjectId, author: Author, 
         if rewritten:
             assert known is not None
             return _follow_rewrite(host, staging, tip, branch, known, signature(author, now))
-        if store.is_ancestor(branch, tip):
-            return Staged(False)
-        if store.is_ancestor(tip, branch):
-            return Staged(True, _fast_forward(host, staging, tip, branch), None)
-        return Staged(True, merge_commit(store, staging, tip, branch, host.sharded), None)
+        return _joined(host, staging, tip, branch)
 
     return job
 
@@ -134,17 +131,19 @@ def merge(host: Host, other: ObjectId) -> Job:
     Raises:
         Unavailable: It is of a format or of merge rules that are not known here; the tip stays.
     """
+    blob = host.store.entry(host.store.tree_of(other), SETTINGS)
+    if blob and (why := why_too_new(decode_settings(host.store.read(blob, FILE_LIMIT), newer=True))):
+        raise Unavailable(f"the other side has {why}", at=SETTINGS, next="Install a newer kgd; nothing was taken.")
+    return lambda staging, tip: _joined(host, staging, tip, other)
+
+
+def _joined(host: Host, staging: Staging, tip: ObjectId, other: ObjectId) -> Staged[object]:
     store = host.store
-    _refuse_newer(store, other)
-
-    def job(staging: Staging, tip: ObjectId) -> Staged[object]:
-        if store.is_ancestor(other, tip):
-            return Staged(False)
-        if store.is_ancestor(tip, other):
-            return Staged(True, _fast_forward(host, staging, tip, other), None)
-        return Staged(True, merge_commit(store, staging, tip, other, host.sharded), None)
-
-    return job
+    if store.is_ancestor(other, tip):
+        return Staged(False)
+    if store.is_ancestor(tip, other):
+        return Staged(True, _fast_forward(host, staging, tip, other), None)
+    return Staged(True, merge_commit(store, staging, tip, other, host.sharded), None)
 
 
 def _fast_forward(host: Host, staging: Staging, tip: ObjectId, other: ObjectId) -> ObjectId:
@@ -195,13 +194,6 @@ def _look_through(host: Host, branch: ObjectId) -> None:
         raise
 
 
-def _refuse_newer(store: ObjectStore, commit: ObjectId) -> None:
-    """Whatever way a commit came: behind newer settings this kgd would have to stop writing."""
-    blob = store.entry(store.tree_of(commit), SETTINGS)
-    if blob and (why := why_too_new(decode_settings(store.read(blob, FILE_LIMIT), newer=True))):
-        raise Unavailable(f"the other side has {why}", at=SETTINGS, next="Install a newer kgd; nothing was taken.")
-
-
 def _check_top(host: Host, tree: ObjectId) -> None:
     """The folders that kgd owns are folders, and the settings are those of this workspace."""
     top = host.store.tree(tree)
@@ -241,7 +233,7 @@ def repair(host: Host, path: str, base: bytes | None, ours: bytes | None, theirs
 
 def _refuse_twin(host: Host, staging: Staging, edit: HandEdit, gone: Collection[str], made: dict[str, Uri]) -> None:
     """A new file is not taken beside a node whose name some file systems take for the same."""
-    node = _node(edit.path, edit.data) if edit.path.startswith("nodes/") and edit.base is None else None
+    node = node_in(edit.path, edit.data) if edit.path.startswith("nodes/") and edit.base is None else None
     if node is None:
         return
     first = made.setdefault(collision_key(node.uri), node.uri)
@@ -267,12 +259,12 @@ def _merged(host: Host, staging: Staging, edit: HandEdit, taken: Taken, uris: se
         return {**files, **more}
     if not edit.path.startswith("nodes/"):
         return files
-    before, after = _node(edit.path, current), _node(edit.path, merged.data)
+    before, after = node_in(edit.path, current), node_in(edit.path, merged.data)
     present = after or before
     if present:
         uris.add(present.uri)
     if merged.data is None and before:
-        files.update(dict.fromkeys(_records(host, staging, before.uri)))
+        files.update(dict.fromkeys(conflict_records(staging, before.uri, host.sharded)))
     if after:
         files.update(_new_resources(host, staging, before, after))
     files.update(follow_node(around, before, after, uris))
@@ -287,7 +279,7 @@ def _merged_part(
         base, mine = ({} if data is None else bulk.split(data, at=edit.path).nodes for data in (edit.base, edit.data))
     except KgdError:
         return None
-    folder = Folder(edit.path.rpartition("/")[0], staging, _unknown, host.workspace)
+    folder = Folder(edit.path.rpartition("/")[0], staging, lambda uri: None, host.workspace)
     files: dict[str, bytes | None] = {}
     nodes, goals = dict[Uri, bytes | None](), dict[Uri, str]()
     as_is = staging.read(edit.path) == edit.base
@@ -303,18 +295,14 @@ def _merged_part(
             goals[uri] = edit.path
             files |= {path: None} if staging.blob_at(path) else {}
         if merged.data is None:
-            files.update(dict.fromkeys(_records(host, staging, uri)))
-        elif after := _node(path, merged.data):
-            files.update(_new_resources(host, staging, _node(path, current), after))
+            files.update(dict.fromkeys(conflict_records(staging, uri, host.sharded)))
+        elif after := node_in(path, merged.data):
+            files.update(_new_resources(host, staging, node_in(path, current), after))
         as_is = as_is and merged.data == mine.get(uri) and at in (None, edit.path)
     if as_is:  # what the person wrote, as they wrote it
         return files | {edit.path: edit.data}
     folder.fill(nodes, goals, READABLE)
     return files | folder.files()
-
-
-def _unknown(uri: Uri) -> None:
-    """In which part a node is has to be looked for."""
 
 
 def follow(host: Host, before: ObjectId, after: ObjectId, now: int) -> Job:
@@ -339,8 +327,8 @@ def follow(host: Host, before: ObjectId, after: ObjectId, now: int) -> Job:
     return job
 
 
-def _around(host: Host, staging: Staging) -> Around:
-    return Around(staging.read, staging.names, host.workspace, host.sharded)
+def _around(host: Host, staging: Staging) -> Home:
+    return Home(host.workspace, host.sharded, staging.read, staging.names)
 
 
 def _follow_rewrite(
@@ -372,18 +360,6 @@ def _new_resources(host: Host, staging: Staging, before: Node | None, after: Nod
             if staging.blob_at(path) is None and relation.target != after.uri and not host.in_overlay(relation.target):
                 made[path] = documents.encode(Node(relation.target))
     return made
-
-
-def _records(host: Host, staging: Staging, uri: Uri) -> list[str]:
-    folder = paths.conflict_path(uri, "x", host.sharded).rpartition("/")[0]
-    return [f"{folder}/{name}" for name in staging.names(folder) if name.endswith(".yaml")]
-
-
-def _node(path: str, data: bytes | None) -> Node | None:
-    try:
-        return documents.decode(data, at=path) if data is not None else None
-    except KgdError:
-        return None
 
 
 def _some(names: list[str]) -> str:

@@ -152,7 +152,7 @@ class Aside:
         place = self.folder / f"{time.time_ns():020d}"
         place.mkdir()
         plan = Plan(place, before, after, tuple(files))
-        rows = [[f.path, _hex(f.old), _hex(f.new), [_hex(id) for id in f.taken], f.back] for f in plan.files]
+        rows = [[f.path, hex_of(f.old), hex_of(f.new), [hex_of(id) for id in f.taken], f.back] for f in plan.files]
         text = json.dumps({"before": before.hex(), "after": after.hex(), "files": rows})
         try:
             write_new(place / PLAN, text.encode())
@@ -278,7 +278,7 @@ def _read(place: Path) -> Plan | None:
         is_done = (place / DONE).exists()
         values = json.loads((place / (DONE if is_done else PLAN)).read_bytes())
         files = tuple(
-            Placement(path, _id(old), _id(new), frozenset(map(_id, taken)), *map(bool, back))
+            Placement(path, id_of(old), id_of(new), frozenset(map(id_of, taken)), *map(bool, back))
             for path, old, new, taken, *back in values["files"]  # an older plan does not say `back`
         )
         before, after = bytes.fromhex(values["before"]), bytes.fromhex(values["after"])
@@ -296,11 +296,11 @@ def _is_empty(place: Path) -> bool:
     return all(entry.name in (PLAN, DONE, FLUSHED, FORMER_INDEX) for entry in place.iterdir())
 
 
-def _hex(id: ObjectId | None) -> str | None:
+def hex_of(id: ObjectId | None) -> str | None:
     return None if id is None else id.hex()
 
 
-def _id(text: str | None) -> ObjectId | None:
+def id_of(text: str | None) -> ObjectId | None:
     return bytes.fromhex(text) if text else None
 
 

@@ -66,7 +66,7 @@ def _git_fsck(workspace: Workspace) -> list[str]:
 def _files(workspace: Workspace) -> Iterator[Finding]:
     """Every file of the tip that kgd owns can be read and stands where it belongs."""
     store = workspace.store
-    home = admission.Home(workspace.id, workspace.sharded, lambda path: None)
+    home = memory_files.Home(workspace.id, workspace.sharded, lambda path: None)
     for path, mode, blob in store.files(store.tree_of(bytes.fromhex(workspace.tip))):
         if not path.startswith(("nodes/", "conflicts/", "log/")) and not bulk.is_path(path):
             continue

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
@@ -19,7 +19,7 @@ from kgd.git.objects import ObjectId
 from kgd.git.program import GitFailed
 from kgd.git.store import ObjectStore
 from kgd.index.database import Database, IndexDamaged
-from kgd.index.versions import VersionRow, Versions, values_of
+from kgd.index.versions import Versions
 from kgd.workspace.outcome import Version
 from kgd.workspace.parts import is_about_parts
 from kgd.workspace.seal import Seal
@@ -160,8 +160,7 @@ class Counted:
             fresh = self._fresh.get(path)
         if fresh is not None:
             return fresh
-        row = self._rows.version(path)
-        return Version(*values_of(row)) if row else None
+        return self._rows.version(path)
 
     def request(self, request: str) -> ObjectId | None:
         """The commit that a request id made, this session or an earlier one. Errors as for `version`.
@@ -185,9 +184,8 @@ class Counted:
 
     def write(self, versions: Mapping[str, Version], requests: Mapping[str, ObjectId], tip: ObjectId) -> None:
         """Note in the derived file what `bump` made of a flush."""
-        rows = [(path, VersionRow(*values_of(version))) for path, version in versions.items()]
         with self._database.write():
-            self._rows.bump(rows, head=tip.hex())
+            self._rows.bump(versions.items(), head=tip.hex())
             for request, commit in requests.items():
                 self._rows.remember(request, commit.hex())
 
@@ -227,23 +225,25 @@ class Counted:
         except Unavailable:
             with self._lock:
                 for path, row in rows.items():
-                    self._fresh.setdefault(path, Version(*values_of(row)))
+                    self._fresh.setdefault(path, row)
                 self._requests = dict(reversed(requests)) | self._requests
             raise
 
     # ---- inside
 
-    def _read(self, since: ObjectId | None, tip: ObjectId) -> tuple[dict[str, VersionRow], list[tuple[str, ObjectId]]]:
+    def _read(self, since: ObjectId | None, tip: ObjectId) -> tuple[dict[str, Version], list[tuple[str, ObjectId]]]:
         """Versions and request ids up to `tip`, the oldest request first: the first note stays."""
         try:
-            found = self._counted(since, tip), list(self._requests_since(since, tip))[::-1]
+            rows = self._counted(since, tip)
+            commits = self._store.history([tip], until=[since] if since else [], limit=REQUESTS_READ)
+            asked = [(self._seal.request(self._store, commit.id, commit.message), commit.id) for commit in commits]
         except (Damaged, GitFailed) as error:
             self._unreadable = str(error)[:200]
             raise
         self._unreadable = ""
-        return found
+        return rows, [(request, commit) for request, commit in reversed(asked) if request]
 
-    def _counted(self, since: ObjectId | None, tip: ObjectId) -> dict[str, VersionRow]:
+    def _counted(self, since: ObjectId | None, tip: ObjectId) -> dict[str, Version]:
         """What git counts up to `tip`, from what the file says of `since` or from the first commit."""
         counted: Iterable[Versioned] = git_versions(self._store.git_dir, tip, since=since, counted=self._counts)
         if since is None:
@@ -275,20 +275,14 @@ class Counted:
             for path, blob in files.items()
         ]
 
-    def _requests_since(self, since: ObjectId | None, tip: ObjectId) -> Iterator[tuple[str, ObjectId]]:
-        """What was carried out here, the newest first; what others write into their messages is left out."""
-        for commit in self._store.history([tip], until=[since] if since else [], limit=REQUESTS_READ):
-            if request := self._seal.request(self._store, commit.id, commit.message):
-                yield request, commit.id
-
 
 def come_back(why: str) -> Unavailable:
     return Unavailable(f"not ready yet: {why}", next="Ask again in a moment; `kgd status` shows how far it is.")
 
 
-def _added(old: VersionRow | None, new: Versioned) -> VersionRow:
+def _added(old: Version | None, new: Versioned) -> Version:
     """What was counted up to some commit, and what was counted from there."""
     updated = new.updated_at, new.updated_by, new.updated_commit
     if old is None:
-        return VersionRow(new.count, new.created_at, new.created_by, *updated)
-    return VersionRow(old.count + new.count, old.created_at, old.created_by, *updated)
+        return Version(new.count, new.created_at, new.created_by, *updated)
+    return Version(old.count + new.count, old.created_at, old.created_by, *updated)

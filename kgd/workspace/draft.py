@@ -6,8 +6,7 @@ A draft reads through to the tip that the writer is at and touches nothing: aban
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import Protocol
+from dataclasses import dataclass, replace
 
 from kgd.codec import bulk, documents, memories, paths
 from kgd.errors import InvariantViolation, KgdError
@@ -15,17 +14,9 @@ from kgd.model.conflict import Conflict
 from kgd.model.node import Node
 from kgd.model.uri import Uri, build, collision_key, is_owned, scheme_of, segments_of, workspace_of
 from kgd.workspace import admission, memory_files
-from kgd.workspace.filling import Folder
+from kgd.workspace.filling import Folder, Tree
 from kgd.workspace.merge_files import record_files
 from kgd.workspace.surroundings import Surroundings
-
-
-class Tip(Protocol):
-    """The tree a change is made against, earlier changes of the same flush included."""
-
-    def blob_at(self, path: str) -> bytes | None: ...
-    def read(self, path: str) -> bytes | None: ...
-    def names(self, folder: str) -> list[str]: ...
 
 
 @dataclass(slots=True)
@@ -43,7 +34,7 @@ class Draft:
     Nodes are named by canonical URI. `node` follows no alias; edits that should ask `resolve` first.
     """
 
-    def __init__(self, tip: Tip, around: Surroundings, now: int = 0) -> None:
+    def __init__(self, tip: Tree, around: Surroundings, now: int = 0) -> None:
         self.tip = tip
         self.around = around
         self.now = now
@@ -141,8 +132,7 @@ class Draft:
 
     def conflict_records(self, uri: Uri) -> list[str]:
         """Paths of the open conflicts of one node at the tip."""
-        folder = paths.conflict_path(uri, "x", self.around.sharded).rpartition("/")[0]
-        return [f"{folder}/{name}" for name in self.tip.names(folder) if name.endswith(".yaml")]
+        return conflict_records(self.tip, uri, self.around.sharded)
 
     def log_paths(self, uri: Uri) -> list[str]:
         """Paths of the entries of a node's changelog as this change leaves it so far, oldest first."""
@@ -162,7 +152,7 @@ class Draft:
         """
         nodes = [(self._before[uri].node, self._after[uri]) for uri in self.touched()]
         self.files |= memory_files.keep_in_step(nodes, self.read_file)
-        files, made = dict(self.files), dict[str, Uri]()
+        files, first = dict(self.files), dict[str, Uri]()
         written = list[tuple[Node, Node | None, bytes]]()
         inside: dict[str, dict[Uri, bytes | None]] = {}
         for uri in self.touched():
@@ -175,20 +165,22 @@ class Draft:
                         self.settled.append(record)
                 continue
             if read.node is None:
-                self._refuse_twin(uri, made.setdefault(collision_key(uri), uri))
+                self._refuse_twin(uri, first.setdefault(collision_key(uri), uri))
             data = documents.rewrite(read.data, node)
             self._place(uri, node, data, files, inside)
             written.append((node, read.node, data))
         self._admit(written, files)
         for folder, placed in inside.items():
-            files |= self._filled(self._folders[folder], placed)
+            made = replace(self._folders[folder], changed={}, sources={})
+            made.fill(placed)
+            files |= made.files(self._source_of(next(iter(placed))))
         return {path: data for path, data in files.items() if self._differs(path, data)}
 
     def _admit(self, written: Iterable[tuple[Node, Node | None, bytes]], files: Mapping[str, bytes | None]) -> None:
         def read(path: str) -> bytes | None:
             return files[path] if path in files else self.tip.read(path)
 
-        home = admission.Home(self.around.workspace, self.around.sharded, read)
+        home = memory_files.Home(self.around.workspace, self.around.sharded, read)
         for node, before, data in written:
             admission.admit(node, before, data, home)
         for path, data_or_none in files.items():
@@ -213,11 +205,6 @@ class Draft:
         inside.setdefault(folder.path, {})[uri] = data if fits else None
         if not fits or self.tip.blob_at(path) is not None:
             files[path] = None if fits else data
-
-    def _filled(self, folder: Folder, nodes: dict[Uri, bytes | None]) -> dict[str, bytes | None]:
-        made = Folder(folder.path, folder.tree, folder.known, folder.workspace)
-        made.fill(nodes)
-        return made.files(self._source_of(next(iter(nodes))))
 
     def _source_of(self, uri: Uri) -> str | None:
         """The hash of what a chunk is made from, as its document has it; None where nothing says it."""
@@ -274,6 +261,12 @@ class Draft:
             return self.tip.blob_at(path), self.tip.read(path)
         taken = folder.taken(part)
         return taken.ids[uri], taken.entries.nodes[uri]
+
+
+def conflict_records(tree: Tree, uri: Uri, sharded: frozenset[str]) -> list[str]:
+    """Paths of the open conflicts of one node."""
+    folder = paths.conflict_path(uri, "x", sharded).rpartition("/")[0]
+    return [f"{folder}/{name}" for name in tree.names(folder) if name.endswith(".yaml")]
 
 
 def is_resource(uri: Uri, workspace: str) -> bool:

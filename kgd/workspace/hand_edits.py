@@ -16,10 +16,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from kgd.codec import paths
-from kgd.errors import KgdError
+from kgd.errors import Invalid, KgdError
 from kgd.git.objects import PLAIN, ObjectId, object_id
 from kgd.git.store import Lookup, ObjectStore
-from kgd.workspace.admission import Home, check
+from kgd.workspace.admission import check
+from kgd.workspace.memory_files import Home
 from kgd.workspace.outcome import InvalidFile
 from kgd.workspace.unpublished import Unpublished
 from kgd.workspace.work_tree import SETTINGS, Found, WorkTree, is_owned
@@ -75,7 +76,6 @@ class HandEdits:
     ) -> None:
         self._tree, self._store = tree, store
         self.unpublished, self.buffers = Unpublished(store, tree, memory), Buffers()
-        self._workspace, self._sharded = workspace, sharded
         self.home = Home(workspace, sharded, tree.read)
         """What a person leaves in the work tree is what their edit is judged by."""
         self._hinting = threading.Lock()
@@ -119,7 +119,11 @@ class HandEdits:
         seen = self._seen.get(path)
         if seen:
             seen.refused = True
-        self._name(path, error.message, error.at)
+        try:
+            uri = paths.uri_of(path, self.home.workspace, self.home.sharded)
+        except KgdError:
+            uri = None
+        self._invalid[path] = InvalidFile.refused(path, uri, error)
 
     def placed(self, path: str, old: ObjectId | None, new: ObjectId | None) -> None:
         """The path holds what is published now; `old` was there before and may still be in somebody's editor."""
@@ -190,10 +194,11 @@ class HandEdits:
         for path, at in found.items():
             self._compare(path, at, base.get(path), tip, now, settle, edits, missing, restore)
         if full:
-            self._forget_all_but(found)
+            for path in [p for p in (*self._seen, *self._invalid) if p not in found]:
+                self._forget(path, same=False)
             missing |= {path for path in base if path not in found and path != SETTINGS}
             restore += [SETTINGS] if SETTINGS in base and SETTINGS not in found else []
-            missing = {path for path in missing if self._is_news(path, tip)}
+            missing = {path for path in missing if None not in self.unpublished.ids(path) and tip.entry(path)}
             edits += self._deletions(frozenset(missing), base, now)
         elif missing - self._missing:
             self._rescan = True  # whether it is one file or everything, only a scan tells
@@ -227,14 +232,13 @@ class HandEdits:
     ) -> None:
         if at.odd:
             self._seen.pop(path, None)
-            self._name(path, at.odd, "")
+            self.refused(path, Invalid(at.odd))
         elif (at.id == base and not self.unpublished.is_undone(path, at)) or self.unpublished.is_known(path, at):
             self._forget(path, same=at.id == base)
         elif at.id == head.entry(path):
             self._forget(path)
         elif at.id is None:
-            self._seen.pop(path, None)
-            self._invalid.pop(path, None)
+            self._forget(path, same=False)
             (restore.append if path == SETTINGS else missing.add)(path)
         elif self._is_quiet(path, at.id, now, settle):
             edit = self._read(path, at.id)
@@ -282,9 +286,6 @@ class HandEdits:
         self._missing = frozenset()
         return [HandEdit(path, None, self._base(path, None)) for path in sorted(missing)]
 
-    def _is_news(self, path: str, head: Lookup) -> bool:
-        return None not in self.unpublished.ids(path) and head.entry(path) is not None
-
     def _base(self, path: str, data: bytes | None) -> bytes | None:
         """What the person started from."""
         latest = self.unpublished.latest(path)
@@ -295,19 +296,6 @@ class HandEdits:
         self._invalid.pop(path, None)
         if same:
             self.unpublished.forget(path)
-
-    def _forget_all_but(self, found: dict[str, Found]) -> None:
-        for path in [p for p in (*self._seen, *self._invalid) if p not in found]:
-            self._seen.pop(path, None)
-            self._invalid.pop(path, None)
-
-    def _name(self, path: str, reason: str, at: str) -> None:
-        place, _, line = at.rpartition(":")
-        try:
-            uri = paths.uri_of(path, self._workspace, self._sharded)
-        except KgdError:
-            uri = None
-        self._invalid[path] = InvalidFile(path, uri, int(line) if place and line.isdigit() else 1, reason)
 
 
 class Buffers:

@@ -24,6 +24,8 @@ from kgd.workspace.outcome import Stage
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from kgd.vectors.nearest import Nearest
+
 log = logging.getLogger(__name__)
 
 LOAD_AFTER = 3.0
@@ -47,9 +49,6 @@ class Near(NamedTuple):
 
     hits: list[tuple[Uri, float]]
     floor: float
-
-
-_NOTHING = Near([], 0.0)
 
 
 class Meaning:
@@ -145,19 +144,13 @@ class Meaning:
 
         No hits where that is not known: nothing is embedded, the question says nothing, or an endpoint is down.
         """
-        serving = self._ready()
-        vector = self._vector(serving, query) if serving is not None else None
-        if serving is None or serving.nearest is None or vector is None:
-            return _NOTHING
-        return Near(*serving.nearest.search(vector, limit, within))
+        asked = self._asked_of(query)
+        return Near(*asked[0].search(asked[1], limit, within)) if asked else Near([], 0.0)
 
     def similarity(self, query: str, uris: Collection[Uri]) -> dict[Uri, float]:
         """Of each of these to a question; those that are not embedded are left out. O(`uris`)."""
-        serving = self._ready()
-        vector = self._vector(serving, query) if serving is not None else None
-        if serving is None or serving.nearest is None or vector is None:
-            return {}
-        return serving.nearest.similarity(vector, uris)
+        asked = self._asked_of(query)
+        return asked[0].similarity(asked[1], uris) if asked else {}
 
     def pairs(
         self, some: Sequence[Uri], within: Sequence[Uri], above: float, each: int
@@ -206,6 +199,12 @@ class Meaning:
             may = choice.kind != "off" and may_serve(serving.choice, choice)
             return serving if may else None
         return serving
+
+    def _asked_of(self, query: str) -> tuple[Nearest, NDArray[Any]] | None:
+        """The serving vectors and that of a question; None if either is missing."""
+        serving = self._ready()
+        vector = self._vector(serving, query) if serving is not None else None
+        return None if serving is None or serving.nearest is None or vector is None else (serving.nearest, vector)
 
     def _vector(self, model: Model, query: str) -> NDArray[Any] | None:
         """None for a question that says nothing, and while the embedder cannot be asked."""

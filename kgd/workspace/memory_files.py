@@ -20,6 +20,7 @@ from kgd.git.store import ObjectStore
 from kgd.model.memory import FILE, MEMORY_TYPES, folded
 from kgd.model.node import Json, Node, check_label, cut_at_word
 from kgd.model.uri import Uri, is_owned, parse, path_of, scheme_of, workspace_of
+from kgd.workspace.parts import node_in
 from kgd.workspace.work_tree import FILE_LIMIT
 
 Files = dict[str, bytes | None]
@@ -208,32 +209,26 @@ def keep_in_step(
         if data is None or memory is None:
             continue
         former = {one.uri for one, _ in changed if one and file_of(one) == path}
-        if belongs(memory, after) or owner_of(memory) in former:
-            files |= _only_if_other(path, data, mirrored(data, memory, after))
+        is_its_own = belongs(memory, after) or owner_of(memory) in former
+        if is_its_own and (follows := mirrored(data, memory, after)) != data:
+            files[path] = follows
     return files
 
 
-def _only_if_other(path: str, old: bytes, new: bytes) -> dict[str, bytes]:
-    return {path: new} if new != old else {}
-
-
 @dataclass(frozen=True, slots=True)
-class Around:
-    """What there is besides the file that was edited, as the commit leaves it so far."""
+class Home:
+    """The workspace that a change is for. `read` and `names` give files and folders as the change leaves them."""
 
-    read: Callable[[str], bytes | None]
-    names: Callable[[str], list[str]]
     workspace: str
     sharded: frozenset[str]
+    read: Read
+    names: Callable[[str], list[str]] = lambda folder: []
 
     def node(self, uri: Uri) -> Node | None:
-        """The node of this workspace; None for one that is not there or cannot be read."""
+        """A node of this workspace with a file of its own; None if it is absent or cannot be read."""
         try:
-            if not is_owned(uri) or workspace_of(uri) != self.workspace:
-                return None
-            path = self.path(uri)
-            data = self.read(path)
-            return documents.decode(data, at=path) if data is not None else None
+            is_here = is_owned(uri) and workspace_of(uri) == self.workspace
+            return node_in(path := self.path(uri), self.read(path)) if is_here else None
         except KgdError:
             return None
 
@@ -245,7 +240,7 @@ class Around:
         return {path: documents.rewrite(self.read(path), node)}
 
 
-def follow_memory(around: Around, path: str, base: bytes | None, data: bytes | None) -> tuple[Files, Uri | None]:
+def follow_memory(around: Home, path: str, base: bytes | None, data: bytes | None) -> tuple[Files, Uri | None]:
     """Further files that an edit of a memory comes to, and the node that it is about.
 
     Args:
@@ -274,7 +269,7 @@ def follow_memory(around: Around, path: str, base: bytes | None, data: bytes | N
     return {**around.written(node), path: mirrored(data, after, node)}, owner
 
 
-def follow_node(around: Around, before: Node | None, after: Node | None, beside: Collection[Uri]) -> Files:
+def follow_node(around: Home, before: Node | None, after: Node | None, beside: Collection[Uri]) -> Files:
     """Further files that an edit of a node comes to. `beside` are nodes that the same person edited with it.
 
     A node that was given another URI by hand is one that came and one that went, and its file goes with it.
@@ -294,7 +289,7 @@ def follow_node(around: Around, before: Node | None, after: Node | None, beside:
 
 
 def follow_commits(
-    around: Around, changed: Mapping[str, tuple[bytes | None, bytes | None]], apply: Callable[[Files], None]
+    around: Home, changed: Mapping[str, tuple[bytes | None, bytes | None]], apply: Callable[[Files], None]
 ) -> set[Uri]:
     """The same for what somebody committed with plain git: files by path, before and after. The nodes it is about."""
     uris: set[Uri] = set()
@@ -315,7 +310,7 @@ def follow_commits(
     return uris
 
 
-def _owner(around: Around, memory: Memory | None) -> Uri | None:
+def _owner(around: Home, memory: Memory | None) -> Uri | None:
     named = owner_of(memory)
     try:
         return parse(named) if named and workspace_of(parse(named)) == around.workspace else None
@@ -323,7 +318,7 @@ def _owner(around: Around, memory: Memory | None) -> Uri | None:
         return None
 
 
-def _left(around: Around, node: Node, path: str) -> Files:
+def _left(around: Home, node: Node, path: str) -> Files:
     """After its file was deleted: another one whose front matter names the node is the same under another name."""
     if file_of(node) != path:
         return {}
@@ -336,7 +331,7 @@ def _left(around: Around, node: Node, path: str) -> Files:
     return around.written(replace(node, data={key: value for key, value in node.data.items() if key != FILE}))
 
 
-def _made(around: Around, path: str, memory: Memory, owner: Uri) -> Files:
+def _made(around: Home, path: str, memory: Memory, owner: Uri) -> Files:
     kind = memory.front.get("type")
     if scheme_of(owner) not in MEMORY_TYPES and kind not in MEMORY_TYPES:
         return {}

@@ -297,7 +297,8 @@ def merge_unknown(path: str, base: Data, ours: Data, theirs: Data) -> MergedFile
         # Deleting a conflict's record settles it; for every other file an edit beats a deletion.
         return MergedFile(None if path.startswith("conflicts/") else ours if ours is not None else theirs)
     try:
-        text = merge_text((base or b"").decode(), ours.decode(), theirs.decode()) if _mergeable(ours, theirs) else None
+        is_short = max(len(ours), len(theirs)) <= TEXT_LIMIT
+        text = merge_text((base or b"").decode(), ours.decode(), theirs.decode()) if is_short else None
     except UnicodeDecodeError:
         text = None
     if text is not None and not path.endswith((".yaml", ".yml")) and not path.startswith("memories/"):
@@ -318,10 +319,6 @@ def variant_of(path: str, data: bytes) -> str:
     if path.startswith(("nodes/", "bulk/", "log/")):  # there each file is what its path says, and this is not
         return f"kept/{folder}{slash}{made}"
     return f"{folder}{slash}{made}"
-
-
-def _mergeable(*texts: bytes) -> bool:
-    return all(len(text) <= TEXT_LIMIT for text in texts)
 
 
 def _short_hash(data: bytes) -> str:

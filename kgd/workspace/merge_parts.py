@@ -18,7 +18,7 @@ from kgd.git.three_way import Change, Changes
 from kgd.model.uri import Uri
 from kgd.workspace import parts
 from kgd.workspace.filling import READABLE, Folder
-from kgd.workspace.parts import FOLDERS, NodeFiles, uri_in_part
+from kgd.workspace.parts import FOLDERS, NodeFiles, node_in, uri_in_part
 
 Files = dict[str, bytes | None]
 """What has to be written onto ours, by path; None is removal."""
@@ -245,10 +245,8 @@ def _folders(nodes: Iterable[Uri], changed: Iterable[str]) -> set[str]:
 
 
 def _named(data: bytes, path: str) -> Uri | None:
-    try:
-        return documents.decode(data, at=path).uri
-    except KgdError:
-        return None
+    node = node_in(path, data)
+    return node.uri if node else None
 
 
 def _fits(uri: Uri, data: bytes) -> bool:

@@ -130,8 +130,13 @@ class _TreeMerge:
         self._merge_nodes()
         self._merge_disputed_files()
         for path, change in self.theirs.items():
-            if path not in self.done:
-                self._merge_file(path, change)
+            mine = self.ours.get(path)
+            if path in self.done:
+                continue
+            if mine is None:
+                self.files[path] = self._read(change.new) if change.new else None
+            elif mine.new != change.new:
+                self._took(path, merge_file(path, *self._versions(path)))
         self._keep_details()
         self._report_twins()
         self._make_room()
@@ -197,7 +202,7 @@ class _TreeMerge:
                 self._took(path, merge_file(path, *file.data))
 
     def _merge_together(self, hot: Mapping[Uri, _Node]) -> None:
-        records = self._records_of(hot)
+        records = {path: record for path, record in self._records_at(hot).items() if record.is_of_nodes}
         graphs = [
             Graph(
                 {uri: node for uri, file in hot.items() if (node := file.nodes[n]) is not None},
@@ -215,10 +220,6 @@ class _TreeMerge:
         for path, data in record_files(merged.graph.conflicts.values(), self.sharded).items():
             self._write(path, data)
         self.conflicts += merged.clashes
-
-    def _records_of(self, uris: Iterable[Uri]) -> dict[str, _Record]:
-        """Records of conflicts about the files and names of these nodes, whether they changed or not."""
-        return {path: record for path, record in self._records_at(uris).items() if record.is_of_nodes}
 
     def _records_at(self, uris: Iterable[Uri]) -> dict[str, _Record]:
         """All records under these URIs, whether they changed or not."""
@@ -386,13 +387,6 @@ class _TreeMerge:
     def _open(self, record_paths: Iterable[str], version: int) -> Records:
         found = [conflict for path in record_paths for conflict in self.records[path].versions[version]]
         return by_field(found) if found else NO_RECORDS
-
-    def _merge_file(self, path: str, change: _Change) -> None:
-        mine = self.ours.get(path)
-        if mine is None:
-            self.files[path] = self._read(change.new) if change.new else None
-        elif mine.new != change.new:
-            self._took(path, merge_file(path, *self._versions(path)))
 
     def _took(self, path: str, merged: MergedFile) -> None:
         self._write(path, merged.data)

@@ -48,7 +48,9 @@ class OpenConflicts:
             chosen = (path for path in chosen if path.endswith(f"/{digest}.yaml"))
         if about is not None:
             chosen = (path for path in chosen if (named := self._subject(path)) is None or about(named))
-        found = (one for path in chosen if (one := self._read(path)) and (about is None or _is_about(one, about)))
+        found = (one for path in chosen if (one := self._read(path)))
+        if about is not None:
+            found = (one for one in found if about(one.uri) and all(map(about, one.conflict.spoken_of())))
         return tuple(islice(found, limit))
 
     def count(self, uri: Uri | None = None, *, about: Counts | None = None) -> int:
@@ -101,7 +103,3 @@ def _subject_in(path: str, workspace: str, sharded: frozenset[str]) -> Uri | Non
         return None
     told = uri is not None and paths.conflict_path(uri, name.removesuffix(".yaml"), sharded) == path
     return uri if told else None
-
-
-def _is_about(found: OpenConflict, counts: Counts) -> bool:
-    return counts(found.uri) and all(map(counts, found.conflict.spoken_of()))

@@ -2,27 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
+from kgd.errors import KgdError
+from kgd.index.versions import VersionRow
 from kgd.model.conflict import Conflict
 from kgd.model.node import Node
 from kgd.model.uri import Uri
 
+Version = VersionRow
+"""The version of a node: the number of reachable commits that changed it, and authors and times of first and last.
 
-@dataclass(frozen=True, slots=True)
-class Version:
-    """Derived from history: how many reachable commits changed the node, and who made the first and the last of them.
-
-    Times are Unix seconds as the commits claim them; order never comes from them.
-    """
-
-    count: int
-    created_at: int
-    created_by: str
-    updated_at: int
-    updated_by: str
-    updated_commit: str
+Times are Unix seconds as the commits claim them; order never comes from them.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +100,12 @@ class InvalidFile:
     line: int
     reason: str
 
+    @classmethod
+    def refused(cls, path: str, uri: Uri | None, refusal: KgdError) -> InvalidFile:
+        """The file, at the line that a refusal names."""
+        place, _, line = refusal.at.rpartition(":")
+        return cls(path, uri, int(line) if place and line.isdigit() else 1, refusal.message)
+
 
 @dataclass(frozen=True, slots=True)
 class OpenConflict:
@@ -159,6 +157,3 @@ class Finding:
     where: str
     message: str
     fix: str = ""
-
-
-Counts = Mapping[str, int]

@@ -11,13 +11,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from kgd.codec import bulk, paths
+from kgd.codec import bulk, documents, paths
 from kgd.errors import KgdError
 from kgd.git.history import Change
 from kgd.git.objects import FILE, FOLDER, PLAIN, Entry, ObjectId, object_id, text
 from kgd.git.store import READ_LIMIT, FileEntry, ObjectStore
 from kgd.git.store import Difference as FileDiff
 from kgd.git.walk import ENTRY_BUDGET
+from kgd.model.node import Node
 from kgd.model.uri import Uri
 
 Hint = Callable[[Uri], str | None]
@@ -166,13 +167,15 @@ class NodeFiles(ObjectStore):
             return super().lookup(tree, path)
         found = super().lookup(tree, folder)
         listed = (
-            {text(name): entry for name, entry in self.tree(found[1]).items()} if found and _is_folder(found) else {}
+            {text(name): entry for name, entry in self.tree(found[1]).items()} if found and found[0] == FOLDER else {}
         )
         hint, last = self._hint(uri) or "", uri.rpartition("/")[2]
         for part in sorted(listed, key=lambda part: (f"{folder}/{part}" != hint, part)):
             at, (mode, blob) = f"{folder}/{part}", listed[part]
             try:
-                if not bulk.is_path(at) or not mode.startswith(PLAIN) or _passes(at, blob, last, hint, self._raw.read):
+                if not bulk.is_path(at) or not mode.startswith(PLAIN):
+                    continue
+                if at != hint and not may_name(at, blob, f"/{last}", self._raw.read):
                     continue
                 inside = taken(at, blob, self._raw.read)
             except KgdError:
@@ -250,6 +253,14 @@ def node_changes(store: ObjectStore, sharded: frozenset[str], changes: Sequence[
     ]
 
 
+def node_in(path: str, data: bytes | None) -> Node | None:
+    """The node in a file; None if the file is absent or cannot be decoded."""
+    try:
+        return documents.decode(data, at=path) if data is not None else None
+    except KgdError:
+        return None
+
+
 def is_about_parts(path: str) -> bool:
     """Whether a file may be a part, or what a node of a part would have."""
     return bulk.is_path(path) or path.startswith(FOLDERS)
@@ -268,15 +279,6 @@ def uri_in_part(path: str, sharded: frozenset[str]) -> Uri | None:
     except KgdError:
         return None
     return uri if uri and bulk.folder_of(uri) else None
-
-
-def _passes(path: str, blob: ObjectId, name: str, hint: str, read: Read) -> bool:
-    """Whether the part need not be taken apart, since it does not name the node."""
-    return path != hint and not may_name(path, blob, f"/{name}", read)
-
-
-def _is_folder(entry: Entry) -> bool:
-    return entry[0] == FOLDER
 
 
 def _is_plain(entry: Entry | None) -> bool:

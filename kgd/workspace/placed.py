@@ -86,10 +86,6 @@ class Placed:
         else:
             self._own[uri] = path, blob
 
-    def served_from_file(self, uri: Uri) -> None:
-        """It is in no part any more, and its own file is the only place."""
-        self._own.pop(uri, None)
-
     def _come(self, uri: Uri, at: At) -> None:
         now = self._at.get(uri)
         if now is None or now.path == at.path:

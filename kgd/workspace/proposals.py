@@ -16,14 +16,15 @@ from typing import Literal
 from kgd.codec.settings import PATH as SETTINGS
 from kgd.errors import Invalid, KgdError, Limit, NotFound, Stale, Unavailable
 from kgd.git.objects import FILE, ObjectId
-from kgd.git.refs import INCOMING, PROPOSALS, REJECTED, RefMoved, list_refs, move_ref
+from kgd.git.refs import INCOMING, PROPOSALS, REJECTED, RefMoved, list_refs
 from kgd.git.staging import Staging
 from kgd.model.access import Principal
 from kgd.model.change import ChangeSet
 from kgd.model.uri import Uri
 from kgd.workspace import proposal_records
-from kgd.workspace.admission import Home, check, twins_among
+from kgd.workspace.admission import check, twins_among
 from kgd.workspace.integrate import merge_commits, new_twins
+from kgd.workspace.memory_files import Home
 from kgd.workspace.merge_tree import MergedTree
 from kgd.workspace.outcome import NodeChange, Outcome
 from kgd.workspace.proposal_records import NOBODY, Origin
@@ -259,15 +260,8 @@ def keep(workspace: Workspace, staging: Staging, ref: str, commit: ObjectId, not
     Raises:
         Unavailable: The ref is there already, or the disk did not take it.
     """
-    store, objects = workspace.store, staging.objects
     try:
-        pack = store.write(objects)
-        try:
-            move_ref(workspace.layout.git_dir, workspace.layout.derived_dir, ref, None, commit, note=note[:200])
-            if pack is None:
-                store.confirm(objects)
-        finally:
-            store.release(pack)
+        staging.advance(workspace.layout.derived_dir, ref, None, commit, note)
         workspace.tell_uncommitted()
     except RefMoved:
         raise Unavailable("another proposal took that name at this moment", next="Ask again.") from None

@@ -20,7 +20,6 @@ from kgd.errors import KgdError
 from kgd.git import identity, index_file, layout, ref_repair, refs
 from kgd.git.files import replace, same_file, sync_file_system, sync_folder
 from kgd.git.objects import ObjectId
-from kgd.git.staging import Staging
 from kgd.workspace import adoption, git_state
 from kgd.workspace.admission import check
 from kgd.workspace.adoption import Host, Taken
@@ -125,11 +124,8 @@ class Publication:
         """These paths of the work tree or the git directory may have changed (absolute or relative); None for any."""
         if self._off:
             return
-        if changed is None:
-            self._edits.hint(None)
-        else:
-            inside = [path for path in map(self._relative, changed) if path is not None]
-            self._edits.hint(inside)
+        inside = map(self._relative, changed) if changed is not None else None
+        self._edits.hint([path for path in inside if path is not None] if inside is not None else None)
         self._wake.set()
 
     def wake(self) -> None:
@@ -213,8 +209,13 @@ class Publication:
             raise Blocked(
                 f"{self._derived} was moved or removed; the next command opens the workspace anew", stuck=True
             )
-        self._recover_lock()
-        self._look_after_refs()
+        if same_file(self._derived / INDEX, self._git_dir / "index.lock"):
+            finish_interrupted(self._host, self._tree, self._aside, self._edits)
+        if refs.value_of(self._git_dir, refs.HEAD) != self._tip:
+            # The ref was moved or removed by hand; the writer looks where it is before each job.
+            self._host.run(lambda staging, tip: Staged[object](None))
+        if refs.value_of(self._git_dir, self._branch) is None:
+            ref_repair.repair(self._host.layout, {})
         found = git_state.signature(self._git_dir, self._branch)
         self._notice(found)
         if found.branch is not None and found.branch != self._published:
@@ -234,13 +235,6 @@ class Publication:
         self._take(found)
         if (self._published != self._tip or self._unpublished.lying()) and time.monotonic() >= self._not_before:
             self._publish(found)
-
-    def _look_after_refs(self) -> None:
-        """Have the writer follow a tip that another hand moved or removed, and give a lost branch its value again."""
-        if refs.value_of(self._git_dir, refs.HEAD) != self._tip:
-            self._host.run(_look)
-        if refs.value_of(self._git_dir, self._branch) is None:
-            ref_repair.repair(self._host.layout, {})
 
     @property
     def _tip(self) -> ObjectId:
@@ -305,13 +299,14 @@ class Publication:
         for path, base in list(self._unpublished.bases.items()):
             ours, theirs = self._store.entry(old, path), self._store.entry(new, path)
             if ours != theirs:
-                versions = (self._read(base), self._read(ours), self._read(theirs))
-                self._host.run(adoption.repair(self._host, path, *versions, int(self._clock())))
+                text = self._unpublished.text
+                now = int(self._clock())
+                self._host.run(adoption.repair(self._host, path, text(base), text(ours), text(theirs), now))
                 self._unpublished.settled(path)
 
     def _take_late(self) -> None:
         for late in self._aside.late():
-            base = self._read(late.base)
+            base = self._unpublished.text(late.base)
             try:
                 check(late.path, late.data, base, self._edits.home)
             except KgdError:
@@ -389,11 +384,11 @@ class Publication:
         if not self._tree.exists():
             raise Blocked(f"the work tree {self._host.layout.work_tree} is missing", stuck=True)
         tree = self._store.tree_of(self._published)
-        absent = [
-            Placement(path, None, id)
-            for path, _, id in self._store.diff(None, tree)
-            if id and _is_below(path, missing) and self._tree.look(path) == (None, "")
-        ]
+
+        def is_missing(path: str) -> bool:
+            return _is_below(path, missing) and self._tree.look(path) == (None, "")
+
+        absent = [Placement(path, None, id) for path, _, id in self._store.diff(None, tree) if id and is_missing(path)]
         if not absent:
             self._restoring = []
             return
@@ -407,7 +402,7 @@ class Publication:
         plan = self._aside.begin(self._published, self._published, absent)
         self._restoring = missing  # what is not put back yet is no deletion either
         for path in self._unpublished.paths():  # nobody has taken an edit back by that
-            if _is_below(path, missing) and self._tree.look(path) == (None, ""):
+            if is_missing(path):
                 self._unpublished.lies(path, self._store.entry(tree, path))
         self._unpublished.remember()
         place_again(plan, self._aside, self._tree, self._store)
@@ -433,14 +428,7 @@ class Publication:
         pause = max(DEBOUNCE, 3 * done.seconds, share)
         self._not_before = time.monotonic() + pause
 
-    def _recover_lock(self) -> None:
-        if same_file(self._derived / INDEX, self._git_dir / "index.lock"):
-            finish_interrupted(self._host, self._tree, self._aside, self._edits)
-
     # ---- small things
-
-    def _read(self, blob: ObjectId | None) -> bytes | None:
-        return self._unpublished.text(blob)
 
     def _block(self, name: str, reason: str, *, stuck: bool) -> None:
         before = self._stages[name]
@@ -471,11 +459,6 @@ class Publication:
     def _set_published(self, commit: ObjectId) -> None:
         self._published = commit
         replace(self._derived / "published", commit.hex().encode(), flush=False)
-
-
-def _look(staging: Staging, tip: ObjectId) -> Staged[object]:
-    """No change: a writer looks where the ref is before each of its jobs."""
-    return Staged(None)
 
 
 def _is_below(path: str, folders: list[str]) -> bool:

@@ -92,13 +92,7 @@ def _add(layout: Layout, store: ObjectStore, notes: dict[str, bytes], now: int, 
             return
         made = staging.commit(staging.write_tree(), [tip] if tip else [], Signature(*KGD, now), subject)
         try:
-            pack = store.write(staging.objects)
-            try:
-                move_ref(layout.git_dir, layout.derived_dir, NOTES, tip, made, note=f"kgd: {subject}"[:200])
-                if pack is None:
-                    store.confirm(staging.objects)
-            finally:
-                store.release(pack)
+            staging.advance(layout.derived_dir, NOTES, tip, made, f"kgd: {subject}")
             return
         except RefMoved:
             continue
@@ -110,5 +104,4 @@ def _add(layout: Layout, store: ObjectStore, notes: dict[str, bytes], now: int, 
 
 
 def _path(commit: ObjectId) -> str:
-    name = commit.hex()
-    return f"{name[:2]}/{name[2:]}"
+    return f"{commit.hex()[:2]}/{commit.hex()[2:]}"

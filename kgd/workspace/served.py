@@ -48,17 +48,6 @@ class Change(NamedTuple):
     blob: ObjectId | None
 
 
-class _Glance(NamedTuple):
-    """What is served of a node; its content stays in git."""
-
-    uri: Uri
-    type: str
-    name: str
-    summary: str
-    relations: Sequence[Relation]
-    aliases: tuple[Uri, ...]
-
-
 class Served:
     """The graph and what stands beside it, for one workspace. Changed in the writer's thread, read by everybody.
 
@@ -284,10 +273,7 @@ class Served:
         except KgdError as error:
             refusal = error
         self._note_conflict(path, bool(new) and refusal is None)
-        with self._lock:
-            self._invalid.pop(path, None)
-            if refusal:
-                self._invalid[path] = _invalid(path, None, refusal)
+        self._mark(path, refusal)
 
     def _note_conflict(self, path: str, is_open: bool) -> None:
         folder = path.rpartition("/")[0]
@@ -300,11 +286,10 @@ class Served:
                     del self._conflicts[folder]
 
     def _put(self, path: str, blob: ObjectId, known: Node | None) -> Sequence[Change]:
-        node = _seen(known) if known else _glance(self._store.read(blob), path)
+        node = known or _glance(self._store.read(blob), path)
         paths.check_place(node.uri, path, self._workspace, self._sharded)
         if self._invalid:
-            with self._lock:
-                self._invalid.pop(path, None)
+            self._mark(path)
         if self.placed.is_in_part(node.uri):
             self.placed.shadow(node.uri, path, blob)
             return ()
@@ -313,12 +298,19 @@ class Served:
             self._cut[path] = node.uri
         return (Change(path, node.uri, blob),)
 
-    def _serve(self, node: _Glance, blob: ObjectId) -> None:
-        self.graph.put(Card(node.uri, node.type, node.name, node.summary, blob, ""), node.relations, node.aliases)
+    def _serve(self, node: Node | Lean, blob: ObjectId) -> None:
+        relations = node.relations if isinstance(node, Node) else [Relation(*each) for each in node.relations]
+        self.graph.put(Card(node.uri, node.type, node.name, node.summary, blob, ""), relations, node.aliases)
 
-    def _remove(self, path: str) -> Sequence[Change]:
+    def _mark(self, path: str, refusal: KgdError | None = None, uri: Uri | None = None) -> None:
+        """Note why a file cannot be read, or that it can be."""
         with self._lock:
             self._invalid.pop(path, None)
+            if refusal:
+                self._invalid[path] = InvalidFile.refused(path, uri, refusal)
+
+    def _remove(self, path: str) -> Sequence[Change]:
+        self._mark(path)
         uri = self._uri_of(path)
         if uri is None:
             return ()
@@ -330,8 +322,7 @@ class Served:
 
     def _keep_last_good(self, path: str, refusal: KgdError) -> Sequence[Change]:
         uri = self._uri_of(path)
-        with self._lock:
-            self._invalid[path] = _invalid(path, uri, refusal)
+        self._mark(path, refusal, uri)
         if uri is None or self.graph.card(uri) is not None:
             return ()
         good = self._last_good(path)
@@ -350,13 +341,11 @@ class Served:
                 raise Invalid("this part holds nodes of another workspace", at=f"{path}:1")
         except KgdError as refusal:
             return self._keep_last_part(path, refusal)
-        with self._lock:
-            self._invalid.pop(path, None)
+        self._mark(path)
         return self._serve_part(path, new, part)
 
     def _keep_last_part(self, path: str, refusal: KgdError) -> Sequence[Change]:
-        with self._lock:
-            self._invalid[path] = _invalid(path, None, refusal)
+        self._mark(path, refusal)
         good = None if self.placed.knows(path) else self._last_good(path)
         return self._serve_part(path, good, parts.taken(path, good, self._read_part)) if good else ()
 
@@ -374,7 +363,7 @@ class Served:
                 self.graph.remove(uri)
                 changes.append(Change(own, uri, None))
             elif isinstance(at, bytes):  # its own file, which a part was before
-                self.placed.served_from_file(uri)
+                self.placed.shadow(uri, own, None)
                 self._serve(_glance(self._store.read(at), own), at)
                 changes.append(Change(own, uri, at))
             else:
@@ -382,7 +371,7 @@ class Served:
                 id = there.ids[uri]
                 if card is None or card.blob != id:
                     data = there.entries.nodes[uri]
-                    self._serve(_glance(data, own, bulk.glance(data)), id)
+                    self._serve(_glance(data, own), id)
                     changes.append(Change(own, uri, id))
         return changes
 
@@ -400,19 +389,6 @@ class Served:
             return None
 
 
-def _glance(data: bytes, path: str, known: Lean | None = None) -> _Glance:
-    """A file of the ordinary shape is not read whole: a start reads all of them."""
-    known = known or glance(data)
-    if known is not None:
-        relations = [Relation(*relation) for relation in known.relations]
-        return _Glance(known.uri, known.type, known.name, known.summary, relations, known.aliases)
-    return _seen(documents.decode(data, at=path))
-
-
-def _seen(node: Node) -> _Glance:
-    return _Glance(node.uri, node.type, node.name, node.summary, node.relations, node.aliases)
-
-
-def _invalid(path: str, uri: Uri | None, refusal: KgdError) -> InvalidFile:
-    place, _, line = refusal.at.rpartition(":")
-    return InvalidFile(path, uri, int(line) if place and line.isdigit() else 1, refusal.message)
+def _glance(data: bytes, path: str) -> Node | Lean:
+    """The node in a file. A file of the ordinary shape is not decoded whole: a start reads all of them."""
+    return glance(data) or documents.decode(data, at=path)

@@ -98,7 +98,8 @@ def submit(workspace: Workspace, changes: ChangeSet, who: Submitter, *, base: st
 def _at_tip(workspace: Workspace, changes: ChangeSet, who: Submitter) -> Submission:
     tip = bytes.fromhex(workspace.tip)
     try:
-        return _merged(workspace.submit(changes, permit=who.write))
+        outcome = workspace.submit(changes, permit=who.write)
+        return Submission("merged" if outcome.commit else "unchanged", outcome)
     except Forbidden as refusal:
         return _proposed(workspace, changes, who, tip, (), refusal)
 
@@ -107,7 +108,7 @@ def _against(workspace: Workspace, changes: ChangeSet, who: Submitter, base: Obj
     try:
         outcome = workspace.run(lambda staging, tip: _staged(workspace, changes, who, base, staging, tip))
         assert isinstance(outcome, Outcome)
-        return _merged(outcome)
+        return Submission("merged" if outcome.commit else "unchanged", outcome)
     except _Clash as clash:
         return _proposed(workspace, changes, who, base, clash.conflicts, None)
     except Forbidden as refusal:
@@ -145,10 +146,6 @@ def _staged(
     return Staged(outcome, commit, changed, by, changes.request_id)
 
 
-def _merged(outcome: Outcome) -> Submission:
-    return Submission("merged" if outcome.commit else "unchanged", outcome)
-
-
 def _proposed(
     workspace: Workspace,
     changes: ChangeSet,
@@ -165,14 +162,10 @@ def _proposed(
             workspace, changes, base, holder=who.holder, owner=who.owner, permit=who.propose, most=who.most
         )
     except Forbidden as second:
-        raise second if refusal is None else _clearer(refusal, second) from None
+        # A node that may not even be proposed is the reason to name; a refused write is not.
+        raise (second if second.at or refusal is None else refusal) from None
     why = refusal.message if refusal else "what it changes was changed here as well"
     return Submission("proposed", outcome, proposal, conflicts, why)
-
-
-def _clearer(first: Forbidden, second: Forbidden) -> Forbidden:
-    """What may not even be proposed is the reason; that it may not be written is none."""
-    return second if second.at else first
 
 
 def _base(workspace: Workspace, text: str) -> ObjectId:

@@ -69,13 +69,21 @@ def between(
         Damaged, Limit: A tree cannot be walked; see `ObjectStore.diff`.
     """
 
+    return of_files(store.diff(old, new), store, old, workspace, sharded)
+
+
+def of_files(
+    files: Iterable[File], store: ObjectStore, old: ObjectId | None, workspace: str, sharded: frozenset[str]
+) -> Touched:
+    """The nodes that a change of these files in the tree `old` touches; see `between`."""
+
     def all_files() -> Iterable[tuple[str, ObjectId]]:
         return ((file.path, file.id) for file in store.files(old)) if old else ()
 
-    return of_files(store.diff(old, new), store.read, all_files, workspace, sharded)
+    return judged(files, store.read, all_files, workspace, sharded)
 
 
-def of_files(files: Iterable[File], read: Read, all_files: Files, workspace: str, sharded: frozenset[str]) -> Touched:
+def judged(files: Iterable[File], read: Read, all_files: Files, workspace: str, sharded: frozenset[str]) -> Touched:
     """What a change of these files touches.
 
     A file that cannot be read counts by its path; where the path alone does not tell, it is for administrators.
@@ -132,7 +140,7 @@ def touched_by(
     def read(blob: ObjectId) -> bytes:
         return known[blob] if blob in known else staging.object(blob)
 
-    return of_files(changed, read, nodes, workspace, sharded)
+    return judged(changed, read, nodes, workspace, sharded)
 
 
 def named(edits: Iterable[Edit]) -> frozenset[Uri]:

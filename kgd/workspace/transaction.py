@@ -8,18 +8,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from kgd.codec import bulk, documents, paths
+from kgd.codec import bulk, paths
 from kgd.codec.settings import PATH as SETTINGS
 from kgd.codec.settings import policy_in
 from kgd.errors import Invalid, KgdError, Limit
 from kgd.git.objects import ObjectId, Signature, signature, with_trailers
 from kgd.git.staging import Staging
 from kgd.model.change import Append, ChangeSet, Delete, Edit, Log, Move, Relate, Revert, Settle, Untag, Upsert
-from kgd.model.node import Node
 from kgd.model.uri import Uri
 from kgd.workspace import edits
 from kgd.workspace.draft import Draft
 from kgd.workspace.outcome import FileChange, NodeChange, Outcome, Would
+from kgd.workspace.parts import node_in
 from kgd.workspace.past import ACCEPTED_BY
 from kgd.workspace.seal import REQUEST, Seal
 from kgd.workspace.secrets import refuse_secret_text
@@ -187,14 +187,14 @@ def foretold(message: str, author: str, files: Mapping[str, Data], read: Callabl
             if len(nodes) >= NODES_TOLD:
                 left += 1
             else:
-                nodes.append(NodeChange(uri, _node(path, before), _node(path, after)))
+                nodes.append(NodeChange(uri, node_in(path, before), node_in(path, after)))
     return Would(message, author, tuple(nodes), tuple(others), left, not files)
 
 
 def _entries(path: str, before: Data, after: Data) -> Iterator[tuple[Uri, Data, Data]]:
     """The nodes that differ, with their bytes: of a node's file one, of a part those of it."""
     if not bulk.is_path(path):
-        node = _node(path, after) or _node(path, before)
+        node = node_in(path, after) or node_in(path, before)
         if node is not None:
             yield node.uri, before, after
         return
@@ -209,13 +209,6 @@ def _inside(path: str, data: Data) -> Mapping[Uri, bytes]:
         return bulk.read(data, path).nodes if data is not None else {}
     except KgdError:
         return {}
-
-
-def _node(path: str, data: Data) -> Node | None:
-    try:
-        return documents.decode(data, at=path) if data is not None else None
-    except KgdError:
-        return None
 
 
 def _text(data: Data) -> str | None:

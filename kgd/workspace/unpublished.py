@@ -16,6 +16,7 @@ from kgd.git.files import replace
 from kgd.git.objects import Object, ObjectId
 from kgd.git.refs import HEAD
 from kgd.git.store import Lookup, ObjectStore
+from kgd.workspace.aside import hex_of, id_of
 from kgd.workspace.work_tree import FILE_LIMIT, Found, WorkTree, is_owned
 
 
@@ -154,9 +155,9 @@ class Unpublished:
 
     def _save(self) -> None:
         persons = self._persons()
-        bases = {path: _hex(id) for path, id in self.bases.items()}
-        taken = {path: [_hex(id), _hex(before)] for path, (id, before) in persons.items()}
-        tip = _hex(self._store.ref(HEAD))
+        bases = {path: hex_of(id) for path, id in self.bases.items()}
+        taken = {path: [hex_of(id), hex_of(before)] for path, (id, before) in persons.items()}
+        tip = hex_of(self._store.ref(HEAD))
         replace(self._memory, json.dumps({"bases": bases, "taken": taken, "tip": tip}).encode())
         self._saved = persons
 
@@ -166,9 +167,9 @@ def _load(memory: Path, store: ObjectStore) -> tuple[dict[str, ObjectId | None],
     bases, lying = dict[str, ObjectId | None](), dict[str, _Lies]()
     try:
         saved = json.loads(memory.read_bytes())
-        found = [(str(path), _id(base)) for path, base in saved["bases"].items()]
-        taken = [(str(path), _id(id), _id(before)) for path, (id, before) in saved["taken"].items()]
-        at, tip = _id(saved.get("tip")), store.ref(HEAD)
+        found = [(str(path), id_of(base)) for path, base in saved["bases"].items()]
+        taken = [(str(path), id_of(id), id_of(before)) for path, (id, before) in saved["taken"].items()]
+        at, tip = id_of(saved.get("tip")), store.ref(HEAD)
         if not (at and tip and store.exists(at) and store.is_ancestor(at, tip)):
             taken = []  # the tip was taken back behind it: nobody has what a person wrote
     except (OSError, ValueError, AttributeError, KeyError, TypeError, RecursionError, KgdError):
@@ -193,11 +194,3 @@ def _is_a_file(path: str) -> bool:
 
 def _read(store: ObjectStore, id: ObjectId | None) -> bytes | None:
     return None if id is None else store.read(id, FILE_LIMIT)
-
-
-def _hex(id: ObjectId | None) -> str | None:
-    return id.hex() if id else None
-
-
-def _id(text: str | None) -> ObjectId | None:
-    return bytes.fromhex(text) if text else None

@@ -102,9 +102,9 @@ class WorkTree:
 
     # ---- looking
 
-    def exists(self, folder: str = "") -> bool:
+    def exists(self) -> bool:
         try:
-            os.close(self._open_folder(folder))
+            os.close(self._open_folder(""))
         except (OSError, Odd):
             return False
         return True
@@ -112,32 +112,18 @@ class WorkTree:
     def look(self, path: str) -> Found:
         """What is at the path now. A file that did not change since it was last looked at is not opened."""
         try:
-            folder, name = _split(path)
-            fd = self._open_folder(folder)
+            with self._at(path) as (fd, name):
+                return self._look(path, name, fd, os.stat(name, dir_fd=fd, follow_symlinks=False))
         except (FileNotFoundError, NotADirectoryError):
             return Found(None)
         except Odd as odd:
             return Found(None, odd.reason)
-        try:
-            return self._look(path, name, fd, os.stat(name, dir_fd=fd, follow_symlinks=False))
-        except FileNotFoundError:
-            return Found(None)
-        finally:
-            os.close(fd)
 
     def read(self, path: str) -> bytes | None:
         """The bytes at the path; None if nothing, or nothing that may be read, is there."""
-        try:
-            folder, name = _split(path)
-            fd = self._open_folder(folder)
-        except (OSError, Odd):
-            return None
-        try:
+        with contextlib.suppress(OSError, Odd), self._at(path) as (fd, name):
             return _read(name, fd)
-        except (OSError, Odd):
-            return None
-        finally:
-            os.close(fd)
+        return None
 
     def scan(self) -> Scan:
         """Everything that is kgd's, and what stands in its folders without being a file. About 7 us a file."""
@@ -164,15 +150,10 @@ class WorkTree:
 
     def flush(self, path: str) -> None:
         """Flush what another program wrote there, or that it removed the file; what cannot be flushed is left."""
-        with contextlib.suppress(OSError, Odd):
-            folder, name = _split(path)
-            fd = self._open_folder(folder)
-            try:
-                with contextlib.suppress(FileNotFoundError):
-                    _flush(name, fd)
-                os.fsync(fd)
-            finally:
-                os.close(fd)
+        with contextlib.suppress(OSError, Odd), self._at(path) as (fd, name):
+            with contextlib.suppress(FileNotFoundError), _opened(name, fd) as file:
+                os.fsync(file)
+            os.fsync(fd)
 
     def prepare(self, data: bytes, aside: Path) -> None:
         """Write bytes to `aside` from where `place` puts them in place. It appears whole or not at all."""
@@ -191,25 +172,18 @@ class WorkTree:
             Odd: A link or a file is where a folder has to be; nothing was changed.
             OSError: The disk is full, read-only or broken.
         """
-        folder, name = _split(path)
         self._known.pop(path, None)
-        fd = self._open_folder(folder, make=True)
-        try:
+        with self._at(path, make=True) as (fd, name):
             while True:
                 try:
                     os.link(aside, name, dst_dir_fd=fd)
                 except FileExistsError:
-                    pass
+                    with contextlib.suppress(FileNotFoundError):  # else it was deleted in between
+                        self._swap(aside, name, fd)
+                        return True
                 else:
                     aside.unlink()
                     return False
-                try:
-                    self._swap(aside, name, fd)
-                except FileNotFoundError:
-                    continue  # it was deleted in between
-                return True
-        finally:
-            os.close(fd)
 
     def take_away(self, path: str, aside: Path) -> bool:
         """Let nothing be at the path; what was there lies at `aside` afterwards. False if nothing was.
@@ -219,22 +193,26 @@ class WorkTree:
         Raises:
             Odd, OSError: As for `place`.
         """
-        folder, name = _split(path)
         self._known.pop(path, None)
         try:
-            fd = self._open_folder(folder)
+            with self._at(path) as (fd, name):
+                os.rename(name, aside, src_dir_fd=fd)
         except (FileNotFoundError, NotADirectoryError):
             return False
-        try:
-            os.rename(name, aside, src_dir_fd=fd)
-        except FileNotFoundError:
-            return False
-        finally:
-            os.close(fd)
-        self._remove_empty(folder)
+        self._remove_empty(path.rpartition("/")[0])
         return True
 
     # ---- inside
+
+    @contextlib.contextmanager
+    def _at(self, path: str, *, make: bool = False) -> Iterator[tuple[int, str]]:
+        """A descriptor of the path's folder, and the name in it."""
+        folder, name = _split(path)
+        fd = self._open_folder(folder, make=make)
+        try:
+            yield fd, name
+        finally:
+            os.close(fd)
 
     def _open_folder(self, folder: str, *, make: bool = False) -> int:
         """A descriptor of a folder, reached without following a link anywhere below the root."""
@@ -244,7 +222,8 @@ class WorkTree:
             done = f"{done}/{name}" if done else name
             try:
                 if make:
-                    _make_folder(name, fd)
+                    with contextlib.suppress(FileExistsError):
+                        os.mkdir(name, 0o755, dir_fd=fd)
                 inner = os.open(name, _FOLDER_FLAGS, dir_fd=fd)
             except FileNotFoundError:
                 os.close(fd)
@@ -363,9 +342,17 @@ def same_device(a: Path, b: Path) -> bool:
         return True
 
 
-def _read(name: str, fd: int) -> bytes:
+@contextlib.contextmanager
+def _opened(name: str, fd: int) -> Iterator[int]:
     file = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY, dir_fd=fd)
     try:
+        yield file
+    finally:
+        os.close(file)
+
+
+def _read(name: str, fd: int) -> bytes:
+    with _opened(name, fd) as file:
         reason = _why_not(os.fstat(file))
         if reason:
             raise Odd(name, reason)
@@ -376,16 +363,6 @@ def _read(name: str, fd: int) -> bytes:
             if size > FILE_LIMIT:
                 raise Odd(name, _too_large(size))
         return b"".join(parts)
-    finally:
-        os.close(file)
-
-
-def _flush(name: str, fd: int) -> None:
-    file = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY, dir_fd=fd)
-    try:
-        os.fsync(file)
-    finally:
-        os.close(file)
 
 
 def _why_not(found: os.stat_result) -> str:
@@ -407,11 +384,6 @@ def _why_no_folder(name: str, fd: int, error: OSError) -> str:
     if stat.S_ISDIR(found.st_mode):
         return f"the folder cannot be opened: {error.strerror}"
     return f"{_KINDS.get(stat.S_IFMT(found.st_mode), 'a file')} stands where a folder belongs; links are not followed"
-
-
-def _make_folder(name: str, fd: int) -> None:
-    with contextlib.suppress(FileExistsError):
-        os.mkdir(name, 0o755, dir_fd=fd)
 
 
 _libc = ctypes.CDLL(None, use_errno=True)

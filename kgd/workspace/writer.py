@@ -18,7 +18,7 @@ from typing import Any, Generic, TypeVar
 
 from kgd.errors import Damaged, KgdError, Unavailable
 from kgd.git.objects import ObjectId, Signature
-from kgd.git.refs import HEAD, RefMoved, move_ref, repair_ref, value_of
+from kgd.git.refs import HEAD, RefMoved, repair_ref, value_of
 from kgd.git.staging import Staging
 from kgd.git.store import ObjectStore
 from kgd.model.node import Node
@@ -200,28 +200,15 @@ class Writer:
             waiting.future.set_result(result.answer)
 
     def _make_durable(self, head: ObjectId, staged: list[Staged[object]]) -> Unavailable | None:
-        old, objects = self._tip, self._staging.objects
-        pack: Path | None = None
+        old = self._tip
         try:
-            pack = self._store.write(objects) if objects else None
-            move_ref(self._store.git_dir, self._scratch, HEAD, old, head)
-            if objects and pack is None:
-                # Loose objects have no guard against a prune that began before the ref led to them.
-                self._store.confirm(objects)
+            self._staging.advance(self._scratch, HEAD, old, head)
         except (OSError, KgdError, RefMoved) as error:
             return self._recover(old, head, staged, error)
-        finally:
-            self._release(pack)
         self._staging.flushed()
         self._tip, self.failure = head, ""
         self._announce(staged, old, head)
         return None
-
-    def _release(self, pack: Path | None) -> None:
-        try:
-            self._store.release(pack)
-        except OSError as error:  # it only keeps a gc from the pack, and goes at the next start
-            log.warning("a .keep could not be removed", extra={"reason": str(error)})
 
     def _announce(self, staged: list[Staged[object]], old: ObjectId, head: ObjectId) -> None:
         """Let memory follow what is durable. If that fails the change is no less true; the next flush makes it good."""

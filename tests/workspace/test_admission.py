@@ -9,7 +9,8 @@ import pytest
 from kgd.codec.bulk import folder_of
 from kgd.errors import Refused
 from kgd.model.uri import Uri
-from kgd.workspace.admission import Home, check
+from kgd.workspace.admission import check
+from kgd.workspace.memory_files import Home
 
 KEY = "AKIA" + "ABCDEFGHIJKLMNOP"
 HOME = Home("ws", frozenset(), lambda path: None)
