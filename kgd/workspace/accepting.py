@@ -1,4 +1,4 @@
-"""This file is where proposals are decided: accepted whole by kgd's own merge, in part as one commit, or rejected."""
+"""Deciding proposals: accepting them whole by kgd's own merge or in part as one commit, and rejecting them."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ ORIGIN = "Kgd-Origin"
 _BY = "kgd: rejected by "
 
 MAX_COMMITS = 1_000
-"""Commits that one proposal may have; each of them is judged."""
+"""Commits that one proposal may have; each is authorized."""
 
 Job = Callable[[Staging, ObjectId], Staged[object]]
 
@@ -47,17 +47,16 @@ def accept(
     message: str = "",
     dry_run: bool = False,
 ) -> Outcome:
-    """Bring a proposal into the tip: all of it by kgd's own merge, or `only` these nodes as one commit of its author.
+    """Bring a proposal into the tip: whole, by kgd's own merge, or `only` these nodes as one commit of its author.
 
-    One that was made here for a request and tells what of it is one change (`proposal_records`) comes in as one plain
-    commit in any case.
+    A proposal made here for a request that names its bundles (`proposal_records`) always becomes one plain commit.
 
-    What the tip changed differently meanwhile becomes a conflict, and neither side is lost. `permit` is asked for
-    everything that the proposal's commits touch. What is accepted in whole no longer waits. With `dry_run` the outcome
-    is what it would come to, without a commit, and nothing is written.
+    Changes that differ from newer ones at the tip become a conflict, and neither side is lost. `permit` is called with
+    everything that the proposal's commits touch. A proposal accepted whole is no longer pending. With `dry_run` nothing
+    is written, and the outcome has no commit.
 
     Raises:
-        Invalid: No workspace can hold it, or a node of `only` cannot be taken without another.
+    Invalid: No workspace can hold it, or a node of `only` cannot be accepted without another.
         NotFound: It changes no node of `only`.
     """
     refuse_secret_text(message, "the message", at="message")
@@ -89,10 +88,10 @@ def accept(
 
 
 def reject(workspace: Workspace, proposal: Proposal, by: str, reason: str = "", *, permit: Permit | None = None) -> str:
-    """Take a proposal off the list; the full name of the ref under which it is kept.
+    """Remove a proposal from the pending ones; return the full name of the ref that keeps it.
 
     Raises:
-        Forbidden: `permit` refuses one of the nodes that it touches.
+    Forbidden: `permit` refuses a node that it touches.
         Unavailable: It moved at this moment.
     """
     commit = bytes.fromhex(proposal.commit)
@@ -113,7 +112,7 @@ def reject(workspace: Workspace, proposal: Proposal, by: str, reason: str = "", 
 
 
 def let_go_of_merged(workspace: Workspace) -> None:
-    """Take off the list what somebody accepted elsewhere, in whole: the tip holds it, and nothing is left to decide."""
+    """Remove pending proposals that the tip holds already, because they were accepted elsewhere."""
     tip = bytes.fromhex(workspace.tip)
     for ref, commit in list_refs(workspace.layout.git_dir, PROPOSALS).items():
         with contextlib.suppress(KgdError, program.GitFailed):
@@ -123,10 +122,10 @@ def let_go_of_merged(workspace: Workspace) -> None:
 
 
 def touches(workspace: Workspace, proposal: Proposal) -> Touched:
-    """Everything that the proposal changes, in all and in each of its commits that the tip does not have.
+    """Everything that the proposal changes, in total and in each of its commits that the tip lacks.
 
     Raises:
-        Limit: It has more than a thousand commits.
+    Limit: It has more than a thousand commits.
     """
     tip = bytes.fromhex(workspace.tip)
     return _touched_by_commits(workspace, tip, bytes.fromhex(proposal.commit))
@@ -172,7 +171,7 @@ def _part(
     workspace: Workspace, proposal: Proposal, author: Author, only: frozenset[Uri], permit: Permit | None,
     told: Sequence[Bundle], message: str, dry_run: bool,
 ) -> Job:  # fmt: skip
-    """One plain commit with `only` these nodes, or with all that is left, so that it can be reverted as one."""
+    """One plain commit with `only` these nodes, or with all remaining changes, so that one revert undoes it."""
     store, commit = workspace.store, bytes.fromhex(proposal.commit)
 
     def job(staging: Staging, tip: ObjectId) -> Staged[object]:
@@ -254,7 +253,7 @@ def _touched_by_commits(workspace: Workspace, tip: ObjectId, commit: ObjectId) -
 
 
 def _commits(workspace: Workspace, tip: ObjectId, commit: ObjectId) -> Sequence[ObjectId]:
-    """The commits that the proposal brings, newest first."""
+    """The proposal's own commits, newest first."""
     said = program.run(
         workspace.layout.git_dir, ["rev-list", f"--max-count={MAX_COMMITS + 1}", commit.hex(), f"^{tip.hex()}"]
     )
@@ -266,8 +265,7 @@ def _commits(workspace: Workspace, tip: ObjectId, commit: ObjectId) -> Sequence[
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """Who accepted or rejected it (empty: history does not tell), and when. `commit` is what it became, `nodes` what
-    that changed."""
+    """The decision about a proposal, its author (empty if unknown) and time; `commit` and `nodes` if accepted."""
 
     how: Literal["accepted", "rejected"]
     by: str
@@ -278,9 +276,9 @@ class Decision:
 
 
 def decision(workspace: Workspace, id: str) -> Decision | None:
-    """The last decision about a proposal of this name, or of this name and commit; None where none is known.
+    """The last decision about a proposal of this name, or name and commit; None if none is known.
 
-    Costs a walk through the messages of history.
+    Reads the messages of the whole history.
     """
     name, _, commit = id.removeprefix(PROPOSALS).removeprefix("proposals/").partition("@")
     if not is_name(name):
@@ -314,6 +312,6 @@ def _acceptance(workspace: Workspace, name: str, commit: str) -> Decision | None
     except (KgdError, program.GitFailed):
         return None
     if not dict(trailers(made.message)).get(ORIGIN, "").startswith(origin):
-        return None  # a text that only says so
-    by = entry.author if len(made.parents) > 1 else ""  # a part of one is a commit of who proposed it
+        return None  # other text with the same words
+    by = entry.author if len(made.parents) > 1 else ""  # an accepted part is a commit of the proposal's author
     return Decision("accepted", by, entry.at, id, nodes=entry.nodes)

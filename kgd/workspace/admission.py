@@ -1,8 +1,8 @@
-"""The admission of nodes and files: one set of rules for every way into a workspace.
+"""Admission of nodes and files: one set of rules for every way into a workspace.
 
-Everything that submits edits asks for each node that it changes (`Draft.finish`). A push, a proposal, a commit's hook
-and a saved file ask by file (`check`). What a merge or a sync brings is kept, since history stays; `kgd fsck` reports
-it by the same rules. What a node broke before a change does not stop the change.
+Submitted edits are checked node by node (`Draft.finish`). A push, a proposal, a commit hook and a saved file are
+checked by file (`check`). A merge or a sync is accepted unchecked, since history stays; `kgd fsck` reports violations.
+A rule that a node broke before a change does not stop the change.
 """
 
 from __future__ import annotations
@@ -29,35 +29,35 @@ from kgd.workspace.work_tree import SETTINGS
 
 MAX_NODE_BYTES = 256 * 1024
 MAX_KNOWLEDGE = 32 * 1024
-"""Bytes of the content of an area."""
+"""Bytes of an area's content."""
 AREAS = frozenset({"atom", "molecule"})
 
 Place = Callable[[str, Secret | None], str]
-"""Where a field is, or the secret in it: ``<path>:<line>``."""
+"""The place of a field, or of the secret in it: ``<path>:<line>``."""
 
 
 # ---- nodes
 
 
 def admit(node: Node, before: Node | None, data: bytes, home: Home, place: Place | None = None) -> None:
-    """Return if the workspace takes this node in place of `before`.
+    """Return if the workspace admits this node in place of `before`.
 
     Args:
-        data: The bytes that its own file holds, or would hold.
-        place: Where a field is, if a file was read; else errors name the node.
+    data: The bytes of its file, real or virtual.
+        place: The place of a field in a file; without it errors name the node.
 
     Raises:
-        KgdError: The rule that it breaks.
+    KgdError: The broken rule.
     """
     admit_text(node, before, data, place)
     _admit_naming(node, before, home, place)
 
 
 def admit_text(node: Node, before: Node | None, data: bytes, place: Place | None = None) -> None:
-    """The rules for what a node says, whatever is around it.
+    """Check the node's own text.
 
     Raises:
-        Limit, Invalid, HoldsSecret: It is too large, or holds unseen characters or a secret.
+    Limit, Invalid, HoldsSecret: It is too large, or holds unseen characters or a secret.
     """
     _refuse_large(data, place("uri", None) if place else node.uri)
     for field in ("name", "summary"):
@@ -73,7 +73,7 @@ def admit_text(node: Node, before: Node | None, data: bytes, place: Place | None
             raise Limit(
                 f"the knowledge of an area has at most {MAX_KNOWLEDGE >> 10} KiB, this one has {size >> 10}",
                 at=place("content", None) if place else node.uri,
-                next="Keep what is not in the code; put the rest into another atom.",
+                next="Keep facts that are not in the code; put the rest into a further atom.",
             )
     _refuse_citations(node, before, place)
     refuse_secrets(node, before, place)
@@ -122,7 +122,7 @@ def _admit_naming(node: Node, before: Node | None, home: Home, place: Place | No
 
 
 def _is_left_behind(memory: memories.Memory | None, home: Home) -> bool:
-    """Whether the node that a memory says it is of is gone: a person gave it another URI, and kgd rewrites the id."""
+    """Whether the memory's node is gone: after a person changed its URI, kgd rewrites the id."""
     try:
         owner = parse(memory_files.owner_of(memory) or "")
     except KgdError:
@@ -131,7 +131,7 @@ def _is_left_behind(memory: memories.Memory | None, home: Home) -> bool:
 
 
 def twin_of(uri: Uri, twin: Uri, at: str = "") -> InvariantViolation:
-    """The refusal of a new node beside one whose name some file systems take for the same."""
+    """The refusal of a new node whose name some file systems cannot tell from another."""
     return InvariantViolation(
         "a node whose name differs only by case or normal form is already there", at=at or uri,
         next=f"Use {twin}, or choose another name: some file systems cannot hold both.",
@@ -141,7 +141,7 @@ def twin_of(uri: Uri, twin: Uri, at: str = "") -> InvariantViolation:
 def twins_among(
     found: Iterable[Conflict], store: ObjectStore, old: ObjectId | None, sharded: frozenset[str]
 ) -> Iterator[InvariantViolation]:
-    """A refusal of the new one of each two nodes whose names collide; `old` is the tree before the change."""
+    """A refusal of the new node in each colliding pair; `old` is the tree before the change."""
     for one in found:
         first, second = sorted(Uri(side) for field in one.fields.values() for side in field.sides)
         was_there = old is not None and store.entry(old, paths.path_of(second, sharded)) is not None
@@ -153,10 +153,10 @@ def twins_among(
 
 
 def check(path: str, data: bytes, base: bytes | None, home: Home) -> None:
-    """Return if these bytes may take the place of `base` at this path.
+    """Return if these bytes may replace `base` at this path.
 
     Raises:
-        KgdError: The rule that they break; `at` is ``<path>:<line>``.
+    KgdError: The broken rule; `at` is ``<path>:<line>``.
     """
     top = path.partition("/")[0]
     if top == "nodes":
@@ -179,13 +179,13 @@ def check(path: str, data: bytes, base: bytes | None, home: Home) -> None:
 
 
 def admit_memory(path: str, data: bytes, base: bytes | None, home: Home, owner: str = "") -> None:
-    """Return if a memory's file may hold this in place of `base`. What never was a memory is any file.
+    """Return if a memory's file may hold this in place of `base`. A file that never was a memory is not checked.
 
     Args:
-        owner: The node to name in errors, if its detail was given; else the file is named.
+    owner: The node to name in errors if its detail was given; otherwise the file is named.
 
     Raises:
-        KgdError: The rule that it breaks; `at` is ``<path>:<line>``, or `owner`.
+    KgdError: The broken rule; `at` is ``<path>:<line>``, or `owner`.
     """
     before = memories.read(base, path)
     if before is None and not data.startswith((b"---\n", b"---\r\n", b"\xef\xbb\xbf---")):
@@ -200,7 +200,7 @@ def admit_memory(path: str, data: bytes, base: bytes | None, home: Home, owner: 
     if was is not None and memory_files.owner_of(memory) != was and not _is_moved(path, was, memory, home):
         raise Invalid(
             f"this file is the detail of {was}, and its 'id' has to say so", at=f"{path}:2",
-            next="Bring the id back; `kgd mv` gives the node another one.",
+            next="Bring the id back; `kgd mv` changes a node's URI.",
         )  # fmt: skip
     try:
         Node(Uri("insight://x/x"), tags=memory.tags)
@@ -214,7 +214,7 @@ def admit_memory(path: str, data: bytes, base: bytes | None, home: Home, owner: 
 
 
 def _is_moved(path: str, was: Uri, memory: memories.Memory, home: Home) -> bool:
-    """Whether the file went along with its node, which names it under another URI now."""
+    """Whether the file moved with its node, which now names it under another URI."""
     try:
         node = home.node(parse(memory_files.owner_of(memory) or ""))
         former = paths.path_of(parse(was), home.sharded)
@@ -224,10 +224,10 @@ def _is_moved(path: str, was: Uri, memory: memories.Memory, home: Home) -> bool:
 
 
 def admit_entry(path: str, data: bytes, base: bytes | None, home: Home) -> None:
-    """Return if the changelog takes this entry: one about a node that is there, never written again.
+    """Return if the changelog admits this entry: about an existing node, and never rewritten.
 
     Raises:
-        KgdError: The rule that it breaks; `at` is ``<path>:<line>``.
+    KgdError: The broken rule; `at` is ``<path>:<line>``.
     """
     at = f"{path}:1"
     try:
@@ -239,7 +239,7 @@ def admit_entry(path: str, data: bytes, base: bytes | None, home: Home) -> None:
     if belongs != path or workspace_of(entry.parent) not in (None, home.workspace):
         raise Invalid("this entry of a changelog is not where it belongs", at=at, next=f"Its place is {belongs[:200]}.")
     if base is not None and data != base:
-        raise Invalid("an entry of a changelog is never changed", at=at, next="Add another one that corrects it.")
+        raise Invalid("an entry of a changelog is never changed", at=at, next="Add a further entry that corrects it.")
     own = paths.path_of(entry.parent, home.sharded)
     if base is None and bulk.folder_of(entry.parent) is None and home.read(own) is None:
         raise Invalid(f"this entry is about {entry.parent}, which is not there", at=at, next="Write that node first.")
@@ -248,10 +248,10 @@ def admit_entry(path: str, data: bytes, base: bytes | None, home: Home) -> None:
 
 
 def check_secrets(path: str, data: bytes, base: bytes | None, home: Home) -> None:
-    """Return unless these bytes bring a secret, whether or not the workspace could serve the file.
+    """Return unless these bytes add a secret, even in a file that cannot be served.
 
     Raises:
-        HoldsSecret: They do; `at` is ``<path>:<line>``.
+    HoldsSecret: They do; `at` is ``<path>:<line>``.
     """
     try:
         check(path, data, base, home)
@@ -289,7 +289,7 @@ def _check_part(path: str, data: bytes, base: bytes | None, home: Home) -> None:
         assert node is not None
         opening = rb"""^.*\buri["']?[ \t]*:[ \t]*["']?%b(?![^\s"',}])""" % re.escape(uri).encode()
         place = partial(_place, path, data, opening)
-        if memory_files.file_of(node):  # a memory is looked for in nodes/ only
+        if memory_files.file_of(node):  # memories are looked up in nodes/ only
             raise Invalid("a node that names a memory has a file of its own", at=place("data", None),
                           next=f"Write it to {paths.path_of(uri, home.sharded)[:200]}.")  # fmt: skip
         admit(node, old, entry, home, place)
@@ -301,7 +301,7 @@ def _place_in_node(path: str, data: bytes, field: str, secret: Secret | None) ->
 
 
 def _place(path: str, data: bytes, opening: bytes, _field: str, secret: Secret | None) -> str:
-    """The line of the secret, looked for from that on which `opening` is found; else that line."""
+    """The line of the secret, searched from the match of `opening`; otherwise the line of that match."""
     found = re.search(opening, data, re.MULTILINE)
     start = found.start() if found else 0
     line = line_of(secret, data, start) if secret else data.count(b"\n", 0, start) + 1

@@ -1,7 +1,7 @@
-"""This file is where what a person did becomes part of the workspace: their saved files and their own commits.
+"""Adoption: a person's saved files and their own commits become part of the workspace.
 
-Each function makes a job for the writer. A person's work is merged three-way against what they started from; whatever
-disagrees becomes a conflict record, and nothing of either side is dropped.
+Each function makes a job for the writer. A person's work is merged three-way against its base; a disagreement becomes a
+conflict record, and neither side is lost.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from kgd.workspace.writer import Staged
 R = TypeVar("R")
 
 _OF_MEMORIES = tuple(f"nodes/{scheme}/" for scheme in sorted(MEMORY_TYPES))
-"""Where nodes with a memory are, as a rule: a person's commit may change any number of others, which cost nothing."""
+"""The usual places of nodes with a memory; changes of any other node cost nothing here."""
 
 
 class Job(Protocol):
@@ -64,7 +64,7 @@ class Host(Protocol):
 
 @dataclass(slots=True)
 class Taken:
-    """Which edits are in the workspace now, and why the others are not."""
+    """The edits committed, and the reasons for the refused ones."""
 
     edits: list[HandEdit] = field(default_factory=list)
     refused: list[tuple[str, KgdError]] = field(default_factory=list)
@@ -72,7 +72,7 @@ class Taken:
 
 
 def take(host: Host, edits: Sequence[HandEdit], author: Author, now: int) -> Job:
-    """One commit of that person with all the edits. What one file is refused for stops no other."""
+    """One commit by that person with all the edits. A refused file does not stop the others."""
 
     def job(staging: Staging, tip: ObjectId) -> Staged[object]:
         taken, uris = Taken(), set[Uri]()
@@ -100,14 +100,14 @@ def take(host: Host, edits: Sequence[HandEdit], author: Author, now: int) -> Job
 
 
 def adopt(host: Host, known: ObjectId | None, branch: ObjectId, author: Author, now: int) -> Job:
-    """Bring the person's branch into the tip: nothing to do, a fast-forward, or one merge commit.
+    """Merge the person's branch into the tip: nothing to do, a fast-forward, or one merge commit.
 
-    `known` is where the branch was when it was last in step. If the person rewrote it from there (reset, amend, a
-    rebase that drops), what they took away is taken away here as well, by a commit: history keeps it, a revert brings
-    it back (docs/decisions/0004-rewritten-branch.md). The job has to run alone. Its answer is whether the tip moved.
+    `known` is the branch when it was last in step. If the person rewrote it from there (reset, amend, a rebase that
+    drops), a commit removes the same changes here; history keeps them, and a revert restores them
+    (docs/decisions/0004-rewritten-branch.md). The job must run alone. It answers whether the tip moved.
 
     Raises:
-        KgdError: The branch holds what no workspace can hold; nothing of it was taken.
+    KgdError: The branch holds content that no workspace can hold; nothing was merged.
     """
     store = host.store
     _look_through(host, branch)
@@ -123,13 +123,13 @@ def adopt(host: Host, known: ObjectId | None, branch: ObjectId, author: Author, 
 
 
 def merge(host: Host, other: ObjectId) -> Job:
-    """Let the tip hold `other` as well: nothing to do, a fast-forward, or one merge commit. It has to run alone.
+    """Merge `other` into the tip: nothing to do, a fast-forward, or one merge commit. The job must run alone.
 
-    The merge commit is a function of its two parents, so whoever else merges them makes the same one. `other` has to
-    be in the repository and vetted. The job's answer is whether the tip moved.
+    The merge commit is a function of its two parents, so every replica makes the same one. `other` must be vetted and
+    in the repository. The job answers whether the tip moved.
 
     Raises:
-        Unavailable: It is of a format or of merge rules that are not known here; the tip stays.
+    Unavailable: It has an unknown format or unknown merge rules; the tip stays.
     """
     blob = host.store.entry(host.store.tree_of(other), SETTINGS)
     if blob and (why := why_too_new(decode_settings(host.store.read(blob, FILE_LIMIT), newer=True))):
@@ -147,7 +147,7 @@ def _joined(host: Host, staging: Staging, tip: ObjectId, other: ObjectId) -> Sta
 
 
 def _fast_forward(host: Host, staging: Staging, tip: ObjectId, other: ObjectId) -> ObjectId:
-    """Go to `other`, or one commit further, alike for everybody: where names in it collide that nobody reported."""
+    """Go to `other`, or to one further commit, the same on every replica, that records colliding names."""
     store = host.store
     staging.reset(store.tree_of(other))
     found = new_twins(store, tip, other, host.sharded)
@@ -162,10 +162,10 @@ def _fast_forward(host: Host, staging: Staging, tip: ObjectId, other: ObjectId) 
 def merge_commit(
     store: ObjectStore, staging: Staging, tip: ObjectId, other: ObjectId, sharded: frozenset[str]
 ) -> ObjectId:
-    """Stage the merge commit of two tips; `staging` stands on the tree of `tip`. The same id whichever is the tip.
+    """Stage the merge commit of two tips on the tree of `tip`. Its id is the same for both sides.
 
     Raises:
-        Unavailable, Damaged: As `merge_commits`; nothing was staged.
+    Unavailable, Damaged: As `merge_commits`; nothing was staged.
     """
     rules = check_rules(store, (tip, other))
     staging.write(merge_commits(store, tip, other, sharded).files)
@@ -177,25 +177,25 @@ def merge_commit(
 
 
 def _look_through(host: Host, branch: ObjectId) -> None:
-    """Refuse what no workspace can hold before any ref of ours leads to it: from there nobody could open it."""
+    """Refuse content that no workspace can hold before a ref leads to it; the workspace could no longer be opened."""
     store, name = host.store, host.layout.branch.removeprefix("refs/heads/")
     try:
         tip = bytes.fromhex(host.tip)
         store.walk_through(branch, [tip, *store.merge_bases(tip, branch)])
         _check_top(host, store.tree_of(branch))
     except Unavailable:
-        raise  # a newer format: nothing is wrong with it
+        raise  # a newer format is no error
     except KgdError as error:
         error.next = (
             f"Nothing of '{name}' is taken until a further commit mends that; "
-            f"`git update-ref refs/heads/{name} refs/kgd/head` drops what was committed there."
+            f"`git update-ref refs/heads/{name} refs/kgd/head` drops the commits there."
         )
         error.args = (str(error),)
         raise
 
 
 def _check_top(host: Host, tree: ObjectId) -> None:
-    """The folders that kgd owns are folders, and the settings are those of this workspace."""
+    """Check that kgd's folders are folders, and that the settings are this workspace's."""
     top = host.store.tree(tree)
     for folder in OWNED_FOLDERS:
         if (found := top.get(folder.encode())) and found[0] != FOLDER:
@@ -203,14 +203,14 @@ def _check_top(host: Host, tree: ObjectId) -> None:
     mode, id = top.get(SETTINGS.encode(), (b"", b""))
     if not mode.startswith(PLAIN):
         raise Invalid("the branch has no such plain file, and without it is no workspace", at=SETTINGS)
-    home = Home(host.workspace, host.sharded, lambda path: None)  # the settings are judged by themselves
+    home = Home(host.workspace, host.sharded, lambda path: None)  # the settings are checked alone
     check(SETTINGS, host.store.read(id, FILE_LIMIT), None, home)
 
 
 def repair(host: Host, path: str, base: bytes | None, ours: bytes | None, theirs: bytes | None, now: int) -> Job:
-    """After a person committed a file that they had started from `base`, while `ours` was published already.
+    """Repair the tip after a person committed a file based on `base`, while `ours` was already published.
 
-    Their commit looks as if it took back what lies between; this brings that back, unless both touched it.
+    Their commit seems to revert the changes in between; this restores them, unless both changed the same.
     """
 
     def job(staging: Staging, tip: ObjectId) -> Staged[object]:
@@ -232,7 +232,7 @@ def repair(host: Host, path: str, base: bytes | None, ours: bytes | None, theirs
 
 
 def _refuse_twin(host: Host, staging: Staging, edit: HandEdit, gone: Collection[str], made: dict[str, Uri]) -> None:
-    """A new file is not taken beside a node whose name some file systems take for the same."""
+    """Refuse a new file whose name some file systems cannot tell from another node's."""
     node = node_in(edit.path, edit.data) if edit.path.startswith("nodes/") and edit.base is None else None
     if node is None:
         return
@@ -244,7 +244,7 @@ def _refuse_twin(host: Host, staging: Staging, edit: HandEdit, gone: Collection[
 
 
 def _merged(host: Host, staging: Staging, edit: HandEdit, taken: Taken, uris: set[Uri]) -> dict[str, bytes | None]:
-    """The files that the edit comes to, against what the tip holds now."""
+    """The files that an edit changes, merged with the tip."""
     current = staging.read(edit.path)
     if bulk.is_path(edit.path) and (of_part := _merged_part(host, staging, edit, taken, uris)) is not None:
         return of_part
@@ -274,7 +274,8 @@ def _merged(host: Host, staging: Staging, edit: HandEdit, taken: Taken, uris: se
 def _merged_part(
     host: Host, staging: Staging, edit: HandEdit, taken: Taken, uris: set[Uri]
 ) -> dict[str, bytes | None] | None:
-    """What an edit of a part comes to: each node is merged where it lies now. None where only bytes can be merged."""
+    """The files that an edit of a part changes: each node is merged in its present place. None if only bytes can be
+    merged."""
     try:
         base, mine = ({} if data is None else bulk.split(data, at=edit.path).nodes for data in (edit.base, edit.data))
     except KgdError:
@@ -299,14 +300,14 @@ def _merged_part(
         elif after := node_in(path, merged.data):
             files.update(_new_resources(host, staging, node_in(path, current), after))
         as_is = as_is and merged.data == mine.get(uri) and at in (None, edit.path)
-    if as_is:  # what the person wrote, as they wrote it
+    if as_is:  # exactly the person's bytes
         return files | {edit.path: edit.data}
     folder.fill(nodes, goals, READABLE)
     return files | folder.files()
 
 
 def follow(host: Host, before: ObjectId, after: ObjectId, now: int) -> Job:
-    """After a person's commits, whose trees these are, were adopted: let nodes and memories say the same again."""
+    """Bring nodes and memories back in step after a person's commits were adopted; these are the commits' trees."""
     store = host.store
 
     def job(staging: Staging, tip: ObjectId) -> Staged[object]:
@@ -334,7 +335,7 @@ def _around(host: Host, staging: Staging) -> Home:
 def _follow_rewrite(
     host: Host, staging: Staging, tip: ObjectId, branch: ObjectId, base: ObjectId, by: Signature
 ) -> Staged[object]:
-    """Do to the tip what the person did to their branch since `base` (docs/decisions/0004-rewritten-branch.md)."""
+    """Apply the changes of a person's rewritten branch since `base` (docs/decisions/0004-rewritten-branch.md)."""
     store = host.store
     ours, theirs = store.tree_of(tip), store.tree_of(branch)
     merged = merge_trees(store, store.tree_of(base), ours, theirs, host.sharded)
@@ -347,11 +348,11 @@ def _follow_rewrite(
     subject = f"take '{name}' back to {branch.hex()[:10]}" if rewound else f"merge {name}"
     message = message_of(ChangeSet((), Author(by.name, by.email), subject, operation="merge"), ())
     commit = staging.commit(staging.write_tree(), parents, by, message)
-    return Staged(True, commit, None)  # what the commits of others did to versions is for history to say
+    return Staged(True, commit, None)  # only history tells how foreign commits change versions
 
 
 def _new_resources(host: Host, staging: Staging, before: Node | None, after: Node) -> dict[str, bytes | None]:
-    """E8: a resource that a new relation leads to exists from then on."""
+    """E8: create the resources that new relations lead to."""
     known = {relation.key for relation in before.relations} if before else set()
     made: dict[str, bytes | None] = {}
     for relation in after.relations:

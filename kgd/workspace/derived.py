@@ -327,7 +327,7 @@ class Derived:
             give_memory_back()
 
     def _index_uris(self, uris: Sequence[Uri], tree: ObjectId | None) -> None:
-        """Index nodes as they are served at this moment; remove those that are gone."""
+        """Index nodes as they are served at this moment; remove the missing ones."""
         docs = {uri: self._doc(uri) for uri in uris}
         present = [doc for doc in docs.values() if doc]
         self._text.apply(present, [uri for uri in docs if not docs[uri]], tree=tree.hex() if tree else None)

@@ -1,6 +1,6 @@
-"""This file is where each kind of edit is carried out on a draft: one function a kind, the link rules at the end.
+"""The edits: one function for each kind, applied to a draft, and the link rules at the end.
 
-Every function either changes the draft or raises; a repeat of what is already so is a warning, not an error.
+Each function changes the draft or raises. Repeating a change that is already made is a warning, not an error.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ CLEARABLE = ("type", "name", "summary", "content", "tags", "source", "relations"
 
 @singledispatch
 def apply(edit: Edit, draft: Draft) -> None:
-    """Carry out one edit on the draft.
+    """Apply one edit to the draft.
 
     Raises:
-        KgdError: The edit cannot be done; the draft is then to be thrown away as a whole.
+    KgdError: The edit cannot be applied; drop the whole draft.
     """
     raise Invalid(f"a change of kind {type(edit).__name__} cannot be applied here")
 
@@ -59,7 +59,7 @@ def _upsert(edit: Upsert, draft: Draft) -> None:
 
 
 def upserted(old: Node, edit: Upsert) -> Node:
-    """The node with what an upsert says, whatever version it expects."""
+    """The node with the fields of an upsert, regardless of the expected version."""
     node = _cleared(old, tuple("data.file" if name == DETAIL else name for name in edit.unset))
     given = {field: getattr(edit, field) for field in ("type", "name", "summary", "content", "source")}
     node = replace(node, **{field: value for field, value in given.items() if value is not None})
@@ -167,7 +167,7 @@ def _settle(edit: Settle, draft: Draft) -> None:
     node = draft.node(uri)
     if edit.as_shown and is_about_node(conflict) and not is_as_shown(node, conflict):
         raise Stale(
-            "somebody wrote another value since this conflict was found", current=draft.around.version(draft.path(uri)),
+            "the value was changed after this conflict was found", current=draft.around.version(draft.path(uri)),
             at=conflict.id[-80:], next="Get the node, and say which value counts.",
         )  # fmt: skip
     draft.files[path] = None
@@ -192,7 +192,7 @@ def _revert(edit: Revert, draft: Draft) -> None:
 
 
 def is_as_shown(node: Node | None, conflict: Conflict) -> bool:
-    """Whether the node still has, in each field of the conflict, the version that the record says is served."""
+    """Whether each field of the conflict still has the value that the record says is served."""
     for field, clash in conflict.fields.items():
         shown = clash.sides[conflict.shown.get(field, 0)]
         if field == WHOLE:
@@ -206,10 +206,10 @@ def is_as_shown(node: Node | None, conflict: Conflict) -> bool:
 
 
 def find_conflict(draft: Draft, id: str) -> tuple[str, Conflict]:
-    """The record at the tip that an id of the form ``<uri>#<digest>`` names.
+    """The record at the tip with an id of the form ``<uri>#<digest>``.
 
     Raises:
-        NotFound: It is not open: never was, or somebody settled it.
+    NotFound: The conflict is not open.
     """
     uri, _, digest = id.rpartition("#")
     for path in draft.conflict_records(Uri(uri)) if uri else ():
@@ -217,13 +217,13 @@ def find_conflict(draft: Draft, id: str) -> tuple[str, Conflict]:
             data = draft.read_file(path)
             if data is not None:
                 return path, documents.read_record(data, path, draft.around.sharded, draft.around.workspace)
-    raise NotFound("this conflict is not open", at=id[-80:], next="List what is open with `kgd conflicts`.")
+    raise NotFound("this conflict is not open", at=id[-80:], next="`kgd conflicts` lists open ones.")
 
 
 def check_links(draft: Draft) -> None:
-    """E8 for every relation this change adds: a missing resource is made, a missing concept is a warning.
+    """Apply rule E8 to every new relation: create a missing resource, warn of a missing concept.
 
-    Deleted nodes that relations still lead to are a warning, too.
+    Relations left to a deleted node are a warning too.
     """
     for uri in dict.fromkeys(draft.deleted):
         if draft.node(uri) is None and (incoming := draft.incoming(uri)):
@@ -239,7 +239,7 @@ def check_links(draft: Draft) -> None:
 
 
 def doubles(edits: Iterable[Edit]) -> list[str]:
-    """A warning for each relation that one change gives two values; the last one counts."""
+    """Warnings for relations that one change gives two values; the last one counts."""
     given: dict[tuple[Uri, str, Uri], Relation] = {}
     found: dict[str, None] = {}
     for edit in edits:
@@ -266,20 +266,20 @@ def _check_link(draft: Draft, relation: Relation) -> None:
     if is_resource(target, home):
         draft.put(Node(target))
         if is_owned(target):
-            draft.warnings.append(f"{target} is not in the code tree; it was made as a resource all the same")
+            draft.warnings.append(f"{target} is not in the code tree; it was created as a resource")
     else:
         or_file = f", and no file {path_of(target)}" if scheme_of(target) == "concept" else ""
-        draft.warnings.append(f"no node is called {target}{or_file}: the link is broken until somebody writes it")
+        draft.warnings.append(f"no node is called {target}{or_file}: a broken link until it is written")
 
 
 def _refuse_deep(*given: Json) -> None:
-    """Before anything walks through it: what follows recurses."""
+    """Refuse deeply nested data before recursive functions read it."""
     for data in given:
         canonical.check_depth(data)
 
 
 def merged_data(old: Mapping[str, Json], new: Mapping[str, Json]) -> dict[str, Json]:
-    """Merge by key, maps within maps too; None deletes a key."""
+    """Merge by key, nested maps included; None deletes a key."""
     out: dict[str, Any] = dict(old)
     for key, value in new.items():
         if value is None:
@@ -306,7 +306,7 @@ def _cleared(node: Node, unset: tuple[str, ...]) -> Node:
 
 
 def _current(draft: Draft, uri: Uri) -> Uri:
-    """The URI itself where a node has it, else the one it was moved to."""
+    """The URI itself if a node has it, otherwise its new URI after a move."""
     _refuse_foreign(draft, uri)
     return uri if draft.node(uri) is not None else draft.around.resolve(uri)
 
@@ -345,11 +345,11 @@ def _expect(draft: Draft, uri: Uri, expected: int | None) -> None:
 
 
 def with_detail(draft: Draft, old: Node | None, node: Node, edit: Upsert) -> tuple[Node, bool]:
-    """The node with the file of its detail as the edit wants it, and whether that is other than it was.
+    """The node with its detail file as the edit wants it, and whether that file changed.
 
     Raises:
-        Invalid: Its type has none, or the edit both writes it and clears it.
-        Stale: There is a detail, and the edit does not expect the version that was read, or that was another one.
+    Invalid: The node's type has no detail, or the edit both sets and clears it.
+        Stale: There is a detail, and the edit expects no version or an outdated one.
     """
     if edit.detail is None or (old is None and not edit.detail.strip()):
         return node, False
@@ -360,7 +360,7 @@ def with_detail(draft: Draft, old: Node | None, node: Node, edit: Upsert) -> tup
         return replace(node, data={key: value for key, value in node.data.items() if key != FILE}), True
     found = memory_files.detail_of(old, draft.read_file) if old else None
     if found is None:
-        path = memory_files.file_of(node) or ""  # an import knows what the file was called
+        path = memory_files.file_of(node) or ""  # an import keeps the file's name
         if not path or draft.read_file(path) is not None:
             path = memory_files.new_path(node, draft.now, lambda path: draft.read_file(path) is not None)
         draft.files[path] = memory_files.written(node, None, edit.detail, draft.now)

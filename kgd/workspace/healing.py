@@ -1,7 +1,7 @@
-"""Repair after an unclean stop: files and index that were published since the last flush, and that the disk lost.
+"""Flush and repair: flushing published files in the background, and restoring files lost in an unclean stop.
 
-A file is damaged only if a plan that was never flushed names it and it is absent, cut, zeroed or an earlier version.
-Everything else is a person's edit (docs/decisions/0028-what-a-power-cut-damages.md).
+A file is damaged only if an unflushed plan names it and it is absent, cut, zeroed or an earlier version. Everything
+else is a person's edit (docs/decisions/0028-what-a-power-cut-damages.md).
 """
 
 from __future__ import annotations
@@ -27,28 +27,28 @@ from kgd.workspace.placing import INDEX
 from kgd.workspace.work_tree import FILE_LIMIT, WorkTree
 
 AFTER = 0.5
-"""Seconds from a publication to its flush: those that follow at once share it."""
+"""Seconds from a publication to its flush; further publications in that time share it."""
 SHARE = 10
-"""The pause is also so many times what the last flush took, so that a slow disk is not kept busy by flushes."""
+"""The pause is also this many times the duration of the last flush, to spare a slow disk."""
 
 log = logging.getLogger(__name__)
 
 
 class Healing:
-    """What the last process published and did not flush, until that was looked at; for the publication's thread."""
+    """The unflushed publications of the last process, until they are checked. For the publication's thread."""
 
     def __init__(self, host: Host, tree: WorkTree, aside: Aside, edits: HandEdits) -> None:
         self._host, self._store, self._tree, self._aside = host, host.store, tree, aside
         self._unpublished = edits.unpublished
         self._plans = aside.unflushed
         self.is_due = True
-        """The index is looked at after every start, files only after an unclean stop."""
+        """Every start checks the index; an unclean stop checks files too."""
 
     def mend_index(self, published: ObjectId) -> bool:
-        """Build the index again if git cannot read it; whether it was. What a person had staged before stays staged.
+        """Rebuild an index that git cannot read; whether that was needed. Staged changes stay staged.
 
         Raises:
-            FileExistsError: A git command has the index locked.
+        FileExistsError: A git command has the index locked.
         """
         index, lock = self._host.layout.git_dir / "index", self._host.layout.git_dir / "index.lock"
         if index_file.is_intact(index):
@@ -65,7 +65,7 @@ class Healing:
         return True
 
     def restore_files(self, published: ObjectId) -> int:
-        """Restore the files that are damaged; how many. From here on a file that differs is an edit."""
+        """Restore damaged files and return their number. Afterwards every different file is an edit."""
         damaged = self._damaged(published) if self._plans else []
         if damaged:
             place_again(self._aside.begin(published, published, damaged), self._aside, self._tree, self._store)
@@ -76,7 +76,7 @@ class Healing:
     # ---- inside
 
     def _damaged(self, published: ObjectId) -> list[Placement]:
-        """The files to restore. What lies aside and is damaged goes: it is no edit that an editor saved late."""
+        """The files to restore. Damaged displaced files are removed: they are no late edits."""
         branch, tip = self._tree_of(published), self._tree_of(bytes.fromhex(self._host.tip))
         versions, placed = self._versions(published)
         self._drop_damaged_slots(versions)
@@ -95,7 +95,7 @@ class Healing:
         return Lookup(self._store, self._store.tree_of(commit))
 
     def _versions(self, published: ObjectId) -> tuple[dict[str, set[ObjectId]], dict[str, set[ObjectId | None]]]:
-        """By path, what the plans placed there or found there; and the same of those that were published."""
+        """Versions that the plans placed or found, by path; and the same for published plans."""
         versions, placed = defaultdict[str, set[ObjectId]](set), defaultdict[str, set[ObjectId | None]](set)
         for plan in self._plans:
             is_published = self._store.exists(plan.after) and self._store.is_ancestor(plan.after, published)
@@ -119,7 +119,7 @@ class Healing:
                     slot.unlink()
 
     def _follow(self, plan: Plan, published: ObjectId, mine: Path) -> bool:
-        """Write the index that a plan replaced, brought forward to what is published; whether it could be read."""
+        """Write the replaced index of a plan, updated to the published tree; whether it was readable."""
         known = defaultdict[str, set[ObjectId | None]](set)
         for one in self._plans:
             for file in one.files:
@@ -137,7 +137,7 @@ class Healing:
 
 
 def place_again(plan: Plan, aside: Aside, tree: WorkTree, store: ObjectStore) -> None:
-    """Carry out a plan that restores files, without a move of the branch or the index."""
+    """Carry out a plan that restores files, without moving branch or index."""
     try:
         for number, file in enumerate(plan.files):
             if file.new is None:
@@ -160,25 +160,25 @@ def _read(slot: Path) -> bytes | None:
 
 
 class Flusher:
-    """Flushes file systems soon after it is asked to, until `close`.
+    """Flushes file systems shortly after `ask`, until `close`.
 
     Args:
-        folders: Those written to; one flush serves all on one file system.
+    folders: The written folders; one flush serves all on one file system.
         flushed: Called in the flusher's thread after each flush.
     """
 
     def __init__(self, folders: list[Path], flushed: Callable[[], object]) -> None:
         self._folders, self._flushed = folders, flushed
         self._wanted = self.until = float("-inf")
-        """By the monotonic clock: up to when a flush is wanted, and when the last one that succeeded began."""
+        """By the monotonic clock: the time up to which a flush is wanted, and the start of the last successful one."""
         self.failure = ""
-        """Why the last flush failed; empty when it succeeded."""
+        """Why the last flush failed; empty after a success."""
         self._wake, self._stopping = threading.Event(), threading.Event()
         self._thread = threading.Thread(target=self._run, name="kgd-flush", daemon=True)
         self._thread.start()
 
     def ask(self, at: float) -> None:
-        """Have all flushed that was written up to `at`, by the monotonic clock. Returns at once."""
+        """Request a flush of all writes up to `at`, by the monotonic clock. Returns at once."""
         if at > self._wanted:
             self._wanted = at
             self._wake.set()
@@ -190,13 +190,13 @@ class Flusher:
             for folder in {os.stat(folder).st_dev: folder for folder in self._folders}.values():
                 sync_file_system(folder)
         except OSError as error:
-            self.failure = f"what was published could not be flushed to the disk: {error.strerror}"
+            self.failure = f"published files could not be flushed to the disk: {error.strerror}"
             log.warning("flush failed", extra={"reason": self.failure})
         else:
             self.until, self.failure = began, ""
 
     def close(self) -> None:
-        """End the thread. Nothing is flushed any more but by `flush`."""
+        """End the thread; only `flush` flushes afterwards."""
         self._stopping.set()
         self._wake.set()
         self._thread.join()

@@ -1,8 +1,9 @@
-"""This file is where a node and the file with its detail are kept saying the same (docs/memories.md).
+"""Memory files: keeping a node and its detail file in step, for submitted edits and edits by hand (docs/memories.md).
 
-The node's file owns id, type and tags and names the file of the detail; the front matter of that file mirrors them, and
-names the node. A file belongs to the node that its front matter names, if that node names the file: so nobody reads or
-takes a memory by naming it.
+The node's file owns id, type and tags, and names the detail file; the front matter mirrors them and names the node. A
+file belongs to a node only if both name each other, so naming a file gives no access to it. An edit of either file is
+an edit of the node. A renamed file is found by its front matter, a file written by hand gets a node, and a deleted file
+leaves its node in place.
 """
 
 from __future__ import annotations
@@ -27,11 +28,11 @@ Files = dict[str, bytes | None]
 
 Read = Callable[[str], bytes | None]
 TOPIC = 60
-"""Characters of a node's path that the name of its file repeats at most."""
+"""The longest part of a node's path in the name of its file, in characters."""
 
 
 def file_of(node: Node | None) -> str | None:
-    """The path that the node names as that of its detail; whether it is one, and is there, the file tells."""
+    """The path of the node's detail file; the file itself may be missing."""
     path = node.data.get(FILE) if node else None
     return path if isinstance(path, str) and memories.is_path(path) else None
 
@@ -43,20 +44,20 @@ def owner_of(memory: Memory | None) -> Uri | None:
 
 
 def belongs(memory: Memory | None, node: Node) -> bool:
-    """Whether the front matter names this node, by its URI or a former one."""
+    """Whether the front matter names this node, by its URI or an alias."""
     owner = owner_of(memory)
     return owner is not None and (owner == node.uri or owner in node.aliases)
 
 
 def detail_of(node: Node | None, read: Callable[[str], bytes | None]) -> tuple[str, Memory] | None:
-    """Path and content of the file with a node's detail, where it has one that can be read."""
+    """Path and content of a node's readable detail file."""
     path = file_of(node)
     memory = memories.read(read(path), path) if path else None
     return (path, memory) if path and memory and node and belongs(memory, node) else None
 
 
 def read_blob(store: ObjectStore, tree: ObjectId | None, path: str) -> bytes | None:
-    """The file at a path of a tree; None where there is none, or more than any file of a workspace may have."""
+    """The file at a path of a tree; None if absent or larger than any file of a workspace."""
     blob = store.entry(tree, path) if tree else None
     try:
         return store.read(blob, FILE_LIMIT) if blob else None
@@ -65,10 +66,10 @@ def read_blob(store: ObjectStore, tree: ObjectId | None, path: str) -> bytes | N
 
 
 def mirrored(data: bytes, memory: Memory, node: Node) -> bytes:
-    """The file as the node wants its front matter; the same bytes where it says so already.
+    """The file with its front matter updated from the node; the same bytes if nothing differs.
 
     Raises:
-        Invalid, Limit: The front matter would hold what YAML cannot.
+    Invalid, Limit: The front matter would hold values that YAML cannot.
     """
     wanted: dict[str, Json] = dict(memory.front) | {"id": str(node.uri), "type": node.type}
     if set(_folded(memory.tags, node.type)) != set(node.tags):
@@ -79,10 +80,10 @@ def mirrored(data: bytes, memory: Memory, node: Node) -> bytes:
 
 
 def told_by_front(node: Node, before: Memory | None, after: Memory) -> Node:
-    """The node with what somebody changed in the front matter of its file: type and tags.
+    """The node with type and tags as changed in the front matter.
 
     Raises:
-        Invalid: No node can have such a type or tag.
+    Invalid: No node can have such a type or tag.
     """
     was = before.front.get("type") if before else None
     kind = after.front.get("type")
@@ -96,10 +97,10 @@ def told_by_front(node: Node, before: Memory | None, after: Memory) -> Node:
 
 
 def node_for(path: str, memory: Memory, owner: Uri) -> Node:
-    """The node behind a file that somebody made by hand; its first line says what it is about.
+    """A node for a file that a person created; its first line becomes name and summary.
 
     Raises:
-        KgdError: The front matter holds what no node can have.
+    KgdError: The front matter holds values that no node can have.
     """
     kind = memory.front.get("type")
     title = cut_at_word(next((line.strip("# \t") for line in memory.text.split("\n") if line.strip("# \t")), ""))
@@ -108,10 +109,10 @@ def node_for(path: str, memory: Memory, owner: Uri) -> Node:
 
 
 def written(node: Node, old: Memory | None, text: str, now: int) -> bytes:
-    """The file with this detail of the node, in place of `old`.
+    """The file with this detail of the node, replacing `old`.
 
     Raises:
-        Invalid: What no file can hold.
+    Invalid: No file can hold the text.
     """
     _check_text(text, f"{node.uri} detail"[:80])
     prose = "\n" + text.strip("\n") + "\n"
@@ -123,7 +124,7 @@ def written(node: Node, old: Memory | None, text: str, now: int) -> bytes:
 
 
 def new_path(node: Node, now: int, taken: Callable[[str], bool]) -> str:
-    """Where the detail of a node is kept from now on: named by date and topic, and by nobody else's."""
+    """An unused path for the detail of a node, from date and topic."""
     topic = re.sub(r"[\W_]+", "-", path_of(node.uri).lower()).strip("-")[:TOPIC].strip("-") or node.type
     stem = f"{memories.FOLDER}{_date(node, now)}-{topic}"
     if taken(f"{stem}.md"):
@@ -135,13 +136,13 @@ def new_path(node: Node, now: int, taken: Callable[[str], bool]) -> str:
 
 
 def refuse_detail(node: Node) -> None:
-    """Raises Invalid where a node of this type has no file of its own."""
+    """Raise Invalid if nodes of this type have no detail file."""
     if node.type not in MEMORY_TYPES:
         raise no_detail(node, node.uri)
 
 
 def no_detail(node: Node, at: str) -> Invalid:
-    """The refusal of a detail behind a node of another type."""
+    """The refusal of a detail for a node of another type."""
     return Invalid(
         f"a node of type '{node.type[:60]}' has no detail; {', '.join(sorted(MEMORY_TYPES))} have", at=at,
         next="Put the text into content.",
@@ -149,7 +150,7 @@ def no_detail(node: Node, at: str) -> Invalid:
 
 
 def _date(node: Node, now: int) -> str:
-    """The day the node says it is of (an import knows), else today."""
+    """The node's own date, which imports set; otherwise today."""
     created = node.data.get("created")
     if isinstance(created, str):
         try:
@@ -173,7 +174,7 @@ def _folded(tags: Iterable[str], kind: str) -> tuple[str, ...]:
 
 
 def _in_order(old: Iterable[str], node: Node) -> list[str]:
-    """The node's tags, those that the file had in its order first."""
+    """The node's tags, in the file's order first."""
     kept = [tag for tag in dict.fromkeys(_folded(old, node.type)) if tag in node.tags]
     return [*kept, *(tag for tag in node.tags if tag not in kept)]
 
@@ -181,14 +182,14 @@ def _in_order(old: Iterable[str], node: Node) -> list[str]:
 def keep_in_step(
     nodes: Iterable[tuple[Node | None, Node | None]], read: Read, *, by_hand: bool = False
 ) -> dict[str, bytes | None]:
-    """The memory files that a change of these nodes (before, after) makes other than they are.
+    """The detail files that change with these nodes (before, after).
 
-    A node's file is removed with the node, or when its detail is unset; it takes another name with what the node calls
-    it; its front matter follows the node.
+    A file is removed with its node or when the detail is unset, renamed when the node names another path, and its front
+    matter follows the node.
 
     Args:
-        read: Gives a file as the change leaves it so far.
-        by_hand: The nodes were edited as files: a memory that its node no longer names stays, since nobody deleted it.
+    read: Reads a file as the change leaves it so far.
+        by_hand: The nodes were edited as files: a file that its node no longer names stays.
     """
     changed = list(nodes)
     files: dict[str, bytes | None] = {}
@@ -241,14 +242,14 @@ class Home:
 
 
 def follow_memory(around: Home, path: str, base: bytes | None, data: bytes | None) -> tuple[Files, Uri | None]:
-    """Further files that an edit of a memory comes to, and the node that it is about.
+    """Further files that an edit of a detail file changes, and its node.
 
     Args:
-        base: What the person started from; what differs from that is what they meant.
-        data: What the file holds now.
+    base: The version that the person started from.
+        data: The present bytes.
 
     Raises:
-        KgdError: The node cannot be what the front matter says.
+    KgdError: The node cannot take the values of the front matter.
     """
     before, after = memories.read(base, path), memories.read(data, path)
     owner = _owner(around, after or before)
@@ -270,9 +271,9 @@ def follow_memory(around: Home, path: str, base: bytes | None, data: bytes | Non
 
 
 def follow_node(around: Home, before: Node | None, after: Node | None, beside: Collection[Uri]) -> Files:
-    """Further files that an edit of a node comes to. `beside` are nodes that the same person edited with it.
+    """Further files that an edit of a node's file changes. `beside` are nodes edited together with it.
 
-    A node that was given another URI by hand is one that came and one that went, and its file goes with it.
+    A node renamed by hand appears as one removed and one new node; its file follows the new one.
     """
     present = after or before
     if present is None:
@@ -291,7 +292,7 @@ def follow_node(around: Home, before: Node | None, after: Node | None, beside: C
 def follow_commits(
     around: Home, changed: Mapping[str, tuple[bytes | None, bytes | None]], apply: Callable[[Files], None]
 ) -> set[Uri]:
-    """The same for what somebody committed with plain git: files by path, before and after. The nodes it is about."""
+    """The same for commits made with plain git: files by path, before and after. Returns the affected nodes."""
     uris: set[Uri] = set()
     for path, (before, after) in sorted(changed.items()):
         try:
@@ -302,7 +303,7 @@ def follow_commits(
                 uri = new.uri if new else None
                 files = follow_node(around, old, new, uris)
         except KgdError:
-            continue  # such a file is named as one that cannot be read
+            continue  # reported as an unreadable file
         files = {at: data for at, data in files.items() if around.read(at) != data}
         if files:
             apply(files)
@@ -319,7 +320,7 @@ def _owner(around: Home, memory: Memory | None) -> Uri | None:
 
 
 def _left(around: Home, node: Node, path: str) -> Files:
-    """After its file was deleted: another one whose front matter names the node is the same under another name."""
+    """After a file was deleted: find it under another name by its front matter, or unset the detail."""
     if file_of(node) != path:
         return {}
     for name in around.names(FOLDER.rstrip("/")):
@@ -335,6 +336,6 @@ def _made(around: Home, path: str, memory: Memory, owner: Uri) -> Files:
     kind = memory.front.get("type")
     if scheme_of(owner) not in MEMORY_TYPES and kind not in MEMORY_TYPES:
         return {}
-    if around.read(around.path(owner)) is not None:  # it is there, and cannot be read
+    if around.read(around.path(owner)) is not None:  # it exists and cannot be read
         return {}
     return {around.path(owner): documents.encode(node_for(path, memory, owner))}

@@ -1,4 +1,4 @@
-"""This file is where one process says that a workspace is its own: a lock that dies with its holder."""
+"""Ownership of a workspace: a lock file that dies with its process."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from pathlib import Path
 from kgd.errors import Unavailable
 
 GIVES_WAY = "gives way"
-"""Behind the pid of a holder that lets go as soon as a daemon runs; it is waited for."""
+"""The mark behind the pid of a holder that releases the lock as soon as a daemon runs."""
 PATIENCE = 5.0
-"""Seconds that such a holder is given."""
+"""Seconds to wait for such a holder."""
 
 
 class Ownership:
     """Held from construction to `release`, or to the end of the process.
 
-    On a read-only disk (`can_write` is False then) nothing can be written, so a missing lock file is no obstacle.
+    On a read-only disk (`can_write` is False) nothing can be written, so a missing lock file is no obstacle.
 
     Args:
-        gives_way: Whether this process lets go as soon as a daemon runs, so that others wait for it.
+    gives_way: Whether this process releases the lock as soon as a daemon runs, so that others wait for it.
 
     Raises:
-        Unavailable: Another process holds it; the message names its pid.
+    Unavailable: Another process holds it; the message names its pid.
     """
 
     def __init__(self, derived_dir: Path, *, gives_way: bool = False) -> None:
@@ -45,7 +45,7 @@ class Ownership:
             self._take(derived_dir)
 
     def is_in_place(self) -> bool:
-        """Whether the lock file is still where others look for it: not so once its folder was moved or removed."""
+        """Whether the lock file is still in its place: False after its folder was moved or removed."""
         if self._file < 0:
             return True
         try:
@@ -64,7 +64,7 @@ class Ownership:
                 continue
             self.release()
             raise _held(holder, derived_dir)
-        with contextlib.suppress(OSError):  # on a full disk nobody learns our pid; the lock holds all the same
+        with contextlib.suppress(OSError):  # a full disk hides the pid, but the lock holds
             os.ftruncate(self._file, 0)
             os.pwrite(self._file, f"{os.getpid()} {GIVES_WAY if self._gives_way else ''}".strip().encode(), 0)
 
@@ -78,7 +78,7 @@ class Ownership:
     def release(self) -> None:
         if self._file >= 0:
             with contextlib.suppress(OSError):
-                fcntl.flock(self._file, fcntl.LOCK_UN)  # a child that was forked meanwhile has the lock open too
+                fcntl.flock(self._file, fcntl.LOCK_UN)  # a forked child has the lock open too
             os.close(self._file)
             self._file = -1
 

@@ -1,6 +1,7 @@
-"""This file is where parts of threads and documents are read for everybody: taken apart once, and looked up by URI.
+"""Parts of threads and documents: decoding them once, and reading the repository as if every node had its own file.
 
-A part's content is named by its blob, so what was taken apart lately is kept by that, whichever tree it was read in.
+Decoded parts are cached by blob, for any tree. A node in a part has the path and the blob that its own file would have,
+so it stays the same node when it moves into a part.
 """
 
 from __future__ import annotations
@@ -24,14 +25,14 @@ from kgd.model.uri import Uri
 Hint = Callable[[Uri], str | None]
 
 KEPT = 64
-"""Parts that are kept taken apart; 10 MB at most, as a rule 2."""
+"""Decoded parts kept; 10 MB at most, usually 2."""
 
 Read = Callable[[ObjectId], bytes]
 
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """A part taken apart: per node the blob that a file of its own would have, and its bytes."""
+    """A decoded part: per node the blob that its own file would have, and its bytes."""
 
     entries: bulk.Entries
     ids: Mapping[Uri, ObjectId]
@@ -47,14 +48,14 @@ class Inside(NamedTuple):
 
 @dataclass(slots=True)
 class Difference:
-    """What parts that differ say of nodes: as they were and as they are. `unread` are those that cannot be read."""
+    """The nodes of changed parts, before and after. `unread` are the unreadable parts."""
 
     old: dict[Uri, Inside] = field(default_factory=dict)
     new: dict[Uri, Inside] = field(default_factory=dict)
     unread: set[str] = field(default_factory=set)
 
     def uris(self) -> list[Uri]:
-        """The nodes that are other than they were, wherever they lie; sorted."""
+        """The nodes that changed, regardless of their part; sorted."""
         both = {*self.old, *self.new}
         return sorted(uri for uri in both if _id(self.old.get(uri)) != _id(self.new.get(uri)))
 
@@ -64,10 +65,10 @@ _keeping = threading.Lock()
 
 
 def taken(path: str, blob: ObjectId, read: Read) -> Taken:
-    """The part at a path, of which this is the blob. `read` is asked for its bytes where it was not read lately.
+    """The decoded part at a path with this blob. Calls `read` unless it is cached.
 
     Raises:
-        KgdError: It cannot be read, or holds what does not belong there.
+    KgdError: It cannot be read, or holds a node that belongs elsewhere.
     """
     known = _known(path, blob)
     if known is not None:
@@ -82,10 +83,10 @@ def taken(path: str, blob: ObjectId, read: Read) -> Taken:
 
 
 def one(path: str, blob: ObjectId, uri: Uri, id: ObjectId, read: Read) -> bytes:
-    """The bytes of one node in a part, of which this is the blob. The part is taken apart only where it has to be.
+    """The bytes of one node in a part with this blob. Decodes the part only if necessary.
 
     Raises:
-        KgdError: The part cannot be read.
+    KgdError: The part cannot be read.
     """
     known = _known(path, blob)
     if known is None:
@@ -97,7 +98,8 @@ def one(path: str, blob: ObjectId, uri: Uri, id: ObjectId, read: Read) -> bytes:
 
 
 def difference(changes: Iterable[tuple[str, ObjectId | None, ObjectId | None]], read: Read) -> Difference:
-    """What these parts, by path with the blob before and after, say of nodes. A node in two counts as in the first."""
+    """The nodes of these parts (path, blob before, blob after), before and after. A node in two parts counts in the
+    first."""
     found = Difference()
     for path, old, new in sorted(changes):
         try:
@@ -113,7 +115,7 @@ def difference(changes: Iterable[tuple[str, ObjectId | None, ObjectId | None]], 
 
 
 def may_name(path: str, blob: ObjectId, name: str, read: Read) -> bool:
-    """Whether the part may hold a node whose URI ends so. It is not taken apart for that."""
+    """Whether the part may hold a node whose URI ends in `name`, without decoding the part."""
     known = _known(path, blob)
     if known is not None:
         return any(uri.endswith(name) for uri in known.ids)
@@ -136,17 +138,17 @@ def _id(inside: Inside | None) -> ObjectId | None:
 
 Changed = tuple[str, Entry | None, Entry | None]
 FOLDERS = tuple(f"nodes/{scheme}/" for scheme in sorted(bulk.PARTS_OF))
-"""Below these are the files that nodes of parts would have."""
+"""The folders where nodes of parts would have their own files."""
 
 
 class NodeFiles(ObjectStore):
-    """The same repository, with nodes in place of parts: for one thread, as long as one computation takes.
+    """The same repository with nodes in place of parts, for one thread and one computation.
 
-    A part that cannot be read, or that holds what does not belong there, stays a file of its own path. `tree` and what
-    is built on it (`Lookup`, `walk_through`) see the repository as it is.
+    A part that is unreadable or holds a misplaced node stays an ordinary file. `tree` and its users (`Lookup`,
+    `walk_through`) see the repository unchanged.
 
     Args:
-        hint: In which part a node is now, for who knows it: there it is looked for first.
+    hint: The part that holds a node now, if known; it is searched first.
     """
 
     def __init__(self, store: ObjectStore, sharded: frozenset[str], hint: Hint = lambda uri: None) -> None:
@@ -207,7 +209,7 @@ class NodeFiles(ObjectStore):
             yield FileDiff(path, before and before[1], after and after[1])
 
     def expanded(self, changes: Iterable[Changed]) -> Iterator[Changed]:
-        """Changes of files, with those of nodes in the place of parts; a node that only went into a part is none."""
+        """Changes of files with nodes in place of parts; moving a node into a part is no change."""
         own: dict[str, tuple[Entry | None, Entry | None]] = {}
         changed: dict[str, tuple[Entry | None, Entry | None]] = {}
         for path, old, new in changes:
@@ -237,7 +239,7 @@ class NodeFiles(ObjectStore):
 
 
 def node_changes(store: ObjectStore, sharded: frozenset[str], changes: Sequence[Change]) -> Sequence[Change]:
-    """What history says of files as what it says of nodes: of a merge those that differ from every parent."""
+    """File changes of a commit as node changes; for a merge, changes against every parent."""
     if not any(is_about_parts(change.path) for change in changes):
         return changes
     view = NodeFiles(store, sharded)
@@ -262,7 +264,7 @@ def node_in(path: str, data: bytes | None) -> Node | None:
 
 
 def is_about_parts(path: str) -> bool:
-    """Whether a file may be a part, or what a node of a part would have."""
+    """Whether a path may be a part, or the own file of a node in a part."""
     return bulk.is_path(path) or path.startswith(FOLDERS)
 
 
@@ -271,7 +273,7 @@ def _plain(blob: ObjectId | None) -> Entry | None:
 
 
 def uri_in_part(path: str, sharded: frozenset[str]) -> Uri | None:
-    """A URI of the node that has this path, where such nodes are in parts; of whichever workspace."""
+    """A URI for this path, if its nodes live in parts; the workspace is a placeholder."""
     if not path.startswith(FOLDERS):
         return None
     try:

@@ -1,4 +1,4 @@
-"""This file is where the past is read: what a commit changed, a node as it was, and the opposite of a change."""
+"""Reading commits: their changes, and nodes and graph at a commit."""
 
 from __future__ import annotations
 
@@ -41,10 +41,10 @@ def _no_such_commit(text: str) -> NotFound:
 
 
 class Past:
-    """History of one workspace, read from git and from nowhere else.
+    """History of one workspace, read from git alone.
 
     Args:
-        part_of: In which part a node is now: there it is looked for first.
+    part_of: The part that holds a node now; it is searched first.
     """
 
     def __init__(
@@ -54,17 +54,17 @@ class Past:
         self.store, self.workspace, self.sharded, self._part_of = store, workspace, sharded, part_of
 
     def nodes(self) -> NodeFiles:
-        """The repository, with nodes in place of parts; for one computation."""
+        """The repository with nodes in place of parts, for one computation."""
         return NodeFiles(self.store, self.sharded, self._part_of)
 
     def commit_id(self, text: str, *, of: ObjectId | None = None) -> ObjectId:
-        """The commit that a full or short id, ``HEAD``, ``HEAD~2`` or a date-free revision names.
+        """The commit named by a full or short id, ``HEAD``, ``HEAD~2`` or another revision.
 
         Args:
-            of: Only this commit and its ancestors can be named then, by an id or from ``HEAD``, and by no ref.
+        of: Restricts the answer to this commit and its ancestors, named by id or from ``HEAD`` but by no ref.
 
         Raises:
-            NotFound: Nothing is called so.
+        NotFound: There is no such commit.
         """
         text = text.strip()
         if of is not None:
@@ -92,17 +92,17 @@ class Past:
         return self.store.commit(id)
 
     def node_at(self, uri: Uri, commit: ObjectId) -> Node | None:
-        """The node as the commit has it; None where it was not there.
+        """The node at the commit; None if absent.
 
         Raises:
-            Invalid: Its file could not be read then.
+        Invalid: Its file could not be read then.
         """
         path, store = paths.path_of(uri, self.sharded), self.nodes()
         blob = store.entry(store.tree_of(commit), path)
         return documents.decode(store.read(blob), at=path, expect=uri) if blob else None
 
     def last_good(self, path: str) -> ObjectId | None:
-        """The newest blob of a node's file, or of a part, that can be read, among its last fifty versions."""
+        """The newest readable blob among the last fifty versions of a node's file or a part."""
         tip = self.store.ref(HEAD)
         assert tip is not None
         for entry in git_log(self.store, tip, paths=(path,), limit=50):
@@ -121,7 +121,7 @@ class Past:
         return None
 
     def files_of(self, commit: Commit) -> Sequence[Blobs]:
-        """The files a commit changed: for a merge, those that differ from every parent. Old is the first parent's."""
+        """The files a commit changed; for a merge, against every parent. Old is the first parent's."""
         return self._files(commit, self.store)
 
     @staticmethod
@@ -132,7 +132,7 @@ class Past:
         return [(path, old, new) for path, old, new in first if all(path in other for other in others)]
 
     def changes(self, commit: ObjectId, only: Collection[Uri] | None = None) -> tuple[NodeChange, ...]:
-        """What a commit made of nodes, or of these alone: no other one is read then."""
+        """The node changes of a commit, all or of these nodes alone; no other node is read."""
         store = self.nodes()
         files = self._files(store.commit(commit), store)
         if only is not None:
@@ -144,7 +144,7 @@ class Past:
         return self._changes(store.diff(store.tree_of(a), store.tree_of(b)), b, store)
 
     def entry(self, commit: Commit, files: Files | None = None, *, limit: int = 50) -> Entry:
-        """One line of history. `files` are what it changed (nodes in place of parts), where that is known already."""
+        """One line of history. `files` are its changes with nodes in place of parts, if known."""
         store = self.nodes()
         changed = self._files(commit, store) if files is None else files
         about = (self.about(path, new or old, store) for path, old, new, *_ in changed)
@@ -167,18 +167,18 @@ class Past:
             more_nodes=max(0, len(uris) - limit),
             pushed_by=str(pusher or ""),
             pushed_by_agent=pusher is not None and pusher.kind != "person",
-            accepted_by="" if pusher else noted.get(ACCEPTED_BY, ""),  # what a pusher wrote proves nothing
+            accepted_by="" if pusher else noted.get(ACCEPTED_BY, ""),  # the pusher's own trailer proves nothing
         )
 
     def removal_of(self, path: str, tip: ObjectId) -> Entry | None:
-        """The newest commit that touched a file, if that commit took it away."""
+        """The newest commit that touched a file, if it removed the file."""
         for found in self.log(tip, (path,), limit=1):
             if all(change.new is None for change in found.changes if change.path == path):
                 return self.entry(found.commit, found.changes)
         return None
 
     def removal_below(self, folder: str, tip: ObjectId) -> Entry | None:
-        """The newest of the last commits that took away a file that lay right in a folder."""
+        """The newest of the last fifty commits that removed a file directly in a folder."""
         for found in git_log(self.store, tip, paths=(folder,), limit=50):
             if any(change.new is None and change.path.rpartition("/")[0] == folder for change in found.changes):
                 return self.entry(found.commit, found.changes)
@@ -188,13 +188,13 @@ class Past:
         self, tip: ObjectId, files: Sequence[str], *, limit: int, versions: int = 0, author: str | None = None,
         since: int | None = None, until: int | None = None, after: ObjectId | None = None,
     ) -> list[LogEntry]:  # fmt: skip
-        """The newest commits that changed one of these files, or the node of a part that would have such a file.
+        """The newest commits that changed one of these files; for a node in a part, that changed the node.
 
         Args:
-            versions: How many commits changed the node, where that is known: its own part may have all of them.
+        versions: The node's version, if known: its own part may list all of its commits.
 
         Raises:
-            As `kgd.git.history.log`.
+        As `kgd.git.history.log`.
         """
         uri = next(filter(None, (uri_in_part(path, self.sharded) for path in files)), None)
         folder = bulk.folder_of(uri) if uri else None
@@ -218,11 +218,11 @@ class Past:
         return asked([*files, folder], limit)
 
     def graph_at(self, commit: ObjectId, tip: ObjectId, graph: LiveGraph) -> PastGraph:
-        """The graph as the commit has it, as what is served now less what has changed since. O(what changed)."""
+        """The graph at a commit: the served graph with the nodes that changed since put back. O(changes)."""
         return PastGraph(graph, self.changes_between(tip, commit))
 
     def about(self, path: str, blob: ObjectId | None, store: ObjectStore) -> Uri | None:
-        """The node that a file is, or is the detail of."""
+        """The node stored in a file, or described by a detail file."""
         if not memories.is_path(path):
             return self._uri(path, blob, store)
         try:
@@ -231,7 +231,7 @@ class Past:
             return None
 
     def _changes(self, files: Iterable[File], after: ObjectId, store: ObjectStore) -> tuple[NodeChange, ...]:
-        """What became of nodes; `after` is the commit that has the files as they are then."""
+        """Node changes from file changes; `after` is the commit after them."""
         found: dict[Uri, NodeChange] = {}
         details: dict[Uri, list[str | None]] = {}
         for path, old, new, *_ in files:
@@ -281,9 +281,9 @@ def _readable(store: ObjectStore, path: str, blob: ObjectId | None) -> Node | No
 
 
 class PastGraph:
-    """An `EdgeSource`: the graph of another commit, as the live one with some nodes put back.
+    """An `EdgeSource`: the graph of another commit, as the live graph with some nodes put back.
 
-    The live graph may move on while a walk goes through it; what changes after this was made is not taken out.
+    Changes of the live graph during a walk are not taken out.
     """
 
     def __init__(self, graph: LiveGraph, changes: Sequence[NodeChange]) -> None:
@@ -318,13 +318,13 @@ class PastGraph:
 
 
 def changed_fields(change: NodeChange) -> tuple[FieldChange, ...]:
-    """What differs, as `field_diff`, and the text of the memory as the field `detail`."""
+    """The changed fields, as `field_diff`, with the memory's text as the field `detail`."""
     own = field_diff(change.before, change.after)
     return (*own, FieldChange("detail", *change.detail)) if change.detail[0] != change.detail[1] else own
 
 
 def field_diff(before: Node | None, after: Node | None) -> tuple[FieldChange, ...]:
-    """What differs, field by field; relations by type and target, data by key; sorted by field."""
+    """The changed fields, sorted; relations by type and target, data by key."""
     one, two = _flat(before), _flat(after)
     return tuple(
         FieldChange(field, one.get(field), two.get(field))

@@ -1,8 +1,9 @@
-"""This file is where one publication is carried out: a plan, git's own index lock, the files, the branch, the index.
+"""One publication, step by step: plan, index lock, files, branch, index; and finishing an interrupted one.
 
-The order makes every moment recoverable. The new index is complete, and the plan durable, before the lock is taken; the
-lock is a second name of that index, so it is provably ours; files are placed only under it; the branch moves after
-them; and the lock becomes the index at last. Whoever finds the lock after a crash goes on from there.
+The order makes every moment recoverable. The new index is complete and the plan durable before the lock is taken. The
+lock is a second link to that index, so it is provably kgd's. Files are placed only under the lock, the branch moves
+after them, and the lock becomes the index last. After a crash, any process that finds the lock continues forward: files
+with their new bytes would otherwise count as edits.
 """
 
 from __future__ import annotations
@@ -28,16 +29,16 @@ from kgd.workspace.hand_edits import HandEdits
 from kgd.workspace.work_tree import Found, Odd, WorkTree, is_owned
 
 LOOKED_THROUGH = 1_000
-"""Commits in which a file's bytes are looked for, at a start after a publication that was given up."""
+"""Commits searched for a file's bytes, at a start after an abandoned publication."""
 INDEX = "index.new"
-"""The index that a publication prepares. A lock with the same inode is ours, whoever made it."""
+"""The prepared index. A lock with the same inode is kgd's, in any process."""
 
 BRANCH_DEADLINE = 1.0
-"""Seconds for which a lock of the branch is waited for that somebody took in this moment: the index is locked."""
+"""Seconds to wait for a lock of the branch; short, because the index is locked meanwhile."""
 
 
 class Blocked(Exception):
-    """Publication has to wait; the text says for what. `stuck`: for somebody to do something."""
+    """Publication must wait for the reason in the text. `stuck`: a person must act."""
 
     def __init__(self, reason: str, *, stuck: bool = False) -> None:
         super().__init__(reason)
@@ -45,7 +46,7 @@ class Blocked(Exception):
 
 
 class Done(NamedTuple):
-    """What git's files look like after a publication, and what it cost."""
+    """Git's files after a publication, and its cost in seconds."""
 
     signature: Signature
     seconds: float
@@ -53,7 +54,7 @@ class Done(NamedTuple):
 
 
 class Placing:
-    """Carries out publications of one work tree, one at a time, for the publication's thread."""
+    """Carries out publications of one work tree, in the publication's thread."""
 
     def __init__(
         self, host: Host, tree: WorkTree, aside: Aside, edits: HandEdits, at_step: Callable[[str], None]
@@ -64,10 +65,10 @@ class Placing:
         self._git_dir, self._derived, self._branch = host.layout.git_dir, host.layout.derived_dir, host.layout.branch
 
     def publish(self, found: Signature, before: ObjectId, after: ObjectId) -> Done:
-        """Let branch, index and work tree go from `before` to `after`. `found` is what git's files say now.
+        """Move branch, index and work tree from `before` to `after`. `found` is the current state of git's files.
 
-        After an exception either nothing moved, and what was placed is known as ours, or the lock still stands and
-        `kgd.workspace.placing` finishes it. An expected reason to wait is `Blocked`.
+        After an exception either nothing moved and the placed files are recorded, or the lock remains and
+        `finish_interrupted` continues. `Blocked` is an expected reason to wait.
         """
         began = time.monotonic()
         files, passed = self._divide(before, after)
@@ -81,7 +82,7 @@ class Placing:
             for file in passed:
                 self._unpublished.passed(file.path, file.base)
             self._at_step("prepared")
-            with contextlib.suppress(OSError):  # none there, or on another file system
+            with contextlib.suppress(OSError):  # it is absent, or on another file system
                 os.link(self._git_dir / "index", plan.place / FORMER_INDEX)
             locked = time.monotonic()
             os.link(mine, lock)
@@ -115,10 +116,9 @@ class Placing:
         return Done(Signature(found.head, after, stamp, ()), ended - began, ended - locked)
 
     def _divide(self, before: ObjectId, after: ObjectId) -> tuple[list[Placement], list[Placement]]:
-        """What to place, and what has to be published past because a person's version of it waits.
+        """The files to place, and those to skip because a person's version waits there.
 
-        Also placed is what was changed back before it was ever published: the two commits agree about it, and the work
-        tree holds something else.
+        A change that was reverted before it was published is placed too: the commits agree, but the work tree differs.
         """
         files: list[Placement] = []
         passed: list[Placement] = []
@@ -145,7 +145,7 @@ class Placing:
         return Placement(path, old, new, self._unpublished.ids(path), self._unpublished.is_undone(path, Found(old)))
 
     def _prepare_index(self, mine: Path, files: list[Placement], before: ObjectId, after: ObjectId) -> list[str]:
-        """Write the index that will be; the paths in it that a person staged and that stay so."""
+        """Write the new index; return the paths that a person staged and that stay staged."""
         mine.unlink(missing_ok=True)
         trees = self._store.tree_of(before), self._store.tree_of(after)
         modes = {path: entry[0] for path, entry in self._store.changed_entries(*trees) if entry}
@@ -167,20 +167,20 @@ class Placing:
             return []
 
     def _prepare_files(self, plan: Plan) -> None:
-        """Write them before the lock is taken: under it only names are exchanged."""
+        """Write the files before the lock is taken; under it only names are exchanged."""
         for number, file in enumerate(plan.files):
             if file.new is not None and self._tree.look(file.path).id != file.new:
                 self._tree.prepare(self._store.read(file.new), plan.slot(number))
 
     def _place(self, plan: Plan) -> set[str]:
-        """Exchange the files; the paths that were left, because somebody saved them since they were looked at.
+        """Exchange the files; return the paths left alone because they were saved since the last look.
 
-        What is saved in the moment between this look and the exchange is swapped out and found aside.
+        A file saved between this look and the exchange is displaced and examined later.
         """
         left = set()
         for number, file in enumerate(plan.files):
             slot, there = plan.slot(number), self._tree.look(file.path)
-            if there.odd:  # it was none when the plan was made: the disk failed, or somebody is at work there
+            if there.odd:  # it was a plain file when the plan was made: the disk failed, or a program replaced it
                 raise Blocked(f"{file.path}: {there.odd}")
             if there.id not in file.known:
                 self._unpublished.passed(file.path, file.base)
@@ -194,7 +194,7 @@ class Placing:
         return left
 
     def _give_up(self, mine: Path, lock: Path, plan: Plan) -> None:
-        """Leave nothing half done: what was placed is known as ours; a branch that has moved gets its index."""
+        """Leave nothing half done: record the placed files; if the branch moved, let the next pass write its index."""
         if same_file(mine, lock) and self._store.ref(self._branch) == plan.after:
             return  # the next pass finishes it
         if same_file(mine, lock):
@@ -207,10 +207,10 @@ class Placing:
 
 
 def finish_interrupted(host: Host, tree: WorkTree, aside: Aside, edits: HandEdits) -> None:
-    """Finish what the newest plan says if its lock still stands, and clear away what is ours. Idempotent.
+    """Finish the newest plan if its lock remains, and remove kgd's temporary files. Idempotent.
 
-    While that lock stands no git command can have committed half-placed files. Bytes that are not of the plan are a
-    person's: they stay, and are looked at later like any hand edit. A lock of somebody else is not touched.
+    While the lock remained, no git command can have committed half-placed files. Unknown bytes are a person's: they
+    stay and are examined later like any edit. A foreign lock is not touched.
     """
     git_dir, derived = host.layout.git_dir, host.layout.derived_dir
     mine, lock = derived / INDEX, git_dir / "index.lock"
@@ -228,16 +228,15 @@ def finish_interrupted(host: Host, tree: WorkTree, aside: Aside, edits: HandEdit
 
 
 def know_given_up(host: Host, tree: WorkTree, aside: Aside, edits: HandEdits) -> None:
-    """What a publication placed that was given up is ours, and what a person made of it started from that.
+    """Record the files of an abandoned publication as kgd's, and edits of them as based on it.
 
-    Whatever became of those files at the tip since (one that was deleted there again is in no commit between), and
-    wherever the person's own commits took the branch.
+    This holds for later changes at the tip too, and for any commit that the person's branch moved to.
     """
     plan, store, branch = aside.unfinished, host.store, host.store.ref(host.layout.branch)
     if plan is None or branch is None or not store.exists(plan.after) or store.is_ancestor(plan.after, branch):
         return
     published = Lookup(store, store.tree_of(branch))
-    is_lost = not store.is_ancestor(plan.after, bytes.fromhex(host.tip))  # the tip was taken back behind it
+    is_lost = not store.is_ancestor(plan.after, bytes.fromhex(host.tip))  # the tip was reset behind it
     for file in plan.files:
         there, placed = tree.look(file.path), file.taken | {file.new}
         if is_lost and file.back:
@@ -252,10 +251,10 @@ def know_given_up(host: Host, tree: WorkTree, aside: Aside, edits: HandEdits) ->
 
 
 def know_own(host: Host, published: ObjectId | None, tip: ObjectId, tree: WorkTree, edits: HandEdits) -> None:
-    """Tell bytes that a former process placed and then gave up publishing from a person's edits.
+    """Record files that a former process placed and then failed to publish.
 
-    They are a version between the published one and the tip, which nobody but kgd can have put there. Looked for only
-    where a file is neither as it is published nor as it is at the tip, for when the plan is not there any more.
+    They match a version between the published commit and the tip, which only kgd can have written there. Only files
+    that match neither commit are searched for, in case the plan is gone.
     """
     store = host.store
     if published is None or published == tip:
@@ -279,7 +278,7 @@ def know_own(host: Host, published: ObjectId | None, tip: ObjectId, tree: WorkTr
 
 
 def _roll_forward(host: Host, plan: Plan, tree: WorkTree, edits: HandEdits) -> bool:
-    """Whether the branch is where the plan leads."""
+    """Complete a plan; whether the branch is at its new commit."""
     branch = host.store.ref(host.layout.branch)
     if branch == plan.after:
         return True

@@ -1,7 +1,9 @@
-"""This file is where the reflog of a proposal tells whose it is: a commit's author is whatever its maker wrote.
+"""Records about a proposal beside its content: the owner in its reflog, and bundles of nodes in its commit message.
 
-Its owner is a token, by its identity: names can be chosen. The line that the token is from is noted as well, since
-proposals are bounded by it. A proposal without an owner is nobody's but the keeper's.
+A commit's author is its maker's claim, so the owner is a token, by its identity. The token's line is recorded too,
+since it bounds pending proposals. Only the keeper owns a proposal without an owner.
+
+The nodes of a bundle are accepted together. Otherwise a duplicate could be deleted although no node took its place.
 """
 
 from __future__ import annotations
@@ -26,14 +28,14 @@ _LINE = re.compile(r"kgd: (?:pushed|proposed) by (.*) \[([0-9A-Za-z]*) ([0-9A-Za
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Who put a proposal up: `Principal.identity` and `Principal.line`, and as ``holder (id)`` who pushed it, if so."""
+    """The proposer: `Principal.identity` and `Principal.line`, and ``holder (id)`` of a pusher."""
 
     owner: str = ""
     line: str = ""
     pusher: str = ""
 
     def is_of(self, who: Principal) -> bool:
-        """Whether they, or a token made from theirs, put it up."""
+        """Whether this principal, or a token made from its own, proposed it."""
         return who.identity in (self.owner, self.line)
 
 
@@ -41,18 +43,18 @@ NOBODY = Origin()
 
 
 def pushed(holder: Principal) -> str:
-    """The line that a push with this holder's token leaves."""
+    """The reflog message of a push with this holder's token."""
     return f"{_PUSHED}{holder.name} ({holder.id}) [{holder.identity} {holder.line}]"
 
 
 def proposed(name: str, holder: Principal | None) -> str:
-    """The line that a submission leaves; None is a person of this machine."""
+    """The reflog message of a submission; None is a person of this machine."""
     owner = f"{holder.identity} {holder.line}" if holder else " "
     return f"kgd: proposed by {name[:100]} [{owner}]"
 
 
 def origin(git_dir: Path, ref: str) -> Origin:
-    """What the reflog tells of a proposal of this repository."""
+    """The origin of this repository's proposal, from its reflog."""
     for line in reversed(read_log(git_dir, ref)):
         if found := _LINE(line.note):
             return Origin(found[2], found[3], found[1] if line.note.startswith(_PUSHED) else "")
@@ -61,7 +63,7 @@ def origin(git_dir: Path, ref: str) -> Origin:
 
 @dataclass(frozen=True, slots=True)
 class Bundle:
-    """One change of several. `id` follows from what it changes and from how that was: it is the same for the same."""
+    """A change of several nodes. `id` is a hash of the change and its evidence, so equal changes have equal ids."""
 
     id: str
     kind: str
@@ -74,12 +76,12 @@ def bundle_id(*evidence: str) -> str:
 
 
 def written(bundle: Bundle) -> str:
-    """As it stands in a message; `read` finds it again."""
+    """The bundle as text for a message; `read` parses it."""
     return f"[{bundle.id}] {bundle.kind} {' '.join(bundle.nodes)}\n  {fenced_line(bundle.reason, LONGEST_REASON)}"
 
 
 def read(message: str) -> list[Bundle]:
-    """The changes that a message tells of, in its order; none for one that tells of none."""
+    """The bundles in a message, in order."""
     lines = message.splitlines()
     return [
         Bundle(found[1], found[2], tuple(map(Uri, found[3].split())), reason.strip())
@@ -89,7 +91,7 @@ def read(message: str) -> list[Bundle]:
 
 
 def incomplete(told: Iterable[Bundle], chosen: Iterable[Uri], left: Iterable[Uri]) -> Uri | None:
-    """A node that is still to be taken and belongs to a chosen one without being chosen; None where all is whole."""
+    """A pending node of a bundle that was chosen in part only; None if all bundles are whole."""
     wanted, waiting = set(chosen), set(left)
     for bundle in told:
         missing = [uri for uri in bundle.nodes if uri in waiting and uri not in wanted]

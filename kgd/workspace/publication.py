@@ -1,8 +1,8 @@
-"""This file is where the workspace's tip becomes what people see: branch, index and work tree, and theirs becomes ours.
+"""Publication: the workspace's tip becomes branch, index and work tree, and a person's work becomes commits.
 
-One thread, one pass at a time. People come first: their commits are merged, their saved files taken, and only then is
-anything of ours put in place, under git's own index lock, and only while no git command of theirs is under way. What a
-pass needs is looked at where a hint or git's own files say so; without either it costs a dozen look-ups.
+One thread, one pass at a time. A pass first merges the person's commits and commits their saved files. Only then does
+it publish, under git's own index lock and while no git command runs. A pass inspects what hints or git's own files
+point to; without either it costs a dozen look-ups.
 """
 
 from __future__ import annotations
@@ -33,20 +33,20 @@ from kgd.workspace.work_tree import WorkTree, same_device
 from kgd.workspace.writer import Staged
 
 DEBOUNCE = 0.25
-"""Seconds between two publications; more after one that took long: three times its duration."""
+"""Seconds between two publications; at least three times the duration of the last one."""
 LOCK_SHARE = 60
 LOCK_SHARE_LARGE = 20
 LARGE_INDEX = 4_000_000
-"""The pause is also so many times what the index lock was held, so that a person's command hardly ever finds it taken.
-From an index of so many bytes (50,000 files) it is less, or they would see nothing for long."""
+"""The pause is also this many times as long as the index lock was held, so that a person's command rarely finds it
+taken. For an index of this many bytes (50,000 files) the factor is lower, so that publications stay frequent."""
 PAUSE_LIMIT = 2.0
 LOOK_PAUSE = 0.05
 POLL = 1.0
-"""Seconds between two looks at git's own files when nobody hints; and from a person's git command to our next step."""
+"""Seconds between two looks at git's files without a hint, and from a person's git command to the next pass."""
 ACTIVITY_CAP = 5.0
-"""Programs that refresh the index every second (prompts, editors) do not stop publication longer than this."""
+"""Programs that refresh the index every second (prompts, editors) delay publication at most this many seconds."""
 FLUSHED_EDITS = 50
-"""Files of a person that are flushed before they are taken. More at once are a checkout, which can be repeated."""
+"""Edited files that are flushed before they are committed. More at once are a checkout, which can be repeated."""
 RESCAN = 300.0
 RESTORED_SHOWN = 60.0
 
@@ -57,8 +57,8 @@ class Publication:
     """Keeps one work tree and the workspace in step until `stop`.
 
     Args:
-        publish: False for tools that only read or write objects: then nothing is touched or looked at.
-        in_place: Whether the folder of what is derived is still the one that was opened.
+    publish: False for tools that only read or write objects: then nothing is touched or inspected.
+        in_place: Whether the folder of derived data is still the opened one.
         at_step: Called with the name of each step of a publication; tests stop the process there.
     """
 
@@ -80,7 +80,7 @@ class Publication:
         if self._off:
             return
         self._published: ObjectId | None = None
-        """Where the branch was when it was last in step; an ancestor of the tip."""
+        """The branch when it was last in step; an ancestor of the tip."""
         self._last: Signature | None = None
         self._foreign_at = self._foreign_since = float("-inf")
         self._scanned_at = time.monotonic()
@@ -91,7 +91,7 @@ class Publication:
         self._unreadable: tuple[InvalidFile, ...] = ()
         try:
             self._prepare(at_step)
-        except OSError as error:  # a disk that cannot be written: reads go on without a publication
+        except OSError as error:  # the disk cannot be written: reads continue without publication
             self._off = True
             self._block("publish", f"the workspace cannot be written: {error.strerror}", stuck=True)
             return
@@ -103,7 +103,7 @@ class Publication:
             raise
 
     def _prepare(self, at_step: Callable[[str], None]) -> None:
-        """Finish what a former process left; nothing may have looked at the work tree before."""
+        """Finish the work of a former process before anything reads the work tree."""
         host, scratch = self._host, _scratch(self._host.layout)
         self._tree = WorkTree(host.layout.work_tree, scratch)
         self._edits = HandEdits(self._store, self._tree, host.workspace, host.sharded, self._derived / "bases")
@@ -121,7 +121,7 @@ class Publication:
     # ---- for every thread
 
     def hint(self, changed: Iterable[str] | None = None) -> None:
-        """These paths of the work tree or the git directory may have changed (absolute or relative); None for any."""
+        """Report possibly changed paths of work tree or git directory (absolute or relative); None for any path."""
         if self._off:
             return
         inside = map(self._relative, changed) if changed is not None else None
@@ -129,11 +129,11 @@ class Publication:
         self._wake.set()
 
     def wake(self) -> None:
-        """The tip moved."""
+        """Report that the tip moved."""
         self._wake.set()
 
     def confirm_deletions(self) -> None:
-        """Files whose deletion is held were meant to be deleted."""
+        """Confirm that the files whose deletion is held were deleted on purpose."""
         if not self._off:
             self._edits.confirm()
             self._wake.set()
@@ -146,11 +146,11 @@ class Publication:
 
     @property
     def blocker(self) -> str:
-        """Why the work tree is not in step, or empty."""
+        """The reason why the work tree is not in step, or empty."""
         return next((stage.blocker for stage in self._stages.values() if stage.state == "blocked"), "")
 
     def stop(self) -> None:
-        """Publish once more if nothing stands in the way, and end."""
+        """Publish once more if nothing blocks it, and end."""
         if self._off or self._stopping.is_set():
             return
         self._stopping.set()
@@ -199,7 +199,7 @@ class Publication:
                 self._clock() if in_step else self._stages["publish"].last_success,
                 self._flusher.failure,
             )
-        if not self._healing.is_due:  # what is not flushed may be damaged until that was looked at
+        if not self._healing.is_due:  # unflushed files may be damaged until they were checked
             self._aside.flushed(self._flusher.until)
             self._flusher.ask(max((plan.at for plan in self._aside.unflushed), default=float("-inf")))
 
@@ -212,7 +212,7 @@ class Publication:
         if same_file(self._derived / INDEX, self._git_dir / "index.lock"):
             finish_interrupted(self._host, self._tree, self._aside, self._edits)
         if refs.value_of(self._git_dir, refs.HEAD) != self._tip:
-            # The ref was moved or removed by hand; the writer looks where it is before each job.
+            # The ref was moved or removed by hand; the writer checks the ref before each job.
             self._host.run(lambda staging, tip: Staged[object](None))
         if refs.value_of(self._git_dir, self._branch) is None:
             ref_repair.repair(self._host.layout, {})
@@ -241,7 +241,7 @@ class Publication:
         return bytes.fromhex(self._host.tip)
 
     def _notice(self, found: Signature) -> None:
-        """Whether somebody's git was at work since we last looked; what it did to files is then looked for."""
+        """Notice a git command since the last look, and rescan the files it may have changed."""
         now = time.monotonic()
         if self._last is not None and found != self._last:
             only_index = found._replace(stamp=self._last.stamp) == self._last
@@ -255,7 +255,7 @@ class Publication:
         self._last = found
 
     def _heal(self) -> None:
-        """Restore what an unclean stop damaged, before anything in the work tree is taken for an edit."""
+        """Restore files that an unclean stop damaged, before they can count as edits."""
         assert self._published is not None
         tree = self._store.tree_of(self._published)
         self._unpublished.published(tree)
@@ -274,11 +274,11 @@ class Publication:
     # ---- theirs becomes ours
 
     def _adopt(self, branch: ObjectId) -> None:
-        """The branch moved and it was not us."""
+        """Merge a branch that another process moved."""
         before = self._published
         by = identity.person(self._host.layout, git_own_file())
         sync_file_system(self._git_dir)  # git may leave its loose objects to the next power cut
-        # Then it was us: a process was killed between moving the branch and writing that down.
+        # Then kgd moved it: a process was killed before it recorded the move.
         is_in = self._store.is_ancestor
         is_ours = before is not None and is_in(before, branch) and is_in(branch, self._tip)
         self._host.run(adoption.adopt(self._host, before, branch, by, int(self._clock())), alone=True)
@@ -292,7 +292,7 @@ class Publication:
         self._succeed("integrate")
 
     def _repair(self, before: ObjectId | None, branch: ObjectId) -> None:
-        """Files that were published past a person's version of them, which they have committed now."""
+        """Merge committed versions of files that were published without touching the person's copy."""
         if before is None or not self._unpublished.bases:
             return
         old, new = self._store.tree_of(before), self._store.tree_of(branch)
@@ -321,7 +321,7 @@ class Publication:
                 self._aside.done(late)
 
     def _put_back(self, late: Late) -> None:
-        """A person's bytes that cannot be read belong where that person sees them."""
+        """Put a person's unreadable bytes back into the work tree, where the person sees them."""
         assert self._published is not None
         published = self._store.entry(self._store.tree_of(self._published), late.path)
         if self._tree.look(late.path) == (published, ""):
@@ -347,7 +347,7 @@ class Publication:
         if look.restore:
             self._restore(look.restore)
         if look.edits:
-            for edit in look.edits[:FLUSHED_EDITS]:  # editors flush nothing, and a lost edit would read as taken back
+            for edit in look.edits[:FLUSHED_EDITS]:  # editors flush nothing, and a lost edit would look undone
                 self._tree.flush(edit.path)
             taken = self._run_take(look.edits)
             for path, error in taken.refused:
@@ -378,7 +378,7 @@ class Publication:
             self._succeed("integrate")
 
     def _restore(self, missing: list[str]) -> None:
-        """Put back what is gone as a whole: that is an accident, never a deletion."""
+        """Put back a missing folder as a whole: that is an accident, never a deletion."""
         assert self._published is not None
         layout.link_work_tree(self._host.layout)
         if not self._tree.exists():
@@ -400,8 +400,8 @@ class Publication:
                 stuck=True,
             )
         plan = self._aside.begin(self._published, self._published, absent)
-        self._restoring = missing  # what is not put back yet is no deletion either
-        for path in self._unpublished.paths():  # nobody has taken an edit back by that
+        self._restoring = missing  # a file not yet put back is not deleted either
+        for path in self._unpublished.paths():  # nor is an edit undone by that
             if is_missing(path):
                 self._unpublished.lies(path, self._store.entry(tree, path))
         self._unpublished.remember()
@@ -417,7 +417,7 @@ class Publication:
     def _publish(self, found: Signature) -> None:
         before, after = self._published, self._tip
         assert before is not None
-        if held := git_state.locked(self._git_dir / f"{self._branch}.lock"):  # to wait for it would lock the index
+        if held := git_state.locked(self._git_dir / f"{self._branch}.lock"):  # waiting would lock the index
             raise Blocked(held.reason, stuck=held.stuck)
         done = self._placing.publish(found, before, after)
         self._last = done.signature
@@ -440,7 +440,7 @@ class Publication:
         self._stages[name] = Stage(name, "ok", self._clock())
 
     def _relative(self, path: str) -> str | None:
-        """The path below the work tree; None for one in the git directory, empty where only a scan can tell."""
+        """The path below the work tree; None for the git directory, empty if only a scan can tell."""
         root, path = str(self._host.layout.work_tree), os.fspath(path)
         if path == root or not path:
             return ""
@@ -466,7 +466,7 @@ def _is_below(path: str, folders: list[str]) -> bool:
 
 
 def _scratch(place: layout.Layout) -> Path:
-    """A private folder on the work tree's file system: names are exchanged between the two."""
+    """A private folder on the work tree's file system: files are exchanged between the two by name."""
     if same_device(place.derived_dir, place.work_tree):
         return place.derived_dir
     folder = place.work_tree / ".kgd-aside"

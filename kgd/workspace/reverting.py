@@ -57,7 +57,7 @@ def revert(edit: Revert, draft: Draft) -> None:
         elif draft.read_file(path) == after:
             draft.files[path] = before
         else:
-            draft.warnings.append(f"{path} has changed since and was left as it is")
+            draft.warnings.append(f"{path} has changed since and was not reverted")
 
 
 def _revert_node(path: str, old: ObjectId | None, new: ObjectId | None, draft: Draft, store: ObjectStore) -> None:

@@ -33,7 +33,7 @@ class Sent:
         self._blobs: OrderedDict[tuple[str, int], ObjectId | Written] = OrderedDict()
 
     def note(self, uri: Uri, version: int) -> None:
-        """Record that the node is sent as it is served now, under this version."""
+        """Record that the node is sent in its present state, under this version."""
         card = self._served.graph.card(uri)
         if card and card.blob:
             self._keep(self._served.path_of(uri), version, card.blob)

@@ -1,7 +1,7 @@
-"""This file is where the tip's tree becomes what is served: the live graph, the invalid files, the open conflicts.
+"""The served state of the tip: live graph, unreadable files and open conflicts.
 
-Everything here is derived: it equals a fresh load of the tip at any time (tests/workspace/test_served.py), and a tree
-diff brings it forward. A file that cannot be read is named, and its last good value stays served.
+All of it is derived: it equals a fresh load of the tip at any time, and follows by tree diffs. An unreadable file is
+reported, and its last good value stays served.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ from kgd.workspace.parts import NodeFiles, node_changes
 from kgd.workspace.placed import Placed
 
 FREEZE_FROM = 5_000
-"""Nodes loaded at once from which on they are kept from the collection of garbage."""
+"""Nodes loaded at once from which on they are exempt from garbage collection."""
 
 FILE_LIMIT = 1 << 20
-"""Bytes of a blob that is inflated to be looked at; a node has at most a quarter of it."""
+"""Bytes of a blob that is read; a node has at most a quarter of it."""
 
 NO_NODES: Mapping[str, Node] = MappingProxyType({})
 
@@ -41,7 +41,7 @@ LastGood = Callable[[str], ObjectId | None]
 
 
 class Change(NamedTuple):
-    """One node file that differs: what derived indexes have to follow."""
+    """One changed node, for derived indexes."""
 
     path: str
     uri: Uri
@@ -49,10 +49,10 @@ class Change(NamedTuple):
 
 
 class Served:
-    """The graph and what stands beside it, for one workspace. Changed in the writer's thread, read by everybody.
+    """The graph and related state of one workspace. Changed in the writer's thread, read by any.
 
     Args:
-        last_good: The newest blob in the history of a path that can be read; asked only for files that cannot.
+    last_good: The newest readable blob in the history of a path; called for unreadable files only.
     """
 
     def __init__(self, store: ObjectStore, workspace: str, sharded: frozenset[str], last_good: LastGood) -> None:
@@ -80,7 +80,7 @@ class Served:
         return self._invalid.get(path)
 
     def conflict_paths(self, folder: str | None = None) -> list[str]:
-        """Paths of the open records, sorted: of one node's folder, or all of them."""
+        """Paths of the open records of one node's folder, or of all; sorted."""
         with self._lock:
             chosen = self._conflicts.values() if folder is None else [self._conflicts.get(folder, set())]
             return sorted(path for paths in chosen for path in paths)
@@ -93,12 +93,12 @@ class Served:
         return paths.path_of(uri, self._sharded)
 
     def bytes_of(self, uri: Uri) -> bytes | None:
-        """What the node's file holds, or would hold if it had one of its own; None where there is no such node.
+        """The bytes of the node's file, real or virtual; None if there is no such node.
 
         Raises:
-            Damaged: It cannot be read.
+        Damaged: It cannot be read.
         """
-        with self.graph.lock:  # a flush may take the node into another part
+        with self.graph.lock:  # a flush may move the node to another part
             card, at = self.graph.card(uri), self.placed.part_with(uri)
         if card is None or card.blob is None:
             return None
@@ -107,7 +107,7 @@ class Served:
         return parts.one(*at, uri, card.blob, self._store.read)
 
     def node_path_of(self, path: str, blob: ObjectId | None) -> str | None:
-        """The path of the node that a memory says it is of: a change of the detail is a change of the node."""
+        """The path of the node that owns a memory: a change of the detail is a change of the node."""
         if blob is None or not memories.is_path(path):
             return None
         try:
@@ -117,13 +117,13 @@ class Served:
             return None
 
     def counted(self, changes: Sequence[History]) -> list[str]:
-        """The paths whose versions a commit's changes count for: a file, a node in a part, the node of a detail."""
+        """The paths whose versions a commit counts for: files, nodes in parts, and nodes of details."""
         own = node_changes(self._store, self._sharded, changes)
         details = (self.node_path_of(change.path, change.new) for change in own)
         return list(dict.fromkeys([*(change.path for change in own), *filter(None, details)]))
 
     def uris_between(self, old: ObjectId, new: ObjectId) -> list[Uri]:
-        """The nodes whose files differ between two trees, and those whose last good value may be served."""
+        """The nodes that differ between two trees, including those with a last good value."""
         found: dict[Uri, None] = {}
         for path, before, after in NodeFiles(self._store, self._sharded).diff(old, new):
             if path.startswith("nodes/"):
@@ -137,7 +137,7 @@ class Served:
     # ---- the snapshot
 
     def export(self) -> tuple[str, Rows, dict[str, list[str]]]:
-        """Everything that `restore` needs, true at one moment: the tree, the graph, and paths that need care."""
+        """A consistent input for `restore`: the tree, the graph, and paths that need care."""
         tree, rows = self.graph.export(lambda: self.tree.hex() if self.tree else "")
         with self._lock:
             conflicts = [path for paths in self._conflicts.values() for path in paths]
@@ -146,15 +146,15 @@ class Served:
         return tree, rows, care
 
     def restore(self, tree: ObjectId, rows: Rows, care: Mapping[str, list[str]]) -> None:
-        """Take over what `export` gave; `load` then brings it to the tip. O(nodes), without parsing any of them.
+        """Load the output of `export`; `load` then brings it to the tip. O(nodes), without decoding them.
 
         Raises:
-            Damaged: These are not such rows; everything is empty then.
+        Damaged: The rows are malformed; everything is empty then.
         """
         with self._growing():
             self.graph.load(rows)
         self.tree = tree
-        # One walk: to look up each of ten thousand records would read the folders above it as often.
+        # One walk: ten thousand single look-ups would read the parent folders as often.
         folder = self._store.lookup(tree, "conflicts") if care.get("conflicts") else None
         records = self._store.files(folder[1]) if folder and folder[0] == FOLDER else ()
         there = {f"conflicts/{file.path}" for file in records}
@@ -168,14 +168,14 @@ class Served:
                 list(self._apply_entry(path, found))
 
     def close(self) -> None:
-        """Let go: what was kept from the collection of garbage is garbage soon."""
+        """Return the loaded nodes to garbage collection."""
         gc.unfreeze()
 
     @contextmanager
     def _growing(self) -> Iterator[None]:
-        """While many objects are made that stay, none of the collections of garbage that they would cause.
+        """Suspend garbage collection while many lasting objects are created.
 
-        Nor later: one pass over 100,000 nodes stops every thread for half a second and finds nothing.
+        Large graphs stay exempt afterwards: one pass over 100,000 nodes stops all threads for half a second.
         """
         before, was_enabled = len(self.graph), gc.isenabled()
         gc.disable()
@@ -190,14 +190,14 @@ class Served:
     # ---- following the tip
 
     def load(self, tree: ObjectId) -> list[Change]:
-        """Bring everything to `tree`: by a diff from where it stands, or from nothing. Returns what changed."""
+        """Bring everything to `tree`, by a diff from the current tree or from nothing. Returns the changes."""
         if tree == self.tree:
             return []
         with self._growing():
             changes, details = list[Change](), list[tuple[str, ObjectId | None]]()
             for path, new in self._store.changed_entries(self.tree, tree):
                 changes += self._apply_entry(path, new)
-                if self.tree is not None and memories.is_path(path):  # else every node is among the changes
+                if self.tree is not None and memories.is_path(path):  # otherwise every node is among the changes
                     details.append((path, new and new[1]))
             changes += self._detailed(details, changes)
             self.tree = tree
@@ -206,9 +206,9 @@ class Served:
     def follow(
         self, files: Iterable[tuple[str, ObjectId | None]], tree: ObjectId, nodes: Mapping[str, Node] = NO_NODES
     ) -> list[Change]:
-        """Apply files that differ, by path and new blob, which together lead to `tree`.
+        """Apply changed files, by path and new blob, which together lead to `tree`.
 
-        `nodes` are what is in those files, by path, as far as the caller knows; the others are read.
+        `nodes` are known nodes of these files, by path; the others are read.
         """
         files = list(files)
         changes = [change for path, blob in files for change in self._apply(path, blob, nodes.get(path))]
@@ -217,7 +217,7 @@ class Served:
         return changes
 
     def _detailed(self, files: Iterable[tuple[str, ObjectId | None]], known: Iterable[Change]) -> list[Change]:
-        """The nodes whose detail is other than it was, though their own files are the same: text of theirs too."""
+        """Changes of nodes whose detail changed while their own files did not."""
         changed = [(path, blob) for path, blob in files if memories.is_path(path)]
         done = {change.uri for change in known} if changed else set()
         found: dict[Uri, Change] = {}
@@ -230,7 +230,7 @@ class Served:
         return list(found.values())
 
     def _owners(self, path: str, *blobs: ObjectId | None) -> list[Uri]:
-        """The nodes that versions of a memory say they are of, by the names that these have now."""
+        """The nodes that versions of a memory name as owner, by their current URIs."""
         owners = []
         for blob in blobs:
             try:
@@ -242,7 +242,7 @@ class Served:
         return owners
 
     def _apply_entry(self, path: str, new: Entry | None) -> Sequence[Change]:
-        """As `_apply`; a link or a submodule of a person's commit is no node, whatever its bytes say."""
+        """As `_apply`; a committed link or submodule is no node, even if its bytes are."""
         if new and not new[0].startswith(PLAIN) and path.startswith(("nodes/", "bulk/")):
             what = "a symbolic link" if new[0] == LINK else "a submodule"
             refusal = Invalid(f"it is {what} in git, and only plain files are read")
@@ -265,7 +265,7 @@ class Served:
             return self._keep_last_good(path, refusal)
 
     def _apply_conflict(self, path: str, new: ObjectId | None) -> None:
-        """A record that cannot be read, or is not where its content belongs, is named, and counts as none."""
+        """Apply a conflict record. An unreadable or misplaced record is reported and does not count."""
         refusal: KgdError | None = None
         try:
             if new:
@@ -303,7 +303,7 @@ class Served:
         self.graph.put(Card(node.uri, node.type, node.name, node.summary, blob, ""), relations, node.aliases)
 
     def _mark(self, path: str, refusal: KgdError | None = None, uri: Uri | None = None) -> None:
-        """Note why a file cannot be read, or that it can be."""
+        """Record why a file cannot be read, or that it can."""
         with self._lock:
             self._invalid.pop(path, None)
             if refusal:
@@ -353,7 +353,7 @@ class Served:
         return self._store.read(blob, FILE_LIMIT)
 
     def _serve_part(self, path: str, blob: ObjectId | None, part: parts.Taken | None) -> list[Change]:
-        """A node that lies in several places, which no writer makes but two people may, is that of the first path."""
+        """Serve the nodes of a part. A node in several parts, which only people create, is served from the first."""
         changes: list[Change] = []
         for uri in self.placed.put(path, blob, part.ids if part else (), self._own_file):
             at = self.placed.place(uri)
@@ -362,7 +362,7 @@ class Served:
             if at is None:
                 self.graph.remove(uri)
                 changes.append(Change(own, uri, None))
-            elif isinstance(at, bytes):  # its own file, which a part was before
+            elif isinstance(at, bytes):  # its own file, which a part replaced
                 self.placed.shadow(uri, own, None)
                 self._serve(_glance(self._store.read(at), own), at)
                 changes.append(Change(own, uri, at))
@@ -376,7 +376,7 @@ class Served:
         return changes
 
     def _own_file(self, uri: Uri) -> tuple[str, ObjectId] | None:
-        """Path and blob of the file of its own that a node is served from."""
+        """Path and blob of the own file that a node is served from."""
         card = self.graph.card(uri)
         return (paths.path_of(uri, self._sharded), card.blob) if card and card.blob else None
 

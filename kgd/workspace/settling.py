@@ -1,4 +1,4 @@
-"""This file is where an open conflict is settled on a draft: one about a field, a name, a file, or two nodes."""
+"""Settling an open conflict on a draft: about a field, a name, a file, or two nodes."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from kgd.workspace.merge_files import MEMORIES
 
 
 def settle(draft: Draft, conflict: Conflict, uri: Uri, fields: Mapping[str, Json]) -> None:
-    """Let each of these fields have the value that was decided. `uri` is what the node is called by now.
+    """Give each of these fields its decided value. `uri` is the node's current name.
 
     Raises:
-        Invalid: A value does not fit.
-        InvariantViolation: Another node has the name that was chosen.
+    Invalid: A value does not fit.
+        InvariantViolation: Another node has the chosen name.
     """
     for name, value in fields.items():
         if is_settings_uri(conflict.uri):
@@ -44,12 +44,12 @@ def settle(draft: Draft, conflict: Conflict, uri: Uri, fields: Mapping[str, Json
 
 
 def is_about_node(conflict: Conflict) -> bool:
-    """Whether the node's own file tells what is shown."""
+    """Whether the node's own file has the served value."""
     return not is_settings_uri(conflict.uri) and all(is_of_node(name) or name == PLACE for name in conflict.fields)
 
 
 def carry(draft: Draft, old: Uri, node: Node) -> None:
-    """What is open about a node stays open about it under its new name."""
+    """Move the open conflicts of a node to its new name."""
     for path in draft.conflict_records(old):
         if (conflict := _record(draft, path)) is not None:
             draft.files[path] = None
@@ -58,7 +58,7 @@ def carry(draft: Draft, old: Uri, node: Node) -> None:
 
 
 def _record(draft: Draft, path: str) -> Conflict | None:
-    """The record there; None for a file that only lies among them, which is never written anew as if it were one."""
+    """The record at a path; None for any other file there, which must not be rewritten."""
     data = draft.read_file(path)
     try:
         if data is not None:
@@ -85,7 +85,7 @@ def _settle_place(draft: Draft, uri: Uri, value: Json) -> Uri:
 
 
 def _settle_twin(draft: Draft, conflict: Conflict, value: Json) -> None:
-    """Both stay (None), or they become one under the name that is given."""
+    """Leave both nodes (None), or join them under the given name."""
     sides = [Uri(str(side)) for side in conflict.fields[TWIN].sides]
     if value is None:
         return
@@ -107,7 +107,7 @@ def _settle_twin(draft: Draft, conflict: Conflict, value: Json) -> None:
 
 
 def _taken_up(draft: Draft, uri: Uri) -> dict[str, Conflict]:
-    """What is open about the node's fields, taken out of the draft to be written anew."""
+    """The open conflicts about the node's fields, removed from the draft to be rewritten."""
     found = []
     for path in draft.conflict_records(uri):
         conflict = _record(draft, path)

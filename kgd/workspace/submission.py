@@ -1,7 +1,7 @@
-"""This file is where changes of somebody elsewhere come in: made against a base they saw, merged now or put up to wait.
+"""Submissions: changes made elsewhere against a known base, merged now or proposed.
 
-What differs from the base is merged three-way into the tip as one commit of theirs. Where they may only propose, or
-where the tip changed the same since, all of it waits as a proposal on that base; nothing is taken in part.
+The difference from the base is merged three-way into the tip as one commit. If the submitter may only propose, or the
+tip changed the same nodes, the whole submission becomes a proposal on that base.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from kgd.workspace.workspace import Workspace
 from kgd.workspace.writer import Staged
 
 VERSIONS_LOOKED_AT = 10_000
-"""How far back in one node's history the commit is looked for that had the version somebody read."""
+"""How many commits of a node's history are searched for an expected version."""
 
 What = Literal["merged", "proposed", "unchanged"]
 
 
 @dataclass(frozen=True, slots=True)
 class Submission:
-    """What became of a submission. `conflicts` are the nodes that both sides changed; `why` says why it waits."""
+    """The result of a submission. `conflicts` are nodes changed on both sides; `why` is the reason to wait."""
 
     what: What
     outcome: Outcome
@@ -46,10 +46,10 @@ class Submission:
 
 @dataclass(frozen=True, slots=True)
 class Submitter:
-    """Who submits, and what they are asked for: before a merge, and before something is put up to wait.
+    """The submitter, with the checks before a merge and before a proposal.
 
-    `owner` is whose a proposal becomes, None for a person of this machine; `most` is how many of their line's may wait
-    at a time, None any number.
+    `owner` will own a proposal, None for a person of this machine; `most` limits pending proposals of the owner's line,
+    None for no limit.
     """
 
     holder: str
@@ -60,7 +60,7 @@ class Submitter:
 
 
 class _Clash(Invalid):
-    """The tip has changed the same since."""
+    """The tip has changed the same nodes since."""
 
     def __init__(self, conflicts: tuple[Uri, ...]) -> None:
         super().__init__("what it changes was changed here as well")
@@ -68,14 +68,14 @@ class _Clash(Invalid):
 
 
 def submit(workspace: Workspace, changes: ChangeSet, who: Submitter, *, base: str = "") -> Submission:
-    """Merge the changes, or put them up as a proposal; return when that is durable.
+    """Merge the changes, or propose them; return when that is durable.
 
-    A request id that was seen before answers what became of it. Without a base, the versions that the changes expect
-    say what was seen; without those, it is the tip.
+    A repeated request id returns the first result. Without a base, the expected versions determine it; without those,
+    it is the tip.
 
     Raises:
-        Forbidden: Something of it may be neither changed nor proposed. Nothing was written.
-        Stale: No commit has all the versions that are expected.
+    Forbidden: A part may be neither changed nor proposed. Nothing was written.
+        Stale: No commit has all expected versions.
         Invalid: The base is not in the history of this workspace.
         KgdError: As `Workspace.submit`.
     """
@@ -118,7 +118,7 @@ def _against(workspace: Workspace, changes: ChangeSet, who: Submitter, base: Obj
 def _staged(
     workspace: Workspace, changes: ChangeSet, who: Submitter, base: ObjectId, staging: Staging, tip: ObjectId
 ) -> Staged[object]:
-    """One commit on the tip with what the changes make of the base, merged with what happened since."""
+    """One commit on the tip: the changes applied to the base, merged with all later changes."""
     if done := workspace.repeated(changes.request_id):
         return Staged(done)
     store = workspace.store
@@ -136,7 +136,7 @@ def _staged(
     if who.write:
         who.write(touched, policy_in(staging.read(SETTINGS), workspace.id))
     if not files:
-        return Staged(Outcome(None, warnings=("what it says is so already",)))
+        return Staged(Outcome(None, warnings=("the workspace already has these values",)))
     changed = staging.write(files)
     by = signature(changes.author, workspace.now())
     commit = commit_of(staging, tip, by, changes.request_id, message_of(changes, touched.uris), workspace.seal)
@@ -154,7 +154,7 @@ def _proposed(
     conflicts: tuple[Uri, ...],
     refusal: Forbidden | None,
 ) -> Submission:
-    """Put it up to wait; where even that is not allowed, the better of the two refusals is raised."""
+    """Propose the changes; if that is forbidden too, raise the clearer of the two refusals."""
     if refusal is not None and who.propose is None:
         raise refusal
     try:
@@ -162,7 +162,7 @@ def _proposed(
             workspace, changes, base, holder=who.holder, owner=who.owner, permit=who.propose, most=who.most
         )
     except Forbidden as second:
-        # A node that may not even be proposed is the reason to name; a refused write is not.
+        # Name a node that may not even be proposed; a refused write alone is no reason.
         raise (second if second.at or refusal is None else refusal) from None
     why = refusal.message if refusal else "what it changes was changed here as well"
     return Submission("proposed", outcome, proposal, conflicts, why)
@@ -179,7 +179,7 @@ def _base(workspace: Workspace, text: str) -> ObjectId:
 
 
 def expecting(workspace: Workspace, changes: ChangeSet, base: ObjectId) -> ChangeSet:
-    """The changes with the versions at a base: a submitter who names it has seen the content that they replace."""
+    """The changes with versions of a base: a submitter who names a base has seen the content they replace."""
     then = workspace.surroundings_at(base)
 
     def seen(edit: Edit) -> Edit:
@@ -192,13 +192,13 @@ def expecting(workspace: Workspace, changes: ChangeSet, base: ObjectId) -> Chang
 
 
 def _is_taken(workspace: Workspace, changes: ChangeSet) -> bool:
-    """Whether a node that was to be new is there: no older commit makes the two one."""
+    """Whether a node that should be new exists already: then no older commit helps."""
     new = [one.uri for one in changes.edits if isinstance(one, Upsert) and one.expect_version == 0]
     return any(workspace.node(workspace.resolve(uri)) is not None for uri in new)
 
 
 def _base_of_versions(workspace: Workspace, changes: ChangeSet) -> ObjectId | None:
-    """The newest commit at which every node that is expected at a version has it; None where there is none."""
+    """The newest commit at which every expected node has its expected version; None if there is none."""
     expected = {
         workspace.history.files_of(workspace.resolve(edit.uri)): edit.expect_version
         for edit in changes.edits

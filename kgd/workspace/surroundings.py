@@ -105,7 +105,7 @@ class Surroundings:
 class PastSurroundings(Surroundings):
     """The surroundings of a change at an older commit, which it was made against.
 
-    Versions are known for the tip; those of a file that has changed since are counted again.
+    Versions are known for the tip; versions of a changed file are counted again.
     """
 
     base: ObjectId

@@ -1,6 +1,6 @@
-"""This file is where a ChangeSet becomes a commit: stage, validate, encode, write the message.
+"""A transaction: turning a ChangeSet into a commit, in steps of staging, validation, encoding and message.
 
-Runs in the writer's thread, against the tip that includes every earlier change of the same flush.
+Runs in the writer's thread, against a tip that includes every earlier change of the flush.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ class Transaction:
     """One ChangeSet, ready to be staged.
 
     Args:
-        now: Unix seconds for author and committer.
-        permit: Asked before anything is staged; see `touched.Permit`.
-        seal: Lets a retry of the request be answered by this commit later on; see `kgd.workspace.seal`.
+    now: Unix seconds for author and committer.
+        permit: Called before anything is staged; see `touched.Permit`.
+        seal: Lets this commit answer a retry of the request later; see `kgd.workspace.seal`.
     """
 
     changes: ChangeSet
@@ -53,10 +53,10 @@ class Transaction:
     seal: Seal | None = None
 
     def stage(self, staging: Staging, parent: ObjectId) -> Staged[Outcome]:
-        """Stage the commit on `parent`. Raises before it touches the staging area, or not at all.
+        """Stage the commit on `parent`. An error leaves the staging area unchanged.
 
         Raises:
-            KgdError: With `at` naming the edit, as ``changes[2]``.
+        KgdError: With `at` naming the edit, as ``changes[2]``.
         """
         refuse_secret_text(self.changes.message, "the message", at="message")
         draft = Draft(staging, self.around, self.now)
@@ -113,7 +113,7 @@ def _gone(draft: Draft, touched: Iterable[Uri]) -> tuple[Uri, ...]:
 def commit_of(
     staging: Staging, parent: ObjectId, author: Signature, request: str, message: str, seal: Seal | None
 ) -> ObjectId:
-    """Make the commit of what is staged, sealed where it carries out a request that may be asked for again."""
+    """Commit the staged files, sealed if the request may be repeated."""
     tree = staging.write_tree()
     if request and seal is not None:
         return seal.commit(staging, tree, [parent], author, message)
@@ -121,7 +121,7 @@ def commit_of(
 
 
 def message_of(changes: ChangeSet, touched: Iterable[Uri], settled: Iterable[str] = ()) -> str:
-    """Subject from the caller or made from the change; trailers as docs/format.md has them."""
+    """The commit message: the caller's subject or a made one, with trailers as in docs/format.md."""
     uris = sorted({*touched, *(edit.entry.parent for edit in changes.edits if isinstance(edit, Log))})
     text = changes.message.strip()[:MAX_MESSAGE] or subject_of(changes.edits, uris)
     named = " ".join(uris[:NODES_IN_TRAILER]) + (
@@ -141,7 +141,7 @@ def message_of(changes: ChangeSet, touched: Iterable[Uri], settled: Iterable[str
 
 
 def subject_of(changes: Iterable[Edit], uris: list[Uri]) -> str:
-    """A subject for a change that came without a message."""
+    """A subject for a change without a message."""
     kinds = {type(edit) for edit in changes}
     verbs = {
         Upsert: "put",
@@ -161,18 +161,18 @@ def subject_of(changes: Iterable[Edit], uris: list[Uri]) -> str:
 
 
 TEXT_LIMIT = 256 * 1024
-"""Bytes of another file that are told."""
+"""Bytes shown of another file."""
 
 Data = bytes | None
 """None is absence."""
 
 
 def foretold(message: str, author: str, files: Mapping[str, Data], read: Callable[[str], Data]) -> Would:
-    """What a commit with this message would do.
+    """The effect of a commit with this message.
 
     Args:
-        files: What it would write or remove, by path.
-        read: What is at a path now.
+    files: The files to write or remove, by path.
+        read: Reads the current file at a path.
     """
     nodes: list[NodeChange] = []
     others: list[FileChange] = []
@@ -192,7 +192,7 @@ def foretold(message: str, author: str, files: Mapping[str, Data], read: Callabl
 
 
 def _entries(path: str, before: Data, after: Data) -> Iterator[tuple[Uri, Data, Data]]:
-    """The nodes that differ, with their bytes: of a node's file one, of a part those of it."""
+    """The changed nodes of a file with their bytes before and after: one for a node's file, several for a part."""
     if not bulk.is_path(path):
         node = node_in(path, after) or node_in(path, before)
         if node is not None:

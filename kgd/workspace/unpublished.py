@@ -1,7 +1,7 @@
-"""This file is where it is known what lies in the work tree without being published as it lies there, and whose it is.
+"""Unpublished files: known differences between work tree and published tree, and their authors.
 
-A person's edit is part of the workspace before it is published; what a publication placed before it was given up is
-not published either. Neither may read as news, and the one may be taken back, which the other may not.
+A person's edit is committed before it is published, and an abandoned publication leaves files behind. Neither counts as
+a new edit. A person may undo the former, not the latter.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from kgd.workspace.work_tree import FILE_LIMIT, Found, WorkTree, is_owned
 
 @dataclass(frozen=True, slots=True)
 class _Lies:
-    """What lies at a path. `before`: what was published there when a person wrote it; None where we placed it."""
+    """The known content of a path. `before`: the published version when a person wrote it; None if kgd wrote it."""
 
     id: ObjectId | None
     data: bytes | None
@@ -30,80 +30,80 @@ class _Lies:
 
 
 class Unpublished:
-    """What is known of the paths of one work tree that are not as they are published. For the publication's thread.
+    """Paths of one work tree that differ from the published tree. For the publication's thread.
 
     Args:
-        memory: The file in which it is kept what a person wrote, over a stop.
+    memory: The file that keeps a person's edits across a restart.
     """
 
     def __init__(self, store: ObjectStore, tree: WorkTree, memory: Path) -> None:
         self._store, self._tree, self._memory = store, tree, memory
         self._published: Lookup | None = None
         self.bases, self._lying = _load(memory, store)
-        """Files that were published past while a person's version of them waited: what that version started from."""
+        """Files published without touching a person's waiting version: the version it started from."""
         self._saved = self._persons()
         self._is_loaded = True
 
     # ---- telling it
 
     def published(self, tree: ObjectId) -> None:
-        """Which tree is the published one."""
+        """Set the published tree."""
         self._published = Lookup(self._store, tree)
-        if self._is_loaded:  # what was published since it was written down, and the process killed, says nothing more
+        if self._is_loaded:  # an entry published after it was saved, before a kill, is obsolete
             self._is_loaded = False
             for path, known in list(self._lying.items()):
                 if known.before not in (None, Found(self._published_blob(path))) and path not in self.bases:
                     del self._lying[path]
 
     def took(self, path: str, id: ObjectId | None, data: bytes | None) -> None:
-        """A person wrote it, and it is part of the workspace now."""
+        """Record a person's edit that is part of the workspace now."""
         if id is not None and data is not None and not self._store.exists(id):
-            with contextlib.suppress(OSError, KgdError):  # it was merged, so its own bytes are in no commit
+            with contextlib.suppress(OSError, KgdError):  # after a merge its own bytes are in no commit
                 self._store.release(self._store.write([Object(id, "blob", data)]))
         self._lying[path] = _Lies(id, data, Found(self._published_blob(path)))
         self.settled(path)
 
     def lies(self, path: str, blob: ObjectId | None) -> None:
-        """The path holds bytes of ours though they are not published: a publication was given up half way.
+        """Record kgd's own unpublished bytes at a path: a publication was abandoned half way.
 
-        What a person wrote there and what was to be placed may be the same: then it stays theirs.
+        If a person wrote the same bytes, they stay the person's.
         """
         known = self._lying.get(path)
         if known is None or known.before is None or known.id != blob:
             self._lying[path] = _Lies(blob, None if blob is None else self._store.read(blob))
 
     def forget(self, path: str) -> None:
-        """The path is as it is published, and no version of a person waits there."""
+        """The path matches the published tree, and no version of a person waits there."""
         self._lying.pop(path, None)
         self.settled(path)
 
     def passed(self, path: str, old: ObjectId | None) -> None:
-        """The path was published without touching the file, which is a person's and started from `old`."""
+        """Record that the path was published without touching a person's file, which started from `old`."""
         if path not in self.bases:
             self.bases[path] = old
             self._save()
 
     def settled(self, path: str) -> None:
-        """No version of a person waits at the path any more."""
+        """No version of a person waits at the path any longer."""
         if path in self.bases:
             del self.bases[path]
             self._save()
 
     def remember(self) -> None:
-        """Keep what a person wrote that is taken and not published: what they take back while kgd is down is known."""
+        """Save a person's committed but unpublished edits, so that undoing one while kgd is down is recognised."""
         if self._saved != self._persons():
             self._save()
 
     # ---- asking it
 
     def paths(self) -> list[str]:
-        """Paths that may not be as they are published."""
+        """Paths that may differ from the published tree."""
         return list(self._lying)
 
     def lying(self) -> dict[str, ObjectId | None]:
-        """Paths that hold, by a person or by us, what is known and not published, and what is. A look at each that may.
+        """Paths with known unpublished content, and the published blob. Looks at each candidate.
 
-        Of one that is as it is published, whoever saw to that, nothing is remembered.
+        Paths that match the published tree are forgotten.
         """
         found: dict[str, ObjectId | None] = {}
         for path, known in list(self._lying.items()):
@@ -115,31 +115,28 @@ class Unpublished:
         return found
 
     def ids(self, path: str) -> frozenset[ObjectId | None]:
-        """What is known to be at the path though it was not published: ids of bytes, None for their absence."""
+        """Known unpublished content of the path: blob ids, None for absence."""
         known = self._lying.get(path)
         return frozenset([known.id]) if known else frozenset()
 
     def is_known(self, path: str, found: Found) -> bool:
-        """Whether what is at the path was taken already, so that it may be replaced."""
+        """Whether the content of the path is committed already, so that it may be replaced."""
         known = self._lying.get(path)
         return not found.odd and known is not None and known.id == found.id
 
     def is_undone(self, path: str, found: Found) -> bool:
-        """Whether a person took back what they had written, while that is in the workspace and not published."""
+        """Whether a person undid an edit that is committed but not published."""
         known = self._lying.get(path)
         return known is not None and known.before == found != Found(known.id)
 
     def latest(self, path: str) -> bytes | None:
-        """What a person has there before they go on: their last version, what that started from, or what is published.
-
-        Their last version also where it was published past since.
-        """
+        """The version a person edits next: their last one, the one it started from, or the published one."""
         if path in self._lying:
             return self._lying[path].data
         return self.text(self.bases[path] if path in self.bases else self._published_blob(path))
 
     def text(self, id: ObjectId | None) -> bytes | None:
-        """A blob's bytes; None also where somebody committed one that nobody can read."""
+        """A blob's bytes; None if it cannot be read."""
         try:
             return self._store.read(id, FILE_LIMIT) if id else None
         except (Damaged, Limit):
@@ -163,7 +160,7 @@ class Unpublished:
 
 
 def _load(memory: Path, store: ObjectStore) -> tuple[dict[str, ObjectId | None], dict[str, _Lies]]:
-    """What was published past, and what of a person's was taken; of what is not to be read, nothing."""
+    """The saved bases and edits; nothing for unreadable ones."""
     bases, lying = dict[str, ObjectId | None](), dict[str, _Lies]()
     try:
         saved = json.loads(memory.read_bytes())
@@ -171,7 +168,7 @@ def _load(memory: Path, store: ObjectStore) -> tuple[dict[str, ObjectId | None],
         taken = [(str(path), id_of(id), id_of(before)) for path, (id, before) in saved["taken"].items()]
         at, tip = id_of(saved.get("tip")), store.ref(HEAD)
         if not (at and tip and store.exists(at) and store.is_ancestor(at, tip)):
-            taken = []  # the tip was taken back behind it: nobody has what a person wrote
+            taken = []  # the tip was reset behind it, and no one has the person's text
     except (OSError, ValueError, AttributeError, KeyError, TypeError, RecursionError, KgdError):
         return bases, lying
     for path, base in found:
@@ -188,7 +185,7 @@ def _load(memory: Path, store: ObjectStore) -> tuple[dict[str, ObjectId | None],
 
 
 def _is_a_file(path: str) -> bool:
-    """Whether a file of the workspace can be called so. Raises ValueError for what is no text of UTF-8."""
+    """Whether a workspace file can have this path. Raises ValueError if it is not UTF-8."""
     return bool(path.encode()) and is_owned(path)
 
 

@@ -1,8 +1,8 @@
-"""This file is where the work tree is read and written: untrusted input, shared with editors that hold no lock.
+"""The work tree's files: untrusted input, shared with editors that hold no lock.
 
-Nothing here follows a link, opens what is no regular file, or reads past a limit. A file is replaced by exchanging two
-names in one step, so whatever was there at that very moment is still there afterwards, aside, where an editor that had
-it open may go on writing into it.
+Nothing here follows a link, opens a special file or reads past a limit. A file is replaced by exchanging two names
+atomically, so its former content survives in the aside folder, where an editor with an open descriptor may still write
+to it.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from kgd.git.files import write_new
 from kgd.git.objects import ObjectId, object_id
 
 FILE_LIMIT = 1 << 20
-"""Bytes of a file that is read at all; a node file has at most a quarter of it."""
+"""Bytes of a file; a node file has at most a quarter of it. Larger files are not read."""
 DEPTH_LIMIT = 80
 TICK_NS = 50_000_000
-"""A file written this short before it was hashed may change again without a new time: its hash is not kept."""
+"""A file written this recently may change again without a new time, so its hash is not cached."""
 OWNED_FOLDERS = {"nodes": ".yaml", "conflicts": ".yaml", "memories": ".md", "bulk": ".yaml"}
 SETTINGS = "kgd.yaml"
-"""What of the work tree is kgd's: files with these endings in these folders, and the settings."""
+"""Kgd's part of the work tree: files with these endings in these folders, and the settings."""
 
 _FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _KINDS = {
@@ -45,14 +45,14 @@ _64_BITS = 2**64 - 1
 
 
 class Found(NamedTuple):
-    """What is at a path: the id that its bytes have as a blob, or why they are not read. Neither: nothing is there."""
+    """The blob id of the bytes at a path, or the reason why they are not read. Without either, the path is empty."""
 
     id: ObjectId | None
     odd: str = ""
 
 
 class Odd(Exception):
-    """Something on the way to a path is not what it has to be. `where` is its path, `reason` one sentence."""
+    """An obstacle on the way to a path. `where` is its path, `reason` one sentence."""
 
     def __init__(self, where: str, reason: str) -> None:
         super().__init__(f"{where}: {reason}")
@@ -60,14 +60,14 @@ class Odd(Exception):
 
 
 class Scan(NamedTuple):
-    """All of kgd's files by path. `odd_folders` hide what is below them: absence there means nothing."""
+    """All of kgd's files by path. `odd_folders` hide their content: a file missing there is not deleted."""
 
     files: dict[str, Found]
     odd_folders: tuple[str, ...]
 
 
 def is_owned(path: str) -> bool:
-    """Whether a hand edit of this path is kgd's business; editors' temporary files are not."""
+    """Whether kgd tracks edits of this path; it ignores editors' temporary files."""
     top, slash, _ = path.partition("/")
     if not slash:
         return path == SETTINGS
@@ -80,7 +80,7 @@ def is_temporary(name: str) -> bool:
 
 
 def _stamp(found: os.stat_result) -> bytes:
-    """What differs as soon as a file was written. Times need not fit into 64 bits: some file systems go to 2446."""
+    """A value that changes with every write. Times may exceed 64 bits: some file systems reach the year 2446."""
     return _STAMP(found.st_mtime_ns & _64_BITS, found.st_ctime_ns & _64_BITS, found.st_size, found.st_ino)
 
 
@@ -88,16 +88,16 @@ class WorkTree:
     """One work tree, for one thread.
 
     Args:
-        root: Its top folder, which may be missing.
-        parts: A private folder on the same file system, for files that are being made.
-        exchange: Swaps two names in one step, or None where the file system cannot.
+    root: Its top folder, which may be missing.
+        parts: A private folder on the same file system, for files being written.
+        exchange: Swaps two names atomically, or None to try the system's own.
     """
 
     def __init__(self, root: Path, parts: Path, *, exchange: _Exchange | None = None) -> None:
         self.root, self.parts = root, parts
         self._exchange = exchange
         self._known: dict[str, bytes] = {}
-        """By path, what `_stamp` made of the file when it was read, and its id: one object a file, not seven."""
+        """Stamp and blob id by path, in one object per file to save memory."""
         self._serial = 0
 
     # ---- looking
@@ -110,7 +110,7 @@ class WorkTree:
         return True
 
     def look(self, path: str) -> Found:
-        """What is at the path now. A file that did not change since it was last looked at is not opened."""
+        """The file at the path. An unchanged file is not opened again."""
         try:
             with self._at(path) as (fd, name):
                 return self._look(path, name, fd, os.stat(name, dir_fd=fd, follow_symlinks=False))
@@ -120,13 +120,13 @@ class WorkTree:
             return Found(None, odd.reason)
 
     def read(self, path: str) -> bytes | None:
-        """The bytes at the path; None if nothing, or nothing that may be read, is there."""
+        """The bytes at the path; None if it is empty or not readable."""
         with contextlib.suppress(OSError, Odd), self._at(path) as (fd, name):
             return _read(name, fd)
         return None
 
     def scan(self) -> Scan:
-        """Everything that is kgd's, and what stands in its folders without being a file. About 7 us a file."""
+        """All of kgd's files, and the special files in its folders. About 7 us a file."""
         files: dict[str, Found] = {}
         odd: list[str] = []
         settings = self.look(SETTINGS)
@@ -149,27 +149,27 @@ class WorkTree:
     # ---- writing
 
     def flush(self, path: str) -> None:
-        """Flush what another program wrote there, or that it removed the file; what cannot be flushed is left."""
+        """Flush another program's write or removal; ignore a file that cannot be flushed."""
         with contextlib.suppress(OSError, Odd), self._at(path) as (fd, name):
             with contextlib.suppress(FileNotFoundError), _opened(name, fd) as file:
                 os.fsync(file)
             os.fsync(fd)
 
     def prepare(self, data: bytes, aside: Path) -> None:
-        """Write bytes to `aside` from where `place` puts them in place. It appears whole or not at all."""
+        """Write bytes to `aside` for `place`. The file appears whole or not at all."""
         self._serial += 1
         part = self.parts / f"part-{self._serial}"
         part.unlink(missing_ok=True)
-        write_new(part, data, flush=False)  # nothing here is flushed: git holds it all
+        write_new(part, data, flush=False)  # no flush: git holds the content
         os.rename(part, aside)
 
     def place(self, path: str, aside: Path) -> bool:
-        """Let the path hold what was prepared at `aside`; what was there lies there afterwards. False if nothing was.
+        """Put the prepared file at the path; its former content moves to `aside`. False if the path was empty.
 
-        Folders are made where they lack.
+        Creates missing folders.
 
         Raises:
-            Odd: A link or a file is where a folder has to be; nothing was changed.
+        Odd: A link or a file stands where a folder belongs; nothing was changed.
             OSError: The disk is full, read-only or broken.
         """
         self._known.pop(path, None)
@@ -178,7 +178,7 @@ class WorkTree:
                 try:
                     os.link(aside, name, dst_dir_fd=fd)
                 except FileExistsError:
-                    with contextlib.suppress(FileNotFoundError):  # else it was deleted in between
+                    with contextlib.suppress(FileNotFoundError):  # it was deleted in between: link again
                         self._swap(aside, name, fd)
                         return True
                 else:
@@ -186,12 +186,12 @@ class WorkTree:
                     return False
 
     def take_away(self, path: str, aside: Path) -> bool:
-        """Let nothing be at the path; what was there lies at `aside` afterwards. False if nothing was.
+        """Empty the path; its former content moves to `aside`. False if the path was empty.
 
-        Folders that become empty go with it.
+        Empty folders are removed too.
 
         Raises:
-            Odd, OSError: As for `place`.
+        Odd, OSError: As for `place`.
         """
         self._known.pop(path, None)
         try:
@@ -326,7 +326,7 @@ def _split(path: str) -> tuple[str, str]:
     """Folder and name.
 
     Raises:
-        Odd: A part of it leads out of the work tree or into a repository's own folder, on any file system.
+    Odd: The path leads out of the work tree or into a repository's own folder, on any file system.
     """
     for part in path.translate(_IGNORED).lower().split("/"):
         if part in ("", ".", "..", ".git", "git~1") or "\0" in part:
@@ -366,7 +366,7 @@ def _read(name: str, fd: int) -> bytes:
 
 
 def _why_not(found: os.stat_result) -> str:
-    """Why this is not read; empty for a regular file of a sane size."""
+    """The reason not to read this; empty for a regular file within the limit."""
     if not stat.S_ISREG(found.st_mode):
         return f"it is {_KINDS.get(stat.S_IFMT(found.st_mode), 'no file')}, and only plain files are read"
     return _too_large(found.st_size) if found.st_size > FILE_LIMIT else ""
@@ -401,12 +401,12 @@ def _exchange_names(aside: Path, name: str, fd: int) -> None:
 
 
 def _no_exchange(aside: Path, name: str, fd: int) -> None:
-    """Marks a file system without exchange; `_exchange_by_steps` does it there."""
+    """Marks a file system without exchange; `_exchange_by_steps` replaces it."""
     raise OSError(errno.ENOSYS, "no exchange")
 
 
 def _exchange_by_steps(aside: Path, name: str, fd: int) -> None:
-    """The same without help: the name is free for a moment, and whoever takes it first in that moment keeps it."""
+    """Swap without system support: the name is free for a moment, and the first program to take it keeps it."""
     out = aside.with_name(aside.name + ".out")
     os.rename(name, out, src_dir_fd=fd)
     with contextlib.suppress(FileExistsError):

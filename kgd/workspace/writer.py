@@ -1,8 +1,8 @@
-"""This file is where waiting changes become durable commits: one thread, one flush for all that wait.
+"""The writer thread: commits queued changes in batches, one flush per batch.
 
-The order is DESIGN section 4: each change is staged as its own commit in memory; the objects of all of them go out as
-one pack, flushed; the ref moves by compare-and-swap, flushed and read back; only then is anybody told. A flush that
-fails acknowledges nothing, and the ref says what is true afterwards.
+In order: each change is staged in memory as its own commit; their objects go out as one flushed pack; the ref moves by
+compare-and-swap, flushed and read back; then callers are answered (DESIGN section 4). A failed flush acknowledges
+nothing, and the ref has the true state.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from kgd.model.uri import Uri
 from kgd.workspace.surroundings import PendingBatch
 
 MAX_BATCH = 256
-"""Changes in one flush. More would only make the first of them wait longer."""
+"""Changes in one flush. More would only delay the first of them."""
 
 log = logging.getLogger(__name__)
 R = TypeVar("R")
@@ -34,16 +34,16 @@ R = TypeVar("R")
 
 @dataclass(slots=True)
 class Staged(Generic[R]):
-    """What a job made of the tip: its answer, and the files that differ, by path (None: removed)."""
+    """The result of a job on the tip: its answer, and the changed files."""
 
     answer: R
     commit: ObjectId | None = None
     changed: dict[str, bytes | None] | None = field(default_factory=dict)
-    """Blob ids by path; None where only a comparison of the trees tells."""
+    """Blob ids by path (None: removed); None for the whole if only a tree diff tells."""
     author: Signature | None = None
     request: str = ""
     nodes: Mapping[Uri, Node | None] = field(default_factory=dict)
-    """The nodes as it leaves them. A job that does not say has to run alone: later ones would not see what it did."""
+    """The nodes afterwards. A job that does not list them must run alone: later jobs would not see its effect."""
 
 
 @dataclass(slots=True)
@@ -61,12 +61,11 @@ class Writer:
     """The one thread that moves ``refs/kgd/head``.
 
     Args:
-        scratch: A folder on the repository's file system where ref locks are prepared.
+    scratch: A folder on the repository's file system where ref locks are prepared.
         pending: The staged changes of the flush, for the jobs that follow.
-        flushed: Called in the writer's thread after each flush, before anybody is acknowledged, with what was staged
-            and the old and new tip. It must only do memory work.
-        moved: Called when the ref turned out to be elsewhere than expected, with the tip that is now true and the one
-            that was.
+        flushed: Called in the writer's thread after each flush, before callers are answered, with the staged changes
+            and the old and new tip. It must only update memory.
+        moved: Called when the ref is not where it was expected, with the true tip and the former one.
     """
 
     def __init__(
@@ -89,7 +88,7 @@ class Writer:
         self.failure = ""
         """Why the last flush failed; empty when it succeeded."""
         self._astray = False
-        """Whether memory may differ from what the ref says."""
+        """Whether memory may differ from the ref."""
         self._thread = threading.Thread(target=self._run, name="kgd-writer", daemon=True)
         self._thread.start()
 
@@ -100,7 +99,7 @@ class Writer:
 
     @property
     def waiting(self) -> int:
-        """Changes that wait for the flush after the one that is under way."""
+        """Changes that wait for the next flush."""
         return self._queue.qsize()
 
     @property
@@ -109,14 +108,14 @@ class Writer:
         return not self._queue.empty()
 
     def run(self, job: Callable[[Staging, ObjectId], Staged[R]], *, request: str = "", alone: bool = False) -> R:
-        """Carry out `job` against the tip and return its answer once it is durable.
+        """Run `job` against the tip and return its answer when it is durable.
 
-        The job runs in the writer's thread, is given the staging area and the commit it stands on, and may leave
-        half-made edits behind when it raises: they are discarded. A job that is `alone` shares its flush with no other
-        and may make a foreign commit the tip. Of two jobs with one `request` in a flush, only the first is run.
+        The job runs in the writer's thread with the staging area and the commit below it. Its edits are discarded if it
+        raises. An `alone` job shares its flush with no other and may make a foreign commit the tip. Of two jobs with
+        one `request` in a flush, only the first runs.
 
         Raises:
-            KgdError: What the job raised; nothing of it was written.
+        KgdError: From the job; nothing was written.
             Unavailable: The flush failed; a retry with the same request id applies once.
         """
         if self._closed.is_set():
@@ -126,7 +125,7 @@ class Writer:
         return waiting.future.result()  # type: ignore[return-value]
 
     def close(self) -> None:
-        """Finish what is waiting, then stop."""
+        """Finish the queue, then stop."""
         if not self._closed.is_set():
             self._closed.set()
             self._queue.put(None)
@@ -139,19 +138,19 @@ class Writer:
             try:
                 self._flush(batch)
             except Exception as defect:
-                # Whatever it was, the thread goes on, and nobody waits for ever.
+                # A defect: keep the thread alive, and answer every caller.
                 log.exception("a flush ended in the middle")
                 self._lose_track(f"{defect!r}"[:200], [waiting.future for waiting in batch])
             if last:
                 break
-        # Whoever slipped in behind the end is told, rather than left waiting.
+        # Answer callers that arrived after the end.
         while not self._queue.empty():
             late = self._queue.get()
             if late:
                 late.future.set_exception(Unavailable("this workspace is being closed"))
 
     def _take(self, first: _Waiting) -> tuple[list[_Waiting], _Waiting | None, bool]:
-        """What is flushed together, the job that has to wait for the next flush, and whether this is the last one."""
+        """The next batch, a job left for the batch after it, and whether this is the last batch."""
         batch = [first]
         while not first.alone and len(batch) < MAX_BATCH:
             try:
@@ -211,15 +210,16 @@ class Writer:
         return None
 
     def _announce(self, staged: list[Staged[object]], old: ObjectId, head: ObjectId) -> None:
-        """Let memory follow what is durable. If that fails the change is no less true; the next flush makes it good."""
+        """Update memory after a durable flush. If that fails, the change still holds, and the next flush reloads
+        memory."""
         try:
             self._flushed(staged, old, head)
         except Exception:
-            log.exception("what is served could not follow a flush")
+            log.exception("the served graph could not follow a flush")
             self._astray = True
 
     def _recover(self, old: ObjectId, head: ObjectId, staged: list[Staged[object]], error: Exception) -> Unavailable:
-        """Nothing was acknowledged; look where the ref is and go on from there."""
+        """After a failed flush, continue from the state of the ref. No caller was answered."""
         self.failure = str(error)[:300]
         log.warning("flush failed", extra={"reason": self.failure})
         now = value_of(self._store.git_dir, HEAD) or old
@@ -250,11 +250,11 @@ class Writer:
                 )
 
     def _find_back(self) -> None:
-        """Start again from what the ref says: after a flush whose end is not known or that memory could not follow, and
-        after another hand was at the ref. A lost ref gets its value again.
+        """Restart from the ref, after a flush with an unknown end, a failed update of memory, or a move by hand. A lost
+        ref is restored.
 
         Raises:
-            Damaged: No value of it is known.
+        Damaged: No value of it is known.
         """
         tip = repair_ref(self._store.git_dir, self._scratch, HEAD, self._store.exists, known_good=(self._tip,))
         if tip is None:
