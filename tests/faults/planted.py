@@ -138,7 +138,7 @@ BUGS = {
     "request-seal": Bug(
         "a request id in anybody's commit is believed", "kgd/workspace/seal.py",
         'return said if hmac.compare_digest(line, expected) else ""', "return said",
-        ("tests/workspace/test_request_ids.py::test_a_request_that_somebody_else_claims_is_carried_out",
+        ("tests/workspace/test_request_ids.py::test_a_request_id_claimed_by_a_foreign_commit_is_still_carried_out",
          "tests/workspace/test_request_ids.py::test_a_seal_is_good_for_its_own_commit_only",
          "tests/workspace/test_request_ids.py::test_a_proposal_that_claims_a_request_is_not_taken_for_it"),
     ),

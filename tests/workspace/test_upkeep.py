@@ -1,4 +1,4 @@
-"""Upkeep of a repository: what a burst of changes leaves in memory."""
+"""Upkeep of a repository: memory after a burst of changes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.waiting import until
 
 
 def test_memory_of_a_burst_of_changes_is_given_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is free below something in use would stay in a heap of glibc."""
+    """Free memory below a block in use would stay in a heap of glibc."""
     monkeypatch.setattr(upkeep, "QUIET_SECONDS", 0.05)
     git(tmp_path, "init", "-q")
     store = create_in_code_repository(tmp_path, "ws", first_files("ws")).open()
