@@ -22,7 +22,8 @@ from kgd.hooks.clone import Clone, of_command
 from kgd.workspace import merge_twins
 from kgd.workspace.admission import check, twins_among
 from kgd.workspace.memory_files import Home
-from kgd.workspace.work_tree import FILE_LIMIT, OWNED_FOLDERS
+from kgd.workspace.parts import FILE_LIMIT
+from kgd.workspace.work_tree import OWNED_FOLDERS
 
 _PLAIN, _NONE = "100644", "000000"
 _AT_ONCE = 200

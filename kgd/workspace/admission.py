@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 
 from kgd.codec import bulk, changelog, documents, memories, paths
+from kgd.codec.settings import PATH as SETTINGS
 from kgd.codec.settings import decode_settings
 from kgd.errors import Invalid, InvariantViolation, KgdError, Limit
 from kgd.git.objects import ObjectId
@@ -25,7 +26,6 @@ from kgd.workspace import memory_files
 from kgd.workspace.memory_files import Home
 from kgd.workspace.parts import node_in
 from kgd.workspace.secrets import SAY_WHERE, HoldsSecret, Secret, line_of, news_in, refuse_secrets
-from kgd.workspace.work_tree import SETTINGS
 
 MAX_NODE_BYTES = 256 * 1024
 MAX_KNOWLEDGE = 32 * 1024

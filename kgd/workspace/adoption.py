@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
 from kgd.codec import bulk, documents, memories, paths
+from kgd.codec.settings import PATH as SETTINGS
 from kgd.codec.settings import decode_settings, why_too_new
 from kgd.errors import Invalid, KgdError, Unavailable
 from kgd.git.layout import Layout
@@ -30,9 +31,9 @@ from kgd.workspace.integrate import check_rules, merge_commits, new_twins
 from kgd.workspace.memory_files import Home, follow_commits, follow_memory, follow_node
 from kgd.workspace.merge_files import merge_file, record_files
 from kgd.workspace.merge_tree import merge_trees
-from kgd.workspace.parts import node_in
+from kgd.workspace.parts import FILE_LIMIT, node_in
 from kgd.workspace.transaction import message_of
-from kgd.workspace.work_tree import FILE_LIMIT, OWNED_FOLDERS, SETTINGS
+from kgd.workspace.work_tree import OWNED_FOLDERS
 from kgd.workspace.writer import Staged
 
 R = TypeVar("R")

@@ -23,7 +23,7 @@ from pathlib import Path
 
 from kgd.git.files import sync_folder, write_new
 from kgd.git.objects import ObjectId, object_id
-from kgd.workspace.work_tree import FILE_LIMIT
+from kgd.workspace.parts import FILE_LIMIT
 
 QUIET = 1.0
 """Seconds without a change before a displaced file is examined: an editor may still write to it."""

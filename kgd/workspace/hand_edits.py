@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from kgd.codec import paths
+from kgd.codec.settings import PATH as SETTINGS
 from kgd.errors import Invalid, KgdError
 from kgd.git.objects import PLAIN, ObjectId, object_id
 from kgd.git.store import Lookup, ObjectStore
@@ -23,7 +24,7 @@ from kgd.workspace.admission import check
 from kgd.workspace.memory_files import Home
 from kgd.workspace.outcome import InvalidFile
 from kgd.workspace.unpublished import Unpublished
-from kgd.workspace.work_tree import SETTINGS, Found, WorkTree, is_owned
+from kgd.workspace.work_tree import Found, WorkTree, is_owned
 
 RECENT_SECONDS = 600.0
 RECENT_PATHS = 2_000

@@ -23,8 +23,9 @@ from kgd.git.store import Lookup, ObjectStore
 from kgd.workspace.adoption import Host
 from kgd.workspace.aside import FORMER_INDEX, Aside, Placement, Plan, slots
 from kgd.workspace.hand_edits import HandEdits
+from kgd.workspace.parts import FILE_LIMIT
 from kgd.workspace.placing import INDEX
-from kgd.workspace.work_tree import FILE_LIMIT, WorkTree
+from kgd.workspace.work_tree import WorkTree
 
 AFTER = 0.5
 """Seconds from a publication to its flush; further publications in that time share it."""

@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+import re
+from collections.abc import Callable, Collection, Iterator, Sequence
 
 from kgd.codec import bulk, documents
 from kgd.git.objects import ObjectId, object_id
 from kgd.model.node import Node
 from kgd.model.uri import Uri
-from kgd.workspace import memory_files, reverting
+from kgd.workspace import memory_files
 from kgd.workspace.outcome import Entry, NodeChange
 from kgd.workspace.past import Past, PastGraph
 from kgd.workspace.sent import Sent, Written
 from kgd.workspace.served import Served
+
+UNDO = "undo"
+"""The operation of a commit made by undo, which the next undo passes over. A `revert` is an ordinary change: the next
+undo takes it back."""
+ACCEPT = "accept"
+"""The operation of a commit that accepts a proposal: a merge if accepted whole, a plain commit if in part."""
+LOOKED_AT = 100
+"""Commits searched for one to undo."""
+
+_REVERTS = re.compile("Reverts [0-9a-f]{40}").fullmatch
+"""The line for a commit that is reverted whole."""
 
 
 class History:
@@ -71,8 +83,8 @@ class History:
         return self._past.graph_at(self._past.commit_id(commit), self._tip(), self._served.graph)
 
     def undoable(self) -> Iterator[str]:
-        """The undoable ones of the newest hundred commits; see `reverting.undoable`."""
-        return reverting.undoable(self.entries(limit=reverting.LOOKED_AT))
+        """The undoable ones of the newest hundred commits; see the function `undoable`."""
+        return undoable(self.entries(limit=LOOKED_AT))
 
     def node_read(self, uri: Uri, version: int) -> Node | None:
         """The node as it was sent under a version; None if that is not recorded, or differs from history.
@@ -92,3 +104,35 @@ class History:
         if not self._served.placed.is_in_part(uri):
             return node if store.entry(store.tree_of(commit), path) == sent else None
         return node if node and object_id("blob", documents.encode(node)) == sent else None  # no blob in a part
+
+
+def undoable(entries: Sequence[Entry]) -> Iterator[str]:
+    """Those of these commits that a person would want undone: no merge, no undo, and not undone already.
+
+    An undone commit is passed over, and the commits that it had reverted count again. A proposal accepted whole is one
+    change: its merge stands for the commits that it brought in.
+
+    Args:
+        entries: The newest commits, the tip first.
+    """
+    undone, own = set[str](), _own(entries)
+    for entry in entries:
+        if entry.commit in undone or entry.commit not in own:
+            continue
+        if entry.operation == UNDO:
+            undone |= {line.split()[1] for line in entry.body.splitlines() if _REVERTS(line)}
+        elif entry.operation == ACCEPT or (entry.operation not in ("init", "merge") and len(entry.parents) == 1):
+            yield entry.commit
+
+
+def _own(entries: Sequence[Entry]) -> set[str]:
+    """The commits that did not come in through an acceptance alone."""
+    known = {entry.commit: entry for entry in entries}
+    found, open = set[str](), [entry.commit for entry in entries[:1]]
+    while open:
+        commit = open.pop()
+        if commit in known and commit not in found:
+            found.add(commit)
+            entry = known[commit]
+            open += entry.parents[:1] if entry.operation == ACCEPT else entry.parents
+    return found

@@ -21,8 +21,7 @@ from kgd.git.store import ObjectStore
 from kgd.model.memory import FILE, MEMORY_TYPES, folded
 from kgd.model.node import Json, Node, check_label, cut_at_word
 from kgd.model.uri import Uri, is_owned, parse, path_of, scheme_of, workspace_of
-from kgd.workspace.parts import node_in
-from kgd.workspace.work_tree import FILE_LIMIT
+from kgd.workspace.parts import FILE_LIMIT, node_in
 
 Files = dict[str, bytes | None]
 

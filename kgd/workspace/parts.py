@@ -24,6 +24,8 @@ from kgd.model.uri import Uri
 
 Hint = Callable[[Uri], str | None]
 
+FILE_LIMIT = 1 << 20
+"""Bytes of a file; a node file has at most a quarter of it. Larger files are not read."""
 KEPT = 64
 """Decoded parts kept; 10 MB at most, usually 2."""
 

@@ -27,10 +27,10 @@ from kgd.workspace.integrate import merge_commits, new_twins
 from kgd.workspace.memory_files import Home
 from kgd.workspace.merge_tree import MergedTree
 from kgd.workspace.outcome import NodeChange, Outcome
+from kgd.workspace.parts import FILE_LIMIT
 from kgd.workspace.proposal_records import NOBODY, Origin
 from kgd.workspace.touched import Permit, touched_by
 from kgd.workspace.transaction import Transaction
-from kgd.workspace.work_tree import FILE_LIMIT
 from kgd.workspace.workspace import Workspace
 
 NAME_LIMIT = 200

@@ -1,9 +1,7 @@
-"""Reverts: applying the opposite of a commit, naming it in the message, and finding the commits that undo can take."""
+"""Reverts: applying the opposite of a commit, and naming it in the message."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from kgd.codec import documents, memories, paths
@@ -13,20 +11,9 @@ from kgd.git.store import ObjectStore
 from kgd.model.change import ChangeSet, Revert
 from kgd.model.merge import merge
 from kgd.workspace.draft import Draft
+from kgd.workspace.history import ACCEPT, UNDO
 from kgd.workspace.merge_files import merge_file
-from kgd.workspace.outcome import Entry
 from kgd.workspace.past import Past
-
-UNDO = "undo"
-"""The operation of a commit made by undo, which the next undo passes over. A `revert` is an ordinary change: the next
-undo takes it back."""
-ACCEPT = "accept"
-"""The operation of a commit that accepts a proposal: a merge if accepted whole, a plain commit if in part."""
-LOOKED_AT = 100
-"""Commits searched for one to undo."""
-
-_REVERTS = re.compile("Reverts [0-9a-f]{40}").fullmatch
-"""The line for a commit that is reverted whole."""
 
 
 def revert(edit: Revert, draft: Draft) -> None:
@@ -100,35 +87,3 @@ def named_in_message(changes: ChangeSet, past: Past) -> ChangeSet:
     has_own_operation = len(edits) > len(commits) or changes.operation == UNDO
     operation = changes.operation if has_own_operation else "revert"
     return replace(changes, message=f"{subject}\n\n{body}", edits=edits, operation=operation)
-
-
-def undoable(entries: Sequence[Entry]) -> Iterator[str]:
-    """Those of these commits that a person would want undone: no merge, no undo, and not undone already.
-
-    An undone commit is passed over, and the commits that it had reverted count again. A proposal accepted whole is one
-    change: its merge stands for the commits that it brought in.
-
-    Args:
-        entries: The newest commits, the tip first.
-    """
-    undone, own = set[str](), _own(entries)
-    for entry in entries:
-        if entry.commit in undone or entry.commit not in own:
-            continue
-        if entry.operation == UNDO:
-            undone |= {line.split()[1] for line in entry.body.splitlines() if _REVERTS(line)}
-        elif entry.operation == ACCEPT or (entry.operation not in ("init", "merge") and len(entry.parents) == 1):
-            yield entry.commit
-
-
-def _own(entries: Sequence[Entry]) -> set[str]:
-    """The commits that did not come in through an acceptance alone."""
-    known = {entry.commit: entry for entry in entries}
-    found, open = set[str](), [entry.commit for entry in entries[:1]]
-    while open:
-        commit = open.pop()
-        if commit in known and commit not in found:
-            found.add(commit)
-            entry = known[commit]
-            open += entry.parents[:1] if entry.operation == ACCEPT else entry.parents
-    return found

@@ -26,14 +26,11 @@ from kgd.model.node import Node, Relation
 from kgd.model.uri import Uri, parse, workspace_of
 from kgd.workspace import memory_files, parts
 from kgd.workspace.outcome import InvalidFile
-from kgd.workspace.parts import NodeFiles, node_changes
+from kgd.workspace.parts import FILE_LIMIT, NodeFiles, node_changes
 from kgd.workspace.placed import Placed
 
 FREEZE_FROM = 5_000
 """Nodes loaded at once from which on they are exempt from garbage collection."""
-
-FILE_LIMIT = 1 << 20
-"""Bytes of a blob that is read; a node has at most a quarter of it."""
 
 NO_NODES: Mapping[str, Node] = MappingProxyType({})
 

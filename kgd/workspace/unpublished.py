@@ -17,7 +17,8 @@ from kgd.git.objects import Object, ObjectId
 from kgd.git.refs import HEAD
 from kgd.git.store import Lookup, ObjectStore
 from kgd.workspace.aside import hex_of, id_of
-from kgd.workspace.work_tree import FILE_LIMIT, Found, WorkTree, is_owned
+from kgd.workspace.parts import FILE_LIMIT
+from kgd.workspace.work_tree import Found, WorkTree, is_owned
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,17 +18,16 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from kgd.codec.settings import PATH as SETTINGS
 from kgd.git.files import write_new
 from kgd.git.objects import ObjectId, object_id
+from kgd.workspace.parts import FILE_LIMIT
 
-FILE_LIMIT = 1 << 20
-"""Bytes of a file; a node file has at most a quarter of it. Larger files are not read."""
 DEPTH_LIMIT = 80
 TICK_NS = 50_000_000
 """A file written this recently may change again without a new time, so its hash is not cached."""
 OWNED_FOLDERS = {"nodes": ".yaml", "conflicts": ".yaml", "memories": ".md", "bulk": ".yaml"}
-SETTINGS = "kgd.yaml"
-"""Kgd's part of the work tree: files with these endings in these folders, and the settings."""
+"""Kgd's part of the work tree, beside the settings: files with these endings in these folders."""
 
 _FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _KINDS = {
