@@ -112,7 +112,7 @@ def _twins(index: _Index, changed: Sequence[Staged], head: str, settings: Settin
         return {}
     before, staged = index.trees(head)
     store = index.clone.open()
-    found = merge_twins.met(
+    found = merge_twins.colliding(
         store, (before, staged, staged), (added, []), {}, settings.sharded,
         lambda _, record: store.entry(staged, record) is not None,
     )  # fmt: skip

@@ -24,7 +24,7 @@ from kgd.workspace.proposal_records import Bundle
 from kgd.workspace.proposals import Proposal, is_name, left_of, vet
 from kgd.workspace.secrets import refuse_secret_text
 from kgd.workspace.touched import Permit, Touched, of_files, touched_by
-from kgd.workspace.transaction import RESOLVED_BY, foretold, message_of
+from kgd.workspace.transaction import RESOLVED_BY, dry_run_effect, message_of
 from kgd.workspace.workspace import Workspace
 from kgd.workspace.writer import Staged
 
@@ -111,7 +111,7 @@ def reject(workspace: Workspace, proposal: Proposal, by: str, reason: str = "", 
     return kept
 
 
-def let_go_of_merged(workspace: Workspace) -> None:
+def drop_merged(workspace: Workspace) -> None:
     """Remove pending proposals that the tip holds already, because they were accepted elsewhere."""
     tip = bytes.fromhex(workspace.tip)
     for ref, commit in list_refs(workspace.layout.git_dir, PROPOSALS).items():
@@ -159,7 +159,7 @@ def _whole(
             accepted_by=author.name,
         )  # fmt: skip
         text = message_of(changes, touched.uris)
-        would = foretold(text, author.name, files, staging.read) if dry_run else None
+        would = dry_run_effect(text, author.name, files, staging.read) if dry_run else None
         staging.write(files)
         made = staging.commit(staging.write_tree(), [tip, commit], signature(author, workspace.now()), text)
         return Staged(_outcome(made, touched, merged, would), made, None)
@@ -190,7 +190,7 @@ def _part(
             resolved_by=dict(trailers(original.message)).get(RESOLVED_BY, "")[:200], accepted_by=author.name,
         )  # fmt: skip
         text = message_of(changes, touched.uris)
-        would = foretold(text, by_author.name, files, staging.read) if dry_run else None
+        would = dry_run_effect(text, by_author.name, files, staging.read) if dry_run else None
         changed = staging.write(files)
         by = Signature(original.author_name, original.author_email, workspace.now())
         made = staging.commit(staging.write_tree(), [tip], by, text)

@@ -64,7 +64,7 @@ class Host(Protocol):
 
 
 @dataclass(slots=True)
-class Taken:
+class Committed:
     """The edits committed, and the reasons for the refused ones."""
 
     edits: list[HandEdit] = field(default_factory=list)
@@ -72,11 +72,11 @@ class Taken:
     conflicts: int = 0
 
 
-def take(host: Host, edits: Sequence[HandEdit], author: Author, now: int) -> Job:
+def commit_edits(host: Host, edits: Sequence[HandEdit], author: Author, now: int) -> Job:
     """One commit by that person with all the edits. A refused file does not stop the others."""
 
     def job(staging: Staging, tip: ObjectId) -> Staged[object]:
-        taken, uris = Taken(), set[Uri]()
+        taken, uris = Committed(), set[Uri]()
         changed: dict[str, ObjectId | None] = {}
         gone, made = {edit.path for edit in edits if edit.data is None}, dict[str, Uri]()
         for edit in edits:
@@ -208,14 +208,16 @@ def _check_top(host: Host, tree: ObjectId) -> None:
     check(SETTINGS, host.store.read(id, FILE_LIMIT), None, home)
 
 
-def repair(host: Host, path: str, base: bytes | None, ours: bytes | None, theirs: bytes | None, now: int) -> Job:
+def restore_skipped(
+    host: Host, path: str, base: bytes | None, ours: bytes | None, theirs: bytes | None, now: int
+) -> Job:
     """Repair the tip after a person committed a file based on `base`, while `ours` was already published.
 
     Their commit seems to revert the changes in between; this restores them, unless both changed the same.
     """
 
     def job(staging: Staging, tip: ObjectId) -> Staged[object]:
-        taken, uris = Taken(), set[Uri]()
+        taken, uris = Committed(), set[Uri]()
         wanted = merge_file(path, base, ours, theirs)
         edit = HandEdit(path, wanted.data, theirs)
         files = _merged(host, staging, edit, taken, uris)
@@ -244,7 +246,7 @@ def _refuse_twin(host: Host, staging: Staging, edit: HandEdit, gone: Collection[
         raise twin_of(node.uri, twin, f"{edit.path}:1")
 
 
-def _merged(host: Host, staging: Staging, edit: HandEdit, taken: Taken, uris: set[Uri]) -> dict[str, bytes | None]:
+def _merged(host: Host, staging: Staging, edit: HandEdit, taken: Committed, uris: set[Uri]) -> dict[str, bytes | None]:
     """The files that an edit changes, merged with the tip."""
     current = staging.read(edit.path)
     if bulk.is_path(edit.path) and (of_part := _merged_part(host, staging, edit, taken, uris)) is not None:
@@ -273,7 +275,7 @@ def _merged(host: Host, staging: Staging, edit: HandEdit, taken: Taken, uris: se
 
 
 def _merged_part(
-    host: Host, staging: Staging, edit: HandEdit, taken: Taken, uris: set[Uri]
+    host: Host, staging: Staging, edit: HandEdit, taken: Committed, uris: set[Uri]
 ) -> dict[str, bytes | None] | None:
     """The files that an edit of a part changes: each node is merged in its present place. None if only bytes can be
     merged."""
@@ -307,7 +309,7 @@ def _merged_part(
     return files | folder.files()
 
 
-def follow(host: Host, before: ObjectId, after: ObjectId, now: int) -> Job:
+def sync_memories(host: Host, before: ObjectId, after: ObjectId, now: int) -> Job:
     """Bring nodes and memories back in step after a person's commits were adopted; these are the commits' trees."""
     store = host.store
 

@@ -88,7 +88,7 @@ class Plan:
 
 
 @dataclass(frozen=True, slots=True)
-class Late:
+class LateEdit:
     """Bytes of a person that a publication displaced, or that an editor wrote afterwards."""
 
     path: str
@@ -97,7 +97,7 @@ class Late:
     slot: Path
 
 
-class Aside:
+class PlanFolder:
     """The folder of all plans in progress."""
 
     def __init__(self, folder: Path) -> None:
@@ -178,7 +178,7 @@ class Aside:
         plan.has_slots = not _is_empty(plan.place)
         self._waiting.append(plan)
 
-    def late(self, quiet: float = QUIET) -> Iterator[Late]:
+    def late_edits(self, quiet: float = QUIET) -> Iterator[LateEdit]:
         """A person's displaced bytes, once they are quiet. Pass each to `done` after it is durable elsewhere."""
         now = time.monotonic()
         for plan in list(self._waiting):
@@ -201,10 +201,10 @@ class Aside:
             self._waiting.remove(plan)
         return is_over
 
-    def done(self, late: Late) -> None:
+    def done(self, late: LateEdit) -> None:
         late.slot.unlink(missing_ok=True)
 
-    def keep(self, late: Late) -> None:
+    def keep(self, late: LateEdit) -> None:
         """Keep bytes that can be neither committed nor put back, and log their place."""
         _keep(late.slot)
 
@@ -240,7 +240,7 @@ def is_being_written(fd: int) -> bool:
     return False
 
 
-def _examine(slot: Path, file: Placement, quiet: float, age: float) -> Iterator[Late]:
+def _examine(slot: Path, file: Placement, quiet: float, age: float) -> Iterator[LateEdit]:
     """Remove a known file at once; yield any other as a late edit, as soon as no program writes to it."""
     try:
         fd = os.open(slot, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -260,7 +260,7 @@ def _examine(slot: Path, file: Placement, quiet: float, age: float) -> Iterator[
     if object_id("blob", data) in file.known:
         slot.unlink(missing_ok=True)
     else:
-        yield Late(file.path, data, file.base, slot)
+        yield LateEdit(file.path, data, file.base, slot)
 
 
 def _keep(slot: Path) -> None:

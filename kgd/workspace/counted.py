@@ -35,7 +35,7 @@ LOOKED_KEPT = 4_096
 A = TypeVar("A")
 
 
-class Counted:
+class VersionCache:
     """Versions by path and commits by request id. The writer's thread notes, the follower's writes, any thread reads.
 
     Args:

@@ -29,7 +29,7 @@ from kgd.index.text import Doc, FileDoc, TextIndex
 from kgd.model.node import Node
 from kgd.model.uri import Uri
 from kgd.workspace import found_by, memory_files
-from kgd.workspace.counted import READY_WITHIN, Counted, come_back
+from kgd.workspace.counted import READY_WITHIN, VersionCache, come_back
 from kgd.workspace.given_back import give_memory_back
 from kgd.workspace.outcome import Similar, Stage, Version
 from kgd.workspace.seal import Seal
@@ -101,7 +101,7 @@ class Derived:
         self._feed = Feed(self._database)
         self.followers: list[Callable[[], None]] = []
         """Called in the follower's thread after each step; they must not block."""
-        self.versions = Counted(store, self._database, self._mend, seal, served.counted)
+        self.versions = VersionCache(store, self._database, self._mend, seal, served.counted)
         """Versions by path and commits by request id."""
 
     # ---- life
@@ -284,7 +284,7 @@ class Derived:
         self._behind.clear()
 
     def _anew(self) -> None:
-        """Create an empty database and fill it. Callers have waited since `Counted.begin`."""
+        """Create an empty database and fill it. Callers have waited since `VersionCache.begin`."""
         try:
             self._database.recreate()
         except BaseException:

@@ -238,7 +238,7 @@ def check_links(draft: Draft) -> None:
                 _check_link(draft, relation)
 
 
-def doubles(edits: Iterable[Edit]) -> list[str]:
+def doubled_relations(edits: Iterable[Edit]) -> list[str]:
     """Warnings for relations that one change gives two values; the last one counts."""
     given: dict[tuple[Uri, str, Uri], Relation] = {}
     found: dict[str, None] = {}

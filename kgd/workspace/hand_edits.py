@@ -106,16 +106,16 @@ class HandEdits:
             if len(self._hints) > HINTS_LIMIT:
                 self._rescan = True
 
-    def took(self, edit: HandEdit) -> None:
+    def committed(self, edit: HandEdit) -> None:
         """Note that the edit is part of the workspace now."""
-        self.unpublished.took(edit.path, edit.id, edit.data)
+        self.unpublished.record_edit(edit.path, edit.id, edit.data)
         self._seen.pop(edit.path, None)
         self._invalid.pop(edit.path, None)
         for seen in self._seen.values():  # an edit refused because of this file may be admissible now
             seen.refused = False
         self.buffers.note(edit.path, edit.base, edit.data)
 
-    def refused(self, path: str, error: KgdError) -> None:
+    def refuse(self, path: str, error: KgdError) -> None:
         """Report inadmissible bytes at the path; they are checked again after they change."""
         seen = self._seen.get(path)
         if seen:
@@ -126,7 +126,7 @@ class HandEdits:
             uri = None
         self._invalid[path] = InvalidFile.refused(path, uri, error)
 
-    def placed(self, path: str, old: ObjectId | None, new: ObjectId | None) -> None:
+    def published(self, path: str, old: ObjectId | None, new: ObjectId | None) -> None:
         """Note that the path was published; an editor may still hold the `old` version."""
         self._forget(path)
         self.buffers.note(path, self.unpublished.text(old), self.unpublished.text(new))
@@ -193,7 +193,13 @@ class HandEdits:
         missing: set[str] = set()
         restore: list[str] = []
         for path, at in found.items():
-            self._compare(path, at, base.get(path), tip, now, settle, edits, missing, restore)
+            if self._is_settled(path, at, base.get(path), tip):
+                continue
+            if at.id is None:
+                self._forget(path, same=False)
+                (restore.append if path == SETTINGS else missing.add)(path)
+            elif self._is_quiet(path, at.id, now, settle) and (edit := self._read(path, at.id)):
+                edits.append(edit)
         if full:
             for path in [p for p in (*self._seen, *self._invalid) if p not in found]:
                 self._forget(path, same=False)
@@ -219,31 +225,18 @@ class HandEdits:
             base = {path: id for path, id in base.items() if not path.startswith(hidden)}
         return files, base
 
-    def _compare(
-        self,
-        path: str,
-        at: Found,
-        base: ObjectId | None,
-        head: Lookup,
-        now: float,
-        settle: bool,
-        edits: list[HandEdit],
-        missing: set[str],
-        restore: list[str],
-    ) -> None:
+    def _is_settled(self, path: str, at: Found, base: ObjectId | None, head: Lookup) -> bool:
+        """Whether the content of a path needs no further look: known, or reported as special."""
         if at.odd:
             self._seen.pop(path, None)
-            self.refused(path, Invalid(at.odd))
+            self.refuse(path, Invalid(at.odd))
         elif (at.id == base and not self.unpublished.is_undone(path, at)) or self.unpublished.is_known(path, at):
             self._forget(path, same=at.id == base)
         elif at.id == head.entry(path):
             self._forget(path)
-        elif at.id is None:
-            self._forget(path, same=False)
-            (restore.append if path == SETTINGS else missing.add)(path)
-        elif self._is_quiet(path, at.id, now, settle):
-            edit = self._read(path, at.id)
-            edits += [edit] if edit else []
+        else:
+            return False
+        return True
 
     def _is_quiet(self, path: str, id: ObjectId, now: float, settle: bool) -> bool:
         seen = self._seen.get(path)
@@ -262,7 +255,7 @@ class HandEdits:
         try:
             check(path, data, base, self.home)
         except KgdError as error:
-            self.refused(path, error)
+            self.refuse(path, error)
             return None
         self._invalid.pop(path, None)
         return HandEdit(path, data, base)

@@ -21,7 +21,7 @@ from kgd.git.files import is_cut, sync_file_system
 from kgd.git.objects import PLAIN, ObjectId
 from kgd.git.store import Lookup, ObjectStore
 from kgd.workspace.adoption import Host
-from kgd.workspace.aside import FORMER_INDEX, Aside, Placement, Plan, slots
+from kgd.workspace.aside import FORMER_INDEX, Placement, Plan, PlanFolder, slots
 from kgd.workspace.hand_edits import HandEdits
 from kgd.workspace.parts import FILE_LIMIT
 from kgd.workspace.placing import INDEX
@@ -38,10 +38,10 @@ log = logging.getLogger(__name__)
 class Healing:
     """The unflushed publications of the last process, until they are checked. For the publication's thread."""
 
-    def __init__(self, host: Host, tree: WorkTree, aside: Aside, edits: HandEdits) -> None:
-        self._host, self._store, self._tree, self._aside = host, host.store, tree, aside
+    def __init__(self, host: Host, tree: WorkTree, plan_folder: PlanFolder, edits: HandEdits) -> None:
+        self._host, self._store, self._tree, self._plan_folder = host, host.store, tree, plan_folder
         self._unpublished = edits.unpublished
-        self._plans = aside.unflushed
+        self._plans = plan_folder.unflushed
         self.is_due = True
         """Every start checks the index; an unclean stop checks files too."""
 
@@ -69,7 +69,9 @@ class Healing:
         """Restore damaged files and return their number. Afterwards every different file is an edit."""
         damaged = self._damaged(published) if self._plans else []
         if damaged:
-            place_again(self._aside.begin(published, published, damaged), self._aside, self._tree, self._store)
+            place_again(
+                self._plan_folder.begin(published, published, damaged), self._plan_folder, self._tree, self._store
+            )
             log.warning("restored files that an unclean stop damaged", extra={"files": len(damaged)})
         self._plans, self.is_due = [], False
         return len(damaged)
@@ -137,7 +139,7 @@ class Healing:
         return True
 
 
-def place_again(plan: Plan, aside: Aside, tree: WorkTree, store: ObjectStore) -> None:
+def place_again(plan: Plan, plan_folder: PlanFolder, tree: WorkTree, store: ObjectStore) -> None:
     """Carry out a plan that restores files, without moving branch or index."""
     try:
         for number, file in enumerate(plan.files):
@@ -147,9 +149,9 @@ def place_again(plan: Plan, aside: Aside, tree: WorkTree, store: ObjectStore) ->
                 tree.prepare(store.read(file.new), plan.slot(number))
                 tree.place(file.path, plan.slot(number))
     except BaseException:
-        aside.end(plan, given_up=True)
+        plan_folder.end(plan, given_up=True)
         raise
-    aside.end(plan)
+    plan_folder.end(plan)
 
 
 def _read(slot: Path) -> bytes | None:

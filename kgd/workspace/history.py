@@ -12,7 +12,7 @@ from kgd.model.uri import Uri
 from kgd.workspace import memory_files
 from kgd.workspace.outcome import Entry, NodeChange
 from kgd.workspace.past import Past, PastGraph
-from kgd.workspace.sent import Sent, Written
+from kgd.workspace.sent import SentVersions, Written
 from kgd.workspace.served import Served
 
 UNDO = "undo"
@@ -36,7 +36,7 @@ class History:
     """
 
     def __init__(
-        self, past: Past, served: Served, sent: Sent, count: Callable[[str], int], tip: Callable[[], ObjectId]
+        self, past: Past, served: Served, sent: SentVersions, count: Callable[[str], int], tip: Callable[[], ObjectId]
     ) -> None:
         self._past, self._served, self._sent, self._count, self._tip = past, served, sent, count, tip
 
@@ -101,7 +101,7 @@ class History:
             return None
         commit = bytes.fromhex(entries[before].commit)
         node = self._past.node_at(uri, commit)
-        if not self._served.placed.is_in_part(uri):
+        if not self._served.locations.is_in_part(uri):
             return node if store.entry(store.tree_of(commit), path) == sent else None
         return node if node and object_id("blob", documents.encode(node)) == sent else None  # no blob in a part
 

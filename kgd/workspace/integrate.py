@@ -53,7 +53,7 @@ def new_twins(store: ObjectStore, old: ObjectId | None, new: ObjectId, sharded: 
     """Colliding names in `new` that are not in its ancestor `old`, and that were never recorded in between."""
     before, after = store.tree_of(old) if old else None, store.tree_of(new)
     added = [path for path, was, now in store.diff(before, after) if now and not was and path.startswith("nodes/")]
-    return merge_twins.met(
+    return merge_twins.colliding(
         store, (before, after, after), (added, []), {}, sharded,
         lambda side, record: _ever_open(store, new, [old] if old else [], record),
     )  # fmt: skip

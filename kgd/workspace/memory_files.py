@@ -78,7 +78,7 @@ def mirrored(data: bytes, memory: Memory, node: Node) -> bytes:
     return data if wanted == dict(memory.front) else memories.rewrite(memory, wanted)
 
 
-def told_by_front(node: Node, before: Memory | None, after: Memory) -> Node:
+def with_front_matter(node: Node, before: Memory | None, after: Memory) -> Node:
     """The node with type and tags as changed in the front matter.
 
     Raises:
@@ -264,7 +264,7 @@ def follow_memory(around: Home, path: str, base: bytes | None, data: bytes | Non
         if named is not None and detail_of(node, around.read) is not None:
             return {}, owner  # a copy: the node keeps the file that it names
         node, before = replace(node, data={**node.data, FILE: path}), None
-    node = told_by_front(node, before, after)
+    node = with_front_matter(node, before, after)
     assert data is not None
     return {**around.written(node), path: mirrored(data, after, node)}, owner
 

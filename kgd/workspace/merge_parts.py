@@ -10,14 +10,14 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
-from kgd.codec import bulk, documents, paths
+from kgd.codec import bulk, paths
 from kgd.errors import KgdError
 from kgd.git.objects import FILE, FOLDER, Entry, ObjectId, object_id, text
 from kgd.git.store import ObjectStore
 from kgd.git.three_way import Change, Changes
 from kgd.model.uri import Uri
 from kgd.workspace import parts
-from kgd.workspace.filling import READABLE, Folder
+from kgd.workspace.filling import READABLE, Folder, fits
 from kgd.workspace.parts import FOLDERS, NodeFiles, node_in, uri_in_part
 
 Files = dict[str, bytes | None]
@@ -159,12 +159,12 @@ class PartsMerge:
             there = tree.blob_at(own)
             data = nodes[uri] if uri in nodes else self._ours(uri, there)
             goal = placed.get(uri) or folders[folder].find(uri) or (own if there else "")
-            fits = data is not None and goal != own and _fits(uri, data)
-            inside[folder][uri] = data if fits else None
-            if fits and goal:
+            is_in_part = data is not None and goal != own and fits(uri, data)
+            inside[folder][uri] = data if is_in_part else None
+            if is_in_part and goal:
                 goals[folder][uri] = goal
             made.pop(own, None)
-            _write(made, own, None if fits else data, there)
+            _write(made, own, None if is_in_part else data, there)
         for path, parted in folders.items():
             for part in self._paths:
                 if part.rpartition("/")[0] == path:
@@ -247,10 +247,6 @@ def _folders(nodes: Iterable[Uri], changed: Iterable[str]) -> set[str]:
 def _named(data: bytes, path: str) -> Uri | None:
     node = node_in(path, data)
     return node.uri if node else None
-
-
-def _fits(uri: Uri, data: bytes) -> bool:
-    return bulk.may_hold(documents.decode(data, at=uri), data)
 
 
 def _write(files: Files, path: str, data: bytes | None, there: ObjectId | None) -> None:

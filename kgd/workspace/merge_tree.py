@@ -439,8 +439,8 @@ class _TreeMerge:
     # ---- names
 
     def _report_twins(self) -> None:
-        found = merge_twins.met(self.store, self.trees, (self._added(self.ours), self._added(self.theirs)), self.files,
-                                self.sharded, self.ever_open)  # fmt: skip
+        added = self._added(self.ours), self._added(self.theirs)
+        found = merge_twins.colliding(self.store, self.trees, added, self.files, self.sharded, self.ever_open)
         self.conflicts += found
         for path, data in record_files(found, self.sharded).items():
             self._write(path, data)

@@ -22,7 +22,7 @@ EverOpen = Callable[[int, str], bool]
 Trees = tuple[ObjectId | None, ObjectId, ObjectId]
 
 
-def met(
+def colliding(
     store: ObjectStore,
     trees: Trees,
     added: tuple[Sequence[str], Sequence[str]],

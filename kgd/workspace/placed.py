@@ -20,7 +20,7 @@ class At(NamedTuple):
     blob: ObjectId
 
 
-class Placed:
+class PartLocations:
     """Changed in the writer's thread under the graph's lock."""
 
     def __init__(self) -> None:

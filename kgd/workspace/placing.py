@@ -23,7 +23,7 @@ from kgd.git.refs import RefMoved, move_ref
 from kgd.git.store import Lookup
 from kgd.workspace import git_state
 from kgd.workspace.adoption import Host
-from kgd.workspace.aside import FORMER_INDEX, Aside, Placement, Plan, finished
+from kgd.workspace.aside import FORMER_INDEX, Placement, Plan, PlanFolder, finished
 from kgd.workspace.git_state import Signature
 from kgd.workspace.hand_edits import HandEdits
 from kgd.workspace.work_tree import Found, Odd, WorkTree, is_owned
@@ -53,13 +53,13 @@ class Done(NamedTuple):
     held: float
 
 
-class Placing:
+class Publisher:
     """Carries out publications of one work tree, in the publication's thread."""
 
     def __init__(
-        self, host: Host, tree: WorkTree, aside: Aside, edits: HandEdits, at_step: Callable[[str], None]
+        self, host: Host, tree: WorkTree, plan_folder: PlanFolder, edits: HandEdits, at_step: Callable[[str], None]
     ) -> None:
-        self._store, self._tree, self._aside, self._edits = host.store, tree, aside, edits
+        self._store, self._tree, self._plan_folder, self._edits = host.store, tree, plan_folder, edits
         self._unpublished = edits.unpublished
         self._at_step = at_step
         self._git_dir, self._derived, self._branch = host.layout.git_dir, host.layout.derived_dir, host.layout.branch
@@ -74,13 +74,13 @@ class Placing:
         files, passed = self._divide(before, after)
         mine, lock = self._derived / INDEX, self._git_dir / "index.lock"
         staged = self._prepare_index(mine, [*files, *passed], before, after)
-        plan = self._aside.begin(before, after, files)
+        plan = self._plan_folder.begin(before, after, files)
         try:
             self._prepare_files(plan)
             for path in staged:
-                self._unpublished.passed(path, self._store.entry(self._store.tree_of(before), path))
+                self._unpublished.skip(path, self._store.entry(self._store.tree_of(before), path))
             for file in passed:
-                self._unpublished.passed(file.path, file.base)
+                self._unpublished.skip(file.path, file.base)
             self._at_step("prepared")
             with contextlib.suppress(OSError):  # it is absent, or on another file system
                 os.link(self._git_dir / "index", plan.place / FORMER_INDEX)
@@ -108,10 +108,10 @@ class Placing:
             raise
         ended = time.monotonic()
         mine.unlink()
-        self._aside.end(plan)
+        self._plan_folder.end(plan)
         for file in files:
             if file.path not in left and file.path not in staged:
-                self._edits.placed(file.path, file.old, file.new)
+                self._edits.published(file.path, file.old, file.new)
         self._at_step("done")
         return Done(Signature(found.head, after, stamp, ()), ended - began, ended - locked)
 
@@ -123,7 +123,7 @@ class Placing:
         files: list[Placement] = []
         passed: list[Placement] = []
         unsettled: list[str] = []
-        same = self._unpublished.lying()
+        same = self._unpublished.differing()
         for path, old, new in self._store.diff(self._store.tree_of(before), self._store.tree_of(after)):
             same.pop(path, None)
             there = self._tree.look(path)
@@ -183,7 +183,7 @@ class Placing:
             if there.odd:  # it was a plain file when the plan was made: the disk failed, or a program replaced it
                 raise Blocked(f"{file.path}: {there.odd}")
             if there.id not in file.known:
-                self._unpublished.passed(file.path, file.base)
+                self._unpublished.skip(file.path, file.base)
                 self._edits.hint([file.path])
                 left.add(file.path)
             elif file.new is None:
@@ -202,11 +202,11 @@ class Placing:
         mine.unlink(missing_ok=True)
         for file in plan.files:
             if self._tree.look(file.path).id == file.new:
-                self._unpublished.lies(file.path, file.new)
-        self._aside.end(plan, given_up=any(self._unpublished.ids(file.path) for file in plan.files))
+                self._unpublished.record_own(file.path, file.new)
+        self._plan_folder.end(plan, given_up=any(self._unpublished.ids(file.path) for file in plan.files))
 
 
-def finish_interrupted(host: Host, tree: WorkTree, aside: Aside, edits: HandEdits) -> None:
+def finish_interrupted(host: Host, tree: WorkTree, plan_folder: PlanFolder, edits: HandEdits) -> None:
     """Finish the newest plan if its lock remains, and remove kgd's temporary files. Idempotent.
 
     While the lock remained, no git command can have committed half-placed files. Unknown bytes are a person's: they
@@ -214,7 +214,7 @@ def finish_interrupted(host: Host, tree: WorkTree, aside: Aside, edits: HandEdit
     """
     git_dir, derived = host.layout.git_dir, host.layout.derived_dir
     mine, lock = derived / INDEX, git_dir / "index.lock"
-    plan = aside.load()
+    plan = plan_folder.load()
     if same_file(mine, lock):
         if plan and _roll_forward(host, plan, tree, edits):
             os.rename(lock, git_dir / "index")
@@ -227,12 +227,12 @@ def finish_interrupted(host: Host, tree: WorkTree, aside: Aside, edits: HandEdit
         part.unlink()
 
 
-def know_given_up(host: Host, tree: WorkTree, aside: Aside, edits: HandEdits) -> None:
+def know_given_up(host: Host, tree: WorkTree, plan_folder: PlanFolder, edits: HandEdits) -> None:
     """Record the files of an abandoned publication as kgd's, and edits of them as based on it.
 
     This holds for later changes at the tip too, and for any commit that the person's branch moved to.
     """
-    plan, store, branch = aside.unfinished, host.store, host.store.ref(host.layout.branch)
+    plan, store, branch = plan_folder.unfinished, host.store, host.store.ref(host.layout.branch)
     if plan is None or branch is None or not store.exists(plan.after) or store.is_ancestor(plan.after, branch):
         return
     published = Lookup(store, store.tree_of(branch))
@@ -244,7 +244,7 @@ def know_given_up(host: Host, tree: WorkTree, aside: Aside, edits: HandEdits) ->
         if there.odd or there.id == published.entry(file.path):
             continue
         if there.id in placed:
-            edits.unpublished.lies(file.path, there.id)
+            edits.unpublished.record_own(file.path, there.id)
         else:
             for blob in filter(None, placed):
                 edits.buffers.note(file.path, None, edits.unpublished.text(blob))
@@ -274,7 +274,7 @@ def know_own(host: Host, published: ObjectId | None, tip: ObjectId, tree: WorkTr
         waiting += known.parents
         files = Lookup(store, known.tree)
         for path in [path for path, blob in unknown.items() if files.entry(path) == blob]:
-            edits.unpublished.lies(path, unknown.pop(path))
+            edits.unpublished.record_own(path, unknown.pop(path))
 
 
 def _roll_forward(host: Host, plan: Plan, tree: WorkTree, edits: HandEdits) -> bool:
@@ -291,7 +291,7 @@ def _roll_forward(host: Host, plan: Plan, tree: WorkTree, edits: HandEdits) -> b
     except (OSError, Odd, RefMoved, KgdError):
         for file in plan.files:
             if tree.look(file.path).id == file.new:
-                edits.unpublished.lies(file.path, file.new)
+                edits.unpublished.record_own(file.path, file.new)
         return False
     return True
 
@@ -301,7 +301,7 @@ def _place(host: Host, file: Placement, tree: WorkTree, edits: HandEdits, plan: 
     if there.odd:
         raise Odd(file.path, there.odd)
     if there.id not in file.known:
-        edits.unpublished.passed(file.path, file.base)
+        edits.unpublished.skip(file.path, file.base)
     elif there.id != file.new:
         slot = plan.place / f"{number}.again"
         if file.new is None:

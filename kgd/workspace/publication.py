@@ -22,13 +22,13 @@ from kgd.git.files import replace, same_file, sync_file_system, sync_folder
 from kgd.git.objects import ObjectId
 from kgd.workspace import adoption, git_state
 from kgd.workspace.admission import check
-from kgd.workspace.adoption import Host, Taken
-from kgd.workspace.aside import Aside, Late, Placement
+from kgd.workspace.adoption import Committed, Host
+from kgd.workspace.aside import LateEdit, Placement, PlanFolder
 from kgd.workspace.git_state import Signature
 from kgd.workspace.hand_edits import HandEdit, HandEdits
 from kgd.workspace.healing import Flusher, Healing, place_again
 from kgd.workspace.outcome import InvalidFile, Stage
-from kgd.workspace.placing import INDEX, Blocked, Placing, finish_interrupted, know_given_up, know_own
+from kgd.workspace.placing import INDEX, Blocked, Publisher, finish_interrupted, know_given_up, know_own
 from kgd.workspace.work_tree import WorkTree, same_device
 from kgd.workspace.writer import Staged
 
@@ -108,14 +108,14 @@ class Publication:
         self._tree = WorkTree(host.layout.work_tree, scratch)
         self._edits = HandEdits(self._store, self._tree, host.workspace, host.sharded, self._derived / "bases")
         self._unpublished = self._edits.unpublished
-        self._aside = Aside(scratch / "aside")
-        self._placing = Placing(host, self._tree, self._aside, self._edits, at_step)
-        finish_interrupted(host, self._tree, self._aside, self._edits)
-        self._restoring = [file.path for file in self._aside.restoring]
+        self._plan_folder = PlanFolder(scratch / "aside")
+        self._publisher = Publisher(host, self._tree, self._plan_folder, self._edits, at_step)
+        finish_interrupted(host, self._tree, self._plan_folder, self._edits)
+        self._restoring = [file.path for file in self._plan_folder.restoring]
         self._published = self._read_published()
-        know_given_up(host, self._tree, self._aside, self._edits)
+        know_given_up(host, self._tree, self._plan_folder, self._edits)
         know_own(host, self._published, self._tip, self._tree, self._edits)
-        self._healing = Healing(host, self._tree, self._aside, self._edits)
+        self._healing = Healing(host, self._tree, self._plan_folder, self._edits)
         self._flusher = Flusher([host.layout.work_tree, self._git_dir], self._wake.set)
 
     # ---- for every thread
@@ -157,11 +157,11 @@ class Publication:
         self._wake.set()
         self._thread.join()
         self._flusher.close()
-        if self._aside.unflushed and not self._healing.is_due:
+        if self._plan_folder.unflushed and not self._healing.is_due:
             self._flusher.flush()
-            self._aside.flushed(self._flusher.until)
+            self._plan_folder.flushed(self._flusher.until)
             with contextlib.suppress(OSError):
-                sync_folder(self._aside.folder)
+                sync_folder(self._plan_folder.folder)
 
     # ---- the thread
 
@@ -175,7 +175,7 @@ class Publication:
         self._attempt()
 
     def _pause(self) -> float:
-        if self._unsettled or not self._aside.is_empty:
+        if self._unsettled or not self._plan_folder.is_empty:
             return 0.1
         due = self._not_before - time.monotonic()
         return min(POLL, due) if due > 0 else POLL
@@ -200,8 +200,8 @@ class Publication:
                 self._flusher.failure,
             )
         if not self._healing.is_due:  # unflushed files may be damaged until they were checked
-            self._aside.flushed(self._flusher.until)
-            self._flusher.ask(max((plan.at for plan in self._aside.unflushed), default=float("-inf")))
+            self._plan_folder.flushed(self._flusher.until)
+            self._flusher.ask(max((plan.at for plan in self._plan_folder.unflushed), default=float("-inf")))
 
     def _pass(self) -> None:
         self._unsettled = False
@@ -210,7 +210,7 @@ class Publication:
                 f"{self._derived} was moved or removed; the next command opens the workspace anew", stuck=True
             )
         if same_file(self._derived / INDEX, self._git_dir / "index.lock"):
-            finish_interrupted(self._host, self._tree, self._aside, self._edits)
+            finish_interrupted(self._host, self._tree, self._plan_folder, self._edits)
         if refs.value_of(self._git_dir, refs.HEAD) != self._tip:
             # The ref was moved or removed by hand; the writer checks the ref before each job.
             self._host.run(lambda staging, tip: Staged[object](None))
@@ -231,9 +231,9 @@ class Publication:
         if self._healing.is_due:
             self._heal()
             found = self._last = git_state.signature(self._git_dir, self._branch)
-        self._take_late()
-        self._take(found)
-        if (self._published != self._tip or self._unpublished.lying()) and time.monotonic() >= self._not_before:
+        self._commit_late()
+        self._commit_saved(found)
+        if (self._published != self._tip or self._unpublished.differing()) and time.monotonic() >= self._not_before:
             self._publish(found)
 
     @property
@@ -258,7 +258,7 @@ class Publication:
         """Restore files that an unclean stop damaged, before they can count as edits."""
         assert self._published is not None
         tree = self._store.tree_of(self._published)
-        self._unpublished.published(tree)
+        self._unpublished.set_published(tree)
         try:
             is_mended = self._healing.mend_index(self._published)
         except FileExistsError:
@@ -288,7 +288,7 @@ class Publication:
             self._repair(before, branch)
         if before is not None:
             old, new = self._store.tree_of(before), self._store.tree_of(branch)
-            self._host.run(adoption.follow(self._host, old, new, int(self._clock())))
+            self._host.run(adoption.sync_memories(self._host, old, new, int(self._clock())))
         self._succeed("integrate")
 
     def _repair(self, before: ObjectId | None, branch: ObjectId) -> None:
@@ -301,11 +301,11 @@ class Publication:
             if ours != theirs:
                 text = self._unpublished.text
                 now = int(self._clock())
-                self._host.run(adoption.repair(self._host, path, text(base), text(ours), text(theirs), now))
-                self._unpublished.settled(path)
+                self._host.run(adoption.restore_skipped(self._host, path, text(base), text(ours), text(theirs), now))
+                self._unpublished.end_skip(path)
 
-    def _take_late(self) -> None:
-        for late in self._aside.late():
+    def _commit_late(self) -> None:
+        for late in self._plan_folder.late_edits():
             base = self._unpublished.text(late.base)
             try:
                 check(late.path, late.data, base, self._edits.home)
@@ -313,30 +313,30 @@ class Publication:
                 self._put_back(late)
                 continue
             started_from = self._edits.buffers.closest(late.path, late.data, base)
-            taken = self._run_take([HandEdit(late.path, late.data, started_from)])
+            taken = self._commit_edits([HandEdit(late.path, late.data, started_from)])
             if taken.refused:
                 self._put_back(late)
             else:
                 self._edits.buffers.note(late.path, None, late.data)
-                self._aside.done(late)
+                self._plan_folder.done(late)
 
-    def _put_back(self, late: Late) -> None:
+    def _put_back(self, late: LateEdit) -> None:
         """Put a person's unreadable bytes back into the work tree, where the person sees them."""
         assert self._published is not None
         published = self._store.entry(self._store.tree_of(self._published), late.path)
         if self._tree.look(late.path) == (published, ""):
-            self._unpublished.passed(late.path, late.base)
+            self._unpublished.skip(late.path, late.base)
             self._tree.prepare(late.data, back := late.slot.with_name(late.slot.name + ".back"))
             self._tree.place(late.path, back)
             self._edits.hint([late.path])
-            self._aside.done(late)
+            self._plan_folder.done(late)
         else:
-            self._aside.keep(late)
+            self._plan_folder.keep(late)
 
-    def _take(self, found: Signature) -> None:
+    def _commit_saved(self, found: Signature) -> None:
         assert self._published is not None
         published, head = self._store.tree_of(self._published), self._store.tree_of(self._tip)
-        self._unpublished.published(published)
+        self._unpublished.set_published(published)
         if self._restoring:
             self._restore(self._restoring)
         look = self._edits.look(published, head)
@@ -349,20 +349,20 @@ class Publication:
         if look.edits:
             for edit in look.edits[:FLUSHED_EDITS]:  # editors flush nothing, and a lost edit would look undone
                 self._tree.flush(edit.path)
-            taken = self._run_take(look.edits)
+            taken = self._commit_edits(look.edits)
             for path, error in taken.refused:
-                self._edits.refused(path, error)
+                self._edits.refuse(path, error)
             for edit in taken.edits:
-                self._edits.took(edit)
+                self._edits.committed(edit)
             if taken.edits:
                 self._not_before = 0.0
-        self._unpublished.remember()
+        self._unpublished.save_edits()
         self._report_edits()
 
-    def _run_take(self, edits: list[HandEdit]) -> Taken:
+    def _commit_edits(self, edits: list[HandEdit]) -> Committed:
         by = identity.person(self._host.layout, git_own_file())
-        answer = self._host.run(adoption.take(self._host, edits, by, int(self._clock())))
-        assert isinstance(answer, Taken)
+        answer = self._host.run(adoption.commit_edits(self._host, edits, by, int(self._clock())))
+        assert isinstance(answer, Committed)
         return answer
 
     def _report_edits(self) -> None:
@@ -399,13 +399,13 @@ class Publication:
                 "`git reset` and `git checkout -- .` take it back",
                 stuck=True,
             )
-        plan = self._aside.begin(self._published, self._published, absent)
+        plan = self._plan_folder.begin(self._published, self._published, absent)
         self._restoring = missing  # a file not yet put back is not deleted either
         for path in self._unpublished.paths():  # nor is an edit undone by that
             if is_missing(path):
-                self._unpublished.lies(path, self._store.entry(tree, path))
-        self._unpublished.remember()
-        place_again(plan, self._aside, self._tree, self._store)
+                self._unpublished.record_own(path, self._store.entry(tree, path))
+        self._unpublished.save_edits()
+        place_again(plan, self._plan_folder, self._tree, self._store)
         self._restoring = []
         what = "the work tree was" if missing == [""] else f"{missing[0]} was"
         self._restored = (f"{what} missing, which is no deletion; {len(absent)} files were put back", time.monotonic())
@@ -419,10 +419,10 @@ class Publication:
         assert before is not None
         if held := git_state.locked(self._git_dir / f"{self._branch}.lock"):  # waiting would lock the index
             raise Blocked(held.reason, stuck=held.stuck)
-        done = self._placing.publish(found, before, after)
+        done = self._publisher.publish(found, before, after)
         self._last = done.signature
         self._set_published(after)
-        self._unpublished.remember()
+        self._unpublished.save_edits()
         large = done.signature.stamp[2] > LARGE_INDEX
         share = LOCK_SHARE_LARGE * done.held if large else min(LOCK_SHARE * done.held, PAUSE_LIMIT)
         pause = max(DEBOUNCE, 3 * done.seconds, share)

@@ -25,7 +25,7 @@ class Written(NamedTuple):
     commit: str
 
 
-class Sent:
+class SentVersions:
     """The content sent from a workspace, by path and version. Safe for any number of threads."""
 
     def __init__(self, store: ObjectStore, served: Served) -> None:

@@ -27,7 +27,7 @@ from kgd.model.uri import Uri, parse, workspace_of
 from kgd.workspace import memory_files, parts
 from kgd.workspace.outcome import InvalidFile
 from kgd.workspace.parts import FILE_LIMIT, NodeFiles, node_changes
-from kgd.workspace.placed import Placed
+from kgd.workspace.placed import PartLocations
 
 FREEZE_FROM = 5_000
 """Nodes loaded at once from which on they are exempt from garbage collection."""
@@ -65,7 +65,7 @@ class Served:
         self._conflicts: dict[str, set[str]] = {}
         self._cut: dict[str, Uri] = {}
         """Paths that do not tell their URI."""
-        self.placed = Placed()
+        self.locations = PartLocations()
 
     # ---- reading
 
@@ -96,7 +96,7 @@ class Served:
         Damaged: It cannot be read.
         """
         with self.graph.lock:  # a flush may move the node to another part
-            card, at = self.graph.card(uri), self.placed.part_with(uri)
+            card, at = self.graph.card(uri), self.locations.part_with(uri)
         if card is None or card.blob is None:
             return None
         if at is None:
@@ -126,7 +126,7 @@ class Served:
             if path.startswith("nodes/"):
                 found |= {uri: None for uri in (self._uri_of(path),) if uri}
             elif bulk.is_path(path):
-                found |= dict.fromkeys(self.placed.uris(path))
+                found |= dict.fromkeys(self.locations.uris(path))
             elif memories.is_path(path):
                 found |= dict.fromkeys(self._owners(path, before, after))
         return list(found)
@@ -139,7 +139,7 @@ class Served:
         with self._lock:
             conflicts = [path for paths in self._conflicts.values() for path in paths]
             care = {"invalid": sorted(self._invalid), "conflicts": sorted(conflicts), "cut": sorted(self._cut)}
-            care |= {"parts": self.placed.export(), "shadowed": self.placed.shadowed_files()}
+            care |= {"parts": self.locations.export(), "shadowed": self.locations.shadowed_files()}
         return tree, rows, care
 
     def restore(self, tree: ObjectId, rows: Rows, care: Mapping[str, list[str]]) -> None:
@@ -158,7 +158,7 @@ class Served:
         for path in care.get("conflicts", ()):
             if path in there:
                 self._note_conflict(path, True)
-        self.placed.restore(care.get("parts", ()), lambda uri: card.uri if (card := self.graph.card(uri)) else uri)
+        self.locations.restore(care.get("parts", ()), lambda uri: card.uri if (card := self.graph.card(uri)) else uri)
         for path in [*care.get("cut", ()), *care.get("shadowed", ()), *care.get("invalid", ())]:
             found = self._store.lookup(tree, path)
             if found:
@@ -287,8 +287,8 @@ class Served:
         paths.check_place(node.uri, path, self._workspace, self._sharded)
         if self._invalid:
             self._mark(path)
-        if self.placed.is_in_part(node.uri):
-            self.placed.shadow(node.uri, path, blob)
+        if self.locations.is_in_part(node.uri):
+            self.locations.shadow(node.uri, path, blob)
             return ()
         self._serve(node, blob)
         if "~" in path and self._uri_of(path) is None:
@@ -311,8 +311,8 @@ class Served:
         uri = self._uri_of(path)
         if uri is None:
             return ()
-        if self.placed.is_in_part(uri):
-            self.placed.shadow(uri, path, None)
+        if self.locations.is_in_part(uri):
+            self.locations.shadow(uri, path, None)
             return ()
         self.graph.remove(uri)
         return (Change(path, uri, None),)
@@ -343,7 +343,7 @@ class Served:
 
     def _keep_last_part(self, path: str, refusal: KgdError) -> Sequence[Change]:
         self._mark(path, refusal)
-        good = None if self.placed.knows(path) else self._last_good(path)
+        good = None if self.locations.knows(path) else self._last_good(path)
         return self._serve_part(path, good, parts.taken(path, good, self._read_part)) if good else ()
 
     def _read_part(self, blob: ObjectId) -> bytes:
@@ -352,15 +352,15 @@ class Served:
     def _serve_part(self, path: str, blob: ObjectId | None, part: parts.Taken | None) -> list[Change]:
         """Serve the nodes of a part. A node in several parts, which only people create, is served from the first."""
         changes: list[Change] = []
-        for uri in self.placed.put(path, blob, part.ids if part else (), self._own_file):
-            at = self.placed.place(uri)
+        for uri in self.locations.put(path, blob, part.ids if part else (), self._own_file):
+            at = self.locations.place(uri)
             own = paths.path_of(uri, self._sharded)
             card = self.graph.card(uri)
             if at is None:
                 self.graph.remove(uri)
                 changes.append(Change(own, uri, None))
             elif isinstance(at, bytes):  # its own file, which a part replaced
-                self.placed.shadow(uri, own, None)
+                self.locations.shadow(uri, own, None)
                 self._serve(_glance(self._store.read(at), own), at)
                 changes.append(Change(own, uri, at))
             else:

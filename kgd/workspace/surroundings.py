@@ -18,7 +18,7 @@ from kgd.workspace import memory_files
 from kgd.workspace.merge_files import decoded
 from kgd.workspace.outcome import InvalidFile
 from kgd.workspace.past import Past
-from kgd.workspace.sent import Sent
+from kgd.workspace.sent import SentVersions
 from kgd.workspace.served import Served
 
 
@@ -57,7 +57,7 @@ class Surroundings:
 
     past: Past
     served: Served
-    sent: Sent
+    sent: SentVersions
     count: Callable[[str], int]
     in_overlay: Callable[[Uri], bool]
     knows_workspace: Callable[[str], bool]
@@ -87,7 +87,7 @@ class Surroundings:
 
     def parts_of(self, uri: Uri) -> Collection[str] | None:
         """The parts that may hold the node; None if only the tree tells."""
-        at = self.served.placed.part_with(uri)
+        at = self.served.locations.part_with(uri)
         return (at.path,) if at else ()
 
     def incoming(self, uri: Uri) -> Sequence[Edge]:

@@ -27,7 +27,7 @@ from kgd.workspace.surroundings import Surroundings
 from kgd.workspace.touched import Permit, touched_by
 from kgd.workspace.writer import Staged
 
-NODES_TOLD = 200
+NODES_SHOWN = 200
 
 MAX_EDITS = 2_000
 MAX_MESSAGE = 8_000
@@ -62,7 +62,7 @@ class Transaction:
         draft = Draft(staging, self.around, self.now)
         self._apply(draft)
         edits.check_links(draft)
-        draft.warnings += edits.doubles(self.changes.edits)
+        draft.warnings += edits.doubled_relations(self.changes.edits)
         files = draft.finish()
         if self.permit:
             workspace = self.around.workspace
@@ -74,7 +74,7 @@ class Transaction:
         message = message_of(self.changes, {*touched, *written}, draft.settled)
         versions = tuple((uri, self.around.version(draft.path(uri)) + 1) for uri in written)
         if self.dry_run or not files:
-            would = foretold(message, self.changes.author.name, files, staging.read) if self.dry_run else None
+            would = dry_run_effect(message, self.changes.author.name, files, staging.read) if self.dry_run else None
             return Staged(
                 Outcome(
                     None, versions, tuple(created), warnings=tuple(draft.warnings), deleted=_gone(draft, touched),
@@ -167,7 +167,7 @@ Data = bytes | None
 """None is absence."""
 
 
-def foretold(message: str, author: str, files: Mapping[str, Data], read: Callable[[str], Data]) -> Would:
+def dry_run_effect(message: str, author: str, files: Mapping[str, Data], read: Callable[[str], Data]) -> Would:
     """The effect of a commit with this message.
 
     Args:
@@ -184,7 +184,7 @@ def foretold(message: str, author: str, files: Mapping[str, Data], read: Callabl
             others.append(FileChange(path, _text(read(path)), _text(data)))
             continue
         for uri, before, after in _entries(path, read(path), data):
-            if len(nodes) >= NODES_TOLD:
+            if len(nodes) >= NODES_SHOWN:
                 left += 1
             else:
                 nodes.append(NodeChange(uri, node_in(path, before), node_in(path, after)))

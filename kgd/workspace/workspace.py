@@ -42,7 +42,7 @@ from kgd.workspace.owner import Ownership
 from kgd.workspace.past import Past
 from kgd.workspace.publication import Publication
 from kgd.workspace.seal import Seal
-from kgd.workspace.sent import Sent
+from kgd.workspace.sent import SentVersions
 from kgd.workspace.served import Change, Served
 from kgd.workspace.surroundings import PastSurroundings, PendingBatch, Surroundings
 from kgd.workspace.touched import Permit
@@ -99,7 +99,7 @@ class Workspace:
             self.sharded = self.settings.sharded
             self.past = Past(self._store, self.id, self.sharded, lambda uri: self.part_of(uri))
             self._served = Served(self._store, self.id, self.sharded, self.past.last_good)
-            self.sent = Sent(self._store, self._served)
+            self.sent = SentVersions(self._store, self._served)
             self.history = History(self.past, self._served, self.sent, self.version, lambda: self._writer.tip)
             self.conflicts = OpenConflicts(self._store, self._served, self.id, self.sharded)
             self._derived = Derived(
@@ -453,12 +453,12 @@ class Workspace:
 
     def part_of(self, uri: Uri) -> str:
         """The part that the node is served from; empty for none."""
-        at = self._served.placed.part_with(uri)
+        at = self._served.locations.part_with(uri)
         return at.path if at else ""
 
     def doubled(self) -> list[tuple[Uri, str]]:
         """Nodes stored more than once, with each further path; they are served from the first."""
-        return self._served.placed.doubled()
+        return self._served.locations.doubled()
 
     # ---- inside
 

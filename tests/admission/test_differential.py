@@ -68,7 +68,7 @@ def carry_out(chance: random.Random, ways: Ways, one: Change) -> str:
     elif way == "sync":
         ws.run(adoption.merge(ws, ways.commit(one)), alone=True)
     else:
-        ws.run(adoption.take(ws, ways.looked_at(one)[0], ANN, 1))
+        ws.run(adoption.commit_edits(ws, ways.looked_at(one)[0], ANN, 1))
     return way
 
 

@@ -130,8 +130,8 @@ class Ways:
         found, refused = self.looked_at(one)
         store = self.ws.store
         tip = bytes.fromhex(self.ws.tip)
-        taken = adoption.take(self.ws, found, ANN, 1)(Staging(store, store.tree_of(tip)), tip).answer
-        assert isinstance(taken, adoption.Taken)
+        taken = adoption.commit_edits(self.ws, found, ANN, 1)(Staging(store, store.tree_of(tip)), tip).answer
+        assert isinstance(taken, adoption.Committed)
         return next(iter([*refused, *(error for _, error in taken.refused)]), None)
 
     # ---- what is asked about
@@ -162,7 +162,7 @@ class Ways:
             (root / path).parent.mkdir(parents=True, exist_ok=True)
             (root / path).write_bytes(data)
         edits = HandEdits(store, WorkTree(root, parts), self.ws.id, self.ws.sharded, self.folder / "bases")
-        edits.unpublished.published(tree)
+        edits.unpublished.set_published(tree)
         found = edits.look(tree, tree, settle=True).edits
         return found, [KgdError(one.reason, at=one.path) for one in edits.invalid_files()]
 

@@ -85,7 +85,7 @@ BUGS = {
     ),
     "19-two-values": Bug(
         "of two values for one relation the first is dropped without a warning", "kgd/workspace/transaction.py",
-        "        draft.warnings += edits.doubles(self.changes.edits)\n", "",
+        "        draft.warnings += edits.doubled_relations(self.changes.edits)\n", "",
         (f"{PUT}test_a_relation_that_is_given_two_values_is_a_warning",),
     ),
     "19-bad-address": Bug(

@@ -26,7 +26,8 @@ BUGS = {
     ),
     "5-clean-stop": Bug(
         "a clean stop records no flush, so that edits made afterwards are undone", "kgd/workspace/publication.py",
-        "            self._flusher.flush()\n            self._aside.flushed", "            self._aside.flushed",
+        "            self._flusher.flush()\n            self._plan_folder.flushed",
+        "            self._plan_folder.flushed",
         (f"{_STOPS}test_the_same_changes_after_a_clean_stop_are_a_persons",),
     ),
     "5-unreadable-index": Bug(

@@ -26,7 +26,7 @@ from kgd.git.layout import Layout, locate
 from kgd.git.objects import FILE
 from kgd.model.change import Delete
 from kgd.workspace import healing
-from kgd.workspace.aside import Aside
+from kgd.workspace.aside import PlanFolder
 from kgd.workspace.workspace import Workspace
 from tests.builders import change, new_layout, upsert, uri
 from tests.faults.audit import git
@@ -194,7 +194,7 @@ def _audited(line: Connection, place: str, ledger: str, healed: bool) -> None:
     found = Cut()
     try:
         if not healed:
-            Aside.load = lambda self: None  # type: ignore[method-assign]
+            PlanFolder.load = lambda self: None  # type: ignore[method-assign]
         layout = locate(Path(place))
         assert layout is not None
         _look_at_disk(layout, found)

@@ -74,7 +74,7 @@ def test_a_person_and_an_agent_can_write_into_one_part(desk: Desk) -> None:
     base = ws.store.read(ws.store.entry(tree, PART) or b"")
     ws.submit(change(upsert(ONE, name="By agent"), upsert(THREE)))
     mine = bulk.encode(bulk.Part((Node(ONE, content="first\n"), Node(TWO, content="mine\n"), Node(Uri(f"{ONE}0")))))
-    ws.run(adoption.take(ws, [HandEdit(PART, mine, base)], ANN, 1))
+    ws.run(adoption.commit_edits(ws, [HandEdit(PART, mine, base)], ANN, 1))
     assert sorted(ws.graph.uris()) == [ONE, Uri(f"{ONE}0"), TWO, THREE]
     one, two = ws.node(ONE), ws.node(TWO)
     assert one
