@@ -56,7 +56,7 @@ def accept(
     is written, and the outcome has no commit.
 
     Raises:
-    Invalid: No workspace can hold it, or a node of `only` cannot be accepted without another.
+        Invalid: No workspace can hold it, or a node of `only` cannot be accepted without another.
         NotFound: It changes no node of `only`.
     """
     refuse_secret_text(message, "the message", at="message")
@@ -91,7 +91,7 @@ def reject(workspace: Workspace, proposal: Proposal, by: str, reason: str = "", 
     """Remove a proposal from the pending ones; return the full name of the ref that keeps it.
 
     Raises:
-    Forbidden: `permit` refuses a node that it touches.
+        Forbidden: `permit` refuses a node that it touches.
         Unavailable: It moved at this moment.
     """
     commit = bytes.fromhex(proposal.commit)
@@ -125,7 +125,7 @@ def touches(workspace: Workspace, proposal: Proposal) -> Touched:
     """Everything that the proposal changes, in total and in each of its commits that the tip lacks.
 
     Raises:
-    Limit: It has more than a thousand commits.
+        Limit: It has more than a thousand commits.
     """
     tip = bytes.fromhex(workspace.tip)
     return _touched_by_commits(workspace, tip, bytes.fromhex(proposal.commit))
@@ -152,7 +152,7 @@ def _whole(
         merged = merge_commits(store, tip, commit, workspace.sharded)
         files = left_of(workspace, store.tree_of(tip), merged)
         touched = touched_by(staging, files, workspace.id, workspace.sharded)
-        _ask(permit, staging, workspace, touched | _touched_by_commits(workspace, tip, commit))
+        _authorize(permit, staging, workspace, touched | _touched_by_commits(workspace, tip, commit))
         subject = message.strip() or f"accept {proposal.subject}"[:100]
         changes = ChangeSet(
             (), author, subject, operation="accept", origin=f"proposals/{proposal.id}",
@@ -181,7 +181,7 @@ def _part(
         if not files:
             return Staged(Outcome(None, warnings=("this proposal is in the workspace already",)))
         touched = touched_by(staging, files, workspace.id, workspace.sharded)
-        _ask(permit, staging, workspace, touched)
+        _authorize(permit, staging, workspace, touched)
         original = store.commit(commit)
         by_author = Author(original.author_name, original.author_email)
         subject = message.strip() or _message(proposal, told, touched)
@@ -215,23 +215,23 @@ def _chosen(
         if not touched.uris & only:
             continue
         if missing := sorted(touched.uris - only):
-            raise _not_alone(missing[0])
+            raise _incomplete(missing[0])
         files[path] = data
         found |= touched.uris
     if absent := sorted(only - found):
         raise NotFound("the proposal does not change this node", at=absent[0], next="`kgd proposals NAME` shows it.")
     if (other := proposal_records.incomplete(told, only, waiting)) is not None:
-        raise _not_alone(other)
+        raise _incomplete(other)
     return files
 
 
-def _not_alone(other: Uri) -> Invalid:
+def _incomplete(other: Uri) -> Invalid:
     return Invalid(
         "a node of these cannot be taken alone", at="only", next=f"Take {other[:160]} as well: the two are one change."
     )
 
 
-def _ask(permit: Permit | None, staging: Staging, workspace: Workspace, touched: Touched) -> None:
+def _authorize(permit: Permit | None, staging: Staging, workspace: Workspace, touched: Touched) -> None:
     if permit:
         permit(touched, policy_in(staging.read(SETTINGS), workspace.id))
 

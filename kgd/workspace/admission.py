@@ -25,7 +25,7 @@ from kgd.model.uri import Uri, parse, scheme_of, workspace_of
 from kgd.workspace import memory_files
 from kgd.workspace.memory_files import Home
 from kgd.workspace.parts import node_in
-from kgd.workspace.secrets import SAY_WHERE, HoldsSecret, Secret, line_of, news_in, refuse_secrets
+from kgd.workspace.secrets import SAY_WHERE, HoldsSecret, Secret, line_of, new_secret_in, refuse_secrets
 
 MAX_NODE_BYTES = 256 * 1024
 MAX_KNOWLEDGE = 32 * 1024
@@ -43,11 +43,11 @@ def admit(node: Node, before: Node | None, data: bytes, home: Home, place: Place
     """Return if the workspace admits this node in place of `before`.
 
     Args:
-    data: The bytes of its file, real or virtual.
+        data: The bytes of its file, real or virtual.
         place: The place of a field in a file; without it errors name the node.
 
     Raises:
-    KgdError: The broken rule.
+        KgdError: The broken rule.
     """
     admit_text(node, before, data, place)
     _admit_naming(node, before, home, place)
@@ -57,7 +57,7 @@ def admit_text(node: Node, before: Node | None, data: bytes, place: Place | None
     """Check the node's own text.
 
     Raises:
-    Limit, Invalid, HoldsSecret: It is too large, or holds unseen characters or a secret.
+        Limit, Invalid, HoldsSecret: It is too large, or holds unseen characters or a secret.
     """
     _refuse_large(data, place("uri", None) if place else node.uri)
     for field in ("name", "summary"):
@@ -156,7 +156,7 @@ def check(path: str, data: bytes, base: bytes | None, home: Home) -> None:
     """Return if these bytes may replace `base` at this path.
 
     Raises:
-    KgdError: The broken rule; `at` is ``<path>:<line>``.
+        KgdError: The broken rule; `at` is ``<path>:<line>``.
     """
     top = path.partition("/")[0]
     if top == "nodes":
@@ -182,10 +182,10 @@ def admit_memory(path: str, data: bytes, base: bytes | None, home: Home, owner: 
     """Return if a memory's file may hold this in place of `base`. A file that never was a memory is not checked.
 
     Args:
-    owner: The node to name in errors if its detail was given; otherwise the file is named.
+        owner: The node to name in errors if its detail was given; otherwise the file is named.
 
     Raises:
-    KgdError: The broken rule; `at` is ``<path>:<line>``, or `owner`.
+        KgdError: The broken rule; `at` is ``<path>:<line>``, or `owner`.
     """
     before = memories.read(base, path)
     if before is None and not data.startswith((b"---\n", b"---\r\n", b"\xef\xbb\xbf---")):
@@ -206,7 +206,7 @@ def admit_memory(path: str, data: bytes, base: bytes | None, home: Home, owner: 
         Node(Uri("insight://x/x"), tags=memory.tags)
     except KgdError as refusal:
         raise Invalid(refusal.message, at=f"{path}:1", next=refusal.next) from None
-    found = news_in(data.decode(), (base or b"").decode("utf-8", "replace"))
+    found = new_secret_in(data.decode(), (base or b"").decode("utf-8", "replace"))
     if found:
         what = "the field 'detail'" if owner else "this file"
         at = owner or f"{path}:{line_of(found, data)}"
@@ -227,7 +227,7 @@ def admit_entry(path: str, data: bytes, base: bytes | None, home: Home) -> None:
     """Return if the changelog admits this entry: about an existing node, and never rewritten.
 
     Raises:
-    KgdError: The broken rule; `at` is ``<path>:<line>``.
+        KgdError: The broken rule; `at` is ``<path>:<line>``.
     """
     at = f"{path}:1"
     try:
@@ -243,7 +243,7 @@ def admit_entry(path: str, data: bytes, base: bytes | None, home: Home) -> None:
     own = paths.path_of(entry.parent, home.sharded)
     if base is None and bulk.folder_of(entry.parent) is None and home.read(own) is None:
         raise Invalid(f"this entry is about {entry.parent}, which is not there", at=at, next="Write that node first.")
-    if found := news_in(entry.summary, ""):
+    if found := new_secret_in(entry.summary, ""):
         raise HoldsSecret(f"this entry holds what looks like a secret ({found.kind})", at=at, next=SAY_WHERE)
 
 
@@ -251,7 +251,7 @@ def check_secrets(path: str, data: bytes, base: bytes | None, home: Home) -> Non
     """Return unless these bytes add a secret, even in a file that cannot be served.
 
     Raises:
-    HoldsSecret: They do; `at` is ``<path>:<line>``.
+        HoldsSecret: They do; `at` is ``<path>:<line>``.
     """
     try:
         check(path, data, base, home)
@@ -261,7 +261,7 @@ def check_secrets(path: str, data: bytes, base: bytes | None, home: Home) -> Non
         raise
     except KgdError:
         pass  # a later commit may mend the file, but its text stays in history
-    if found := news_in(data.decode("utf-8", "replace"), (base or b"").decode("utf-8", "replace")):
+    if found := new_secret_in(data.decode("utf-8", "replace"), (base or b"").decode("utf-8", "replace")):
         raise HoldsSecret(
             f"this file holds what looks like a secret ({found.kind})", at=f"{path}:{line_of(found, data)}",
             next=SAY_WHERE,

@@ -108,7 +108,7 @@ def adopt(host: Host, known: ObjectId | None, branch: ObjectId, author: Author, 
     (docs/decisions/0004-rewritten-branch.md). The job must run alone. It answers whether the tip moved.
 
     Raises:
-    KgdError: The branch holds content that no workspace can hold; nothing was merged.
+        KgdError: The branch holds content that no workspace can hold; nothing was merged.
     """
     store = host.store
     _look_through(host, branch)
@@ -130,7 +130,7 @@ def merge(host: Host, other: ObjectId) -> Job:
     in the repository. The job answers whether the tip moved.
 
     Raises:
-    Unavailable: It has an unknown format or unknown merge rules; the tip stays.
+        Unavailable: It has an unknown format or unknown merge rules; the tip stays.
     """
     blob = host.store.entry(host.store.tree_of(other), SETTINGS)
     if blob and (why := why_too_new(decode_settings(host.store.read(blob, FILE_LIMIT), newer=True))):
@@ -166,7 +166,7 @@ def merge_commit(
     """Stage the merge commit of two tips on the tree of `tip`. Its id is the same for both sides.
 
     Raises:
-    Unavailable, Damaged: As `merge_commits`; nothing was staged.
+        Unavailable, Damaged: As `merge_commits`; nothing was staged.
     """
     rules = check_rules(store, (tip, other))
     staging.write(merge_commits(store, tip, other, sharded).files)
@@ -289,7 +289,7 @@ def _merged_part(
     as_is = staging.read(edit.path) == edit.base
     for uri in sorted(uri for uri in {*base, *mine} if base.get(uri) != mine.get(uri)):
         path, at = paths.path_of(uri, host.sharded), folder.find(uri)
-        current = folder.taken(at).entries.nodes[uri] if at else staging.read(path)
+        current = folder.part(at).entries.nodes[uri] if at else staging.read(path)
         merged = merge_file(path, base.get(uri), current, mine.get(uri))
         nodes[uri] = merged.data
         taken.conflicts += len(merged.conflicts)

@@ -45,7 +45,7 @@ class Placement:
     """One file of a plan: its published and its new version, and bytes that the workspace already has.
 
     Args:
-    taken: The last known unpublished version at the path; empty, or one.
+        taken: The last known unpublished version at the path; empty, or one.
         back: `taken` is a person's edit of `old`, so `old` in its place means that they undid the edit.
     """
 
@@ -164,15 +164,15 @@ class PlanFolder:
             self._finish(former for former in self._waiting if not former.is_done)
         return plan
 
-    def end(self, plan: Plan, *, given_up: bool = False) -> None:
+    def end(self, plan: Plan, *, is_abandoned: bool = False) -> None:
         """End a plan; its displaced files are examined after a while.
 
         Args:
-        given_up: Its files are in the work tree and not published. It stays until the next plan; a plan that puts back
-        files stays until a further plan has done so.
+            is_abandoned: Its files are in the work tree and not published. It stays until the next plan; a plan that
+                puts back files stays until a further plan has done so.
         """
         plan.at = time.monotonic()
-        if not given_up:
+        if not is_abandoned:
             finished(plan)
             self._finish(filter(_puts_back, self._waiting if _puts_back(plan) else ()))
         plan.has_slots = not _is_empty(plan.place)

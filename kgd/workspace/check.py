@@ -30,7 +30,7 @@ def check(workspace: Workspace, progress: Progress = lambda done, total, message
     """All findings, worst first: ``damage``, ``error``, ``warning``.
 
     Args:
-    progress: Called before each part with the number of parts done, of all parts, and the part's name.
+        progress: Called before each part with the number of parts done, of all parts, and the part's name.
     """
     found: list[Finding] = []
     parts = (_objects, _files, _doubled, _memories, _graph, _versions, _index, _ref)

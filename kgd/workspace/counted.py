@@ -39,7 +39,7 @@ class VersionCache:
     """Versions by path and commits by request id. The writer's thread notes, the follower's writes, any thread reads.
 
     Args:
-    mend: Starts a rebuild of the database in the follower's thread; called when a read finds damage.
+        mend: Starts a rebuild of the database in the follower's thread; called when a read finds damage.
         counts: The paths that a commit's changes count for: nodes in a part, and the node of a detail.
     """
 
@@ -66,7 +66,7 @@ class VersionCache:
         self._ready = threading.Event()
         self._ready.set()
 
-    # ---- being told
+    # ---- notes
 
     def begin(self, *, anew: bool = False) -> None:
         """Announce a count of history: callers wait for as many `end`. With `anew` the known versions are dropped."""
@@ -112,13 +112,13 @@ class VersionCache:
         with self._lock:
             self._requests.update(requests)
 
-    # ---- being asked
+    # ---- reads
 
     def version(self, path: str, *, anew: bool = False) -> Version | None:
         """The version from history, the newest flush included. With `anew` the cache is skipped.
 
         Raises:
-        Unavailable: Versions are still being counted after two minutes, or the database cannot be read.
+            Unavailable: Versions are still being counted after two minutes, or the database cannot be read.
         """
         with self._lock:
             if fresh := self._fresh.get(path):
@@ -139,7 +139,7 @@ class VersionCache:
         line.
 
         Raises:
-        Unavailable: As `version`.
+            Unavailable: As `version`.
         """
         is_before = self._store.is_ancestor(commit, tip)
         with self._lock:
@@ -167,7 +167,7 @@ class VersionCache:
         """The commit of a request id, in this session or an earlier one. Errors as for `version`.
 
         Raises:
-        Unavailable: History cannot be read, so an unknown id may have been used.
+            Unavailable: History cannot be read, so an unknown id may have been used.
         """
         with self._lock:
             fresh = self._requests.get(request)

@@ -59,7 +59,7 @@ class Draft:
         """The node at the tip.
 
         Raises:
-        InvariantViolation: Its file cannot be read, and a write would overwrite a person's text.
+            InvariantViolation: Its file cannot be read, and a write would overwrite a person's text.
         """
         return self._read(uri).node
 
@@ -147,7 +147,7 @@ class Draft:
         """The files to write or remove (None), canonical and checked.
 
         Raises:
-        KgdError: A node or file is not admitted; see `kgd.workspace.admission`.
+            KgdError: A node or file is not admitted; see `kgd.workspace.admission`.
             InvariantViolation: A new name differs from an existing one by case or normal form only.
         """
         nodes = [(self._before[uri].node, self._after[uri]) for uri in self.touched()]
@@ -260,7 +260,7 @@ class Draft:
         part = self._part(folder, uri) if folder else None
         if folder is None or part is None:
             return self.tip.blob_at(path), self.tip.read(path)
-        taken = folder.taken(part)
+        taken = folder.part(part)
         return taken.ids[uri], taken.entries.nodes[uri]
 
 

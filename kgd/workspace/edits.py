@@ -34,7 +34,7 @@ def apply(edit: Edit, draft: Draft) -> None:
     """Apply one edit to the draft.
 
     Raises:
-    KgdError: The edit cannot be applied; drop the whole draft.
+        KgdError: The edit cannot be applied; drop the whole draft.
     """
     raise Invalid(f"a change of kind {type(edit).__name__} cannot be applied here")
 
@@ -42,7 +42,7 @@ def apply(edit: Edit, draft: Draft) -> None:
 @apply.register
 def _upsert(edit: Upsert, draft: Draft) -> None:
     _refuse_deep(edit.data, *(relation.data for relation in edit.relations))
-    uri = _current(draft, edit.uri)
+    uri = _resolved(draft, edit.uri)
     old = draft.node(uri)
     _expect(draft, uri, edit.expect_version)
     if edit.content is not None and old and old.content and edit.content != old.content and edit.expect_version is None:
@@ -74,7 +74,7 @@ def upserted(old: Node, edit: Upsert) -> Node:
 
 @apply.register
 def _append(edit: Append, draft: Draft) -> None:
-    uri = _current(draft, edit.uri)
+    uri = _resolved(draft, edit.uri)
     text = edit.text.strip("\n")
     if not text.strip():
         raise Invalid("there is no text to append", at="text")
@@ -85,7 +85,7 @@ def _append(edit: Append, draft: Draft) -> None:
 
 @apply.register
 def _delete(edit: Delete, draft: Draft) -> None:
-    uri = _current(draft, edit.uri)
+    uri = _resolved(draft, edit.uri)
     _required(draft, uri)
     _expect(draft, uri, edit.expect_version)
     draft.remove(uri)
@@ -95,11 +95,11 @@ def _delete(edit: Delete, draft: Draft) -> None:
 @apply.register
 def _relate(edit: Relate, draft: Draft) -> None:
     _refuse_deep(edit.relation.data)
-    source = _current(draft, edit.source)
+    source = _resolved(draft, edit.source)
     node = draft.node(source)
     if node is None:
         if not (draft.around.in_overlay(source) or is_resource(source, draft.around.workspace)):
-            raise _not_there(source)
+            raise _not_found(source)
         node = Node(source)
     relation = edit.relation
     old = node.relation(relation.type, relation.target)
@@ -114,7 +114,7 @@ def _relate(edit: Relate, draft: Draft) -> None:
 
 @apply.register
 def _unrelate(edit: Unrelate, draft: Draft) -> None:
-    source = _current(draft, edit.source)
+    source = _resolved(draft, edit.source)
     node = _required(draft, source)
     if node.relation(edit.type, edit.target) is None:
         draft.warnings.append(f"{source} has no relation {edit.type} to {edit.target}; nothing changed")
@@ -124,7 +124,7 @@ def _unrelate(edit: Unrelate, draft: Draft) -> None:
 
 @apply.register
 def _untag(edit: Untag, draft: Draft) -> None:
-    uri = _current(draft, edit.uri)
+    uri = _resolved(draft, edit.uri)
     node = _required(draft, uri)
     tags = folded(edit.tags) if node.type in MEMORY_TYPES else edit.tags
     missing = sorted(set(tags) - set(node.tags))
@@ -135,7 +135,7 @@ def _untag(edit: Untag, draft: Draft) -> None:
 
 @apply.register
 def _move(edit: Move, draft: Draft) -> None:
-    uri = _current(draft, edit.uri)
+    uri = _resolved(draft, edit.uri)
     node = _required(draft, uri)
     _refuse_foreign(draft, edit.to)
     if edit.to == uri:
@@ -163,7 +163,7 @@ def _settle(edit: Settle, draft: Draft) -> None:
             f"the conflict is not about '{unknown[0][:80]}'", at="fields",
             next=f"Its fields are: {', '.join(conflict.fields)[:200]}.",
         )  # fmt: skip
-    uri = _current(draft, conflict.uri)
+    uri = _resolved(draft, conflict.uri)
     node = draft.node(uri)
     if edit.as_shown and is_about_node(conflict) and not is_as_shown(node, conflict):
         raise Stale(
@@ -180,7 +180,7 @@ def _settle(edit: Settle, draft: Draft) -> None:
 
 @apply.register
 def _log(edit: Log, draft: Draft) -> None:
-    parent = _current(draft, edit.entry.parent)
+    parent = _resolved(draft, edit.entry.parent)
     _required(draft, parent)
     entry = replace(edit.entry, parent=parent)
     draft.files[paths.log_path(parent, entry.id)] = changelog.encode(entry)
@@ -209,7 +209,7 @@ def find_conflict(draft: Draft, id: str) -> tuple[str, Conflict]:
     """The record at the tip with an id of the form ``<uri>#<digest>``.
 
     Raises:
-    NotFound: The conflict is not open.
+        NotFound: The conflict is not open.
     """
     uri, _, digest = id.rpartition("#")
     for path in draft.conflict_records(Uri(uri)) if uri else ():
@@ -305,7 +305,7 @@ def _cleared(node: Node, unset: tuple[str, ...]) -> Node:
     return node
 
 
-def _current(draft: Draft, uri: Uri) -> Uri:
+def _resolved(draft: Draft, uri: Uri) -> Uri:
     """The URI itself if a node has it, otherwise its new URI after a move."""
     _refuse_foreign(draft, uri)
     return uri if draft.node(uri) is not None else draft.around.resolve(uri)
@@ -322,11 +322,11 @@ def _refuse_foreign(draft: Draft, uri: Uri) -> None:
 def _required(draft: Draft, uri: Uri) -> Node:
     node = draft.node(uri)
     if node is None:
-        raise _not_there(uri)
+        raise _not_found(uri)
     return node
 
 
-def _not_there(uri: Uri) -> NotFound:
+def _not_found(uri: Uri) -> NotFound:
     return NotFound("there is no such node", at=uri, next="Look for it with search, or make it with an upsert.")
 
 
@@ -348,7 +348,7 @@ def with_detail(draft: Draft, old: Node | None, node: Node, edit: Upsert) -> tup
     """The node with its detail file as the edit wants it, and whether that file changed.
 
     Raises:
-    Invalid: The node's type has no detail, or the edit both sets and clears it.
+        Invalid: The node's type has no detail, or the edit both sets and clears it.
         Stale: There is a detail, and the edit expects no version or an outdated one.
     """
     if edit.detail is None or (old is None and not edit.detail.strip()):

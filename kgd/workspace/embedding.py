@@ -84,18 +84,18 @@ class Embedding:
     """The vectors of one workspace, updated by one thread at a time. Any thread may read `serving`.
 
     Args:
-    secret: Looks a credential up by its reference.
+        secret: Looks a credential up by its reference.
         stopping: Set when writing must stop.
         chosen: The person's current choice; texts go to no other embedder.
-        told: Called with a sentence about the progress and the number of waiting texts.
+        report: Called with a sentence about the progress and the number of waiting texts.
     """
 
     def __init__(
         self, feed: Callable[[], Feed], path: Path, secret: Callable[[str], str], stopping: threading.Event,
-        chosen: Callable[[], Choice], told: Callable[[str, int], None],
+        chosen: Callable[[], Choice], report: Callable[[str, int], None],
     ) -> None:  # fmt: skip
         self._feed, self._path, self._secret, self._stopping = feed, path, secret, stopping
-        self._chosen, self._told = chosen, told
+        self._chosen, self._report = chosen, report
         self._writing = threading.Lock()
         self._file: VectorFile | None = None
         self._building: Model | None = None
@@ -112,7 +112,7 @@ class Embedding:
         """Embed new texts and forget removed ones, up to the texts present at the call.
 
         Raises:
-        Stopped: `stopping` was set meanwhile; finished work is kept.
+            Stopped: `stopping` was set meanwhile; finished work is kept.
             Superseded: Another embedder was chosen meanwhile; finished work is kept.
             IndexDamaged: The file is unsound: call `begin_anew`.
             KgdError: The embedder or the disk failed; finished work is kept.
@@ -120,7 +120,7 @@ class Embedding:
         feed = self._followed = self._feed()
         self._go_on()
         if self.serving is None and not self._path.exists() and not _of(feed, Feed.end).number:
-            self._told("no texts yet", 0)
+            self._report("no texts yet", 0)
             return
         model, before = self._model(choice, feed, _of(feed, Feed.end).era), self.embedded
         while not (self._is_current(model, end := _of(feed, Feed.end)) and model.complete):
@@ -140,7 +140,7 @@ class Embedding:
         """The progress with the current texts; None if unknown. O(waiting texts).
 
         Args:
-        choice: The embedder to use if none is active.
+            choice: The embedder to use if none is active.
         """
         model, feed = self._building or self.serving, self._followed
         if feed is None or (model is None and self._path.exists()):
@@ -178,7 +178,7 @@ class Embedding:
                 self._file.close()
                 self._file = None
 
-    # ---- which embedder
+    # ---- choice of embedder
 
     def _opened_file(self) -> VectorFile:
         self._go_on()
@@ -397,7 +397,7 @@ class Embedding:
             raise Stopped
 
     def _tell(self, model: Model, left: int) -> None:
-        self._told(_sentence(model.choice, model.count, left), left)
+        self._report(_sentence(model.choice, model.count, left), left)
 
 
 def _sentence(choice: Choice, count: int, left: int) -> str:

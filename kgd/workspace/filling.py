@@ -32,15 +32,15 @@ class Tree(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Room:
+class Capacity:
     """The capacity of a part."""
 
     bytes: int
     events: int
 
 
-WRITTEN = Room(bulk.PART_BYTES, bulk.PART_EVENTS)
-READABLE = Room(canonical.MAX_BYTES, canonical.MAX_EVENTS)
+WRITTEN = Capacity(bulk.PART_BYTES, bulk.PART_EVENTS)
+READABLE = Capacity(canonical.MAX_BYTES, canonical.MAX_EVENTS)
 
 
 @dataclass(slots=True)
@@ -65,26 +65,26 @@ class Folder:
         """The part in the tree that holds the node.
 
         Raises:
-        KgdError: It may be in an unreadable part.
+            KgdError: It may be in an unreadable part.
         """
         known = self.known(uri)
-        if known is not None and len(known) == 1 and uri in self.taken(*known).ids:
+        if known is not None and len(known) == 1 and uri in self.part(*known).ids:
             return next(iter(known))
         for path in self.names() if known is None else known:
             blob = self.tree.blob_at(path)
             named = blob and parts.may_name(path, blob, f"/{uri.rpartition('/')[2]}", self._reader(path))
-            if named and uri in self.taken(path).ids:
+            if named and uri in self.part(path).ids:
                 return path
         return None
 
-    def taken(self, path: str) -> parts.Taken:
+    def part(self, path: str) -> parts.DecodedPart:
         """A decoded part of the tree; an empty one if absent.
 
         Raises:
-        KgdError: It cannot be read.
+            KgdError: It cannot be read.
         """
         blob = self.tree.blob_at(path)
-        found = parts.taken(path, blob, self._reader(path)) if blob else parts.Taken(bulk.Entries(), {})
+        found = parts.decoded(path, blob, self._reader(path)) if blob else parts.DecodedPart(bulk.Entries(), {})
         if self.workspace and found.ids and workspace_of(next(iter(found.ids))) != self.workspace:
             raise Invalid("this part holds nodes of another workspace", at=f"{path}:1")
         return found
@@ -95,12 +95,12 @@ class Folder:
     # ---- changing
 
     def fill(
-        self, nodes: Mapping[Uri, bytes | None], places: Mapping[Uri, str] | None = None, room: Room | None = None
+        self, nodes: Mapping[Uri, bytes | None], places: Mapping[Uri, str] | None = None, room: Capacity | None = None
     ) -> None:
         """Store these nodes (None: removed), in these parts if given.
 
         Raises:
-        KgdError: A part to be written cannot be read, and a write would overwrite a person's text.
+            KgdError: A part to be written cannot be read, and a write would overwrite a person's text.
         """
         places, new = places or {}, dict[Uri, bytes]()
         for uri in sorted({*nodes, *places}):
@@ -108,7 +108,7 @@ class Folder:
             goal = places.get(uri) or now
             if uri not in nodes and (now is None or now == goal):
                 continue
-            data = nodes[uri] if uri in nodes else self.taken(now or "").entries.nodes[uri]
+            data = nodes[uri] if uri in nodes else self.part(now or "").entries.nodes[uri]
             if now:
                 self.open(now).pop(uri, None)
             if data is not None and goal:
@@ -122,8 +122,8 @@ class Folder:
     def open(self, path: str) -> dict[Uri, bytes]:
         """The nodes of a part that will be written."""
         if path not in self.changed:
-            self.changed[path] = dict(self.taken(path).entries.nodes)
-            self.sources[path] = self.taken(path).entries.source
+            self.changed[path] = dict(self.part(path).entries.nodes)
+            self.sources[path] = self.part(path).entries.source
         return self.changed[path]
 
     def files(self, source: str | None = None) -> dict[str, bytes | None]:
@@ -154,7 +154,7 @@ class Folder:
         if not number:
             return "", 0, 0
         try:
-            nodes = self.changed[path] if path in self.changed else dict(self.taken(path).entries.nodes)
+            nodes = self.changed[path] if path in self.changed else dict(self.part(path).entries.nodes)
         except KgdError:
             return "", 0, 0
         size, events = measure(nodes.values())
@@ -189,7 +189,7 @@ def number_of(path: str) -> int:
     return int(name) if name.isascii() and name.isdigit() and len(name) < 10 else 0
 
 
-def _overflow(nodes: dict[Uri, bytes], room: Room) -> dict[Uri, bytes]:
+def _overflow(nodes: dict[Uri, bytes], room: Capacity) -> dict[Uri, bytes]:
     """Remove the nodes that a part has no room for, from its end, down to a writer's limit."""
     size, events = measure(nodes.values())
     if size <= room.bytes and events <= room.events:

@@ -23,7 +23,7 @@ def doc(node: Node, detail: str, updated: int) -> Doc:
     """The node as the text index takes it.
 
     Args:
-    detail: The text of its detail file; empty if it has none.
+        detail: The text of its detail file; empty if it has none.
         updated: Unix seconds of its last change.
     """
     text = " ".join(_texts(node.data))

@@ -90,7 +90,7 @@ class HandEdits:
         self.held = ""
         """Why missing files are not deleted, and what to do; empty if none are held."""
 
-    # ---- telling it
+    # ---- notes
 
     def hint(self, changed: Iterable[str] | None) -> None:
         """Note paths below the work tree that may have changed; None for any. Thread-safe."""
@@ -135,7 +135,7 @@ class HandEdits:
         """Confirm the deletion of the held files."""
         self._confirmed, self._rescan = True, True
 
-    # ---- asking it
+    # ---- reads
 
     def invalid_files(self) -> tuple[InvalidFile, ...]:
         return tuple(found for _, found in sorted(self._invalid.copy().items()))
@@ -230,7 +230,7 @@ class HandEdits:
         if at.odd:
             self._seen.pop(path, None)
             self.refuse(path, Invalid(at.odd))
-        elif (at.id == base and not self.unpublished.is_undone(path, at)) or self.unpublished.is_known(path, at):
+        elif (at.id == base and not self.unpublished.is_undone(path, at)) or self.unpublished.is_committed(path, at):
             self._forget(path, same=at.id == base)
         elif at.id == head.entry(path):
             self._forget(path)

@@ -49,7 +49,7 @@ class Healing:
         """Rebuild an index that git cannot read; whether that was needed. Staged changes stay staged.
 
         Raises:
-        FileExistsError: A git command has the index locked.
+            FileExistsError: A git command has the index locked.
         """
         index, lock = self._host.layout.git_dir / "index", self._host.layout.git_dir / "index.lock"
         if index_file.is_intact(index):
@@ -69,7 +69,7 @@ class Healing:
         """Restore damaged files and return their number. Afterwards every different file is an edit."""
         damaged = self._damaged(published) if self._plans else []
         if damaged:
-            place_again(
+            carry_out_restore(
                 self._plan_folder.begin(published, published, damaged), self._plan_folder, self._tree, self._store
             )
             log.warning("restored files that an unclean stop damaged", extra={"files": len(damaged)})
@@ -139,7 +139,7 @@ class Healing:
         return True
 
 
-def place_again(plan: Plan, plan_folder: PlanFolder, tree: WorkTree, store: ObjectStore) -> None:
+def carry_out_restore(plan: Plan, plan_folder: PlanFolder, tree: WorkTree, store: ObjectStore) -> None:
     """Carry out a plan that restores files, without moving branch or index."""
     try:
         for number, file in enumerate(plan.files):
@@ -149,7 +149,7 @@ def place_again(plan: Plan, plan_folder: PlanFolder, tree: WorkTree, store: Obje
                 tree.prepare(store.read(file.new), plan.slot(number))
                 tree.place(file.path, plan.slot(number))
     except BaseException:
-        plan_folder.end(plan, given_up=True)
+        plan_folder.end(plan, is_abandoned=True)
         raise
     plan_folder.end(plan)
 
@@ -166,7 +166,7 @@ class Flusher:
     """Flushes file systems shortly after `ask`, until `close`.
 
     Args:
-    folders: The written folders; one flush serves all on one file system.
+        folders: The written folders; one flush serves all on one file system.
         flushed: Called in the flusher's thread after each flush.
     """
 

@@ -36,7 +36,7 @@ def merge_commits(store: ObjectStore, ours: ObjectId, theirs: ObjectId, sharded:
     Nothing is written. The result is the same for both sides.
 
     Raises:
-    Unavailable: A commit follows merge rules that this kgd does not know; it can only fast-forward.
+        Unavailable: A commit follows merge rules that this kgd does not know; it can only fast-forward.
         Damaged: An object is missing or broken.
     """
     check_rules(store, (ours, theirs))
@@ -68,7 +68,7 @@ def merged_tree(store: ObjectStore, parents: Sequence[ObjectId], sharded: frozen
     """The tree of kgd's own merge of these commits, in memory, to compare a merge commit with.
 
     Raises:
-    Invalid: There are not two commits.
+        Invalid: There are not two commits.
         Unavailable, Damaged: As `merge_commits`.
     """
     if len(parents) != 2:
@@ -92,7 +92,7 @@ def check_rules(store: ObjectStore, commits: Iterable[ObjectId]) -> int:
     """The merge rules to follow: the lowest version that the commits name.
 
     Raises:
-    Unavailable: This kgd does not know it.
+        Unavailable: This kgd does not know it.
     """
     rules = min(_rules_of(store, commit) for commit in commits)
     if rules not in KNOWN_RULES:

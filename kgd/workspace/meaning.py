@@ -55,7 +55,7 @@ class Meaning:
     """The vectors of one workspace. Thread-safe; idle until `follow`.
 
     Args:
-    feed: The texts, with every acknowledged change.
+        feed: The texts, with every acknowledged change.
         folder: Holds the file of vectors, which may be deleted at any time.
     """
 
@@ -65,7 +65,7 @@ class Meaning:
         self._choose: Callable[[], Choice] = Choice
         self._secret: Callable[[str], str] = _no_secret
         self._embedding = Embedding(
-            feed, self._path, lambda name: self._secret(name), self._stopping, lambda: self._choose(), self._told
+            feed, self._path, lambda name: self._secret(name), self._stopping, lambda: self._choose(), self._report
         )
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
@@ -82,7 +82,7 @@ class Meaning:
         """Start embedding in the background; a second call changes nothing.
 
         Args:
-        choose: The person's choice, asked again every few seconds.
+            choose: The person's choice, asked again every few seconds.
             secret: Looks a credential up by its reference.
         """
         if self._thread is not None:
@@ -125,7 +125,7 @@ class Meaning:
             self._thread.join(CLOSE_WITHIN)
             self._embedding.let_go()
 
-    # ---- being asked
+    # ---- reads
 
     @property
     def share(self) -> float:
@@ -163,12 +163,12 @@ class Meaning:
 
     def stage(self) -> Stage:
         """The current stage for `kgd status`, including texts added since the last step."""
-        told = self._stage
-        now = self._embedding.progress(self._choice or self._choose()) if told.state != "off" else None
+        stage = self._stage
+        now = self._embedding.progress(self._choice or self._choose()) if stage.state != "off" else None
         if now is None:
-            return told
-        if told.state == "degraded":
-            return replace(told, about=now.about)
+            return stage
+        if stage.state == "degraded":
+            return replace(stage, about=now.about)
         return self._at_work(now.about, now.left)
 
     def health(self) -> tuple[Stage, ...]:
@@ -295,7 +295,7 @@ class Meaning:
         blocker = "texts are being embedded; search finds the others by their words" if left > FEW else ""
         return Stage("embedding", "waiting" if blocker else "ok", self._stage.last_success, blocker, None, about)
 
-    def _told(self, about: str, left: int) -> None:
+    def _report(self, about: str, left: int) -> None:
         stage = self._at_work(about, left)
         self._stage = stage if stage.blocker else replace(stage, last_success=self._clock())
         with self._changed:

@@ -68,7 +68,7 @@ def mirrored(data: bytes, memory: Memory, node: Node) -> bytes:
     """The file with its front matter updated from the node; the same bytes if nothing differs.
 
     Raises:
-    Invalid, Limit: The front matter would hold values that YAML cannot.
+        Invalid, Limit: The front matter would hold values that YAML cannot.
     """
     wanted: dict[str, Json] = dict(memory.front) | {"id": str(node.uri), "type": node.type}
     if set(_folded(memory.tags, node.type)) != set(node.tags):
@@ -82,7 +82,7 @@ def with_front_matter(node: Node, before: Memory | None, after: Memory) -> Node:
     """The node with type and tags as changed in the front matter.
 
     Raises:
-    Invalid: No node can have such a type or tag.
+        Invalid: No node can have such a type or tag.
     """
     was = before.front.get("type") if before else None
     kind = after.front.get("type")
@@ -99,7 +99,7 @@ def node_for(path: str, memory: Memory, owner: Uri) -> Node:
     """A node for a file that a person created; its first line becomes name and summary.
 
     Raises:
-    KgdError: The front matter holds values that no node can have.
+        KgdError: The front matter holds values that no node can have.
     """
     kind = memory.front.get("type")
     title = cut_at_word(next((line.strip("# \t") for line in memory.text.split("\n") if line.strip("# \t")), ""))
@@ -111,7 +111,7 @@ def written(node: Node, old: Memory | None, text: str, now: int) -> bytes:
     """The file with this detail of the node, replacing `old`.
 
     Raises:
-    Invalid: No file can hold the text.
+        Invalid: No file can hold the text.
     """
     _check_text(text, f"{node.uri} detail"[:80])
     prose = "\n" + text.strip("\n") + "\n"
@@ -187,7 +187,7 @@ def keep_in_step(
     matter follows the node.
 
     Args:
-    read: Reads a file as the change leaves it so far.
+        read: Reads a file as the change leaves it so far.
         by_hand: The nodes were edited as files: a file that its node no longer names stays.
     """
     changed = list(nodes)
@@ -244,11 +244,11 @@ def follow_memory(around: Home, path: str, base: bytes | None, data: bytes | Non
     """Further files that an edit of a detail file changes, and its node.
 
     Args:
-    base: The version that the person started from.
+        base: The version that the person started from.
         data: The present bytes.
 
     Raises:
-    KgdError: The node cannot take the values of the front matter.
+        KgdError: The node cannot take the values of the front matter.
     """
     before, after = memories.read(base, path), memories.read(data, path)
     owner = _owner(around, after or before)
@@ -256,9 +256,9 @@ def follow_memory(around: Home, path: str, base: bytes | None, data: bytes | Non
         return {}, None
     node = around.node(owner)
     if after is None:
-        return (_left(around, node, path) if data is None and node else {}), owner
+        return (_after_deletion(around, node, path) if data is None and node else {}), owner
     if node is None:
-        return (_made(around, path, after, owner) if base is None else {}), owner
+        return (_node_by_hand(around, path, after, owner) if base is None else {}), owner
     named = file_of(node)
     if named != path:
         if named is not None and detail_of(node, around.read) is not None:
@@ -318,7 +318,7 @@ def _owner(around: Home, memory: Memory | None) -> Uri | None:
         return None
 
 
-def _left(around: Home, node: Node, path: str) -> Files:
+def _after_deletion(around: Home, node: Node, path: str) -> Files:
     """After a file was deleted: find it under another name by its front matter, or unset the detail."""
     if file_of(node) != path:
         return {}
@@ -331,7 +331,7 @@ def _left(around: Home, node: Node, path: str) -> Files:
     return around.written(replace(node, data={key: value for key, value in node.data.items() if key != FILE}))
 
 
-def _made(around: Home, path: str, memory: Memory, owner: Uri) -> Files:
+def _node_by_hand(around: Home, path: str, memory: Memory, owner: Uri) -> Files:
     kind = memory.front.get("type")
     if scheme_of(owner) not in MEMORY_TYPES and kind not in MEMORY_TYPES:
         return {}

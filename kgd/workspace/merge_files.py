@@ -147,7 +147,7 @@ def bytes_of(node: Node, sides: Iterable[tuple[Data, Node | None]]) -> bytes:
     """The file of a merged node; a side equal to the result keeps its bytes and its comments.
 
     Raises:
-    Invalid, Limit: No file can hold it.
+        Invalid, Limit: No file can hold it.
     """
     written = [(data, side) for data, side in sides if data is not None and side is not None]
     same_bytes = [data for data, side in written if same(side, node)]

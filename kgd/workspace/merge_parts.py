@@ -48,7 +48,7 @@ class PartsMerge:
     """The parts that two sides changed, and the same changes as `ours` and `theirs` with nodes in place of parts.
 
     Args:
-    tree: Our tree.
+        tree: Our tree.
         view: The same store; nodes of parts are read from it.
     """
 
@@ -116,7 +116,7 @@ class PartsMerge:
                 for mode, blob in versions:
                     if mode != FILE:
                         break
-                    parts.taken(path, blob, self._store.read)
+                    parts.decoded(path, blob, self._store.read)
                 else:
                     found.add(path)
             except KgdError:

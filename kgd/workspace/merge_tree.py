@@ -246,7 +246,7 @@ class _TreeMerge:
         """The record in three versions. A file in the wrong place is no record in any version.
 
         Raises:
-        KgdError: It is an ordinary file.
+            KgdError: It is an ordinary file.
         """
         old, a, b = (
             documents.read_record(self._read(blob), path, self.sharded).by_field() if blob else () for blob in blobs

@@ -33,7 +33,7 @@ def colliding(
     """Pairs of nodes with colliding names that meet for the first time, or that one side never recorded.
 
     Args:
-    trees: Base, ours and theirs.
+        trees: Base, ours and theirs.
         added: Paths of the new nodes on each side.
         result: The files that the merge writes onto ours.
     """

@@ -39,7 +39,7 @@ class OpenConflicts:
         """Open conflicts of one node, or all, in the order of their records, starting after the record `after`.
 
         Args:
-        digest: Only the record with this name; no other is read.
+            digest: Only the record with this name; no other is read.
             about: Whether a node counts: a record counts if all nodes it mentions do. Reads records only until
                 `limit` is reached.
         """

@@ -23,10 +23,10 @@ class Ownership:
     On a read-only disk (`can_write` is False) nothing can be written, so a missing lock file is no obstacle.
 
     Args:
-    gives_way: Whether this process releases the lock as soon as a daemon runs, so that others wait for it.
+        gives_way: Whether this process releases the lock as soon as a daemon runs, so that others wait for it.
 
     Raises:
-    Unavailable: Another process holds it; the message names its pid.
+        Unavailable: Another process holds it; the message names its pid.
     """
 
     def __init__(self, derived_dir: Path, *, gives_way: bool = False) -> None:

@@ -33,14 +33,14 @@ Read = Callable[[ObjectId], bytes]
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
+class DecodedPart:
     """A decoded part: per node the blob that its own file would have, and its bytes."""
 
     entries: bulk.Entries
     ids: Mapping[Uri, ObjectId]
 
 
-class Inside(NamedTuple):
+class NodeInPart(NamedTuple):
     """A node in a part."""
 
     path: str
@@ -52,8 +52,8 @@ class Inside(NamedTuple):
 class Difference:
     """The nodes of changed parts, before and after. `unread` are the unreadable parts."""
 
-    old: dict[Uri, Inside] = field(default_factory=dict)
-    new: dict[Uri, Inside] = field(default_factory=dict)
+    old: dict[Uri, NodeInPart] = field(default_factory=dict)
+    new: dict[Uri, NodeInPart] = field(default_factory=dict)
     unread: set[str] = field(default_factory=set)
 
     def uris(self) -> list[Uri]:
@@ -62,21 +62,21 @@ class Difference:
         return sorted(uri for uri in both if _id(self.old.get(uri)) != _id(self.new.get(uri)))
 
 
-_kept: OrderedDict[tuple[ObjectId, str], Taken] = OrderedDict()
+_kept: OrderedDict[tuple[ObjectId, str], DecodedPart] = OrderedDict()
 _keeping = threading.Lock()
 
 
-def taken(path: str, blob: ObjectId, read: Read) -> Taken:
+def decoded(path: str, blob: ObjectId, read: Read) -> DecodedPart:
     """The decoded part at a path with this blob. Calls `read` unless it is cached.
 
     Raises:
-    KgdError: It cannot be read, or holds a node that belongs elsewhere.
+        KgdError: It cannot be read, or holds a node that belongs elsewhere.
     """
     known = _known(path, blob)
     if known is not None:
         return known
     entries = bulk.read(read(blob), path)
-    made = Taken(entries, {uri: object_id("blob", data) for uri, data in entries.nodes.items()})
+    made = DecodedPart(entries, {uri: object_id("blob", data) for uri, data in entries.nodes.items()})
     with _keeping:
         _kept[blob, path.rpartition("/")[0]] = made
         while len(_kept) > KEPT:
@@ -84,18 +84,18 @@ def taken(path: str, blob: ObjectId, read: Read) -> Taken:
     return made
 
 
-def one(path: str, blob: ObjectId, uri: Uri, id: ObjectId, read: Read) -> bytes:
+def node_bytes(path: str, blob: ObjectId, uri: Uri, id: ObjectId, read: Read) -> bytes:
     """The bytes of one node in a part with this blob. Decodes the part only if necessary.
 
     Raises:
-    KgdError: The part cannot be read.
+        KgdError: The part cannot be read.
     """
     known = _known(path, blob)
     if known is None:
         data = bulk.cut(read(blob), uri)
         if data is not None and object_id("blob", data) == id:
             return data
-        known = taken(path, blob, read)
+        known = decoded(path, blob, read)
     return known.entries.nodes[uri]
 
 
@@ -105,14 +105,14 @@ def difference(changes: Iterable[tuple[str, ObjectId | None, ObjectId | None]], 
     found = Difference()
     for path, old, new in sorted(changes):
         try:
-            before, after = (taken(path, blob, read) if blob else None for blob in (old, new))
+            before, after = (decoded(path, blob, read) if blob else None for blob in (old, new))
         except KgdError:
             found.unread.add(path)
             continue
         for into, part in ((found.old, before), (found.new, after)):
             for uri, id in part.ids.items() if part else ():
                 if uri not in into:
-                    into[uri] = Inside(path, id, part.entries.nodes[uri])  # type: ignore[union-attr]
+                    into[uri] = NodeInPart(path, id, part.entries.nodes[uri])  # type: ignore[union-attr]
     return found
 
 
@@ -125,7 +125,7 @@ def may_name(path: str, blob: ObjectId, name: str, read: Read) -> bool:
     return name.encode() in data or b"\\" in data
 
 
-def _known(path: str, blob: ObjectId) -> Taken | None:
+def _known(path: str, blob: ObjectId) -> DecodedPart | None:
     key = blob, path.rpartition("/")[0]
     with _keeping:
         known = _kept.get(key)
@@ -134,7 +134,7 @@ def _known(path: str, blob: ObjectId) -> Taken | None:
     return known
 
 
-def _id(inside: Inside | None) -> ObjectId | None:
+def _id(inside: NodeInPart | None) -> ObjectId | None:
     return inside.id if inside else None
 
 
@@ -150,7 +150,7 @@ class NodeFiles(ObjectStore):
     `walk_through`) see the repository unchanged.
 
     Args:
-    hint: The part that holds a node now, if known; it is searched first.
+        hint: The part that holds a node now, if known; it is searched first.
     """
 
     def __init__(self, store: ObjectStore, sharded: frozenset[str], hint: Hint = lambda uri: None) -> None:
@@ -181,7 +181,7 @@ class NodeFiles(ObjectStore):
                     continue
                 if at != hint and not may_name(at, blob, f"/{last}", self._raw.read):
                     continue
-                inside = taken(at, blob, self._raw.read)
+                inside = decoded(at, blob, self._raw.read)
             except KgdError:
                 continue
             name = Uri(f"{inside.entries.parent}/{last}")
@@ -233,7 +233,7 @@ class NodeFiles(ObjectStore):
         for path, (old, new) in own.items():
             yield path, old, new
 
-    def _entry(self, inside: Inside | None) -> Entry | None:
+    def _entry(self, inside: NodeInPart | None) -> Entry | None:
         if inside is None:
             return None
         self._inside[inside.id] = inside.data

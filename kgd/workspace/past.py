@@ -44,7 +44,7 @@ class Past:
     """History of one workspace, read from git alone.
 
     Args:
-    part_of: The part that holds a node now; it is searched first.
+        part_of: The part that holds a node now; it is searched first.
     """
 
     def __init__(
@@ -61,10 +61,10 @@ class Past:
         """The commit named by a full or short id, ``HEAD``, ``HEAD~2`` or another revision.
 
         Args:
-        of: Restricts the answer to this commit and its ancestors, named by id or from ``HEAD`` but by no ref.
+            of: Restricts the answer to this commit and its ancestors, named by id or from ``HEAD`` but by no ref.
 
         Raises:
-        NotFound: There is no such commit.
+            NotFound: There is no such commit.
         """
         text = text.strip()
         if of is not None:
@@ -95,7 +95,7 @@ class Past:
         """The node at the commit; None if absent.
 
         Raises:
-        Invalid: Its file could not be read then.
+            Invalid: Its file could not be read then.
         """
         path, store = paths.path_of(uri, self.sharded), self.nodes()
         blob = store.entry(store.tree_of(commit), path)
@@ -109,7 +109,7 @@ class Past:
             blob = self.store.entry(entry.commit.tree, path)
             try:
                 if blob and bulk.is_path(path):
-                    nodes = parts.taken(path, blob, self.store.read).ids
+                    nodes = parts.decoded(path, blob, self.store.read).ids
                     if all(workspace_of(uri) == self.workspace for uri in nodes):
                         return blob
                 elif blob:
@@ -191,10 +191,10 @@ class Past:
         """The newest commits that changed one of these files; for a node in a part, that changed the node.
 
         Args:
-        versions: The node's version, if known: its own part may list all of its commits.
+            versions: The node's version, if known: its own part may list all of its commits.
 
         Raises:
-        As `kgd.git.history.log`.
+            As `kgd.git.history.log`.
         """
         uri = next(filter(None, (uri_in_part(path, self.sharded) for path in files)), None)
         folder = bulk.folder_of(uri) if uri else None

@@ -61,7 +61,7 @@ class PartLocations:
         """Set the nodes of a part (no blob: it is gone). Return the nodes to check, sorted.
 
         Args:
-        own: Path and blob of the own file that a node is served from so far.
+            own: Path and blob of the own file that a node is served from so far.
         """
         before = self.uris(path)
         known = set(before)

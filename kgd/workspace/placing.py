@@ -98,13 +98,13 @@ class Publisher:
             os.rename(lock, self._git_dir / "index")
             self._at_step("indexed")
         except FileExistsError:
-            self._give_up(mine, lock, plan)
+            self._abandon(mine, lock, plan)
             raise Blocked("a git command is running in the work tree") from None
         except (Odd, refs.RefMoved) as error:
-            self._give_up(mine, lock, plan)
+            self._abandon(mine, lock, plan)
             raise Blocked(str(error)) from None
         except (Blocked, KgdError, OSError):
-            self._give_up(mine, lock, plan)
+            self._abandon(mine, lock, plan)
             raise
         ended = time.monotonic()
         mine.unlink()
@@ -128,7 +128,7 @@ class Publisher:
             same.pop(path, None)
             there = self._tree.look(path)
             file = self._placement(path, old, new)
-            known = there.id in (old, new) or self._unpublished.is_known(path, there)
+            known = there.id in (old, new) or self._unpublished.is_committed(path, there)
             if known and not there.odd and not self._unpublished.is_undone(path, there):
                 files.append(file)
             elif self._edits.may_pass(path) or not is_owned(path):
@@ -193,7 +193,7 @@ class Publisher:
             self._at_step("placed")
         return left
 
-    def _give_up(self, mine: Path, lock: Path, plan: Plan) -> None:
+    def _abandon(self, mine: Path, lock: Path, plan: Plan) -> None:
         """Leave nothing half done: record the placed files; if the branch moved, let the next pass write its index."""
         if same_file(mine, lock) and self._store.ref(self._branch) == plan.after:
             return  # the next pass finishes it
@@ -203,7 +203,7 @@ class Publisher:
         for file in plan.files:
             if self._tree.look(file.path).id == file.new:
                 self._unpublished.record_own(file.path, file.new)
-        self._plan_folder.end(plan, given_up=any(self._unpublished.ids(file.path) for file in plan.files))
+        self._plan_folder.end(plan, is_abandoned=any(self._unpublished.ids(file.path) for file in plan.files))
 
 
 def finish_interrupted(host: Host, tree: WorkTree, plan_folder: PlanFolder, edits: HandEdits) -> None:
@@ -227,7 +227,7 @@ def finish_interrupted(host: Host, tree: WorkTree, plan_folder: PlanFolder, edit
         part.unlink()
 
 
-def know_given_up(host: Host, tree: WorkTree, plan_folder: PlanFolder, edits: HandEdits) -> None:
+def record_abandoned(host: Host, tree: WorkTree, plan_folder: PlanFolder, edits: HandEdits) -> None:
     """Record the files of an abandoned publication as kgd's, and edits of them as based on it.
 
     This holds for later changes at the tip too, and for any commit that the person's branch moved to.
@@ -250,7 +250,7 @@ def know_given_up(host: Host, tree: WorkTree, plan_folder: PlanFolder, edits: Ha
                 edits.buffers.note(file.path, None, edits.unpublished.text(blob))
 
 
-def know_own(host: Host, published: ObjectId | None, tip: ObjectId, tree: WorkTree, edits: HandEdits) -> None:
+def record_placed(host: Host, published: ObjectId | None, tip: ObjectId, tree: WorkTree, edits: HandEdits) -> None:
     """Record files that a former process placed and then failed to publish.
 
     They match a version between the published commit and the tip, which only kgd can have written there. Only files

@@ -110,7 +110,7 @@ def named(workspace: Workspace, id: str, known: Callable[[Proposal], bool] = lam
     """The proposal with a name or an id of `listed`, among those `known` to the caller.
 
     Raises:
-    NotFound: There is none of that name.
+        NotFound: There is none of that name.
         Stale: It is another commit than the id says.
     """
     name, _, commit = id.removeprefix(PROPOSALS).removeprefix("proposals/").partition("@")
@@ -161,12 +161,12 @@ def propose(
     """Propose a ChangeSet made against `base`; return when the proposal is durable. The tip does not move.
 
     Args:
-    holder: The proposer's name as part of a ref; see `holder_name`.
+        holder: The proposer's name as part of a ref; see `holder_name`.
         owner: The owner; None for a person of this machine.
         most: The limit of pending proposals from tokens of the owner's line.
 
     Raises:
-    Limit: The limit is reached.
+        Limit: The limit is reached.
         Invalid: It changes nothing.
         KgdError: As `Workspace.submit`.
     """
@@ -229,7 +229,7 @@ def vet(workspace: Workspace, base: ObjectId, commit: ObjectId) -> None:
     """Refuse content that no workspace can hold, in the proposal and in any of its commits.
 
     Raises:
-    Invalid, Refused, Limit, Damaged: The place is the file.
+        Invalid, Refused, Limit, Damaged: The place is the file.
     """
     store = workspace.store
     before, after = store.tree_of(base), store.tree_of(commit)
@@ -258,7 +258,7 @@ def keep(workspace: Workspace, staging: Staging, ref: str, commit: ObjectId, not
     """Create a ref for a staged commit; return when it is durable.
 
     Raises:
-    Unavailable: The ref exists already, or the disk did not take it.
+        Unavailable: The ref exists already, or the disk did not take it.
     """
     try:
         staging.advance(workspace.layout.derived_dir, ref, None, commit, note)

@@ -26,9 +26,9 @@ from kgd.workspace.adoption import Committed, Host
 from kgd.workspace.aside import LateEdit, Placement, PlanFolder
 from kgd.workspace.git_state import Signature
 from kgd.workspace.hand_edits import HandEdit, HandEdits
-from kgd.workspace.healing import Flusher, Healing, place_again
+from kgd.workspace.healing import Flusher, Healing, carry_out_restore
 from kgd.workspace.outcome import InvalidFile, Stage
-from kgd.workspace.placing import INDEX, Blocked, Publisher, finish_interrupted, know_given_up, know_own
+from kgd.workspace.placing import INDEX, Blocked, Publisher, finish_interrupted, record_abandoned, record_placed
 from kgd.workspace.work_tree import WorkTree, same_device
 from kgd.workspace.writer import Staged
 
@@ -57,7 +57,7 @@ class Publication:
     """Keeps one work tree and the workspace in step until `stop`.
 
     Args:
-    publish: False for tools that only read or write objects: then nothing is touched or inspected.
+        publish: False for tools that only read or write objects: then nothing is touched or inspected.
         in_place: Whether the folder of derived data is still the opened one.
         at_step: Called with the name of each step of a publication; tests stop the process there.
     """
@@ -113,12 +113,12 @@ class Publication:
         finish_interrupted(host, self._tree, self._plan_folder, self._edits)
         self._restoring = [file.path for file in self._plan_folder.restoring]
         self._published = self._read_published()
-        know_given_up(host, self._tree, self._plan_folder, self._edits)
-        know_own(host, self._published, self._tip, self._tree, self._edits)
+        record_abandoned(host, self._tree, self._plan_folder, self._edits)
+        record_placed(host, self._published, self._tip, self._tree, self._edits)
         self._healing = Healing(host, self._tree, self._plan_folder, self._edits)
         self._flusher = Flusher([host.layout.work_tree, self._git_dir], self._wake.set)
 
-    # ---- for every thread
+    # ---- any thread
 
     def hint(self, changed: Iterable[str] | None = None) -> None:
         """Report possibly changed paths of work tree or git directory (absolute or relative); None for any path."""
@@ -271,7 +271,7 @@ class Publication:
             self._restored = (f"after an unclean stop {done}", time.monotonic())
             self._edits.hint(None)
 
-    # ---- theirs becomes ours
+    # ---- a person's work
 
     def _adopt(self, branch: ObjectId) -> None:
         """Merge a branch that another process moved."""
@@ -405,14 +405,14 @@ class Publication:
             if is_missing(path):
                 self._unpublished.record_own(path, self._store.entry(tree, path))
         self._unpublished.save_edits()
-        place_again(plan, self._plan_folder, self._tree, self._store)
+        carry_out_restore(plan, self._plan_folder, self._tree, self._store)
         self._restoring = []
         what = "the work tree was" if missing == [""] else f"{missing[0]} was"
         self._restored = (f"{what} missing, which is no deletion; {len(absent)} files were put back", time.monotonic())
         log.warning("restored missing files", extra={"files": len(absent), "missing": missing[0] or "."})
         self._edits.hint(None)
 
-    # ---- ours becomes theirs
+    # ---- publishing
 
     def _publish(self, found: Signature) -> None:
         before, after = self._published, self._tip
@@ -428,7 +428,7 @@ class Publication:
         pause = max(DEBOUNCE, 3 * done.seconds, share)
         self._not_before = time.monotonic() + pause
 
-    # ---- small things
+    # ---- inside
 
     def _block(self, name: str, reason: str, *, stuck: bool) -> None:
         before = self._stages[name]

@@ -52,7 +52,7 @@ def record(layout: Layout, store: ObjectStore, commits: Iterable[ObjectId], hold
     """Record that this holder pushed these commits; durable on return.
 
     Raises:
-    Unavailable: It could not be written.
+        Unavailable: It could not be written.
     """
     note = f"Kgd-Pushed-By: {holder.name} ({holder.id}), {holder.kind}\n".encode()
     _add(layout, store, {_path(commit): note for commit in commits}, now, f"pushed by {holder.name} ({holder.id})")
@@ -62,7 +62,7 @@ def take(layout: Layout, store: ObjectStore, theirs: ObjectId) -> None:
     """Add the records of a remote; for a commit that both know, ours stays.
 
     Raises:
-    Unavailable: It could not be written.
+        Unavailable: It could not be written.
     """
     ours = store.ref(NOTES)
     if ours is not None and store.is_ancestor(theirs, ours):

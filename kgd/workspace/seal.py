@@ -37,7 +37,7 @@ class Seal:
         """Create the key unless it exists; durable on return.
 
         Raises:
-        OSError: The disk did not take it.
+            OSError: The disk did not take it.
         """
         if self._key is None:
             key = secrets.token_bytes(_SIZE)
@@ -50,7 +50,7 @@ class Seal:
         """Make a sealed commit as `Staging.commit`. The message ends in trailers, with the request id.
 
         Raises:
-        Unavailable: There is no key, and the disk takes none.
+            Unavailable: There is no key, and the disk takes none.
         """
         try:
             self.make()

@@ -62,15 +62,15 @@ def refuse_secrets(node: Node, before: Node | None = None, place: Callable[[str,
     """Raise if a field of the node adds a likely credential that no field of `before` held.
 
     Args:
-    place: The place of the secret in a file; without it the node is named.
+        place: The place of the secret in a file; without it the node is named.
 
     Raises:
-    HoldsSecret: Names the place, the field and the kind of secret.
+        HoldsSecret: Names the place, the field and the kind of secret.
     """
     said = list(_texts(plain(before), "")) if before else []
     known, unchanged = "\n".join(text for _, text in said), set(said)
     for field, text in _texts(plain(node), ""):
-        found = None if (field, text) in unchanged else news_in(text, known)
+        found = None if (field, text) in unchanged else new_secret_in(text, known)
         if found:
             raise HoldsSecret(
                 f"the field '{field}' holds what looks like a secret ({found.kind})",
@@ -82,7 +82,7 @@ def refuse_secret_text(text: str, what: str, at: str = "") -> None:
     """Raise if the text, described as `what`, holds a likely credential.
 
     Raises:
-    HoldsSecret: Names the text and the kind of secret.
+        HoldsSecret: Names the text and the kind of secret.
     """
     if kind := secret_in(text):
         raise HoldsSecret(f"{what} holds what looks like a secret ({kind})", at=at, next=SAY_WHERE)
@@ -103,7 +103,7 @@ def first_in(text: str) -> Secret | None:
     return _token(data) or _by_keyword(data, lower) or _assigned(data, lower)
 
 
-def news_in(text: str, known: str) -> Secret | None:
+def new_secret_in(text: str, known: str) -> Secret | None:
     """The first secret in the text that `known` lacks: history already holds the known ones."""
     while found := first_in(text):
         if found.text not in known:

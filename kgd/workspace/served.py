@@ -49,7 +49,7 @@ class Served:
     """The graph and related state of one workspace. Changed in the writer's thread, read by any.
 
     Args:
-    last_good: The newest readable blob in the history of a path; called for unreadable files only.
+        last_good: The newest readable blob in the history of a path; called for unreadable files only.
     """
 
     def __init__(self, store: ObjectStore, workspace: str, sharded: frozenset[str], last_good: LastGood) -> None:
@@ -93,7 +93,7 @@ class Served:
         """The bytes of the node's file, real or virtual; None if there is no such node.
 
         Raises:
-        Damaged: It cannot be read.
+            Damaged: It cannot be read.
         """
         with self.graph.lock:  # a flush may move the node to another part
             card, at = self.graph.card(uri), self.locations.part_with(uri)
@@ -101,7 +101,7 @@ class Served:
             return None
         if at is None:
             return self._store.read(card.blob)
-        return parts.one(*at, uri, card.blob, self._store.read)
+        return parts.node_bytes(*at, uri, card.blob, self._store.read)
 
     def node_path_of(self, path: str, blob: ObjectId | None) -> str | None:
         """The path of the node that owns a memory: a change of the detail is a change of the node."""
@@ -146,7 +146,7 @@ class Served:
         """Load the output of `export`; `load` then brings it to the tip. O(nodes), without decoding them.
 
         Raises:
-        Damaged: The rows are malformed; everything is empty then.
+            Damaged: The rows are malformed; everything is empty then.
         """
         with self._growing():
             self.graph.load(rows)
@@ -333,7 +333,7 @@ class Served:
 
     def _apply_part(self, path: str, new: ObjectId | None) -> Sequence[Change]:
         try:
-            part = parts.taken(path, new, self._read_part) if new else None
+            part = parts.decoded(path, new, self._read_part) if new else None
             if part and part.ids and workspace_of(next(iter(part.ids))) != self._workspace:
                 raise Invalid("this part holds nodes of another workspace", at=f"{path}:1")
         except KgdError as refusal:
@@ -344,12 +344,12 @@ class Served:
     def _keep_last_part(self, path: str, refusal: KgdError) -> Sequence[Change]:
         self._mark(path, refusal)
         good = None if self.locations.knows(path) else self._last_good(path)
-        return self._serve_part(path, good, parts.taken(path, good, self._read_part)) if good else ()
+        return self._serve_part(path, good, parts.decoded(path, good, self._read_part)) if good else ()
 
     def _read_part(self, blob: ObjectId) -> bytes:
         return self._store.read(blob, FILE_LIMIT)
 
-    def _serve_part(self, path: str, blob: ObjectId | None, part: parts.Taken | None) -> list[Change]:
+    def _serve_part(self, path: str, blob: ObjectId | None, part: parts.DecodedPart | None) -> list[Change]:
         """Serve the nodes of a part. A node in several parts, which only people create, is served from the first."""
         changes: list[Change] = []
         for uri in self.locations.put(path, blob, part.ids if part else (), self._own_file):
@@ -364,7 +364,7 @@ class Served:
                 self._serve(_glance(self._store.read(at), own), at)
                 changes.append(Change(own, uri, at))
             else:
-                there = part if part and at.path == path else parts.taken(at.path, at.blob, self._read_part)
+                there = part if part and at.path == path else parts.decoded(at.path, at.blob, self._read_part)
                 id = there.ids[uri]
                 if card is None or card.blob != id:
                     data = there.entries.nodes[uri]

@@ -23,7 +23,7 @@ def settle(draft: Draft, conflict: Conflict, uri: Uri, fields: Mapping[str, Json
     """Give each of these fields its decided value. `uri` is the node's current name.
 
     Raises:
-    Invalid: A value does not fit.
+        Invalid: A value does not fit.
         InvariantViolation: Another node has the chosen name.
     """
     for name, value in fields.items():
@@ -96,7 +96,7 @@ def _settle_twin(draft: Draft, conflict: Conflict, value: Json) -> None:
     if kept is None:
         raise NotFound("this node is not there any more", at=str(value), next="Take the other one.")
     for other in others:
-        joined = as_one(Merged(kept, _taken_up(draft, kept.uri)), Merged(other, _taken_up(draft, other.uri)))
+        joined = as_one(Merged(kept, _withdrawn(draft, kept.uri)), Merged(other, _withdrawn(draft, other.uri)))
         assert joined.node is not None
         draft.remove(other.uri)
         carry(draft, other.uri, joined.node)
@@ -106,7 +106,7 @@ def _settle_twin(draft: Draft, conflict: Conflict, value: Json) -> None:
             draft.record(record)
 
 
-def _taken_up(draft: Draft, uri: Uri) -> dict[str, Conflict]:
+def _withdrawn(draft: Draft, uri: Uri) -> dict[str, Conflict]:
     """The open conflicts about the node's fields, removed from the draft to be rewritten."""
     found = []
     for path in draft.conflict_records(uri):

@@ -74,7 +74,7 @@ def submit(workspace: Workspace, changes: ChangeSet, who: Submitter, *, base: st
     it is the tip.
 
     Raises:
-    Forbidden: A part may be neither changed nor proposed. Nothing was written.
+        Forbidden: A part may be neither changed nor proposed. Nothing was written.
         Stale: No commit has all expected versions.
         Invalid: The base is not in the history of this workspace.
         KgdError: As `Workspace.submit`.
@@ -85,14 +85,14 @@ def submit(workspace: Workspace, changes: ChangeSet, who: Submitter, *, base: st
         return Submission("merged", done)
     if base:
         seen = _base(workspace, base)
-        return _against(workspace, expecting(workspace, changes, seen), who, seen)
+        return _merge_onto(workspace, expecting(workspace, changes, seen), who, seen)
     try:
         return _at_tip(workspace, changes, who)
     except Stale:
-        older = None if _is_taken(workspace, changes) else _base_of_versions(workspace, changes)
+        older = None if _exists_already(workspace, changes) else _base_of_versions(workspace, changes)
         if older is None:
             raise
-        return _against(workspace, changes, who, older)
+        return _merge_onto(workspace, changes, who, older)
 
 
 def _at_tip(workspace: Workspace, changes: ChangeSet, who: Submitter) -> Submission:
@@ -104,7 +104,7 @@ def _at_tip(workspace: Workspace, changes: ChangeSet, who: Submitter) -> Submiss
         return _proposed(workspace, changes, who, tip, (), refusal)
 
 
-def _against(workspace: Workspace, changes: ChangeSet, who: Submitter, base: ObjectId) -> Submission:
+def _merge_onto(workspace: Workspace, changes: ChangeSet, who: Submitter, base: ObjectId) -> Submission:
     try:
         outcome = workspace.run(lambda staging, tip: _staged(workspace, changes, who, base, staging, tip))
         assert isinstance(outcome, Outcome)
@@ -191,7 +191,7 @@ def expecting(workspace: Workspace, changes: ChangeSet, base: ObjectId) -> Chang
     return replace(changes, edits=tuple(map(seen, changes.edits)))
 
 
-def _is_taken(workspace: Workspace, changes: ChangeSet) -> bool:
+def _exists_already(workspace: Workspace, changes: ChangeSet) -> bool:
     """Whether a node that should be new exists already: then no older commit helps."""
     new = [one.uri for one in changes.edits if isinstance(one, Upsert) and one.expect_version == 0]
     return any(workspace.node(workspace.resolve(uri)) is not None for uri in new)

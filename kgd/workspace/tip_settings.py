@@ -15,7 +15,7 @@ def read(layout: Layout, store: ObjectStore) -> Settings:
     """The settings at the ref; of a newer kgd's settings, the known ones.
 
     Raises:
-    Unavailable: The tip has none, or there is no tip.
+        Unavailable: The tip has none, or there is no tip.
         KgdError: They cannot be read.
     """
     tip = store.ref(HEAD)

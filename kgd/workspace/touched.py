@@ -51,7 +51,7 @@ def authorize_all(principal: Principal | None, policy: Policy, verb: Verb, touch
     """Return if the principal may do this to everything touched.
 
     Raises:
-    Forbidden: Names the first forbidden node or file, in the order of their names.
+        Forbidden: Names the first forbidden node or file, in the order of their names.
     """
     for path in sorted(touched.settings):
         authorize_settings(principal, policy, path)
@@ -65,7 +65,7 @@ def between(
     """The nodes that differ between two trees. Cost follows the number of changed files, except for memories.
 
     Raises:
-    Damaged, Limit: A tree cannot be walked; see `ObjectStore.diff`.
+        Damaged, Limit: A tree cannot be walked; see `ObjectStore.diff`.
     """
 
     return of_files(store.diff(old, new), store, old, workspace, sharded)
@@ -79,10 +79,10 @@ def of_files(
     def all_files() -> Iterable[tuple[str, ObjectId]]:
         return ((file.path, file.id) for file in store.files(old)) if old else ()
 
-    return judged(files, store.read, all_files, workspace, sharded)
+    return of_changes(files, store.read, all_files, workspace, sharded)
 
 
-def judged(files: Iterable[File], read: Read, all_files: Files, workspace: str, sharded: frozenset[str]) -> Touched:
+def of_changes(files: Iterable[File], read: Read, all_files: Files, workspace: str, sharded: frozenset[str]) -> Touched:
     """The nodes that a change of these files touches.
 
     An unreadable file counts by its path; if the path does not tell, it needs an administrator.
@@ -114,7 +114,7 @@ def touched_by(
     """The nodes touched by writing these files (None: remove) onto the staging area, before they are in it.
 
     Args:
-    naming: Paths of the nodes that may name a memory, if known; otherwise all nodes are read when a memory changes.
+        naming: Paths of the nodes that may name a memory, if known; otherwise all nodes are read when a memory changes.
     """
     known: dict[ObjectId, bytes] = {}
 
@@ -139,7 +139,7 @@ def touched_by(
     def read(blob: ObjectId) -> bytes:
         return known[blob] if blob in known else staging.object(blob)
 
-    return judged(changed, read, nodes, workspace, sharded)
+    return of_changes(changed, read, nodes, workspace, sharded)
 
 
 def named(edits: Iterable[Edit]) -> frozenset[Uri]:
@@ -305,7 +305,7 @@ class _Look:
                 touched |= Touched(settings=frozenset((path,)))
                 continue
             try:
-                sources = {parts.taken(path, blob, self.read).entries.source for blob in (old, new) if blob}
+                sources = {parts.decoded(path, blob, self.read).entries.source for blob in (old, new) if blob}
             except KgdError:
                 inside = {node.uri for blob in (old, new) for node in self._nodes_in_part(path, blob)}
                 touched |= Touched(whole | inside)
@@ -369,7 +369,7 @@ class _Look:
             return None
 
 
-def _node_in(inside: parts.Inside | None) -> Node | None:
+def _node_in(inside: parts.NodeInPart | None) -> Node | None:
     return documents.decode(inside.data, at=inside.path) if inside else None
 
 

@@ -40,7 +40,7 @@ class Transaction:
     """One ChangeSet, ready to be staged.
 
     Args:
-    now: Unix seconds for author and committer.
+        now: Unix seconds for author and committer.
         permit: Called before anything is staged; see `touched.Permit`.
         seal: Lets this commit answer a retry of the request later; see `kgd.workspace.seal`.
     """
@@ -56,7 +56,7 @@ class Transaction:
         """Stage the commit on `parent`. An error leaves the staging area unchanged.
 
         Raises:
-        KgdError: With `at` naming the edit, as ``changes[2]``.
+            KgdError: With `at` naming the edit, as ``changes[2]``.
         """
         refuse_secret_text(self.changes.message, "the message", at="message")
         draft = Draft(staging, self.around, self.now)
@@ -77,7 +77,7 @@ class Transaction:
             would = dry_run_effect(message, self.changes.author.name, files, staging.read) if self.dry_run else None
             return Staged(
                 Outcome(
-                    None, versions, tuple(created), warnings=tuple(draft.warnings), deleted=_gone(draft, touched),
+                    None, versions, tuple(created), warnings=tuple(draft.warnings), deleted=_deleted(draft, touched),
                     would=would,
                 )
             )  # fmt: skip
@@ -85,7 +85,7 @@ class Transaction:
         author = signature(self.changes.author, self.now)
         commit = commit_of(staging, parent, author, self.changes.request_id, message, self.seal)
         answer = Outcome(
-            commit.hex(), versions, tuple(created), warnings=tuple(draft.warnings), deleted=_gone(draft, touched)
+            commit.hex(), versions, tuple(created), warnings=tuple(draft.warnings), deleted=_deleted(draft, touched)
         )
         nodes = {uri: draft.node(uri) for uri in (*touched, *written)}
         return Staged(answer, commit, changed, author, self.changes.request_id, nodes)
@@ -106,7 +106,7 @@ class Transaction:
                 raise
 
 
-def _gone(draft: Draft, touched: Iterable[Uri]) -> tuple[Uri, ...]:
+def _deleted(draft: Draft, touched: Iterable[Uri]) -> tuple[Uri, ...]:
     return tuple(uri for uri in touched if draft.node(uri) is None)
 
 
@@ -171,7 +171,7 @@ def dry_run_effect(message: str, author: str, files: Mapping[str, Data], read: C
     """The effect of a commit with this message.
 
     Args:
-    files: The files to write or remove, by path.
+        files: The files to write or remove, by path.
         read: Reads the current file at a path.
     """
     nodes: list[NodeChange] = []

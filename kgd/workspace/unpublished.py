@@ -34,7 +34,7 @@ class Unpublished:
     """Paths of one work tree that differ from the published tree. For the publication's thread.
 
     Args:
-    memory: The file that keeps a person's edits across a restart.
+        memory: The file that keeps a person's edits across a restart.
     """
 
     def __init__(self, store: ObjectStore, tree: WorkTree, memory: Path) -> None:
@@ -45,7 +45,7 @@ class Unpublished:
         self._saved = self._persons()
         self._is_loaded = True
 
-    # ---- telling it
+    # ---- notes
 
     def set_published(self, tree: ObjectId) -> None:
         """Set the published tree."""
@@ -95,7 +95,7 @@ class Unpublished:
         if self._saved != self._persons():
             self._save()
 
-    # ---- asking it
+    # ---- reads
 
     def paths(self) -> list[str]:
         """Paths that may differ from the published tree."""
@@ -120,7 +120,7 @@ class Unpublished:
         known = self._contents.get(path)
         return frozenset([known.id]) if known else frozenset()
 
-    def is_known(self, path: str, found: Found) -> bool:
+    def is_committed(self, path: str, found: Found) -> bool:
         """Whether the content of the path is committed already, so that it may be replaced."""
         known = self._contents.get(path)
         return not found.odd and known is not None and known.id == found.id

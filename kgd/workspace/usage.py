@@ -80,7 +80,7 @@ class Usage:
         """Suggestions from usage that are not decided yet. Waits for queued notes.
 
         Raises:
-        Unavailable: The counts cannot be read.
+            Unavailable: The counts cannot be read.
         """
         self._counted()
         decided = self._file.decided()
@@ -110,7 +110,7 @@ class Usage:
         """Decided suggestions with their evidence at that time.
 
         Raises:
-        Unavailable: It cannot be read.
+            Unavailable: It cannot be read.
         """
         return self._file.decided()
 
@@ -121,7 +121,7 @@ class Usage:
             self._queue.put(counted)
             counted.wait(FLUSH_SECONDS)
 
-    # ---- what there is between nodes
+    # ---- edges between nodes
 
     def _between(self, a: Uri, b: Uri) -> tuple[Link, float] | None:
         graph = self._workspace.graph

@@ -87,7 +87,7 @@ class WorkTree:
     """One work tree, for one thread.
 
     Args:
-    root: Its top folder, which may be missing.
+        root: Its top folder, which may be missing.
         parts: A private folder on the same file system, for files being written.
         exchange: Swaps two names atomically, or None to try the system's own.
     """
@@ -99,7 +99,7 @@ class WorkTree:
         """Stamp and blob id by path, in one object per file to save memory."""
         self._serial = 0
 
-    # ---- looking
+    # ---- reading
 
     def exists(self) -> bool:
         try:
@@ -168,7 +168,7 @@ class WorkTree:
         Creates missing folders.
 
         Raises:
-        Odd: A link or a file stands where a folder belongs; nothing was changed.
+            Odd: A link or a file stands where a folder belongs; nothing was changed.
             OSError: The disk is full, read-only or broken.
         """
         self._known.pop(path, None)
@@ -190,7 +190,7 @@ class WorkTree:
         Empty folders are removed too.
 
         Raises:
-        Odd, OSError: As for `place`.
+            Odd, OSError: As for `place`.
         """
         self._known.pop(path, None)
         try:
@@ -325,7 +325,7 @@ def _split(path: str) -> tuple[str, str]:
     """Folder and name.
 
     Raises:
-    Odd: The path leads out of the work tree or into a repository's own folder, on any file system.
+        Odd: The path leads out of the work tree or into a repository's own folder, on any file system.
     """
     for part in path.translate(_IGNORED).lower().split("/"):
         if part in ("", ".", "..", ".git", "git~1") or "\0" in part:

@@ -142,11 +142,11 @@ class Workspace:
         """Open a workspace and bring its derived data to the tip.
 
         Args:
-        publish: Whether its work tree is kept in step; off for tools that only read or write objects.
+            publish: Whether its work tree is kept in step; off for tools that only read or write objects.
             gives_way: Whether this process releases it when a daemon wants it; see `Ownership`.
 
         Raises:
-        Unavailable: Another process has it open (the message names it), or the repository cannot be used.
+            Unavailable: Another process has it open (the message names it), or the repository cannot be used.
             Damaged: The tip cannot be read and no copy of it was found.
         """
         return cls(layout, clock=clock, publish=publish, gives_way=gives_way)
@@ -185,7 +185,7 @@ class Workspace:
         """The stored node, now or at a commit; None if absent. Aliases are not followed.
 
         Raises:
-        NotFound: There is no such commit.
+            NotFound: There is no such commit.
             Damaged: The node's blob cannot be read.
         """
         if as_of is not None:
@@ -221,7 +221,7 @@ class Workspace:
         """Path and text of the detail file of a memory, now or at a commit; None if it has none.
 
         Raises:
-        NotFound: There is no such commit.
+            NotFound: There is no such commit.
             Damaged: The file's blob cannot be read.
         """
         if memory_files.file_of(node) is None:
@@ -238,7 +238,7 @@ class Workspace:
         """Full text of stored nodes and of the code tree, with every change acknowledged before the call.
 
         Raises:
-        Unavailable: The index is being built and is not ready after two minutes.
+            Unavailable: The index is being built and is not ready after two minutes.
         """
         return self._derived.text()
 
@@ -274,7 +274,7 @@ class Workspace:
         from a disk that did not confirm; a retry with the same request id then answers.
 
         Raises:
-        KgdError: The problem and the next step.
+            KgdError: The problem and the next step.
         """
         self._check_writable(dry_run)
         if len(changes.request_id) > 200 or not changes.request_id.isprintable():
@@ -428,7 +428,7 @@ class Workspace:
         finally:
             self._owner.release()
 
-    # ---- where a node is, and how often it was written
+    # ---- places and versions
 
     def path(self, uri: Uri) -> str:
         return paths.path_of(uri, self.sharded)

@@ -61,7 +61,7 @@ class Writer:
     """The one thread that moves ``refs/kgd/head``.
 
     Args:
-    scratch: A folder on the repository's file system where ref locks are prepared.
+        scratch: A folder on the repository's file system where ref locks are prepared.
         pending: The staged changes of the flush, for the jobs that follow.
         flushed: Called in the writer's thread after each flush, before callers are answered, with the staged changes
             and the old and new tip. It must only update memory.
@@ -115,7 +115,7 @@ class Writer:
         one `request` in a flush, only the first runs.
 
         Raises:
-        KgdError: From the job; nothing was written.
+            KgdError: From the job; nothing was written.
             Unavailable: The flush failed; a retry with the same request id applies once.
         """
         if self._closed.is_set():
@@ -254,7 +254,7 @@ class Writer:
         ref is restored.
 
         Raises:
-        Damaged: No value of it is known.
+            Damaged: No value of it is known.
         """
         tip = repair_ref(self._store.git_dir, self._scratch, HEAD, self._store.exists, known_good=(self._tip,))
         if tip is None:

@@ -96,7 +96,7 @@ def leaves(old: Made, tip: Made, scope: set[str]) -> bool:
     return any(name.partition("/")[0] not in scope for name in touched)
 
 
-def judged(seed: int, place: Path) -> tuple[bool, bool]:
+def of_changes(seed: int, place: Path) -> tuple[bool, bool]:
     """(whether the push was taken, whether it had to be)."""
     dice = random.Random(seed)
     author = Author(new_layout(place / str(seed)), dice)
@@ -122,7 +122,7 @@ def judged(seed: int, place: Path) -> tuple[bool, bool]:
 
 
 def agree(seeds: range, place: Path) -> None:
-    answers = [judged(seed, place) for seed in seeds]
+    answers = [of_changes(seed, place) for seed in seeds]
     assert [(seed, *answer) for seed, answer in zip(seeds, answers, strict=True) if answer[0] and not answer[1]] == []
     assert [(seed, *answer) for seed, answer in zip(seeds, answers, strict=True) if answer[1] and not answer[0]] == []
     assert {taken for taken, _ in answers} == {True, False}
