@@ -64,7 +64,7 @@ def admit_text(node: Node, before: Node | None, data: bytes, place: Place | None
         text = getattr(node, field)
         if UNSEEN(text) and (before is None or getattr(before, field) != text):
             raise Invalid(
-                f"a {field} is written without line ends, control and direction characters",
+                f"a {field} cannot have line ends, control or direction characters",
                 at=place(field, None) if place else node.uri, next="Leave them out.",
             )  # fmt: skip
     if scheme_of(node.uri) in AREAS and (before is None or before.content != node.content):
@@ -199,8 +199,8 @@ def admit_memory(path: str, data: bytes, base: bytes | None, home: Home, owner: 
     was = memory_files.owner_of(before)
     if was is not None and memory_files.owner_of(memory) != was and not _is_moved(path, was, memory, home):
         raise Invalid(
-            f"this file is the detail of {was}, and its 'id' has to say so", at=f"{path}:2",
-            next="Bring the id back; `kgd mv` changes a node's URI.",
+            f"this file is the detail of {was}, so its 'id' must name that node", at=f"{path}:2",
+            next="Restore the id; `kgd mv` changes a node's URI.",
         )  # fmt: skip
     try:
         Node(Uri("insight://x/x"), tags=memory.tags)
@@ -237,12 +237,12 @@ def admit_entry(path: str, data: bytes, base: bytes | None, home: Home) -> None:
         refusal.at = refusal.at if refusal.at.startswith(path) else at
         raise
     if belongs != path or workspace_of(entry.parent) not in (None, home.workspace):
-        raise Invalid("this entry of a changelog is not where it belongs", at=at, next=f"Its place is {belongs[:200]}.")
+        raise Invalid("this changelog entry is in the wrong place", at=at, next=f"Its place is {belongs[:200]}.")
     if base is not None and data != base:
-        raise Invalid("an entry of a changelog is never changed", at=at, next="Add a further entry that corrects it.")
+        raise Invalid("a changelog entry cannot be changed", at=at, next="Add a further entry that corrects it.")
     own = paths.path_of(entry.parent, home.sharded)
     if base is None and bulk.folder_of(entry.parent) is None and home.read(own) is None:
-        raise Invalid(f"this entry is about {entry.parent}, which is not there", at=at, next="Write that node first.")
+        raise Invalid(f"this entry is about {entry.parent}, which does not exist", at=at, next="Write that node first.")
     if found := new_secret_in(entry.summary, ""):
         raise HoldsSecret(f"this entry holds what looks like a secret ({found.kind})", at=at, next=SAY_WHERE)
 

@@ -188,7 +188,7 @@ def _look_through(host: Host, branch: ObjectId) -> None:
         raise  # a newer format is no error
     except KgdError as error:
         error.next = (
-            f"Nothing of '{name}' is taken until a further commit mends that; "
+            f"Nothing of '{name}' is merged until a further commit fixes that; "
             f"`git update-ref refs/heads/{name} refs/kgd/head` drops the commits there."
         )
         error.args = (str(error),)
@@ -203,7 +203,7 @@ def _check_top(host: Host, tree: ObjectId) -> None:
             raise Invalid("this has to be a folder", at=folder)
     mode, id = top.get(SETTINGS.encode(), (b"", b""))
     if not mode.startswith(PLAIN):
-        raise Invalid("the branch has no such plain file, and without it is no workspace", at=SETTINGS)
+        raise Invalid("the branch lacks this plain file, which every workspace needs", at=SETTINGS)
     home = Home(host.workspace, host.sharded, lambda path: None)  # the settings are checked alone
     check(SETTINGS, host.store.read(id, FILE_LIMIT), None, home)
 

@@ -100,7 +100,7 @@ def _texts(node: Node, data: bytes, path: str) -> Iterator[Finding]:
 def _doubled(workspace: Workspace) -> Iterator[Finding]:
     """Report nodes stored more than once."""
     for uri, path in workspace.doubled():
-        yield Finding("error", path, f"holds {uri}, which lies in another part as well", "Take it out of this file.")
+        yield Finding("error", path, f"holds {uri}, which lies in another part as well", "Remove it from this file.")
 
 
 def _memories(workspace: Workspace) -> Iterator[Finding]:
@@ -130,7 +130,7 @@ def _memories(workspace: Workspace) -> Iterator[Finding]:
             yield Finding("error", uri, f"its memory {file} is missing", f"Bring it back, or `kgd put {uri} --detail`.")
         elif not memory_files.belongs(memory, node):
             whose = memory_files.owner_of(memory)
-            yield Finding("error", uri, f"it names {file}, the memory of {whose}", "Take data.file away: `--unset`.")
+            yield Finding("error", uri, f"it names {file}, the memory of {whose}", "Remove data.file with `--unset`.")
         else:
             named[file] = node
             data = memory_files.read_blob(store, tree, file) or b""

@@ -176,8 +176,8 @@ class VersionCache:
         commit = self._ask(lambda: self._rows.request(request), "request ids are being read from history")
         if commit is None and self._unreadable:
             raise Unavailable(
-                f"whether this request id was used is not known, since history cannot be read: {self._unreadable}",
-                next="Ask again with the same request_id when `kgd status` shows the history as whole.",
+                f"history cannot be read, so this request id may have been used: {self._unreadable}",
+                next="Ask again with the same request_id after `kgd status` reports an intact history.",
             )
         return bytes.fromhex(commit) if commit else None
 

@@ -54,7 +54,7 @@ def _upsert(edit: Upsert, draft: Draft) -> None:
     node = upserted(old or Node(uri), edit)
     node, is_new = with_detail(draft, old, node, edit)
     if old is not None and node == old and not is_new:
-        draft.warnings.append(f"{uri} already is so; nothing changed")
+        draft.warnings.append(f"{uri} already has these values; nothing changed")
     draft.put(node)
 
 
@@ -139,7 +139,7 @@ def _move(edit: Move, draft: Draft) -> None:
     node = _required(draft, uri)
     _refuse_foreign(draft, edit.to)
     if edit.to == uri:
-        draft.warnings.append(f"{uri} already is there; nothing changed")
+        draft.warnings.append(f"{uri} is already there; nothing changed")
         return
     if draft.node(edit.to) is not None:
         raise InvariantViolation("a node is already there", at=edit.to, next="Choose another URI, or delete that one.")
@@ -386,6 +386,6 @@ def _refuse_unread(draft: Draft, path: str, memory: memories.Memory, edit: Upser
     served = draft.around.served_blob(path, edit.expect_version)
     if served is not None and served != draft.tip.blob_at(path):
         raise Stale(
-            "the detail of this node was written meanwhile", current=current, at=edit.uri,
+            "the detail of this node has changed since", current=current, at=edit.uri,
             next="Get it again, look at what changed, and put with the current version.",
         )  # fmt: skip

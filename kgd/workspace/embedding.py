@@ -421,4 +421,4 @@ def _of(feed: Feed, asked: Callable[[Feed], T]) -> T:
     try:
         return asked(feed)
     except IndexDamaged as error:
-        raise Unavailable("the text index is being made anew", next="Embedding goes on by itself.") from error
+        raise Unavailable("the text index is being rebuilt", next="Embedding continues by itself.") from error

@@ -267,7 +267,7 @@ class HandEdits:
         total = sum(path.startswith(("nodes/", "bulk/")) for path in base)
         if nodes > BRAKE_COUNT and nodes > BRAKE_SHARE * total and not self._confirmed:
             self.held = (
-                f"{nodes} of {total} node files are missing in the work tree, and are not deleted before you say so: "
+                f"{nodes} of {total} node files are missing in the work tree, but not deleted without confirmation: "
                 "`kgd doctor --confirm-deletions` deletes them, or `git commit -am deleted` there; "
                 "`git checkout -- nodes` there brings them back"
             )

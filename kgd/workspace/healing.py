@@ -62,7 +62,7 @@ class Healing:
         os.link(mine, lock)
         os.rename(lock, index)
         mine.unlink()
-        log.warning("built the git index again, which could not be read")
+        log.warning("rebuilt an unreadable git index")
         return True
 
     def restore_files(self, published: ObjectId) -> int:

@@ -98,7 +98,7 @@ def check_rules(store: ObjectStore, commits: Iterable[ObjectId]) -> int:
     if rules not in KNOWN_RULES:
         raise Unavailable(
             f"the workspace merges by rules of version {rules}, this kgd knows {max(KNOWN_RULES)}",
-            at=SETTINGS, next="Upgrade kgd; until then nothing of it is taken.",
+            at=SETTINGS, next="Upgrade kgd; until then nothing is merged.",
         )  # fmt: skip
     return rules
 

@@ -286,7 +286,7 @@ class Meaning:
                 self._embedding.begin_anew()
             self._embedding.bring_forward(choice)
         except IndexDamaged:
-            log.warning("the vectors were damaged and are made anew")
+            log.warning("the vectors were damaged and are being rebuilt")
             self._embedding.begin_anew()
             self._embedding.bring_forward(choice)
 

@@ -163,7 +163,7 @@ def _check_text(text: str, at: str) -> None:
     try:
         text.encode()
     except UnicodeEncodeError:
-        raise Invalid("the detail holds half of a character", at=at) from None
+        raise Invalid("the detail holds an incomplete character", at=at) from None
     if "\0" in text:
         raise Invalid("the detail holds a zero byte", at=at)
 

@@ -277,7 +277,7 @@ def _merge_bulk(path: str, base: Data, ours: bytes, theirs: bytes) -> MergedFile
     """Merge a part node by node; chunks of two document versions are taken whole from one of them."""
     a, b = (bulk.decode(data, at=path) for data in (ours, theirs))
     if not all(bulk.belongs(node.uri, path) for side in (a, b) for node in side.nodes):
-        raise Invalid("this part holds nodes of something else", at=path)  # a conflict would name those
+        raise Invalid("this part holds nodes that belong elsewhere", at=path)  # a conflict would name those
     if path.startswith("bulk/chunk/") and a.source != b.source:
         return MergedFile(max((a.source, ours), (b.source, theirs))[1])
     old = {node.uri: node for node in bulk.decode(base, at=path).nodes} if base else {}

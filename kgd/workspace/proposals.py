@@ -179,7 +179,7 @@ def propose(
             return known, Outcome(known.commit, repeated=True)
         if most is not None and of_line(workspace, owner.line if owner else "") >= most:
             raise Limit(
-                f"{most} proposals of '{holder}' wait already", at="proposals",
+                f"{most} proposals of '{holder}' are pending already", at="proposals",
                 next="Wait until some are accepted or rejected, or withdraw one.",
             )  # fmt: skip
         staging = Staging(store, store.tree_of(base))
@@ -243,7 +243,7 @@ def vet(workspace: Workspace, base: ObjectId, commit: ObjectId) -> None:
     for path, entry in store.changed_entries(before, after):
         if entry is None:
             if path == SETTINGS:
-                raise Invalid("a proposal cannot take the settings away", at=path)
+                raise Invalid("a proposal cannot remove the settings", at=path)
             continue
         mode, id = entry
         if mode != FILE:
@@ -264,7 +264,7 @@ def keep(workspace: Workspace, staging: Staging, ref: str, commit: ObjectId, not
         staging.advance(workspace.layout.derived_dir, ref, None, commit, note)
         workspace.tell_uncommitted()
     except RefMoved:
-        raise Unavailable("another proposal took that name at this moment", next="Ask again.") from None
+        raise Unavailable("another proposal just took that name", next="Ask again.") from None
     except OSError as error:
         raise Unavailable(f"nothing was written: {error}", next="Free or repair the disk, then ask again.") from None
 

@@ -100,7 +100,7 @@ def _add(layout: Layout, store: ObjectStore, notes: dict[str, bytes], now: int, 
             raise Unavailable(
                 f"nothing was written: {error}", next="Free or repair the disk, then push again."
             ) from None
-    raise Unavailable("other pushes are being recorded at this moment", next="Push again.")
+    raise Unavailable("other pushes are being recorded", next="Push again.")
 
 
 def _path(commit: ObjectId) -> str:

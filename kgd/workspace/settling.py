@@ -72,7 +72,7 @@ def _settle_place(draft: Draft, uri: Uri, value: Json) -> Uri:
     to = parse(str(value)) if value else uri
     node = draft.node(uri)
     if node is None:
-        raise NotFound("the node is not there any more", at=uri, next="Delete the conflict's record.")
+        raise NotFound("the node no longer exists", at=uri, next="Delete the conflict's record.")
     if to == uri:
         return uri
     if draft.node(to) is not None:
@@ -90,11 +90,11 @@ def _settle_twin(draft: Draft, conflict: Conflict, value: Json) -> None:
     if value is None:
         return
     if value not in sides:
-        raise Invalid("one of the two names is needed, or null to leave both", at="fields")
+        raise Invalid("choose one of the two names, or null to keep both", at="fields")
     kept = draft.node(Uri(str(value)))
     others = [node for side in sides if side != value and (node := draft.node(side)) is not None]
     if kept is None:
-        raise NotFound("this node is not there any more", at=str(value), next="Take the other one.")
+        raise NotFound("this node no longer exists", at=str(value), next="Take the other one.")
     for other in others:
         joined = as_one(Merged(kept, _withdrawn(draft, kept.uri)), Merged(other, _withdrawn(draft, other.uri)))
         assert joined.node is not None
@@ -137,7 +137,7 @@ def _settle_memory(draft: Draft, name: str, value: Json) -> None:
         return
     data = draft.read_file(path)
     if data is None:
-        raise NotFound("this memory is not there any more", at=path)
+        raise NotFound("this memory no longer exists", at=path)
     memory = memories.decode(data, at=path)
     if rest == ["prose"]:
         draft.files[path] = memories.with_head(memory.head, str(value or ""))

@@ -63,7 +63,7 @@ class _Clash(Invalid):
     """The tip has changed the same nodes since."""
 
     def __init__(self, conflicts: tuple[Uri, ...]) -> None:
-        super().__init__("what it changes was changed here as well")
+        super().__init__("the same nodes were changed here too")
         self.conflicts = conflicts
 
 
@@ -164,7 +164,7 @@ def _proposed(
     except Forbidden as second:
         # Name a node that may not even be proposed; a refused write alone is no reason.
         raise (second if second.at or refusal is None else refusal) from None
-    why = refusal.message if refusal else "what it changes was changed here as well"
+    why = refusal.message if refusal else "the same nodes were changed here too"
     return Submission("proposed", outcome, proposal, conflicts, why)
 
 

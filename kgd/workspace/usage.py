@@ -163,7 +163,7 @@ class Usage:
         try:
             self._file.add(tally, self._workspace.now())
         except KgdError as error:  # a lost count does no harm
-            log.warning("use was not counted", extra={"reason": str(error)[:200]})
+            log.warning("usage was not counted", extra={"reason": str(error)[:200]})
 
 
 _NOTHING = _Note("", (), (), 0.0)

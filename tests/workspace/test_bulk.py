@@ -62,7 +62,7 @@ def text_of(node: Node | None) -> str | None:
 @pytest.mark.parametrize("seed", [0, *(pytest.param(n, marks=pytest.mark.slow) for n in (1, 2))])
 def test_random_changes_agree_with_a_plain_model(reopen: Reopen, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(filling, "OPEN_BYTES", 3_000)
-    monkeypatch.setattr(filling, "WRITTEN", filling.Room(6_000, 400))
+    monkeypatch.setattr(filling, "WRITTEN", filling.Capacity(6_000, 400))
     rnd, ws = random.Random(seed), reopen()
     model: dict[Uri, str] = {}
     versions: Counter[Uri] = Counter()
@@ -264,7 +264,7 @@ def test_many_writers_of_one_thread_each_add_their_messages_once(
     ws: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(filling, "OPEN_BYTES", 900)
-    monkeypatch.setattr(filling, "WRITTEN", filling.Room(1_500, 400))
+    monkeypatch.setattr(filling, "WRITTEN", filling.Capacity(1_500, 400))
     ws.submit(change(*(upsert(message(n), content="x" * 100) for n in range(8))))
 
     def write(number: int) -> None:

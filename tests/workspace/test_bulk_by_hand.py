@@ -95,7 +95,7 @@ def test_each_message_needs_its_own_scope_even_when_a_write_splits_the_file(
     def permit(touched: Touched, policy: Policy) -> None:
         authorize_all(bob, policy, Verb.WRITE, touched)
 
-    monkeypatch.setattr(filling, "WRITTEN", filling.Room(300, 400))
+    monkeypatch.setattr(filling, "WRITTEN", filling.Capacity(300, 400))
     ws.submit(change(upsert(TWO, name="n", data={"long": "x" * 400})), permit=permit)
     assert ws.part_of(ONE) != ws.part_of(TWO)
     with pytest.raises(Forbidden, match="talk/1"):

@@ -101,8 +101,8 @@ def line(store: ObjectStore) -> Line:
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Parts that a few nodes fill."""
     monkeypatch.setattr(filling, "OPEN_BYTES", 900)
-    monkeypatch.setattr(filling, "WRITTEN", filling.Room(2_000, 400))
-    monkeypatch.setattr(merge_parts, "READABLE", filling.Room(4_000, 800))
+    monkeypatch.setattr(filling, "WRITTEN", filling.Capacity(2_000, 400))
+    monkeypatch.setattr(merge_parts, "READABLE", filling.Capacity(4_000, 800))
 
 
 def message(number: int, **fields: str) -> Node:
