@@ -27,10 +27,10 @@ from kgd.tools.tool import Hints, Tool
 from kgd.tools.writing import PutResult, answer_of
 from kgd.workspace import accepting, proposal_records, proposals
 from kgd.workspace.accepting import decision
+from kgd.workspace.proposal_records import LONGEST_REASON
 from kgd.workspace.proposals import Look, Proposal
 
 if TYPE_CHECKING:
-    from kgd.workspace.proposal_records import LONGEST_REASON
     from kgd.workspace.touched import Permit
 from kgd.workspace.workspace import Workspace
 

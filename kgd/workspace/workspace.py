@@ -310,6 +310,11 @@ class Workspace:
         """
         return self._writer.run(job, alone=alone)
 
+    @property
+    def waiting(self) -> int:
+        """Changes in the writer's queue."""
+        return self._writer.waiting
+
     def hint(self, changed: Iterable[str] | None = None) -> None:
         """Report changed paths in the work tree or the repository; None for any path. Never blocks."""
         self._publication.hint(changed)

@@ -1,4 +1,4 @@
-"""Random changes get one answer, whichever way they come, and leave the same node."""
+"""Random changes get the same answer on every way in, and leave the same node."""
 
 from __future__ import annotations
 
@@ -87,12 +87,12 @@ def play(ways: Ways, seed: int, steps: int) -> dict[str, int]:
     return counts
 
 
-def test_a_few_changes_get_one_answer(ways: Ways) -> None:
+def test_a_few_changes_get_the_same_answer(ways: Ways) -> None:
     counts = play(ways, 0, 25)
     assert min(counts.values()) > 4
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(8))
-def test_many_changes_get_one_answer(ways: Ways, seed: int) -> None:
+def test_many_changes_get_the_same_answer(ways: Ways, seed: int) -> None:
     play(ways, seed, 100)

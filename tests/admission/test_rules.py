@@ -1,4 +1,4 @@
-"""Each rule holds on every way into a workspace, and what comes by sync against it is reported."""
+"""Each rule holds on every way into a workspace, and violations that a sync brings are reported."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_every_way_refuses(ways: Ways, name: str) -> None:
     push = refused["push"]
     assert push is not None
     path = paths.path_of(one.uri)
-    assert push.at.startswith(path[:70]), "a push is told the file and its line"
+    assert push.at.startswith(path[:70]), "the refusal of a push names file and line"
     if push.code == "VALIDATION_ERROR" and "another" not in name:
         assert refused["put"].code == push.code  # type: ignore[union-attr]
 
@@ -93,7 +93,7 @@ def test_every_way_refuses(ways: Ways, name: str) -> None:
         {"uri": "x.y-z+1://host/a", "name": "Outside"},
     ],
 )
-def test_every_way_takes(ways: Ways, values: dict[str, Any]) -> None:
+def test_every_way_admits(ways: Ways, values: dict[str, Any]) -> None:
     if values["uri"] == "decision://ws/pub/mine":
         values = {**values, "data": {"file": named_by(ways.ws, values["uri"])}}
     for way, ask in ways.all().items():
@@ -112,7 +112,7 @@ def test_a_detail_has_the_same_rules_on_every_way(ways: Ways) -> None:
 
 
 @pytest.mark.parametrize("name", [name for name in RULES if "case alone" not in name])
-def test_what_a_sync_brings_against_a_rule_is_kept_and_reported(ways: Ways, name: str) -> None:
+def test_a_violation_that_a_sync_brings_is_kept_and_reported(ways: Ways, name: str) -> None:
     ws, one = ways.ws, rule(ways.ws, name)
     ws.run(adoption.merge(ws, ways.commit(one)), alone=True)
     path = paths.path_of(one.uri)
@@ -125,7 +125,7 @@ def test_names_that_collide_after_a_sync_are_a_conflict(ways: Ways) -> None:
     ws.run(adoption.merge(ws, ways.commit(Change({"uri": "concept://ws/Auth"}))), alone=True)
     assert [one.uri for one in ws.conflicts.find(uri("Auth"))] == [uri("Auth")]
     later = ways.push(Change({"uri": "concept://ws/x"}))
-    assert later is None, "and what was reported stops no push"
+    assert later is None, "and a reported violation stops no push"
 
 
 def test_status_and_fsck_name_the_same_files_of_another_workspace(ways: Ways) -> None:
@@ -156,7 +156,7 @@ def test_an_entry_of_a_changelog_has_a_node_a_place_and_one_content(ways: Ways) 
     assert "where it belongs" in str(pushed(paths.log_path(far.parent, far.id), changelog.encode(far)))
     assert "has the text" in str(pushed(there, b"id: x\n"))
     commit_file(ws, there, changelog.encode(good).decode())
-    again = LogEntry(good.id, good.parent, "", "what was never done", good.created_at)
+    again = LogEntry(good.id, good.parent, "", "a missing change", good.created_at)
     assert "never changed" in str(pushed(there, changelog.encode(again)))
 
 
@@ -169,7 +169,7 @@ def test_a_part_holds_no_node_that_names_a_memory(ways: Ways) -> None:
 
 
 @pytest.mark.parametrize("levels", [16, 500, 990, 5_000])
-def test_no_depth_of_data_is_an_internal_error(ws: Workspace, levels: int) -> None:
+def test_deep_data_is_never_an_internal_error(ws: Workspace, levels: int) -> None:
     for edit in (upsert("x", data=deep(levels)), upsert("x", to("y", deep=deep(levels))),
                  Relate(uri("x"), to("y", deep=deep(levels)))):  # fmt: skip
         with pytest.raises(Limit, match="nested"):

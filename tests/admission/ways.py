@@ -32,7 +32,7 @@ Values = Mapping[str, Json]
 
 @dataclass(frozen=True)
 class Change:
-    """A node as it is to be, by the fields that are given, with the prose behind it."""
+    """The wanted fields of a node, with the text of its detail."""
 
     values: Values
     detail: str = ""
@@ -64,7 +64,7 @@ class Change:
 
 
 class Admitted(Forbidden):
-    """Raised in the place of the commit."""
+    """Raised instead of the commit."""
 
 
 def _stop(*_: object) -> None:
@@ -94,7 +94,7 @@ class Ways:
         return _refusal(lambda: submission.submit(self.ws, change(one.edit(self.ws)), who, base=tip))
 
     def import_(self, one: Change) -> KgdError | None:
-        """As an import of a node that is new here. Of one that is there an import decides what to leave: it is put."""
+        """Import a new node. An existing node is put, since an import decides which of its fields to keep."""
         if self.ws.node(one.uri) is not None:
             return self.put(one)
 
@@ -134,7 +134,7 @@ class Ways:
         assert isinstance(taken, adoption.Committed)
         return next(iter([*refused, *(error for _, error in taken.refused)]), None)
 
-    # ---- what is asked about
+    # ---- checks
 
     def commit(self, one: Change) -> ObjectId:
         """A commit with the files, which no ref leads to."""
@@ -149,7 +149,7 @@ class Ways:
         return commit
 
     def looked_at(self, one: Change) -> tuple[list[HandEdit], list[KgdError]]:
-        """What is taken of the saved files, and why the rest is not."""
+        """The edits among the saved files, and the refusals."""
         store, tip = self.ws.store, bytes.fromhex(self.ws.tip)
         tree = store.tree_of(tip)
         shutil.rmtree(self.folder, ignore_errors=True)
