@@ -1,10 +1,11 @@
-# Everything a person or a machine does with this repository. `make` alone says what there is.
+# All tasks of this repository; `make` alone lists them.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest
+PLAIN := README.md CONTRIBUTING.md ENGINEERING.md scripts hooks deploy
 TOGETHER := --dist loadfile --no-loadscope-reorder
-# What is compiled is kept: hundreds of processes of a test run would compile kgd again, each worker all the tests.
+# Compiled files are kept: otherwise hundreds of test processes would compile kgd again.
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help up down test test-all _tests test-deps pictures site lint bench bench-retrieval soak release lock clean
@@ -12,26 +13,26 @@ unexport PYTHONDONTWRITEBYTECODE
 help:
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
 
-up: $(VENV)/.runtime ## install kgd into the clone, start it, walk a graph over this very code tree
+up: $(VENV)/.runtime ## install kgd into the clone, start it, walk a graph of this code tree
 	@$(PYTHON) scripts/first_walk.py $(BIN)/kgd
 
 down: ## stop the daemon
 	@$(BIN)/kgd down
 
-test: $(VENV)/.develop ## linters and the tests, less than three minutes on two cores
-	@$(MAKE) --no-print-directory -j2 lint _tests
+test: $(VENV)/.develop ## linters and the tests, less than three minutes on two cores; ROOM=git: the tests of one room
+	@$(MAKE) --no-print-directory -j2 $(if $(ROOM),,lint) _tests
 
-test-all: $(VENV)/.develop ## the same and the slower tests, less than twelve minutes on two cores
+test-all: $(VENV)/.develop ## the same and the slower tests, less than twenty minutes on two cores
 	@$(MAKE) --no-print-directory -j2 lint _tests CHOSEN='-m "not soak and not large"'
 
-# The linters use one processor: beside the tests they cost half of their time.
+# The linters use one processor, so they run beside the tests.
 _tests: $(VENV)/.develop
-	$(PYTEST) -q -n 4 $(TOGETHER) $(CHOSEN)
+	$(PYTEST) -q -n $(if $(ROOM),2,4) $(TOGETHER) $(CHOSEN) $(ROOM:%=tests/%)
 
-test-deps: $(VENV)/.develop ## install the programs that only some tests use, where that can be done
+test-deps: $(VENV)/.develop ## install the programs that some tests need
 	@sh scripts/test_deps.sh
 
-pictures: $(VENV)/.develop ## take the pictures in docs/pictures anew, in Chromium
+pictures: $(VENV)/.develop ## renew the screenshots in docs/pictures, in Chromium
 	KGD_PICTURES=1 $(PYTEST) -q -m picture tests/ui
 
 site: $(VENV)/.runtime ## the manual as a folder of HTML files (OUT=DIR)
@@ -41,14 +42,15 @@ lint: $(VENV)/.develop
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	@$(BIN)/python scripts/plain_english.py --max 0.5 --list 5 $(PLAIN)
 
-bench: $(VENV)/.develop ## the figures of docs/performance.md, printed and written as JSON
+bench: $(VENV)/.develop ## measure the figures of docs/performance.md, print them and write JSON
 	$(BIN)/python -m bench
 
-bench-retrieval: $(VENV)/.develop ## how well search finds, on the sets in DATA=DIR (docs/search.md)
+bench-retrieval: $(VENV)/.develop ## measure how well search finds, on the sets in DATA=DIR
 	$(BIN)/python -m bench.retrieval $(DATA) $(if $(EMBEDDER),--embedder $(EMBEDDER))
 
-soak: $(VENV)/.develop ## the long proofs and the tests at full size, by time (MINUTES=60), counted in tests/soak/ledger.jsonl
+soak: $(VENV)/.develop ## run long proofs and tests at full size for MINUTES=60
 	$(BIN)/python -m tests.soak --minutes $(or $(MINUTES),60)
 
 release: $(VENV)/.develop ## build what a release publishes, into dist/ (DRAFT=1: without a section of the changelog)
@@ -59,7 +61,7 @@ lock: ## renew the locked dependencies
 	uv pip compile -q --upgrade --generate-hashes --no-header --no-emit-index-url --python-version 3.11 --universal pyproject.toml locks/build.in -o locks/runtime.txt
 	uv pip compile -q --upgrade --generate-hashes --no-header --no-emit-index-url --python-version 3.11 --universal pyproject.toml locks/build.in --group dev --extra code --extra docs --extra onnx -o locks/develop.txt
 
-clean: ## remove what the other targets made, but no knowledge
+clean: ## remove the files of the other targets; knowledge stays
 	rm -rf $(VENV) .venv-mcp1 node_modules bench-results site .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
 $(VENV)/.runtime: locks/runtime.txt pyproject.toml scripts/install.sh

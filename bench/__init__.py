@@ -1,4 +1,4 @@
-"""This room is where kgd is measured: `python -m bench` runs every row of docs/performance.md."""
+"""Benchmarks of kgd: `python -m bench` runs every row of docs/performance.md."""
 
 from pathlib import Path
 

@@ -1,8 +1,8 @@
-"""This file is where `make bench` runs: every row of docs/performance.md, printed as it is found, and written as JSON.
+"""The program of `make bench`: every row of docs/performance.md, printed when measured, and written as JSON.
 
-One thing at a time, since all of them want the whole machine. What a row needs and is not there makes it a row that
-was not measured. A section that fails or takes too long is named at the end, and the exit code is 1 then; the others
-are measured all the same. The JSON is written after each section, so that a run which is killed leaves what it found.
+Sections run one at a time, since each needs the whole machine. A row whose requirements are missing counts as not
+measured. A section that fails or takes too long is named at the end, and the exit code is 1; the other sections are
+still measured. The JSON is written after each section, so that a killed run keeps its results.
 """
 
 from __future__ import annotations
@@ -56,14 +56,14 @@ log = logging.getLogger("bench")
 ROOT = Path(__file__).resolve().parent.parent
 SIZES = (1_000, 10_000, 100_000)
 MIDDLE = 10_000
-"""The size for what does not depend on it much."""
+"""The size for rows that depend little on it."""
 SECTION_SECONDS = 240.0
 LONGER = {"starts": 360.0, "calls": 480.0, "memory": 600.0, "pages": 900.0}
-"""After how long a section is broken off, or one by name: far more than it takes on two quiet cores."""
+"""Seconds after which a section is stopped, with exceptions by name: far more than it takes on two quiet cores."""
 
 
 class Run:
-    """One run in one folder; workspaces are made when they are first needed."""
+    """One run in one folder; workspaces are created on first use."""
 
     def __init__(self, folder: Path, sizes: Sequence[int]) -> None:
         self.folder, self.sizes = folder, sizes
@@ -76,7 +76,7 @@ class Run:
         return self._made[nodes]
 
     def starts(self) -> Iterator[Row]:
-        """First of all: a workspace that nobody has opened yet has nothing derived."""
+        """Runs first: an unopened workspace has no derived files."""
         yield from starting.without_cache(self.made(self.middle).layout.git_dir, self.middle)
         largest = max(self.sizes)
         copied = self.folder / "start"
@@ -186,9 +186,9 @@ def main() -> int:
 def measured(
     run: Run, sections: Mapping[str, Section], seconds: float | None = None
 ) -> Iterator[tuple[list[Row], dict[str, str]]]:
-    """The rows of one section after the other, printed as they come, and by name of the section why it was not ended.
+    """The rows of all sections, printed as they come, and the reasons of failed sections by name.
 
-    What it found before that counts.
+    Rows before a failure count.
     """
     for name, section in sections.items():
         begun = time.monotonic()
@@ -209,7 +209,7 @@ def measured(
 
 
 def summary(rows: Sequence[Row], failed: dict[str, str]) -> Iterator[str]:
-    """What is to be known at the end: how many rows of each verdict, which are missed, which sections failed."""
+    """The summary: the number of rows of each verdict, the missed rows, the failed sections."""
     yield ""
     for word in ("missed", "not measured"):
         found = [f"{row['section']:10} {line(row)[16:]}" for row in rows if row["verdict"] == word]
@@ -220,7 +220,7 @@ def summary(rows: Sequence[Row], failed: dict[str, str]) -> Iterator[str]:
 
 
 def _reasons(error: BaseException) -> Iterator[str]:
-    """What happened, also within groups, as tasks that wait for each other raise them."""
+    """The errors as text, also those within exception groups of tasks."""
     if isinstance(error, BaseExceptionGroup):
         for one in error.exceptions:
             yield from _reasons(one)

@@ -1,7 +1,7 @@
-"""This file is where a walk that crosses into a hub is measured against the same walk when the other workspace is here.
+"""Walks that cross into a hub, measured against the same walk with the other workspace local.
 
-What the crossing costs is told in floor calls: the hub's shortest authorised answer, over the same connection. The hub
-is a process of its own. `python -m bench.across` prints one JSON object a row.
+The cost of the crossing is given in floor calls: the hub's shortest authorised answer, over the same connection. The
+hub is a separate process. `python -m bench.across` prints one JSON object a row.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ KGD = [sys.executable, "-P", "-m", "kgd.cli"]
 
 
 def rows(folder: Path) -> Iterator[Row]:
-    """First walks, whose answer the hub has to make, and second ones, of which nothing has changed."""
+    """First walks, whose answer the hub computes, and second walks without a change."""
     with _hub(folder / "there") as (url, token), _daemon(folder / "here") as session:
         _fill(session, folder / "here", "far")
         call(session, "up", {"directory": str(_made(folder / "here" / "shop")), "standalone": True, "id": "shop"})
@@ -48,7 +48,7 @@ def rows(folder: Path) -> Iterator[Row]:
 
         def walk(where: str, *, anew: bool) -> Callable[[], Any]:
             def once() -> Any:
-                # A limit that was not asked for before has an answer that was not kept.
+                # A new limit has no cached answer.
                 cost = 1.0 + (next(limits) * 1e-6 if anew else 0.0)
                 args = {"start": [f"concept://shop/{where}"], "max_cost": cost, "max_nodes": REACHED + 1,
                         "budget": 10_000}  # fmt: skip
@@ -71,7 +71,7 @@ def rows(folder: Path) -> Iterator[Row]:
 
 
 def _alternating(*jobs: Callable[[], Any]) -> list[list[float]]:
-    """Wall seconds of each job, in turn, so that all meet the same neighbours on the machine."""
+    """Wall-clock seconds of each job, in turn, so that all run under the same load of the machine."""
     times: list[list[float]] = [[] for _ in jobs]
     for number in range(TIMES + 5):
         for job, taken in zip(jobs, times, strict=True):

@@ -1,4 +1,4 @@
-"""This file is where it is measured what the history of an area costs: a page of its changelog, and one more entry.
+"""The cost of an area's history: a page of its changelog, and one more entry.
 
 `python -m bench.areas` prints one JSON object a row.
 """

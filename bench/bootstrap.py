@@ -1,4 +1,4 @@
-"""This file is where the first walk over a code tree is measured: against reading and hashing every file once.
+"""The first walk over a code tree, measured against reading and hashing every file once.
 
 The tree is generated, with about as many files as Django's, or given. All variants take turns on a warm page cache.
 `python -m bench.bootstrap [--tree DIR] [--files N]` prints one JSON object a row.
@@ -20,8 +20,8 @@ from typing import Any
 import orjson
 
 from kgd.codec.settings import first_files
-from kgd.daemon.tending import Tending
-from kgd.git.layout import create_in_code_repository
+from kgd.daemon.tending import WorkspaceWatch
+from kgd.git.creation import create_in_code_repository
 from kgd.model.uri import from_path
 from kgd.overlay.overlay import Overlay
 from kgd.workspace.workspace import Workspace
@@ -108,7 +108,7 @@ def _paths(folder: str) -> Iterator[str]:
 
 
 def _rescan(overlay: Overlay, root: Path) -> float:
-    """Times change, contents do not; a tree that was given gets its times back."""
+    """Times change, contents do not; a given tree gets its times back."""
     some = list(_paths(str(root)))[:: max(1, overlay.report().files // TOUCHED)][:TOUCHED]
     before = {path: os.stat(path) for path in some}
     for path in some:
@@ -124,7 +124,7 @@ def _rescan(overlay: Overlay, root: Path) -> float:
 def _followed(root: Path) -> float:
     """The longest of three waits, for new files, for their other names, and for their end, with the watcher at work."""
     workspace = Workspace.open(create_in_code_repository(root, "bench", first_files("bench")), publish=False)
-    tending = Tending(workspace, rescan_seconds=60)
+    tending = WorkspaceWatch(workspace, rescan_seconds=60)
     tending.start()
     overlay = workspace.overlay
     assert overlay is not None

@@ -1,5 +1,4 @@
-"""This file is where messages in parts are measured: against the same nodes with a file each, and a long thread
-against a short one."""
+"""Messages in parts, measured against the same nodes with a file each, and a long thread against a short one."""
 
 from __future__ import annotations
 
@@ -11,7 +10,8 @@ from pathlib import Path
 from bench.row import Row, compare, value
 from kgd.codec import bulk, documents, paths
 from kgd.codec.settings import first_files
-from kgd.git.layout import Layout, create_standalone
+from kgd.git.creation import create_standalone
+from kgd.git.layout import Layout
 from kgd.git.objects import ObjectId, signature
 from kgd.git.staging import Staging
 from kgd.model.change import Author, ChangeSet, Edit, Upsert
@@ -26,7 +26,7 @@ LONG = 10_000
 BATCH = 2_000
 APPENDS = 40
 ANN = Author("Ann", "ann@example.org", "bench")
-SAID = "The lease of a worker ends with its heartbeat, and whoever takes the task then begins anew. " * 4
+SAID = "The lease of a worker ends with its heartbeat, and its next owner then starts from scratch. " * 4
 
 
 def message(thread: str, number: int) -> Node:

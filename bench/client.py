@@ -1,7 +1,7 @@
-"""This file is where the short processes are measured, an idle daemon, and many clients at once.
+"""Short processes, an idle daemon, and many clients at once.
 
-`kgd mcp` and `kgd --help` are started as a host and a person start them; what they are compared with is started by the
-same interpreter in turn with them. The clients of the load are `kgd mcp` processes that speak MCP.
+`kgd mcp` and `kgd --help` are started as a host and a person start them, in turn with the peers, by the same
+interpreter. The clients of the load are `kgd mcp` processes that speak MCP.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ START, ROUND_TRIP, HELP_MS, IDLE_PERCENT, LOAD_P99 = 2.0, 2.0, 150.0, 1.0, 1.5
 STARTS, TRIPS = 15, 400
 CLIENTS, LOAD_SECONDS = 64, 8.0
 FOLDERS, IDLE_SECONDS = 10_000, 65.0
-"""More than two of the looks at all folders that are made every thirty seconds whatever the watcher says."""
+"""More than two of the full scans of all folders, which run every thirty seconds beside the watcher."""
 INITIALIZE = {
     "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "bench", "version": "1"},
 }  # fmt: skip
@@ -41,7 +41,7 @@ def rows(made: Made, folder: Path, *, starts: int = STARTS, trips: int = TRIPS) 
 
 
 def load(made: Made, folder: Path, *, clients: int = CLIENTS, seconds: float = LOAD_SECONDS) -> list[Row]:
-    """So many processes at once: of ten calls six get, two traverse, one search, one put."""
+    """Many processes at once: of ten calls six get, two traverse, one search, one put."""
     times: list[float] = []
     errors: list[str] = []
     with House(folder) as house:
@@ -98,7 +98,7 @@ def idle(folder: Path, *, folders: int = FOLDERS, seconds: float = IDLE_SECONDS)
 
 
 class Host:
-    """What a host does with `kgd mcp`: start it, speak to it over pipes, close it."""
+    """The steps of a host with `kgd mcp`: start it, use it over pipes, close it."""
 
     def __init__(self, house: House, made: Made) -> None:
         self._process = subprocess.Popen(

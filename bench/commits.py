@@ -1,8 +1,8 @@
-"""This file is where durable commits in process are measured: against libgit2's own, flushed, and against an append.
+"""Durable commits in process, measured against flushed commits of libgit2 and against an append.
 
-Each change is a commit of its own on the same history of the same size. kgd runs as it does in the daemon, publication
-and index included. libgit2 is given what it needs to be durable (`enable_fsync_gitdir`) and nothing else: no
-validation, no read-back, no graph. Variants take turns; figures are wall clock.
+Each change is a commit of its own on the same history of the same size. kgd runs as in the daemon, with publication
+and index. libgit2 only gets the setting for durability (`enable_fsync_gitdir`): no validation, no read-back, no graph.
+Variants take turns; figures are wall clock.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from bench import corpus
 from bench.corpus import Made
 from bench.row import Row, compare, percentile
 from kgd.codec import documents, paths
+from kgd.daemon.process import SWITCH_SECONDS
 from kgd.git.objects import ObjectId, signature
 from kgd.git.staging import Staging
 from kgd.graph.traverse import traverse
 from kgd.model.change import Author, ChangeSet, Upsert
 from kgd.model.node import Node
-from kgd.serve.__main__ import SWITCH_SECONDS
 from kgd.workspace import adoption
 from kgd.workspace.workspace import Workspace
 
@@ -46,7 +46,7 @@ ANN = Author("Ann", "ann@example.org", "bench")
 
 
 def rows(made: Made, folder: Path, *, rounds: int = ROUNDS, seconds: float = BURST_SECONDS) -> list[Row]:
-    """`made` is written to; a copy of it, which the peer writes to, is made in `folder`."""
+    """kgd writes to `made`, the peer to a copy in `folder`."""
     interval = sys.getswitchinterval()
     sys.setswitchinterval(SWITCH_SECONDS)
     raw = Raw(made, folder / "raw.git")
@@ -67,7 +67,7 @@ def rows(made: Made, folder: Path, *, rounds: int = ROUNDS, seconds: float = BUR
 
 
 class Mine:
-    """Changes through the one way in which anything is written."""
+    """Changes through the only write path."""
 
     def __init__(self, workspace: Workspace, made: Made) -> None:
         self.workspace, self._made = workspace, made
@@ -88,7 +88,7 @@ class Mine:
 
 
 def settled(workspace: Workspace) -> None:
-    """Wait until publication and index have nothing to do, so that they do not run into what comes next."""
+    """Wait until publication and index are idle, so that they do not disturb the next measurement."""
     deadline = time.monotonic() + 120
     while time.monotonic() < deadline:
         stages = workspace.health()
@@ -189,7 +189,7 @@ def _theirs(mine: Mine, made: Made, base: ObjectId) -> ObjectId:
 
 
 def _reads(mine: Mine, made: Made, seconds: float) -> list[Row]:
-    """Reads while what they must not wait for is under way, against the same reads before it."""
+    """Reads during a background job that must not delay them, against the same reads before it."""
     git_dir = made.layout.git_dir
     chance = random.Random()
     many = min(2_000, made.nodes)
@@ -211,7 +211,7 @@ def _reads(mine: Mine, made: Made, seconds: float) -> list[Row]:
     for what, work in (
         ("a large change, its index and its publication", publication),
         ("a merge of two trees, 1 % edited on theirs, and its publication", merge),
-        ("a repack", repack),  # the last: it drops what nothing leads to, such as their commit before the merge
+        ("a repack", repack),  # the last: it drops unreachable objects, such as their commit before the merge
     ):
         mine.settled()
         end = time.monotonic() + seconds
@@ -241,7 +241,7 @@ def read_until(workspace: Workspace, made: Made, done: Callable[[], bool]) -> li
 
 
 def _rate(commit: Callable[[random.Random], None], writers: int, seconds: float) -> float:
-    """Commits a second of so many threads, each of which waits for its own."""
+    """Commits a second of so many threads, each waiting for its own commits."""
     counts = [0] * writers
     end = time.perf_counter() + seconds
 
@@ -262,7 +262,7 @@ def _rate(commit: Callable[[random.Random], None], writers: int, seconds: float)
 
 @contextmanager
 def _stall(found: list[float]) -> Any:
-    """Adds how much later than asked for another thread woke up at worst."""
+    """Records the worst delay of another thread's wake-up."""
     stop, longest = threading.Event(), [0.0]
 
     def tick() -> None:

@@ -1,4 +1,4 @@
-"""This file is where the workspaces that are measured come from: generated knowledge in an ordinary repository.
+"""Generated workspaces for the measurements: made-up knowledge in an ordinary repository.
 
 A node has four relations and about 685 bytes, folders hold 25 nodes, and every 50 nodes are one commit, so that
 versions come from a history. Equal for equal sizes.
@@ -18,7 +18,8 @@ import orjson
 
 from kgd.codec import documents, paths
 from kgd.codec.settings import first_files
-from kgd.git.layout import OWN_BRANCH, Layout, create_standalone, fill_work_tree
+from kgd.git.creation import create_standalone, fill_work_tree
+from kgd.git.layout import OWN_BRANCH, Layout
 from kgd.git.refs import HEAD
 from kgd.model.node import Node, Relation
 from kgd.model.uri import Uri
@@ -50,7 +51,7 @@ WORDS, _SUMS = _vocabulary()
 
 
 def uri_of(number: int) -> Uri:
-    """Names differ as people's do: no word is in all of them."""
+    """Names vary as real names do: no word is in all of them."""
     folder = f"area{number // 2500:02d}/part{number // 25 % 100:02d}"
     return Uri(f"concept://{WORKSPACE}/{folder}/{WORDS[100 + number % 7000]}-{number:07d}")
 
@@ -71,7 +72,7 @@ def node(number: int, total: int, chance: random.Random) -> Node:
 
 
 def newcomer(total: int, chance: random.Random) -> Node:
-    """A node that is not there yet, beside one that is."""
+    """A new node with a relation to an existing node."""
     like = node(chance.randrange(total), total, chance)
     return replace(like, uri=Uri(f"{like.uri}-{chance.randrange(10**9):09d}"))
 
@@ -86,7 +87,7 @@ def corpus(total: int, seed: int = 1) -> Iterator[Node]:
 
 
 def build(directory: Path, total: int, *, work_tree: bool = True, nodes: Iterable[Node] | None = None) -> Made:
-    """A workspace of its own in `directory`, by fast-import; without its files in the work tree if not wanted.
+    """A new workspace in `directory`, by fast-import, with or without files in the work tree.
 
     It holds the corpus of that size, or these nodes.
     """
@@ -99,7 +100,7 @@ def build(directory: Path, total: int, *, work_tree: bool = True, nodes: Iterabl
     importing.stdin.close()
     if importing.wait():
         raise RuntimeError("git fast-import failed")
-    # Packed as maintenance would leave it; fast-import lays objects out in the order in which they came.
+    # Packed as by maintenance; fast-import stores objects in order of arrival.
     subprocess.run(["git", "--git-dir", layout.git_dir, "repack", "-adq", "--window=0"], check=True)
     if work_tree:
         (layout.git_dir / "index").unlink()
@@ -139,7 +140,7 @@ def write_peer_file(file: Path, total: int) -> None:
 
 
 def upsert(one: Node) -> dict[str, Any]:
-    """The change that makes this node, as a client of `put` writes it."""
+    """The change that creates this node, as a client of `put` writes it."""
     return {
         "op": "upsert", "uri": one.uri, "type": one.type, "name": one.name, "summary": one.summary,
         "content": one.content, "tags": list(one.tags),

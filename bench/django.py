@@ -1,8 +1,8 @@
-"""This file is where one workspace is asked what a developer asks: Django's documentation, source and release notes.
+"""A developer's questions to one workspace: Django's documentation, source and release notes.
 
 `python -m bench.django FOLDER` fetches the source distribution that FOLDER lacks. The code is the workspace's code
-tree, the documentation is taken in as documents, the release notes as dated messages of one thread. The questions in
-`django_questions.tsv`, with what answers each, were written down before any was asked.
+tree, the documentation is ingested as documents, the release notes as dated messages of one thread. The questions in
+`django_questions.tsv` and their answers were written before the first measurement.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class Asked:
             raise SystemExit(answer["failure"])
 
     def settle(self) -> None:
-        """Wait until the code was read, and all texts were looked through and embedded."""
+        """Wait until the code is read, and all texts are scanned and embedded."""
         end = time.monotonic() + PATIENCE
         while (code := inside.code(self.ws)) is None or code["state"] != "ready":
             if time.monotonic() > end:
@@ -89,7 +89,7 @@ class Asked:
         return hits
 
     def answers(self, hit: Hit, expected: list[str]) -> bool:
-        """Whether a hit is one of those expected: `doc:PATH`, `sym:FILE` or `msg:FILE`."""
+        """Whether a hit is expected: `doc:PATH`, `sym:FILE` or `msg:FILE`."""
         uri = hit["uri"]
         if uri.startswith("message://"):
             node = self.ws.node(uri)

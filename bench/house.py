@@ -1,4 +1,4 @@
-"""This file is where a daemon of its own runs for a measurement, and MCP clients reach it, and a peer, over stdio."""
+"""A separate daemon for a measurement, and MCP clients for it and a peer over stdio."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ SETTLED_WITHIN = 200.0
 LOOK = 0.2
 _EMBEDDED = re.compile(r"([\d,]+) of ([\d,]+) texts").search
 KGD = (sys.executable, "-P", "-m", "kgd.cli")
-"""As the installed script runs it, whether it is installed or not."""
+"""The command of the installed script; works without an installation."""
 
 
 class House:
-    """A home with one daemon, stopped when the block is left.
+    """A home with one daemon, stopped at the end of the block.
 
     Raises:
         TimeoutError: The daemon does not listen in time.
@@ -63,7 +63,7 @@ class House:
             time.sleep(0.002)
 
     def _listens(self) -> bool:
-        """The file of a daemon that was killed stays; only an answer tells."""
+        """Whether a daemon answers; the file of a killed daemon stays, so its existence proves nothing."""
         with socket.socket(socket.AF_UNIX) as sock:
             return sock.connect_ex(self.home.socket) == 0
 
@@ -81,7 +81,7 @@ class House:
     def up(self, made: Made) -> None:
         """Have the daemon open a workspace, and wait until its index has caught up."""
         deadline = time.monotonic() + SETTLED_WITHIN
-        while True:  # a large one is indexed for longer than a call waits
+        while True:  # indexing a large workspace takes longer than a call waits
             try:
                 self.call("up", directory=str(made.layout.work_tree), standalone=True)
                 self.call("search", workspace="bench", query="lease")
@@ -104,7 +104,7 @@ class House:
 
 
 class Caller:
-    """A connected MCP client that times what it asks."""
+    """A connected MCP client that times its calls."""
 
     def __init__(self, client: Client, pids: set[int]) -> None:
         self.client, self.pids = client, pids
@@ -131,7 +131,7 @@ class Caller:
 
 @asynccontextmanager
 async def connected(command: Iterable[str], environment: dict[str, str], cwd: Path) -> AsyncIterator[Caller]:
-    """The official SDK's client, over stdio, with a server process of its own."""
+    """The official SDK's client, over stdio, with its own server process."""
     before = machine.children(os.getpid())
     program, *arguments = command
     parameters = StdioServerParameters(command=program, args=arguments, env=environment, cwd=str(cwd))
@@ -154,7 +154,7 @@ def run(coroutine: Any) -> Any:
 
 
 def settle(call: Callable[..., dict[str, Any]]) -> None:
-    """Wait until nothing is under way: all texts embedded and looked through for names, all published.
+    """Wait until the daemon is idle: all texts embedded and scanned for names, all published.
 
     Args:
         call: Asks the daemon: ``call("status", workspace="bench")``.

@@ -1,7 +1,7 @@
-"""This file is where a hub is measured: many clients of it at once, and one node on its way through it.
+"""A hub with many clients at once, and the way of one node through it.
 
-The hub is a process of its own; its clients speak plain HTTP over connections that stay open, each with a token of its
-own. What a change takes on its way is compared with git's own push and fetch through the same hub.
+The hub is a separate process; its clients speak plain HTTP over persistent connections, each with its own token. The
+time of a change is compared with git's own push and fetch through the same hub.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def rows(made: Made, folder: Path, *, clients: int = CLIENTS, seconds: float = L
 
 
 def one_node(made: Made, folder: Path, rounds: int = ROUNDS, by_itself: int = BY_ITSELF) -> Iterator[Row]:
-    """What two calls of `sync` take together, one here and one there; and how long it takes when nobody asks."""
+    """The time of two calls of `sync`, one on each side; and the time without a call."""
     with serving(made, folder / "hub") as hub, contextlib.ExitStack() as left:
         token = hub.mint("write")
         kept = folder / "token"
@@ -78,7 +78,7 @@ def one_node(made: Made, folder: Path, rounds: int = ROUNDS, by_itself: int = BY
             second.came.clear()
             outcome = first.submit(corpus.newcomer(made.nodes, chance))
             waits.append(second.arrival(str(outcome.commit)))
-        yield value("one node from daemon to daemon, a hub, nobody asks", "s", statistics.median(waits),
+        yield value("one node from daemon to daemon, a hub, without a call", "s", statistics.median(waits),
                     nodes=made.nodes, note="a hub is looked at every 5 s")  # fmt: skip
 
 
@@ -134,8 +134,7 @@ def _address(process: subprocess.Popen[bytes], out: Path) -> str:
 
 
 def load(hub: Hub, made: Made, clients: int, seconds: float, seed: int = 0) -> list[Row]:
-    """So many clients at once, once what opening it starts is over: of ten calls six get, two traverse, one search,
-    one put."""
+    """Many clients at once, after the work of opening: of ten calls six get, two traverse, one search, one put."""
     tokens = [hub.mint("write") for _ in range(clients)]
     settle(hub.call)
     times, errors = asyncio.run(_ask_together(hub, made, tokens, seconds, seed))
@@ -180,7 +179,7 @@ async def _ask_together(
 async def _asked(
     reader: asyncio.StreamReader, writer: asyncio.StreamWriter, token: str, tool: str, arguments: dict[str, Any]
 ) -> tuple[int, bytes]:
-    """Status and body of one call over a connection that stays open."""
+    """Status and body of one call over a persistent connection."""
     body = json.dumps(arguments).encode()
     head = (
         f"POST /v1/{corpus.WORKSPACE}/{tool} HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {token}\r\n"
@@ -197,7 +196,7 @@ async def _asked(
 
 
 def _commit(clone: Path) -> None:
-    """A commit on top of what the hub has now."""
+    """A commit on top of the hub's tip."""
     sync.git("--git-dir", str(clone), "fetch", "-q", "origin", "+main:main")
     tree = sync.git("--git-dir", str(clone), "rev-parse", "main^{tree}")
     tip = sync.git("--git-dir", str(clone), "commit-tree", tree, "-p", "main", "-m", f"{time.time_ns()}")

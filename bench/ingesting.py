@@ -1,4 +1,4 @@
-"""This file is where taking in documents is measured: what one costs, and a second time that changes nothing.
+"""Ingesting documents: the cost of one, and of a second import without changes.
 
 The documents are made, like small pages of a handbook. `python -m bench.ingesting` prints one JSON object a row.
 """
@@ -21,7 +21,7 @@ from kgd.workspace.workspace import Workspace
 
 DOCUMENTS = 300
 AGAIN = 0.1
-"""Of the time of the first."""
+"""Share of the first import's time."""
 
 
 def rows(folder: Path, documents: int = DOCUMENTS) -> Iterator[Row]:
@@ -39,8 +39,8 @@ def rows(folder: Path, documents: int = DOCUMENTS) -> Iterator[Row]:
         assert workspace.tip == tip, "a second time changes nothing"
     finally:
         daemon.close()
-    yield value("take in one document", "ms", first / documents * 1000, documents=documents)
-    yield compare("take in what has not changed", "the first time", "s", again, first, AGAIN, documents=documents)
+    yield value("ingest one document", "ms", first / documents * 1000, documents=documents)
+    yield compare("ingest unchanged documents", "the first ingest", "s", again, first, AGAIN, documents=documents)
 
 
 def write(folder: Path, documents: int) -> None:

@@ -1,6 +1,6 @@
-"""This file is where it is measured what must be known before files are touched: pattern matching, and `context`.
+"""The cost of `context` and of its pattern matching.
 
-Patterns and paths are shaped like those of a large product: most areas are a folder, some a suffix anywhere. The
+Patterns and paths are shaped as in a large product: most areas are a folder, some a suffix anywhere. The
 matcher is compared by CPU time of one thread, every variant in turn. `python -m bench.knowing` prints one JSON object a
 row.
 """
@@ -58,7 +58,7 @@ def rows(folder: Path, sizes: Sequence[int] = SIZES) -> Iterator[Row]:
 
 
 def _made(patterns: int) -> tuple[Areas, list[str]]:
-    """About so many patterns in areas of three each, and paths of which most lie in some of them."""
+    """About so many patterns, three per area, and paths that mostly match some of them."""
     chance = random.Random(4)
     tops = ["pages", "api", "shared", "lib", "workers", *(f"mod{n}" for n in range(patterns // 120))]
     folders = [f"src/{top}/{one}/{two}" for top in tops for one in chance.sample(NAMES, 12)
@@ -115,7 +115,7 @@ def _matching(areas: Areas, paths: list[str], patterns: int) -> Iterator[Row]:
 
 
 def _expression(pattern: str) -> str:
-    """The pattern as a regular expression; here nothing else than `*` and `**` is in them."""
+    """The pattern as a regular expression; these patterns contain only `*` and `**`."""
     parts = pattern.split("/")
     made = []
     for number, part in enumerate(parts):
@@ -137,13 +137,13 @@ def _re2(flat: Sequence[tuple[Uri, str]]) -> Callable[[str], Sequence[int]] | No
         found.Add(source)
     try:
         found.Compile()
-    except re2.error:  # it has a bound of memory
+    except re2.error:  # its memory is bounded
         return None
     return lambda path: found.Match(path) or ()
 
 
 def _asked(folder: Path, areas: Areas, paths: Sequence[str]) -> dict[str, float]:
-    """Milliseconds of `context` in a workspace with these areas and a code tree, by what was asked."""
+    """Milliseconds of `context` in a workspace with these areas and a code tree, by kind of question."""
     code = folder / "shop"
     for number in range(20):
         (code / "src" / "shared").mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""This file is where a measurement is broken off that takes too long, so that a run ends by itself."""
+"""A time limit for measurements, so that a run ends by itself."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from contextlib import contextmanager
 from types import FrameType
 
 AGAIN = 60.0
-"""Seconds after which it is tried once more, where the first time met code that goes on after any error."""
+"""Seconds until the next attempt, for code that continues after any error."""
 SOON = 0.1
 
 
 @contextmanager
 def at_most(seconds: float) -> Iterator[None]:
-    """Raise TimeoutError in the block once it took so long; what it started is stopped as after any other error.
+    """Raise TimeoutError in the block after `seconds`; its processes are stopped as after any other error.
 
-    In the main thread. May be nested: the outer block's time goes on.
+    In the main thread. May be nested: the outer block's time continues.
     """
 
     def ring(number: int, frame: FrameType | None) -> None:

@@ -1,4 +1,4 @@
-"""This file is where it is said on what a run was made: the machine, its disk, and the versions of what took part."""
+"""A description of the machine: its processor, its disk, and the versions of the software."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PACKAGES = ("kgd", "mcp", "pygit2", "networkx", "orjson", "pydantic", "ruamel.ya
 
 
 def describe(folder: Path) -> dict[str, Any]:
-    """Of the machine, and of the disk that `folder` is on."""
+    """Facts about the machine and the disk of `folder`."""
     return {
         "cpu": _cpu(),
         "cores": len(os.sched_getaffinity(0)),
@@ -35,19 +35,19 @@ def describe(folder: Path) -> dict[str, Any]:
 
 
 def memory(pid: int) -> dict[str, float]:
-    """Resident now and at most, of a process, in MB; the peak includes what has been given back."""
+    """Current and peak resident memory of a process, in MB; the peak includes returned memory."""
     fields = dict(line.split(":", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines() if ":" in line)
     return {name: int(fields[key].split()[0]) / 1024 for name, key in (("now", "VmRSS"), ("peak", "VmHWM"))}
 
 
 def cpu_seconds(pid: int) -> float:
-    """What a process and its threads have used."""
+    """CPU seconds of a process and its threads."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def wait_for_rest(pid: int) -> None:
-    """Until a second of it costs next to nothing, a minute at most; what opening a workspace starts is over then."""
+    """Wait until a second costs almost no CPU time, at most a minute; the work that opening starts is then done."""
     deadline = time.monotonic() + 60
     before = cpu_seconds(pid)
     while time.monotonic() < deadline:

@@ -1,8 +1,8 @@
-"""This file is where calls over MCP are measured: beside the official memory server, alone, by size.
+"""Calls over MCP: beside the official memory server, alone, by size.
 
 `kgd mcp` is a real process, asked by the official SDK's client. Beside the peer both are asked in turn, the same
 client, the same knowledge; growth and the floor are measured before the peer runs. The peer rewrites one file without
-flushing it; what kgd acknowledges is a flushed commit. Times are wall clock, medians.
+flushing it; kgd acknowledges a flushed commit. Times are wall clock, medians.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def peer_rounds(nodes: int) -> int:
 
 
 def rows(workspaces: Sequence[Made], folder: Path, server: Path | None, *, alone: int = ALONE) -> list[Row]:
-    """Rows of all sizes. Each workspace gets a daemon of its own; `server` is the peer's program, None if missing."""
+    """Rows of all sizes. Each workspace gets its own daemon; `server` is the peer's program, None if missing."""
     found: list[Row] = []
     by_size: dict[int, Times] = {}
     for made in workspaces:
@@ -61,7 +61,7 @@ async def _one_size(made: Made, folder: Path, server: Path | None, alone: int) -
             asks = _Questions(made, random.Random())
             mine = asks.of_kgd(kgd)
             found = _memory(house, made)
-            # Reads by themselves: what follows a write (index, publication) shows in whatever is asked right behind it.
+            # Reads alone: the work after a write (index, publication) would slow the next call.
             times = await _in_turn({name: mine[name] for name in ("get", "traverse", "wide", "search", "empty")}, alone)
             times |= await _in_turn({"put": mine["put"], "search behind put": mine["search"]}, alone)
             if server is None:
@@ -78,7 +78,7 @@ async def _one_size(made: Made, folder: Path, server: Path | None, alone: int) -
 
 
 class _Questions:
-    """What is asked: existing nodes at random, and new ones."""
+    """The calls: existing nodes at random, and new nodes."""
 
     def __init__(self, made: Made, chance: random.Random) -> None:
         self._made, self._chance = made, chance

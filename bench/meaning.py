@@ -1,7 +1,7 @@
-"""This file is where embeddings are measured: what they cost for a workspace, and what a question that uses them costs.
+"""Embeddings: their cost for a workspace and for a question.
 
-All figures are CPU time: of the process while it embeds, of the asking thread while it asks. The texts are made, so
-they say nothing of how good an answer is (`make bench-retrieval` does). `python -m bench.meaning [nodes]` prints them.
+All figures are CPU time: of the process while it embeds, of the asking thread while it asks. The texts are made up, so
+they do not measure the quality of answers (`make bench-retrieval` does). `python -m bench.meaning [nodes]` prints them.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def _of(folder: Path, nodes: int) -> Iterator[Row]:
         taken = []
         for question in questions:
             begun = time.thread_time()
-            ask(f"{question} {what}")  # another one each time: vectors of questions are kept
+            ask(f"{question} {what}")  # a new question each time, since vectors of questions are cached
             taken.append((time.thread_time() - begun) * 1e3)
         target = ANSWER_MS.get(nodes) if "words" in what else None
         yield value(what, "ms", sorted(taken)[len(taken) // 2], target, nodes=nodes)

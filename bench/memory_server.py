@@ -1,7 +1,7 @@
-"""This file is where the toolset `server-memory` is measured beside the official memory server, over the same memory.
+"""The toolset `server-memory` beside the official memory server, over the same memory.
 
 Both are asked in turn by the official SDK's client, over stdio, with the same calls. Up to 10,000 entities the
-workspace comes from an import of the peer's file, which is measured too; the largest is laid down as a history by git.
+workspace comes from an import of the peer's file, which is measured too; the largest is written as a history by git.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ TARGETS = {
 ASKED = ("create_entities", "add_observations", "search_nodes", "open_nodes")
 IMPORTED_UP_TO = 10_000
 SECONDS = 420.0
-"""For one size: 100,000 entities are laid down, indexed, embedded and looked through for names before it is asked."""
+"""For one size: 100,000 entities are written, indexed, embedded and scanned for names before the first call."""
 OBSERVATIONS = 5
 
 
@@ -163,7 +163,7 @@ def _some(entities: int, chance: random.Random) -> str:
 
 
 def _query(entities: int, chance: random.Random) -> str:
-    """The end of a name, in lower case: it finds a few, wherever in a text it stands."""
+    """The end of a name, in lower case: it finds a few texts, at any position."""
     return _some(entities, chance)[2:].lower()
 
 

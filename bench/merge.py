@@ -1,6 +1,6 @@
-"""This file is where the merge of two trees is measured, against what libgit2 takes to find out which files differ.
+"""The merge of two trees, measured against the time of libgit2 to find the files that differ.
 
-The peer merges lines and leaves an index in memory; ours merges nodes and leaves the files to be written. Both read the
+The peer merges lines and returns an index in memory; kgd merges nodes and returns the files to write. Both read the
 same packed objects; one side's edits are 1 % of all nodes, and so are the other's, chosen independently.
 """
 

@@ -1,4 +1,4 @@
-"""This file is where the pages are measured in headless Chromium: first paint, bytes, expanding, and a long-lived tab.
+"""The pages in headless Chromium: first paint, bytes, expanding, and a long-lived tab.
 
 Each view is painted in a browser without a cache; times are the browser's own, from the start of the navigation.
 """
@@ -46,7 +46,7 @@ _HEAP = "performance.memory.usedJSHeapSize"
 
 
 def rows(workspaces: Sequence[Made], folder: Path, *, looks: int = LOOKS, changes: int = CHANGES) -> Iterator[Row]:
-    """Rows of all sizes, then how the largest compares with the smallest."""
+    """Rows of all sizes, then the largest compared with the smallest."""
     program = next(filter(None, map(shutil.which, CHROMIUM)), None)
     try:
         from playwright.sync_api import sync_playwright
@@ -77,7 +77,7 @@ def rows(workspaces: Sequence[Made], folder: Path, *, looks: int = LOOKS, change
 
 
 def _let_in(browser: Any, link: str) -> Any:
-    """What a browser holds that came in by this link."""
+    """The cookies of a browser that signed in with this link."""
     context = browser.new_context()
     page = context.new_page()
     page.goto(link)
@@ -111,7 +111,7 @@ def _paints(browser: Any, state: Any, link: str, made: Made, looks: int) -> Iter
 
 
 def _expanding(browser: Any, state: Any, link: str, made: Made, looks: int) -> Iterator[Row]:
-    """From a click on a node of the drawing to the paint of the drawing that goes on from it."""
+    """From a click on a node of the drawing to the paint of the expanded drawing."""
     context = browser.new_context(storage_state=state)
     page = context.new_page()
     chance, times = random.Random(7), []
@@ -124,7 +124,7 @@ def _expanding(browser: Any, state: Any, link: str, made: Made, looks: int) -> I
 
 
 def _tab(browser: Any, state: Any, link: str, house: House, changes: int) -> Iterator[Row]:
-    """What a tab that stays open has grown by, once somebody else changed so many nodes."""
+    """The growth of an open tab after another client changed so many nodes."""
     context = browser.new_context(storage_state=state)
     page = context.new_page()
     page.goto(_at(link, "overview"))

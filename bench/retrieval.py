@@ -1,4 +1,4 @@
-"""This file is where it is measured how well search finds: `make bench-retrieval DATA=DIR`.
+"""The quality of search: `make bench-retrieval DATA=DIR`.
 
 Every ``*.jsonl`` or ``*.jsonl.gz`` file of the folder is a set: an ``about`` row, ``document`` rows (`id`, `group`,
 `text`, maybe `title`, `speaker`, `session`) and ``query`` rows (`id`, `group`, `text`, `relevant`, `category`).
@@ -37,9 +37,9 @@ from kgd.workspace.workspace import Workspace
 DEPTHS = (5, 10, 20)
 LIMIT = 25
 ENOUGH = 1_000_000
-"""Tokens of an answer: it is not cut."""
+"""Tokens of an answer: enough for a complete one."""
 EMBEDDING = 300.0
-"""Seconds that a set may take to be embedded or looked through."""
+"""Seconds for a set to be embedded or scanned."""
 _WORD = re.compile(r"\w+")
 
 Row = dict[str, Any]
@@ -113,7 +113,7 @@ class Kgd:
         call(self._session, "ingest", {"text": "\n".join(lines), "kind": "conversation", "uri": thread})
 
     def settle(self, *, embedded: bool) -> None:
-        """Wait for what the daemon does in the background after so much at once."""
+        """Wait for the daemon's background work after a large import."""
         ws = self._ws
         if not Mentions.of(ws).settle(EMBEDDING):
             raise SystemExit("the texts were not looked through in time")
@@ -161,7 +161,7 @@ def plain_fts5(found: Set) -> Ask:
 
 
 def scan(found: Set) -> Ask:
-    """As one would with grep: the texts with most of the words in them, as they stand in the set."""
+    """As with grep: the texts with most of the words, in the order of the set."""
     texts: dict[str, list[tuple[str, str]]] = defaultdict(list)
     for row in found.documents:
         texts[row["group"]].append((row["id"], row["text"].casefold()))
@@ -175,7 +175,7 @@ def scan(found: Set) -> Ask:
 
 
 def measured(found: Set, ask: Ask) -> dict[str, Row]:
-    """The figures over all questions and for each category; CPU time is that of the process, in ms a question."""
+    """The figures over all questions and for each category; CPU time of the process, in ms a question."""
     rows: dict[str, list[tuple[float, ...]]] = defaultdict(list)
     begun = time.process_time()
     asked = [question for question in found.questions if question["relevant"]]
@@ -231,7 +231,7 @@ def _slug(text: str) -> str:
 
 
 def _free(place: str, taken: dict[str, str]) -> str:
-    """The place, numbered if another row has it: names that differ in case alone are one on some disks."""
+    """The place, numbered if taken: names that differ only by case are equal on some disks."""
     number, tried = 1, place
     while tried.casefold() in taken:
         number += 1

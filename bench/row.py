@@ -1,7 +1,7 @@
-"""This file is where one measured figure gets its shape, and the verdict whether it meets its target.
+"""Rows: one measured figure each, with the verdict against its target.
 
-A row is a plain dictionary, as it goes into the JSON: `what`, and either `peer`, both figures and their `ratio`, or a
-`value`; where there is a target, `target` is the most that either may be, and of a rate the least.
+A row is a plain dictionary, as in the JSON: `what`, and either `peer`, both figures and their `ratio`, or a `value`.
+`target`, if present, is the upper bound, and of a rate the lower bound.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ UNITS = ("us", "ms", "s", "per_s", "mb")
 def compare(
     what: str, peer: str, unit: str, ours: float, theirs: float, target: float | None, *, nodes: int = 0, **more: Any
 ) -> Row:
-    """Ours against a peer's. Of a rate, `target` is the least that the ratio may be; else it is the most."""
+    """A figure of kgd and a peer's. `target` is an upper bound of the ratio, and for a rate a lower bound."""
     size = {"nodes": nodes} if nodes else {}
     return {
         "what": what, **size, "peer": peer, unit: _rounded(ours), f"peer_{unit}": _rounded(theirs),
@@ -25,7 +25,7 @@ def compare(
 
 
 def value(what: str, unit: str, ours: float, target: float | None = None, *, nodes: int = 0, **more: Any) -> Row:
-    """A figure by itself; `target` is a bound in the same unit."""
+    """A single figure; `target` is a bound in the same unit."""
     size = {"nodes": nodes} if nodes else {}
     return {"what": what, **size, "unit": unit, "value": _rounded(ours), "target": target, **more}
 
@@ -35,7 +35,7 @@ def missing(what: str, peer: str, why: str) -> Row:
 
 
 def verdict(row: Row) -> str:
-    """``met``, ``missed``, ``not measured``, or nothing where there is no target."""
+    """``met``, ``missed``, ``not measured``, or empty without a target."""
     if "not_measured" in row:
         return "not measured"
     if row.get("target") is None:
@@ -47,7 +47,7 @@ def verdict(row: Row) -> str:
 
 
 def line(row: Row) -> str:
-    """One row for a person."""
+    """One row as readable text."""
     name = _name(row)
     if "not_measured" in row:
         return f"  {'not measured':12}  {name} / {row['peer']}: {row['not_measured']}"
@@ -68,7 +68,7 @@ def line(row: Row) -> str:
 
 
 def table(rows: Sequence[Row]) -> str:
-    """The rows that have a target, as the table of docs/performance.md; each is of a section, and judged."""
+    """The rows with a target, with section and verdict, as the table of docs/performance.md."""
     lines = ["| section | row | against | ratio | figures | target | |", "|---|---|---|---|---|---|---|"]
     for row in rows:
         if row.get("target") is None:

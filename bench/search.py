@@ -1,7 +1,7 @@
-"""This file is where text search is measured: against a scan in Python, and against a plain FTS5 OR.
+"""Text search, measured against a scan in Python and a plain FTS5 OR.
 
-The text is made (a vocabulary of 30,000 words by Zipf's law, 60 words a node), so the overlap says how much the short
-cut for common words loses, not how good an answer is. Figures are CPU time of one thread, variants in turn.
+The text is made up (a vocabulary of 30,000 words by Zipf's law, 60 words a node), so the overlap measures the loss by
+the short cut for common words, not the quality of answers. Figures are CPU time of one thread, variants in turn.
 `python -m bench.search [nodes]` prints one JSON object a row.
 """
 
@@ -46,7 +46,7 @@ def documents(count: int) -> list[Doc]:
 def rows(nodes: int = 100_000) -> list[dict[str, Any]]:
     docs = documents(nodes)
     with tempfile.TemporaryDirectory() as folder:
-        database = Database.open(Path(folder) / "index.db")
+        database = Database(Path(folder) / "index.db")
         index = TextIndex(database)
         begun = time.process_time()
         index.apply(docs)

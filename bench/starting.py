@@ -1,6 +1,6 @@
-"""This file is where starts are measured: from a new process to its first answer, which is a walk from one node.
+"""Starts: from a new process to its first answer, a walk from one node.
 
-Each start is a process of its own, on a warm page cache, in turn with its bound: PyYAML's C loader in the same harness
+Each start is a separate process, on a warm page cache, in turn with its bound: PyYAML's C loader in the same harness
 (trees, blobs, YAML, a networkx graph, one walk), or walking the trees and reading all blobs without looking into them.
 `python -m bench.starting VARIANT GIT_DIR` is one such process.
 """
@@ -33,7 +33,7 @@ YAML = "PyYAML's C loader in the same harness"
 
 
 def without_cache(git_dir: Path, nodes: int, rounds: int = ROUNDS) -> list[Row]:
-    """What is derived is thrown away before each start."""
+    """Starts without derived files."""
     times = _in_turn(["kgd", "yaml"], git_dir, rounds, before=lambda: _forget(git_dir))
     what = "start until the first answer, no cache"
     found = [
@@ -46,7 +46,7 @@ def without_cache(git_dir: Path, nodes: int, rounds: int = ROUNDS) -> list[Row]:
 
 
 def with_cache(git_dir: Path, nodes: int, rounds: int = ROUNDS) -> list[Row]:
-    """As the last process left it; then with a tip that 1 % of the nodes ago was written without a new snapshot."""
+    """Starts from the state of the last process; then with 1 % of the nodes changed since the snapshot."""
     _start("kgd-all", git_dir)
     kept = git_dir.parent / "kept"
     shutil.copytree(git_dir / "kgd", kept)
@@ -55,7 +55,7 @@ def with_cache(git_dir: Path, nodes: int, rounds: int = ROUNDS) -> list[Row]:
     found = [compare(what, BOUND, "s", times["kgd"], times["bound"], CACHE, nodes=nodes)]
     _move_tip(git_dir, nodes)
     moved = _in_turn(["kgd", "bound"], git_dir, rounds, before=lambda: _bring_back(kept, git_dir / "kgd"))
-    # What the move adds: the start with its imports is there without it as well.
+    # The cost of the move alone: the start with its imports is part of both figures.
     what = "start after the tip moved by 1 %"
     found.append(compare(what, BOUND, "s", moved["kgd"], moved["bound"], None, nodes=nodes))
     added = max(moved["kgd"] - times["kgd"], 0.0)
@@ -75,7 +75,7 @@ def _in_turn(variants: list[str], git_dir: Path, rounds: int, before: object = N
 
 
 def _start(variant: str, git_dir: Path) -> float:
-    """Seconds until a new process has answered; 0 where it cannot."""
+    """Seconds until a new process answers; 0 if it cannot."""
     begun = time.perf_counter()
     command = [sys.executable, "-m", "bench.starting", variant, str(git_dir)]
     with subprocess.Popen(command, stdout=subprocess.PIPE) as process:

@@ -1,7 +1,7 @@
-"""This file is where sharing is measured: a round with nothing to do, and one node on its way between two daemons.
+"""Sharing: a round with nothing to do, and the way of one node between two daemons.
 
-The peer is what a person with plain git would do between the same two repositories over the same bare directory, with
-the git program as it is installed. Both sides run in this process, since what is measured is what happens between them.
+The peer is a person with plain git between the same two repositories over the same bare directory, with the installed
+git program. Both sides run in this process, since only the time between them is measured.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class Replica:
         return self.workspace.submit(ChangeSet(edits, ANN))
 
     def arrival(self, commit: str) -> float:
-        """Seconds until that commit is the tip here. Clear `came` before it is made."""
+        """Seconds until that commit is the tip here. Clear `came` before making the commit."""
         begun = time.perf_counter()
         while self.workspace.tip != commit:
             if not self.came.wait(PATIENCE):
@@ -112,14 +112,14 @@ def _one_node(first: Replica, second: Replica, folder: Path, remote: Path, round
         times["kgd"].append(second.arrival(str(outcome.commit)))
         _commit(plain[0])
         times["git"].append(timed(lambda: _exchange(plain[0], plain[1])))
-        time.sleep(0.4)  # each change for itself, as people make them
+        time.sleep(0.4)  # one by one, as people make them
     ours, theirs = (statistics.median(found) * 1e3 for found in times.values())
     what = "one node from daemon to daemon, bare directory"
     return compare(what, "git push and git fetch", "ms", ours, theirs, ONE_NODE, nodes=nodes)
 
 
 def _reads(first: Replica, second: Replica, remote: Path, made: Made) -> Row:
-    """Reads at one daemon while it merges what two of them wrote, and pushes it, against the same reads before."""
+    """Reads at one daemon while it merges and pushes the writes of both, against the same reads before."""
     second.call("remote", action="remove", name="origin")
     second.call("remote", action="add", name="origin", url=str(remote), sync=0)
     chance = random.Random(7)

@@ -1,6 +1,6 @@
-"""This file is where the walk through the graph is measured: against networkx, and against rustworkx where it is there.
+"""The walk through the graph, measured against networkx, and against rustworkx if installed.
 
-Every start is answered by every variant in turn, so that all meet the same neighbours on the machine; figures are CPU
+Every start is answered by every variant in turn, so that all run under the same load of the machine; figures are CPU
 time of one thread. `python -m bench.traverse [nodes]` prints one JSON object a row.
 """
 
@@ -123,7 +123,7 @@ def _both_ways(graph: LiveGraph, links: Links, starts: Sequence[int]) -> list[di
 
 
 def _cold(graph: LiveGraph, starts: Sequence[int]) -> dict[str, Any]:
-    """The first walk after a start, when no neighbours have been put in order yet."""
+    """The first walk after a start, before any neighbours are sorted."""
     fresh = LiveGraph()
     fresh.load(graph.export()[1])
     cold = _interleaved({"cold": lambda s: traverse([fresh], uri_of(s), max_nodes=CAP)}, starts, warm=False)
@@ -131,7 +131,7 @@ def _cold(graph: LiveGraph, starts: Sequence[int]) -> dict[str, Any]:
 
 
 def _rustworkx(nodes: int, links: Links) -> dict[str, Callable[[int], Any]]:
-    """Searches that stop at the budget or the cap: one for costs alone, one that also tells each node's path."""
+    """Searches that stop at the budget or the cap: one for costs alone, one also for each node's path."""
     try:
         import rustworkx
         from rustworkx.visit import DijkstraVisitor, StopSearch

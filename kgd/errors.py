@@ -1,16 +1,16 @@
-"""This file is where every error that kgd can answer with is named.
+"""Errors: every error that kgd can answer with.
 
     KgdError                 code
     ├── Invalid              VALIDATION_ERROR      the request itself is wrong
-    ├── NotFound             NOT_FOUND             what it names is not there
+    ├── NotFound             NOT_FOUND             the named thing does not exist
     ├── Stale                CONFLICT              an edit expected another version; carries the current one
     ├── InvariantViolation   INVARIANT_VIOLATION   well formed, but it would break a rule of the graph
     ├── Forbidden            FORBIDDEN             the caller may not do this
     ├── Unauthorized         UNAUTHORIZED          the caller is not known
     ├── Limit                LIMIT                 larger, longer or more than is allowed
-    ├── Unavailable          UNAVAILABLE           daemon, disk or remote cannot serve just now; nothing was written
-    ├── Damaged              DAMAGED               stored bytes are not what they claim to be
-    ├── Refused              REFUSED_CONTENT       the guard or the secret scan said no
+    ├── Unavailable          UNAVAILABLE           daemon, disk or remote cannot serve now; nothing was written
+    ├── Damaged              DAMAGED               stored bytes are broken
+    ├── Refused              REFUSED_CONTENT       the guard or the secret scan refused the content
     └── Internal             INTERNAL              a defect of kgd
 
 A *conflict* between two people's edits is never an error: it is a value (``kgd.model.conflict``).
@@ -26,12 +26,12 @@ MESSAGE_LIMIT = 512
 
 
 class KgdError(Exception):
-    """What a caller sees of a refusal: one sentence, the place, and what to do next.
+    """A refusal as the caller sees it: one sentence, the place, and the next step.
 
     Args:
-        message: One sentence. Never contains the offending bytes beyond a short, escaped excerpt.
+        message: One sentence. Never contains foreign bytes beyond a short, escaped excerpt.
         at: The place: a URI, ``file:line``, a parameter such as ``changes[2].weight``.
-        next: What the caller can do now, as an imperative sentence.
+        next: The caller's next step, as an imperative sentence.
     """
 
     code: ClassVar[str] = "INTERNAL"
@@ -47,7 +47,7 @@ class KgdError(Exception):
         return f"{self.message}{place}" + (f". {self.next}" if self.next else "")
 
     def as_dict(self) -> dict[str, Any]:
-        """The same as plain data: ``code``, ``message`` and, where they are known, ``at`` and ``next``."""
+        """The error as plain data: ``code``, ``message`` and, if known, ``at`` and ``next``."""
         known = {"code": self.code, "message": self.message, "at": self.at, "next": self.next}
         return {key: value for key, value in known.items() if value}
 
@@ -61,7 +61,7 @@ class NotFound(KgdError):
 
 
 class Stale(KgdError):
-    """An edit carried a version that is no longer the current one. Nothing was written."""
+    """An edit carried an outdated version. Nothing was written."""
 
     code = "CONFLICT"
 
@@ -111,11 +111,11 @@ BY_CODE: dict[str, type[KgdError]] = {
         Invalid, NotFound, InvariantViolation, Forbidden, Unauthorized, Limit, Unavailable, Damaged, Refused, Internal,
     )
 }  # fmt: skip
-"""Every code but CONFLICT, which needs a version; see ``from_dict``."""
+"""Every code except CONFLICT, which needs a version; see ``from_dict``."""
 
 
 def from_dict(answer: dict[str, Any]) -> KgdError:
-    """The error that ``as_dict`` described, on the other side of a socket."""
+    """The inverse of ``as_dict``, on the other side of a socket."""
     code, message = str(answer.get("code", "INTERNAL")), str(answer.get("message", ""))
     at, next_step = str(answer.get("at", "")), str(answer.get("next", ""))
     if code == Stale.code:
@@ -124,13 +124,13 @@ def from_dict(answer: dict[str, Any]) -> KgdError:
 
 
 def of_defect(error: BaseException, *, at: str = "", next: str = "The daemon's log has the details.") -> KgdError:
-    """What a client is told of an error that kgd did not expect. A machine that is short of something is no defect."""
+    """The client's error for an unexpected exception. A machine that lacks a resource is not a defect."""
     if isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE):
         lacks = "no free file descriptor"
     elif isinstance(error, RuntimeError) and "start new thread" in str(error):
         lacks = "no free thread"
     else:
-        return Internal("kgd failed inside; this is a defect", at=at, next=next)
+        return Internal("kgd failed; this is a defect", at=at, next=next)
     return Unavailable(f"the machine has {lacks}", at=at, next="Stop other programs or raise the limit (`ulimit -a`).")
 
 

@@ -1,7 +1,7 @@
-"""This file is where one HTTP request is made: certificates checked, no redirect or proxy followed, never without end.
+"""HTTP requests: certificates checked, no redirect or proxy followed, always within a deadline.
 
-The standard library's client alone would wait for a server that sends one byte a minute for as long as it likes: its
-time limit starts anew with each byte. Here one deadline holds for connecting, sending and reading together.
+The standard library's timeout starts again with each byte, so a server that sends one byte a minute could block it
+forever. Here one deadline covers connecting, sending and reading.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from kgd.errors import Invalid, Limit, Unavailable
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 _CHUNK = 1 << 16
 _SPARE = 4
-"""Connections to one server that are kept for the next call."""
+"""Idle connections to one server that are kept."""
 
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where a server is. `base` is the path in front of every request's own, without a slash at its end."""
+    """The address of a server. `base` is the path before every request's own, without a final slash."""
 
     scheme: Literal["http", "https"]
     host: str
@@ -35,10 +35,10 @@ class Address:
 
     @classmethod
     def parse(cls, url: str, *, of: str = "hub") -> Address:
-        """What ``https://host[:port][/base]`` says; `of` is what ought to be there.
+        """Parse ``https://host[:port][/base]``; `of` names the server in errors.
 
         Raises:
-            Invalid: It is something else. Plain http is for this machine: a token never travels unencrypted.
+            Invalid: It is not such an address. Plain http is for this machine: a token never travels unencrypted.
         """
         refusal = Invalid(
             f"this is not the address of a {of}", at=of,
@@ -66,7 +66,7 @@ class Address:
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """What came back. Names of `headers` are in lower case."""
+    """The answer. Names of `headers` are in lower case."""
 
     status: int
     headers: Mapping[str, str]
@@ -74,11 +74,11 @@ class Response:
 
 
 class HttpClient:
-    """Requests to one server, over connections that are used again. Safe for threads.
+    """Requests to one server, over reused connections. Thread-safe.
 
     Args:
-        tls: Which certificates are believed; the machine's own list where none is given. It cannot be switched off.
-        called: What the server is called in errors.
+        tls: The trusted certificates; by default the machine's. Verification cannot be switched off.
+        called: The server's name in errors.
     """
 
     def __init__(self, address: Address, tls: ssl.SSLContext | None = None, *, called: str = "the hub") -> None:
@@ -88,12 +88,12 @@ class HttpClient:
     def request(
         self, method: str, path: str, body: bytes | None, headers: Mapping[str, str], *, deadline: float, limit: int
     ) -> Response:
-        """One request and its answer within `deadline` seconds and `limit` bytes.
+        """Send one request and return its answer within `deadline` seconds and `limit` bytes.
 
-        A connection that the server had closed meanwhile is replaced once, before anything of an answer came.
+        A reused connection that the server had closed is replaced once, if no byte of an answer came.
 
         Raises:
-            Unavailable: Nothing usable came in time; it may or may not have been carried out.
+            Unavailable: There was no usable answer in time; the request may have been carried out.
             Limit: The answer is longer.
         """
         end = time.monotonic() + deadline
@@ -111,7 +111,7 @@ class HttpClient:
                 raise self._failed("closed the connection") from error
             except ssl.SSLCertVerificationError as error:
                 connection.close()
-                raise self._failed(f"has a certificate that is not believed: {error.verify_message}") from error
+                raise self._failed(f"has a certificate that is not trusted: {error.verify_message}") from error
             except TimeoutError as error:
                 connection.close()
                 raise self._failed(f"did not answer within {deadline:.3g} s") from error
@@ -165,7 +165,7 @@ class HttpClient:
 
     def _failed(self, what: str) -> Unavailable:
         return Unavailable(
-            f"{self._called} {what}", at=str(self.address), next="Look at the address, or ask again later."
+            f"{self._called} {what}", at=str(self.address), next="Check the address, or try again later."
         )
 
     def _too_large(self, limit: int) -> Limit:
@@ -173,7 +173,7 @@ class HttpClient:
 
 
 class _Bounded:
-    """A socket whose every wait ends at `end`, a moment of the monotonic clock."""
+    """A socket whose every wait ends at `end`, a time of the monotonic clock."""
 
     def __init__(self, sock: socket.socket) -> None:
         self.sock, self.end = sock, 0.0
@@ -190,7 +190,7 @@ class _Bounded:
 
 
 class _Incoming(io.RawIOBase):
-    """What is read of a bounded socket; it keeps the socket open until it is closed itself."""
+    """The read side of a bounded socket; it keeps the socket open until it is closed itself."""
 
     def __init__(self, bounded: _Bounded, raw: io.RawIOBase) -> None:
         self._bounded, self._raw = bounded, raw

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from kgd.codec.settings import first_files
-from kgd.git.layout import Layout, create_standalone
+from kgd.git.creation import create_standalone
+from kgd.git.layout import Layout
 from kgd.git.objects import ObjectId, Signature
 from kgd.git.staging import Staging
 from kgd.model.change import Author, ChangeSet, Edit, Upsert

@@ -1,1 +1,1 @@
-"""This room is how the programs that agents run in are told of kgd: their configuration, edited with the least ink."""
+"""Setup of the hosts that agents run in: minimal edits of their configuration files."""

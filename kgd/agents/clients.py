@@ -1,7 +1,7 @@
-"""This file is where it is written down what each host reads, and where: servers, start hooks, rules, skills.
+"""The files of each supported host, and kgd's entries in them: servers, start hooks, rules, skills.
 
-The forms are those that the hosts document: `.mcp.json` and `settings.json` of Claude Code, `mcp.json` and `hooks.json`
-of Cursor, `mcp.json` and hook files of VS Code, `config.toml` and `hooks.json` of Codex.
+Formats follow the hosts' documentation: `.mcp.json` and `settings.json` of Claude Code, `mcp.json` and `hooks.json` of
+Cursor, `mcp.json` and hook files of VS Code, `config.toml` and `hooks.json` of Codex.
 """
 
 from __future__ import annotations
@@ -14,21 +14,32 @@ from pathlib import Path
 from typing import Literal
 
 from kgd.agents.entries import NAME, BlockEntry, Entry, FileEntry, JsonEntry, TomlEntry, hook, server
-from kgd.agents.guidance import BLOCK, skill
 from kgd.config.hosts import HostFolders
 from kgd.errors import Invalid
 
 Scope = Literal["project", "user"]
 TITLES = {"claude": "Claude Code", "cursor": "Cursor", "vscode": "VS Code", "codex": "Codex"}
 SECONDS = 10
-"""After which a host gives up on the start hook: a tenth of one is usual, the first start of a daemon takes more."""
+"""Timeout of the start hook. It usually takes 0.1 s, and longer when it starts the daemon."""
+
+BLOCK = """\
+## Shared memory (kgd)
+
+The MCP server `kgd` keeps this team's knowledge that the code cannot express. If it has a workspace for this project:
+
+- Before you touch files, call `context` with their `paths`; before a task, with `task`. `search` finds by words.
+- When you learn something (a decision and its reason, a trap, a rule, a failed attempt), `put` it with relations to its
+  files. If it concerns a whole area, write it there with `manage_graph`.
+- `kgd prime` in a shell shows a starting point.
+"""
+"""The text for `AGENTS.md`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """One entry of one file, for the hosts that read it. Where `only_there`, no file is made for it.
+    """One entry of one file, for the hosts that read it. With `only_there` a missing file is not created.
 
-    A project's files lie `within` it: whoever wrote the project does not say by a link which file of mine is edited.
+    A project's files must be `within` the project, so that a link in it cannot redirect an edit to another file.
     """
 
     clients: tuple[str, ...]
@@ -40,7 +51,7 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class Where:
-    """`root` is the project's folder for the scope ``project``; `command` starts kgd."""
+    """The scope of a setup. `root` is the project's folder; `command` starts kgd."""
 
     scope: Scope
     root: Path
@@ -49,7 +60,7 @@ class Where:
 
 
 def chosen(names: Iterable[str], where: Where) -> tuple[str, ...]:
-    """The hosts that were named, else those that are seen here, if any.
+    """The named hosts, or without names the hosts found here.
 
     Raises:
         Invalid: There is no such host.
@@ -57,14 +68,14 @@ def chosen(names: Iterable[str], where: Where) -> tuple[str, ...]:
     named = list(dict.fromkeys(name.strip().lower() for name in names if name.strip()))
     if unknown := [name for name in named if name not in TITLES]:
         raise Invalid(
-            f"'{unknown[0][:40]}' is no client that kgd can set up", at="--client",
-            next=f"Known: {', '.join(TITLES)}; `kgd agents show` prints what any other one needs.",
+            f"kgd cannot set up '{unknown[0][:40]}'", at="--client",
+            next=f"Known: {', '.join(TITLES)}; `kgd agents show` prints the settings for other clients.",
         )  # fmt: skip
     return tuple(name for name in TITLES if name in named) or seen(where)
 
 
 def seen(where: Where) -> tuple[str, ...]:
-    """The hosts that this person, or in the scope of a project this project, has configuration of."""
+    """The hosts with configuration of this user, or in the scope ``project`` of this project."""
     folders, root = where.folders, where.root
     signs = {
         "claude": (folders.claude, folders.claude_json),
@@ -83,7 +94,7 @@ def seen(where: Where) -> tuple[str, ...]:
 
 
 def pieces(clients: Sequence[str], where: Where, *, create: bool = False) -> list[Piece]:
-    """Every entry that these hosts need, in the order in which they are reported. `create` makes rule files too."""
+    """All entries for these hosts, in the order of the report. With `create` missing rule files are created."""
     project, folders, root = where.scope == "project", where.folders, where.root
     command = NAME if project else where.command
     plain, named = server(command), server(command, type="stdio")
@@ -101,7 +112,7 @@ def pieces(clients: Sequence[str], where: Where, *, create: bool = False) -> lis
         add("cursor", folder / "hooks.json", _cursor_start(command))
     if "vscode" in clients:
         add("vscode", (root / ".vscode" if project else folders.code) / "mcp.json", _servers("servers", named))
-        if "claude" not in clients:  # whose settings VS Code reads as well: the hook would run twice
+        if "claude" not in clients:  # VS Code reads Claude Code's settings too: the hook would run twice
             folder = root / ".github" if project else folders.home / ".copilot"
             add("vscode", folder / "hooks" / "kgd.json", _flat_start(command))
     if "codex" in clients:
@@ -113,7 +124,7 @@ def pieces(clients: Sequence[str], where: Where, *, create: bool = False) -> lis
 
 
 def _rules(clients: Sequence[str], where: Where, create: bool) -> Iterator[Piece]:
-    """The block goes into each rule file once; one that only leads to `AGENTS.md` is left as it is."""
+    """The block for each rule file, except files that only include `AGENTS.md`."""
     folders, root = where.folders, where.root
     common = tuple(name for name in clients if name != "claude")
     claude = tuple(name for name in clients if name == "claude")
@@ -130,7 +141,7 @@ def _rules(clients: Sequence[str], where: Where, create: bool) -> Iterator[Piece
 
 
 def _leads_to(path: Path, other: Path) -> bool:
-    """Whether a rule file is a link to another one, or takes it in by ``@NAME``."""
+    """Whether a rule file is a link to another file, or includes it with ``@NAME``."""
     if not path.is_file():
         return False
     try:
@@ -142,7 +153,7 @@ def _leads_to(path: Path, other: Path) -> bool:
 
 
 def _skills(clients: Sequence[str], where: Where) -> Iterator[Piece]:
-    """Claude Code has a folder of its own; the other three read the common one."""
+    """The skill for Claude Code's own folder, and for the folder that the other three share."""
     project = where.scope == "project"
     common = tuple(name for name in clients if name != "claude")
     if "claude" in clients:
@@ -158,12 +169,12 @@ def _servers(key: str, value: dict[str, object]) -> JsonEntry:
 
 
 def start_command(command: str) -> str:
-    """What a host's start hook runs, for hosts that read what Claude Code reads."""
+    """The command of a start hook in Claude Code's format."""
     return hook(shlex.quote(command))
 
 
 def _start(command: str) -> JsonEntry:
-    """Claude Code's form, which Codex has taken over."""
+    """A start hook in the format of Claude Code and Codex."""
     run = {"type": "command", "command": start_command(command), "timeout": SECONDS}
     return JsonEntry("start hook", ("hooks", "SessionStart"), {"hooks": [run]})
 
@@ -176,3 +187,8 @@ def _flat_start(command: str) -> JsonEntry:
 def _cursor_start(command: str) -> JsonEntry:
     run = {"command": hook(shlex.quote(command), "cursor")}
     return JsonEntry("start hook", ("hooks", "sessionStart"), run, around=(("version", 1),))
+
+
+def skill() -> str:
+    """The content of the skill file."""
+    return (Path(__file__).parent / "SKILL.md").read_text(encoding="utf-8")

@@ -1,7 +1,16 @@
-"""This file is where the kinds of entries are that kgd makes in a host's files, each with how it goes in and out.
+"""The kinds of entries in hosts' files, with insertion and removal.
 
-An entry is found again by how it is written. One that says something else under the same name is the person's own; so
-is one that says the same in another layout, unless it is `known` that kgd wrote it and the host wrote the file anew.
+An entry is recognised by its exact text. An entry of the same name with other content belongs to the user; so does one
+with another layout, unless kgd's notes show (`known`) that kgd wrote it and the host reformatted the file.
+
+Every entry has a `kind` for display and four methods. Texts have no byte order mark; None means that there is no file.
+
+- `shown()`: the inserted text, for display.
+- `state(text, known=...)`: absent, present, outdated, or the user's own.
+- `put(text)`: the text with the entry.
+- `taken(text)`: the text without the entry; None if `put` created the file and it holds nothing else.
+
+They raise Invalid, with the line, if the text is broken or has no place for the entry.
 """
 
 from __future__ import annotations
@@ -10,7 +19,7 @@ import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 from kgd.agents import jsonc, markdown, toml_table
 
@@ -18,42 +27,21 @@ State = Literal["absent", "present", "outdated", "own"]
 NAME = "kgd"
 HOOK = " prime --hook"
 ALWAYS = " || true"
-"""A colleague without kgd has the same files, and their sessions start as well."""
-
+"""Keeps sessions working for colleagues without kgd, who have the same files."""
 
 _SEAL = "\n<!-- written by `kgd agents install`: "
 
 
-class Entry(Protocol):
-    """`text` is a file's text without a byte order mark; None where there is no file."""
-
-    @property
-    def kind(self) -> str:
-        """What it is, in a word or two."""
-
-    def shown(self) -> str:
-        """What is added, for a person to read or to paste."""
-
-    def state(self, text: str, *, known: bool) -> State:
-        """Raises: Invalid: the text is broken, with its line."""
-
-    def put(self, text: str | None) -> str:
-        """The text with the entry. Raises: Invalid: the text is broken, or has no place for it."""
-
-    def taken(self, text: str) -> str | None:
-        """The text without the entry; None where nothing but what `put` made of no file is in it."""
-
-
 @dataclass(frozen=True, slots=True)
 class JsonEntry:
-    """A member ``"kgd"`` of the object at `path`, or, without a `name`, an element of the list at `path`."""
+    """A member `name` of the object at `path`, or without a `name` an element of the list at `path`."""
 
     kind: str
     path: tuple[str, ...]
     value: dict[str, Any]
     name: str = ""
     around: tuple[tuple[str, Any], ...] = ()
-    """What a file that is made begins with."""
+    """Members at the beginning of a created file."""
 
     def shown(self) -> str:
         return self._file()
@@ -101,7 +89,7 @@ class JsonEntry:
         return f"{json.dumps(self.name)}: {value}" if self.name else value
 
     def _file(self, data: dict[str, Any] | None = None) -> str:
-        """What a file that was made has in it: the entry on one line, what is around it on lines of their own."""
+        """The content of a created file: the entry on one line, its containers on separate lines."""
         opening, closing = ("{", "}") if self.name else ("[", "]")
         begin = [f'"{key}": {json.dumps(value)},' for key, value in self.around]
         begin += [f'"{key}": {{' for key in self.path[:-1]] + [f'"{self.path[-1]}": {opening}']
@@ -116,7 +104,7 @@ class JsonEntry:
         return "\n".join(lines) + "\n"
 
     def _bare(self, data: dict[str, Any] | None = None) -> str:
-        """What is put in front of the blanks of a file that has nothing else: the same on one line."""
+        """The content for an empty file with blanks: the same on one line, before the blanks."""
         return " ".join(line.strip() for line in self._file(data).splitlines())
 
 
@@ -178,7 +166,7 @@ class BlockEntry:
 
 @dataclass(frozen=True, slots=True)
 class FileEntry:
-    """A file that is kgd's as a whole. Its last line is a digest of the rest: one that was changed is a person's."""
+    """A whole file of kgd's. Its last line is a digest of the rest; a changed file belongs to the user."""
 
     kind: str
     content: str
@@ -200,8 +188,11 @@ class FileEntry:
         return None
 
 
+Entry = JsonEntry | TomlEntry | BlockEntry | FileEntry
+
+
 def server(command: str, **more: Any) -> dict[str, Any]:
-    """How a host starts `kgd mcp`."""
+    """The settings with which a host starts `kgd mcp`."""
     return {**more, "command": command, "args": ["mcp"]}
 
 
@@ -215,18 +206,18 @@ def _seal(content: str) -> str:
 
 
 def _one_line(value: dict[str, Any]) -> str:
-    """How an entry is written. Few people put blanks inside the braces: what they wrote is not taken for ours."""
+    """The text of an entry. Blanks inside the braces are rare, which distinguishes it from a user's entry."""
     return f"{{ {json.dumps(value, ensure_ascii=False)[1:-1]} }}"
 
 
 def _plain(data: Any) -> dict[str, Any] | None:
-    """An entry that says no more than how kgd is started, without what hosts add by themselves; else None."""
+    """An entry that only starts kgd, without members that hosts add; None for others."""
     if not isinstance(data, dict):
         return None
     if _runs_prime(data):
         return data if _is_hook(data) else None
-    told = {key: value for key, value in data.items() if (key, value) not in (("type", "stdio"), ("env", {}))}
-    return told if told.keys() == {"command", "args"} and told["args"] == ["mcp"] else None
+    plain = {key: value for key, value in data.items() if (key, value) not in (("type", "stdio"), ("env", {}))}
+    return plain if plain.keys() == {"command", "args"} and plain["args"] == ["mcp"] else None
 
 
 def _runs_prime(data: Any) -> bool:
@@ -234,7 +225,7 @@ def _runs_prime(data: Any) -> bool:
 
 
 def _is_hook(data: Any) -> bool:
-    """Whether an element of a list of hooks runs `prime` and nothing else."""
+    """Whether an element of a list of hooks runs only `prime`."""
     commands = _commands(data)
     return len(commands) == 1 and commands[0].endswith(ALWAYS)
 

@@ -1,4 +1,4 @@
-"""This file is where a host's file is read and written: its bytes, its mark and its mode stay what they were."""
+"""Reading and writing of a host's file; keeps its byte order mark and its mode."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from kgd.errors import Forbidden, Invalid, Limit, Unavailable
 from kgd.git.files import replace
 
 LARGEST = 32 << 20
-"""Bytes; hosts keep whole histories in their files."""
+"""Bytes; some hosts keep whole histories in their files."""
 BOM = "\ufeff"
 
 
 @dataclass(frozen=True, slots=True)
 class HostFile:
-    """A file as it is. `place` is where it really lies; `text` is None where there is none."""
+    """A file. `place` is its path without links; `text` is None if it does not exist."""
 
     path: Path
     place: Path
@@ -26,21 +26,21 @@ class HostFile:
 
 
 def read(path: Path) -> HostFile:
-    """The file, through whatever links lead to it.
+    """Read a file; follows links.
 
     Raises:
-        Invalid: It is not text, not a plain file, or a link that leads nowhere.
-        Limit: It is larger than any host's.
+        Invalid: It is not UTF-8, not a plain file, or a broken link.
+        Limit: It is larger than `LARGEST`.
         Unavailable: It cannot be read.
     """
     place = Path(os.path.realpath(path))
     try:
         if not place.exists():
             if path.is_symlink():
-                raise Invalid("this link leads nowhere", at=str(path))
+                raise Invalid("this link is broken", at=str(path))
             return HostFile(path, place, None)
         if not place.is_file():
-            raise Invalid("this is no plain file", at=str(path))
+            raise Invalid("this is not a plain file", at=str(path))
         if place.stat().st_size > LARGEST:
             raise Limit(f"this file is larger than {LARGEST >> 20} MiB", at=str(path))
         text = place.read_bytes().decode()
@@ -53,14 +53,14 @@ def read(path: Path) -> HostFile:
 
 
 def write(file: HostFile, text: str) -> list[Path]:
-    """Put the text in the place of the file, whole or not at all; returns the folders that were made for it.
+    """Replace the file atomically; returns the folders that were created for it.
 
     Raises:
         Forbidden: The file, or its folder, is read-only.
-        Unavailable: The disk refuses, or somebody changed the file since it was read.
+        Unavailable: The disk refuses, or the file changed since it was read.
     """
     if read(file.path) != file:
-        raise Unavailable("somebody else writes this file just now", at=str(file.path), next="Do it again.")
+        raise Unavailable("another program is writing this file", at=str(file.path), next="Try again.")
     mode = 0o644
     made = [folder for folder in file.place.parents if not folder.exists()]
     try:
@@ -68,7 +68,7 @@ def write(file: HostFile, text: str) -> list[Path]:
         if file.text is not None:
             mode = stat.S_IMODE(file.place.stat().st_mode)
             if not mode & stat.S_IWUSR:
-                raise Forbidden("this file is read-only", at=str(file.path), next="Make it writable, and do it again.")
+                raise Forbidden("this file is read-only", at=str(file.path), next="Make it writable and try again.")
         replace(file.place, (file.bom + text).encode(), mode=mode)
         file.place.chmod(mode)
     except OSError as error:
@@ -77,7 +77,7 @@ def write(file: HostFile, text: str) -> list[Path]:
 
 
 def delete(file: HostFile, made: list[Path]) -> None:
-    """Take away a file that was made, and of the folders that were made for it those that are empty.
+    """Delete a created file, and the folders in `made` above it if they are empty.
 
     Raises:
         Unavailable: The disk refuses.

@@ -1,7 +1,7 @@
-"""This file is where hosts are set up and let go: each file is looked at, edited with the least ink, and reported.
+"""Setup and removal of kgd in hosts: each file is checked, minimally edited, and reported.
 
-A file that is broken, read-only or somebody else's is named, and the others go on. What was written is noted in kgd's
-state, for hosts that write their files anew in a layout of their own; without that note the text alone tells.
+A broken or read-only file is reported, and the others are still edited. Written entries are noted in kgd's state, since
+some hosts reformat their files; without a note kgd recognises its entries by their text.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Did = Literal["added", "updated", "removed", "present", "absent", "outdated", "o
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What became of one entry, or would. `added` is the text that goes in."""
+    """The result for one entry, or the plan of a dry run. `added` is the inserted text."""
 
     clients: tuple[str, ...]
     kind: str
@@ -36,7 +36,7 @@ class Report:
 
 @dataclass(slots=True)
 class Notes:
-    """What kgd wrote: the kinds of entries, by the place of the file; and the folders that it made for them."""
+    """A record of kgd's edits: kinds of entries by file, and created folders."""
 
     path: Path
     entries: dict[str, list[str]] = field(default_factory=dict)
@@ -44,7 +44,7 @@ class Notes:
 
     @classmethod
     def read(cls, path: Path) -> Notes:
-        """What is noted; nothing where the notes are missing or spoiled, since they only help."""
+        """The notes; empty if missing or damaged."""
         try:
             found: Any = json.loads(path.read_text())
             entries = {str(place): [str(kind) for kind in kinds] for place, kinds in found["entries"].items()}
@@ -76,26 +76,26 @@ class Notes:
 
 
 def status(pieces: Sequence[Piece], notes: Notes) -> list[Report]:
-    """How each entry is."""
+    """The state of each entry."""
     return [_one(piece, lambda piece=piece: _status(piece, notes)) for piece in pieces]
 
 
 def install(pieces: Sequence[Piece], notes: Notes, *, dry_run: bool = False) -> list[Report]:
-    """Put every entry in place that is not; twice is once."""
+    """Add missing entries and update outdated ones."""
     reports = [_one(piece, lambda piece=piece: _install(piece, notes, dry_run)) for piece in pieces]
     _note(notes, dry_run)
     return reports
 
 
 def uninstall(pieces: Sequence[Piece], notes: Notes, *, dry_run: bool = False) -> list[Report]:
-    """Take every entry out that kgd wrote; what was there before is there again, byte for byte."""
+    """Remove kgd's entries and restore the files byte for byte."""
     reports = [_one(piece, lambda piece=piece: _uninstall(piece, notes, dry_run)) for piece in pieces]
     _note(notes, dry_run)
     return reports
 
 
 def not_shared(pieces: Sequence[Piece], of_others: Sequence[Piece], notes: Notes) -> list[Piece]:
-    """Those whose file no other host reads whose server is still set up: its rules and its skill stay."""
+    """The pieces whose files no other set-up host reads; shared rules and skills stay."""
     there = {report.clients[0] for report in status([one for one in of_others if one.entry.kind == "server"], notes)
              if report.did in ("present", "outdated", "own")}  # fmt: skip
     shared = {one.path for one in of_others if there.intersection(one.clients)}
@@ -106,12 +106,12 @@ def _read(piece: Piece) -> files.HostFile:
     """The piece's file.
 
     Raises:
-        Invalid: It is a link out of the project that it belongs to.
-        KgdError: As `files.read`.
+        Invalid: It is a link out of its project.
+        KgdError: As in `files.read`.
     """
     file = files.read(piece.path)
     if piece.within is not None and not file.place.is_relative_to(os.path.realpath(piece.within)):
-        raise Invalid("this leads out of the project by a link", at=str(piece.path), next="Put a file in its place.")
+        raise Invalid("this link leads out of the project", at=str(piece.path), next="Replace it with a file.")
     return file
 
 
@@ -162,14 +162,14 @@ def _one(piece: Piece, act: Any) -> Report:
         did: Did = act()
     except KgdError as refusal:
         at = refusal.at if refusal.at.startswith("/") else f"{piece.path}{f', {refusal.at}' if refusal.at else ''}"
-        told = type(refusal)(refusal.message, at="", next=refusal.next)
-        told.at = at
-        return Report(piece.clients, piece.entry.kind, piece.path, "refused", told)
+        named = type(refusal)(refusal.message, at="", next=refusal.next)
+        named.at = at
+        return Report(piece.clients, piece.entry.kind, piece.path, "refused", named)
     added = piece.entry.shown() if did in ("added", "updated") else ""
     return Report(piece.clients, piece.entry.kind, piece.path, did, added=added)
 
 
 def _note(notes: Notes, dry_run: bool) -> None:
     if not dry_run:
-        with contextlib.suppress(KgdError, OSError):  # they only help, and what they are about is done
+        with contextlib.suppress(KgdError, OSError):  # the edits are done; the notes are optional
             notes.write()

@@ -1,13 +1,13 @@
-"""This file is where one entry is put into a person's JSON, and taken out again, without touching anything else.
+"""Insertion and removal of one entry in a user's JSON file, without other changes.
 
-Configuration files of editors have comments and trailing commas, so nothing is parsed and written anew: the text is
-read with positions, and an entry goes in as the first of its object or list, in one of three layouts:
+Editors' configuration files have comments and trailing commas, so they are not parsed and serialised again: the text is
+read with positions, and an entry becomes the first of its object or list, in one of three layouts:
 
-- on a line of its own, where the container's bracket ends its line;
-- right behind the bracket, where it does not: ``{"kgd": ..., "a": 1}``, or ``{ "kgd": ..., "a": 1 }``;
-- a container that was not there is made as ``{ "kgd": ... }``. No entry put into an empty one looks like that.
+- on a separate line, if the container's bracket ends its line;
+- directly after the bracket otherwise: ``{"kgd": ..., "a": 1}``, or ``{ "kgd": ..., "a": 1 }``;
+- in a new container, written as ``{ "kgd": ... }``. No entry in an existing empty container looks like that.
 
-So the text alone tells what was added, and `removed` gives back what `inserted` was given, byte for byte.
+The text alone therefore shows the insertion, and `removed` restores the text before `inserted` byte for byte.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from kgd.errors import Invalid
 
 DEEPEST = 200
 AS_A_WHOLE = 3
-"""Depth from which on positions inside of a value are of no use: entries stand in containers above it."""
+"""Depth from which positions are not needed: entries are in containers above it."""
 _SKIP = re.compile(r"(?:[ \t\r\n]+|//[^\n]*|/\*.*?\*/)*", re.S)
 _STRING = re.compile(r'"(?:[^"\\\x00-\x1f]|\\.)*"')
 _PLAIN = re.compile(r"-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?|true|false|null")
@@ -43,7 +43,7 @@ Path = Sequence[str]
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """A value and where it stands. `items` are the members of an object, or the elements of a list."""
+    """A value and its position. `items` are the members of an object, or the elements of a list."""
 
     start: int
     end: int
@@ -53,7 +53,7 @@ class Value:
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """A member, which begins with its key, or an element, which has none."""
+    """A member, which starts with its key, or an element, which has none."""
 
     key: str | None
     start: int
@@ -66,28 +66,28 @@ class Item:
 
 @lru_cache(maxsize=4)
 def parse(text: str) -> Value:
-    """The text with positions. Comments and trailing commas are read as editors read them.
+    """The text as a value with positions; accepts comments and trailing commas.
 
     Raises:
-        Invalid: It is no such JSON; `at` has the line.
+        Invalid: The text is broken; `at` has the line.
     """
     value = _value(text, _skip(text, 0), 0)
     end = _skip(text, value.end)
     if end != len(text):
-        raise _wrong(text, end, "there is more behind the end")
+        raise _wrong(text, end, "there is text after the end")
     return value
 
 
 def find(text: str, path: Path) -> Value | None:
-    """The container at `path`; None where it is not there.
+    """The container at `path`, or None.
 
     Raises:
-        Invalid: The text is broken, or something on the way is no object.
+        Invalid: The text is broken, or a value on the path is not an object.
     """
     at = parse(text)
     for depth, key in enumerate(path):
         _expect(text, at, dict, path[:depth])
-        member = next((one for one in reversed(at.items) if one.key == key), None)  # of twins the last one counts
+        member = next((one for one in reversed(at.items) if one.key == key), None)  # the last duplicate counts
         if member is None:
             return None
         at = member.value
@@ -95,10 +95,10 @@ def find(text: str, path: Path) -> Value | None:
 
 
 def inserted(text: str, path: Path, entry: str) -> str:
-    """The text with `entry`, which is ``"key": value`` or the element of a list, as the first of its container.
+    """The text with `entry` (``"key": value`` or a list element) as the first of its container.
 
     Raises:
-        Invalid: The text is broken, or what is at `path` cannot hold the entry; `at` has the line.
+        Invalid: The text is broken, or the value at `path` cannot hold the entry; `at` has the line.
     """
     kind: type = dict if entry.startswith('"') else list
     while (container := find(text, path)) is None:
@@ -116,7 +116,7 @@ def inserted(text: str, path: Path, entry: str) -> str:
 
 
 def removed(text: str, path: Path, is_meant: Callable[[Item], bool]) -> str:
-    """The text without the first entry that is meant, and without the containers that were made for it.
+    """The text without the first matching entry, and without containers that were created for it.
 
     Raises:
         Invalid: The text is broken, or there is no such entry.
@@ -150,7 +150,7 @@ def _without(text: str, container: Value, index: int) -> str:
         return text[:first] + text[end:]
     if index == 0 and has_comma and comma == item.end and not before:
         return text[:first] + text[end + (text[end] == " ") :]
-    if has_comma and comma != item.end:  # a comment stands between, which is not ours
+    if has_comma and comma != item.end:  # the user's comment is between entry and comma
         text = text[:comma] + text[comma + 1 :]
         end = item.end
     elif is_last and not has_comma and index:
@@ -162,7 +162,7 @@ def _without(text: str, container: Value, index: int) -> str:
 
 
 def _cut(text: str, start: int, end: int) -> str:
-    """The text without a span; where that was all of its lines, without the lines."""
+    """The text without a span, and without its lines if they become empty."""
     line_start = text.rfind("\n", 0, start) + 1
     newline = _NEWLINE.match(text, end)
     if newline and not text[line_start:start].strip(" \t") and line_start:
@@ -171,7 +171,7 @@ def _cut(text: str, start: int, end: int) -> str:
 
 
 def _indent(text: str, container: Value) -> str:
-    """How far the entries of a container are indented: as its first one, else a step more than its own line."""
+    """The indent of a container's entries: as its first entry, else one step more than its own line."""
     if container.items:
         start = container.items[0].start
         line = text[text.rfind("\n", 0, start) + 1 : start]
@@ -202,7 +202,7 @@ def _value(text: str, at: int, depth: int) -> Value:
 
 
 def _whole(text: str, at: int) -> Value | None:
-    """The value, if it is plain JSON, read by the standard library: a host's history makes files of many megabytes."""
+    """The value if it is plain JSON, read by the standard library for speed: some files have many megabytes."""
     try:
         data, end = _DECODER.raw_decode(text, at)
     except (ValueError, RecursionError):
@@ -235,7 +235,7 @@ def _elements(text: str, start: int, depth: int) -> Value:
 
 
 def _separator(text: str, end: int, closing: str) -> int:
-    """Where the next item begins, or the container ends."""
+    """The position of the next item, or of the container's end."""
     at = _skip(text, end)
     if text[at : at + 1] == ",":
         return _skip(text, at + 1)
@@ -266,4 +266,4 @@ def _expect(text: str, value: Value, kind: type, path: Path) -> None:
 
 
 def _wrong(text: str, at: int, what: str) -> Invalid:
-    return Invalid(f"this is not the JSON that was expected: {what}", at=f"line {text.count(chr(10), 0, at) + 1}")
+    return Invalid(f"this is not the expected JSON: {what}", at=f"line {text.count(chr(10), 0, at) + 1}")

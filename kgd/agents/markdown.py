@@ -1,4 +1,4 @@
-"""This file is where a marked block is put at the end of a person's Markdown, and taken out again, byte for byte."""
+"""Insertion of a marked block at the end of a user's Markdown file, and its removal, byte for byte."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ END = "<!-- kgd: end -->"
 
 
 def found(text: str) -> str | None:
-    """The block with its marks; None where there is none.
+    """The block with its marks, or None.
 
     Raises:
-        Invalid: One of its marks is missing, or stands twice.
+        Invalid: One of its marks is missing or duplicated.
     """
     if BEGIN not in text and END not in text:
         return None
     start, end = text.find(BEGIN), text.rfind(END)
     if text.count(BEGIN) != 1 or text.count(END) != 1 or end < start:
         line = text.count("\n", 0, max(start, 0)) + 1
-        raise Invalid("the marks of kgd's block do not match", at=f"line {line}", next="Take the block out by hand.")
+        raise Invalid("the marks of kgd's block do not match", at=f"line {line}", next="Remove the block by hand.")
     return text[start : end + len(END)]
 
 
 def inserted(text: str, body: str) -> str:
-    """The text with the block at its end, behind an empty line; a block that is there already is replaced."""
+    """The text with the block at its end, after an empty line; an existing block is replaced."""
     there = found(text)
     newline = _newline(text if there is None else there)
     block = newline.join([BEGIN, *body.strip().splitlines(), END])
@@ -44,7 +44,7 @@ def removed(text: str) -> str:
         raise Invalid("there is no block of kgd's")
     newline = _newline(block)
     before, after = text.split(block)
-    if not after and before.endswith(2 * newline):  # the last line had no end
+    if not after and before.endswith(2 * newline):  # the last line had no newline
         return before[: -2 * len(newline)]
     if before.endswith(newline):
         before = before[: -len(newline)]

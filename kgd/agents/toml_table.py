@@ -1,7 +1,7 @@
-"""This file is where one table is added to the end of a person's TOML, and taken out again, byte for byte.
+"""Insertion of one table at the end of a user's TOML file, and its removal, byte for byte.
 
-A table of its own may stand behind everything else, so nothing in front of it is read with positions: what the text
-means is compared before and after, and where that would differ in anything else, nothing is done.
+TOML allows a new table at the end of a file, so no positions are needed: the parsed content is compared before and
+after, and any other difference refuses the edit.
 """
 
 from __future__ import annotations
@@ -13,45 +13,45 @@ from typing import Any
 from kgd.errors import Invalid, KgdError
 
 MARK = "# by `kgd agents install`"
-"""Tells what kgd wrote from what a person wrote, who would hardly write it otherwise."""
+"""Distinguishes kgd's table from a user's."""
 
 Keys = tuple[str, str]
 """The table ``[first.second]``."""
 
 
 def parse(text: str) -> dict[str, Any]:
-    """What the text means.
+    """The parsed text.
 
     Raises:
-        Invalid: It is no TOML; `at` has the line.
+        Invalid: It is not TOML; `at` has the line.
     """
     try:
         return tomllib.loads(text.replace("\r\n", "\n"))
     except tomllib.TOMLDecodeError as error:
         what, _, place = str(error).partition(" (at ")
         line = place.removesuffix(")").partition(",")[0] or "the end"
-        raise Invalid(f"this is no TOML: {what}", at=line) from None
+        raise Invalid(f"this is not TOML: {what}", at=line) from None
     except RecursionError:
-        raise Invalid("this is no TOML that can be read: it is nested too deeply") from None
+        raise Invalid("this TOML is nested too deeply") from None
 
 
 def found(text: str, keys: Keys) -> Any:
-    """What stands under the keys; None where nothing does."""
+    """The value under the keys, or None."""
     table = parse(text).get(keys[0])
     return table.get(keys[1]) if isinstance(table, dict) else None
 
 
 def block(keys: Keys, values: dict[str, Any], newline: str) -> str:
-    """The table as it is written. JSON's strings and lists of strings are TOML's too."""
+    """The text of the table. JSON strings and lists of strings are valid TOML."""
     lines = [f"[{'.'.join(keys)}]  {MARK}", *(f"{key} = {json.dumps(value)}" for key, value in values.items())]
     return "".join(line + newline for line in lines)
 
 
 def inserted(text: str, keys: Keys, values: dict[str, Any]) -> str:
-    """The text with the table at its end, behind an empty line.
+    """The text with the table at its end, after an empty line.
 
     Raises:
-        Invalid: The text is broken, or the table cannot be added behind it.
+        Invalid: The text is broken, or the table cannot be appended.
     """
     before = parse(text)
     newline = "\r\n" if "\r\n" in text else "\n"
@@ -66,7 +66,7 @@ def removed(text: str, keys: Keys, values: dict[str, Any]) -> str:
     """The text without the table.
 
     Raises:
-        Invalid: The text is broken, or the table does not stand there as `inserted` wrote it.
+        Invalid: The text is broken, or the table was changed since `inserted`.
     """
     before = parse(text)
     newline = "\r\n" if "\r\n" in text else "\n"
@@ -77,7 +77,7 @@ def removed(text: str, keys: Keys, values: dict[str, Any]) -> str:
     elif text.endswith(last := 2 * newline + written[: -len(newline)]):
         new = text[: -len(last)]
     else:
-        raise Invalid("this entry was changed since", next="Take it out by hand.")
+        raise Invalid("this entry was changed since", next="Remove it by hand.")
     rest = {key: value for key, value in before[keys[0]].items() if key != keys[1]}
     expected = {**before, keys[0]: rest}
     if not rest and keys[0] not in parse(new):
@@ -92,4 +92,4 @@ def _compare(text: str, expected: dict[str, Any] | None, keys: Keys) -> None:
     except KgdError:
         same = False
     if not same:
-        raise Invalid(f"there is no place for a table {'.'.join(keys)} in this file", next="Write it in by hand.")
+        raise Invalid(f"the table {'.'.join(keys)} cannot be added to this file", next="Add it by hand.")

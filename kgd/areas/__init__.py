@@ -1,1 +1,1 @@
-"""This room is where a codebase is divided into areas: path patterns, what they match, and an area's changelog."""
+"""Areas of a codebase: path patterns, the files they match, coverage, and changelogs."""

@@ -1,7 +1,7 @@
-"""This file is where a workspace's areas are kept in memory: its molecules, its atoms, and which paths are whose.
+"""In-memory index of a workspace's areas: molecules, atoms, and the paths of each.
 
-Patterns lie in the atoms' files, which the graph does not hold; the first question reads each of them once, and from
-then on only those that changed are read again.
+Patterns are in the atoms' files, which the graph does not hold. The first request reads all of them; later ones read
+only changed files.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
 ATOM, MOLECULE = "atom", "molecule"
 STEPS = 10_000_000
-"""What matching the paths of one call may cost: some seconds, in which other questions about areas wait."""
+"""Cost limit for matching the paths of one call: some seconds, in which other requests for areas wait."""
 COUNTING_STEPS = 30_000_000
-"""What counting a tree for the first time after a pattern was written may cost."""
+"""Cost limit for counting a tree the first time after a change of patterns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class Molecule:
 
 @dataclass(frozen=True, slots=True)
 class Atom:
-    """An area. `patterns` are the valid ones; `molecule` is one that exists, under its present URI, or None."""
+    """An area. `patterns` has its valid ones; `molecule` is the current URI of an existing molecule, or None."""
 
     uri: Uri
     name: str
@@ -48,9 +48,9 @@ class Atom:
 
 @dataclass(frozen=True, slots=True)
 class Matches:
-    """Which of the asked paths, as they were asked and in their order, belong to which atom, and which to none.
+    """The atom of each path, and the paths without one, in the spelling and order of the request.
 
-    Atoms are in the order of their names, those of one name in the order of their URIs.
+    Atoms are sorted by name, then by URI.
     """
 
     by_atom: dict[Uri, list[str]]
@@ -65,7 +65,7 @@ class Atlas:
         self._molecules: dict[Uri, Molecule] = {}
         self._atoms: dict[Uri, Atom] = {}
         self._members: dict[Uri, set[Uri]] = {}
-        """Atoms by the molecule that they name, be it there or not."""
+        """Atoms by the molecule that they name, which may not exist."""
         self._listed: list[Atom] | None = None
         self._matcher: Matcher | None = None
         self._coverage: Coverage | None = None
@@ -74,7 +74,7 @@ class Atlas:
 
     @classmethod
     def of(cls, workspace: Workspace) -> Atlas:
-        """The workspace's atlas, up to date with everything that was acknowledged."""
+        """The workspace's atlas, up to date with all acknowledged writes."""
         return workspace.beside(cls, cls)
 
     def molecules(self) -> list[Molecule]:
@@ -84,7 +84,7 @@ class Atlas:
             return sorted(self._molecules.values(), key=_by_name)
 
     def atoms(self) -> list[Atom]:
-        """By name, then by URI. Sorted once after each change of an area."""
+        """By name, then by URI; cached until an area changes."""
         with self._lock:
             self._refresh()
             if self._listed is None:
@@ -112,18 +112,18 @@ class Atlas:
             return sorted((atom for atom in found if atom.molecule == molecule), key=_by_name)
 
     def begins(self, folder: str) -> bool:
-        """Whether an area has a pattern that begins with this directory of the code tree, or is it."""
+        """Whether an area's pattern is this directory of the code tree, or begins with it."""
         with self._lock:
             return self._refresh().begins(folder)
 
     @contextmanager
     def coverage(self, tree: Folder) -> Iterator[Coverage]:
-        """How much of a code tree the areas cover. Questions of others wait until the block ends.
+        """How much of a code tree the areas cover. Other requests wait until the block ends.
 
-        Counted where the tree, or a pattern, is another one than at the last call.
+        Recounted if the tree or a pattern changed since the last call.
 
         Raises:
-            Limit: It took too many steps to be counted; it is not attempted again before a pattern is another one.
+            Limit: Counting takes too many steps. It is not attempted again before a pattern changes.
         """
         with self._lock:
             matcher, known = self._refresh(), self._coverage
@@ -134,7 +134,7 @@ class Atlas:
                     self._coverage = known = Coverage(matcher, tree, COUNTING_STEPS, known)
                 except Limit:
                     self._uncountable = Limit(
-                        "the patterns of the areas are too many for a tree of this size to be counted",
+                        "the areas have too many patterns to count a tree of this size",
                         next="Begin patterns with a folder: src/**/*.py takes less than **/*.py.",
                     )
                     raise self._uncountable from None
@@ -144,16 +144,16 @@ class Atlas:
         self, paths: Sequence[str], *, sees: Callable[[Uri], bool] | None = None, at_home: bool = True,
         most: int | None = None,
     ) -> Matches:  # fmt: skip
-        """Which areas these paths belong to; a path may have any number of them.
+        """The areas of these paths; a path may have any number of them.
 
         Args:
-            paths: In any spelling that `places.normalise` reads; what lies outside the code tree is unmatched.
-            sees: Which atoms count; all of them where it is not given.
-            at_home: Whether absolute paths are of this machine. From another one they mean nothing here.
-            most: Steps after which it is given up; others wait meanwhile.
+            paths: In any spelling that `places.normalise` reads; paths outside the code tree are unmatched.
+            sees: The atoms that count; all by default.
+            at_home: Whether absolute paths are of this machine; others cannot be resolved.
+            most: Limit of steps, because other requests wait.
 
         Raises:
-            Limit: It took more steps.
+            Limit: It takes more steps.
         """
         root = self._workspace.layout.code_tree if at_home else None
         by_atom: dict[Uri, list[str]] = {}
@@ -213,7 +213,7 @@ class Atlas:
                 del self._members[atom.molecule]
 
     def _shown(self, atom: Atom) -> Atom:
-        """With the molecule as it is now: one that was moved has another URI, one that was deleted is none."""
+        """The atom with its molecule's current URI, or None if the molecule was deleted."""
         if atom.molecule is None or atom.molecule in self._molecules:
             return atom
         current = self._workspace.graph.resolve(atom.molecule)
@@ -221,7 +221,7 @@ class Atlas:
 
 
 def patterns_in(node: Node) -> tuple[str, ...]:
-    """The valid patterns among ``data.paths``; whatever else somebody wrote there matches nothing."""
+    """The valid patterns in ``data.paths``; other values match nothing."""
     stored: Json = node.data.get("paths")
     found = []
     for text in stored if isinstance(stored, list) else ():
@@ -233,7 +233,7 @@ def patterns_in(node: Node) -> tuple[str, ...]:
 
 
 def molecule_in(node: Node) -> Uri | None:
-    """What ``data.moleculeId`` names, be it there or not."""
+    """The molecule in ``data.moleculeId``, which may not exist."""
     stored: Json = node.data.get("moleculeId")
     return Uri(stored) if isinstance(stored, str) and stored else None
 

@@ -1,4 +1,4 @@
-"""This file is where the changelog of a node is read, page by page, and where a new entry gets its id and time."""
+"""Changelog of a node: paged reading, and ids and times of new entries."""
 
 from __future__ import annotations
 
@@ -9,30 +9,30 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from kgd.codec import changelog, paths
+from kgd.codec import documents, paths
 from kgd.errors import KgdError
 from kgd.git.objects import FOLDER, ObjectId
-from kgd.model.changelog import LogEntry
+from kgd.model.change import LogEntry
 from kgd.model.uri import Uri
 
 if TYPE_CHECKING:
     from kgd.workspace.workspace import Workspace
 
 _DIGITS = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
-"""Crockford's base 32: sorting its texts sorts the numbers."""
+"""Crockford's base 32, which sorts like the numbers."""
 _RANDOM_BITS = 80
 _LISTINGS = 8
 _WORTH_KEEPING = 200
-"""Listings that are kept, and entries from which on one is: a shorter one is read as quickly."""
+"""Cached listings, and entries from which a listing is cached: reading a shorter one is as fast."""
 _LATEST = 253_402_300_799_999
-"""The last millisecond that can be written with four digits of a year."""
+"""The last millisecond of the year 9999."""
 
 
 def entries(workspace: Workspace, uri: Uri, *, limit: int, offset: int = 0) -> tuple[list[LogEntry], int]:
-    """A page of a node's changelog, newest first, and how many entries there are in all.
+    """A page of a node's changelog, newest first, and the total number of entries.
 
-    Lists one folder of the tip's tree, so its cost grows with the entries of this node alone, and only the first time
-    after one was added; only the entries that are answered are read. One that cannot be read is left out of the page.
+    Lists one folder of the tip's tree, only once per change, and reads only the entries of the page. So the cost
+    depends only on the entries of this node. Unreadable entries are left out of the page.
     """
     store = workspace.store
     folder = paths.log_path(uri, "x").rpartition("/")[0]
@@ -43,19 +43,19 @@ def entries(workspace: Workspace, uri: Uri, *, limit: int, offset: int = 0) -> t
     page = []
     for name, id in listed[offset : offset + limit]:
         try:
-            page.append(changelog.decode(store.read(id), at=f"{folder}/{name.decode(errors='replace')}"))
-        except KgdError:  # `kgd fsck` names it; the others are still worth answering
+            page.append(documents.decode_entry(store.read(id), at=f"{folder}/{name.decode(errors='replace')}"))
+        except KgdError:  # `kgd fsck` reports it
             continue
     return page, len(listed)
 
 
 def new_entry(parent: Uri, task: str, summary: str, now: float) -> LogEntry:
-    """An entry made at `now` (seconds of Unix). Of two made here in one millisecond the later one sorts later."""
+    """An entry made at `now` (Unix seconds). Two entries of one millisecond sort in the order of creation."""
     return LogEntry(_ulids.next(_milliseconds(now)), parent, task, summary, moment_of(now))
 
 
 def moment_of(now: float) -> str:
-    """Seconds of Unix as ISO 8601 in UTC with milliseconds."""
+    """Unix seconds as ISO 8601 in UTC with milliseconds."""
     at = _milliseconds(now)
     moment = datetime.fromtimestamp(at // 1000, UTC).replace(microsecond=at % 1000 * 1000)
     return moment.replace(tzinfo=None).isoformat(timespec="milliseconds") + "Z"
@@ -66,14 +66,14 @@ def _milliseconds(now: float) -> int:
 
 
 class _Listings:
-    """The folders of changelogs that were asked for last, newest entry first: ten thousand names take 15 ms to list."""
+    """Cache of the last changelog folders, newest entry first: listing ten thousand names takes 15 ms."""
 
     def __init__(self, workspace: Workspace) -> None:
         self._store, self._lock = workspace.store, threading.Lock()
         self._listed: OrderedDict[ObjectId, list[tuple[bytes, ObjectId]]] = OrderedDict()
 
     def of(self, tree: ObjectId) -> list[tuple[bytes, ObjectId]]:
-        """Name and blob of each entry in a folder. A folder that changed is another one, so nothing is outdated."""
+        """Name and blob of each entry in a folder. A changed folder has another id, so no listing gets stale."""
         with self._lock:
             if (known := self._listed.get(tree)) is not None:
                 self._listed.move_to_end(tree)
@@ -91,7 +91,7 @@ class _Listings:
 
 
 class _Ulids:
-    """Ids that sort by their time: 48 bits of milliseconds, then random bits, which count up within one millisecond."""
+    """Ids that sort by time: 48 bits of milliseconds, then random bits, incremented within one millisecond."""
 
     def __init__(self, randbits: Callable[[int], int]) -> None:
         self._randbits, self._lock = randbits, threading.Lock()

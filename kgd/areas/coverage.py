@@ -1,7 +1,7 @@
-"""This file is where it is kept how much of a code tree areas cover: folder by folder, and which files are whose.
+"""Coverage of a code tree by areas, folder by folder, with the areas of each file.
 
-The tree and the patterns are walked together. A folder below which no pattern goes on is never entered, and one that a
-scan left as it was is not walked again, so that a look costs what changed and not what there is.
+Tree and patterns are walked together. Folders without patterns below them are not entered, and unchanged folders are
+not walked again, so the cost depends on the changes and not on the size.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Owners = frozenset[Uri]
 
 
 class Folder(Protocol):
-    """A directory of a code tree as it is at one moment; it never changes."""
+    """A directory of a code tree in one immutable state."""
 
     @property
     def files(self) -> Mapping[str, object]: ...
@@ -26,15 +26,15 @@ class Folder(Protocol):
     def folders(self) -> Mapping[str, Folder]: ...
     @property
     def file_count(self) -> int:
-        """With everything below it."""
+        """Including everything below it."""
 
 
 @dataclass(slots=True)
 class Tally:
-    """What is in one folder and below it. Not to be changed.
+    """Counts for one folder and everything below it. Immutable for callers.
 
-    `covered` files have an area, `shared` ones several. Everything here is of the areas in `whole`; those in `parts`
-    have so many of the files. `sets` are the areas of its own files, or, where `inside` is None, of all below it alike.
+    `covered` files have an area, `shared` ones several. All files belong to the areas in `whole`; areas in `parts` have
+    that many of the files. `sets` are the areas of the folder's own files or, if `inside` is None, of all files below.
     """
 
     of: Folder
@@ -56,27 +56,27 @@ class Tally:
 
     @property
     def areas(self) -> int:
-        """How many areas have a file here."""
+        """Number of areas that have a file here."""
         return (len(self.whole) if self.files else 0) + len(self.parts)
 
     def files_of(self, area: Uri) -> int:
         return self.files if area in self.whole else self.parts.get(area, 0)
 
     def largest(self, limit: int) -> list[tuple[Uri, int]]:
-        """The areas with the most files here, those with as many by URI."""
+        """The areas with the most files here; ties by URI."""
         found = [(uri, self.files) for uri in self.whole] if self.files else []
         return sorted([*found, *self.parts.items()], key=lambda one: (-one[1], one[0]))[:limit]
 
 
 class Coverage:
-    """The coverage of one state of a code tree by one state of the areas. To be asked while the matcher stays as it is.
+    """The coverage of one state of a code tree by one state of the areas. Valid while the matcher does not change.
 
     Args:
         earlier: The coverage by the same areas of an earlier state of the tree.
-        most: Steps of the matcher after which it is given up.
+        most: Limit of the matcher's steps.
 
     Raises:
-        Limit: It took more steps.
+        Limit: It takes more steps.
     """
 
     def __init__(self, matcher: Matcher, tree: Folder, most: int, earlier: Coverage | None = None) -> None:
@@ -87,7 +87,7 @@ class Coverage:
         self.top: Tally = self._tally(tree, matcher.begin(), earlier.top if earlier else None, 0)
 
     def at(self, path: str) -> Tally | None:
-        """The tally of a folder, whose path ends in no slash; the top is "". None where there is no such folder."""
+        """The tally of a folder, by its path without a final slash ("" for the top); None if it does not exist."""
         found = self.top
         for name in path.split("/") if path else ():
             if name not in found.of.folders:
@@ -96,16 +96,16 @@ class Coverage:
         return found
 
     def below(self, tally: Tally, name: str) -> Tally:
-        """The tally of a folder right inside of another one."""
+        """The tally of a direct subfolder."""
         known = tally.inside.get(name) if tally.inside is not None else None
         return known or self._alike(tally.of.folders[name], tally.front, 0)
 
     def owners(self, tally: Tally, name: str) -> Owners:
-        """The areas of a file right inside of a folder."""
+        """The areas of a file directly in a folder."""
         return self._matcher.owners(tally.front, name)
 
     def overlaps(self) -> list[tuple[Owners, int, str]]:
-        """Which areas have files in common: how many, and a folder where they have; the most files first."""
+        """Sets of areas with common files: how many, and one folder with such files; most files first."""
         if self._sets is None:
             self._sets = {}
             for path, tally in self._all():
@@ -117,8 +117,8 @@ class Coverage:
         return sorted(found, key=lambda one: (-one[1], one[2], len(one[0])))
 
     def files_of(self, area: Uri, offset: int, limit: int) -> list[str]:
-        """Paths of the files of an area, those of a folder before those of the folders in it. O(offset + limit), and
-        the folders that it has a part of."""
+        """Paths of an area's files, a folder's files before its subfolders. O(offset + limit), and the folders that are
+        partly in the area."""
         return list(_page(self._matcher, self.top, area, offset, limit))
 
     def _all(self) -> Iterator[tuple[str, Tally]]:
@@ -145,7 +145,7 @@ class Coverage:
         return made
 
     def _alike(self, folder: Folder, front: Front, depth: int) -> Tally:
-        """Of a folder in which all files have the same areas. What is too deep to be matched has none."""
+        """The tally of a folder whose files all have the same areas. Folders that are too deep to match have none."""
         front = front.settled(none=depth >= DEEPEST)
         made = Tally(folder, front, folder.file_count)
         if made.files:
@@ -174,7 +174,7 @@ def _add(made: Tally, below: Tally) -> None:
 
 
 def _page(matcher: Matcher, top: Tally, area: Uri, offset: int, limit: int) -> Iterator[str]:
-    """Files of an area from the `offset`-th on, at most `limit`."""
+    """At most `limit` files of an area, from the `offset`-th on."""
     todo: list[tuple[str, Tally | Folder]] = [("", top)]
     while todo and limit > 0:
         path, one = todo.pop()

@@ -1,8 +1,8 @@
-"""This file is where path patterns of areas are checked, and matched: which areas a file belongs to (docs/areas.md).
+"""Path patterns of areas: validation, and matching of paths to areas (docs/areas.md).
 
-All patterns of a workspace are one trie of segments: what a path costs grows with the patterns that share its
-beginning, not with all of them. A segment with wildcards is matched by hand, never by a regular expression: patterns
-come from content, and one that backtracks would stop the daemon.
+All patterns of a workspace form one trie of segments, so the cost of a path depends on the patterns with the same
+beginning, not on all of them. Wildcards are matched without regular expressions: patterns are untrusted, and
+backtracking could stop the daemon.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from itertools import pairwise, product
 from kgd.areas.segments import class_at, fits_to, refused, tokens_of
 from kgd.errors import Invalid, Limit
 from kgd.model.uri import Uri
+from kgd.workspace.area_bounds import MAX_PATTERN
 
-MAX_CHARACTERS = 512
 MAX_ALTERNATIVES = 64
-"""Patterns that the braces of one stand for."""
+"""Patterns that the braces of one pattern expand to."""
 
 ANY = "**"
 _WILD = re.compile(r"[*?\[]").search
@@ -30,27 +30,27 @@ Segments = tuple[str, ...]
 
 
 def check_pattern(text: str, at: str) -> str:
-    """The pattern as it is stored: without `./`, doubled slashes and blanks around it; `src/` is `src/**`.
+    """The normalised pattern: without `./`, doubled slashes and surrounding blanks; `src/` becomes `src/**`.
 
     Raises:
-        Invalid: It could not be matched as it is written, or leads out of the code tree; placed at `at`.
+        Invalid: It is malformed, or leads out of the code tree; the error is placed at `at`.
     """
     pattern = text.strip()
     if not pattern:
-        raise refused(text, "it is empty", at, "Write a path or glob such as src/pages/**.")
-    if len(pattern) > MAX_CHARACTERS:
-        raise refused(text, f"it has {len(pattern)} characters, and at most {MAX_CHARACTERS} are allowed", at, "")
+        raise refused(text, "it is empty", at, "Use a path or glob such as src/pages/**.")
+    if len(pattern) > MAX_PATTERN:
+        raise refused(text, f"it has {len(pattern)} characters; the limit is {MAX_PATTERN}", at, "")
     if not pattern.isprintable():
-        raise refused(text, "it has control characters", at, "Leave them out.")
+        raise refused(text, "it has control characters", at, "Remove them.")
     if "\\" in pattern:
-        raise refused(text, "it has a backslash", at, "Write / between segments, and [*] for a * that is meant.")
+        raise refused(text, "it has a backslash", at, "Use / between segments, and [*] for a literal *.")
     if pattern.startswith("/") or _DRIVE(pattern):
-        raise refused(text, "it is absolute", at, "Write it relative to the top of the code tree.")
+        raise refused(text, "it is absolute", at, "Make it relative to the top of the code tree.")
     if pattern.startswith("!"):
         raise refused(text, "a pattern cannot exclude", at, "List what belongs to the area; [!] is the character.")
     segments = [segment for segment in pattern.split("/") if segment not in ("", ".")]
     if ".." in segments:
-        raise refused(text, "it has a segment '..'", at, "Write it relative to the top of the code tree.")
+        raise refused(text, "it has a segment '..'", at, "Make it relative to the top of the code tree.")
     if pattern.endswith("/") or not segments:
         segments.append(ANY)
     kept = "/".join(s for n, s in enumerate(segments) if s != ANY or n == 0 or segments[n - 1] != ANY)
@@ -59,31 +59,31 @@ def check_pattern(text: str, at: str) -> str:
 
 
 class Matcher:
-    """Which of many entries have a pattern that a path matches.
+    """Finds the entries that have a pattern for a path.
 
-    `*`, `?` and `[...]` stay inside a segment, `**` as a segment is any number of them. A pattern without wildcards is
-    a file, or a directory with everything below it. A path with a slash at its end is a directory, which `dir/**`
-    matches too. Names are compared by case, in Unicode's composed form. A pattern that `check_pattern` would refuse
-    matches nothing.
+    `*`, `?` and `[...]` match within a segment; `**` as a segment matches any number of segments. A pattern without
+    wildcards is a file, or a directory with everything below it. A path with a final slash is a directory, which
+    `dir/**` also matches. Names are case-sensitive and compared in Unicode's composed form. Invalid patterns match
+    nothing.
 
-    One thread at a time. `put` and `remove` cost what the entry has of patterns, whatever else is there.
+    For one thread at a time. `put` costs only the patterns of its entry.
     """
 
     def __init__(self, entries: Iterable[tuple[Uri, Sequence[str]]] = ()) -> None:
         self._root = _Branch()
         self._kept: dict[Uri, frozenset[Segments]] = {}
         self.steps = 0
-        """What all answers so far cost: about as many millionths of a second."""
+        """Cost of all answers so far, roughly in microseconds."""
         for uri, patterns in entries:
             self.put(uri, patterns)
 
     def put(self, uri: Uri, patterns: Sequence[str]) -> bool:
-        """These are the entry's patterns, in place of those it had; whether that makes a difference."""
+        """Replace the entry's patterns; returns whether they changed."""
         wanted: set[Segments] = set()
         for pattern in patterns:
             try:
                 wanted.update(_compiled(check_pattern(pattern, ""), ""))
-            except Invalid:  # a file edited by hand may say anything; the rest of it still counts
+            except Invalid:  # files edited by hand may have invalid patterns; the others still count
                 continue
         before = self._kept.get(uri, frozenset())
         for segments in before - wanted:
@@ -96,34 +96,30 @@ class Matcher:
             self._kept.pop(uri, None)
         return wanted != before
 
-    def remove(self, uri: Uri) -> bool:
-        """The entry matches nothing any more; one that is not there is none. Whether there was one."""
-        return self.put(uri, ())
-
     def matches(self, path: str, most: int | None = None) -> list[Uri]:
-        """The entries with a pattern that matches the path, in the order of their URIs.
+        """The entries with a pattern that matches the path, sorted.
 
         Args:
-            path: Relative to the code tree, as `kgd.areas.places.normalise` gives it.
-            most: How many `steps` there may be then; patterns come from anybody, and may be made to be slow.
+            path: Relative to the code tree, as `kgd.areas.places.normalise` returns it.
+            most: Limit of `steps`; untrusted patterns may be made to be slow.
 
         Raises:
-            Limit: There were more.
+            Limit: It takes more.
         """
         segments = _composed(path).split("/")
         found: set[Uri] = set()
         waiting = [(self._root, 0)]
         entered: dict[int, int] = {}
-        last = len(segments) - (not segments[-1])  # a slash at the end: there is something below, whatever its name
+        last = len(segments) - (not segments[-1])  # a final slash: a directory, matched by what may be below it
         while waiting:
             branch, depth = waiting.pop()
             self.steps += 1
             if most is not None and self.steps > most:
-                raise Limit("these are too many paths for the patterns here", at="paths", next="Ask about fewer.")
+                raise Limit("too many paths for the patterns of this workspace", at="paths", next="Ask about fewer.")
             if branch.below and depth < len(segments):
                 found.update(branch.below)
             if (anywhere := branch.anywhere) is not None:
-                # A `**` may swallow any number of segments; from where another way entered it, all was gone on with.
+                # A `**` matches any number of segments; depths from which it was entered before are done.
                 before = entered.get(id(anywhere), last + 1)
                 if depth < before:
                     entered[id(anywhere)] = depth
@@ -141,25 +137,25 @@ class Matcher:
         return sorted(found)
 
     def begin(self) -> Front:
-        """Where a walk through a tree and its patterns begins: at the top."""
+        """The start of a walk through a tree and its patterns: the top."""
         return self._front(frozenset(), frozenset(), (self._root,))
 
     def into(self, front: Front, name: str, upto: int | None = None) -> Front:
-        """One folder further. Raises Limit where `steps` came to more than `upto`."""
+        """The front one folder further down. Raises Limit if `steps` exceeds `upto`."""
         return self._front(front.owners, front.lasting, self._step(front, name, upto))
 
     def owners(self, front: Front, name: str, upto: int | None = None) -> frozenset[Uri]:
-        """What `matches` finds for the file of this name in that folder. Raises as `into`."""
+        """The result of `matches` for a file of this name in that folder. Raises as `into`."""
         found = [branch.here for branch in self._step(front, name, upto) if branch.here]
         self.steps += sum(map(len, found))
         return front.owners.union(*found) if found else front.owners
 
     def _step(self, front: Front, name: str, upto: int | None) -> list[_Branch]:
-        """The branches that this name leads to. Those behind a `**` stay where they are as well."""
+        """The branches that this name leads to. Branches after a `**` also stay active."""
         name, found = _composed(name), list[_Branch]()
         self.steps += 1 + len(front.active)
         if upto is not None and self.steps > upto:
-            raise Limit("these are too many paths for the patterns here", at="paths", next="Ask about fewer.")
+            raise Limit("too many paths for the patterns of this workspace", at="paths", next="Ask about fewer.")
         for branch in front.active:
             if (literal := branch.literal.get(name)) is not None:
                 found.append(literal)
@@ -185,7 +181,7 @@ class Matcher:
         return Front(owners, lasting, tuple(branch for branch in every if branch.literal or branch.wild))
 
     def begins(self, folder: str) -> bool:
-        """Whether a pattern begins with this directory as it is spelt, or is it. O(segments)."""
+        """Whether a pattern is this directory, or begins with it, literally. O(segments)."""
         branch: _Branch | None = self._root
         for segment in _composed(folder).split("/"):
             branch = branch.literal.get(segment) if branch is not None else None
@@ -194,9 +190,9 @@ class Matcher:
 
 @dataclass(frozen=True, slots=True)
 class Front:
-    """How far the patterns have come in one folder: which entries have everything in it, and which may have more.
+    """The state of all patterns in one folder: entries that have everything in it, and branches that may match more.
 
-    For as long as the matcher stays as it is.
+    Valid while the matcher does not change.
     """
 
     owners: frozenset[Uri]
@@ -205,16 +201,16 @@ class Front:
 
     @property
     def is_settled(self) -> bool:
-        """Whether whatever is below belongs to `owners` alone."""
+        """Whether everything below belongs to `owners` and nothing else."""
         return not self.active
 
     def settled(self, *, none: bool = False) -> Front:
-        """The same where no pattern goes on; with `none`, where none ever came."""
+        """The front without active patterns; with `none` also without owners."""
         return Front(frozenset() if none else self.owners, frozenset(), ()) if none or self.active else self
 
 
 class _Branch:
-    """What may follow a beginning that patterns have in common."""
+    """A node of the trie: the continuations of a common beginning."""
 
     __slots__ = ("anywhere", "below", "here", "literal", "wild")
 
@@ -237,7 +233,7 @@ class _Branch:
             branch.below.add(uri)
 
     def discard(self, segments: Segments, uri: Uri) -> None:
-        """Takes it out, and the branches that nothing is on any more."""
+        """Remove an entry, and branches that are then empty."""
         way = [self]
         for segment in segments[:-1] if segments[-1] == ANY else segments:
             way.append(way[-1]._enter(segment))
@@ -277,13 +273,13 @@ def _is_wild(segment: str) -> bool:
 
 
 def _compiled(pattern: str, at: str) -> list[Segments]:
-    """The patterns without braces that it stands for, as segments.
+    """The expansions of a pattern's braces, as segments.
 
     Raises:
-        Invalid: A class or brace has no end, or there are too many alternatives.
+        Invalid: A class or brace is not closed, or there are too many alternatives.
     """
     if counted := _COUNTED(pattern):
-        raise refused(pattern, f"'{counted[0]}' counts nothing here", at, "List the alternatives, or write [1-9].")
+        raise refused(pattern, f"'{counted[0]}' is not supported", at, "List the alternatives, or use [1-9].")
     made = [tuple(_composed(text).split("/")) for text in _spread(pattern, at)]
     for segments in made:
         if ".." in segments or "" in segments:
@@ -295,14 +291,14 @@ def _compiled(pattern: str, at: str) -> list[Segments]:
 
 
 def _spread(pattern: str, at: str) -> list[str]:
-    """The pattern with its braces written out. As shells do it, braces without a comma are themselves."""
-    if pattern.count("{") > MAX_ALTERNATIVES:  # they may stand inside each other, as deep as that
+    """The pattern with its braces expanded. As in shells, braces without a comma are literal."""
+    if pattern.count("{") > MAX_ALTERNATIVES:  # limits the nesting too
         raise refused(pattern, f"it has more than {MAX_ALTERNATIVES} braces", at, "Use wildcards.")
     return _alternatives(pattern, 0, "", pattern, at)[0]
 
 
 def _alternatives(text: str, start: int, ends: str, whole: str, at: str) -> tuple[list[str], int]:
-    """What stands from `start` to the first of `ends` outside of classes and inner braces, written out."""
+    """The expansions of the text from `start` to the first of `ends` outside of classes and inner braces."""
     made, index = [""], start
     while index < len(text) and text[index] not in ends:
         char = text[index]
@@ -314,7 +310,7 @@ def _alternatives(text: str, start: int, ends: str, whole: str, at: str) -> tupl
         else:
             made, index = [one + char for one in made], index + 1
         if len(made) > MAX_ALTERNATIVES:
-            raise refused(whole, f"its braces stand for more than {MAX_ALTERNATIVES} patterns", at, "Use wildcards.")
+            raise refused(whole, f"its braces expand to more than {MAX_ALTERNATIVES} patterns", at, "Use wildcards.")
     return made, index
 
 
@@ -325,7 +321,7 @@ def _choices(text: str, start: int, whole: str, at: str) -> tuple[list[str], int
         found, index = _alternatives(text, index + 1, ",}", whole, at)
         options, commas = options + found, commas + 1
         if index >= len(text):
-            raise refused(whole, "a brace has no end", at, "Close it with }, or write [{] for the character.")
+            raise refused(whole, "a brace is not closed", at, "Close it with }, or use [{] for the character.")
     return (options, index + 1) if commas else (["{" + one + "}" for one in options], index + 1)
 
 

@@ -1,4 +1,4 @@
-"""This file is where a path in any spelling becomes the one that areas are matched with: relative to the code tree."""
+"""Normalisation of paths in any spelling, relative to the code tree, for matching with areas."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from kgd.errors import KgdError
 from kgd.model import uri as uris
 
 LONGEST, LONGEST_NAME, DEEPEST = 4096, 255, 128
-"""Characters of a path and bytes of a name in it; names of a path. No tree of code has more of any."""
+"""Limits of a path: characters, bytes of a name, number of names. Real code trees stay below them."""
 _LINES = re.compile(r"(?:(?::\d+){1,2}(?:-\d+)?|#L\d+(?:-L?\d+)?)$")
 _DRIVE = re.compile(r"[A-Za-z]:/").match
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://").match
 
 
 def normalise(text: str, code_tree: Path | None, *, workspace: str = "") -> str | None:
-    """The path relative to the top of the code tree, with `/` between names; None where it lies outside of it.
+    """The path relative to the top of the code tree, with `/` between names; None if it is outside.
 
-    Absolute, relative with or without `./`, with backslashes, as a `file:` URI, with blanks around it or the line that
-    an editor or a compiler adds (`a.py:12`, `a.py#L12`). A directory that is written with a slash at its end keeps it;
-    the top itself is "". Whether there is such a file is not asked.
+    Accepts absolute and relative paths, backslashes, `file:` URIs, surrounding blanks, and line numbers as editors and
+    compilers add them (`a.py:12`, `a.py#L12`). A final slash of a directory is kept; the top itself is "". The file
+    need not exist.
 
     Args:
-        workspace: Whose `file://<workspace>/` and `dir://<workspace>/` URIs are inside; any, where it is not given.
+        workspace: Workspace of accepted `file://<workspace>/` and `dir://<workspace>/` URIs; any if empty.
     """
     text = text.strip().strip("\"'`")
     if not text or len(text) > LONGEST or not _is_name(text):
@@ -46,7 +46,7 @@ def _found(text: str, code_tree: Path | None, workspace: str) -> str | None:
 
 
 def _may_be_there(path: str) -> bool:
-    """Whether a tree could have it: what is matched against patterns is bounded by that."""
+    """Whether the path is within the limits, which bound the cost of matching."""
     names = path.split("/")
     return len(names) <= DEEPEST and (
         len(path) <= LONGEST_NAME // 4 or all(len(os.fsencode(n)) <= LONGEST_NAME for n in names)
@@ -59,7 +59,7 @@ def _of_uri(text: str, code_tree: Path | None, workspace: str) -> str | None:
         return None
     rest = _LINES.sub("", rest)
     host, slash, path = rest.partition("/")
-    if not host or (host == "localhost" and workspace != host):  # the usual kind, of any program
+    if not host or (host == "localhost" and workspace != host):  # a file URI of another program
         path = unquote_to_bytes(path).decode("utf-8", "surrogateescape")
         return _inside(path if _DRIVE(path) else f"/{path}", code_tree)
     if workspace and host != workspace:
@@ -87,8 +87,7 @@ def _inside(text: str, code_tree: Path | None) -> str | None:
 
 
 def _below(text: str, code_tree: Path | None) -> str | None:
-    """An absolute path as one below the tree. Symbolic links on the way to the tree are looked through, those inside
-    of it are names like any other."""
+    """An absolute path relative to the tree. Symbolic links above the tree are resolved, links inside it are not."""
     tops = dict.fromkeys((os.fspath(code_tree or ""), os.path.realpath(code_tree or "")))
     for path in (text, os.path.realpath(text)):
         for top in tops:
@@ -101,7 +100,7 @@ def _below(text: str, code_tree: Path | None) -> str | None:
 
 
 def _is_name(text: str) -> bool:
-    """Whether a file system can be asked about it at all."""
+    """Whether the text is a possible file name."""
     try:
         return b"\0" not in os.fsencode(text)
     except UnicodeEncodeError:
@@ -109,7 +108,7 @@ def _is_name(text: str) -> bool:
 
 
 def _is_there(code_tree: Path | None, text: str) -> bool:
-    """Whether a name that looks like something else (a line number, a backslash) is one; asked only for those."""
+    """Whether a name that ends like a line number, or has a backslash, exists literally; others are not checked."""
     if code_tree is None or not ("\\" in text or _LINES.search(text)):
         return False
     try:

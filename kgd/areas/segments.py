@@ -1,6 +1,6 @@
-"""This file is where one segment of a path pattern is read, and a name compared with it.
+"""Segments of path patterns: parsing, and comparison with a name.
 
-By hand, never by a regular expression: patterns come from content, and one that backtracks would stop the daemon.
+Without regular expressions: patterns are untrusted, and backtracking could stop the daemon.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from kgd.errors import Invalid
 class_at = re.compile(r"\[[!^]?\]?[^\]/]*\]").match
 
 Token = Callable[[str], bool] | str | None
-"""One character: itself, a class of them, or None for any number of any."""
+"""One character: itself, a class, or None for any number of any characters."""
 
 
 def fits_to(segment: str) -> Callable[[str], bool]:
-    """Whether a name is one that the segment stands for. A name that is spelt like the segment always is: there are
-    folders called `[slug]`."""
+    """A predicate for the names that match a segment. The literal spelling always matches: there are folders called
+    `[slug]`."""
     if "?" in segment or "[" in segment:
         tokens = tokens_of(segment, segment, "")
         return lambda name: name == segment or _run(tokens, name)
@@ -42,7 +42,7 @@ def fits_to(segment: str) -> Callable[[str], bool]:
 
 
 def _run(tokens: Sequence[Token], name: str) -> bool:
-    """Only the last `*` is tried further on, which is enough; O(tokens x characters)."""
+    """Match greedily; retrying only the last `*` suffices. O(tokens x characters)."""
     at = index = resume = 0
     anchor = -1
     while at < len(name):
@@ -68,7 +68,7 @@ def tokens_of(segment: str, whole: str, at: str) -> list[Token]:
         if char == "[":
             found = class_at(segment, index)
             if found is None:
-                raise refused(whole, "a class has no end in its segment", at, "Close it with ], or write [[] for [.")
+                raise refused(whole, "a class is not closed in its segment", at, "Close it with ], or use [[] for [.")
             tokens.append(_class(found[0][1:-1], whole, at))
             index = found.end()
             continue
@@ -76,22 +76,18 @@ def tokens_of(segment: str, whole: str, at: str) -> list[Token]:
             if not tokens or tokens[-1] is not None:
                 tokens.append(None)
         else:
-            tokens.append(_any if char == "?" else char)
+            tokens.append((lambda char: True) if char == "?" else char)
         index += 1
     return tokens
-
-
-def _any(char: str) -> bool:
-    return True
 
 
 def _class(inside: str, whole: str, at: str) -> Callable[[str], bool]:
     negated = inside[0] in "!^"
     text = inside[1:] if negated else inside
     if any(mark in text for mark in ("[:", "[.", "[=")):
-        raise refused(whole, "named classes are not known here", at, "Write the characters or ranges, as in [a-z0-9].")
+        raise refused(whole, "named classes are not supported", at, "Use characters or ranges, as in [a-z0-9].")
     if not text:
-        raise refused(whole, "a class is empty", at, "Write the characters between [ and ].")
+        raise refused(whole, "a class is empty", at, "Put characters between [ and ].")
     ranges: list[tuple[str, str]] = []
     index = 0
     while index < len(text):
@@ -100,7 +96,7 @@ def _class(inside: str, whole: str, at: str) -> Callable[[str], bool]:
             high = text[index + 2]
             index += 2
         if low > high:
-            raise refused(whole, f"the range {low}-{high} runs backwards", at, f"Write {high}-{low}.")
+            raise refused(whole, f"the range {low}-{high} is reversed", at, f"Use {high}-{low}.")
         ranges.append((low, high))
         index += 1
     return lambda char: any(low <= char <= high for low, high in ranges) != negated
@@ -108,4 +104,4 @@ def _class(inside: str, whole: str, at: str) -> Callable[[str], bool]:
 
 def refused(pattern: str, why: str, at: str, next: str) -> Invalid:
     shown = pattern if len(pattern) <= 80 else f"{pattern[:80]}…"
-    return Invalid(f"'{shown}' is no pattern for paths: {why}", at=at, next=next)
+    return Invalid(f"'{shown}' is not a valid path pattern: {why}", at=at, next=next)

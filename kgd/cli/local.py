@@ -34,8 +34,8 @@ def serve(given: Given, options: Given) -> int:
     """The daemon here, in the foreground. As a hub it takes the place of a daemon that runs in the background."""
     from kgd.serve.__main__ import main
 
-    words = ["--foreground"]
-    for name in ("listen", "tls_cert", "tls_key"):
+    words = ["--foreground", *["--debug"] * bool(given.get("debug"))]
+    for name in ("profile", "listen", "tls_cert", "tls_key"):
         if name in given:
             words += [f"--{name.replace('_', '-')}", str(given[name])]
     if "listen" in given:

@@ -1,1 +1,1 @@
-"""This room is where programs reach the daemon: the standard library only, since each start of a client pays for it."""
+"""Clients of the daemon's socket; standard library only, to keep their start fast."""

@@ -1,4 +1,4 @@
-"""This file is where a program calls the daemon: one call after the other on one connection, with progress."""
+"""Calls to the daemon over one connection, one after the other, with progress."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ if TYPE_CHECKING:
     from kgd.config import Home
 
 LINE_LIMIT = 8 * 2**20
-"""What the daemon accepts in one line."""
+"""The daemon's limit for one line."""
 
 OnProgress = Callable[[int, int | None, str], None]
 
 
 class Absent(Unavailable):
-    """No daemon runs, and this connection starts none. Nothing was asked."""
+    """No daemon runs, and this connection does not start one. The call was not sent."""
 
 
 class Gone(Unavailable):
-    """The daemon went away before it answered: what was asked may have been done, or not."""
+    """The daemon ended before it answered; the call may or may not have been executed."""
 
 
 class Connection:
-    """A connection to the daemon of a home; made, and the daemon started, by the first call.
+    """A connection to the daemon of a home, opened by the first call.
 
     Args:
         client: The program's name, which becomes part of a change's author.
-        start: Whether a daemon that is not there is started.
-        cwd: The directory that paths are meant from; where this process is, if none is given.
+        start: Whether to start a missing daemon.
+        cwd: The base of relative paths; by default this process's directory.
     """
 
     def __init__(self, home: Home, client: str = "kgd-cli", *, start: bool = True, cwd: str | None = None) -> None:
@@ -44,13 +44,13 @@ class Connection:
         self._last = 0
 
     def call(self, name: str, args: dict[str, Any], on_progress: OnProgress | None = None) -> dict[str, Any]:
-        """The answer to one call. A daemon that makes room for a newer one while we wait is followed to the new one.
+        """The answer to one call. If the daemon is replaced by a newer one meanwhile, the new one is called.
 
         Raises:
-            Absent: No daemon runs, and none is to be started.
-            Gone: It went away in between: whether the call was applied is then not known, and asking again with the
-                same request_id applies it once.
-            KgdError: What the daemon answered.
+            Absent: No daemon runs, and this connection does not start one.
+            Gone: It ended before it answered. The call may have been executed; a repetition with the same request_id
+                applies it once.
+            KgdError: The daemon's error.
         """
         self._last += 1
         line = json.dumps({"id": self._last, "call": name, "args": args}, ensure_ascii=False)
@@ -76,9 +76,9 @@ class Connection:
         self.close()
 
     def _exchange(self, request: bytes, on_progress: OnProgress | None) -> dict[str, Any] | None:
-        """Send and wait; None where the daemon retired without having begun."""
+        """Send and wait; None if the daemon retired without starting the call."""
         sock = self._sock = self._sock or self._connect()
-        with contextlib.suppress(OSError):  # what it said before it closed is still to be read
+        with contextlib.suppress(OSError):  # its last messages can still be read
             sock.sendall(request)
         while True:
             message = self._line(sock)
@@ -117,6 +117,6 @@ class Connection:
 
 def _gone() -> KgdError:
     return Gone(
-        "the kgd daemon went away before it answered",
+        "the kgd daemon ended before it answered",
         next="Ask again; a change with the same request_id is applied once.",
     )

@@ -1,4 +1,4 @@
-"""This file is where a pump knows which requests are unanswered and what a new daemon must be told again."""
+"""The unanswered requests of a pump, and the messages that a new daemon must receive again."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ if TYPE_CHECKING:
 
 LONG_LIVED = "subscriptions/listen"
 REPLAY = "kgd-replay-"
-"""Ids of our own repetitions; their answers are ours too and go no further."""
+"""Prefix of the ids of repeated requests, whose answers are not passed on."""
 
 
 class Ledger:
-    """What passed between host and daemon. Parsing is put off until `settle`, so that forwarding never waits for it."""
+    """The messages between host and daemon. Parsing is deferred to `settle`, so that it does not delay forwarding."""
 
     def __init__(self) -> None:
         self._unread: list[tuple[bool, bytes]] = []
@@ -20,24 +20,24 @@ class Ledger:
         self._initialize = b""
         self._initialized = b""
         self._watched: dict[str, bytes] = {}
-        """Requests that hold until the connection ends: subscriptions by resource, and the log level."""
+        """Requests that last until the connection ends: subscriptions by resource, and the log level."""
 
     def up(self, lines: bytes) -> None:
-        """Whole lines from the host; to be noted before they are sent."""
+        """Note whole lines from the host, before they are sent."""
         self._unread.append((True, lines))
 
     def down(self, lines: bytes) -> None:
-        """Whole lines from the daemon."""
+        """Note whole lines from the daemon."""
         self._unread.append((False, lines))
 
     @property
     def behind(self) -> int:
-        """How many notes have not been read."""
+        """The number of unparsed notes."""
         return len(self._unread)
 
     def settle(self) -> None:
-        """Read what has been noted. Lines that are no JSON object are nobody's request."""
-        import json  # 7 ms that no first message waits for
+        """Parse the notes. Lines that are not JSON objects are ignored."""
+        import json  # takes 7 ms, which should not delay the first message
 
         unread, self._unread = self._unread, []
         for upward, lines in unread:
@@ -50,12 +50,12 @@ class Ledger:
                     (self._note_up if upward else self._note_down)(message, line + b"\n")
 
     def unanswered(self) -> list[tuple[str | int, bytes]]:
-        """(id, line) of each request without an answer, in the order in which they came."""
+        """(id, line) of each request without an answer, in order."""
         self.settle()
         return [(key, line) for key, (_, line) in self._open.items()]
 
     def is_waiting(self) -> bool:
-        """Whether an answer is due; a subscription's end is not waited for."""
+        """Whether an answer is due, except of long-lived subscriptions."""
         self.settle()
         return any(method != LONG_LIVED for method, _ in self._open.values())
 
@@ -63,10 +63,10 @@ class Ledger:
         self._open.clear()
 
     def replay(self) -> tuple[list[bytes], bytes, list[bytes]]:
-        """What a new daemon is told first: `initialize`, then without an answer `initialized`, then
-        subscriptions and the log level.
+        """The first messages for a new daemon: `initialize`; `initialized`, which has no answer; subscriptions and the
+        log level.
 
-        Nothing of that for a host of the modern protocol, or while `initialize` itself is unanswered: that is resent.
+        Empty for a host of the modern protocol, or while `initialize` is unanswered and therefore sent again.
         """
         self.settle()
         if not self._initialize or any(method == "initialize" for method, _ in self._open.values()):

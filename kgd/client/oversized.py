@@ -1,4 +1,4 @@
-"""MCP messages beyond the size limit: which request one was, found without parsing all of it, and the refusal."""
+"""MCP messages beyond the size limit: finding the request's id without parsing the message, and the refusal."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import re
 from kgd.client.connection import LINE_LIMIT
 
 ENDS = 4096
-"""Bytes of a message's beginning and end that are looked at: hosts write the id before `params`, or last."""
+"""Bytes that are searched at both ends of a message: hosts write the id before `params`, or last."""
 CODE = -32600
 REASON = (
     f"Invalid request: a message has at most {LINE_LIMIT // 2**20} MiB. Send it in several calls with fewer changes "
@@ -22,14 +22,14 @@ _TAIL = re.compile(rb",((?:" + _MEMBER + rb",)*" + _MEMBER + rb")\}\s*$")
 
 
 def request_id(head: bytes, tail: bytes) -> str | int | None:
-    """The id of a request of which only the beginning and the end are known; None where it cannot be told.
+    """The id of a request from the beginning and the end of its message, or None.
 
-    Members that follow the opening brace, or precede the closing one, are those of the message itself. Without a method
-    among them it may be an answer, whose id counts the other side's requests.
+    Members after the opening brace or before the closing one belong to the message itself. Without a method among them
+    it may be an answer, whose id belongs to the other side.
     """
     start, end = _HEAD.match(head), _TAIL.search(tail)
     if start is None:
-        return None  # no object
+        return None  # not an object
     found = {**_members(start[1]), **_members(end[1] if end else b"")}
     key = found.get("id")
     return key if "method" in found and isinstance(key, str | int) else None

@@ -1,8 +1,8 @@
-"""This file is where `kgd mcp` copies MCP messages between a host's stdio and the daemon, and outlives the daemon.
+"""`kgd mcp`: copies MCP messages between a host's stdio and the daemon, and outlives the daemon.
 
-One thread, one poll loop, whole lines. A daemon that retires is followed to the next one without the host noticing. One
-that dies leaves its unanswered requests with an error, and the next request starts another. Nothing but the protocol is
-ever written to standard output. Only what the first message needs is imported before it has been sent.
+One thread, one poll loop, whole lines. When a daemon retires, the next one takes over unnoticed by the host. When it
+dies, its unanswered requests fail, and the next request starts another daemon. Standard output carries only the
+protocol. Imports that the first message does not need are deferred until it has been sent.
 """
 
 from __future__ import annotations
@@ -19,13 +19,14 @@ if TYPE_CHECKING:
     from kgd.client.ledger import Ledger
     from kgd.config import Home
 
+STDIN, STDOUT = 0, 1
 CHUNK = 262144
 PIPE_CHUNK = 4096
-"""What a pipe that polls as writable takes without blocking (POSIX: PIPE_BUF)."""
+"""Bytes that a writable pipe takes without blocking (POSIX: PIPE_BUF)."""
 HIGH_WATER = 2**20
 PAUSE_MILLISECONDS = 5.0
 NOTES_LIMIT = 64
-"""The ledger is read in a pause of the traffic, or when that many notes have come without one."""
+"""Unparsed notes after which the ledger is read even without a pause in the traffic."""
 LINE_LIMIT = 8 * 2**20
 LAST_ANSWERS_SECONDS = 10.0
 REPLAY_SECONDS = 15.0
@@ -36,9 +37,8 @@ GONE = "the kgd daemon stopped before it answered. Ask again: a change with the 
 class Pump:
     """The state of one `kgd mcp`; `run` returns the exit code."""
 
-    def __init__(self, home: Home, greeting: bytes, stdin: int = 0, stdout: int = 1) -> None:
+    def __init__(self, home: Home, greeting: bytes) -> None:
         self._home, self._greeting = home, greeting
-        self._stdin, self._stdout = stdin, stdout
         self._sock: socket.socket | None = None
         self._to_host, self._to_daemon = bytearray(), bytearray()
         self._from_host, self._from_daemon = bytearray(), bytearray()
@@ -47,7 +47,7 @@ class Pump:
         self._deadline = 0.0
         self._polled, self._masks = select.poll(), dict[int, int]()
         self._host_takes = select.poll()
-        self._host_takes.register(stdout, select.POLLOUT)
+        self._host_takes.register(STDOUT, select.POLLOUT)
 
     def run(self) -> int:
         self._connect()
@@ -59,12 +59,12 @@ class Pump:
             if not ready and behind:
                 self._ledger.settle()
             for fd, event in ready:
-                if fd == self._stdout:
+                if fd == STDOUT:
                     if not self._write_to_host(event):
                         return 0
                 elif self._sock is not None and fd == self._sock.fileno():
                     self._serve_socket(event)
-                elif fd == self._stdin:
+                elif fd == STDIN:
                     self._read_from_host()
         return 0
 
@@ -77,7 +77,7 @@ class Pump:
         return self._book
 
     def _is_done(self) -> bool:
-        """After the host closed: when the last answer is written, or has been waited for long enough."""
+        """Whether the host has closed, and the last answer is written or overdue."""
         if self._is_open:
             return False
         if time.monotonic() > self._deadline:
@@ -89,13 +89,13 @@ class Pump:
 
     def _poll(self, milliseconds: float | None) -> list[tuple[int, int]]:
         if self._is_open and len(self._to_daemon) < HIGH_WATER:
-            self._want(self._stdin, select.POLLIN)
+            self._want(STDIN, select.POLLIN)
         else:
-            self._want(self._stdin, None)
+            self._want(STDIN, None)
         if self._sock is not None:
             wanted = select.POLLIN if len(self._to_host) < HIGH_WATER else 0
             self._want(self._sock.fileno(), wanted | (select.POLLOUT if self._to_daemon else 0))
-        self._want(self._stdout, select.POLLOUT if self._to_host else 0)
+        self._want(STDOUT, select.POLLOUT if self._to_host else 0)
         return self._polled.poll(milliseconds)
 
     def _want(self, fd: int, mask: int | None) -> None:
@@ -109,10 +109,10 @@ class Pump:
             self._masks[fd] = mask
 
     def _read_from_host(self) -> None:
-        chunk = os.read(self._stdin, CHUNK)
+        chunk = os.read(STDIN, CHUNK)
         if not chunk:
             self._is_open, self._deadline = False, time.monotonic() + LAST_ANSWERS_SECONDS
-            chunk = b"\n" if self._from_host else b""  # a last line without its end is a line
+            chunk = b"\n" if self._from_host else b""  # completes a last line without a newline
         lines = _whole_lines(self._from_host, chunk)
         if not lines:
             if len(self._from_host) > LINE_LIMIT:
@@ -146,7 +146,7 @@ class Pump:
             self._pass_down(lines)
 
     def _pass_down(self, lines: bytes) -> None:
-        """To the host, but for the daemon's word that it retires, which is always its last."""
+        """Forward lines to the host, except the daemon's last line if it retires."""
         before, retired, _ = lines.partition(b'{"kgd":"retired"}')
         if retired and (not before or before.endswith(b"\n")):
             lines = before
@@ -155,7 +155,7 @@ class Pump:
         if lines:
             self._to_host += lines
             self._ledger.down(lines)
-            if self._host_takes.poll(0) == [(self._stdout, select.POLLOUT)]:
+            if self._host_takes.poll(0) == [(STDOUT, select.POLLOUT)]:
                 self._write_to_host(select.POLLOUT)
         if retired:
             self._hang_up()
@@ -167,21 +167,21 @@ class Pump:
             while self._to_daemon:
                 del self._to_daemon[: self._sock.send(self._to_daemon)]
         except OSError:
-            pass  # full: poll says when; gone: the next read says so
+            pass  # poll reports when there is room; a closed socket is noticed by the next read
 
     def _write_to_host(self, event: int) -> bool:
-        """False when nobody reads any more."""
+        """Returns False when the host has closed its end."""
         if event & (select.POLLERR | select.POLLNVAL):
             return False
         try:
             if self._to_host:
-                del self._to_host[: os.write(self._stdout, self._to_host[:PIPE_CHUNK])]
+                del self._to_host[: os.write(STDOUT, self._to_host[:PIPE_CHUNK])]
         except BrokenPipeError:
             return False
         return True
 
     def _connect(self) -> None:
-        """Get a daemon, tell it what its predecessor knew, and send it what is unanswered."""
+        """Connect to a daemon, replay the session's state, and send the unanswered requests again."""
         from_book = self._book is not None
         if from_book and start.is_uninstalled(self._home):
             self._lose_daemon(UNINSTALLED)
@@ -194,7 +194,7 @@ class Pump:
                 self._to_daemon += b"".join(line for _, line in self._ledger.unanswered())
             self._sock.setblocking(False)
             self._send()
-        except Exception as error:  # noqa: BLE001 - whatever it is, the host must hear of it in its own protocol
+        except Exception as error:  # noqa: BLE001 - the host must receive any error in its own protocol
             self._lose_daemon(f"{error}")
 
     def _replay(self, sock: socket.socket) -> None:
@@ -208,7 +208,7 @@ class Pump:
             self._ask_again(sock, line)
 
     def _ask_again(self, sock: socket.socket, line: bytes) -> None:
-        """Send our own copy of a request and swallow its answer; what else comes meanwhile goes to the host."""
+        """Repeat a request and drop its answer; other messages go to the host."""
         import json
 
         from kgd.client.ledger import REPLAY
@@ -235,7 +235,7 @@ class Pump:
         self._from_daemon.clear()
 
     def _lose_daemon(self, reason: str) -> None:
-        """Answer every open request with an error. The next line looks for a daemon, unless kgd was uninstalled."""
+        """Answer every open request with an error. The next line connects again, unless kgd was uninstalled."""
         self._hang_up()
         if start.is_uninstalled(self._home):
             self._is_open, self._deadline, reason = False, time.monotonic() + LAST_ANSWERS_SECONDS, UNINSTALLED
@@ -246,12 +246,12 @@ class Pump:
         self._book.forget_unanswered()
 
     def _refuse_long_lines(self) -> None:
-        """The rest of this line is still to come: it is read to its end and dropped."""
+        """Refuse an oversized line whose end has not arrived; the rest is read and dropped."""
         from kgd.client.oversized import ENDS
 
         head, tail = bytes(self._from_host[:ENDS]), bytes(self._from_host[-ENDS:])
         self._from_host.clear()
-        while (chunk := os.read(self._stdin, CHUNK)) and b"\n" not in chunk:
+        while (chunk := os.read(STDIN, CHUNK)) and b"\n" not in chunk:
             tail = (tail + chunk)[-ENDS:]
         end, _, rest = chunk.partition(b"\n")
         self._from_host += rest
@@ -273,7 +273,7 @@ class Pump:
 
 
 def _whole_lines(buffer: bytearray, chunk: bytes) -> bytes:
-    """The lines that are complete with `chunk`; what is left over stays in `buffer`."""
+    """The lines that `chunk` completes; the rest stays in `buffer`."""
     if not buffer and chunk.endswith(b"\n"):
         return chunk
     buffer += chunk

@@ -1,11 +1,11 @@
-"""This file is where a client gets a connection to the daemon of a home, starting or replacing the daemon when needed.
+"""Connecting to the daemon of a home, and starting or replacing it.
 
-Standard library only, and little of it: `kgd mcp` runs this each time a host starts it.
+Uses few modules of the standard library: `kgd mcp` runs this each time a host starts it.
 """
 
 from __future__ import annotations
 
-import _socket as socket  # the module socket around it takes as long to import as Python to start
+import _socket as socket  # importing the module socket takes as long as starting Python
 import os
 import time
 
@@ -20,16 +20,16 @@ START_SECONDS = 15.0
 """From the first attempt to a daemon that answers."""
 HELLO_SECONDS = 5.0
 RETIRE_SECONDS = 25.0
-"""An older daemon finishes long calls first; it gives up after twenty seconds itself."""
+"""How long an older daemon may finish its calls; it stops waiting for them after twenty seconds."""
 HELD = 75
-"""Exit code of a daemon that found another one of its home (EX_TEMPFAIL)."""
+"""Exit code of a daemon whose home has another daemon (EX_TEMPFAIL)."""
 HELLO_LIMIT = 65536
 UNINSTALLED = "uninstalled"
 """The file in the state folder that tells running `kgd mcp` processes to end: the home is being removed."""
 
 
 class Refused(Exception):
-    """The daemon answered the hello with an error: its dictionary."""
+    """The daemon answered the hello with an error, kept in `answer`."""
 
     def __init__(self, answer: dict[str, object]) -> None:
         self.answer = answer
@@ -37,7 +37,7 @@ class Refused(Exception):
 
 
 def hello(kind: str, client: str, tools: str = "", cwd: str | None = None) -> bytes:
-    """The first line of a connection; `kind` is ``call`` or ``mcp``. Paths are meant from `cwd`, or from here."""
+    """The first line of a connection; `kind` is ``call`` or ``mcp``, `cwd` the base of relative paths."""
     try:
         cwd = os.getcwd() if cwd is None else cwd
     except FileNotFoundError:
@@ -46,16 +46,16 @@ def hello(kind: str, client: str, tools: str = "", cwd: str | None = None) -> by
     return ("{" + ",".join(f'"{key}":"{_escaped(value)}"' for key, value in fields.items()) + "}\n").encode()
 
 
-def connect(home: Home, greeting: bytes, seconds: float = START_SECONDS, start: bool = True) -> socket.socket | None:
-    """A connection whose hello has been answered by a daemon that is not older than this program.
+def connect(home: Home, greeting: bytes, start: bool = True) -> socket.socket | None:
+    """A connection, after the hello, to a daemon that is not older than this program.
 
-    A daemon that is absent is started, one that is older is told to finish and make room. Of many clients that come at
-    once one starts it and the others wait. Without `start` an absent daemon gives None.
+    A missing daemon is started, an older one replaced. Of concurrent clients one starts it and the others wait. Without
+    `start` the result is None if no daemon runs.
 
     Raises:
-        KgdError: No daemon came up in time; the message ends with the last lines of its log.
+        KgdError: No daemon became ready in time; the message ends with the last lines of its log.
     """
-    deadline = time.monotonic() + seconds
+    deadline = time.monotonic() + START_SECONDS
     while True:
         sock = _open(home.socket)
         if sock is None:
@@ -71,7 +71,7 @@ def connect(home: Home, greeting: bytes, seconds: float = START_SECONDS, start: 
         if version is None or is_older(version):
             sock.close()
             if version:
-                deadline = max(deadline, retire(home) + seconds)
+                deadline = max(deadline, retire(home) + START_SECONDS)
             if time.monotonic() > deadline:
                 raise _unavailable(home, "the kgd daemon closes every connection")
             continue
@@ -83,7 +83,7 @@ def is_older(version: str) -> bool:
 
 
 def retire(home: Home) -> float:
-    """Ask an older daemon to finish what it has read and leave; returns the time at which it had closed."""
+    """Ask a daemon to finish its calls and end; returns the time at which it had closed."""
     if sock := _open(home.socket):
         try:
             sock.settimeout(RETIRE_SECONDS)
@@ -98,12 +98,12 @@ def retire(home: Home) -> float:
 
 
 def is_uninstalled(home: Home) -> bool:
-    """Whether `kgd uninstall --all` removes this home now, or has removed it."""
+    """Whether `kgd uninstall --all` is removing this home, or has removed it."""
     return not os.path.isdir(home.state) or os.path.exists(os.path.join(home.state, UNINSTALLED))
 
 
 def running(home: Home) -> bool:
-    """Whether a daemon holds this home. Asks the lock, which cannot lie; a shared one, so that askers do not meet."""
+    """Whether a daemon holds this home's lock. Tests with a shared lock, so that concurrent tests do not collide."""
     import fcntl
 
     try:
@@ -119,12 +119,12 @@ def running(home: Home) -> bool:
     return False
 
 
-def log_tail(home: Home, lines: int = 5) -> str:
-    """The last lines of the daemon's log, on one line."""
+def log_tail(home: Home) -> str:
+    """The last five lines of the daemon's log, on one line."""
     try:
         with open(home.log, "rb") as file:
             file.seek(max(0, os.fstat(file.fileno()).st_size - 4096))
-            return " | ".join(file.read().decode("utf-8", "replace").splitlines()[-lines:])
+            return " | ".join(file.read().decode("utf-8", "replace").splitlines()[-5:])
     except OSError:
         return ""
 
@@ -140,17 +140,13 @@ def _open(path: str) -> socket.socket | None:
 
 
 def _greet(sock: socket.socket, greeting: bytes) -> str | None:
-    """The daemon's version; None where it went away before it answered.
-
-    Raises:
-        Refused: It answered with an error.
-    """
+    """The daemon's version, or None if it closed without an answer. Raises Refused if it answered with an error."""
     sock.settimeout(HELLO_SECONDS)
     line = b""
     try:
         sock.sendall(greeting)
         while not line.endswith(b"\n") and len(line) < HELLO_LIMIT:
-            # Byte by byte would be slow and more than a line would be the next reader's: peek, then take the line.
+            # Peek, then read exactly one line: the rest belongs to the next reader.
             seen = sock.recv(4096, socket.MSG_PEEK)
             if not seen:
                 return None
@@ -169,7 +165,7 @@ def _greet(sock: socket.socket, greeting: bytes) -> str | None:
 
 
 def _start(home: Home, deadline: float) -> None:
-    """One attempt: start the daemon and wait until it listens, or wait a moment because another client is at it."""
+    """Start the daemon and wait until it listens, or wait a moment if another client is starting it."""
     import fcntl
 
     home.prepare()
@@ -182,7 +178,7 @@ def _start(home: Home, deadline: float) -> None:
         except BlockingIOError:
             time.sleep(0.02)
             return
-        if sock := _open(home.socket):  # somebody else was quicker
+        if sock := _open(home.socket):  # another client was faster
             sock.close()
             return
         if pid := _spawn(home):
@@ -194,7 +190,7 @@ def _start(home: Home, deadline: float) -> None:
 
 
 def _spawn(home: Home) -> int:
-    """Start a daemon that outlives us; its pid, or 0 where an earlier one is still leaving."""
+    """Start a daemon that outlives us; returns its pid, or 0 while an earlier one is ending."""
     import subprocess
 
     done = subprocess.run(
@@ -234,6 +230,6 @@ def _numbers(version: str) -> tuple[int, ...]:
 
 
 def _escaped(text: str) -> str:
-    """A JSON string's inside, without the 7 ms that importing json takes."""
+    """The text as the inside of a JSON string, without importing json, which takes 7 ms."""
     clean = text.encode("utf-8", "replace").decode().replace("\\", "\\\\").replace('"', '\\"')
     return "".join(c if c >= " " else f"\\u{ord(c):04x}" for c in clean)

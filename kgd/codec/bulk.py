@@ -1,18 +1,18 @@
-"""This file is where a part of a document or a thread is read and written: many nodes that machines made in one file.
+"""Bulk parts: one file for many machine-made nodes of a document or a thread.
 
-    source: "9f86d081"      the hash of what the nodes were made from; left out where there is none
+    source: "9f86d081"      the hash of the nodes' source; left out if there is none
     nodes:
     - uri: chunk://ws/handbook/1
       content: ...
 
-Sorted by URI; each node as in a file of its own, two columns further in. So a canonical part is taken apart by its
-lines, and what is in it is read and judged as files of nodes are: of a part that changes, only the nodes that changed.
+Sorted by URI; each node as in a file of its own, indented by two columns. So a canonical part is split by its lines,
+and its nodes are read and judged like node files; of a changed part only the changed nodes are read.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import pairwise
@@ -20,20 +20,20 @@ from itertools import pairwise
 from kgd.codec import canonical, documents, lean, memories, paths
 from kgd.codec.canonical import NotCanonical, Ordered
 from kgd.errors import Invalid, KgdError, Limit
-from kgd.model.node import Json, Node
+from kgd.model.node import NODE_BYTES, Json, Node
 from kgd.model.uri import Uri, build, is_owned, scheme_of, segments_of, workspace_of
 
 PART_BYTES = 128 * 1024
 PART_EVENTS = 10_000
-"""Half of what the guard admits, so that two parts that were filled on two sides still are one readable file."""
+"""Half of the guard's limit, so that two parts filled on two sides still make one readable file."""
 PARTS_OF = {"message": "thread", "chunk": "document"}
-"""Of which scheme the node is that a bulk part belongs to."""
+"""The scheme of the parent of each scheme that has parts."""
 ENTRY_DEPTH = canonical.DEPTH - 2
-"""Levels that a node may have: it lies in a list in a mapping."""
+"""Levels of a node in a part: it lies in a list in a mapping."""
 
 
 NEVER_CUT = paths.NAME_BYTES // 3
-"""Bytes of a URI, each of which may take three in a path, so that none of its names has to be cut."""
+"""Bytes of a URI whose names need no cut: each byte may take three in a path."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,21 +44,21 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Entries:
-    """A part taken apart: per node, by URI in ascending order, the bytes that a file of its own would have."""
+    """A split part: the bytes of each node as in a file of its own, by URI in ascending order."""
 
     nodes: Mapping[Uri, bytes] = field(default_factory=dict)
     source: str = ""
 
     @property
     def parent(self) -> str:
-        """What all URIs of it begin with, up to the last slash; empty where there is no node in it."""
+        """The common start of its URIs, up to the last slash; empty for a part without nodes."""
         return next(iter(self.nodes), "").rpartition("/")[0]
 
 
 def folder_of(uri: Uri) -> str | None:
-    """The folder of the parts in which nodes of this URI are; None for a node that has a file of its own.
+    """The folder of the parts for a node of this URI; None if the node has a file of its own.
 
-    That is every node but messages of a thread and chunks of a document, and those whose name a path has to cut.
+    Only messages of a thread and chunks of a document are in parts, unless a path has to cut their name.
     """
     scheme, _, rest = uri.partition("://")
     if scheme not in PARTS_OF or rest.count("/") < 2:
@@ -77,15 +77,16 @@ def _folder_of_parent(start: str) -> str | None:
 
 
 def is_path(path: str) -> bool:
-    """Whether a part may be at this path, judged by its names."""
+    """Whether a part may have this path, judged by its names."""
     top, _, below = path.partition("/")
     return top == "bulk" and below.partition("/")[0] in PARTS_OF and path.endswith(".yaml")
 
 
 def may_hold(node: Node, data: bytes) -> bool:
-    """Whether a part takes the node, of which these are the canonical bytes, at all.
+    """Whether a part may hold the node, of which these are the canonical bytes.
 
-    Not one that fills a part alone, is nested too deeply for it, or names a memory: who looks for those reads `nodes/`.
+    A part takes no node that fills a part alone, is nested too deeply, or names a memory: readers look for memories in
+    `nodes/`.
     """
     if memories.is_path(node.data.get("file")) or size_of(data) > PART_BYTES // 2:
         return False
@@ -93,7 +94,7 @@ def may_hold(node: Node, data: bytes) -> bool:
 
 
 def decode(data: bytes, *, at: str = "") -> Part:
-    """The part in a file that anybody may have written.
+    """The part in a file of any author.
 
     Raises:
         Invalid, Refused, Limit: As for a node; or one URI is given twice.
@@ -114,7 +115,7 @@ def decode(data: bytes, *, at: str = "") -> Part:
 
 
 def split(data: bytes, *, at: str = "") -> Entries:
-    """The nodes of a part as bytes of files of their own; those of a canonical part as they stand.
+    """The nodes of a part as bytes of separate files; nodes of a canonical part are unchanged.
 
     Raises:
         Invalid, Refused, Limit: As `decode`.
@@ -127,7 +128,8 @@ def split(data: bytes, *, at: str = "") -> Entries:
 
 
 def cut(data: bytes, uri: Uri) -> bytes | None:
-    """What looks like one node of a canonical part, without a look at the others; its blob tells whether it is that."""
+    """The likely bytes of one node of a canonical part, found without parsing the others; the caller compares the blob
+    id."""
     start = data.find(b"\n- uri: %s\n" % uri.encode())
     if start < 0:
         return None
@@ -136,10 +138,10 @@ def cut(data: bytes, uri: Uri) -> bytes | None:
 
 
 def read(data: bytes, path: str, workspace: str | None = None) -> Entries:
-    """As `split`, of a part that is where its nodes belong.
+    """As `split`, for a part in its place.
 
     Raises:
-        Invalid, Refused, Limit: As `decode`; or it holds nodes of something else, or of another workspace.
+        Invalid, Refused, Limit: As `decode`; or a node belongs elsewhere, or to another workspace.
     """
     found = split(data, at=path)
     folder, start = path.rpartition("/")[0], found.parent + "/"
@@ -156,26 +158,27 @@ def read(data: bytes, path: str, workspace: str | None = None) -> Entries:
 
 
 def belongs(uri: Uri, path: str) -> bool:
-    """Whether a node of this URI has its place in this part: a message of the thread, a chunk of the document."""
+    """Whether this part is the place of the node: a message of the thread, a chunk of the document."""
     return is_owned(uri) and is_path(path) and folder_of(uri) == path.rpartition("/")[0]
 
 
 def encode(part: Part, *, at: str = "") -> bytes:
-    """The canonical bytes of a part. A merge may fill it to the double of `PART_BYTES`.
+    """The canonical bytes of a part. A merge may double `PART_BYTES`.
 
     Raises:
         Invalid, Limit: As for a node.
     """
     values: dict[str, Json] = {"source": part.source} if part.source else {}
-    values["nodes"] = [Ordered(documents.shape_of(node)) for node in _sorted(part.nodes)]
+    values["nodes"] = [Ordered(documents.shape_of(node)) for node in sorted(part.nodes, key=lambda node: node.uri)]
     data = canonical.dump(values).encode()
-    if len(data) > canonical.MAX_BYTES or canonical.count_events(values) > canonical.MAX_EVENTS:
+    if len(data) > NODE_BYTES or canonical.count_events(values) > canonical.MAX_EVENTS:
         raise Limit("a part is too large for one file", at=at, next="Split it into several parts.")
     return data
 
 
-def joined(entries: Entries) -> bytes:
-    """The bytes of a part of these; of canonical ones what `encode` gives. How many there may be is the caller's."""
+def encode_entries(entries: Entries) -> bytes:
+    """The bytes of a part with these entries; equal to `encode` if they are canonical. The caller limits their
+    number."""
     head = canonical.dump({"source": entries.source} if entries.source else {}).encode()
     if not entries.nodes:
         return head + b"nodes: []\n"
@@ -184,12 +187,12 @@ def joined(entries: Entries) -> bytes:
 
 
 def size_of(entry: bytes) -> int:
-    """Bytes that a node takes in a part, at most."""
+    """The most bytes of a node within a part."""
     return len(entry) + 2 * entry.count(b"\n")
 
 
 def events_of(entry: bytes) -> int:
-    """Events that a node makes in a part; more where that costs less to tell and is not many."""
+    """The events of a node in a part; an upper bound if that is cheaper and small."""
     most = 4 * (entry.count(b"\n") + entry.count(b"- ")) + 10
     return most if most <= 200 else _counted(entry)
 
@@ -206,9 +209,9 @@ _OUTSIDE = re.compile(rb"\n(?!  |\n|\Z)").search
 
 
 def _quick(data: bytes) -> Entries | None:
-    """A part of canonical nodes in order, within all limits; None where only `decode` can tell."""
+    """A part of canonical nodes in order, within all limits; None if only `decode` can tell."""
     head = _HEAD(data)
-    if head is None or len(data) > canonical.MAX_BYTES or not data.endswith(b"\n"):
+    if head is None or len(data) > NODE_BYTES or not data.endswith(b"\n"):
         return None
     try:
         source = canonical.load(head[1].decode())["source"] if head[1] else ""
@@ -233,13 +236,13 @@ def _quick(data: bytes) -> Entries | None:
 
 @lru_cache(maxsize=4096)  # a part that grows is read again with each node that comes to it
 def glance(entry: bytes) -> lean.Lean | None:
-    """What the graph keeps of a node in a part, as `lean.glance`."""
+    """The graph's fields of a node in a part, as `lean.glance`."""
     return lean.glance(entry)
 
 
 @lru_cache(maxsize=4096)
 def _uri_of(entry: bytes) -> Uri | None:
-    """The URI of a canonical node that may be in a part; None where `decode` has to look."""
+    """The URI of a canonical node that may be in a part; None if `decode` has to look."""
     known = glance(entry) if not _is_deep(entry) else None
     if known is not None:
         return known.uri
@@ -254,7 +257,7 @@ _INDENTED = re.compile(rb"\n(?:  |- ){5}").search
 
 
 def _is_deep(entry: bytes) -> bool:
-    """Whether it has more levels than a node in a part may have. A level takes a column at least."""
+    """Whether it has more levels than allowed for a node in a part. A level takes at least a column."""
     if not _INDENTED(entry):
         return False
     try:
@@ -262,7 +265,3 @@ def _is_deep(entry: bytes) -> bool:
     except (NotCanonical, UnicodeDecodeError):
         return True
     return False
-
-
-def _sorted(nodes: Iterable[Node]) -> list[Node]:
-    return sorted(nodes, key=lambda node: node.uri)

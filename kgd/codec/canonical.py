@@ -1,9 +1,9 @@
-"""This file is where the one canonical byte form is written, and read back strictly (docs/format.md "Bytes").
+"""The canonical byte form: written, and read back strictly (docs/format.md "Bytes").
 
-The form is a small subset of YAML 1.2: block mappings and sequences (a sequence stands at its parent's indent), plain
+The form is a small subset of YAML 1.2: block mappings and sequences (a sequence has its parent's indent), plain
 scalars of a safe shape, JSON strings, JSON numbers, ``true false null [] {}``, and literal blocks for text of several
-lines. `load` accepts nothing else, and that is what makes it safe and fast: what it accepts means the same to every
-YAML 1.2 reader. Whatever a person wrote otherwise is `NotCanonical` and goes through the guard (kgd.codec.guard).
+lines. `load` accepts nothing else, which makes it safe and fast: accepted bytes mean the same to every YAML 1.2
+reader. Every other form is `NotCanonical` and goes through the guard (kgd.codec.guard).
 
 Both directions are linear in the size of the text; 685 bytes take about 30 us.
 """
@@ -19,16 +19,15 @@ from json.decoder import scanstring  # type: ignore[attr-defined]  # the C scann
 from kgd.errors import Invalid, Limit
 from kgd.model.node import Json
 
-MAX_BYTES = 256 * 1024
 MAX_EVENTS = 20_000
 DEPTH = 16
-"""Mappings and sequences inside each other, the document itself included."""
+"""Nested mappings and sequences, the document included."""
 
 KEY_CHARACTERS = 256
-"""Of a key in a node. Conflict records name places in nodes by their keys, and may be longer."""
+"""Of a key in a node. Conflict records name places in nodes by their keys, which may be longer."""
 
 FEW_BYTES = 16 * 1024
-"""Below this no document can hold 20,000 YAML events, so they need not be counted."""
+"""A smaller document cannot hold 20,000 YAML events, so they need not be counted."""
 
 INTEGERS = range(-(2**63), 2**63)
 
@@ -38,22 +37,22 @@ _IMPLICIT_KEY = 1000
 
 
 class NotCanonical(ValueError):
-    """These bytes are not in the canonical form. They may still be a good document that a person wrote."""
+    """These bytes are not in the canonical form. They may still be a valid document."""
 
 
 class Quoted(str):
-    """A string that is written in double quotes even where it could stand plain."""
+    """A string that is always written in double quotes."""
 
     __slots__ = ()
 
 
-# What may never stand raw in the text: controls, C1, line breaks other than \n, the byte order mark, surrogates and
+# Never raw in the text: controls, C1, line breaks other than \n, the byte order mark, surrogates and
 # non-characters. Tabs may stand in literal blocks alone; a JSON string escapes all of them.
 _FORBIDDEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff\ud800-\udfff]").search
 _SURROGATE = re.compile("[\ud800-\udfff]").search
 _TO_ESCAPE = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
 # Plain: begins with a letter, `/` or `_`; no ': ', no ' #', no blank or ':' at the end; never a word that YAML 1.1 or
-# 1.2 takes for something else.
+# 1.2 reads as another type.
 _PLAIN = re.compile(
     r"(?:[A-Za-z/_\u00c0-\u1fff\u3040-\ud7ff\U00010000-\U0010ffff](?:[^:#\t\n]|:(?=[^\s])|(?<=\S)#)*+)(?<![\s:])\Z"
 ).match
@@ -71,10 +70,10 @@ _BLANK_LINE = re.compile(r"(?:\A|\n)[ \t]+(?:\n|\Z)").search
 
 
 def dump(value: Mapping[str, Json], *, depth: int = DEPTH) -> str:
-    """The canonical text of a mapping. Its own keys keep their order; keys of mappings below it are sorted.
+    """The canonical text of a mapping. Its keys keep their order; keys of nested mappings are sorted.
 
     Raises:
-        Invalid: Something that the form cannot hold: a key with control characters, NaN, a lone surrogate.
+        Invalid: The form cannot hold a value: a key with control characters, NaN, a lone surrogate.
         Limit: Nested deeper than `depth`, or a key longer than 256 characters.
     """
     out: list[str] = []
@@ -84,10 +83,10 @@ def dump(value: Mapping[str, Json], *, depth: int = DEPTH) -> str:
 
 
 def load(text: str, *, depth: int = DEPTH) -> dict[str, Json]:
-    """The mapping that `text` is.
+    """The mapping in a canonical text.
 
     Raises:
-        NotCanonical: It is anything but the canonical form of a mapping.
+        NotCanonical: The text is not the canonical form of a mapping.
     """
     if forbidden(text):
         raise NotCanonical("a character")
@@ -101,23 +100,23 @@ def load(text: str, *, depth: int = DEPTH) -> dict[str, Json]:
 
 
 def forbidden(text: str) -> bool:
-    """Whether `text` holds a character that stands nowhere in the canonical form."""
+    """Whether `text` holds a character that the canonical form never contains."""
     # The plain check is faster than the pattern by an order of magnitude and decides nearly every file.
     return not text.replace("\n", "").isprintable() and _FORBIDDEN(text) is not None
 
 
 def is_plain(text: str) -> bool:
-    """Whether a string stands without quotes. Forbidden characters and line ends are the caller's to exclude."""
+    """Whether a string needs no quotes. The caller excludes forbidden characters and line ends."""
     return _PLAIN(text) is not None and text not in _RESERVED
 
 
-def check_depth(value: Json, depth: int = DEPTH - 1) -> None:
-    """Return if mappings and lists are not nested deeper; without recursion, so that any depth gets that answer.
+def check_depth(value: Json) -> None:
+    """Check that mappings and lists are not nested deeper; not recursive, so that any depth can be checked.
 
     Raises:
         Limit: They are.
     """
-    level = [value]
+    level, depth = [value], DEPTH - 1
     while level := [item for item in level if isinstance(item, Mapping | list | tuple)]:
         _check_depth(depth)
         depth -= 1
@@ -125,8 +124,10 @@ def check_depth(value: Json, depth: int = DEPTH - 1) -> None:
 
 
 def check_keys(value: Json, at: str) -> None:
-    """Raises:
-    Limit: A key, at whatever depth, is longer than those of a node may be.
+    """Check the length of all keys, at every level.
+
+    Raises:
+        Limit: A key is longer than `KEY_CHARACTERS`.
     """
     if isinstance(value, Mapping):
         for key, item in value.items():
@@ -139,7 +140,7 @@ def check_keys(value: Json, at: str) -> None:
 
 
 def count_events(value: Json) -> int:
-    """How many events a YAML parser makes of the value."""
+    """The number of a YAML parser's events for the value."""
     if isinstance(value, Mapping):
         return 2 + sum(1 + count_events(v) for v in value.values())
     if isinstance(value, list | tuple):
@@ -148,7 +149,7 @@ def count_events(value: Json) -> int:
 
 
 def quote(text: str) -> str:
-    """`text` as a JSON string that is also a YAML double-quoted scalar of the same value."""
+    """`text` as a JSON string, which is also a YAML double-quoted scalar of the same value."""
     if _SURROGATE(text):
         raise Invalid("text with half of a surrogate pair cannot be stored")
     quoted = json.dumps(text, ensure_ascii=False)
@@ -196,7 +197,7 @@ def _item(value: Json, first: str, pad: str, out: list[str], depth: int) -> None
 
 
 class Ordered(dict[str, Json]):
-    """A mapping whose keys are written in their own order, such as a relation's."""
+    """A mapping whose keys keep their order, such as a relation's."""
 
     __slots__ = ()
 
@@ -230,7 +231,7 @@ def _text(value: str) -> str:
 
 
 def _block_or_quoted(value: str, pad: str) -> str:
-    """A literal block where it carries `value` exactly, without the last line's end; else a JSON string."""
+    """A literal block if it keeps `value` exactly, without the last line's end; else a JSON string."""
     if value[0] in " \t\n" or _FORBIDDEN(value) or _BLANK_LINE(value):
         return quote(value)
     body = value.rstrip("\n")
@@ -260,7 +261,7 @@ def _scalar(value: Json, depth: int) -> str:
 
 
 def _mapping(lines: list[str], i: int, pad: str, depth: int, first: str | None = None) -> tuple[dict[str, Json], int]:
-    """The mapping whose lines begin with `pad`; `first` is its first entry where that stood behind a ``- ``."""
+    """The mapping whose lines begin with `pad`; `first` is its first entry if that followed a ``- ``."""
     if depth < 1:
         raise NotCanonical("too deep")
     out: dict[str, Json] = {}
@@ -380,7 +381,7 @@ def _key(text: str) -> str:
 
 
 def _string(text: str) -> str:
-    """The value of a JSON string that `quote` could have written."""
+    """The value of a JSON string as `quote` writes it."""
     if "\\" not in text:
         if len(text) < 2 or text[-1] != '"' or '"' in text[1:-1] or "\t" in text:
             raise NotCanonical("a string")

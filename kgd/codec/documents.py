@@ -1,27 +1,23 @@
-"""This file is where nodes and conflict records become bytes, and bytes become them again (docs/format.md)."""
+"""Documents: the bytes of nodes, conflict records and changelog entries (docs/format.md)."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 
 from kgd.codec import canonical, lean, paths
 from kgd.codec.canonical import NotCanonical, Ordered, Quoted
 from kgd.codec.lean import uri as checked_uri
-from kgd.codec.settings import Settings, decode_settings, encode_settings, first_files, rewrite_settings
 from kgd.errors import Invalid, KgdError, Limit
 from kgd.model import fields
+from kgd.model.change import LogEntry
 from kgd.model.conflict import Conflict, FieldConflict, canonical_json
-from kgd.model.node import Json, Node, Relation, Source
-from kgd.model.uri import Uri, is_settings_uri, workspace_of
-
-__all__ = [
-    "Settings", "decode", "decode_conflict", "decode_settings", "encode", "encode_conflict", "encode_settings",
-    "first_files", "read_record", "rewrite", "rewrite_settings",
-]  # fmt: skip
+from kgd.model.node import NODE_BYTES, Json, Node, Relation, Source
+from kgd.model.uri import Uri, is_settings_uri, parse, scheme_of, workspace_of
 
 CONFLICT_BYTES = 1024 * 1024
-"""A conflict record holds several versions of what may fill a whole file."""
+"""A conflict record holds several versions of fields, each of which may fill a file."""
 
 CONFLICT_DEPTH = canonical.DEPTH + 4
 
@@ -30,24 +26,24 @@ def encode(node: Node) -> bytes:
     """The canonical bytes of a node.
 
     Raises:
-        Invalid: A value that YAML cannot hold exactly, such as NaN or half of a surrogate pair.
+        Invalid: YAML cannot hold a value exactly, such as NaN or half of a surrogate pair.
         Limit: More than 256 KiB, 20,000 YAML events or 16 levels.
     """
-    return _encoded(_ordered(node), at=node.uri)
+    return _encoded(shape_of(node), at=node.uri)
 
 
 def decode(data: bytes, *, at: str = "", expect: Uri | None = None) -> Node:
-    """The node in `data`, which anybody may have written. `at` names the file in errors; `expect` is its URI.
+    """The node in a file of any author. `at` names the file in errors; `expect` is the required URI.
 
     Raises:
         Invalid: Not YAML, not a node, or the node of another URI; the place is ``<file>:<line>``.
-        Refused: Something the guard does not let pass (`kgd.codec.guard`).
+        Refused: The guard does not accept it (`kgd.codec.guard`).
         Limit: Too large, too deep or too many.
     """
     quick = lean.whole(data)
     if quick is not None and expect in (None, quick.uri):
         return quick
-    values = _read(data, at)
+    values = read_mapping(data, at)
     try:
         node = _node(values)
     except KgdError as error:
@@ -61,21 +57,21 @@ def decode(data: bytes, *, at: str = "", expect: Uri | None = None) -> Node:
 
 
 def rewrite(previous: bytes | None, node: Node) -> bytes:
-    """The bytes that replace `previous`: canonical, but a person's comments stay. They always decode to `node`.
+    """The bytes that replace `previous`: canonical, but with a person's comments. They always decode to `node`.
 
     Raises:
-        Invalid, Limit: As `encode`. What `previous` is like never matters to that.
+        Invalid, Limit: As `encode`; the form of `previous` never matters.
     """
     data = encode(node)
     if previous is None or b"#" not in previous:
         return data
     from kgd.codec import handwritten  # ruamel costs 60 ms to import; most files have no comments
 
-    return handwritten.rewrite(previous, _ordered(node), data, lambda written: decode(written) == node)
+    return handwritten.rewrite(previous, shape_of(node), data, lambda written: decode(written) == node)
 
 
 def encode_conflict(conflict: Conflict) -> bytes:
-    """The canonical bytes of a conflict record: alike for equal conflicts on every replica."""
+    """The canonical bytes of a conflict record: equal on every replica for equal conflicts."""
     shape = {
         "uri": str(conflict.uri),
         "fields": {
@@ -100,7 +96,7 @@ def decode_conflict(data: bytes, *, at: str = "") -> Conflict:
             raise Limit(f"a conflict record has at most {CONFLICT_BYTES // 1024} KiB", at=at)
         values = canonical.load(data.decode(), depth=CONFLICT_DEPTH)
     except (NotCanonical, UnicodeDecodeError):
-        values = _read(data, at)
+        values = read_mapping(data, at)
     try:
         return _conflict(values)
     except KgdError as error:
@@ -108,12 +104,12 @@ def decode_conflict(data: bytes, *, at: str = "") -> Conflict:
 
 
 def read_record(data: bytes, path: str, sharded: frozenset[str], workspace: str | None = None) -> Conflict:
-    """The conflict record at a path, which has to be the place that its own content gives it.
+    """The conflict record at a path, which must be the place that its content gives it.
 
-    Otherwise a file in one node's folder would speak for another node, whoever may write there.
+    Otherwise a file in one node's folder could affect another node, past its permissions.
 
     Args:
-        workspace: Where given, whose nodes it may be about.
+        workspace: If given, the record must be about this workspace.
 
     Raises:
         Invalid, Refused, Limit: As `decode`; or it is not where it belongs.
@@ -129,19 +125,36 @@ def read_record(data: bytes, path: str, sharded: frozenset[str], workspace: str 
 
 
 def read_mapping(data: bytes, at: str) -> Mapping[str, Json]:
-    """The mapping in a file of YAML that anybody may have written, for the codecs of other files.
+    """The mapping in a YAML file of any author: canonical bytes by the strict parser, others through the guard.
+
+    Args:
+        at: The file, for errors.
 
     Raises:
-        Invalid, Refused, Limit: As `decode`.
+        Invalid: It is not YAML, or not a mapping.
+        Refused: The guard does not accept it (`kgd.codec.guard`).
+        Limit: It is too large, too deep or has too many events.
     """
-    return _read(data, at)
+    if len(data) <= NODE_BYTES:
+        with suppress(NotCanonical, UnicodeDecodeError):
+            values = canonical.load(data.decode())
+            if len(data) > canonical.FEW_BYTES and canonical.count_events(values) > canonical.MAX_EVENTS:
+                raise _too_many(at)
+            return values
+    from kgd.codec import guard  # ruamel costs 60 ms to import; canonical files never need it
+
+    return guard.read(data, at)
+
+
+def _too_many(at: str) -> Limit:
+    return Limit(f"a file has at most {canonical.MAX_EVENTS} YAML events", at=at, next="Split it into several nodes.")
 
 
 def node_of(values: Json, at: str) -> Node:
     """The node that is one entry of a larger file.
 
     Raises:
-        Invalid, Limit: It is none.
+        Invalid, Limit: It is not a node.
     """
     try:
         return _node(_map(values, "nodes"))
@@ -151,11 +164,7 @@ def node_of(values: Json, at: str) -> Node:
 
 
 def shape_of(node: Node) -> dict[str, Json]:
-    """What `canonical.dump` writes for a node."""
-    return _ordered(node)
-
-
-def _ordered(node: Node) -> dict[str, Json]:
+    """The values of a node in the shape that `canonical.dump` writes."""
     values = fields.plain(node)
     if "relations" in values:
         values["relations"] = [Ordered({**r, "target": Quoted(r["target"])}) for r in values["relations"]]
@@ -171,26 +180,10 @@ def _encoded(values: Mapping[str, Json], at: str) -> bytes:
     except KgdError as error:
         error.at = error.at or at
         raise
-    _bounded(data, canonical.MAX_BYTES, at)
+    _bounded(data, NODE_BYTES, at)
     if len(data) > canonical.FEW_BYTES and canonical.count_events(values) > canonical.MAX_EVENTS:
         raise _too_many(at)
     return data
-
-
-def _read(data: bytes, at: str) -> Mapping[str, Json]:
-    """Canonical bytes by the strict parser; everything else through the guard."""
-    if len(data) <= canonical.MAX_BYTES:
-        try:
-            values = canonical.load(data.decode())
-        except (NotCanonical, UnicodeDecodeError):
-            pass
-        else:
-            if len(data) > canonical.FEW_BYTES and canonical.count_events(values) > canonical.MAX_EVENTS:
-                raise _too_many(at)
-            return values
-    from kgd.codec import reading  # ruamel costs 60 ms to import; canonical files never need it
-
-    return reading.read(data, at)
 
 
 def _node(values: Mapping[str, Json]) -> Node:
@@ -265,7 +258,7 @@ def _conflict(values: Mapping[str, Json]) -> Conflict:
 
 
 def _conflict_uri(value: Json) -> Uri:
-    """A node's URI, or that of the workspace's settings."""
+    """A node's URI, or the URI of the workspace's settings."""
     if isinstance(value, str) and is_settings_uri(value):
         return Uri(value)
     return _uri(value, "uri")
@@ -282,7 +275,7 @@ def _did_you_mean(name: str, names: Iterable[str]) -> str:
 
     close = get_close_matches(name.lower(), list(names), 1)
     known = ", ".join(names)[:160]
-    return f"Did you mean '{close[0]}'?" if close else f"Its fields are {known}; anything else belongs into 'data'."
+    return f"Did you mean '{close[0]}'?" if close else f"Its fields are {known}; put other values into 'data'."
 
 
 def _text(value: Json, field: str) -> str:
@@ -337,7 +330,7 @@ def _placed(error: KgdError, values: Mapping[str, Json], data: bytes, at: str) -
 
 
 def _line_in_list(lines: list[bytes], number: int, key: bytes) -> int:
-    """How far below its list's name an entry of it stands, or one of its keys where each has a line of its own."""
+    """The line of a list's entry, or of one of its keys, counted from the line of the list's name."""
     begins = [at for at, line in enumerate(lines) if line.lstrip().startswith(b"- ")]
     indent = {len(line) - len(line.lstrip()) for line in (lines[at] for at in begins[:1])}
     begins = [at for at in begins if len(lines[at]) - len(lines[at].lstrip()) in indent]
@@ -360,5 +353,31 @@ def _bounded(data: bytes, limit: int, at: str) -> bytes:
     return data
 
 
-def _too_many(at: str) -> Limit:
-    return Limit(f"a file has at most {canonical.MAX_EVENTS} YAML events", at=at, next="Split it into several nodes.")
+ENTRY_KEYS = ("id", "parentType", "parentId", "taskId", "summary", "createdAt")
+
+
+def encode_entry(entry: LogEntry) -> bytes:
+    """The canonical bytes of a changelog entry.
+
+    Raises:
+        Invalid, Limit: YAML cannot hold a value.
+    """
+    values = (entry.id, scheme_of(entry.parent), entry.parent, entry.task, entry.summary, entry.created_at)
+    others = {key: entry.others[key] for key in sorted(entry.others)}
+    return canonical.dump(dict(zip(ENTRY_KEYS, values, strict=True)) | others).encode()
+
+
+def decode_entry(data: bytes, *, at: str = "") -> LogEntry:
+    """The changelog entry in a file of any author; unknown keys are kept.
+
+    Raises:
+        Invalid: A key is missing or not text, or the parent is not a URI.
+        Refused, Limit: As for nodes.
+    """
+    found = read_mapping(data, at)
+    for key in ENTRY_KEYS:
+        if not isinstance(found.get(key), str):
+            raise Invalid(f"an entry of a changelog has the text '{key}'", at=f"{at}:1")
+    id, _, parent, task, summary, created_at = (str(found[key]) for key in ENTRY_KEYS)
+    others = {key: value for key, value in found.items() if key not in ENTRY_KEYS}
+    return LogEntry(id, parse(parent), task, summary, created_at, others)

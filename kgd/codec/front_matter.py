@@ -1,4 +1,4 @@
-"""This file is where the front matter of a Markdown file is found, read through the guard, and written again."""
+"""Front matter of Markdown files: found, read through the guard, and written."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ _LINE = re.compile(r"line (\d+)").search
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """A file's text in two: `head` with its fences exactly as it is written, empty where there is none, and `body`.
+    """A file's text in two parts: `head`, unchanged with its fences and possibly empty, and `body`.
 
-    `front` is None where the head cannot be read; `problem` and `line` (in the file) then say why.
+    `front` is None if the head cannot be read; `problem` and `line` (in the file) give the reason.
     """
 
     head: str
@@ -34,7 +34,7 @@ class Page:
 
 
 def read(text: str) -> Page:
-    """The page, whatever its front matter holds; the guard has passed each value before it is made."""
+    """The page of a text. The guard checks each value of the front matter before it is made."""
     found = _HEAD(text)
     if found is None:
         return Page("", text, {})
@@ -51,10 +51,10 @@ def read(text: str) -> Page:
 
 
 def write(front: Mapping[str, Json]) -> str:
-    """The head for these values, in their order; empty where there are none.
+    """The head for these values, in their order; empty without values.
 
     Raises:
-        Invalid, Limit: A value that YAML cannot hold.
+        Invalid, Limit: YAML cannot hold a value.
     """
     return f"---\n{canonical.dump(front)}---\n" if front else ""
 
@@ -66,15 +66,16 @@ def _load(inner: str) -> Mapping[str, Json]:
             return canonical.load(plain)
     except NotCanonical:
         pass
-    from kgd.codec import reading  # ruamel costs 60 ms to import, and a millisecond for each note
+    from kgd.codec import guard  # ruamel costs 60 ms to import, and a millisecond for each note
 
-    return reading.read(inner.encode(), "")
+    return guard.read(inner.encode(), "")
 
 
 def as_canonical(inner: str) -> str | None:
-    """The same in the canonical form, as far as each line says by itself what it means; None for anything else.
+    """The front matter in canonical form, if each line has an obvious meaning; None for anything else.
 
-    Ten thousand notes are read in a tenth of the time: nearly all front matter is keys, words, dates and short lists.
+    Nearly all front matter is keys, words, dates and short lists, and ten thousand notes are read in a tenth of the
+    time.
     """
     out: list[str] = []
     indent: str | None = None
@@ -106,7 +107,7 @@ def as_canonical(inner: str) -> str | None:
 
 
 def strings(value: Json) -> list[str]:
-    """The texts of a value that may be one text, a list of them, or texts with commas between."""
+    """The texts of a value: one text, a list of texts, or texts separated by commas."""
     if isinstance(value, str):
         return [part.strip() for part in value.split(",") if part.strip()]
     if isinstance(value, list):

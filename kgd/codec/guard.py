@@ -1,12 +1,16 @@
-"""This file is where YAML that anybody may have written is vetted before a value is made of it.
+"""The guard for YAML of any author: vetting by parser events, then values by YAML 1.2's core schema.
 
-One guard for local, remote and submitted bytes alike. It sees parser events only, so nothing is ever constructed from
-a document that is refused: no aliases to expand, no tags to obey, no merge keys to chain. Worst case about one second
-for 256 KiB. Refusals name file and line and never repeat the bytes.
+One guard for local, remote and submitted bytes. It sees parser events only, so no value is made of a refused document:
+no aliases to expand, no tags to obey, no merge keys to chain. Worst case about one second for 256 KiB. Refusals name
+file and line and never repeat the bytes.
+
+Values: no dates, no sexagesimal or underscored numbers, no `yes` and `no`; `010` is ten and `0o10` is eight. Duplicate
+keys, keys that are not text and merge keys are refused.
 """
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -24,17 +28,18 @@ from ruamel.yaml.events import (
 )
 from ruamel.yaml.scanner import Scanner
 
-from kgd.codec.canonical import DEPTH, MAX_BYTES, MAX_EVENTS
+from kgd.codec.canonical import DEPTH, INTEGERS, KEY_CHARACTERS, MAX_EVENTS, UNSAFE_KEY
 from kgd.errors import Invalid, KgdError, Limit, Refused
+from kgd.model.node import NODE_BYTES, Json
 
 _MARKER = re.compile(r"^(?:<{7}|={7}|>{7}|\|{7})(?=[ \r\n]|\Z)", re.M).search
 _CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]").search
 
 
 class _BoundedScanner(Scanner):
-    """Stops at the first bracket or indent that is too deep.
+    """A scanner that stops at the first bracket or indent that is too deep.
 
-    The parser looks up to 1,024 characters ahead and its work there grows with the square of the open brackets, so a
+    The parser looks up to 1,024 characters ahead and its work there grows with the square of the open brackets. A
     limit on events alone comes too late: 4 KB of ``[`` cost seconds.
     """
 
@@ -59,9 +64,9 @@ def checked_text(data: bytes, at: str) -> str:
         Limit: More than 256 KiB.
         Refused: Not UTF-8, conflict markers, or control characters.
     """
-    if len(data) > MAX_BYTES:
+    if len(data) > NODE_BYTES:
         raise Limit(
-            f"a file has at most {MAX_BYTES // 1024} KiB, this one has {len(data) // 1024} KiB", at=at,
+            f"a file has at most {NODE_BYTES // 1024} KiB, this one has {len(data) // 1024} KiB", at=at,
             next="Split it into several nodes.",
         )  # fmt: skip
     try:
@@ -147,8 +152,8 @@ _REASONS = (
     ("expected ',' or '}'", "a brace { is never closed, or a comma is missing"),
     ("could not find expected ':'", "a line is neither 'key: value' nor an item of a list"),
     ("mapping values are not allowed", "a second 'key:' in a line, or a wrong indent; a text with ': ' needs quotes"),
-    ("mapping keys are not allowed", "a '? ' stands where no key can be"),
-    ("sequence entries are not allowed", "a '- ' stands where no list can begin"),
+    ("mapping keys are not allowed", "a '? ' is where no key can be"),
+    ("sequence entries are not allowed", "a '- ' is where no list can begin"),
     ("expected <block end>", "a line has the wrong indent, or something follows a value in quotes"),
     ("expected the node content", "a value begins with a character that needs quotes"),
     ("found character '\\t'", "a tab cannot indent a line or begin a value"),
@@ -158,20 +163,125 @@ _REASONS = (
     ("expected indentation indicator", "only an indent may follow the | or > that begins a block of text"),
     ("expected chomping", "only an indent, + or - may follow the | or > that begins a block of text"),
     ("expected alphabetic or numeric", "a value that begins with & or * needs quotes"),
-    ("expected a comment or a line break", "something stands where the line should end"),
+    ("expected a comment or a line break", "there is text where the line should end"),
     ("expected '<document start>'", "something follows the end of the document"),
 )
-"""How the parser's reasons begin, and the same for people: it names tokens, and quotes what it found."""
+"""How the parser's reasons begin, and messages for people: the parser names tokens and quotes the document."""
 
 
 def _not_yaml(error: YAMLError, at: str) -> Invalid:
-    """The parser's reason without what it quotes from the document; where it began, if that is another line."""
+    """The parser's reason without its quotes from the document, and the line where the construct began."""
     begun = getattr(error, "context_mark", None)
     mark = getattr(error, "problem_mark", None) or begun
     problem = str(getattr(error, "problem", None) or "")
     if problem.startswith("could not find") and begun is not None:
-        mark = begun  # it was looked for until the next line
+        mark = begun  # the parser searched up to the next line
     reason = next((said for begins, said in _REASONS if problem.startswith(begins)), "it cannot be parsed")
     if "never closed" in reason and mark and begun and begun.line != mark.line:
         reason += f"; it was opened in line {begun.line + 1}"
     return Invalid(f"this is not YAML: {reason}", at=place(at, mark.line + 1) if mark else at)
+
+
+_NULL = frozenset({"", "~", "null", "Null", "NULL"})
+_BOOLEANS = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
+_DECIMAL = re.compile(r"[-+]?[0-9]+\Z").match
+_OCTAL = re.compile(r"0o[0-7]+\Z").match
+_HEX = re.compile(r"0x[0-9a-fA-F]+\Z").match
+_FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?\Z").match
+_NOT_FINITE = re.compile(r"(?:[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN))\Z").match
+
+
+class Document(dict[str, Json]):
+    """The top mapping of a file, and the line of each key."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lines: dict[str, int] = {}
+
+
+def read(data: bytes, at: str) -> Document:
+    """The mapping in `data`, in any YAML form.
+
+    Raises:
+        Limit, Refused, Invalid: As `events`, or it is not a mapping, or a key occurs twice.
+    """
+    parsed = events(checked_text(data, at), at)
+    first = next(parsed, None)
+    if first is None:
+        raise Invalid("the file is empty", at=at)
+    if not isinstance(first, MappingStartEvent):
+        raise Invalid("the file must be a mapping", at=_line(first, at), next="Write 'key: value' lines.")
+    document = Document()
+    _fill(document, parsed, at, document.lines)
+    for _ in parsed:  # the rest is vetted too: it may be a second document
+        pass
+    return document
+
+
+def _fill(out: dict[str, Json], events: Iterator[Event], at: str, lines: dict[str, int] | None = None) -> None:
+    for event in events:
+        if not isinstance(event, ScalarEvent):
+            if isinstance(event, MappingStartEvent | SequenceStartEvent):
+                raise Refused("a key must be text", at=_line(event, at))
+            return
+        key = _key(event, at)
+        if key in out:
+            raise Refused("the same key is given twice", at=_line(event, at), next="Keep one of the two.")
+        if lines is not None:
+            lines[key] = event.start_mark.line + 1
+        out[key] = _value(next(events), events, at)
+
+
+def _value(event: Event, events: Iterator[Event], at: str) -> Json:
+    if isinstance(event, ScalarEvent):
+        return _scalar(event, at)
+    if isinstance(event, MappingStartEvent):
+        mapping: dict[str, Json] = {}
+        _fill(mapping, events, at)
+        return mapping
+    sequence: list[Json] = []
+    for item in events:
+        if not isinstance(item, ScalarEvent | MappingStartEvent | SequenceStartEvent):
+            break
+        sequence.append(_value(item, events, at))
+    return sequence
+
+
+def _key(event: ScalarEvent, at: str) -> str:
+    key: str = event.value
+    if len(key) > KEY_CHARACTERS:
+        raise Limit(f"a key has at most {KEY_CHARACTERS} characters", at=_line(event, at))
+    if UNSAFE_KEY(key):
+        raise Refused("a key may not hold control or direction characters", at=_line(event, at))
+    if event.style is None and key == "<<":
+        raise Refused("YAML merge keys are not allowed", at=_line(event, at), next="Write the values out.")
+    if not isinstance(_scalar(event, at), str):
+        raise Refused("a key must be text", at=_line(event, at), next="Put it in double quotes.")
+    return key
+
+
+def _scalar(event: ScalarEvent, at: str) -> Json:
+    text: str = event.value
+    if event.style is not None:
+        if any("\ud800" <= c <= "\udfff" for c in text):
+            raise Invalid("text with half of a surrogate pair cannot be stored", at=_line(event, at))
+        return text
+    if text in _NULL:
+        return None
+    if text in _BOOLEANS:
+        return _BOOLEANS[text]
+    if text[0] not in "+-.0123456789":
+        return text
+    return _number(text, event, at)
+
+
+def _number(text: str, event: ScalarEvent, at: str) -> Json:
+    base = 10 if _DECIMAL(text) else 8 if _OCTAL(text) else 16 if _HEX(text) else 0
+    if base:
+        value = int(text.replace("0o", "").replace("0x", ""), base) if len(text) < 40 else INTEGERS.stop
+        if value not in INTEGERS:
+            raise Invalid("a whole number must fit into 64 bits", at=_line(event, at), next="Put it in double quotes.")
+        return value
+    if _NOT_FINITE(text) or (_FLOAT(text) and not math.isfinite(float(text))):
+        raise Invalid("a number must be finite", at=_line(event, at), next="Put it in double quotes.")
+    return float(text) if _FLOAT(text) else text

@@ -1,8 +1,8 @@
-"""This file is where a file that a person wrote gets new values and keeps their comments.
+"""Files written by hand: new values with the author's comments kept.
 
-A ruamel round trip changes what differs and leaves the rest as it stands: quotes, order, blank lines. A comment at the
-end of a line goes with the entry it is about; a comment on lines of its own always stays. What comes out is read again,
-and where it would not mean exactly the same as the canonical bytes, those are written, below the person's comments.
+A ruamel round trip changes only differing values and keeps quotes, order and blank lines. A comment at the end of a
+line belongs to its entry; a comment on its own line always stays. The result is read back; if it does not mean exactly
+the canonical bytes, those are written below the comments.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from kgd.model.node import Json
 
 _ROUND_TRIP_CHARACTERS = 64 * 1024
 _ROUND_TRIP_EVENTS = 4_000
-"""A round trip costs some 200 us an event. Beyond this the comments go to the top of the canonical form."""
+"""A round trip costs some 200 us an event. Above this the comments go to the top of the canonical form."""
 
 _SETS = frozenset({"tags", "aliases", "relations"})
-"""Lists whose order means nothing: a person's order is kept."""
+"""Lists without a meaningful order: the author's order is kept."""
 
 _TOP_KEY = re.compile(r'(?:([^\s#"\'][^:]*)|"([^"\\]*)"|\'([^\']*)\')\s*:(?:\s|\Z)')
 
@@ -39,9 +39,9 @@ def rewrite(
     previous: bytes | None, values: Mapping[str, Json], plain: bytes, reads_back: Callable[[bytes], bool],
     *, in_any_form: bool = False,
 ) -> bytes:  # fmt: skip
-    """`values` in the form of `previous` where that has comments, else `plain`, their canonical bytes.
+    """`values` in the form of `previous` if that has comments, else `plain`, their canonical bytes.
 
-    `reads_back` says whether bytes mean exactly `values`. With `in_any_form` a form without comments is kept as well.
+    `reads_back` tells whether bytes mean exactly `values`. With `in_any_form` a form without comments is kept as well.
     """
     if previous is None or (b"#" not in previous and not in_any_form) or _is_canonical(previous):
         return plain
@@ -55,9 +55,9 @@ def rewrite(
         written = _round_trip(text, values)
         candidates = [_with_comments(written, comments), written]
     except KgdError:
-        comments = _loose_comments(previous)  # a broken file: what its comments say is still worth keeping
+        comments = _loose_comments(previous)  # a broken file: its comments are kept
     except (YAMLError, ValueError, AttributeError, IndexError, KeyError, TypeError, AssertionError):
-        pass  # a form that ruamel's round trip cannot carry: the values matter more
+        pass  # ruamel's round trip cannot keep this form: the values matter more
     if comments:
         candidates.append("".join(line.strip() + "\n" for _, line in comments) + plain.decode())
     for candidate in candidates:
@@ -106,7 +106,7 @@ def _update_map(old: CommentedMap, new: Mapping[str, Json]) -> None:
 
 
 def _replace(container: Any, key: Any, new: Json) -> None:
-    """Sets one entry of a mapping or list, inside it where that is possible, and not at all where it is equal."""
+    """Set one entry of a mapping or list, in place if possible; equal entries stay."""
     old = container[key]
     if isinstance(old, CommentedMap) and isinstance(new, Mapping) and new and old:
         _update_map(old, new)
@@ -135,7 +135,7 @@ def _update_set(old: CommentedSeq, new: Any) -> None:
 
 
 def _update_list(old: CommentedSeq, new: Any) -> None:
-    """Keeps the entries that both begin and both end with."""
+    """Keep the entries that both begin with and both end with."""
     head = 0
     while head < min(len(old), len(new)) and _same(old[head], new[head]):
         head += 1
@@ -158,14 +158,14 @@ def _same(old: Json, new: Json) -> bool:
     if isinstance(new, list | tuple):
         return isinstance(old, list) and len(old) == len(new) and all(map(_same, old, new))
     if isinstance(new, str):
-        if type(old) is date:  # to ruamel `2026-11-21` is a date; to kgd it is text, as the core schema has it
+        if type(old) is date:  # ruamel reads `2026-11-21` as a date; in the core schema it is text
             return old.isoformat() == new
         return isinstance(old, str) and str(old) == str(new)
     return isinstance(old, type(new)) and isinstance(old, bool) == isinstance(new, bool) and bool(old == new)
 
 
 def _made(value: Json) -> Json:
-    """`value` in the types whose form ruamel writes as the canonical form would."""
+    """`value` in ruamel types that are written in the canonical style."""
     if isinstance(value, Mapping):
         made = CommentedMap()
         for key in value:
@@ -182,7 +182,7 @@ def _made(value: Json) -> Json:
 
 
 def _own_lines(text: str) -> list[tuple[str, str]]:
-    """Each comment that has a line of its own, with the top-level key it stands before, or "" at the end."""
+    """Each comment on its own line, with the top-level key that follows it, or "" at the end."""
     lines = text.split("\n")
     inside: set[int] = set()
     for event in guard.events(text, ""):
@@ -203,7 +203,7 @@ def _own_lines(text: str) -> list[tuple[str, str]]:
 
 
 def _with_comments(text: str, comments: list[tuple[str, str]]) -> str:
-    """`text` with every comment of `comments` that got lost, before the key it stood before."""
+    """`text` with all lost comments restored, each before its key."""
     present = Counter(line.strip() for _, line in _own_lines(text))
     lost: dict[str, list[str]] = {}
     for key, comment in comments:

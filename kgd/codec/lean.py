@@ -1,7 +1,7 @@
-"""This file is where an ordinary canonical file is read quickly: what the graph keeps of it, or the whole node.
+"""Fast reading of ordinary canonical files: the graph's fields, or the whole node.
 
-One match over the whole file proves it to be of the ordinary shape; whatever is unusual is left to the strict parser
-and the guard behind it, so the answer never depends on which of them read the file.
+One match over the whole file proves its ordinary shape. Any other file is left to the strict parser and the guard, so
+the result never depends on the reader.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from kgd.model.uri import OWNED, Uri, parse
 
 
 class Lean(NamedTuple):
-    """What the graph keeps of a node."""
+    """The graph's fields of a node."""
 
     uri: Uri
     type: str
@@ -61,7 +61,7 @@ _RELATION = re.compile(r'- type: (.+)\n  target: "(.+)"\n(?:  weight: (.+)\n)?')
 
 
 def uri(text: str) -> Uri:
-    """`text` as a URI; 1 us where it has only characters that are never escaped.
+    """`text` as a URI; 1 us if it has only characters that are never escaped.
 
     Raises:
         Invalid, Limit: As `kgd.model.uri.parse`.
@@ -70,13 +70,13 @@ def uri(text: str) -> Uri:
 
 
 def glance(data: bytes) -> Lean | None:
-    """What the graph keeps of the node in `data`; None where only `decode` can tell."""
+    """The graph's fields of the node in `data`; None if only `decode` can tell."""
     read = _read(data)
     return read[0] if read else None
 
 
 def whole(data: bytes) -> Node | None:
-    """The node in `data`; None where only the strict parser, or the guard, can tell."""
+    """The node in `data`; None if only the strict parser or the guard can tell."""
     read = _read(data)
     if read is None:
         return None
@@ -86,7 +86,7 @@ def whole(data: bytes) -> Node | None:
 
 
 def _read(data: bytes) -> tuple[Lean, str, Mapping[str, Json]] | None:
-    """What the graph keeps, content, and data."""
+    """The graph's fields, content, and data."""
     try:
         text = data.decode()
         found = None if len(data) > canonical.FEW_BYTES or canonical.forbidden(text) else _FILE(text)

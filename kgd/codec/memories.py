@@ -1,25 +1,24 @@
-"""This file is where the file of a memory is read and written: front matter that mirrors its node, and prose."""
+"""Memory files: front matter that mirrors the node, and prose."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from kgd.codec import canonical
-from kgd.codec.canonical import NotCanonical
+from kgd.codec import canonical, documents
 from kgd.errors import Invalid, KgdError
 from kgd.model.node import Json
 
 FOLDER = "memories/"
 MIRRORED = ("id", "type", "date", "tags")
-"""What of the node the front matter repeats, in this order; other keys follow, sorted."""
+"""Node fields that the front matter repeats, in this order; other keys follow, sorted."""
 FENCE = "---\n"
-MAX_BYTES = 256 * 1024
 
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """`head` is the front matter as it is written, comments included, without its fences."""
+    """A memory's front matter and prose. `head` is the front matter as written, comments included, without its
+    fences."""
 
     front: Mapping[str, Json]
     prose: str
@@ -27,7 +26,7 @@ class Memory:
 
     @property
     def text(self) -> str:
-        """The prose without the blank lines around it: what `put` was given as detail."""
+        """The prose without surrounding blank lines: the detail given to `put`."""
         return self.prose.strip("\n")
 
     @property
@@ -37,7 +36,7 @@ class Memory:
 
 
 def is_path(path: object) -> bool:
-    """Whether this is the path of a file that may be a memory: Markdown right in the folder."""
+    """Whether a file of this path may be a memory: Markdown directly in the folder."""
     if not isinstance(path, str) or not path.startswith(FOLDER) or not path.endswith(".md"):
         return False
     name = path[len(FOLDER) :]
@@ -45,16 +44,16 @@ def is_path(path: object) -> bool:
 
 
 def decode(data: bytes, *, at: str = "") -> Memory:
-    """The memory in a file that anybody may have written.
+    """The memory in a file of any author.
 
     Raises:
-        Invalid: Not UTF-8, or it does not begin with front matter.
+        Invalid: Not UTF-8, or no front matter at its beginning.
         Refused, Limit: As for nodes.
     """
     try:
         text = data.decode().removeprefix("\ufeff")
     except UnicodeDecodeError:
-        raise Invalid("this is no UTF-8 text", at=f"{at}:1") from None
+        raise Invalid("the file is not UTF-8", at=f"{at}:1") from None
     if text.startswith("---\r\n"):
         text = text.replace("\r\n", "\n")
     head, fence, prose = text[len(FENCE) :].partition("\n" + FENCE)
@@ -66,11 +65,11 @@ def decode(data: bytes, *, at: str = "") -> Memory:
             next="Bring its first lines back: id, type, date and tags.",
         )  # fmt: skip
     head += "\n"
-    return Memory(_read(head, at), prose, head)
+    return Memory(documents.read_mapping(head.encode(), at), prose, head)
 
 
 def read(data: bytes | None, at: str = "") -> Memory | None:
-    """The same; None for a file that is no memory, or not there."""
+    """As `decode`; None if the file is absent or not a memory."""
     try:
         return decode(data, at=at) if data is not None else None
     except KgdError:
@@ -81,13 +80,13 @@ def encode(front: Mapping[str, Json], prose: str) -> bytes:
     """The canonical bytes.
 
     Raises:
-        Invalid, Limit: The front matter holds what YAML cannot.
+        Invalid, Limit: YAML cannot hold the front matter.
     """
     return with_head(canonical.dump(_ordered(front)), prose)
 
 
 def rewrite(memory: Memory, front: Mapping[str, Json]) -> bytes:
-    """The file with another front matter in the form of the old one, comments included, and the same prose.
+    """The file with new front matter in the form of the old, comments included, and the same prose.
 
     Raises:
         Invalid, Limit: As `encode`.
@@ -97,7 +96,11 @@ def rewrite(memory: Memory, front: Mapping[str, Json]) -> bytes:
     ordered = _ordered(front)
     plain = canonical.dump(ordered).encode()
     head = handwritten.rewrite(
-        memory.head.encode(), ordered, plain, lambda data: dict(_read(data.decode(), "")) == ordered, in_any_form=True
+        memory.head.encode(),
+        ordered,
+        plain,
+        lambda data: dict(documents.read_mapping(data, "")) == ordered,
+        in_any_form=True,
     )
     return with_head(head.decode(), memory.prose)
 
@@ -109,12 +112,3 @@ def with_head(head: str, prose: str) -> bytes:
 def _ordered(front: Mapping[str, Json]) -> dict[str, Json]:
     known = [key for key in MIRRORED if front.get(key) is not None]
     return {key: front[key] for key in (*known, *sorted(front.keys() - set(MIRRORED)))}
-
-
-def _read(head: str, at: str) -> Mapping[str, Json]:
-    try:
-        return canonical.load(head)
-    except NotCanonical:
-        from kgd.codec import reading  # ruamel costs 60 ms to import; canonical files never need it
-
-        return reading.read(head.encode(), at)

@@ -1,13 +1,13 @@
-"""This file is where a URI gets its file, and a file gives back its URI (CONTRACT section 2, docs/format.md "Paths").
+"""The path of a URI's file, and the URI of a path (CONTRACT section 2, docs/format.md "Paths").
 
     concept://ws/services/auth        nodes/concept/services/auth.yaml
     entity://ws/Auth Service          nodes/entity/74/Auth Service.yaml          always sharded
     https://example.com/a/b           nodes/https/example.com/a/3e/b.yaml        always sharded
     https://example.com/a?b           nodes/https/example.com/<shard>/a%3Fb~<hash>.yaml
 
-Names are literal; what some file system objects to is written ``%XX``, so a name reads back by undoing the escapes.
-Only a name that was cut, or an external URI that its path cannot spell, carries a hash, and then the file's own `uri`
-tells. Paths are injective within one workspace: the workspace is not part of them.
+Names are literal; characters that some file system rejects are written ``%XX``, so undoing the escapes gives the name.
+Only a cut name, or an external URI that its path cannot spell, has a hash; then only the file's own `uri` tells. Paths
+are injective within one workspace and do not contain its id.
 """
 
 from __future__ import annotations
@@ -28,18 +28,19 @@ from kgd.model.uri import (
     build,
     decode_segment,
     encode_segment,
+    percent_encoded,
     scheme_of,
     workspace_of,
 )
 
 ALWAYS_SHARDED = frozenset({"entity", "tag"})
-"""Owned schemes whose names machines make; external URIs are sharded as well."""
+"""Owned schemes with machine-made names; external URIs are sharded as well."""
 
 NAME_BYTES = 200
-"""A name longer than this after escaping is cut: file systems end at 255; `.yaml` and temporary suffixes must fit."""
+"""Longer names, after escaping, are cut: file systems end at 255; `.yaml` and temporary suffixes must fit."""
 
 PATH_BYTES = 1000
-"""A path longer than this is replaced by a hashed one: macOS ends at 1,024."""
+"""Longer paths are replaced by a hashed one: macOS ends at 1,024."""
 
 EXTERNAL_BYTES = 200
 """A longer external URI gets a hash suffix."""
@@ -47,7 +48,7 @@ EXTERNAL_BYTES = 200
 _HASHED = re.compile(r"~[0-9a-f]{16}\Z")
 _KEPT = NAME_BYTES - 17
 
-# Always escaped: controls, what Windows forbids, the escape itself, and characters that cannot be seen: some file
+# Always escaped: controls, characters that Windows forbids, the escape itself, and invisible characters: some file
 # systems ignore those when they compare names, so that `.g<ZWNJ>it` would be `.git`.
 _ESCAPED = re.compile(
     '[\x00-\x1f\x7f-\x9f"%*/:<>?\\\\|\xad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff0-\uffff\udc80-\udcff'
@@ -58,7 +59,7 @@ _YAML_FOLDER = re.compile(r"\.yaml\Z", re.I)
 
 _SCHEME = re.compile(r"[a-z][a-z0-9+.-]{0,31}\Z").match
 
-# The ordinary URI, decided in one match: plain ASCII names that no rule below touches.
+# The ordinary URI, found in one match: plain ASCII names that no rule below affects.
 _ORDINARY = re.compile(
     r"([a-z]+)://[a-z0-9-]+/((?:(?!(?i:con|prn|aux|nul|com[0-9]|lpt[0-9])(?:[./]|\Z))"
     r"(?:[A-Za-z0-9_-](?:[A-Za-z0-9_.-]*[A-Za-z0-9_-])?)(?:/|\Z))+)\Z"
@@ -66,7 +67,7 @@ _ORDINARY = re.compile(
 
 
 def path_of(uri: Uri, sharded: frozenset[str] = frozenset()) -> str:
-    """The path of the node's file. `sharded` is what `kgd.yaml` lists.
+    """The path of the node's file. `sharded` is the list in `kgd.yaml`.
 
     Never leaves ``nodes/``, never holds ``..``, always valid UTF-8. About 1 us for ordinary names.
     """
@@ -87,10 +88,10 @@ def _unusual_path(uri: Uri, sharded: frozenset[str]) -> str:
 
 
 def uri_of(path: str, workspace: str, sharded: frozenset[str] = frozenset()) -> Uri | None:
-    """The URI of the node at `path`; None where a name was hashed, so that only the file's own `uri` tells.
+    """The URI of the node at `path`; None if a name was hashed, so that only the file's own `uri` tells.
 
     Raises:
-        Invalid: No node has this path; a file there is not kgd's.
+        Invalid: No node has this path.
     """
     scheme, names = _node_names(path)
     if any(map(_HASHED.search, names)):
@@ -105,14 +106,14 @@ def uri_of(path: str, workspace: str, sharded: frozenset[str] = frozenset()) -> 
 
 
 def check_place(uri: Uri, path: str, workspace: str, sharded: frozenset[str] = frozenset()) -> None:
-    """Return if the node's file lies at this path in this workspace.
+    """Check that the node's file belongs to this path of this workspace.
 
     Raises:
         Invalid: It belongs elsewhere, or to another workspace.
     """
     if path_of(uri, sharded) != path:
         right = path_of(uri, sharded)
-        raise Invalid(f"the file says it is {uri}, which belongs into {right}", at=f"{path}:1", next="Move the file.")
+        raise Invalid(f"the file says it is {uri}, which belongs in {right}", at=f"{path}:1", next="Move the file.")
     if workspace_of(uri) not in (None, workspace):
         raise Invalid(
             f"the file says it is {uri}, a node of another workspace", at=f"{path}:1",
@@ -121,7 +122,7 @@ def check_place(uri: Uri, path: str, workspace: str, sharded: frozenset[str] = f
 
 
 def is_node_path(path: str) -> bool:
-    """Whether a node may live at `path`, judged by its names alone; temporary files of editors do not pass."""
+    """Whether a node may have this path, judged by its names; editors' temporary files do not qualify."""
     try:
         _node_names(path)
     except KgdError:
@@ -130,7 +131,7 @@ def is_node_path(path: str) -> bool:
 
 
 def is_cut(path: str) -> bool:
-    """Whether some name in the path holds a hash, so that it does not give back its URI."""
+    """Whether a name in the path holds a hash, so that the path does not give its URI."""
     return any(map(_HASHED.search, path.removesuffix(".yaml").split("/")))
 
 
@@ -151,7 +152,7 @@ def shard(segment: bytes) -> str:
 
 
 def escape_name(raw: bytes, *, folder: bool) -> str:
-    """The name of a file (before ``.yaml``) or folder for one decoded segment; undone by `unescape_name`."""
+    """The name of a file (before ``.yaml``) or folder for one decoded segment; `decode_segment` undoes it."""
     text = raw.decode("utf-8", "surrogateescape")
     if not unicodedata.is_normalized("NFC", text):
         text = raw.decode("ascii", "surrogateescape")
@@ -167,20 +168,11 @@ def escape_name(raw: bytes, *, folder: bool) -> str:
         marked.add(len(text) - 5)
     if not marked and not _ESCAPED.search(text):
         return text
-    return "".join(_escape(c) if i in marked or _ESCAPED.match(c) else c for i, c in enumerate(text))
-
-
-def unescape_name(name: str) -> bytes:
-    """The decoded segment that `name` was made of.
-
-    Raises:
-        Invalid: A ``%`` without two upper-case hex digits.
-    """
-    return decode_segment(name)
+    return "".join(percent_encoded(c) if i in marked or _ESCAPED.match(c) else c for i, c in enumerate(text))
 
 
 def _names(uri: Uri, sharded: frozenset[str], *, last_is_folder: bool = False) -> list[str]:
-    """The scheme's folder, the folders, the shard where there is one, and the last name."""
+    """The scheme's folder, the folders, the shard if there is one, and the last name."""
     scheme = scheme_of(uri)
     top = escape_name(scheme.encode(), folder=True)
     if scheme in OWNED:
@@ -211,7 +203,7 @@ def _owned_names(uri: Uri, last_is_folder: bool) -> list[str]:
 
 
 def _external_names(uri: Uri, last_is_folder: bool) -> tuple[list[str], list[str]]:
-    """Host and path as they stand where that spells the URI exactly, else with a hash of the URI."""
+    """Host and path unchanged if they spell the URI exactly, else with a hash of the URI."""
     _, _, rest = uri.partition(":")
     segments = rest[2:].split("/") if rest.startswith("//") else []
     if 2 <= len(segments) <= MAX_SEGMENTS and len(uri.encode()) <= EXTERNAL_BYTES and all(map(_is_canonical, segments)):
@@ -225,7 +217,7 @@ def _external_names(uri: Uri, last_is_folder: bool) -> tuple[list[str], list[str
 
 
 def _readable(rest: str) -> tuple[bytes, Sequence[bytes], str]:
-    """Host, folders and the last segment with query and fragment, for people; the hash tells URIs apart."""
+    """Host, folders and the last segment with query and fragment, for people; the hash distinguishes URIs."""
     host, last = b"_", rest
     if rest.startswith("//"):
         authority = re.split("[/?#]", rest[2:], maxsplit=1)[0]
@@ -252,15 +244,11 @@ def _cut(name: str, uri: str) -> str:
     return f"{kept}~{hashlib.sha256(uri.encode()).hexdigest()[:16]}"
 
 
-def _escape(char: str) -> str:
-    return "".join(f"%{b:02X}" for b in char.encode("utf-8", "surrogateescape"))
-
-
 def _node_names(path: str) -> tuple[str, list[str]]:
-    """Scheme and the names below it, each checked to be one that `escape_name` makes.
+    """The scheme and the names below it, each valid for `escape_name`.
 
     Raises:
-        Invalid: It is not below ``nodes/<scheme>/``, does not end in ``.yaml``, or has a name kgd never writes.
+        Invalid: It is not below ``nodes/<scheme>/``, does not end in ``.yaml``, or has a name that kgd never writes.
     """
     parts = path.removesuffix(".yaml").split("/")
     if len(parts) < 3 or parts[0] != "nodes" or not path.endswith(".yaml"):
@@ -268,8 +256,8 @@ def _node_names(path: str) -> tuple[str, list[str]]:
     for i, name in enumerate(parts[1:], 2):
         known = name and (_HASHED.search(name) or _is_escaped(name, folder=i < len(parts)))
         if not known or len(name.encode("utf-8", "surrogateescape")) > NAME_BYTES:
-            raise Invalid("this file name is not one that kgd writes", at=path)
-    scheme = unescape_name(parts[1]).decode("utf-8", "surrogateescape")
+            raise Invalid("kgd never writes this file name", at=path)
+    scheme = decode_segment(parts[1]).decode("utf-8", "surrogateescape")
     if not _SCHEME(scheme) or scheme == RESERVED:
         raise Invalid("no node has this scheme", at=path)
     return scheme, parts[2:]
@@ -277,7 +265,7 @@ def _node_names(path: str) -> tuple[str, list[str]]:
 
 def _is_escaped(name: str, *, folder: bool) -> bool:
     try:
-        return name == "%5F" or escape_name(unescape_name(name), folder=folder) == name
+        return name == "%5F" or escape_name(decode_segment(name), folder=folder) == name
     except (KgdError, UnicodeError):
         return False
 
@@ -287,7 +275,7 @@ def _uri_of_names(scheme: str, names: list[str], workspace: str, sharded: frozen
         if len(names) < 2:
             raise Invalid("the shard folder is missing")
         names = [*names[:-2], names[-1]]
-    segments = [unescape_name(n) for n in names]
+    segments = [decode_segment(n) for n in names]
     if scheme not in OWNED:
         return Uri(f"{scheme}://{'/'.join(map(encode_segment, segments))}")
     if scheme == "dir" and names == [DIR_ROOT]:

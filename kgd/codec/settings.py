@@ -1,4 +1,4 @@
-"""This file is where `kgd.yaml` is read and written, and where the files of a workspace's first commit come from."""
+"""The settings file `kgd.yaml`, and the files of a workspace's first commit."""
 
 from __future__ import annotations
 
@@ -7,27 +7,25 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from kgd.codec import canonical
-from kgd.codec.canonical import NotCanonical
+from kgd.codec import canonical, documents
 from kgd.errors import Invalid, KgdError, Unavailable
 from kgd.model.access import Policy, Rule, plain_rules, read_rules
 from kgd.model.globs import Glob
+from kgd.model.merge import RULES_VERSION
 from kgd.model.node import Json
 from kgd.model.uri import OWNED, is_workspace_id
 
 PATH = "kgd.yaml"
 FORMAT = 1
-"""The layout this kgd reads and writes (docs/format.md)."""
+"""The layout that this kgd reads and writes (docs/format.md)."""
 
-MERGE_RULES = 1
-"""The version of the merge rules this kgd knows."""
 
 _UPGRADE = "Upgrade kgd; until then it is served read-only."
 
 _FIELDS = ("workspace", "format", "merge_rules", "sharded", "policy")
 
 _NOBODY = (Rule((Glob("/**"),), people="none", agents="none"),)
-"""In place of a policy that only a later kgd can read."""
+"""Replaces a policy that only a later kgd can read."""
 
 _ATTRIBUTES = """\
 * -text
@@ -37,19 +35,19 @@ log/** merge=kgd
 bulk/** merge=kgd
 conflicts/** merge=kgd
 """
-"""No line-end conversion anywhere; a line merge of these files would make YAML with duplicate keys."""
+"""No line-end conversion anywhere; a line merge of these files would produce YAML with duplicate keys."""
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What belongs to the whole team. `sharded` is fixed by the first commit; `rules` are the policy's.
+    """Team-wide settings. `sharded` is fixed by the first commit; `rules` are the policy's.
 
-    `others` are keys this version does not know; they are kept.
+    `others` are keys unknown to this version; they are kept.
     """
 
     workspace: str
     format: int = FORMAT
-    merge_rules: int = MERGE_RULES
+    merge_rules: int = RULES_VERSION
     sharded: frozenset[str] = frozenset()
     rules: tuple[Rule, ...] = ()
     others: Mapping[str, Json] = field(default_factory=dict)
@@ -73,11 +71,11 @@ class Settings:
 
 
 def why_too_new(settings: Settings) -> str:
-    """Why this kgd can read the workspace and may not write it; empty where it may."""
+    """The reason why this kgd may read but not write the workspace; empty if it may write."""
     if settings.format > FORMAT:
         return f"format {settings.format}, this kgd knows {FORMAT}"
-    if settings.merge_rules > MERGE_RULES:
-        return f"merge rules of version {settings.merge_rules}, this kgd knows {MERGE_RULES}"
+    if settings.merge_rules > RULES_VERSION:
+        return f"merge rules of version {settings.merge_rules}, this kgd knows {RULES_VERSION}"
     return ""
 
 
@@ -85,46 +83,32 @@ def encode_settings(settings: Settings) -> bytes:
     """The canonical bytes of `kgd.yaml`.
 
     Raises:
-        Invalid, Limit: `others` holds something that YAML cannot.
+        Invalid, Limit: YAML cannot hold a value of `others`.
     """
     return canonical.dump(plain_settings(settings)).encode()
 
 
 def decode_settings(data: bytes, *, at: str = PATH, newer: bool = False) -> Settings:
-    """What `kgd.yaml` says.
+    """Parse `kgd.yaml`.
 
     Raises:
         Invalid, Refused, Limit: As for nodes.
-        Unavailable: The format or the merge rules are newer than this kgd; with `newer` it is read as well as it can
-            be, to serve read-only.
+        Unavailable: The format or the merge rules are newer than this kgd; with `newer` the file is read as far as
+            possible, to serve read-only.
     """
-    values = _read(data, at)
-    shape = {name: values[name] for name in _FIELDS if values.get(name) is not None}
-    format = shape.get("format", FORMAT)
-    if type(format) is int and format > FORMAT and not newer:
+    values = documents.read_mapping(data, at)
+    format = values.get("format")
+    if _is_newer(format) and not newer:
         raise Unavailable(
             f"the workspace has format {format}, this kgd knows {FORMAT}", at=_place(data, "format", at),
             next=_UPGRADE,
         )  # fmt: skip
-    sharded = shape.pop("sharded", [])
-    if not isinstance(sharded, list) or not all(isinstance(s, str) for s in sharded):
-        raise Invalid("'sharded' must be a list of schemes", at=_place(data, "sharded", at))
-    if not isinstance(shape.get("workspace"), str):
-        raise Invalid("'workspace' must be the workspace's id", at=_place(data, "workspace", at))
-    others = {key: value for key, value in values.items() if key not in _FIELDS}
     try:
-        rules = read_rules(shape.pop("policy", []))
+        settings = settings_from_plain(values)
     except KgdError as error:
-        if type(format) is not int or format <= FORMAT:
-            rule = re.match(r"policy\[(\d+)\]", error.at)
-            error.message = f"{error.at}: {error.message}" if rule else error.message
-            error.at = _place(data, "policy", at, below=int(rule[1]) if rule else None)
-            raise
-        rules = _NOBODY
-    try:
-        settings = Settings(sharded=frozenset(sharded), rules=rules, others=others, **shape)
-    except Invalid as error:
-        error.at = _place(data, error.at, at)
+        rule = re.match(r"policy\[(\d+)\]", error.at)
+        error.message = f"{error.at}: {error.message}" if rule else error.message
+        error.at = _place(data, "policy" if rule else error.at, at, below=int(rule[1]) if rule else None)
         raise
     if not newer and (why := why_too_new(settings)):
         raise Unavailable(f"the workspace has {why}", at=_place(data, "merge_rules", at), next=_UPGRADE)
@@ -133,7 +117,7 @@ def decode_settings(data: bytes, *, at: str = PATH, newer: bool = False) -> Sett
 
 @lru_cache(maxsize=64)
 def policy_in(data: bytes | None, workspace: str) -> Policy:
-    """The policy in these bytes of a ``kgd.yaml``; without a readable one only this machine changes anything."""
+    """The policy in the bytes of a ``kgd.yaml``; if they are unreadable, only this machine may change anything."""
     try:
         if data is not None:
             return decode_settings(data, newer=True).policy
@@ -143,7 +127,7 @@ def policy_in(data: bytes | None, workspace: str) -> Policy:
 
 
 def rewrite_settings(previous: bytes | None, settings: Settings) -> bytes:
-    """The bytes that replace `previous`: canonical, but a person's comments stay."""
+    """The bytes that replace `previous`: canonical, but with a person's comments."""
     from kgd.codec import handwritten  # ruamel costs 60 ms to import; most files have no comments
 
     def reads_back(data: bytes) -> bool:
@@ -153,22 +137,34 @@ def rewrite_settings(previous: bytes | None, settings: Settings) -> bytes:
 
 
 def first_files(workspace: str, sharded: frozenset[str] = frozenset()) -> dict[str, bytes]:
-    """The root tree of the first commit: a pure function, so that copies made independently share a base."""
+    """The root tree of the first commit: a pure function, so that independent copies share a base."""
     return {".gitattributes": _ATTRIBUTES.encode(), PATH: encode_settings(Settings(workspace, sharded=sharded))}
 
 
-def settings_from_plain(values: Mapping[str, Json], *, at: str = PATH) -> Settings:
-    """The settings that `plain_settings` described.
+def settings_from_plain(values: Mapping[str, Json]) -> Settings:
+    """The inverse of `plain_settings`.
 
     Raises:
-        Invalid: They are none.
+        Invalid, Limit: The values are not settings; the place is the key, or ``policy[2].agents``.
     """
     known = {name: values[name] for name in _FIELDS if values.get(name) is not None}
-    sharded = known.pop("sharded", [])
-    if not isinstance(sharded, list) or not isinstance(known.get("workspace"), str):
-        raise Invalid("'workspace' must be the workspace's id, 'sharded' a list of schemes", at=at)
+    sharded, policy = known.pop("sharded", []), known.pop("policy", [])
+    if not isinstance(sharded, list) or not all(isinstance(scheme, str) for scheme in sharded):
+        raise Invalid("'sharded' must be a list of schemes", at="sharded")
+    if not isinstance(known.get("workspace"), str):
+        raise Invalid("'workspace' must be the workspace's id", at="workspace")
+    try:
+        rules = read_rules(policy)
+    except KgdError:
+        if not _is_newer(known.get("format")):
+            raise
+        rules = _NOBODY
     others = {key: value for key, value in values.items() if key not in _FIELDS}
-    return Settings(sharded=frozenset(map(str, sharded)), others=others, **known)
+    return Settings(sharded=frozenset(sharded), rules=rules, others=others, **known)
+
+
+def _is_newer(format: Json) -> bool:
+    return type(format) is int and format > FORMAT
 
 
 def plain_settings(settings: Settings) -> dict[str, Json]:
@@ -185,19 +181,8 @@ def plain_settings(settings: Settings) -> dict[str, Json]:
     return known | {key: settings.others[key] for key in sorted(settings.others)}
 
 
-def _read(data: bytes, at: str) -> Mapping[str, Json]:
-    if len(data) <= canonical.MAX_BYTES:
-        try:
-            return canonical.load(data.decode())
-        except (NotCanonical, UnicodeDecodeError):
-            pass
-    from kgd.codec import reading
-
-    return reading.read(data, at)
-
-
 def _place(data: bytes, key: str, at: str, *, below: int | None = None) -> str:
-    """The line of a key; of one of the items `below` it, where they stand on lines of their own."""
+    """The line of a key, or of item `below` in its list if each has its own line."""
     found = re.search(rb"^%b:" % re.escape(key.encode()), data, re.M)
     if not found:
         return at

@@ -1,1 +1,1 @@
-"""This room is where a workspace is made smaller: summaries, prunings and merges, all of them proposals."""
+"""Compression of a workspace: summaries, merges, prunings and marks, all of them proposals."""

@@ -1,4 +1,4 @@
-"""This file is where a change is described that would make a workspace smaller or truer, before anybody is asked."""
+"""A proposed change that makes a workspace smaller or more accurate."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from kgd.model.uri import Uri
 
 Kind = Literal["merge", "mark", "prune", "summary"]
 KINDS: tuple[Kind, ...] = ("mark", "merge", "prune", "summary")
-"""In the order in which they are looked for: a node is in one change of a proposal only."""
+"""In search order: a node is part of one change of a proposal only."""
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What is proposed of a few nodes, to be taken as a whole or not at all.
+    """A change of a few nodes, accepted or rejected as a whole.
 
-    `nodes` are those whose files it changes, the one that matters most first. `evidence` is what it follows from beside
-    these nodes as they are: with both the same, it is the same change.
+    `nodes` are the nodes whose files change, the most important first. `evidence` identifies the change together with
+    the state of these nodes.
     """
 
     kind: Kind

@@ -1,4 +1,4 @@
-"""This file is where relations are found that say nothing which is not said without them."""
+"""Redundant relations: those whose removal loses no information."""
 
 from __future__ import annotations
 
@@ -7,22 +7,21 @@ from typing import NamedTuple
 
 from kgd.graph.edges import WEIGHT_DIGITS, Edge
 from kgd.model.fields import plain_weight
-from kgd.model.standing import stands_back
-from kgd.model.suggestion import ALPHA, LEAST_OFFERED, LEAST_OFFERED_IN_ALL
+from kgd.model.node import ranks_behind
 from kgd.model.uri import Uri
-from kgd.model.usage import Tally
+from kgd.model.usage import ALPHA, LEAST_OFFERED, LEAST_OFFERED_IN_ALL, Tally
 
 RELATED = "related_to"
-"""The relation that says least. Only of these it is asked whether another path says the same."""
+"""The least specific relation. Only relations of this type are compared with other paths."""
 MENTIONS = "mentions"
 MOST_EDGES = 60
-"""Relations of one node that a path is looked for along, the cheapest first."""
+"""Relations of one node that paths may follow, the cheapest first."""
 
 Out = Callable[[Uri], Sequence[Edge]]
 
 
 class Pruned(NamedTuple):
-    """A relation as the graph has it, and why it is not missed."""
+    """A relation in the graph, and why it can be removed."""
 
     source: Uri
     target: Uri
@@ -31,9 +30,9 @@ class Pruned(NamedTuple):
 
 
 def redundant(source: Uri, out: Out) -> Iterator[Pruned]:
-    """Relations of a node that lead where a more telling one, or a path of two, leads at no greater cost.
+    """Unspecific relations of a node for which a more specific one, or a path of two, has at most the same cost.
 
-    Nothing of type `RELATED` speaks for another one's going, so all that is found may go at once.
+    Relations of type `RELATED` never justify a removal, so all results may be removed together.
     """
     edges = out(source)
     telling = [edge for edge in edges if _is_telling(edge)][:MOST_EDGES]
@@ -43,7 +42,7 @@ def redundant(source: Uri, out: Out) -> Iterator[Pruned]:
 
 
 def _is_telling(edge: Edge) -> bool:
-    return not _says_least(edge.type) and not stands_back(edge.type)
+    return not _says_least(edge.type) and not ranks_behind(edge.type)
 
 
 def _says_least(type: str) -> bool:
@@ -53,7 +52,7 @@ def _says_least(type: str) -> bool:
 def _instead(edge: Edge, telling: Sequence[Edge], out: Out) -> str:
     for first in telling:
         if first.target == edge.target and first.weight <= edge.weight:
-            return f"'{first.type}' leads to {edge.target} as well, at no greater cost"
+            return f"'{first.type}' also leads to {edge.target}, at no greater cost"
     for first in telling:
         if first.weight > edge.weight or first.target == edge.target:
             continue
@@ -62,23 +61,23 @@ def _instead(edge: Edge, telling: Sequence[Edge], out: Out) -> str:
             if second.target == edge.target and _is_telling(second) and cost <= edge.weight:
                 return (
                     f"'{first.type}' to {first.target} and '{second.type}' from there lead to {edge.target} at a cost "
-                    f"of {plain_weight(cost)}, which is no more than its own {plain_weight(edge.weight)}"
+                    f"of {plain_weight(cost)}; its own is {plain_weight(edge.weight)}"
                 )
     return ""
 
 
 def mentioned(source: Uri, out: Out, named: Callable[[Uri], Collection[Uri]]) -> Iterator[Pruned]:
-    """Stored mentions of what a node's text names, which is known of every text by itself."""
+    """Stored mentions of nodes that the text names anyway, which are found automatically."""
     stored = [edge for edge in out(source) if edge.type.lower() == MENTIONS]
     derived = named(source) if stored else ()
     for edge in stored:
         if edge.target in derived:
-            yield Pruned(source, edge.target, edge.type, f"its text names {edge.target}: that is found by itself")
+            yield Pruned(source, edge.target, edge.type, f"its text names {edge.target}, which is found automatically")
 
 
 def unwalked(tally: Tally) -> Iterator[Pruned]:
-    """Relations of type `RELATED` that conversations were shown again and again and never followed, where they did
-    follow others so often that this is no chance; see `kgd.model.suggestion`."""
+    """Relations of type `RELATED` that were often shown to conversations and never followed, while others were followed
+    so often that chance is excluded; see `kgd.model.usage`."""
     shown, followed = sum(tally.offered.values()), sum(tally.followed.values())
     tested = max(1, sum(1 for count in tally.offered.values() if count >= LEAST_OFFERED))
     for link, count in sorted(tally.offered.items()):

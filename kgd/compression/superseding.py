@@ -1,27 +1,33 @@
-"""This file is where facts are found that a newer one took the place of, and that do not say so themselves."""
+"""Outdated facts and duplicates: pairs of nodes of which only one should stay current."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+import re
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from kgd.graph.edges import Edge
 from kgd.model.change import Edit, Upsert
-from kgd.model.node import Relation
-from kgd.model.standing import SUPERSEDED, SUPERSEDED_BY, SUPERSEDES
+from kgd.model.node import SUPERSEDED, SUPERSEDED_BY, SUPERSEDES, Relation
 from kgd.model.uri import Uri
 
 CONTRADICTS = "contradicts"
 OUTDATED = frozenset(["contradicted", "outdated", "obsolete", "deprecated", "stale"])
-"""Tags of what is not true any more."""
+"""Tags of nodes that are no longer true."""
 CONTRADICTION = OUTDATED | {"contradicts", "contradiction", "correction", "corrects", SUPERSEDES}
-"""Tags by which somebody says that two nodes of one name do not both hold."""
+"""Tags that mark two nodes of one name as contradictory."""
 APART = frozenset([SUPERSEDES, SUPERSEDED_BY, CONTRADICTS, "contradicted_by", "part_of", "distinct_from", "replaces"])
-"""Two nodes with such a relation between them are two things, whatever they are called."""
+"""Relations that mark two nodes as different things, even if they have one name."""
+ENOUGH, IN_COMMON = 12, 0.15
+"""Distinct words that a text needs to be compared, and the share of words that texts about one thing have in common."""
+MOST_DROPPED = 10
+"""Duplicates merged into one node at a time, since a reviewer reads all of them."""
+_WORD = re.compile(r"[^\W\d_]{4,}")
 
 
 class Superseded(NamedTuple):
-    """`old` is not true any more, and `new` is in its place."""
+    """`old` is no longer true; `new` replaces it."""
 
     old: Uri
     new: Uri
@@ -29,7 +35,7 @@ class Superseded(NamedTuple):
 
 
 def by_relation(new: Uri, out: Callable[[Uri], Sequence[Edge]]) -> list[Superseded]:
-    """What a node says it supersedes; nothing of two that say so of each other."""
+    """The nodes that a node declares superseded, except where both declare it of each other."""
     return [
         Superseded(edge.target, new, f"{new} supersedes it")
         for edge in out(new)
@@ -40,28 +46,27 @@ def by_relation(new: Uri, out: Callable[[Uri], Sequence[Edge]]) -> list[Supersed
 def contradiction(
     pair: tuple[Uri, Uri], tags: Callable[[Uri], Collection[str]], out: Callable[[Uri], Sequence[Edge]]
 ) -> str:
-    """How somebody says of two nodes that they do not both hold; empty where nobody does."""
+    """How two nodes are marked as contradictory; empty if they are not."""
     one, two = pair
     if marked := {tag.lower() for uri in pair for tag in tags(uri)} & CONTRADICTION:
         return f"tagged '{min(marked)}'"
-    told = says(out(one), two, CONTRADICTS) or says(out(two), one, CONTRADICTS)
-    return f"related as '{CONTRADICTS}'" if told else ""
+    decided = says(out(one), two, CONTRADICTS) or says(out(two), one, CONTRADICTS)
+    return f"related as '{CONTRADICTS}'" if decided else ""
 
 
 def by_contradiction(
     pair: tuple[Uri, Uri], how: str, tags: Callable[[Uri], Collection[str]], updated: Callable[[Uri], int]
 ) -> Superseded | None:
-    """Of two nodes of one name that contradict each other the one that is tagged as not true any more, else the older;
-    None where that tells nothing."""
-    told = [uri for uri in pair if OUTDATED & {tag.lower() for tag in tags(uri)}]
-    if len(told) == 1:
-        [old] = told
+    """Of two contradictory nodes of one name, the node tagged as outdated, else the older one; None if undecided."""
+    decided = [uri for uri in pair if OUTDATED & {tag.lower() for tag in tags(uri)}]
+    if len(decided) == 1:
+        [old] = decided
         [new] = set(pair) - {old}
-        return Superseded(old, new, f"{new} goes by the same name, and this one is {how}")
+        return Superseded(old, new, f"{new} has the same name, and this one is {how}")
     old, new = sorted(pair, key=updated)
     if updated(old) == updated(new):
         return None
-    return Superseded(old, new, f"{new} goes by the same name and is newer, and they are {how}")
+    return Superseded(old, new, f"{new} has the same name and is newer, and they are {how}")
 
 
 def says(edges: Sequence[Edge], target: Uri, *types: str) -> bool:
@@ -77,5 +82,45 @@ def is_marked(uri: Uri, tags: Collection[str], out: Callable[[Uri], Sequence[Edg
 
 
 def marking(found: Superseded) -> tuple[Edit, ...]:
-    """Nothing is taken away: it says of itself what came after it, and search ranks it lower."""
+    """The edits that mark a node as superseded: it stays, and search ranks it lower."""
     return (Upsert(found.old, tags=(SUPERSEDED,), relations=(Relation(SUPERSEDED_BY, found.new),)),)
+
+
+@dataclass(slots=True)
+class Duplicates:
+    """`drops` are to become aliases of `keep`, each with its reason."""
+
+    keep: Uri
+    drops: dict[Uri, str] = field(default_factory=dict)
+
+    @property
+    def nodes(self) -> tuple[Uri, ...]:
+        return (self.keep, *self.drops)
+
+
+def are_unrelated(one: str, other: str) -> bool:
+    """Whether two texts are long enough to compare and have almost no words in common.
+
+    Then nodes of one name are different things: every service may have its "Overview".
+    """
+    words = [frozenset(word.casefold() for word in _WORD.findall(text)) for text in (one, other)]
+    fewer = min(map(len, words))
+    return fewer >= ENOUGH and len(words[0] & words[1]) < IN_COMMON * fewer
+
+
+def groups(pairs: Iterable[tuple[Uri, Uri, str]]) -> list[Duplicates]:
+    """Groups of (keep, drop, reason), which come most similar first. No node is kept in one group and dropped in
+    another.
+
+    All drops of a group are similar to the kept node: a node similar only to a dropped one may be a third thing.
+    """
+    made: dict[Uri, Duplicates] = {}
+    gone: set[Uri] = set()
+    for keep, drop, reason in pairs:
+        if keep in gone or drop in gone or drop in made:
+            continue
+        group = made.setdefault(keep, Duplicates(keep))
+        if len(group.drops) < MOST_DROPPED:
+            group.drops[drop] = reason
+            gone.add(drop)
+    return [group for group in made.values() if group.drops]

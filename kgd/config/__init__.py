@@ -1,8 +1,8 @@
-"""This file is where the environment becomes values: above all the places of a person's home of kgd.
+"""Values from the environment, above all the paths of a user's kgd home.
 
-Nobody else reads the environment. `kgd mcp` and every warm call pay for importing this file, so it needs the standard
-library's cheapest corner only: plain classes instead of dataclasses, ``str`` instead of ``Path``. The registry and the
-settings are in `kgd.config.registry`, which costs more.
+No other package reads the environment. `kgd mcp` and every command import this file at their start, so it uses only
+cheap parts of the standard library: plain classes instead of dataclasses, ``str`` instead of ``Path``. The registry and
+the settings are in `kgd.config.registry`, which is slower to import.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ if TYPE_CHECKING:
 
 
 SOCKET_PATH_LIMIT = 100
-"""Bytes of a unix socket's path; the kernels' own limits are 104 and 108 with the closing zero."""
+"""Bytes of a unix socket's path; the kernels' limits are 104 and 108 including the final zero."""
 
 
 class Home:
-    """The places of one person's kgd. Two homes are two people: they share no daemon, registry, socket or log.
+    """The folders of one user's kgd. Two homes share no daemon, registry, socket or log.
 
     Attributes:
         config: The folder of the registry.
-        state: The folder of lock, socket and what only the daemon writes.
+        state: The folder of the lock, the socket and the daemon's files.
         logs: The folder of the daemon's log.
     """
 
@@ -36,13 +36,13 @@ class Home:
 
     @classmethod
     def at(cls, root: str) -> Home:
-        """Everything in one folder, as `KGD_HOME` has it."""
+        """A home in one folder, as for `KGD_HOME`."""
         root = os.path.abspath(root)
         return cls(root, os.path.join(root, "state"), os.path.join(root, "state", "logs"))
 
     @classmethod
     def find(cls, environ: Mapping[str, str] | None = None, platform: str = sys.platform) -> Home:
-        """The home that the environment names: `KGD_HOME`, else the platform's usual places."""
+        """The home from the environment: `KGD_HOME`, else the platform's usual folders."""
         env = os.environ if environ is None else environ
         if root := env.get("KGD_HOME"):
             return cls.at(root)
@@ -68,10 +68,10 @@ class Home:
 
     @property
     def socket(self) -> str:
-        """Where the daemon listens: in `state`, or in a short folder of its own where that path is too long.
+        """The daemon's socket: in `state`, or in a short folder below /tmp if that path is too long.
 
-        The short folder depends on nothing but user and home, because a client started by cron must find the daemon
-        that a desktop session started; a session's runtime folder would differ between the two.
+        The short folder depends only on user and home, so that a client started by cron finds the daemon of a desktop
+        session; their runtime folders differ.
         """
         path = os.path.join(self.state, "kgd.sock")
         if len(os.fsencode(path)) <= SOCKET_PATH_LIMIT:
@@ -82,16 +82,16 @@ class Home:
         return f"/tmp/kgd-{os.getuid()}-{digest}/kgd.sock"
 
     def daemon_command(self) -> list[str]:
-        """How a daemon for this home is started. `-P`: a folder named kgd in the caller's directory is not imported."""
+        """The command that starts a daemon. `-P` ignores a folder named kgd in the caller's directory."""
         return [sys.executable, "-P", "-m", "kgd.serve", "--config", self.config, "--state", self.state,
                 "--logs", self.logs]  # fmt: skip
 
     def prepare(self) -> None:
-        """Make the folders, readable by this user alone.
+        """Make the folders, readable only by this user.
 
         Raises:
-            Forbidden: A folder belongs to somebody else, or is a link where it must be a folder of ours.
-            Unavailable: It cannot be made.
+            Forbidden: A folder belongs to another user, or is a symbolic link in /tmp.
+            Unavailable: A folder cannot be made.
         """
         for folder in (self.config, self.state, self.logs):
             _private_folder(folder, may_exist_open=folder == self.config)
@@ -99,7 +99,7 @@ class Home:
 
 
 def _xdg(env: Mapping[str, str], name: str, user: str, usual: str) -> str:
-    """The specification says that a relative path there is to be ignored."""
+    """The folder from the environment; the XDG specification ignores relative paths."""
     given = env.get(name, "")
     return given if os.path.isabs(given) else os.path.join(user, usual)
 
@@ -111,52 +111,59 @@ def _private_folder(path: str, may_exist_open: bool = False) -> None:
         os.makedirs(path, mode=0o700, exist_ok=True)
         found = os.lstat(path)
         if stat.S_ISLNK(found.st_mode) and os.path.dirname(path) == "/tmp":
-            raise Forbidden("this folder is a symbolic link, and anybody could have made it", at=path)
+            raise Forbidden("this folder is a symbolic link, which another user could have made", at=path)
         found = os.stat(path)
         if found.st_uid != os.getuid():
-            raise Forbidden("this folder belongs to another user", at=path, next="Set KGD_HOME to a folder of yours.")
+            raise Forbidden("this folder belongs to another user", at=path, next="Set KGD_HOME to your own folder.")
         if found.st_mode & 0o077 and not may_exist_open:
             os.chmod(path, 0o700)
     except OSError as error:
         raise Unavailable(
-            f"this folder cannot be made: {error.strerror}", at=path, next="Set KGD_HOME to a folder of yours."
+            f"this folder cannot be made: {error.strerror}", at=path, next="Set KGD_HOME to your own folder."
         ) from error
 
 
 def one_thread_each() -> None:
-    """Libraries that compute, loaded later by this process or by what it starts, do so in one thread.
-
-    Their own pools spin while they wait, beside the calls that others wait for.
-    """
+    """Limit numeric libraries to one thread, in this process and its children; their idle threads burn CPU time."""
     for name in ("OPENBLAS_NUM_THREADS", "VECLIB_MAXIMUM_THREADS"):
         os.environ.setdefault(name, "1")
 
 
+def log_level() -> str:
+    """The level of the daemon's log from `KGD_LOG`, or empty. Raises Invalid for an unknown level."""
+    level = os.environ.get("KGD_LOG", "").lower()
+    if level not in ("", "debug", "info", "warning", "error"):
+        from kgd.errors import Invalid
+
+        raise Invalid(f"'{level[:20]}' is not a log level", at="KGD_LOG", next="Use debug, info, warning or error.")
+    return level
+
+
 def editor() -> str:
-    """The command line of the person's editor."""
+    """The command line of the user's editor."""
     return os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi"
 
 
 def shell() -> str:
-    """The name of the person's shell, such as ``bash``."""
+    """The name of the user's shell, such as ``bash``."""
     return os.path.basename(os.environ.get("SHELL", "bash"))
 
 
 def wants_color() -> bool:
-    """Whether colour is welcome, as far as the environment says (https://no-color.org)."""
+    """Whether the environment allows colour (https://no-color.org)."""
     return not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
-def has_screen(platform: str = sys.platform) -> bool:
-    """Whether a browser of this person could be seen here."""
+def has_screen() -> bool:
+    """Whether the user's session has a display for a browser."""
     env = os.environ
     if env.get("SSH_CONNECTION"):
         return False
-    return platform == "darwin" or bool(env.get("DISPLAY") or env.get("WAYLAND_DISPLAY") or env.get("BROWSER"))
+    return sys.platform == "darwin" or bool(env.get("DISPLAY") or env.get("WAYLAND_DISPLAY") or env.get("BROWSER"))
 
 
 def person_environment() -> dict[str, str]:
-    """What a git program needs of a person's environment to be theirs: identity, agents, proxies, language."""
+    """The part of the environment that git needs to act for the user: identity, agents, proxies, language."""
     prefixes = ("GIT_", "SSH_", "XDG_", "LC_")
     names = {"HOME", "PATH", "USER", "LOGNAME", "LANG", "TMPDIR", "DISPLAY", "http_proxy", "https_proxy", "no_proxy",
              "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY", "all_proxy"}  # fmt: skip
@@ -164,15 +171,15 @@ def person_environment() -> dict[str, str]:
 
 
 def git_own_file() -> str | None:
-    """The person's own git configuration where it is not the usual one; empty: none at all."""
+    """The path of a non-default git configuration, or None; empty disables it."""
     return os.environ.get("GIT_CONFIG_GLOBAL")
 
 
 def pushing_as() -> str:
-    """Who pushes, as the server that started git says it: a principal as JSON (docs/git.md), or nothing."""
+    """The pusher from the server that started git: a principal as JSON (docs/git.md), or empty."""
     return os.environ.get("KGD_PRINCIPAL", "")
 
 
 def git_variables() -> dict[str, str]:
-    """How git says to what it starts which repository, index and objects it is at work on."""
+    """Git's variables for its child programs: repository, index and objects."""
     return {name: value for name, value in os.environ.items() if name.startswith(("GIT_", "GITHEAD_"))}

@@ -1,24 +1,29 @@
-"""This file is where a credential is looked up by its reference; nothing else of kgd ever stores or prints one.
+"""Credentials: look-up by reference, storage of tokens, and the token of this home.
 
-References are ``env:NAME``, ``keyring:NAME`` (the platform's keyring, asked through its own program) and ``file:PATH``
-(readable by its owner alone). What stands in a registry or a git configuration is the reference.
+References are ``env:NAME``, ``keyring:NAME`` (read through the platform's own program) and ``file:PATH`` (readable only
+by its owner). Registries and git configurations hold references; no other module stores or prints a credential.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
+import secrets
 import shutil
 import stat
 import subprocess
 import sys
 from collections.abc import Mapping
+from pathlib import Path
 
-from kgd.errors import Invalid, Unauthorized, Unavailable
+from kgd.errors import Forbidden, Invalid, KgdError, Unauthorized, Unavailable
 
 SERVICE = "kgd"
-"""Under which name the platform's keyring holds what is kgd's."""
+"""Name of kgd's entries in the platform's keyring."""
 FILE_LIMIT = 64 << 10
+FOLDER = "tokens"
+TOKEN_LENGTH = 32
 KEYRING_SECONDS = 5.0
 
 _REFERENCE = re.compile(
@@ -28,22 +33,18 @@ _FORMS = "Write env:NAME, keyring:NAME or file:/absolute/path."
 
 
 def check_reference(reference: str, *, at: str = "token") -> None:
-    """Whether this refers to a credential. A credential itself is refused, and not repeated.
-
-    Raises:
-        Invalid: It is no reference.
-    """
+    """Raise Invalid unless this is a reference; the message does not repeat it, since it may be a credential."""
     if not _REFERENCE.match(reference) or not reference.isprintable():
-        raise Invalid("a token is given by reference here, never itself", at=at, next=_FORMS)
+        raise Invalid("this must be a reference to a token, not the token itself", at=at, next=_FORMS)
 
 
 def secret(reference: str, environ: Mapping[str, str] | None = None) -> str:
-    """The credential itself. Keep it no longer than the call that needs it.
+    """The credential. Do not keep it longer than the call that needs it.
 
     Raises:
-        Invalid: It is no reference.
-        Unauthorized: There is nothing under it.
-        Unavailable: The file or the keyring cannot be read, or the file is open to others.
+        Invalid: This is not a reference.
+        Unauthorized: There is no credential.
+        Unavailable: The file or the keyring cannot be read, or others can read the file.
     """
     check_reference(reference)
     kind, _, name = reference.partition(":")
@@ -53,7 +54,7 @@ def secret(reference: str, environ: Mapping[str, str] | None = None) -> str:
     found = found.strip()
     if not found or not found.isprintable() or " " in found:
         raise Unauthorized("there is no credential under this reference", at=reference,
-                           next="Put one there, on one line, and ask again.")  # fmt: skip
+                           next="Put it there, on one line, and try again.")  # fmt: skip
     return found
 
 
@@ -62,7 +63,7 @@ def _variable(name: str, environ: Mapping[str, str]) -> str:
     if not value:
         raise Unauthorized(
             "the daemon's environment has no such variable", at=f"env:{name}",
-            next="Set it where the daemon is started (`kgd down`, then the next command), or use file:PATH.",
+            next="Set it and restart the daemon (`kgd down`, then any command), or use file:PATH.",
         )  # fmt: skip
     return value
 
@@ -74,14 +75,14 @@ def _file(name: str, environ: Mapping[str, str]) -> str:
         try:
             found = os.fstat(fd)
             if not stat.S_ISREG(found.st_mode) or found.st_mode & 0o077:
-                raise Unavailable("a file with a credential is a plain file that its owner alone may read", at=name,
+                raise Unavailable("a credential's file must be a plain file that only its owner can read", at=name,
                                   next=f"`chmod 600 {name}`.")  # fmt: skip
             return os.read(fd, FILE_LIMIT).decode("utf-8", "replace")
         finally:
             os.close(fd)
     except FileNotFoundError:
-        raise Unauthorized(f"there is no file {name}, which a credential should be in", at=f"file:{name}"[-80:],
-                           next="Put it there, or name another place with --token.") from None  # fmt: skip
+        raise Unauthorized(f"the credential's file {name} does not exist", at=f"file:{name}"[-80:],
+                           next="Create it, or name another reference with --token.") from None  # fmt: skip
     except OSError as error:
         raise Unavailable(f"the credential cannot be read: {error.strerror}", at=f"file:{name}") from None
 
@@ -100,6 +101,128 @@ def _keyring(name: str, environ: Mapping[str, str]) -> str:
         raise Unavailable("the keyring does not answer", at=f"keyring:{name}", next="Unlock it.") from None
     if done.returncode:
         store = " ".join(command[:1]) + f" store --label=kgd service {SERVICE} account {name}"
-        raise Unauthorized("the keyring holds nothing under this name", at=f"keyring:{name}",
-                           next=f"`{store}` puts it there." if sys.platform != "darwin" else "")  # fmt: skip
+        raise Unauthorized("the keyring has no entry of this name", at=f"keyring:{name}",
+                           next=f"`{store}` adds it." if sys.platform != "darwin" else "")  # fmt: skip
     return done.stdout.decode("utf-8", "replace")
+
+
+# ---- storage
+
+
+def keep(state: str, name: str, token: str, environ: Mapping[str, str] | None = None) -> str:
+    """Store a token in the keyring, or else in a private file, and return its reference.
+
+    Raises:
+        Unavailable: The file cannot be written.
+    """
+    env = dict(os.environ if environ is None else environ)
+    if _into_keyring(name, token, env):
+        return f"keyring:{name}"
+    return _into_file(os.path.join(state, FOLDER), name, token)
+
+
+def drop(state: str, reference: str, environ: Mapping[str, str] | None = None) -> bool:
+    """Delete a token that `keep` stored; returns whether it was. A user's own file is not deleted."""
+    kind, _, name = reference.partition(":")
+    if kind == "file" and os.path.dirname(name) == os.path.join(state, FOLDER):
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(name)
+        return True
+    env = dict(os.environ if environ is None else environ)
+    if kind == "keyring" and (program := _program(env)):
+        return _run([program, "clear", "service", SERVICE, "account", name], "", env)
+    return False
+
+
+def kept(state: str, name: str) -> list[str]:
+    """The references that hold a token of this name."""
+    references = [f"file:{_path(os.path.join(state, FOLDER), name)}"]
+    if _program(os.environ):
+        references.append(f"keyring:{name}")
+    found = []
+    for reference in references:
+        with contextlib.suppress(KgdError):
+            secret(reference)
+            found.append(reference)
+    return found
+
+
+def is_kept_as(state: str, reference: str, name: str) -> bool:
+    """Whether `keep` uses this reference for a token of this name."""
+    return reference in (f"keyring:{name}", f"file:{_path(os.path.join(state, FOLDER), name)}")
+
+
+def _into_keyring(name: str, token: str, env: Mapping[str, str]) -> bool:
+    program = _program(env)
+    if not program:
+        return False
+    words = [program, "store", "--label=kgd", "service", SERVICE, "account", name]
+    if not _run(words, token, env):
+        return False
+    try:
+        return secret(f"keyring:{name}", env) == token
+    except KgdError:
+        return False
+
+
+def _program(env: Mapping[str, str]) -> str | None:
+    """The keyring's program. None on macOS, whose program takes a secret as an argument that every process can read."""
+    return None if sys.platform == "darwin" else shutil.which("secret-tool", path=env.get("PATH"))
+
+
+def _run(words: list[str], fed: str, env: Mapping[str, str]) -> bool:
+    try:
+        done = subprocess.run(words, input=fed.encode(), capture_output=True, timeout=KEYRING_SECONDS, check=False,
+                              env=dict(env))  # fmt: skip
+    except (subprocess.TimeoutExpired, OSError):
+        return False
+    return done.returncode == 0
+
+
+def _into_file(folder: str, name: str, token: str) -> str:
+    path = _path(folder, name)
+    fresh = f"{path}.{os.getpid()}.new"
+    try:
+        os.makedirs(folder, mode=0o700, exist_ok=True)
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(fresh)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
+        with open(os.open(fresh, flags, 0o600), "wb") as file:
+            file.write(token.encode() + b"\n")
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(fresh, path)
+    except OSError as error:
+        raise Unavailable(f"the token cannot be stored: {error.strerror}", at=folder) from error
+    return f"file:{path}"
+
+
+def _path(folder: str, name: str) -> str:
+    return os.path.join(folder, re.sub(r"[^A-Za-z0-9._-]", "_", name)[:150])
+
+
+# ---- the token of this home
+
+
+def token_of(path: Path) -> str:
+    """The token of this home for local HTTP clients; made on first use, readable only by its owner.
+
+    Raises:
+        Forbidden: Others can read its file.
+    """
+    if not path.exists():
+        _make_token(path)
+    if path.stat().st_mode & 0o077:
+        raise Forbidden("others can read the token", at=str(path), next="Delete the file; a new token is then made.")
+    token = path.read_text().strip()
+    if len(token) < TOKEN_LENGTH:  # left by a crash
+        path.unlink()
+        _make_token(path)
+        token = path.read_text().strip()
+    return token
+
+
+def _make_token(path: Path) -> None:
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+    with os.fdopen(handle, "w") as file:
+        file.write(secrets.token_urlsafe(TOKEN_LENGTH) + "\n")

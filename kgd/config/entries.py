@@ -1,4 +1,4 @@
-"""This file is where what stands in a registry becomes values: entries, settings, and an organisation's part."""
+"""The content of a registry as values: entries, settings, and an organisation's shared entries."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 import re
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from kgd.config.credentials import check_reference
 from kgd.errors import Invalid
@@ -20,26 +20,15 @@ SYNC_LIMIT = 86_400
 SHARED_LIMIT = 1 << 20
 
 
-class Placed(Protocol):
-    """What a registry entry is made from."""
-
-    @property
-    def id(self) -> str: ...
-    @property
-    def work_tree(self) -> Path: ...
-    @property
-    def code_tree(self) -> Path | None: ...
-
-
 @dataclass(frozen=True, slots=True)
 class Entry:
     """One registered workspace.
 
-    `path` is the code repository that it lives in, or its own folder where it is `standalone`; `code` is the code tree
-    that a standalone one is about. One of another team has no path here: it is known by its git `remote`, or by the
-    `hub` that serves it. A path may come with a remote, which it is then shared through, under `ref`.
+    `path` is its code repository, or its own folder if `standalone`; `code` is the code tree of a standalone workspace.
+    A workspace of another team has no path, but a git `remote` or a `hub`. A path with a remote is shared through it,
+    under `ref`.
 
-    `token` refers to a credential and is none; `sync` is seconds between two looks, 0 is by hand only, None the usual.
+    `token` is a reference to a credential. `sync` is the poll interval in seconds; 0 means manual, None the default.
     """
 
     id: str
@@ -53,22 +42,21 @@ class Entry:
     sync: float | None = None
 
     @classmethod
-    def of(cls, placed: Placed) -> Entry:
+    def of(cls, id: str, work_tree: Path, code: Path | None) -> Entry:
         """The entry of a workspace: the code repository it lives in, or its own folder."""
-        code = placed.code_tree
-        if code is not None and placed.work_tree.parent == code:
-            return cls(placed.id, str(code))
-        return cls(placed.id, str(placed.work_tree), code=str(code or ""), standalone=True)
+        if code is not None and work_tree.parent == code:
+            return cls(id, str(code))
+        return cls(id, str(work_tree), code=str(code or ""), standalone=True)
 
     def written(self) -> dict[str, str | bool | float]:
-        """As the file has it; what is at its default is left out."""
+        """The fields for the file, without defaults."""
         known: dict[str, str | bool | float | None] = {f.name: getattr(self, f.name) for f in fields(self)[1:]}
         return {name: value for name, value in known.items() if value or (name == "sync" and value is not None)}
 
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """Texts of one form; `spelled` says it in words. The empty text is one of them."""
+    """Strings that match a pattern, or are empty; `spelled` describes them."""
 
     pattern: str
     spelled: str
@@ -81,7 +69,7 @@ class Form:
 
 
 class EmbedderForm:
-    """The choices of an embedder, which `kgd.vectors.choosing` reads."""
+    """Choices of an embedder, parsed by `kgd.vectors.choosing`."""
 
     def __contains__(self, value: object) -> bool:
         return isinstance(value, Choice)
@@ -103,19 +91,19 @@ AT_START = ("log_level", "http_port", "ui_port")
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What a person may set for all workspaces of a home. The metadata of each field is what docs/config.md says."""
+    """Settings for all workspaces of a home. docs/config.md repeats the metadata of each field."""
 
     context_size: int = _setting(
-        100, range(1, 100_001), "nodes that a conversation's ActiveContext holds before it lets the oldest go"
+        100, range(1, 100_001), "nodes in a conversation's ActiveContext before the oldest are evicted"
     )
     log_level: str = _setting(
-        "info", ("debug", "info", "warning", "error"), "what the daemon's log holds; read when the daemon starts"
+        "info",
+        ("debug", "info", "warning", "error"),
+        "least severe messages in the daemon's log; read when the daemon starts",
     )
-    rescan_seconds: int = _setting(
-        30, range(1, 61), "how often watched folders are looked through in full all the same"
-    )
+    rescan_seconds: int = _setting(30, range(1, 61), "seconds between two full scans of watched folders")
     remote_seconds: int = _setting(
-        30, range(5, 601), "how long a remote may show no sign of progress before the attempt is given up"
+        30, range(5, 601), "seconds without progress after which an attempt to reach a remote is abandoned"
     )
     tools: str = _setting(
         "",
@@ -123,47 +111,49 @@ class Settings:
             "(only:)?(tasks|server-memory|apps)(,(tasks|server-memory|apps))*",
             "tasks, server-memory, apps; only:server-memory for those alone",
         ),
-        "toolsets that MCP clients are given beside the usual tools; `kgd mcp --tools` names others for one client",
+        "toolsets for MCP clients in addition to the default tools; `kgd mcp --tools` chooses them for one client",
     )
     document_mb: int = _setting(
-        64, range(1, 1_025), "MiB of one file that `kgd ingest` reads as a document; a larger one is named and left"
+        64,
+        range(1, 1_025),
+        "MiB of the largest file that `kgd ingest` reads as a document; larger files are reported and skipped",
     )
     http_port: int = _setting(
         0,
         range(65_536),
-        "port of MCP over HTTP, for this machine alone and with a token; 0 is off; read when the daemon starts",
+        "port of MCP over HTTP, only on this machine and with a token; 0 is off; read when the daemon starts",
     )
     ui_port: int = _setting(
         0,
         range(65_536),
-        "port of the pages, for this machine alone; 0 takes a free port, usually between 20000 and 32000, and keeps "
+        "port of the pages, only on this machine; 0 takes a free port, usually between 20000 and 32000, and keeps "
         "it; read when the daemon starts",
     )
     resolver_url: str = _setting(
         "",
         Form(
             r"https://[A-Za-z0-9.:\[\]-]+(/[!-~]*)?|http://(localhost|127\.0\.0\.1|\[::1\])(:[0-9]+)?(/[!-~]*)?",
-            "https://HOST/PATH, http:// for this machine alone",
+            "https://HOST/PATH, http:// only for this machine",
         ),
         "base of an OpenAI-compatible endpoint that settles conflicts when the client has no model; empty is off",
     )
-    resolver_model: str = _setting("", Form("[!-~]{1,200}", "a name"), "the model that is asked there")
+    resolver_model: str = _setting("", Form("[!-~]{1,200}", "a name"), "the model at that endpoint")
     resolver_token: str = _setting(
-        "", Form("(env|keyring|file):[!-~]+", "env:NAME, keyring:NAME, file:PATH"), "where the token for it is"
+        "", Form("(env|keyring|file):[!-~]+", "env:NAME, keyring:NAME, file:PATH"), "reference to the endpoint's token"
     )
-    resolver_seconds: int = _setting(60, range(1, 601), "how long that endpoint, or a client's model, may take")
+    resolver_seconds: int = _setting(60, range(1, 601), "seconds that the endpoint, or a client's model, may take")
     embedder: Choice = field(default=Choice(), metadata={
         "allowed": EmbedderForm(),
-        "meaning": "what turns texts into vectors, so that search finds what means alike; see embeddings.md",
+        "meaning": "model for text embeddings, so that search finds texts of similar meaning; see embeddings.md",
     })  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
 class Registry:
-    """What the file says: a value, never half of an edit.
+    """The content of the file.
 
-    `organisation` is where a registry that many people share comes from; those of its entries that the file does not
-    have itself are among `entries`, and named in `shared`.
+    `organisation` is the address of a shared registry. Its entries that the file does not have itself are in `entries`,
+    and named in `shared`.
     """
 
     entries: dict[str, Entry]
@@ -176,11 +166,11 @@ def parse(data: bytes, path: str) -> Registry:
     """The registry in `data`; an absent or empty file is an empty one.
 
     Raises:
-        KgdError: With file and line; nothing of a broken file is used.
+        KgdError: With file and line; a broken file is not used in part.
     """
     if not any(line.strip() and not line.lstrip().startswith(b"#") for line in data.splitlines()):
         return Registry({})
-    from kgd.codec.reading import read  # ruamel costs 50 ms, and most homes are asked before they have a registry
+    from kgd.codec.guard import read  # importing ruamel takes 50 ms, and many homes have no registry
 
     where = os.path.basename(path)
     document = read(data, where)
@@ -190,19 +180,19 @@ def parse(data: bytes, path: str) -> Registry:
 
 
 def parse_shared(data: bytes) -> dict[str, Entry]:
-    """The entries of an organisation's registry: workspaces by remote or hub, and nothing of this machine.
+    """The entries of an organisation's registry: workspaces by remote or hub, without local paths.
 
-    A credential's reference is refused: whoever writes that file could have any of a person's secrets sent to a server
-    of their choice. `kgd join` and entries of one's own say which token goes where.
+    References to credentials are refused: the file's author could have any of a user's secrets sent to any server.
+    Tokens come from `kgd join` and from the user's own entries.
 
     Raises:
-        KgdError: With line; nothing of a broken file is used.
+        KgdError: With line; a broken file is not used in part.
     """
     if len(data) > SHARED_LIMIT:
         raise Invalid(f"an organisation's registry has at most {SHARED_LIMIT} bytes")
     if not any(line.strip() and not line.lstrip().startswith(b"#") for line in data.splitlines()):
         return {}
-    from kgd.codec.reading import read
+    from kgd.codec.guard import read
 
     where = "workspaces.yaml"
     document = read(data, where)
@@ -233,7 +223,7 @@ def _organisation(value: Any, data: bytes, where: str) -> str:
 
 
 def is_shared_file(organisation: str) -> bool:
-    """Whether an organisation's registry is a plain file, and not a git repository."""
+    """Whether an organisation's registry is a plain file rather than a git repository."""
     return os.path.isabs(organisation) and organisation.endswith((".yaml", ".yml"))
 
 
@@ -254,7 +244,7 @@ def _entry(id: str, given: dict[str, Any], data: bytes, where: str) -> Entry:
     if not isinstance(standalone, bool):
         raise Invalid(f"workspace '{id}': 'standalone' must be true or false", at=at)
     if not (path or remote or hub) or (hub and (path or remote)):
-        raise Invalid(f"workspace '{id}' needs a 'path', a 'remote' or a 'hub'; a hub comes alone", at=at)
+        raise Invalid(f"workspace '{id}' needs a 'path', a 'remote' or a 'hub'; a hub excludes the others", at=at)
     seconds = given.get("sync")
     if seconds is not None and (isinstance(seconds, bool) or not isinstance(seconds, int | float)
                                 or not 0 <= seconds <= SYNC_LIMIT):  # fmt: skip
@@ -264,7 +254,7 @@ def _entry(id: str, given: dict[str, Any], data: bytes, where: str) -> Entry:
 
 
 def _check_remote(id: str, given: dict[str, Any], at: str) -> None:
-    """Where it leads, and by which reference its credential is found; neither may hold the credential itself."""
+    """Check addresses, ref and token reference; none may contain a credential."""
     try:
         if given.get("token"):
             check_reference(given["token"])
@@ -302,7 +292,7 @@ def _embedder(value: Any, data: bytes, where: str) -> Choice:
 
 
 def spelled(allowed: Allowed) -> str:
-    """What a setting may be, in words."""
+    """The allowed values of a setting, in words."""
     if isinstance(allowed, Form | EmbedderForm):
         return str(allowed)
     return f"{allowed[0]} to {allowed[-1]}" if isinstance(allowed, range) else ", ".join(allowed)

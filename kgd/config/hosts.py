@@ -1,17 +1,16 @@
-"""This file is where the environment says where the programs that agents run in keep a person's configuration."""
+"""Configuration folders of the programs that agents run in, from the environment."""
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 
 @dataclass(frozen=True, slots=True)
 class HostFolders:
-    """Folders of one person. `claude_json` is a file; `code` is the folder of VS Code's own settings."""
+    """Folders of one user. `claude_json` is a file; `code` is the folder of VS Code's settings."""
 
     home: Path
     claude: Path
@@ -20,12 +19,12 @@ class HostFolders:
     code: Path
 
 
-def host_folders(environ: Mapping[str, str] | None = None, platform: str = sys.platform) -> HostFolders:
-    """As `CLAUDE_CONFIG_DIR`, `CODEX_HOME` and the platform say."""
-    env = os.environ if environ is None else environ
+def host_folders() -> HostFolders:
+    """The folders, from `CLAUDE_CONFIG_DIR`, `CODEX_HOME` and the platform's defaults."""
+    env = os.environ
     home = Path(env.get("HOME") or os.path.expanduser("~"))
     claude = env.get("CLAUDE_CONFIG_DIR")
-    if platform == "darwin":
+    if sys.platform == "darwin":
         settings = home / "Library" / "Application Support"
     else:
         given = env.get("XDG_CONFIG_HOME", "")

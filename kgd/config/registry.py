@@ -1,17 +1,22 @@
-"""This file is where the registry, ``workspaces.yaml``, is followed and written: workspaces and a person's settings."""
+"""The registry ``workspaces.yaml``, with workspaces and settings: reading after edits, and text edits of one entry.
+
+Edits support only the block style of ``workspaces.example.yaml`` and refuse other styles. The result is parsed before
+it is saved.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import fcntl
 import hashlib
+import json
 import os
+import re
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from kgd.config import Home
-from kgd.config.edit import with_entry, without_entry
 from kgd.config.entries import (
     SHARED_LIMIT,
     Entry,
@@ -31,10 +36,10 @@ __all__ = [
 
 
 class RegistryFile:
-    """The registry of a home, followed while a person edits it. Safe for threads and for other processes.
+    """The registry of a home, read again after each edit. Safe for threads and for other processes.
 
-    `problem` says why the file as it is now is not believed; until it is repaired the last good one is used. A copy of
-    that outlives the daemon.
+    `problem` is the reason why the current file is not used; until it is repaired the last good version is used, of
+    which a copy is kept on disk.
     """
 
     def __init__(self, home: Home) -> None:
@@ -47,11 +52,10 @@ class RegistryFile:
         self._own = self._good = Registry({})
 
     def current(self) -> Registry:
-        """The last good state of the file; costs a `stat` or two while nobody edits it."""
-        stamp = self._stamp_now()
-        if stamp != self._stamp:
+        """The last good version of the file; costs one or two `stat` calls if it is unchanged."""
+        if (_stamp(self.path), self._stamp_of_shared()) != self._stamp:
             with self._lock:
-                # Each is stamped before it is read, so that an edit meanwhile is seen the next time.
+                # The stamp is taken before reading, so that a concurrent edit is seen the next time.
                 own = _stamp(self.path)
                 self._reload()
                 shared = self._stamp_of_shared()
@@ -60,93 +64,85 @@ class RegistryFile:
         return self._good
 
     def register(self, entry: Entry, *, replace: bool = False, is_alive: Callable[[Entry], bool] | None = None) -> None:
-        """Add the entry, or correct the place of one that moved. Comments and order of the file stay.
+        """Add the entry, or update the path of a moved workspace. Comments and order of the file stay.
 
         Raises:
-            InvariantViolation: Another repository has that id, still stands (`is_alive`), and `replace` is not set.
-            Invalid: The file is broken; nothing was written.
+            InvariantViolation: Another repository has that id, still exists (`is_alive`), and `replace` is not set.
+            Invalid: The file is broken and was not changed.
         """
 
         def change(text: str, entries: dict[str, Entry]) -> str:
             known = entries.get(entry.id)
             if known == entry:
                 return text
-            if (
-                known
-                and known.path
-                and known.path != entry.path
-                and not replace
-                and (is_alive is None or is_alive(known))
-            ):
+            moved = known is not None and known.path not in ("", entry.path)
+            if known and moved and not replace and (is_alive is None or is_alive(known)):
                 raise InvariantViolation(
                     f"another repository is registered as '{entry.id}'", at=known.path,
-                    next="Work with it there, or let this one take its place: `kgd up --replace`.",
+                    next="Use it there, or replace its entry with `kgd up --replace`.",
                 )  # fmt: skip
             return with_entry(text, entry.id, entry.written())
 
         self._rewrite(change)
 
     def forget(self, id: str) -> None:
-        """Take an entry out; nothing else is touched. Without such an entry nothing happens."""
+        """Remove an entry, if it exists."""
         self._rewrite(lambda text, entries: without_entry(text, id) if id in entries else text)
 
     def keep_shared(self, organisation: str, data: bytes) -> None:
-        """Take over what the organisation's registry says now; it outlives the daemon.
+        """Save a new version of the organisation's registry.
 
         Raises:
-            Invalid: It is broken, says what it may not, or is empty where it was not: the last good one stays.
+            Invalid: It is broken, has forbidden fields, or became empty: the last good version stays.
         """
         fresh = parse_shared(data)
         path = self._shared_path(organisation)
         before = _file(path)
         if not fresh and before and parse_shared(before):
-            raise Invalid("the organisation's registry is empty now; what it had is kept", at=organisation,
-                          next="Take `registry:` out of workspaces.yaml if that is meant.")  # fmt: skip
+            raise Invalid("the organisation's registry is empty now; its entries are kept", at=organisation,
+                          next="If that is intended, remove `registry:` from workspaces.yaml.")  # fmt: skip
         if data != before:
             os.makedirs(self._state, mode=0o700, exist_ok=True)
             _replace(path, data)
 
     def _shared_path(self, organisation: str) -> str:
-        """One for each address: another organisation's entries are never taken for this one's."""
+        """The copy's path, which depends on the address, so that organisations are not mixed up."""
         known = hashlib.sha256(organisation.encode("utf-8", "surrogateescape")).hexdigest()[:16]
         return os.path.join(self._state, f"registry-{known}.yaml")
-
-    def _stamp_now(self) -> tuple[object, object]:
-        return _stamp(self.path), self._stamp_of_shared()
 
     def _stamp_of_shared(self) -> object:
         return _stamp(self._shared_path(self._own.organisation)) if self._own.organisation else None
 
     def _merged(self, own: Registry) -> Registry:
-        """With the organisation's entries; those of the file itself win."""
+        """The registry with the organisation's entries, which the file's own entries override."""
         if not own.organisation:
             return own
         try:
             shared = parse_shared(_file(self._shared_path(own.organisation)))
-        except KgdError as error:  # somebody else than kgd wrote there
+        except KgdError as error:  # another program changed the copy
             self.problem, shared = error, {}
         others = frozenset(shared) - frozenset(own.entries)
         return replace(own, entries={**shared, **own.entries}, shared=others)
 
     def _reload(self) -> None:
-        data = self._bytes()
+        data = _file(self.path)
         try:
             fresh = parse(data, self.path)
             if self._own.entries and not fresh.entries:
                 raise Invalid(
                     "the registry is empty now; its workspaces are kept until the daemon restarts", at=self.path,
-                    next="Put them back, or run `kgd down`.",
+                    next="Restore them, or run `kgd down`.",
                 )  # fmt: skip
             self._own, self.problem, self._believed = fresh, None, True
             self._keep_copy(data)
         except KgdError as error:
-            self.problem = self._named(error, "Mend it; until then what it said before holds.")
+            self.problem = self._named(error, "Fix it; until then its last good version is used.")
             if not self._believed:
                 with contextlib.suppress(KgdError):
                     self._own = parse(_file(self._copy), self._copy)
 
     def _named(self, error: KgdError, otherwise: str) -> KgdError:
-        """With the whole path: there may be several homes."""
+        """The error with the whole path, since there may be several homes."""
         if self.path not in error.at:
             error.next = f"{error.next or otherwise} The file is {self.path}."
         return error
@@ -156,19 +152,16 @@ class RegistryFile:
             if os.path.isdir(self._state) and data != _file(self._copy):
                 _replace(self._copy, data)
 
-    def _bytes(self) -> bytes:
-        return _file(self.path)
-
     def _rewrite(self, change: Callable[[str, dict[str, Entry]], str]) -> None:
         os.makedirs(os.path.dirname(self.path), mode=0o700, exist_ok=True)
         guard = os.open(self.path + ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(guard, fcntl.LOCK_EX)
-            before = self._bytes()
+            before = _file(self.path)
             try:
                 known = parse(before, self.path).entries
             except KgdError as error:
-                raise self._named(error, "Mend it first.") from None
+                raise self._named(error, "Fix it first.") from None
             changed = change(before.decode(), known).encode()
             after = parse(changed, self.path)
             if changed != before:
@@ -196,7 +189,7 @@ def _stamp(path: str) -> tuple[int, int, int] | None:
 
 
 def _replace(path: str, data: bytes) -> None:
-    """All of it or nothing, also after a power cut. A link to the real file stays a link."""
+    """Replace a file atomically and durably. A symbolic link stays a link."""
     target = os.path.realpath(path)
     fresh = f"{target}.{os.getpid()}.tmp"
     with open(
@@ -206,3 +199,113 @@ def _replace(path: str, data: bytes) -> None:
         file.flush()
         os.fsync(file.fileno())
     os.replace(fresh, target)
+
+
+# ---- text edits of one entry, which keep the user's comments and order
+
+_HEAD = re.compile(r"workspaces:[ ]*(#.*)?$").match
+_PLAIN = re.compile(r"/[A-Za-z0-9/._-]*\Z").match
+
+
+def with_entry(text: str, id: str, fields: Mapping[str, str | bool | float]) -> str:
+    """`text` with this entry added at the end, or with its fields replaced.
+
+    Raises:
+        Invalid: ``workspaces`` is not written as a block.
+    """
+    lines = text.splitlines()
+    start, end, indent = _block(lines)
+    if start < 0:
+        lines += ["workspaces:"]
+        start, end, indent = len(lines) - 1, len(lines), "  "
+    first, last = _lines_of(lines, start, end, indent, id)
+    if first < 0:
+        made = [f"{indent}{id}:", *(f"{indent}  {name}: {_scalar(value)}" for name, value in fields.items())]
+        lines[end:end] = made
+        return "\n".join(lines) + "\n"
+    kept = [line for line in lines[first + 1 : last] if not _is_field(line, ("path", "code", "standalone", *fields))]
+    inner = next((_indent(line) for line in lines[first + 1 : last] if _is_content(line)), f"{indent}  ")
+    comments = {name: _comment(line) for line in lines[first + 1 : last] for name in fields if _names(line, name)}
+    made = [f"{inner}{name}: {_scalar(value)}{comments.get(name, '')}" for name, value in fields.items()]
+    lines[first + 1 : last] = made + kept
+    return "\n".join(lines) + "\n"
+
+
+def without_entry(text: str, id: str) -> str:
+    """`text` without this entry and the comments inside it."""
+    lines = text.splitlines()
+    start, end, indent = _block(lines)
+    first, last = _lines_of(lines, start, end, indent, id)
+    if first >= 0:
+        del lines[first:last]
+        if not any(_is_content(line) for line in lines[start + 1 : end - (last - first)]):
+            lines[start] = "workspaces: {}"
+    return "\n".join(lines) + "\n"
+
+
+def _block(lines: list[str]) -> tuple[int, int, str]:
+    """(line of ``workspaces:``, line after its last entry, indent of its entries); -1 if missing."""
+    for number, line in enumerate(lines):
+        if line.strip() in ("workspaces: {}", "workspaces: null", "workspaces: ~"):
+            lines[number] = "workspaces:"
+            return number, number + 1, "  "
+        if not line.startswith("workspaces"):
+            continue
+        if not _HEAD(line):
+            raise Invalid("'workspaces' is not written as a block, so kgd does not edit it", at=f"line {number + 1}",
+                          next="Write one workspace per block, as workspaces.example.yaml does.")  # fmt: skip
+        end, indent = number + 1, ""
+        for below in range(number + 1, len(lines)):
+            if not _is_content(lines[below]):
+                continue
+            if not lines[below].startswith(" "):
+                break
+            indent, end = indent or _indent(lines[below]), below + 1
+        return number, end, indent or "  "
+    return -1, -1, "  "
+
+
+def _lines_of(lines: list[str], start: int, end: int, indent: str, id: str) -> tuple[int, int]:
+    """(line of the entry's key, line after its last field); -1 if missing."""
+    is_key = re.compile(rf"{indent}(['\"]?){re.escape(id)}\1:[ ]*(#.*)?$").match
+    for first in range(start + 1, end):
+        if not is_key(lines[first]):
+            continue
+        last = first + 1
+        for below in range(first + 1, end):
+            if _is_content(lines[below]):
+                if len(_indent(lines[below])) <= len(indent):
+                    break
+                last = below + 1
+        return first, last
+    return -1, -1
+
+
+def _is_content(line: str) -> bool:
+    return bool(line.strip()) and not line.lstrip().startswith("#")
+
+
+def _indent(line: str) -> str:
+    return line[: len(line) - len(line.lstrip(" "))]
+
+
+def _names(line: str, name: str) -> bool:
+    return line.lstrip().startswith(f"{name}:")
+
+
+def _is_field(line: str, names: tuple[str, ...]) -> bool:
+    return any(_names(line, name) for name in names)
+
+
+def _comment(line: str) -> str:
+    """The comment after a value, with its leading blank."""
+    found = re.search(r"""(?:"[^"]*"|'[^']*'|[^"'#\s][^#]*?)(\s+#.*)$""", line.partition(":")[2].lstrip())
+    return found.group(1) if found else ""
+
+
+def _scalar(value: str | bool | float) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int | float):
+        return f"{value:g}"
+    return value if _PLAIN(value) else json.dumps(value, ensure_ascii=False)

@@ -1,1 +1,1 @@
-"""This room is where the one process of a home lives: its lock, its socket, its open workspaces and their watches."""
+"""The daemon, one process per home: lock, socket, open workspaces, watches, sync threads and tokens."""

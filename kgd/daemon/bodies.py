@@ -1,6 +1,6 @@
-"""Request bodies: a bound on how many bytes of them are held at a time, by one client and by all.
+"""Request bodies, with a bound on the bytes held in memory per client and in total.
 
-A body is read only after its client is known, and only while there is room for all of it.
+A body is read only after its client is authenticated, and only if all of it fits.
 """
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ from kgd.daemon.tokens import TooMuch
 from kgd.errors import Limit, Unavailable
 
 RECOGNISED = "kgd.recognised"
-"""In an ASGI scope, the key of a function to call with the client's name once its credentials have proven valid."""
+"""Key in an ASGI scope: a function to call with the client's name after authentication."""
 TOTAL = 32 << 20
 EACH = 8 << 20
 PATIENCE = 10.0
-"""Seconds without a byte after which a body is broken off, and seconds to wait for room for one."""
+"""Seconds without a byte after which a body is aborted, and seconds to wait for room."""
 SLOWEST = 1 << 10
-"""Bytes a second that a body comes with at least, once `PATIENCE` has passed."""
+"""Minimum bytes per second after `PATIENCE`."""
 
 
 class Bodies:
     """Bodies in flight, from before their first byte until their request is answered. For one event loop.
 
     Args:
-        total: Bytes of all of them.
-        each: Bytes of those of one client.
+        total: Byte limit for all clients together.
+        each: Byte limit per client.
     """
 
     def __init__(self, total: int = TOTAL, each: int = EACH) -> None:
@@ -41,15 +41,15 @@ class Bodies:
     async def read(
         self, parts: AsyncIterator[bytes], declared: str | None, client: str, limit: int
     ) -> AsyncIterator[bytes]:
-        """The whole body, held as long as the context lasts.
+        """The whole body; its room is freed when the context ends.
 
         Args:
-            declared: The Content-Length, where there is one; without it there has to be room for `limit` bytes.
+            declared: The Content-Length; without it room for `limit` bytes is needed.
 
         Raises:
-            Limit: It is larger than `limit`, or comes too slowly; no more than the limit was read.
-            TooMuch: The client has no room left, and none gets free within `PATIENCE`.
-            Unavailable: All clients together have none.
+            Limit: It is larger than `limit` or too slow; at most the limit was read.
+            TooMuch: The client used all its room for `PATIENCE` seconds.
+            Unavailable: All clients together did.
         """
         size = int(declared) if declared and declared.isdecimal() else limit
         _check(size, limit)
@@ -62,7 +62,7 @@ class Bodies:
 
     @asynccontextmanager
     async def room(self, client: str, size: int) -> AsyncIterator[None]:
-        """Keep room for so many bytes. Raises as `read`."""
+        """Reserve this many bytes. Raises like `read`."""
         try:
             async with asyncio.timeout(PATIENCE):
                 while not self._fits(client, size):
@@ -70,14 +70,14 @@ class Bodies:
                     await self._freed.wait()
         except TimeoutError:
             if self._held[client] + size > self._each:
-                raise TooMuch("this token has too many large requests under way", int(PATIENCE)) from None
-            raise Unavailable("too many large requests are under way", next="Try again.") from None
+                raise TooMuch("this token has too many large requests in flight", int(PATIENCE)) from None
+            raise Unavailable("too many large requests are in flight", next="Try again.") from None
         self._held[client] += size
         try:
             yield
         finally:
             self._held[client] -= size
-            self._held = +self._held  # without those that hold nothing
+            self._held = +self._held  # drops zeros
             self._freed.set()
 
     def _fits(self, client: str, size: int) -> bool:
@@ -85,8 +85,8 @@ class Bodies:
 
 
 async def steadily(parts: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    """The parts of a body as they come. Raises Limit where they come too slowly."""
-    too_slow = Limit("the request comes too slowly", next=f"Send at least {SLOWEST} bytes a second.")
+    """The parts of a body as they arrive. Raises Limit if they are too slow."""
+    too_slow = Limit("the request is too slow", next=f"Send at least {SLOWEST} bytes a second.")
     began, size = time.monotonic(), 0
     while True:
         try:

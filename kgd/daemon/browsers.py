@@ -1,4 +1,4 @@
-"""This file is where it is said what the daemon knows of browsers: which are let in, and how one more is."""
+"""Browser sessions, and the interface of the web pages to the daemon."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Protocol
 
 @dataclass(frozen=True, slots=True)
 class Browser:
-    """One browser that was let in. Times are Unix seconds.
+    """A signed-in browser. Times are Unix seconds.
 
-    `id` names the session and opens nothing. `token` is the id of the token that it came in with; empty for the person
-    of this machine. `program` is what the browser says of itself.
+    `id` names the session and grants no access. `token` is the id of its token, empty for this machine's user.
+    `program` is the browser's user agent.
     """
 
     id: str
@@ -26,17 +26,17 @@ class Pages(Protocol):
 
     @property
     def url(self) -> str:
-        """Where they are served now; empty where nobody has asked for them yet."""
+        """URL of the pages; empty before they are first served."""
 
     def link(self, workspace: str = "") -> str:
-        """An address that lets one browser in, once, at the workspace. Serves the pages first; may block for a moment.
+        """A single-use sign-in link to a workspace. Starts serving the pages if needed, which blocks for a moment.
 
         Raises:
-            Unavailable: They cannot be served.
+            Unavailable: The pages cannot be served.
         """
 
     def browsers(self) -> list[Browser]:
-        """Those that may look, the last one first."""
+        """Signed-in browsers, newest first."""
 
     def end(self, id: str | None = None) -> int:
-        """Let one browser in no longer, or all of them; how many that were. An open page of theirs hears of it."""
+        """Sign out one browser or all; returns their number. Their open pages are informed."""

@@ -1,14 +1,16 @@
-"""This file is where one call of a client is run in its worker thread and its answer becomes a line."""
+"""Requests of one connection: running a call in a worker thread, and the open requests of an MCP connection."""
 
 from __future__ import annotations
 
+import asyncio
 import logging
+import re
 import secrets
 import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import orjson
 
@@ -16,15 +18,23 @@ from kgd.errors import KgdError, Limit, of_defect
 
 ANSWER_LIMIT = 64 * 2**20
 PROGRESS_SECONDS = 0.05
+LONG_LIVED = "subscriptions/listen"
+"""Answered only when it ends; a leaving daemon does not wait for it, and the client sends it again."""
+
+ENDS = 4096
+"""Bytes kept from the beginning and from the end of an oversized message."""
+
+_ANSWER = re.compile(rb'\{"jsonrpc":"2\.0","id":(\d{1,18}|"[^"\\]*"),"(?:result|error)":').match
+"""The beginning of our own answers, to find the id without parsing a long rest."""
 
 log = logging.getLogger("kgd.calls")
 
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """Who is at the other end of one connection, as far as it says; only its user id was proven, by the kernel.
+    """The client of one connection, as it describes itself; only its user id is verified, by the kernel.
 
-    `context_id` names the conversation: one connection has one, and its ActiveContext with it.
+    `context_id` names the conversation and its ActiveContext; each connection has its own.
     """
 
     cwd: str = ""
@@ -36,10 +46,9 @@ class Peer:
 
 
 class Call:
-    """One call under way: who asks, whether they still want it, and a way to say how far it is.
+    """A running call: its client, cancellation and progress.
 
-    `cancelled` is set when the client has gone. It is a hint for long jobs; a change that began to be written is
-    finished whatever it says.
+    `cancelled` is set when the client disconnects. It is a hint for long jobs; a started write is finished.
     """
 
     __slots__ = ("_emit", "_last", "cancelled", "key", "peer")
@@ -50,7 +59,7 @@ class Call:
         self._emit, self._last = emit, 0.0
 
     def progress(self, done: int, total: int | None = None, message: str = "") -> None:
-        """Tell the client; at most twenty times a second, but always when `done` reaches `total`."""
+        """Send progress at most twenty times a second, and always when `done` reaches `total`."""
         now = time.monotonic()
         if done != total and now - self._last < PROGRESS_SECONDS:
             return
@@ -63,7 +72,8 @@ Dispatch = Callable[[Call, str, dict[str, Any]], dict[str, Any]]
 
 
 def answer(dispatch: Dispatch, call: Call, name: str, args: dict[str, Any]) -> bytes:
-    """The line that answers a call, whatever happens in it."""
+    """The answer to a call as a line; an error becomes a refusal."""
+    log.debug("call", extra={"call": name[:64], "client": call.peer.client})
     try:
         line = orjson.dumps({"id": call.key, "result": dispatch(call, name, args)}) + b"\n"
         if len(line) > ANSWER_LIMIT:
@@ -71,7 +81,119 @@ def answer(dispatch: Dispatch, call: Call, name: str, args: dict[str, Any]) -> b
         return line
     except KgdError as error:
         refusal = error.as_dict()
-    except Exception as error:  # the edge of a request: log once, tell the client, carry on
+    except Exception as error:  # the boundary of a request: log once and answer
         log.exception("a call failed", extra={"call": name[:64]})
         refusal = of_defect(error, at=name).as_dict()
     return orjson.dumps({"id": call.key, "error": refusal}) + b"\n"
+
+
+# ---- MCP
+
+
+class LineReader(Protocol):
+    """The input of `serve_mcp`: one JSON-RPC message per line, ``b""`` at the end."""
+
+    async def readline(self) -> bytes: ...
+
+
+class LineWriter(Protocol):
+    """The output of `serve_mcp`: whole lines only, then `drain`."""
+
+    def write(self, data: bytes, /) -> None: ...
+
+    async def drain(self) -> None: ...
+
+
+class Oversized(ValueError):
+    """A message beyond the reader's limit. It was consumed, so that the next one can be read."""
+
+    def __init__(self, head: bytes, tail: bytes) -> None:
+        super().__init__("a message is too long")
+        self.head, self.tail = head, tail
+
+
+class Outstanding:
+    """Both directions of one MCP connection, with its unanswered requests.
+
+    After `stop_requests` the server receives only answers and notifications. Later requests are dropped without
+    execution, and the client sends them to the next daemon.
+    """
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader, self._writer = reader, writer
+        self._open: dict[str | int, str] = {}
+        self._taking_requests = True
+        self._settled = asyncio.Event()
+        self._settled.set()
+
+    async def readline(self) -> bytes:
+        """The next message for the server.
+
+        Raises:
+            Oversized: The message is longer than the reader's limit.
+        """
+        while line := await _line(self._reader):
+            message = _parse(line)
+            method = message.get("method")
+            if not isinstance(method, str) or not isinstance(key := message.get("id"), str | int):
+                if method == "notifications/cancelled":
+                    self._close((message.get("params") or {}).get("requestId"))
+                return line
+            if self._taking_requests:
+                self._open[key] = method
+                if method != LONG_LIVED:
+                    self._settled.clear()
+                return line
+        return b""
+
+    def write(self, data: bytes) -> None:
+        """Write lines for the client. A closed connection is noticed at the next read."""
+        for line in data.removesuffix(b"\n").split(b"\n"):
+            if answer := _ANSWER(line):
+                self._close(orjson.loads(answer[1]))
+            elif "method" not in (message := _parse(line)):
+                self._close(message.get("id"))
+        self._writer.write(data)
+
+    async def drain(self) -> None:
+        await self._writer.drain()
+
+    def stop_requests(self) -> None:
+        self._taking_requests = False
+
+    async def settled(self) -> None:
+        """Return when every delivered request except long-lived ones is answered."""
+        await self._settled.wait()
+
+    def __len__(self) -> int:
+        return sum(method != LONG_LIVED for method in self._open.values())
+
+    def _close(self, key: Any) -> None:
+        if isinstance(key, str | int) and self._open.pop(key, "") and not len(self):
+            self._settled.set()
+
+
+async def _line(reader: asyncio.StreamReader) -> bytes:
+    """The next line. Unlike `StreamReader.readline` it keeps both ends of an oversized line."""
+    head = tail = b""
+    while True:
+        try:
+            end = await reader.readuntil(b"\n")
+        except asyncio.IncompleteReadError as error:
+            end = error.partial
+        except asyncio.LimitOverrunError as error:
+            part = await reader.readexactly(error.consumed)
+            head, tail = head or part[:ENDS], (tail + part[-ENDS:])[-ENDS:]
+            continue
+        if head:
+            raise Oversized(head, (tail + end)[-ENDS:])
+        return end
+
+
+def _parse(line: bytes) -> dict[str, Any]:
+    """The message, or {} if it is invalid; the server refuses it in the protocol's terms."""
+    try:
+        found = orjson.loads(line)
+    except orjson.JSONDecodeError:
+        return {}
+    return found if isinstance(found, dict) else {}

@@ -1,4 +1,4 @@
-"""This file is where the workspaces of one home are kept open, found by id or by directory, and closed."""
+"""The daemon of one home: its open workspaces, found by id or by directory, and the work beside them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -19,23 +18,26 @@ from kgd.config import Home, person_environment
 from kgd.config.credentials import secret
 from kgd.config.entries import AT_START
 from kgd.config.registry import Entry, RegistryFile
-from kgd.daemon import descriptors
+from kgd.daemon import process
 from kgd.daemon.elsewhere import Elsewhere
 from kgd.daemon.history_check import heal_closed
 from kgd.daemon.jobs import Jobs, unfinished
 from kgd.daemon.organisation import PACK_BYTES, Organisation
 from kgd.daemon.places import Places, misnamed
 from kgd.daemon.syncing import Syncing
-from kgd.daemon.tending import Tending
+from kgd.daemon.tending import WorkspaceWatch
 from kgd.daemon.tokens import Tokens
 from kgd.daemon.upstream import Upstream
 from kgd.errors import Damaged, InvariantViolation, KgdError, NotFound, Unavailable
+from kgd.git.place import is_workspace
 from kgd.git.remote import Network
 from kgd.git.remote_settings import remotes
 from kgd.graph.context import ContextStore
 from kgd.index.hub_state import SqliteHubState
-from kgd.resolution.attempts import Attempts
-from kgd.sync.clones import Clones
+from kgd.model.uri import Uri
+from kgd.resolution.provider import Attempts
+from kgd.sync.cloning import Clones
+from kgd.sync.network import network_of
 
 if TYPE_CHECKING:
     from kgd.daemon.browsers import Pages
@@ -43,22 +45,22 @@ if TYPE_CHECKING:
     from kgd.workspace.outcome import Stage
     from kgd.workspace.workspace import Workspace
 
-OnCommit = Callable[[str, frozenset[str]], None]
-"""Told (workspace id, the URIs that changed) after a commit, on the thread that made it; must not block."""
+OnChange = Callable[[str, frozenset[Uri]], object]
+"""Called with a workspace id and the changed URIs, on the thread that changed them; must not block."""
 
 log = logging.getLogger("kgd.daemon")
 
 
 class Daemon:
-    """What the daemon of one home knows. Safe for threads.
+    """The open workspaces of one home, its tokens, hubs and remotes. Safe for threads.
 
-    A workspace is opened by the first call that needs it and stays open. While one is being opened, calls for another
-    are not held up, and a second call for the same waits for the first one's result.
+    The first call that needs a workspace opens it; it stays open. A second call for the same workspace waits for the
+    first; calls for other workspaces do not wait.
 
     Args:
-        locate: The layout of the workspace that a directory belongs to, None where there is none.
-        open_workspace: Opens what `locate` found; may take as long as reading the whole graph does.
-        syncs: Whether workspaces are kept together with their remotes by themselves.
+        locate: Returns the layout of the workspace that a directory belongs to, or None.
+        open_workspace: Opens a layout; may read the whole graph.
+        syncs: Whether workspaces sync with their remotes in the background.
     """
 
     def __init__(
@@ -70,14 +72,14 @@ class Daemon:
         self._settings = self.registry.current().settings
         self.contexts = ContextStore(secrets.token_bytes, capacity=self._settings.context_size)
         self.tokens = Tokens(lambda: SqliteHubState(Path(home.state) / "hub.db"), time.time, secrets.token_bytes)
-        self.upstream = Upstream(self)
+        self.upstream = Upstream(lambda id: self.syncing(self.workspace(id)))
         self.listening = ""
-        """Where this daemon serves others as a hub; empty where it does not."""
+        """URL of the hub that this daemon serves; empty if it serves none."""
         self.pages: Pages | None = None
-        """What browsers are shown; None where there are no pages, as in a process that only borrows the tools."""
+        """The web pages; None in a process without a server."""
         self.attempts = Attempts(time.monotonic)
         self.elsewhere = Elsewhere(self, self.registry, Path(home.state) / "seen", secret)
-        self.clones = Clones(Path(home.state) / "clones", _network)
+        self.clones = Clones(Path(home.state) / "clones", lambda entry, stop: network_of(entry.token, stop=stop))
         self.organisation = Organisation(
             self.registry, Path(home.state) / "organisation",
             lambda stop: Network(person_environment(), pack_bytes=PACK_BYTES, stop=stop),
@@ -87,8 +89,8 @@ class Daemon:
         self._lock = threading.Lock()
         self._open: dict[Path, _Opened] = {}
         self._opening: dict[Path, threading.Lock] = {}
-        self._listeners: list[OnCommit] = []
-        self._watchers: list[Callable[[str], object]] = []
+        self._listeners: list[OnChange] = []
+        self._watchers: list[OnChange] = []
         self._calls = 0
         self._closed = False
 
@@ -98,13 +100,12 @@ class Daemon:
     def workspace(self, id: str | None = None, *, directory: Path | None = None) -> Workspace:
         """The workspace of that id, or of that directory or one above it.
 
-        One that was found by directory and is not in the registry, or is there under a place that it has left, is
-        registered.
+        A workspace found by directory is registered, and its path in the registry corrected.
 
         Raises:
-            NotFound: There is none.
-            Unavailable: The registry names a place where it is no longer, or is not yet.
-            InvariantViolation: Another repository is registered under its id, or its place holds another workspace.
+            NotFound: There is no such workspace.
+            Unavailable: It is not at its registered path.
+            InvariantViolation: Another repository has its id, or its path holds another workspace.
         """
         if directory is not None:
             layout = self.places.around(directory)
@@ -114,7 +115,7 @@ class Daemon:
             try:
                 self.register(found)
             except InvariantViolation:
-                self.forget(found)  # a copy of another: neither ours to hold nor to be found under its id
+                self.forget(found)  # a copy of another workspace must not be found under its id
                 raise
             return found
         entry = self.registry.current().entries.get(id or "")
@@ -136,75 +137,58 @@ class Daemon:
         return found
 
     def opened_as(self, id: str) -> Workspace | None:
-        """The open workspace that the registry has under this id; None where it has to be opened first."""
+        """The workspace registered under this id, if it is open."""
         entry = self.registry.current().entries.get(id)
         if entry is None:
             return None
         for one in self.opened():
-            place = Entry.of(_Placed.of(one)).path if entry.path else str(self.clones.place(entry))
+            place = _entry(one).path if entry.path else str(self.clones.place(entry))
             if one.id == id and place == (entry.path or str(one.layout.work_tree)):
                 return one
         return None
 
     def register(self, workspace: Workspace, *, replace: bool = False) -> None:
-        """Put an open workspace into the registry, under the place where it is now.
+        """Register an open workspace at its current path.
 
         Raises:
-            InvariantViolation: Another repository that still stands has its id, and `replace` is not set.
+            InvariantViolation: Another existing repository has its id, and `replace` is not set.
         """
-        entry = Entry.of(_Placed.of(workspace))
+        entry = _entry(workspace)
         known = self.registry.current().entries.get(workspace.id)
         if known is None or known.path != entry.path:
             self.registry.register(entry, replace=replace, is_alive=self._still_there)
 
     def opened(self) -> list[Workspace]:
-        """Those that are open now and where they were opened, by id."""
+        """The open workspaces that have not been moved, sorted by id."""
         with self._lock:
             there = [one.workspace for one in self._open.values() if one.workspace.is_in_place]
         return sorted(there, key=lambda one: one.id)
 
     def degraded(self, workspace: Workspace) -> list[str]:
-        """What does not work around an open workspace, one sentence each."""
-        with self._lock:
-            found = self._open.get(workspace.layout.git_dir)
+        """Problems with watching and syncing an open workspace, one sentence each."""
+        found = self._open.get(workspace.layout.git_dir)
         return [*found.tending.degraded(), *found.syncing.degraded()] if found else []
 
     def stages(self, workspace: Workspace) -> list[Stage]:
-        """Each stage of the work of an open workspace, those of its remotes behind its own."""
-        with self._lock:
-            found = self._open.get(workspace.layout.git_dir)
-        if found is None:
-            return list(workspace.health().values())
-        found.syncing.follow()
-        return [*workspace.health().values(), *found.syncing.stages()]
+        """The stages of an open workspace, followed by the stages of its remotes."""
+        stages = list(workspace.health().values())
+        if found := self._open.get(workspace.layout.git_dir):
+            found.syncing.follow()
+            stages += found.syncing.stages()
+        return stages
 
     def syncing(self, workspace: Workspace) -> Syncing:
-        """What keeps an open workspace together with its remotes.
-
-        Raises:
-            Unavailable: It was closed meanwhile.
-        """
-        with self._lock:
-            found = self._open.get(workspace.layout.git_dir)
-        if found is None:
-            raise Unavailable("this workspace is being closed", next="Ask again; the daemon will open it anew.")
-        found.syncing.follow()
-        return found.syncing
+        """The sync of an open workspace with its remotes. Raises Unavailable if it was closed meanwhile."""
+        syncing = self._opened_of(workspace).syncing
+        syncing.follow()
+        return syncing
 
     def jobs(self, workspace: Workspace) -> Jobs:
-        """What an open workspace is at that takes longer than a call.
-
-        Raises:
-            Unavailable: It was closed meanwhile.
-        """
-        with self._lock:
-            found = self._open.get(workspace.layout.git_dir)
-        if found is None:
-            raise Unavailable("this workspace is being closed", next="Ask again; the daemon will open it anew.")
-        return found.jobs
+        """The background jobs of an open workspace. Raises Unavailable if it was closed meanwhile."""
+        return self._opened_of(workspace).jobs
 
     def open_shared(self) -> None:
-        """Open what is shared with others, so that their changes arrive before anybody calls; and what has jobs."""
+        """Open workspaces with remotes, so that changes arrive before the first call, and those with open jobs."""
         for entry in self.registry.current().entries.values():
             try:
                 layout = self.places.find(entry)
@@ -214,11 +198,11 @@ class Daemon:
                 log.warning("not opened", extra={"workspace": entry.id, "reason": str(error)[:300]})
 
     def troubles(self) -> list[str]:
-        """What does not work around the process, the registry and the workspaces elsewhere, one sentence each."""
+        """Problems of the process, the registry and the workspaces elsewhere, one sentence each."""
         found = [f"registry: {problem}"] if (problem := self.registry.problem) else []
         found += [f"organisation's registry: {self.organisation.problem}"] if self.organisation.problem else []
         found += [f"registry entry {problem}" for problem in self.places.problems()]
-        found += [shortage] if (shortage := descriptors.shortage()) else []
+        found += [shortage] if (shortage := process.shortage()) else []
         now = self.registry.current().settings
         found += [
             f"settings: {name} is {getattr(now, name)} in the file and {getattr(self._settings, name)} in force"
@@ -227,28 +211,27 @@ class Daemon:
         ]
         return [*found, *(f"clone {problem}" for problem in self.clones.problems()), *self.elsewhere.problems()]
 
-    def on_commit(self, listener: OnCommit) -> None:
-        """Tell `listener` of every commit of every workspace, also of those that are opened later."""
+    def on_commit(self, listener: OnChange) -> None:
+        """Call `listener` after each commit to any workspace, including those opened later."""
         self._listeners.append(listener)
 
-    def on_code(self, watcher: Callable[[str], object]) -> None:
-        """Tell `watcher` of every workspace where something changed without a commit: its code, what of its nodes is
-        unverified since, or what waits as a proposal."""
+    def on_code(self, watcher: OnChange) -> None:
+        """Call `watcher` with changes without a commit: of code and stale nodes, or without URIs of proposals and
+        unreadable files."""
         self._watchers.append(watcher)
 
     def forget(self, workspace: Workspace) -> None:
-        """Close one; the next call opens it anew. Its files stay where they are."""
+        """Close a workspace; the next call opens it again."""
         with self._lock:
             found = self._open.pop(workspace.layout.git_dir, None)
         if found:
-            found.jobs.close()
-            found.syncing.close()
-            found.tending.close()
-        workspace.close()
+            found.close()
+        else:
+            workspace.close()
 
     @contextmanager
     def counted(self) -> Iterator[None]:
-        """Counts a call while it runs."""
+        """Count a call while it runs."""
         with self._lock:
             self._calls += 1
         try:
@@ -258,20 +241,26 @@ class Daemon:
                 self._calls -= 1
 
     def describe(self) -> dict[str, Any]:
-        """The process as `status` shows it."""
+        """Process id, version, start and running calls, for `status`."""
         return {"pid": self.pid, "version": self.version, "since": self.since, "calls": self._calls}
 
     def close(self) -> None:
-        """Close every workspace; one that fails does not keep the others from it. No workspace is opened afterwards."""
+        """Close every workspace, also after one fails to close. No workspace is opened afterwards."""
         with self._lock:
             self._closed = True
             closing, self._open = list(self._open.values()), {}
         self.organisation.close()
         self.clones.close()
         for one in closing:
-            _close(one)
+            _quietly(one.close)
         self.tokens.close()
         self.elsewhere.close()
+
+    def _opened_of(self, workspace: Workspace) -> _Opened:
+        found = self._open.get(workspace.layout.git_dir)
+        if found is None:
+            raise Unavailable("this workspace is being closed", next="Ask again; the daemon will open it again.")
+        return found
 
     def _at(self, layout: Layout, *, publish: bool = True) -> Workspace:
         place = layout.git_dir
@@ -283,14 +272,14 @@ class Daemon:
                 return found.workspace
             opening = self._opening.setdefault(place, threading.Lock())
         with opening:
-            self._let_go_of_moved()
+            self._close_moved()
             with self._lock:
                 if found := self._open.get(place):
                     return found.workspace
             workspace = self._opened_or_healed(layout, {} if publish else {"publish": False})
             with contextlib.ExitStack() as undo:
                 undo.callback(_quietly, workspace.close)
-                opened = self._surround(workspace, undo)
+                opened = self._start_parts(workspace, undo)
                 with self._lock:
                     self._open[place] = opened
                 undo.pop_all()
@@ -298,18 +287,19 @@ class Daemon:
             log.info("opened", extra={"workspace": workspace.id, "path": place})
             return workspace
 
-    def _surround(self, workspace: Workspace, undo: contextlib.ExitStack) -> _Opened:
-        """Start the work beside an open workspace; `undo` ends what was started."""
+    def _start_parts(self, workspace: Workspace, undo: contextlib.ExitStack) -> _Opened:
+        """Start the background work of an open workspace; `undo` ends it."""
         workspace.is_registered = lambda id: id in self.registry.current().entries
-        workspace.on_commit(lambda uris: self._announce(workspace.id, frozenset(uris)))
-        workspace.on_uncommitted(lambda: self._announce_code(workspace.id))
+        workspace.on_commit(lambda uris: self._announce(workspace.id, uris))
+        workspace.on_uncommitted(lambda: self._announce_code(workspace.id, frozenset()))
         workspace.on_displaced(
             lambda: threading.Thread(target=self._open_anew, args=(workspace.layout,), daemon=True).start()
         )
         workspace.meaning.follow(lambda: self.registry.current().settings.embedder, secret)
-        tending = Tending(
-            workspace, self.registry.current().settings.rescan_seconds, lambda: self._announce_code(workspace.id)
-        )
+        tending = WorkspaceWatch(
+            workspace, self.registry.current().settings.rescan_seconds,
+            lambda uris: self._announce_code(workspace.id, uris),
+        )  # fmt: skip
         undo.callback(_quietly, tending.close)
         tending.start()
         syncing = Syncing(workspace, lambda: self.registry.current().entries.get(workspace.id))
@@ -321,15 +311,15 @@ class Daemon:
         return _Opened(workspace, tending, syncing, jobs, _inode(workspace.layout.git_dir))
 
     def _open_anew(self, layout: Layout) -> None:
-        """The folder of what is derived was removed under an open workspace."""
+        """Open a workspace again whose derived data was removed while it was open."""
         try:
-            if layout.git_dir.exists():
+            if is_workspace(layout.git_dir):
                 self._at(layout)
         except (KgdError, OSError):
-            log.exception("not opened anew", extra={"path": layout.git_dir})
+            log.exception("could not be opened again", extra={"path": layout.git_dir})
 
     def _opened_or_healed(self, layout: Layout, how: Mapping[str, bool]) -> Workspace:
-        """Open a workspace. One whose tip lacks objects gets them from a remote first, which takes a fetch."""
+        """Open a workspace; if its tip lacks objects, fetch them from a remote and try again."""
         try:
             return self._open_workspace(layout, **how)
         except Damaged:
@@ -338,14 +328,14 @@ class Daemon:
             return self._open_workspace(layout, **how)
 
     def _close_other_copies(self, found: Workspace) -> None:
-        """Close a copy of the workspace elsewhere, which was opened before the registry named this place."""
+        """Close a copy of the workspace that was opened before the registry named this path."""
         for one in self.opened():
             if one.id == found.id and one is not found:
                 log.warning("another copy is registered now", extra={"workspace": one.id, "path": one.layout.git_dir})
                 self.forget(one)
 
-    def _let_go_of_moved(self) -> None:
-        """Close what is no longer where it was opened: its lock went with it and would keep us out at its new place."""
+    def _close_moved(self) -> None:
+        """Close workspaces that were moved: their locks moved along and would block opening them at the new path."""
         with self._lock:
             gone = [
                 place for place, one in self._open.items()
@@ -354,18 +344,18 @@ class Daemon:
             closing = [self._open.pop(place) for place in gone]
         for one in closing:
             log.warning("moved or deleted while it was open", extra={"workspace": one.workspace.id})
-            _close(one)
+            _quietly(one.close)
 
-    def _announce(self, id: str, uris: frozenset[str]) -> None:
+    def _announce(self, id: str, uris: frozenset[Uri]) -> None:
         for listener in self._listeners:
             listener(id, uris)
 
-    def _announce_code(self, id: str) -> None:
+    def _announce_code(self, id: str, uris: frozenset[Uri]) -> None:
         for watcher in self._watchers:
-            watcher(id)
+            watcher(id, uris)
 
     def _still_there(self, entry: Entry) -> bool:
-        """Whether a registered place still holds a workspace of that id."""
+        """Whether a registered path still holds a workspace of that id."""
         try:
             layout = self.places.find(entry)
             return layout is not None and self._at(layout).id == entry.id
@@ -375,16 +365,19 @@ class Daemon:
 
 class _Opened(NamedTuple):
     workspace: Workspace
-    tending: Tending
+    tending: WorkspaceWatch
     syncing: Syncing
     jobs: Jobs
     inode: int
-    """Of the git directory: another one under the same path is another workspace."""
+    """Inode of the git directory: a different one at the same path is another workspace."""
+
+    def close(self) -> None:
+        for part in (self.jobs, self.syncing, self.tending, self.workspace):
+            part.close()
 
 
-def _network(entry: Entry, stop: threading.Event) -> Network:
-    """How a remote that only the registry names is spoken to: as the person, with the credential that it refers to."""
-    return Network(person_environment(), secret(entry.token) if entry.token else "", stop=stop)
+def _entry(workspace: Workspace) -> Entry:
+    return Entry.of(workspace.id, workspace.layout.work_tree, workspace.layout.code_tree)
 
 
 def _inode(place: Path) -> int:
@@ -395,29 +388,8 @@ def _inode(place: Path) -> int:
 
 
 def _quietly(close: Callable[[], object]) -> None:
-    """End a part of a workspace that could not be opened; the reason for that is what the caller hears."""
+    """Close a workspace or a part of one; log an error."""
     try:
         close()
     except Exception:
-        log.exception("a workspace that was not opened did not close")
-
-
-def _close(one: _Opened) -> None:
-    try:
-        one.jobs.close()
-        one.syncing.close()
-        one.tending.close()
-        one.workspace.close()
-    except (KgdError, OSError):
-        log.exception("a workspace did not close", extra={"workspace": one.workspace.id})
-
-
-@dataclass(frozen=True, slots=True)
-class _Placed:
-    id: str
-    work_tree: Path
-    code_tree: Path | None
-
-    @classmethod
-    def of(cls, workspace: Workspace) -> _Placed:
-        return cls(workspace.id, workspace.layout.work_tree, workspace.layout.code_tree)
+        log.exception("a workspace did not close")

@@ -1,7 +1,7 @@
-"""This file is where clients reach the daemon: a unix socket that speaks JSON lines (docs/mcp.md has the framing).
+"""The daemon's unix socket, which speaks JSON lines (framing in docs/mcp.md).
 
-A connection begins with one line of hello each way. Then it carries either calls, any number at once, or MCP's stdio
-framing. Calls run in worker threads, so neither a slow call nor a slow or vanished client stops anybody else.
+A connection starts with one hello line each way, then carries concurrent calls or MCP's stdio framing. Calls run in
+worker threads, so that slow calls and slow or vanished clients do not block others.
 """
 
 from __future__ import annotations
@@ -18,25 +18,24 @@ from typing import Any
 
 import orjson
 
-from kgd.daemon import descriptors
-from kgd.daemon.calls import Call, Dispatch, Peer, answer
-from kgd.daemon.outstanding import LineReader, LineWriter, Outstanding
+from kgd.daemon import process
+from kgd.daemon.calls import Call, Dispatch, LineReader, LineWriter, Outstanding, Peer, answer
 from kgd.errors import Forbidden, Invalid, KgdError, Limit, Unavailable, of_defect
 
 LINE_LIMIT = 8 * 2**20
 CONNECTIONS_LIMIT = 512
 WAITING_CONNECTIONS = 256
 ACCEPTED_AT_ONCE = 16
-"""Connections that one turn of the loop accepts, before any of them can be refused."""
+"""Connections accepted in one turn of the loop, before any of them can be refused."""
 REFUSED_AT_ONCE = 16
-"""Clients that are told at one time why they are refused; more are closed without a word."""
+"""Clients that receive a refusal at the same time; further ones are closed without a message."""
 CALLS_PER_CONNECTION = 64
 WORKERS = 64
 HELLO_SECONDS = 10.0
 RETIRE_SECONDS = 20.0
-"""How long a daemon that makes room for a newer one waits for calls that are under way."""
+"""How long a daemon that is replaced waits for running calls."""
 STOP_SECONDS = 1.2
-"""How long a daemon that was told to stop waits for them; the whole stop stays below two seconds."""
+"""How long a stopping daemon waits for running calls; the whole stop takes less than two seconds."""
 LAST_WORDS_SECONDS = 0.3
 
 RETIRED = b'{"kgd":"retired"}\n'
@@ -51,11 +50,11 @@ class Endpoint:
     """The listening socket and its connections.
 
     Args:
-        path: Where to listen. Whoever holds the home's lock may replace a socket that is there.
-        version: What the hello says.
+        path: Socket path. The holder of the home's lock may replace an existing socket.
+        version: The version in the hello.
         dispatch: Answers one call; runs in a worker thread and may block.
         serve_mcp: Serves one MCP connection until its reader ends.
-        check: Raises where a client's hello asks for what is not there.
+        check: Raises if a client's hello is unacceptable.
     """
 
     def __init__(
@@ -66,16 +65,16 @@ class Endpoint:
         self.dispatch, self.serve_mcp = dispatch, serve_mcp
         self.workers = ThreadPoolExecutor(WORKERS, thread_name_prefix="kgd-call")
         self.asked_to_leave: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-        """Resolved with "retire" or "down" when a client asked for it."""
+        """Resolved with the reason to stop: "retire", "down" or a signal's name."""
         self._connections: set[_Connection] = set()
         self._refusing = 0
         self._server: asyncio.Server | None = None
         self._inode = 0
 
     async def start(self) -> None:
-        """Listen. The socket appears under its name only when it accepts, so that no client finds a deaf one.
+        """Listen. The socket gets its name only when it accepts, so that clients never find a dead one.
 
-        Called again it listens on a new socket; connections that are open stay.
+        A second call listens on a new socket; open connections stay.
         """
         if self._server:
             self._server.close()
@@ -96,14 +95,14 @@ class Endpoint:
         os.rename(waiting, self._path)
 
     def is_there(self) -> bool:
-        """Whether the socket is still under its name, so that clients find it."""
+        """Whether the socket still exists under its path."""
         try:
             return os.stat(self._path).st_ino == self._inode
         except OSError:
             return False
 
     def leave(self, why: str) -> None:
-        """Resolve `asked_to_leave`; whoever runs this endpoint then closes it."""
+        """Resolve `asked_to_leave`; the owner then closes the endpoint."""
         if not self.asked_to_leave.done():
             self.asked_to_leave.set_result(why)
 
@@ -112,10 +111,10 @@ class Endpoint:
         return len(self._connections)
 
     async def close(self, *, retire: bool = False) -> None:
-        """Accept nobody any more, answer what was read, then end every connection.
+        """Stop accepting, answer the requests that were read, then end every connection.
 
-        With `retire` each client is told that the next daemon takes over, and long calls get more time. Afterwards no
-        connection is left; a worker thread may still be finishing what it began.
+        With `retire` clients are informed that another daemon takes over, and calls get more time. Worker threads may
+        still run afterwards.
         """
         self._stop_listening()
         patience = RETIRE_SECONDS if retire else STOP_SECONDS
@@ -149,10 +148,10 @@ class Endpoint:
             self._connections.discard(connection)
 
     def _full(self) -> KgdError | None:
-        """Why no further client can be served; None if one can."""
+        """The reason why no further client can be served, or None."""
         if len(self._connections) >= CONNECTIONS_LIMIT:
             return Limit(f"{CONNECTIONS_LIMIT} clients are connected", next="Close some and try again.")
-        if shortage := descriptors.shortage():
+        if shortage := process.shortage():
             return Unavailable(shortage, next="Close some clients, or raise `ulimit -n` and run `kgd down`.")
         return None
 
@@ -171,7 +170,7 @@ class Endpoint:
 
 
 class _Connection:
-    """One client. `run` ends when the client has gone or `leave` has said good-bye."""
+    """One client. `run` ends when the client disconnects or after `leave`."""
 
     def __init__(self, endpoint: Endpoint, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._endpoint, self._reader, self._writer = endpoint, reader, writer
@@ -183,7 +182,7 @@ class _Connection:
 
     async def run(self) -> None:
         try:
-            # Read before it is judged: to close over unread bytes would take the refusal away from the client.
+            # Read first: closing with unread bytes would discard the refusal on its way to the client.
             hello = await self._hello()
             uid, pid = _credentials(self._writer)
             if uid != os.getuid():
@@ -226,7 +225,7 @@ class _Connection:
         self._writer.transport.abort()
 
     async def leave(self, patience: float, last_words: bytes) -> None:
-        """Read no more requests, let those that were read be answered, say `last_words`, close."""
+        """Stop reading requests, answer the ones already read, send `last_words` and close."""
         try:
             async with asyncio.timeout(patience):
                 if self._mcp:
@@ -239,7 +238,7 @@ class _Connection:
         except TimeoutError:
             log.warning("left before every call was answered", extra={"calls": len(self._calls)})
             self._forget_calls()
-            last_words = b""  # "retired" promises that what is unanswered was not begun
+            last_words = b""  # "retired" promises that unanswered calls were not started
         if self._reading:
             self._reading.cancel()
             await asyncio.wait([self._reading])
@@ -259,11 +258,7 @@ class _Connection:
         return hello
 
     async def _line(self) -> dict[str, Any]:
-        """The next line's object; empty at the end.
-
-        Raises:
-            Limit: The line is too long. Invalid: It is no JSON object.
-        """
+        """The next line's object; empty at the end. Raises Limit or Invalid for a bad line."""
         try:
             line = await self._reader.readline()
         except ValueError:
@@ -319,7 +314,7 @@ class _Connection:
         await self._endpoint.serve_mcp(peer, self._mcp, self._mcp)
 
     def _progress(self, line: bytes) -> None:
-        """Progress is a courtesy: it is dropped for a client that does not read. Called from worker threads."""
+        """Send progress, or drop it if the client does not read. Called from worker threads."""
 
         def send() -> None:
             if not self._writer.is_closing() and self._writer.transport.get_write_buffer_size() < 65536:
@@ -333,7 +328,7 @@ class _Connection:
 
 
 def _credentials(writer: asyncio.StreamWriter) -> tuple[int, int]:
-    """(user id, process id) of the client, as the kernel noted them when it connected."""
+    """(user id, process id) of the client, from the kernel."""
     sock = writer.get_extra_info("socket")
     if hasattr(socket, "SO_PEERCRED"):
         pid, uid, _ = struct.unpack("3i", sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))

@@ -1,7 +1,7 @@
-"""The check of history at a start: a hole in it is found in the background, and healed from a remote.
+"""The check of a workspace's history for missing objects, in the background at each start; fetched from a remote.
 
-A hole is a missing object that the tip leads to, after a gc at a bad moment, a failing disk or a deleted pack. While
-there is one, work continues as far as it can, and `kgd status` shows it.
+Objects go missing through a gc at a bad moment, a failing disk or a deleted pack. Meanwhile work continues where
+possible, and `kgd status` shows the problem.
 """
 
 from __future__ import annotations
@@ -12,17 +12,17 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kgd.config import person_environment
-from kgd.config.credentials import secret
 from kgd.config.registry import Registry
 from kgd.errors import KgdError
-from kgd.git import holes, refs, remote_settings
+from kgd.git import refs, remote_settings
 from kgd.git.files import replace
+from kgd.git.history import first_missing
 from kgd.git.objects import ObjectId, parse_id
 from kgd.git.program import GitFailed
-from kgd.git.remote import GitRemote, Network
+from kgd.git.remote import GitRemote
 from kgd.git.remote_settings import Remote
 from kgd.git.store import ObjectStore
+from kgd.sync.network import network_of
 
 if TYPE_CHECKING:
     from kgd.git.layout import Layout
@@ -51,11 +51,11 @@ class HistoryCheck:
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
         self._whole_at = b""
-        """The tip of the last check of the whole history that found nothing."""
+        """The tip of the last successful check of the whole history."""
         self.problem = ""
 
     def start(self, *, whole: bool = False) -> None:
-        """Check what came since the last check, or the `whole` history; returns at once."""
+        """Check the commits since the last check, or the `whole` history; returns at once."""
         with self._lock:
             if self._stopping.is_set() or (self._thread and self._thread.is_alive()):
                 return
@@ -74,7 +74,7 @@ class HistoryCheck:
     def _run(self, whole: bool) -> None:
         try:
             tip = self._tip
-            found = holes.find(self._workspace.store.git_dir, tip, None if whole else self._checked(tip))
+            found = first_missing(self._workspace.store.git_dir, tip, None if whole else self._checked(tip))
             if found:
                 self._heal(found)
             self._whole_at = tip if whole else self._whole_at
@@ -99,7 +99,7 @@ class HistoryCheck:
                 f"history: objects are missing ({found}), and no remote has them; in {git_dir}: "
                 "`git fetch --refetch COPY` gets them from a clone that has them, then `kgd reindex`"
             )
-            if self._stopping.wait(RETRY_SECONDS) or not holes.find(git_dir, self._tip):
+            if self._stopping.wait(RETRY_SECONDS) or not first_missing(git_dir, self._tip):
                 self.problem = "" if not self._stopping.is_set() else self.problem
                 return
 
@@ -113,7 +113,7 @@ class HistoryCheck:
 
 
 def heal(store: ObjectStore, sources: Iterable[tuple[Remote, GitRemote]]) -> bool:
-    """Take what the tip leads to and is missing here from the first remote that has all of it; whether one had.
+    """Fetch the missing objects of the tip from the first remote that has all of them; whether one had.
 
     Costs a fetch of a remote's whole history.
     """
@@ -124,7 +124,7 @@ def heal(store: ObjectStore, sources: Iterable[tuple[Remote, GitRemote]]) -> boo
         try:
             with transport.fetch_missing(transport.ls(remote.ref, remote.proposals), tip) as found:
                 found.keep()
-            if not holes.find(store.git_dir, tip):
+            if not first_missing(store.git_dir, tip):
                 return True
         except (KgdError, GitFailed, OSError) as error:
             log.warning(
@@ -134,7 +134,7 @@ def heal(store: ObjectStore, sources: Iterable[tuple[Remote, GitRemote]]) -> boo
 
 
 def heal_closed(layout: Layout, registry: Registry) -> bool:
-    """As `heal`, of a workspace that cannot be opened; credentials are those that the registry has for its place."""
+    """`heal` for a workspace that cannot be opened, with the registry's credentials for its path."""
     store, places = layout.open(), (layout.work_tree, layout.code_tree)
     entry = next((one for one in registry.entries.values() if one.path and Path(one.path) in places), None)
     sources = []
@@ -142,6 +142,6 @@ def heal_closed(layout: Layout, registry: Registry) -> bool:
         token = remote.token
         if entry and entry.remote and remote_settings.parse_stored(layout, entry.remote) == remote.url:
             token = token or entry.token
-        network = Network(person_environment(), secret(token) if token else "", registry.settings.remote_seconds)
-        sources.append((remote, GitRemote(remote.url, store, layout.derived_dir / "sync", network)))
+        network = network_of(token, patience=registry.settings.remote_seconds)
+        sources.append((remote, GitRemote(remote.url, store, network)))
     return heal(store, sources)

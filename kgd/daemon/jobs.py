@@ -1,7 +1,7 @@
-"""This file is where jobs are: what takes longer than a call may, goes on without its caller, and survives a restart.
+"""Jobs: ingestion that takes longer than a call, runs without its caller, and survives a restart.
 
-They are kept in a small file beside the index. A job that was cut off begins again when its workspace is opened; what
-it has written already is found to be there, so nothing is done twice.
+Jobs are stored in a small file beside the index. An interrupted job starts again when its workspace is opened; content
+that is already stored is skipped.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from kgd.daemon.sources import beginning
 from kgd.daemon.taking_in import Report, Request, Stopped, TakingIn
 from kgd.errors import InvariantViolation, KgdError, Limit, NotFound, Unavailable
 from kgd.git.files import replace as replace_file
-from kgd.ingest.kind import FILE_LIMIT, SNIFFED, Kind
+from kgd.ingest.kind import SNIFFED, Kind
 from kgd.ingest.kinds import KINDS, recognised
 from kgd.mentions.mentions import Mentions
 from kgd.model.change import Author, ChangeSet, Edit
@@ -35,11 +35,11 @@ if TYPE_CHECKING:
 
 FILE = "jobs.json"
 KEPT = 50
-"""Jobs that are done and still told of."""
+"""Finished jobs that are kept for display."""
 WAITING = 20
 """Jobs of one workspace that may wait at a time."""
 SAVED_EVERY = 2.0
-"""Seconds between two notes of how far a job is."""
+"""Seconds between two saves of a job's progress."""
 
 RUNNING, DONE, FAILED = "running", "done", "failed"
 
@@ -48,7 +48,7 @@ log = logging.getLogger("kgd.jobs")
 
 @dataclass(slots=True)
 class Job:
-    """One of them, as it is kept and as it is shown. Times are Unix seconds; `total` is None while nobody knows it."""
+    """One job. Times are Unix seconds; `total` is None while unknown."""
 
     id: str
     source: str
@@ -72,53 +72,50 @@ class Job:
 
 
 def unfinished(layout: Layout) -> bool:
-    """Whether a workspace that is not open has jobs to go on with. Reads one small file."""
+    """Whether a closed workspace has interrupted jobs. Reads one small file."""
     return any(not job.is_over for job in _load(layout.derived_dir / FILE)[0])
 
 
 class Jobs:
-    """The jobs of one open workspace; they run one after the other, in a thread that begins with the first.
+    """The jobs of one open workspace, run one after the other in a thread.
 
     Args:
-        limit: Bytes of one document, as the settings say when a job begins.
+        limit: Returns the byte limit of one document; called when a job starts.
     """
 
-    def __init__(
-        self, workspace: Workspace, limit: Callable[[], int] = lambda: FILE_LIMIT,
-        clock: Callable[[], float] = time.time,
-    ) -> None:  # fmt: skip
-        self._workspace, self._limit, self._clock = workspace, limit, clock
+    def __init__(self, workspace: Workspace, limit: Callable[[], int]) -> None:
+        self._workspace, self._limit = workspace, limit
         self._file = workspace.layout.derived_dir / FILE
         self._changed = threading.Condition()
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
         jobs, self._roots = _load(self._file)
         self._jobs = {job.id: job for job in jobs}
-        """In the order in which they were asked for."""
+        """In the order of their requests."""
 
     def start(self) -> None:
-        """Go on with what was cut off."""
+        """Continue interrupted jobs."""
         with self._changed:
             if any(not job.is_over for job in self._jobs.values()):
                 self._wake()
 
     def ask(self, request: Request, author: Author) -> Job:
-        """The job for this request: the one that is at it already, or a new one.
+        """The job for this request: an unfinished job for the same source, or a new one.
 
         Raises:
-            Limit: Too many wait.
-            InvariantViolation: Another folder was taken in under the name that this one would have.
+            Limit: Too many jobs wait.
+            InvariantViolation: Another folder was ingested under the same name.
         """
         with self._changed:
             for job in self._jobs.values():
                 if not job.is_over and (job.source, job.kind, job.uri) == (request.source, request.kind, request.uri):
                     return job
             if sum(not job.is_over for job in self._jobs.values()) >= WAITING:
-                raise Limit(f"{WAITING} jobs are waiting already", next="Ask again when `kgd status` shows fewer.")
+                raise Limit(f"{WAITING} jobs are waiting", next="Ask again when `kgd status` shows fewer.")
             self._claim(request)
             job = Job(
                 secrets.token_hex(4), request.source, request.kind, request.uri,
-                (author.name, author.email, author.client), self._clock(),
+                (author.name, author.email, author.client), time.time(),
             )  # fmt: skip
             self._jobs[job.id] = job
             over = [id for id, one in self._jobs.items() if one.is_over]
@@ -140,8 +137,8 @@ class Jobs:
             return [_copied(job) for job in reversed(self._jobs.values())]
 
     def wait(self, id: str, seconds: float, told: Callable[[Job], None] = lambda job: None) -> Job:
-        """The job when it is over, or as it is after so many seconds. `told` hears of progress; what it raises ends the
-        wait, not the job."""
+        """The job when it has finished, or after this many seconds. `told` is called with progress; an exception from
+        it ends the wait, not the job."""
         until = time.monotonic() + seconds
         while True:
             job = self.get(id)
@@ -153,7 +150,7 @@ class Jobs:
                 self._changed.wait(min(left, 0.25))
 
     def close(self) -> None:
-        """Let the document that is being written come to its end. What is left goes on when the workspace is opened."""
+        """Stop after the current document. The rest continues when the workspace is opened again."""
         self._stop.set()
         if (thread := self._thread) is not None:
             thread.join()
@@ -163,7 +160,7 @@ class Jobs:
                 self._save()
 
     def _claim(self, request: Request) -> None:
-        """Two folders of one name would take each other's place in turns: the second one has to be called otherwise."""
+        """Refuse a second folder with the name of another: they would replace each other's nodes."""
         if not request.source:
             return
         path = Path(request.source)
@@ -171,11 +168,11 @@ class Jobs:
         known = self._roots.get(name)
         if known is not None and known != request.source and Path(known).exists():
             kind, head = _kind_of(path, request.kind)
-            if kind.names_itself(head):  # an export is always called conversations.json
+            if kind.names_itself(head):  # exports are always called conversations.json
                 return
             raise InvariantViolation(
-                f"'{name[:80]}' was taken in from another place", at=known[-80:],
-                next=f"Give this one a uri of its own, such as {kind.scheme}://{self._workspace.id}/<name>.",
+                f"'{name[:80]}' was ingested from another place", at=known[-80:],
+                next=f"Choose another uri, such as {kind.scheme}://{self._workspace.id}/<name>.",
             )  # fmt: skip
         self._roots[name] = request.source
 
@@ -197,7 +194,7 @@ class Jobs:
                 self._run(job)
             except Stopped:
                 return
-            except Exception as error:  # the edge of a thread's loop: the job says so, the next one has its turn
+            except Exception as error:  # the boundary of a thread's loop: record the failure, run the next job
                 log.exception("a job failed", extra={"job": job.id})
                 self._end(job, FAILED, str(error) if isinstance(error, KgdError) else "a defect of kgd; see its log")
 
@@ -227,8 +224,8 @@ class Jobs:
         finally:
             with self._changed:
                 self._note(job, report)
-        with contextlib.suppress(Unavailable):  # that its file cannot be opened is no failure of the job
-            Mentions.of(self._workspace)  # begins to look for names; else the first question would, and not find them
+        with contextlib.suppress(Unavailable):  # an unreadable file of mentions does not fail the job
+            Mentions.of(self._workspace)  # starts to look for names now, so that the first search finds them
         self._end(job, DONE)
 
     def _note(self, job: Job, report: Report) -> None:
@@ -239,7 +236,7 @@ class Jobs:
 
     def _end(self, job: Job, state: str, failure: str = "") -> None:
         with self._changed:
-            job.state, job.failure, job.ended = state, failure[:400], self._clock()
+            job.state, job.failure, job.ended = state, failure[:400], time.time()
             self._save()
             self._changed.notify_all()
 
@@ -247,12 +244,12 @@ class Jobs:
         kept = {"jobs": [asdict(job) for job in self._jobs.values()], "roots": self._roots}
         try:
             replace_file(self._file, orjson.dumps(kept))
-        except OSError as error:  # the job itself goes on; after a kill it would begin anew
-            log.warning("jobs could not be noted", extra={"reason": str(error)})
+        except OSError as error:  # the job continues; after a kill it starts again
+            log.warning("jobs could not be saved", extra={"reason": str(error)})
 
 
 def _kind_of(path: Path, wanted: str) -> tuple[Kind, bytes]:
-    """What a path will be taken in as, and what it begins with if it is a file."""
+    """The kind of a path's content, and the first bytes of a file."""
     head = beginning(path, SNIFFED)
     return KINDS.get(wanted) or recognised(path.name, head), head
 
@@ -262,7 +259,7 @@ def _copied(job: Job) -> Job:
 
 
 def _load(file: Path) -> tuple[list[Job], dict[str, str]]:
-    """What was noted; nothing where the file is missing or damaged: it is derived from nothing, and lost."""
+    """The saved jobs and roots; empty if the file is missing or damaged."""
     try:
         found: Mapping[str, Any] = orjson.loads(file.read_bytes())
         jobs = [Job(**{**one, "author": tuple(one["author"])}) for one in found["jobs"]]

@@ -1,4 +1,4 @@
-"""This file is where one daemon per home is guaranteed: by a lock that dies with the process that holds it."""
+"""The lock that allows one daemon per home; the kernel releases it when its process ends."""
 
 from __future__ import annotations
 
@@ -10,15 +10,14 @@ import time
 from kgd.errors import Unavailable
 
 PATIENCE = 0.3
-"""Seconds to go on trying: a daemon that is leaving needs a moment; a second one must say no within one second."""
+"""Seconds to wait for a daemon that is stopping; a second daemon must give up within one second."""
 
 
 class HomeLock:
     """The exclusive right to be the daemon of one home.
 
-    It is an advisory lock of the kernel on an open file, so that a crash or ``kill -9`` frees it at once; the text in
-    the file (pid, version, since) only says who holds it and is never believed without the lock. A child made by
-    ``fork`` shares the lock, and `note` then names the child.
+    An advisory lock on an open file, which a crash or ``kill -9`` releases at once. The text in the file (pid, version,
+    since) names the holder and is not trusted without the lock. A forked child shares the lock; `note` then names it.
     """
 
     def __init__(self, path: str) -> None:
@@ -26,7 +25,7 @@ class HomeLock:
         self._fd = -1
 
     def acquire(self, version: str, since: str, patience: float = PATIENCE) -> None:
-        """Take the lock and write down who holds it.
+        """Take the lock and write its holder into the file.
 
         Raises:
             Unavailable: Another daemon has it; the message names its pid, version and start.
@@ -46,27 +45,27 @@ class HomeLock:
         self.note(version, since)
 
     def note(self, version: str, since: str) -> None:
-        """Write this process down as the holder; to be called again after a fork."""
+        """Write this process into the file as the holder; call again after a fork."""
         text = json.dumps({"pid": os.getpid(), "version": version, "since": since}).encode() + b"\n"
         os.pwrite(self._fd, text, 0)
         os.ftruncate(self._fd, len(text))
 
     def is_there(self) -> bool:
-        """Whether the file is still under its name; without it the next daemon would not meet this lock."""
+        """Whether the file still exists under its path; otherwise another daemon could take a new lock."""
         try:
             return os.fstat(self._fd).st_ino == os.stat(self.path).st_ino
         except OSError:
             return False
 
     def release(self) -> None:
-        """Give it back. Called twice it does nothing."""
+        """Release the lock, if it is held."""
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
 
 
 def holder(path: str) -> dict[str, object]:
-    """What the holder wrote down: pid, version, since; empty where nothing is readable. No proof that it lives."""
+    """pid, version and start of the last holder, which may have ended; empty if unreadable."""
     try:
         with open(path, "rb") as file:
             found = json.loads(file.read(4096))

@@ -1,4 +1,4 @@
-"""This file is where the daemon's log is set up: for the operator, rotated, without bodies and without tokens."""
+"""The daemon's log: rotated, for the operator, without request bodies and tokens."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ KEPT = 3
 _STANDARD = frozenset(logging.makeLogRecord({}).__dict__) | {"message", "asctime", "taskName"}
 
 
-class _Unhurried(logging.Handler):
-    """Lines to standard error. What its reader does not take is left out: a full pipe would stop every thread."""
+class _NonBlockingHandler(logging.Handler):
+    """Writes to standard error; drops lines when the pipe is full, since a blocked write would stop every thread."""
 
     def __init__(self, fd: int) -> None:
         super().__init__()
@@ -30,11 +30,11 @@ class _Unhurried(logging.Handler):
             if self._left_out:
                 line = f"({self._left_out} lines are only in the log file)\n{line}"
             self._left_out = 0 if self._write(line.encode("utf-8", "replace")) else self._left_out + 1
-        except OSError:  # nobody is there to read any more
+        except OSError:  # the reader has closed the pipe
             self._left_out += 1
 
     def _write(self, data: bytes) -> bool:
-        """Whether there was room for all of it. A pipe that can be written takes `PIPE_BUF` bytes without a wait."""
+        """Whether all of it was written. A writable pipe takes `PIPE_BUF` bytes without blocking."""
         for start in range(0, len(data), select.PIPE_BUF):
             if not any(events & select.POLLOUT for _, events in self._room.poll(0)):
                 return False
@@ -42,8 +42,8 @@ class _Unhurried(logging.Handler):
         return True
 
 
-class _Lines(logging.Formatter):
-    """One line a record: time in UTC, level, logger, constant text, then ``key=value`` of what varies."""
+class _LineFormatter(logging.Formatter):
+    """One line per record: time in UTC, level, logger, constant text, then variable parts as ``key=value``."""
 
     converter = staticmethod(time.gmtime)
     default_time_format = "%Y-%m-%dT%H:%M:%S"
@@ -57,16 +57,16 @@ class _Lines(logging.Formatter):
 
 
 def fields(record: logging.LogRecord) -> dict[str, str]:
-    """What varies in a record, beside its constant text; long values are cut."""
+    """The variable parts of a record; long values are cut."""
     return {name: _short(value) for name, value in record.__dict__.items() if name not in _STANDARD}
 
 
 def start(path: str, level: str = "info", *, to_stderr: bool = False) -> None:
-    """Send all logging of this process to `path`, readable by its owner alone; to standard error as well on demand."""
+    """Log to `path`, readable only by its owner, and on demand to standard error as well."""
     root = logging.getLogger()
     for handler in list(root.handlers):
         root.removeHandler(handler)
-    form = _Lines("%(asctime)s %(levelname)s %(name)s: %(message)s")
+    form = _LineFormatter("%(asctime)s %(levelname)s %(name)s: %(message)s")
     before = os.umask(0o077)
     try:
         handlers: list[logging.Handler] = [
@@ -75,7 +75,7 @@ def start(path: str, level: str = "info", *, to_stderr: bool = False) -> None:
     finally:
         os.umask(before)
     if to_stderr:
-        handlers.append(_Unhurried(sys.stderr.fileno()))
+        handlers.append(_NonBlockingHandler(sys.stderr.fileno()))
     for handler in handlers:
         handler.setFormatter(form)
         root.addHandler(handler)

@@ -1,6 +1,6 @@
-"""This file is where the registry that an organisation shares is fetched, and kept as it last was when it cannot be.
+"""The shared registry of an organisation: fetched periodically; its last good copy is kept.
 
-What is in it is read by `kgd.config.registry`: workspaces by address alone, which a person's own entries win over.
+`kgd.config.registry` reads it. It names workspaces by address only, and a user's own entries override it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from kgd.git.store import ObjectStore
 from kgd.git.url import parse
 
 LOOK_SECONDS = 5.0
-"""How soon it is seen that the address changed, and a plain file did."""
+"""Seconds between two checks of the address and of a plain file."""
 FETCH_SECONDS = 300.0
 RETRY_SECONDS = 30.0
 FILE = "workspaces.yaml"
@@ -36,7 +36,7 @@ log = logging.getLogger("kgd.organisation")
 class Organisation:
     """Follows ``registry:`` of a home's workspaces.yaml, from `start` to `close`. Safe for threads.
 
-    `problem` says why what is there now is not what is used; empty where all is well.
+    `problem` is the reason why the current version is not used, or empty.
     """
 
     def __init__(self, registry: RegistryFile, scratch: Path, network: Callable[[threading.Event], Network]) -> None:
@@ -57,19 +57,20 @@ class Organisation:
             self._thread.join(CLOSE_SECONDS)
 
     def refresh(self) -> None:
-        """Fetch it now. What cannot be had, or is broken, is told in `problem`, and the last good one stays."""
+        """Fetch it now. A failure is recorded in `problem`, and the last good version stays."""
         address = self._registry.current().organisation
         with self._lock:
             if not address:
                 self.problem = ""
                 return
             try:
-                self._registry.keep_shared(address, self._read(address))
+                data = _plain_file(address) if is_shared_file(address) else self._from_git(address)
+                self._registry.keep_shared(address, data)
                 self.problem = ""
             except (KgdError, OSError) as error:
                 reason = str(error) if isinstance(error, KgdError) else error.strerror or "it cannot be read"
                 self.problem = f"{reason.rstrip('.')}. The last good one is used."
-                log.warning("the organisation's registry is not taken", extra={"reason": reason[:300]})
+                log.warning("the organisation's registry is not used", extra={"reason": reason[:300]})
 
     def _run(self) -> None:
         while not self._stop.is_set():
@@ -81,14 +82,11 @@ class Organisation:
                 self._done = address, time.monotonic()
             self._stop.wait(LOOK_SECONDS)
 
-    def _read(self, address: str) -> bytes:
-        return _plain_file(address) if is_shared_file(address) else self._from_git(address)
-
     def _from_git(self, address: str) -> bytes:
         home = scratch_repository(self._scratch)
         try:
             network = self._network(self._stop)
-            remote = GitRemote(parse(address), ObjectStore(home), self._scratch, network)
+            remote = GitRemote(parse(address), ObjectStore(home), network)
             for ref in BRANCHES:
                 tip = remote.ls(ref).get(ref)
                 if tip is not None:
@@ -101,7 +99,9 @@ class Organisation:
                     raise NotFound(f"the organisation's repository has no {FILE} at its top", at=address)
                 found = incoming.kind_and_size(blob)
                 if found is None or found[0] != "blob" or found[1] > SHARED_LIMIT:
-                    raise Invalid(f"the organisation's {FILE} is no file of a usual size", at=address)
+                    raise Invalid(
+                        f"the organisation's {FILE} is not a file of at most {SHARED_LIMIT} bytes", at=address
+                    )
                 return incoming.read(blob, SHARED_LIMIT)
         finally:
             shutil.rmtree(home, ignore_errors=True)
@@ -114,5 +114,5 @@ def _plain_file(path: str) -> bytes:
         raise Unavailable(f"the organisation's registry cannot be read: {error.strerror}", at=path) from None
     with open(file, "rb") as opened:
         if not stat.S_ISREG(os.fstat(file).st_mode):
-            raise Invalid("the organisation's registry is no plain file", at=path)
+            raise Invalid("the organisation's registry is not a plain file", at=path)
         return opened.read(SHARED_LIMIT + 1)

@@ -1,7 +1,6 @@
-"""Registered places: which workspace each path of the registry holds.
+"""Registered paths and the workspaces that they hold.
 
-An entry stands for the workspace that has its id. At any other workspace it is a mistake in the registry: nothing is
-read or written through it.
+An entry whose path holds a workspace with another id is an error; no workspace is read or written through it.
 """
 
 from __future__ import annotations
@@ -20,10 +19,10 @@ if TYPE_CHECKING:
 
 
 class Places:
-    """The places that a registry names. Safe for threads.
+    """The paths in a registry. Safe for threads.
 
     Args:
-        locate: The layout of the workspace that a directory belongs to, None where there is none.
+        locate: Returns the layout of the workspace that a directory belongs to, or None.
     """
 
     def __init__(self, registry: RegistryFile, locate: Callable[[Path], Layout | None]) -> None:
@@ -31,41 +30,42 @@ class Places:
         self._ids: dict[tuple[Path, int], str] = {}
 
     def layout(self, entry: Entry) -> Layout:
-        """Where the workspace of an entry is.
+        """The layout of an entry's workspace.
 
         Raises:
-            Unavailable: It is not there.
+            Unavailable: It is not at its path.
         """
         if (found := self.find(entry)) is not None:
             return found
         if entry.remote:
-            raise Unavailable(f"workspace '{entry.id}' is not cloned yet", at=entry.path, next=_clone(entry))
+            raise Unavailable(f"workspace '{entry.id}' is not cloned yet", at=entry.path,
+                              next=f"`kgd clone {entry.id}` clones it from {entry.remote}.")  # fmt: skip
         raise Unavailable(
-            f"workspace '{entry.id}' is not where the registry says", at=entry.path,
-            next="Run `kgd up` where it is now, or take it out of workspaces.yaml.",
+            f"workspace '{entry.id}' is not at its registered path", at=entry.path,
+            next="Run `kgd up` in its new folder, or remove it from workspaces.yaml.",
         )  # fmt: skip
 
     def find(self, entry: Entry) -> Layout | None:
-        """Where the workspace at an entry's path is, whichever it is; None where there is none."""
+        """The layout of the workspace at an entry's path, which may have another id; None if there is none."""
         layout = self._locate(Path(entry.path)) if entry.path else None
-        return _about(layout, entry) if layout is not None else None
+        return _with_code(layout, entry) if layout is not None else None
 
     def around(self, directory: Path) -> Layout | None:
-        """The workspace that a directory belongs to, or that the registry says is about the code there."""
+        """The workspace that a directory belongs to, or a registered workspace about the code there."""
         entries = [one for one in self._registry.current().entries.values() if one.path and one.code]
         if (layout := self._locate(directory)) is None:
             inside = (one for one in entries if directory.resolve().is_relative_to(Path(one.code).resolve()))
             return next((found for one in inside if (found := self.find(one)) is not None), None)
         for one in entries:
             if self._locate(Path(one.path)) == layout:
-                return _about(layout, one)
+                return _with_code(layout, one)
         return layout
 
     def id_at(self, entry: Entry) -> str | None:
-        """The id of the workspace at an entry's path, None where there is none. Opens nothing.
+        """The id of the workspace at an entry's path, or None. Does not open it.
 
         Raises:
-            KgdError: What is there cannot be read.
+            KgdError: The workspace cannot be read.
         """
         layout = self.find(entry)
         if layout is None:
@@ -76,7 +76,7 @@ class Places:
         return self._ids[key]
 
     def is_there(self, entry: Entry) -> bool:
-        """Whether the workspace of an entry is at its path, as far as that can be read. Opens nothing."""
+        """Whether the workspace of an entry is at its path, or cannot be read. Does not open it."""
         try:
             return self.id_at(entry) == entry.id
         except (KgdError, OSError):
@@ -90,7 +90,7 @@ class Places:
                 if (id := self.id_at(entry)) not in (None, entry.id):
                     found.append(f"'{entry.id}': its path {entry.path} holds the workspace '{id}'")
             except (KgdError, OSError):
-                continue  # opening it says why
+                continue  # opening it raises the reason
         return found
 
 
@@ -102,10 +102,6 @@ def misnamed(entry: Entry, id: str) -> InvariantViolation:
     )  # fmt: skip
 
 
-def _clone(entry: Entry) -> str:
-    return f"`kgd clone {entry.id}` clones it from {entry.remote}."
-
-
-def _about(layout: Layout, entry: Entry) -> Layout:
-    """With the code tree that the registry gives to a workspace of its own."""
+def _with_code(layout: Layout, entry: Entry) -> Layout:
+    """The layout with the registry's code tree, if it has none itself."""
     return layout if layout.code_tree or not entry.code else replace(layout, code_tree=Path(entry.code))

@@ -1,8 +1,7 @@
-"""This file is where the process begins that looks into the files of a code tree for a daemon.
+"""The process that parses the files of a code tree for a daemon, and the daemon's side of it.
 
-Parsers written in C are given what strangers wrote, and much of it: here they can crash, swallow memory or never end
-without the daemon noticing more than that, and what they compute delays nobody who asks. It is told what to read by
-lines of JSON, answers in lines of JSON, and ends when its input does.
+Parsers written in C get much untrusted input. In a separate process they can crash, use too much memory or hang without
+harm to the daemon and its calls. Orders and answers are lines of JSON; the process ends with its input.
 """
 
 from __future__ import annotations
@@ -10,6 +9,8 @@ from __future__ import annotations
 import contextlib
 import os
 import resource
+import select
+import subprocess
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -19,16 +20,19 @@ import orjson
 from kgd.errors import KgdError
 from kgd.index.code import CodeIndex
 from kgd.index.database import IndexDamaged
-from kgd.overlay.reading import Asked, Reading
+from kgd.overlay.reading import CodeReader, FileToRead
 from kgd.symbols.extracting import VERSION
 from kgd.workspace.secrets import secret_in
 
 if TYPE_CHECKING:
-    from kgd.ingest.reading import Reading as Documents
+    from kgd.ingest.reading import DocumentReader as Documents
 
 MEMORY = 3 << 30
-"""Bytes of address space; the files that are read have a megabyte or two."""
+"""Limit of the address space in bytes; files have a megabyte or two."""
 NICE = 10
+PROGRAM = ("-m", "kgd.daemon.reading_process")
+FILE_SECONDS = 30.0
+"""Time limit per file."""
 
 
 def main(arguments: list[str]) -> int:
@@ -38,18 +42,18 @@ def main(arguments: list[str]) -> int:
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     answers = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # a library that prints would speak in between
-    cut = Cutter()
+    os.dup2(2, 1)  # keeps prints of libraries out of the answers
+    cut = Chunker()
     try:
-        return serve(Reading(CodeIndex(Path(arguments[0]), VERSION), arguments[1], cut), sys.stdin.buffer, answers)
+        return serve(CodeReader(CodeIndex(Path(arguments[0]), VERSION), arguments[1], cut), sys.stdin.buffer, answers)
     finally:
         cut.close()
 
 
-def serve(reading: Reading, orders: BinaryIO, answers: BinaryIO) -> int:
-    """Carries out one order after the other: ``read`` with files, ``gone`` with paths, ``follow``."""
+def serve(reading: CodeReader, orders: BinaryIO, answers: BinaryIO) -> int:
+    """Execute orders until the input ends: ``read`` with files, ``gone`` with paths, ``follow``."""
 
-    def tell(answer: dict[str, Any]) -> None:
+    def send(answer: dict[str, Any]) -> None:
         answers.write(orjson.dumps(answer, option=orjson.OPT_APPEND_NEWLINE))
         answers.flush()
 
@@ -57,28 +61,28 @@ def serve(reading: Reading, orders: BinaryIO, answers: BinaryIO) -> int:
         order = orjson.loads(line)
         try:
             if "read" in order:
-                files = [Asked(*one) for one in order["read"]]
-                tell({"read": reading.read(files, lambda path: tell({"begin": path}))})
+                files = [FileToRead(*one) for one in order["read"]]
+                send({"read": reading.read(files, lambda path: send({"begin": path}))})
             elif "gone" in order:
-                tell({"gone": reading.remove(order["gone"])})
+                send({"gone": reading.remove(order["gone"])})
             else:
-                tell({"followed": len(reading.follow(begin=lambda path: tell({"begin": path})))})
+                send({"followed": len(reading.follow(begin=lambda path: send({"begin": path})))})
         except KgdError as error:
-            tell({"error": error.message, "damaged": isinstance(error, IndexDamaged)})
+            send({"error": error.message, "damaged": isinstance(error, IndexDamaged)})
     return 0
 
 
-class Cutter:
-    """Cuts documents into chunks. What reading them needs is brought by the first one: a tree may have none."""
+class Chunker:
+    """Splits documents into chunks. The readers are imported with the first document, since a tree may have none."""
 
     def __init__(self) -> None:
         self._documents: Documents | None = None
 
     def __call__(self, path: str, data: bytes) -> list[tuple[str, str]]:
-        """A document's chunks: headings and text. ValueError where it cannot be read."""
+        """A document's chunks: headings and text. Raises ValueError if it is unreadable."""
         from kgd.ingest.chunks import chunks
         from kgd.ingest.documents import LEFT_OUT, SEPARATOR
-        from kgd.ingest.reading import Reading as Documents
+        from kgd.ingest.reading import DocumentReader as Documents
 
         if self._documents is None:
             self._documents = Documents()
@@ -88,13 +92,86 @@ class Cutter:
             raise ValueError(error.message) from error
         title = text.title or path.rpartition("/")[2]
         whole = text.text
-        if secret_in(whole):  # as in what is taken in: chunks are read by more people than files are
+        if secret_in(whole):  # as in ingested documents: chunks have more readers than files
             whole = "\n".join(LEFT_OUT if secret_in(line) else line for line in whole.split("\n"))
         return [(SEPARATOR.join(one.heading_path), one.text) for one in chunks(whole, text.kind, title)]
 
     def close(self) -> None:
         if self._documents is not None:
             self._documents.close()
+
+
+# ---- the daemon's side
+
+
+class ProcessDied(Exception):
+    """The process ended while it parsed `path`, if any."""
+
+    def __init__(self, path: str, reason: str) -> None:
+        super().__init__(f"{reason}: {path}" if path else reason)
+        self.path, self.reason = path, reason
+
+
+class Process:
+    """The parsing process. One order at a time."""
+
+    def __init__(self, index: Path, root: Path) -> None:
+        command = [sys.executable, *PROGRAM, str(index), str(root)]
+        self._process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, cwd="/"
+        )
+        assert self._process.stdout is not None
+        self._poll = select.poll()
+        self._poll.register(self._process.stdout.fileno(), select.POLLIN)
+        self._at, self._buffer = "", b""
+
+    def ask(self, order: dict[str, Any]) -> dict[str, Any]:
+        """Send an order and return its answer. Raises ProcessDied if the process ended or exceeded the time limit."""
+        assert self._process.stdin is not None
+        self._at = ""
+        try:
+            self._process.stdin.write(orjson.dumps(order, option=orjson.OPT_APPEND_NEWLINE))
+            self._process.stdin.flush()
+        except OSError:
+            raise ProcessDied("", "the parsing process has ended") from None
+        while True:
+            answer: dict[str, Any] = orjson.loads(self._line())
+            if answer.get("damaged"):
+                raise IndexDamaged(answer["error"])
+            if "error" in answer:
+                raise KgdError(answer["error"])
+            if "begin" not in answer:
+                return answer
+            self._at = answer["begin"]
+
+    def _line(self) -> bytes:
+        assert self._process.stdout is not None
+        while b"\n" not in self._buffer:
+            if not self._poll.poll(FILE_SECONDS * 1_000):
+                self._process.kill()
+                raise ProcessDied(self._at, "it took too long")
+            part = os.read(self._process.stdout.fileno(), 1 << 16)
+            if not part:
+                raise ProcessDied(self._at, "its parser crashed")
+            self._buffer += part
+        line, _, self._buffer = self._buffer.partition(b"\n")
+        return line
+
+    def kill(self) -> None:
+        self._process.kill()
+
+    def end(self) -> None:
+        """End the process; its results are kept."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        with contextlib.suppress(OSError):
+            self._process.stdin.close()
+        try:
+            self._process.wait(2)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self._process.stdout.close()
 
 
 if __name__ == "__main__":

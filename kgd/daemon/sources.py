@@ -1,4 +1,4 @@
-"""This file is where a person's files are found and read for taking in: bounded, in order, and never through a link."""
+"""Local files for ingestion: listed in order and read with limits, without following links."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from kgd.ingest.readers.text import Unreadable
 from kgd.overlay.listing import MACHINE_MADE, NEVER, rules_of
 
 MOST_LOOKED_AT = 1_000_000
-"""Entries of a folder and those below it that are looked at."""
+"""Directory entries that are visited below one folder."""
 MOST_FILES = 50_000
-"""Files that one folder is taken in with."""
+"""Files ingested from one folder."""
 SYSTEM = ("/proc", "/sys", "/dev", "/etc", "/boot", "/run")
-"""What belongs to the machine and is nobody's document."""
+"""System folders, which hold no documents."""
 NONETHELESS = ("/dev/shm", "/run/media", "/run/user")
-"""Below it, but a person's: files in memory, and disks that a desktop has mounted."""
+"""Exceptions with user files: files in memory, and disks mounted by a desktop."""
 
 
 @dataclass(slots=True)
 class Folder:
-    """The files below a folder that are documents by their names, as paths from there, in order.
+    """The documents below a folder by name, as sorted relative paths.
 
-    `left` counts by suffix what is none; `trouble` says what was passed by.
+    `left` counts other files by suffix; `trouble` has a line for each unreadable folder or file.
     """
 
     root: Path
@@ -38,14 +38,14 @@ class Folder:
 
 
 def located(text: str, cwd: Path | None) -> Path:
-    """The absolute path that somebody wrote, links on the way to it looked through.
+    """The absolute path of a user's input, with links resolved.
 
     Raises:
-        Invalid: It cannot be a path of this machine, or belongs to the machine itself.
-        NotFound: Nothing is there.
+        Invalid: It is not a valid path, or a system folder.
+        NotFound: It does not exist.
     """
     if "\0" in text or not text.strip():
-        raise Invalid("this is no path", at="source")
+        raise Invalid("this is not a path", at="source")
     path = Path(os.path.expanduser(text))
     if not path.is_absolute():
         if cwd is None:
@@ -54,11 +54,11 @@ def located(text: str, cwd: Path | None) -> Path:
     try:
         real = path.resolve(strict=True)
     except FileNotFoundError:
-        raise NotFound("nothing is there", at=str(path)[-80:], next="Look at the path once more.") from None
-    except (OSError, RuntimeError):  # a link that leads to itself
-        raise Invalid("this path leads nowhere", at=str(path)[-80:]) from None
+        raise NotFound("this path does not exist", at=str(path)[-80:], next="Check the path.") from None
+    except (OSError, RuntimeError):  # a link to itself
+        raise Invalid("this path cannot be resolved", at=str(path)[-80:]) from None
     if real == Path("/") or (_is_below(real, SYSTEM) and not _is_below(real, NONETHELESS)):
-        raise Invalid("this belongs to the machine and is no document", at=str(real)[-80:])
+        raise Invalid("this belongs to the operating system and cannot be ingested", at=str(real)[-80:])
     return real
 
 
@@ -69,10 +69,7 @@ def _is_below(path: Path, places: tuple[str, ...]) -> bool:
 def look_through(
     root: Path, environment: Mapping[str, str] | None = None, wanted: Callable[[str], bool] = formats.is_document
 ) -> Folder:
-    """What is below a folder, without what git ignores, hidden files, and what programs made for themselves.
-
-    `wanted` tells by its name whether a file is meant.
-    """
+    """The files below a folder, without ignored, hidden and generated files. `wanted` selects files by name."""
     folder = Folder(root)
     rules = rules_of(root, environment)
     looked = 0
@@ -87,14 +84,14 @@ def look_through(
                     looked += 1
                     if looked > MOST_LOOKED_AT:
                         break
-                    _sort_in(entry, below, rules.ignored, folder, names, inner, wanted)
+                    _classify(entry, below, rules.ignored, folder, names, inner, wanted)
         except OSError as error:
             folder.trouble.append(f"{below or '.'}: this folder cannot be read: {error.strerror}")
             continue
         folder.paths += sorted(names)
         if len(folder.paths) > MOST_FILES or looked > MOST_LOOKED_AT:
             folder.trouble.append(
-                f"there is more than {MOST_FILES:,} documents or {MOST_LOOKED_AT:,} entries here: the rest was left"
+                f"there are more than {MOST_FILES:,} documents or {MOST_LOOKED_AT:,} entries: the rest was skipped"
             )
             del folder.paths[MOST_FILES:]
             break
@@ -102,7 +99,7 @@ def look_through(
     return folder
 
 
-def _sort_in(
+def _classify(
     entry: os.DirEntry[str],
     below: str,
     ignored: frozenset[str],
@@ -128,14 +125,14 @@ def _sort_in(
         elif not entry.name.startswith("."):
             folder.left[f".{formats.suffix_of(entry.name)}"] += 1
     except OSError:
-        folder.trouble.append(f"{path}: it went away while it was looked at")
+        folder.trouble.append(f"{path}: it was removed meanwhile")
 
 
 def read_file(path: Path, limit: int) -> bytes:
-    """All bytes of a file, as they were at one moment; read once more where it changed meanwhile.
+    """The bytes of a file at one moment; read again if it changed meanwhile.
 
     Raises:
-        Unreadable: It is no file, too large, cannot be opened, or changes all the time.
+        Unreadable: It is not a file, too large, cannot be opened, or keeps changing.
     """
     for _ in range(2):
         try:
@@ -144,11 +141,11 @@ def read_file(path: Path, limit: int) -> bytes:
             raise Unreadable(f"it cannot be read: {error.strerror}") from None
         if data is not None:
             return data
-    raise Unreadable("it changed while it was read, twice", next="Take it in when nobody writes to it.")
+    raise Unreadable("it changed while it was read, twice", next="Ingest it when it is not being written.")
 
 
 def beginning(path: Path, length: int) -> bytes:
-    """The first bytes of a file; none of what is no file or cannot be read."""
+    """The first bytes of a file; empty if it is not a file or unreadable."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         with os.fdopen(fd, "rb") as file:
@@ -158,12 +155,12 @@ def beginning(path: Path, length: int) -> bytes:
 
 
 def _read_once(path: Path, limit: int) -> bytes | None:
-    # Not blocking: a FIFO that took the place of a file would hold a plain open for good.
+    # Non-blocking: opening a FIFO would block permanently.
     fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     with os.fdopen(fd, "rb") as file:
         before = os.fstat(fd)
         if not stat.S_ISREG(before.st_mode):
-            raise Unreadable("it is a folder, a pipe or a device and no file")
+            raise Unreadable("it is a folder, a pipe or a device, not a file")
         if before.st_size > limit:
             raise Unreadable(f"it has {before.st_size >> 20:,} MiB, more than {limit >> 20} MiB; not read")
         data = file.read(limit + 1)
@@ -179,5 +176,5 @@ def _read_once(path: Path, limit: int) -> bytes | None:
 
 
 def shown(path: str) -> str:
-    """A path as text: a file system holds names that are not UTF-8, an answer cannot."""
+    """A path as valid UTF-8 text; file systems allow other names."""
     return path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")

@@ -1,7 +1,7 @@
-"""This file is where an open workspace is kept together with its remotes: one thread for each, that nobody waits for.
+"""Background sync of an open workspace: one thread per remote, which runs `kgd.sync.round`.
 
-A commit wakes it, a directory that changes wakes it, and its interval does. What it does is `kgd.sync.round`; how that
-ended is in its `Machine`, loud in `kgd status`.
+A commit, a change in a watched directory or the remote's interval starts a round. Its result is kept in a `Machine` and
+shown by `kgd status`.
 """
 
 from __future__ import annotations
@@ -18,18 +18,17 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kgd.config import person_environment
-from kgd.config.credentials import secret
 from kgd.config.registry import Entry
 from kgd.daemon.history_check import HistoryCheck
 from kgd.daemon.watch import Folder, Watch
 from kgd.errors import Damaged, KgdError, NotFound, Unavailable
 from kgd.git import remote_settings
-from kgd.git.remote import PATIENCE, GitRemote, Network, repository_at
+from kgd.git.remote import PATIENCE, GitRemote, repository_at
 from kgd.git.remote_settings import Remote
 from kgd.git.trouble import Trouble
 from kgd.sync import round as rounds
 from kgd.sync.machine import Machine, Now
+from kgd.sync.network import network_of
 from kgd.sync.round import Done
 from kgd.workspace.outcome import Stage
 
@@ -37,21 +36,24 @@ if TYPE_CHECKING:
     from kgd.workspace.workspace import Workspace
 
 SETTLE = 0.003
-"""Seconds in which commits that come together are pushed together, where none was pushed just before."""
+"""Seconds in which commits are collected for one push, if there was no recent push."""
 DEBOUNCE = 0.3
-"""Seconds between two rounds that commits ask for."""
+"""Seconds between two rounds started by commits."""
 QUIET = 0.002
-"""Seconds that a watched directory is left alone after it changed: looking at its refs costs less than waiting."""
+"""Seconds to wait after a watched directory changed: reading its refs costs less than waiting."""
 BUSY_SECONDS = 60.0
-"""How long a call waits for a round that is under way."""
+"""How long a call waits for a running round."""
 CLOSE_SECONDS = 3.0
+
+_CHANCE = random.Random()
+"""Source of jitter."""
 
 log = logging.getLogger("kgd.sync")
 
 
 @dataclass(slots=True)
 class Answer:
-    """How one remote is after a round that somebody asked for."""
+    """The result of a round that a call requested."""
 
     machine: Machine
     done: Done = field(default_factory=Done)
@@ -62,20 +64,15 @@ class Syncing:
     """The remotes of one workspace, from `start` to `close`. Safe for threads.
 
     Args:
-        entry: What the registry says of the workspace now.
-        chance: Where jitter comes from.
+        entry: Returns the workspace's current registry entry.
     """
 
-    def __init__(
-        self, workspace: Workspace, entry: Callable[[], Entry | None], *,
-        now: Callable[[], Now] = lambda: Now(time.time(), time.monotonic()), chance: random.Random | None = None,
-    ) -> None:  # fmt: skip
-        self.workspace, self.entry, self.now = workspace, entry, now
-        self.chance = chance or random.Random()
+    def __init__(self, workspace: Workspace, entry: Callable[[], Entry | None]) -> None:
+        self.workspace, self.entry = workspace, entry
         self.patience = PATIENCE
-        """Seconds without progress after which an attempt is given up."""
+        """Seconds without progress after which an attempt is abandoned."""
         self.environment: Mapping[str, str] = {}
-        """A person's, since the daemon may have been started in another session; its own where there is none."""
+        """Environment of the user's session, which may differ from the daemon's; if empty, the daemon's."""
         self.problem = ""
         self._registered: Entry | None = None
         self.stopping = threading.Event()
@@ -85,18 +82,18 @@ class Syncing:
         self.history = HistoryCheck(workspace, self._sources, self._healed)
 
     def start(self) -> None:
-        """Begin; a remote that cannot be reached is no error."""
+        """Start the threads; an unreachable remote is not an error."""
         if self.workspace.read_only:
             return
-        shutil.rmtree(self.scratch, ignore_errors=True)  # of a round that a kill ended
+        shutil.rmtree(self.scratch, ignore_errors=True)  # left by a killed daemon
         self.workspace.on_commit(lambda uris: self._wake())
         self.reload()
         self.history.start(whole=self.workspace.recovery.damaged)
 
     def reload(self, *, waiting: bool = False) -> None:
-        """Read again which remotes there are. Those that are as they were go on.
+        """Read the list of remotes again; unchanged remotes continue.
 
-        With `waiting` a new one is left alone until its interval has passed: the caller asks for its first round.
+        With `waiting` a new remote starts after its interval, because the caller runs its first round.
         """
         self._registered = self.entry()
         try:
@@ -112,7 +109,7 @@ class Syncing:
             ended = [self._runners.pop(n) for n, r in list(self._runners.items()) if wanted.get(n) != r.machine.remote]
             begun = [_Runner(self, one) for name, one in wanted.items() if name not in self._runners]
             for one in begun:
-                one.machine.next_at += one.machine.interval(self.now().tick) if waiting else 0.0
+                one.machine.next_at += one.machine.interval(time.monotonic()) if waiting else 0.0
             self._runners |= {one.machine.remote.name: one for one in begun}
         for one in ended:
             one.close()
@@ -120,39 +117,36 @@ class Syncing:
             one.start()
 
     def follow(self) -> None:
-        """Notice what a person changed in the registry. Costs a comparison."""
+        """Reload the remotes if the registry entry changed. Costs a comparison."""
         if self.entry() != self._registered and not self.workspace.read_only:
             self.reload()
 
     def machines(self) -> list[Machine]:
-        with self._lock:
-            return [self._runners[name].machine for name in sorted(self._runners)]
+        return [one.machine for one in self._all()]
 
     def sync(self, name: str | None = None, *, direction: str = "both", confirm: str = "") -> list[Answer]:
-        """A round with one remote or with all, now; waits for one that is under way.
+        """Run a round with one remote or all, after a running round.
 
         Raises:
             NotFound: There is no such remote, or none at all.
         """
-        with self._lock:
-            chosen = [one for key, one in sorted(self._runners.items()) if name in (None, key)]
+        chosen = [one for one in self._all() if name in (None, one.machine.remote.name)]
         if not chosen:
             if name is not None:
                 remote_settings.remote(self.workspace.layout, name)
             raise NotFound(
-                "this workspace is shared with nobody",
+                "this workspace has no remote",
                 next="`kgd share` publishes it to the remote of this repository, `kgd remote add NAME URL` to another.",
             )
         return [one.round(direction, confirm, by_hand=True) for one in chosen]
 
     def is_cloned(self, name: str) -> bool:
-        """Whether a plain ``git clone`` of this remote checks out something; see `GitRemote.point_head`."""
-        with self._lock:
-            runner = self._runners.get(name)
+        """Whether a plain ``git clone`` of this remote checks out a branch; see `GitRemote.point_head`."""
+        runner = self._runners.get(name)
         return runner is None or runner.is_cloned()
 
     def stages(self) -> tuple[Stage, ...]:
-        """Fetch and push of each remote; its name is added where there are several."""
+        """The stages fetch and push of each remote, with its name if there are several."""
         machines = self.machines()
         several = len(machines) > 1
         return tuple(stage for one in machines for stage in one.stages(f" {one.remote.name}" if several else ""))
@@ -161,65 +155,59 @@ class Syncing:
         return [one for one in (self.problem, self.history.problem) if one]
 
     def close(self) -> None:
-        """End every round; a git program under way is killed. What is not pushed is pushed after the next start."""
+        """End every round and kill its git program. Unpushed commits are pushed after the next start."""
         self.stopping.set()
         self.history.close()
-        with self._lock:
-            ending = list(self._runners.values())
-        for one in ending:
+        for one in self._all():
             one.close()
         shutil.rmtree(self.scratch, ignore_errors=True)
 
-    def _sources(self) -> list[tuple[Remote, GitRemote]]:
+    def _all(self) -> list[_Runner]:
         with self._lock:
-            return [(one.machine.remote, one.transport()) for one in self._runners.values()]
+            return [self._runners[name] for name in sorted(self._runners)]
+
+    def _sources(self) -> list[tuple[Remote, GitRemote]]:
+        return [(one.machine.remote, one.transport()) for one in self._all()]
 
     def _healed(self) -> None:
-        """What was refused while objects were missing is looked at again."""
-        with self._lock:
-            runners = list(self._runners.values())
-        for one in runners:
-            one.look_again()
+        """Retry remotes that were refused while objects were missing."""
+        for one in self._all():
+            one.retry_now()
 
     def _wake(self) -> None:
-        with self._lock:
-            runners = list(self._runners.values())
-        for one in runners:
+        for one in self._all():
             one.committed()
 
     def _as_registered(self, one: Remote) -> Remote:
-        """With the interval that the registry gives it."""
+        """The remote with the interval from the registry."""
         entry = self._registered
-        if entry is None or entry.sync is None or not entry.remote:
-            return one
-        same = one.url == remote_settings.parse_stored(self.workspace.layout, entry.remote)
-        return replace(one, seconds=entry.sync) if same else one
+        return replace(one, seconds=entry.sync) if entry and entry.sync is not None and self._is_of(entry, one) else one
 
     def registered_token(self, one: Remote) -> str:
-        """The reference that the registry has for exactly this address; never for another."""
+        """The registry's credential reference for exactly this address."""
         entry = self.entry()
-        if entry is None or not entry.remote or not entry.token:
-            return ""
-        return entry.token if one.url == remote_settings.parse_stored(self.workspace.layout, entry.remote) else ""
+        return entry.token if entry and entry.token and self._is_of(entry, one) else ""
+
+    def _is_of(self, entry: Entry, one: Remote) -> bool:
+        return bool(entry.remote) and one.url == remote_settings.parse_stored(self.workspace.layout, entry.remote)
 
     def _add_registered(self) -> None:
-        """A remote that the registry names is one that the person wants."""
+        """Add the registry's remote to the repository, if it is missing."""
         entry, layout = self._registered, self.workspace.layout
         if entry is None or not entry.path or not entry.remote:
             return
-        url = remote_settings.parse_stored(layout, entry.remote)
-        if all(one.url != url for one in remote_settings.remotes(layout)):
-            ref = entry.ref or layout.branch
-            remote_settings.add(layout, Remote("origin", url, ref))
+        if not any(self._is_of(entry, one) for one in remote_settings.remotes(layout)):
+            url = remote_settings.parse_stored(layout, entry.remote)
+            remote_settings.add(layout, Remote("origin", url, entry.ref or layout.branch))
 
 
 class _Runner:
     """The thread of one remote."""
 
     def __init__(self, syncing: Syncing, remote: Remote) -> None:
-        near = f"/git/{syncing.workspace.id}" in remote.url.text  # a hub says at once what it has
+        near = f"/git/{syncing.workspace.id}" in remote.url.text  # a hub answers fast
         self._syncing, self.machine = syncing, Machine(remote, near=near)
-        self.machine.moved_at = self.machine.next_at = syncing.now().tick
+        self.machine.moved_at = self.machine.next_at = time.monotonic()
         self._busy, self._wake = threading.Lock(), threading.Event()
         self._stopping = threading.Event()
         self._commit = self._rung = False
@@ -232,7 +220,7 @@ class _Runner:
         self._thread.start()
 
     def committed(self) -> None:
-        """A commit was made here. From the writer's thread: it only rings."""
+        """Wake the thread after a local commit. Called on the writer's thread."""
         self._commit = True
         self._wake.set()
 
@@ -245,7 +233,7 @@ class _Runner:
 
     def round(self, direction: str, confirm: str, *, by_hand: bool) -> Answer:
         if not self._busy.acquire(timeout=BUSY_SECONDS):
-            raise Unavailable("a sync with this remote is under way", at=self.machine.remote.name,
+            raise Unavailable("a sync with this remote is running", at=self.machine.remote.name,
                               next="Ask again in a moment; `kgd status` shows how it goes.")  # fmt: skip
         try:
             return self._round(direction, confirm, by_hand)
@@ -259,42 +247,41 @@ class _Runner:
 
     def _round(self, direction: str, confirm: str, by_hand: bool) -> Answer:
         machine, syncing = self.machine, self._syncing
-        now, answer = syncing.now(), Answer(machine)
+        now, answer = Now(time.time(), time.monotonic()), Answer(machine)
         if by_hand:
             machine.refused.clear()
         try:
             transport = self.transport()
             answer.done = rounds.run(
                 syncing.workspace, machine.remote, transport, direction=direction, confirm=confirm,
-                chance=syncing.chance, sleep=self._stopping.wait, refused=machine.refused, done=answer.done,
+                chance=_CHANCE, sleep=self._stopping.wait, refused=machine.refused, done=answer.done,
             )  # fmt: skip
-            machine.went_well(answer.done, now, syncing.chance)
+            machine.record_success(answer.done, now, _CHANCE)
             if answer.done.proposals or answer.done.withdrawn:
                 syncing.workspace.tell_uncommitted()
             if answer.done.pulled or answer.done.pushed:
                 log.info("synced", extra={"workspace": syncing.workspace.id, "remote": machine.remote.name,
                                           "pulled": answer.done.pulled, "pushed": answer.done.pushed})  # fmt: skip
         except (KgdError, OSError) as error:
-            known = error if isinstance(error, KgdError) else Unavailable(f"the disk said: {error.strerror}")
+            known = error if isinstance(error, KgdError) else Unavailable(f"disk error: {error.strerror}")
             answer.error = known
             if isinstance(known, Damaged) or (isinstance(known, Trouble) and known.kind in rounds.REMEMBERED):
                 syncing.history.start(whole=True)
             if not (isinstance(known, Trouble) and known.kind == "stopped"):
-                machine.went_wrong(known, answer.done.stage, now, syncing.chance)
+                machine.record_failure(known, answer.done.stage, now, _CHANCE)
                 log.warning("sync failed", extra={"workspace": syncing.workspace.id, "remote": machine.remote.name,
                                                   "reason": str(known)[:300]})  # fmt: skip
         except Exception as defect:
-            log.exception("a sync ended in the middle")
+            log.exception("a sync failed with a defect")
             answer.error = Unavailable(f"a defect of kgd: {defect!r}"[:200])
-            machine.went_wrong(answer.error, answer.done.stage, now, syncing.chance)
+            machine.record_failure(answer.error, answer.done.stage, now, _CHANCE)
         return answer
 
     def transport(self) -> GitRemote:
         syncing, remote = self._syncing, self.machine.remote
         reference = remote.token or syncing.registered_token(remote)
-        environment = dict(syncing.environment) or person_environment()
-        network = Network(environment, secret(reference) if reference else "", syncing.patience, stop=self._stopping)
-        self._remote = self._remote or GitRemote(remote.url, syncing.workspace.store, syncing.scratch, network)
+        network = network_of(reference, environment=syncing.environment, patience=syncing.patience, stop=self._stopping)
+        self._remote = self._remote or GitRemote(remote.url, syncing.workspace.store, network)
         self._remote.network = network
         return self._remote
 
@@ -303,45 +290,45 @@ class _Runner:
     def _run(self) -> None:
         while not self._stopping.is_set():
             self._attempt()
-            self._look_after_watch()
+            self._update_watch()
             self._pause()
         self._stopping.set()
 
     def _attempt(self) -> None:
         machine = self.machine
-        due = self._syncing.now().tick >= machine.next_at
+        due = time.monotonic() >= machine.next_at
         committed, self._commit = self._commit, False
         rung, self._rung = self._rung, False
-        asked = (rung or committed) and machine.wake(self._syncing.now().tick)
+        asked = (rung or committed) and machine.wake(time.monotonic())
         if machine.remote.seconds == 0 or not (due or asked):
             return
         if not rung and not due and machine.theirs == bytes.fromhex(self._syncing.workspace.tip):
-            return  # the commit is the remote's own, which we have just taken
+            return  # the commit is the remote's own, which was just merged
         self._last = time.monotonic()
         with self._busy:
             self._round(machine.remote.direction, "", by_hand=False)
 
     def _pause(self) -> None:
-        """Until something happens, or it is time; commits that come together are left to gather."""
-        seconds = self.machine.next_at - self._syncing.now().tick
+        """Wait for an event or the interval; then briefly for further commits."""
+        seconds = self.machine.next_at - time.monotonic()
         self._wake.wait(None if seconds == float("inf") else max(0.0, min(seconds, 3600.0)))
         if self._wake.is_set() and not self._stopping.is_set():
             gap = self._last + DEBOUNCE - time.monotonic() if self._commit else 0.0
             self._stopping.wait(max(SETTLE, gap))
         self._wake.clear()
 
-    def look_again(self) -> None:
-        """What stopped the last round is mended."""
+    def retry_now(self) -> None:
+        """Start a round after the cause of the last failure was repaired."""
         self.machine.refused.clear()
-        self.machine.next_at = self._syncing.now().tick
+        self.machine.next_at = time.monotonic()
         self._wake.set()
 
     def _changed_there(self, changed: frozenset[str] | None) -> None:
         self._rung = True
         self._wake.set()
 
-    def _look_after_watch(self) -> None:
-        """A directory on this machine says itself that it has changed; a new one in its place is watched anew."""
+    def _update_watch(self) -> None:
+        """Watch a remote in a local directory; start a new watch if the directory was replaced."""
         directory = self.machine.remote.url.directory
         git_dir = repository_at(directory) if directory is not None else None
         inode = _inode(git_dir) if git_dir else 0

@@ -1,4 +1,4 @@
-"""This file is where a source is taken in: each file of it read, compared with what is stored, and written."""
+"""Ingestion of a source: each file is read, compared with the stored nodes, and written."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kgd.ingest.documents import FILE
 from kgd.ingest.formats import is_document
 from kgd.ingest.kind import FILE_LIMIT, SNIFFED, Around, Given, Kind, Taken
 from kgd.ingest.kinds import KINDS, recognised
-from kgd.ingest.reading import Reading
+from kgd.ingest.reading import DocumentReader
 from kgd.model.change import Edit
 from kgd.model.node import Source
 from kgd.model.uri import Uri, is_owned, path_of, scheme_of
@@ -25,14 +25,13 @@ if TYPE_CHECKING:
 
 AUTO = "auto"
 URL, TEXT = "url", "text"
-"""Types of the `source` of what came as text, with and without the URL that it is from."""
+"""Types of a node's `source` for ingested text, with and without a URL."""
 ATTEMPTS = 20
-"""At one document, while others write to the same nodes."""
+"""Attempts per document while others write to the same nodes."""
 TROUBLES = 100
-"""Lines of trouble that a report holds; the others are counted."""
-
+"""Lines of trouble in a report; further ones are counted."""
 SUFFIXES = 8
-"""Of files that were left: those that are named, the most frequent ones."""
+"""Suffixes of skipped files that a report names, most frequent first."""
 
 Submit = Callable[[tuple[Edit, ...], str], None]
 """Writes the edits as one commit with this message."""
@@ -41,7 +40,7 @@ Told = Callable[[int, int | None, str], None]
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What somebody wants to be taken in: a path of this machine, or a text. `uri` is where it goes or comes from."""
+    """A request to ingest a local path or a text. `uri` is its target, or the URL of its origin."""
 
     source: str = ""
     text: str = ""
@@ -51,18 +50,18 @@ class Request:
 
 @dataclass(slots=True)
 class Report:
-    """What became of it so far. `trouble` says what was not taken, or not as it is, one line each."""
+    """The progress of an ingestion. `trouble` has a line for each skipped or altered part."""
 
     counts: Counter[str] = field(default_factory=Counter)
     trouble: list[str] = field(default_factory=list)
     more_trouble: int = 0
     uris: list[Uri] = field(default_factory=list)
-    """Documents and threads that were looked at, the first hundred."""
+    """The first hundred ingested documents and threads."""
     done: int = 0
     total: int | None = None
 
     def say(self, line: str) -> None:
-        """Once, though an attempt that was cut off has said it."""
+        """Add a line, unless an interrupted attempt has added it."""
         line = " ".join(line.split())[:300]
         if line in self.trouble:
             return
@@ -73,16 +72,16 @@ class Report:
 
 
 class Stopped(Exception):
-    """The workspace is being closed; what is left is for the next time."""
+    """The workspace is being closed; the rest is ingested later."""
 
 
 @dataclass(slots=True)
 class TakingIn:
-    """One source on its way into a workspace.
+    """The ingestion of one source into a workspace.
 
     Args:
-        submit: How its commits are written; None for a trial that writes nothing.
-        skip: Files from the beginning that an earlier attempt has told of; they are looked at, and not counted twice.
+        submit: Writes one commit; None for a dry run.
+        skip: Number of first files that an earlier attempt reported; they are checked again but not counted twice.
     """
 
     workspace: Workspace
@@ -94,19 +93,19 @@ class TakingIn:
     environment: Mapping[str, str] | None = None
     skip: int = 0
     limit: int = FILE_LIMIT
-    """Bytes of a file, where its kind has no limit of its own."""
+    """Byte limit of a file whose kind has no own limit."""
     allow: Callable[[Uri], None] = lambda uri: None
-    """Asked before a document or thread is even called unchanged; raises where it is no business of who asks."""
+    """Called with each document or thread before its state is reported; raises if the caller may not access it."""
 
     def run(self) -> None:
-        """Take in all of it. What cannot be taken becomes a line of the report, and the rest goes on.
+        """Ingest the whole source. A file that cannot be ingested becomes a line of the report.
 
         Raises:
             Stopped: Between two documents.
-            KgdError: The workspace cannot be written at all.
+            KgdError: The workspace cannot be written.
         """
         root = Path(self.request.source)
-        with Reading() as reading:
+        with DocumentReader() as reading:
             around = Around(self.workspace, reading)
             if root.is_dir():
                 self._folder(root, around)
@@ -117,14 +116,14 @@ class TakingIn:
             self.report.done = 1
 
     def run_text(self, sees: Callable[[Uri], bool]) -> None:
-        """Take in the request's text, all of it or nothing. `sees`: whether who asks may know that a node is there.
+        """Ingest the request's text, whole or not at all. `sees` tells whether the caller may see a node.
 
         Raises:
-            KgdError: Why it cannot be taken.
+            KgdError: The text cannot be ingested.
         """
         self.report.total = 1
         given, kind = self._text()
-        with Reading() as reading:
+        with DocumentReader() as reading:
             around = Around(self.workspace, reading, sees=sees)
             self._write(lambda: kind.take(given, around), given.name or "a text")
         self.report.done = 1
@@ -142,13 +141,13 @@ class TakingIn:
                 self.report.say(f"{count} of the entries: a {what} is not followed")
             else:
                 named.append(f"{count} {what if what != '.' else 'without a suffix'}")
-        self.report.counts["left"] = folder.left.total()  # not added to what an attempt that was cut off counted
+        self.report.counts["left"] = folder.left.total()  # replaces the count of an interrupted attempt
         if named:
             rest = f" and {len(named) - SUFFIXES} other kinds" if len(named) > SUFFIXES else ""
             what = chosen.name if chosen is not None else "document"
-            self.report.say(f"{base}: left, being no {what} by its name: {', '.join(named[:SUFFIXES])}{rest}")
+            self.report.say(f"{base}: skipped, not a {what} by name: {', '.join(named[:SUFFIXES])}{rest}")
         if chosen is None and any(suffix in folder.left for suffix in (".json", ".jsonl", ".ndjson")):
-            self.report.say(f"{base}: if these are conversations, take it in with kind 'conversation'")
+            self.report.say(f"{base}: if these are conversations, ingest it with kind 'conversation'")
         around.paths = {f"{base}/{path}" for path in folder.paths}
         around.names.add(path.removesuffix(".md") for path in around.paths)
         self.report.total = len(folder.paths)
@@ -181,7 +180,7 @@ class TakingIn:
         try:
             name.encode()
         except UnicodeEncodeError:
-            self._unread(shown(name), KgdError("its name is no UTF-8 text"))
+            self._unread(shown(name), KgdError("its name is not valid UTF-8"))
             return
         try:
             largest = max(map(self._most, KINDS.values()))
@@ -211,15 +210,14 @@ class TakingIn:
         return Given("", data, Source(TEXT, "")), kind
 
     def _place(self, base: str, path: str) -> tuple[str, str, Uri | None]:
-        """Name, URL and URI of a file at a path below the source: as the request's `uri` says, else by the name of the
-        source."""
+        """Name, URL and URI of a file below the source, from the request's `uri` or the name of the source."""
         uri = self.request.uri
         below = f"/{path}" if path else ""
         if not uri:
             return base + below, "", None
         if not is_owned(uri):
             return base + below, uri.rstrip("/") + below if path else uri, None
-        if scheme_of(uri) != "document":  # one node that all of it goes to
+        if scheme_of(uri) != "document":  # the whole source becomes one node
             return base + below, "", Uri(uri)
         return path_of(uri) + below, "", None if path else Uri(uri)
 
@@ -237,7 +235,7 @@ class TakingIn:
             self._unread(given.name, error)
 
     def _write(self, take: Callable[[], Iterable[Taken]], name: str) -> None:
-        """Where somebody writes at the same time, what is stored then is compared anew."""
+        """Write, and compare again after a concurrent write."""
         done = 0
         for attempts_left in reversed(range(ATTEMPTS)):
             try:

@@ -1,4 +1,4 @@
-"""This file is where an open workspace is kept in step with the folders around it: its work tree and the code tree."""
+"""The watches of an open workspace on its work tree and its code tree."""
 
 from __future__ import annotations
 
@@ -25,24 +25,26 @@ if TYPE_CHECKING:
     from kgd.workspace.workspace import Workspace
 
 FIRST_LOOK_SECONDS = 2.0
-"""How long whoever opens a workspace waits for the code tree; a larger one is served as soon as it is read."""
+"""How long opening a workspace waits for the code tree; a larger tree is served when it has been read."""
 
 log = logging.getLogger("kgd.tending")
 
 
-class Tending:
-    """Watches for one workspace until it is closed: `overlay` follows the code tree, hand edits become hints.
+class WorkspaceWatch:
+    """Keeps the overlay in step with the code tree and reports hand edits, until it is closed.
 
-    `told` is called when a file of the code came, went or changed, and when other nodes are unverified by that.
+    `changed` is called with the files, directories, symbols and chunks of the code that were added, removed or changed,
+    and with nodes that became stale or current by that.
     """
 
     def __init__(
-        self, workspace: Workspace, rescan_seconds: float, told: Callable[[], object] = lambda: None
+        self, workspace: Workspace, rescan_seconds: float,
+        changed: Callable[[frozenset[Uri]], object] = lambda uris: None,
     ) -> None:  # fmt: skip
-        self._workspace, layout, self._told = workspace, workspace.layout, told
+        self._workspace, layout, self._changed = workspace, workspace.layout, changed
         self._stop = threading.Event()
         self._freshness, self._usage = Freshness.of(workspace), Usage.of(workspace)
-        self._freshness.told = told
+        self._freshness.on_change = changed
         self._overlay: Overlay | None = None
         self.reading: ReadingTree | None = None
         self._watches = [Watch(self._own_folders(), self._work_tree_changed, rescan_seconds=rescan_seconds)]
@@ -54,15 +56,15 @@ class Tending:
             workspace.overlay = overlay = self._overlay
             workspace.code_files = lambda: _files(overlay, overlay.uris())
             try:
-                self.reading = ReadingTree(workspace, overlay, workspace.derived_dir)
+                self.reading = ReadingTree(workspace, overlay, workspace.derived_dir, changed)
             except KgdError:
-                log.exception("symbols and documents of the code tree are not read")
+                log.exception("symbols and documents of the code tree are not indexed")
             code = Folder(layout.code_tree, skip=NEVER | MACHINE_MADE)
             self._watches.append(Watch([code], self._code_tree_changed, rescan_seconds=rescan_seconds))
         self._first_look = threading.Thread(target=self._look, name="kgd-first-look", daemon=True)
 
     def start(self) -> None:
-        """Watch first and look after that, so that no change falls in between."""
+        """Start the watches, then the first scan, so that no change is missed."""
         for watch in self._watches:
             watch.start()
         if (root := self._workspace.layout.code_tree) is not None:
@@ -90,11 +92,11 @@ class Tending:
             try:
                 self._overlay.save()
             except OSError:
-                log.exception("what was read of the code tree is not kept")
+                log.exception("the scan of the code tree could not be saved")
 
     def _own_folders(self) -> list[Folder]:
         layout = self._workspace.layout
-        # Of the repository: what a person's git command moves. Objects, and refs that only kgd moves, are noise.
+        # Of the repository only the files that the user's git commands change; objects and kgd's own refs are noise.
         return [
             Folder(layout.work_tree, skip=frozenset({".git"})),
             Folder(layout.git_dir, recursive=False),
@@ -107,7 +109,7 @@ class Tending:
                 try:
                     found = self._overlay.scan(stop=self._stop)
                 finally:
-                    self._overlay.told = self._tree_changed
+                    self._overlay.on_change = self._tree_changed
                 if found.complete:
                     self._workspace.note_files(_files(self._overlay, self._overlay.uris()), complete=True)
                     self._freshness.look_through()
@@ -121,17 +123,17 @@ class Tending:
             self._overlay.rescan()
 
     def _tree_changed(self, delta: Delta) -> None:
-        """A scan found something different; it may have been asked for by somebody."""
+        """Called after each scan that found a difference, including scans that a call requested."""
         if self._overlay and not self._stop.is_set():
             self._workspace.note_files(_files(self._overlay, (*delta.added, *delta.changed)), delta.removed)
             changed_now = (*delta.added, *delta.changed, *delta.removed)
             if self.reading:
                 self.reading.note(changed_now)
             self._freshness.files_changed(path_of(uri) for uri in changed_now if scheme_of(uri) == "file")
-            self._told()
+            self._changed(frozenset(changed_now))
 
     def _belongs(self, path: str) -> bool:
-        """Whether the code tree has this file, and does not ignore it."""
+        """Whether the code tree has this file and git does not ignore it."""
         try:
             return self._overlay is not None and self._overlay.exists(from_path("file", self._workspace.id, path))
         except KgdError:
@@ -152,12 +154,12 @@ class Tending:
 
 
 def _files(overlay: Overlay, uris: Iterable[Uri]) -> list[FileDoc]:
-    """What full text should know of the code tree: paths, and what kind of thing each is."""
+    """Entries of code files for the text index: path and kind."""
     cards = [card for uri in uris if (card := overlay.card(uri))]
     return [FileDoc(card.uri, path_of(card.uri) or "/", card.summary.partition(",")[0]) for card in cards]
 
 
 def _moves_a_branch(path: str, git_dir: str) -> bool:
-    """HEAD, a branch, or the trace of a rebase or merge. The index changes with every look git takes at it."""
+    """Whether the path is HEAD, a branch, or a file of a rebase or merge. The index changes even when git reads it."""
     name = path[len(git_dir) + 1 :]
     return not name.endswith(".lock") and name not in ("index", "kgd", "config", "objects", "logs")

@@ -1,7 +1,6 @@
-"""This file is where tokens are minted, recognised, narrowed and revoked, and what they use up is counted.
+"""Tokens of a hub: minting, recognition, revocation, quotas and the audit log.
 
-Everything that several hubs over one upstream would have to share goes through `HubState`; nothing of it is cached
-here, so that a revocation holds from the next look on.
+All state is in `SqliteHubState` and not cached here, so that a revocation takes effect at the next use.
 """
 
 from __future__ import annotations
@@ -11,12 +10,11 @@ import hashlib
 import logging
 import threading
 import unicodedata
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
-from typing import Protocol
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
 
-from kgd.daemon.tally import Tally
 from kgd.errors import Forbidden, Invalid, KgdError, Limit, NotFound, Unauthorized
+from kgd.index.hub_state import SqliteHubState
 from kgd.model import token as tokens
 from kgd.model.access import Kind, Principal, Scope, check_narrower
 from kgd.model.token import AuditEntry, Quota, TokenRecord
@@ -25,95 +23,108 @@ log = logging.getLogger("kgd.tokens")
 
 MINUTE, DAY = 60, 86_400
 USED_SECONDS = 30
-"""How exact "last used" is."""
+"""Precision of "last used"."""
 ANSWERS_KEPT = 7 * DAY
+MOST_KINDS = 1_000
+"""Tally lines of one minute; further kinds of refusals share one line."""
 GENERATIONS = 8
-"""How deep tokens are made from one another; each use is counted on all of them."""
-
-
-class HubState(Protocol):
-    """What a hub must not forget. One contract suite holds every implementation to the same behaviour.
-
-    Each method is one step: whole or not at all, and durable before it returns (but `used` and `spend`). Any of them
-    raises Unavailable or Damaged where the state cannot be used; nobody is let in then.
-    """
-
-    def add(self, record: TokenRecord) -> None: ...
-
-    def add_child(self, record: TokenRecord, now: float) -> bool:
-        """Add it unless its parent is gone, has expired or is revoked; whether it was added."""
-
-    def find(self, id: str) -> TokenRecord | None: ...
-
-    def all(self) -> list[TokenRecord]:
-        """Oldest first."""
-
-    def revoke(self, id: str, at: int) -> list[str]:
-        """Revoke it and whatever was made from it; the ids of those that were not revoked before."""
-
-    def used(self, id: str, at: int) -> None: ...
-
-    def spend(self, limits: Mapping[str, int], what: str, window: int, amount: int) -> bool:
-        """Add to what each of these tokens used up in that window, unless one would go past its limit.
-
-        Whether it was added: to all of them, or to none.
-        """
-
-    def answer(self, token: str, request: str) -> tuple[bytes, str] | None:
-        """What that token asked under that request id (a digest), and the answer it got."""
-
-    def keep_answer(self, token: str, request: str, asked: bytes, answer: str, at: int, oldest: int) -> None: ...
-
-    def note(self, entry: AuditEntry) -> int:
-        """Add a line to the audit log; its number."""
-
-    def renote(self, number: int, detail: str) -> None:
-        """Change the detail of a line; it may lose a moment to a power cut."""
-
-    def lines(self, after: int, limit: int) -> list[tuple[int, AuditEntry]]:
-        """Lines with a higher number than `after`, oldest first, in files or not; none at the end."""
-
-    def trail(self, token: str | None, limit: int) -> list[AuditEntry]:
-        """Newest first."""
-
-    def close(self) -> None: ...
+"""Depth of child tokens; each use counts on all ancestors."""
 
 
 @dataclass(frozen=True, slots=True)
 class Minted:
-    """A new token; `text` is nowhere else and cannot be shown again."""
+    """A new token. `text` is not stored and cannot be shown again."""
 
     text: str
     record: TokenRecord
 
 
 class TooMuch(Limit):
-    """A quota is used up. `retry_after` is in seconds."""
+    """A quota is exceeded; `retry_after` is in seconds."""
 
     def __init__(self, message: str, retry_after: int) -> None:
         super().__init__(message, next=f"Ask again in {retry_after} s.")
         self.retry_after = retry_after
 
 
+@dataclass(slots=True)
+class _Line:
+    number: int
+    entry: AuditEntry
+    count: int = 1
+    written: int = 1
+    at: int = 0
+
+
+class Tally:
+    """Counts similar audit entries in one line per minute. Safe for threads.
+
+    The first of a kind is written at once. The count of the others is added to its line once a second and when the log
+    is read, so that a flood of refusals costs neither lines nor writes.
+
+    Args:
+        log: Returns the state; called at each use, since it may not be open yet.
+    """
+
+    def __init__(self, log: Callable[[], SqliteHubState]) -> None:
+        self._log, self._lock = log, threading.Lock()
+        self._minute = 0
+        self._lines: dict[tuple[str, ...], _Line] = {}
+
+    def add(self, entry: AuditEntry, kind: str) -> None:
+        """Count an entry. Entries of one token, action, workspace and `kind` share a line with the first's detail."""
+        key = (entry.token, entry.action, entry.workspace, kind)
+        with self._lock:
+            if entry.at // 60 != self._minute:
+                self._write()
+                self._lines.clear()
+                self._minute = entry.at // 60
+            if key not in self._lines and len(self._lines) >= MOST_KINDS:
+                key = ("", "refused", "", "")
+                entry = replace(entry, token="", action="refused", workspace="", detail="refusals of many kinds")
+            line = self._lines.get(key)
+            if line is None:
+                self._lines[key] = _Line(self._log().note(entry), entry, at=entry.at)
+                return
+            line.count += 1
+            if entry.at > line.at:
+                line.at = entry.at
+                self._write_line(line)
+
+    def flush(self) -> None:
+        """Write all pending counts."""
+        with self._lock:
+            self._write()
+
+    def _write(self) -> None:
+        for line in self._lines.values():
+            self._write_line(line)
+
+    def _write_line(self, line: _Line) -> None:
+        if line.written < line.count:
+            self._log().renote(line.number, f"{line.entry.detail} ({line.count} times)")
+            line.written = line.count
+
+
 class Tokens:
     """The tokens of one home. Safe for threads.
 
     Args:
-        open_state: Opens the state; called on first use, and again where that failed, so that a repaired file helps.
-        clock: Unix seconds.
-        entropy: So many bytes of chance.
+        open_state: Opens the state; called on first use, and again after a failure, so that a repaired file is used.
+        clock: Returns Unix seconds.
+        entropy: Returns this many random bytes.
     """
 
     def __init__(
-        self, open_state: Callable[[], HubState], clock: Callable[[], float], entropy: Callable[[int], bytes]
+        self, open_state: Callable[[], SqliteHubState], clock: Callable[[], float], entropy: Callable[[int], bytes]
     ) -> None:
         self._open_state, self._clock, self._entropy = open_state, clock, entropy
         self._lock = threading.Lock()
-        self._opened: HubState | None = None
+        self._opened: SqliteHubState | None = None
         self._tally = Tally(lambda: self.state)
 
     @property
-    def state(self) -> HubState:
+    def state(self) -> SqliteHubState:
         with self._lock:
             if self._opened is None:
                 self._opened = self._open_state()
@@ -123,10 +134,10 @@ class Tokens:
         self, name: str, kind: Kind, scopes: Iterable[Scope], expires: int, *, quota: Quota | None = None, by: str = "",
         root: str = "",
     ) -> Minted:  # fmt: skip
-        """A new token, whose text is returned this once. `root` is that of one which it replaces.
+        """A new token; its text is returned only here. `root` is the root of the token that it replaces.
 
         Raises:
-            Invalid: The name or kind cannot be.
+            Invalid: The name or kind is invalid.
         """
         made = self._make(name, kind, tuple(scopes), expires, quota=quota or Quota(), root=root)
         self.state.add(made.record)
@@ -136,22 +147,20 @@ class Tokens:
     def mint_child(
         self, parent: str, name: str, kind: Kind, scopes: Iterable[Scope], expires: int, *, again: bool = False
     ) -> Minted:
-        """A token that may do no more than its parent, and ends no later; with the parent revoked it is too.
+        """A token with at most its parent's rights and lifetime; revoking the parent revokes it.
 
-        With `again` it replaces one of this name.
+        With `again` it replaces a token of this name.
 
         Raises:
-            Forbidden: It would be wider, or has the name of a holder that is not of its parent's line.
+            Forbidden: Its scopes are wider, or another holder outside its parent's line has its name.
             Unauthorized: The parent is not live.
-            Limit: It is itself made from one that was made from one, and so on.
+            Limit: `GENERATIONS` ancestors are exceeded.
         """
         above = self.record(parent)
         if not again:
             self._refuse_taken(name, above)
         if len(self.lineage(above)) >= GENERATIONS:
-            raise Limit(
-                f"tokens are made from one another {GENERATIONS} deep at most", next="Make it from an older one."
-            )
+            raise Limit(f"child tokens are at most {GENERATIONS} deep", next="Make it from an older token.")
         made = self._make(
             name, kind, tuple(scopes), expires, parent=parent, quota=above.quota, root=above.holder.line
         )  # fmt: skip
@@ -161,16 +170,16 @@ class Tokens:
             self.refused(parent, "mint", error)
             raise
         if not self.state.add_child(made.record, self._clock()):
-            raise Unauthorized("the token that it should be made from has expired or was revoked")
+            raise Unauthorized("the parent token has expired or was revoked")
         self._note(made.record.holder.id, "mint", f"{name}, from {parent}", made.record.holder.scopes)
         return made
 
     def rotate(self, id: str, expires: int) -> Minted:
-        """A new token for the same holder with the same scopes; the old one, and what was made from it, is revoked.
+        """A new token with the same holder and scopes; the old one and its children are revoked.
 
         Raises:
             NotFound: There is no such token.
-            Unauthorized: It is not live.
+            Unauthorized: The token is not live.
         """
         old = self.record(id)
         if not old.is_live(self._clock()):
@@ -187,7 +196,7 @@ class Tokens:
         return made
 
     def revoke(self, id: str, why: str = "") -> list[str]:
-        """Revoke a token and whatever was made from it, from this moment on; the ids that are dead now.
+        """Revoke a token and its children at once; returns the revoked ids.
 
         Raises:
             NotFound: There is no such token.
@@ -214,7 +223,7 @@ class Tokens:
             presented = tokens.read(text)
             record = self.state.find(presented.id)
             if not presented.matches(record) or record is None:
-                raise Unauthorized("this hub does not know the token", next="Ask whoever runs the hub for one.")
+                raise _unknown()
         except Unauthorized as error:
             self.refused("", "sign in", error)
             raise
@@ -228,46 +237,44 @@ class Tokens:
         """
         record = self.state.find(id)
         if record is None:
-            raise Unauthorized("this hub does not know the token", next="Ask whoever runs the hub for one.")
+            raise _unknown()
         return self._used(record)
 
     def still_live(self, id: str) -> None:
-        """Look once more, right before something is written.
+        """Check the token again, right before a write.
 
         Raises:
             Unauthorized: It was revoked or has expired meanwhile.
         """
         record = self.state.find(id)
         if record is None:
-            raise Unauthorized("this hub does not know the token")
+            raise _unknown()
         self._refuse_dead(record, self._clock())
 
     def lineage(self, record: TokenRecord) -> list[TokenRecord]:
-        """The token, the one that it was made from, and so on up to the one that the keeper minted."""
+        """The token and its ancestors, up to the token that the administrator minted."""
         found = [record]
         while (parent := found[-1].holder.parent) and (above := self.state.find(parent)):
             found.append(above)
         return found
 
     def spend(self, record: TokenRecord, what: str, amount: int) -> None:
-        """Count what is used up: `requests` by the minute, `bytes` and `nodes` by the day.
-
-        It counts for those that the token was made from as well, so that nobody gets more by making children.
+        """Count usage: `requests` per minute, `bytes` and `nodes` per day. It counts for all ancestors as well.
 
         Raises:
-            TooMuch: The quota does not allow it; nothing was counted.
+            TooMuch: The quota is exceeded; nothing was counted.
         """
         length, span = (MINUTE, "minute") if what == "requests" else (DAY, "day")
         limit = getattr(record.quota, f"{what}_per_{span}")
         limits = {one.holder.id: getattr(one.quota, f"{what}_per_{span}") for one in self.lineage(record)}
         now = int(self._clock())
         if not self.state.spend(limits, what, now // length, amount):
-            error = TooMuch(f"this token may use {limit} {what} a {span}, and no more", length - now % length)
+            error = TooMuch(f"this token may use at most {limit} {what} per {span}", length - now % length)
             self.refused(record.holder.id, what, error)
             raise error
 
     def earlier_answer(self, token: str, request: str, asked: bytes) -> str | None:
-        """What the same request got when it was asked before; None for a new one.
+        """The answer to the same earlier request, None for a new one.
 
         Raises:
             Invalid: Another request had the same id.
@@ -289,17 +296,17 @@ class Tokens:
         self.state.note(AuditEntry(int(self._clock()), token, action, workspace, detail))
 
     def refused(self, token: str, action: str, error: KgdError, workspace: str = "") -> None:
-        """Note a refusal; those of a minute that are alike are one line. The token is empty where none is known."""
+        """Log a refusal; similar ones of a minute share a line. `token` is empty if unknown."""
         self._count(token, f"{action} refused", workspace, f"{error.code}: {error}", error.code)
 
     def unchanged(self, token: str, action: str, workspace: str) -> None:
-        """Note a write that changed nothing, likewise."""
+        """Log a write that changed nothing; similar ones share a line."""
         self._count(token, action, workspace, "no change", "")
 
     def _count(self, token: str, action: str, workspace: str, detail: str, kind: str) -> None:
         try:
             self._tally.add(AuditEntry(int(self._clock()), token, action, workspace[:100], detail[:400]), kind)
-        except KgdError as failed:  # the caller hears of its own refusal first
+        except KgdError as failed:  # the caller's own refusal is more important
             log.warning("the audit log could not be written", extra={"reason": str(failed)[:200]})
 
     def trail(self, token: str | None, limit: int) -> list[AuditEntry]:
@@ -308,7 +315,7 @@ class Tokens:
         return self.state.trail(token, limit)
 
     def lines(self, after: int, limit: int) -> list[tuple[int, AuditEntry]]:
-        """See `HubState.lines`."""
+        """Lines of the audit log with a higher number than `after`, oldest first."""
         self._tally.flush()
         return self.state.lines(after, limit)
 
@@ -333,7 +340,7 @@ class Tokens:
         return Minted(text, TokenRecord(holder, digest, int(self._clock()), quota=quota))
 
     def _refuse_taken(self, name: str, above: TokenRecord) -> None:
-        """A holder's name is the author of what it writes, so a child cannot choose that of another holder."""
+        """Refuse the name of another holder: names become authors of commits."""
         if any(_folded(one.holder.name) == _folded(name) for one in self.lineage(above)):
             return
         for one in self.state.all():
@@ -357,9 +364,13 @@ class Tokens:
         if record.is_live(now):
             return
         why = "was revoked" if record.revoked else "has expired"
-        error = Unauthorized(f"the token {why}", next="Ask whoever runs the hub for a new one.")
+        error = Unauthorized(f"the token {why}", next="Ask the hub's administrator for a new one.")
         self.refused(record.holder.id, "sign in", error)
         raise error
+
+
+def _unknown() -> Unauthorized:
+    return Unauthorized("this hub does not know the token", next="Ask the hub's administrator for a token.")
 
 
 def _folded(name: str) -> str:

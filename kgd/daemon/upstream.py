@@ -1,6 +1,6 @@
-"""This file is where a hub makes sure that what it acknowledges is in the upstream of its workspace too.
+"""Upstreams of a hub: a change is acknowledged only after the upstream remotes hold it.
 
-Many callers share a round: whoever comes while one is under way waits for the next, which begins after their change.
+Concurrent callers share rounds: a caller that arrives during a round waits for the next, which starts after its change.
 """
 
 from __future__ import annotations
@@ -12,49 +12,51 @@ from typing import TYPE_CHECKING
 from kgd.errors import KgdError, Unavailable
 
 if TYPE_CHECKING:
-    from kgd.daemon.daemon import Daemon
-    from kgd.daemon.syncing import Answer
+    from kgd.daemon.syncing import Answer, Syncing
 
 SECONDS = 45.0
-"""How long a caller waits for a round to begin and end."""
+"""How long a caller waits for a round to start and finish."""
 
 
 class Upstream:
-    """The upstreams of a daemon's workspaces: the remotes that they push to. Safe for threads."""
+    """The remotes that a daemon's workspaces push to. Safe for threads.
 
-    def __init__(self, daemon: Daemon) -> None:
-        self._daemon = daemon
+    Args:
+        syncing: Returns the sync of the workspace with this id.
+    """
+
+    def __init__(self, syncing: Callable[[str], Syncing]) -> None:
+        self._syncing = syncing
         self._lock = threading.Lock()
         self._queues: dict[tuple[str, str], _Queue] = {}
 
     def push(self, workspace: str) -> None:
-        """Return when every upstream of the workspace holds what it holds; at once where it has none.
+        """Return when every upstream holds the workspace's tip; at once without upstreams.
 
         Raises:
-            Unavailable: One has not taken it. The change is kept here and goes there as soon as that is possible.
+            Unavailable: An upstream did not accept it. The change is kept and pushed later.
         """
         self._round(workspace, "both")
 
     def fetch(self, workspace: str) -> None:
-        """Return when the workspace holds what its upstreams hold.
+        """Return when the workspace holds the tips of its upstreams.
 
         Raises:
-            Unavailable: One could not be asked.
+            Unavailable: An upstream could not be reached.
         """
         self._round(workspace, "pull")
 
     def _round(self, id: str, direction: str) -> None:
-        workspace = self._daemon.workspace(id)
-        syncing = self._daemon.syncing(workspace)
+        syncing = self._syncing(id)
         if not any(one.remote.direction != "pull" for one in syncing.machines()):
             return
         with self._lock:
             queue = self._queues.setdefault((id, direction), _Queue())
-        queue.run(lambda: _told(syncing.sync(direction=direction)))
+        queue.run(lambda: _error_of(syncing.sync(direction=direction)))
 
 
 class _Queue:
-    """One round after the other; of those who wait, one runs it for all."""
+    """Rounds, one at a time; one of the waiting callers runs the next for all."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
@@ -65,7 +67,7 @@ class _Queue:
         with self._changed:
             mine = self._begun + 1
             if not self._changed.wait_for(lambda: self._done >= mine or self._done == self._begun, SECONDS):
-                raise Unavailable("the upstream is slow; the change is kept here and goes there by itself")
+                raise Unavailable("the upstream is slow; the change is kept here and is pushed later")
             if self._done >= mine:
                 if self._error:
                     raise self._error
@@ -84,8 +86,8 @@ class _Queue:
             raise error
 
 
-def _told(answers: Iterable[Answer]) -> KgdError | None:
-    """Why an upstream does not hold what the workspace holds; None where all do."""
+def _error_of(answers: Iterable[Answer]) -> KgdError | None:
+    """Why an upstream does not hold the workspace's tip; None if all do."""
     for answer in answers:
         if answer.machine.remote.direction == "pull":
             continue
@@ -94,6 +96,6 @@ def _told(answers: Iterable[Answer]) -> KgdError | None:
             reason = answer.error.message if answer.error else waits[0].reason
             return Unavailable(
                 f"it is kept here, but the upstream '{answer.machine.remote.name}' has not taken it: {reason}"[:320],
-                next="It goes there by itself when that is possible; ask again with the same request_id to know.",
+                next="It is pushed as soon as that is possible; ask again with the same request_id to find out.",
             )
     return None

@@ -1,7 +1,7 @@
-"""This file is where folders are watched. An event is a hint that something changed; a look through them is the truth.
+"""Folder watches. An event is a hint that a file changed; only a scan is reliable.
 
-Hints are gathered for a moment and handed on in one call. Whatever the kernel drops, refuses or never reports is made
-good by looking through everything: at once after an overflow, and from time to time in any case.
+Hints are collected for a moment and delivered in one call. A full scan compensates for events that the kernel drops or
+never reports: at once after an overflow, and periodically.
 """
 
 from __future__ import annotations
@@ -32,32 +32,32 @@ from watchdog.events import (
 from watchdog.observers import Observer
 from watchdog.observers.api import BaseObserver, ObservedWatch
 
-# It meets a new folder twice where it is made while its parent is listed, and says so with the names of all others.
+# watchdog sees a folder twice that is created while its parent is listed, and warns with the names of all others.
 warnings.filterwarnings("ignore", message="Callback with id", category=RuntimeWarning)
 
 # Without this filter watchdog asks for open and close events too; its own walk of a large tree then feeds the queue
-# until it overflows, and the walk begins again: a core burnt for ever from some thousand folders on.
+# until it overflows, and the walk starts again: with some thousand folders one core stays busy permanently.
 EVENTS: list[type[FileSystemEvent]] = [
     FileCreatedEvent, FileModifiedEvent, FileMovedEvent, FileDeletedEvent,
     DirCreatedEvent, DirMovedEvent, DirDeletedEvent,
 ]  # fmt: skip
 
 QUIET_SECONDS = 0.03
-"""A hint waits this long for its neighbours; in a burst up to `LONGEST_SECONDS`, since a checkout is one change."""
+"""How long a hint waits for others; in a burst up to `LONGEST_SECONDS`, since a checkout is one change."""
 LONGEST_SECONDS = 0.4
 PATHS_LIMIT = 2_000
-"""More changed paths than that are handed on as "look through everything"."""
+"""With more changed paths everything is scanned."""
 DEGRADED_SECONDS = 5.0
 TOP_FOLDERS_LIMIT = 64
 
 OnChange = Callable[[frozenset[str] | None], object]
-"""Told the absolute paths that changed, or None: look through everything. On the watch's own thread; it may block."""
+"""Called with the changed absolute paths, or None to scan everything. Runs on the watch's thread and may block."""
 
 log = logging.getLogger("kgd.watch")
 
 
 class Folder(NamedTuple):
-    """A folder to watch. `skip` names folders directly in it that are of no interest, however large they are."""
+    """A folder to watch. `skip` names direct subfolders to ignore."""
 
     path: Path
     recursive: bool = True
@@ -67,35 +67,35 @@ class Folder(NamedTuple):
 class Watch(FileSystemEventHandler):
     """Watches folders until it is closed.
 
-    `degraded` is empty, or one sentence that says what does not work and what to do; the folders are then looked
-    through every five seconds instead.
+    `degraded` is empty, or one sentence with the problem and its remedy; the folders are then scanned every five
+    seconds.
     """
 
     def __init__(
         self, folders: Iterable[Folder], on_change: OnChange, *, rescan_seconds: float = 30.0,
-        quiet_seconds: float = QUIET_SECONDS, clock: Callable[[], float] = time.monotonic,
+        quiet_seconds: float = QUIET_SECONDS,
     ) -> None:  # fmt: skip
         self.degraded = ""
         self._folders, self._on_change = list(folders), on_change
-        self._rescan_seconds, self._quiet_seconds, self._clock = rescan_seconds, quiet_seconds, clock
+        self._rescan_seconds, self._quiet_seconds = rescan_seconds, quiet_seconds
         self._lock = threading.Condition()
         self._changed: set[str] = set()
         self._everything = False
         self._first = self._last = 0.0
         self._closed = False
         self._observer: BaseObserver | None = None
-        """None where the kernel gave no inotify instance, or the system no thread."""
+        """None without an inotify instance or a thread."""
         self._split: dict[str, Folder] = {}
-        """Folders whose members are watched one by one, because some are to be skipped."""
+        """Folders whose members are watched separately, because some are skipped."""
         self._members: dict[str, ObservedWatch] = {}
-        self._thread = threading.Thread(target=self._hand_on, name="kgd-watch", daemon=True)
+        self._thread = threading.Thread(target=self._deliver, name="kgd-watch", daemon=True)
 
     def start(self) -> None:
-        """Begin. Watching that fails is no error: it is `degraded`."""
+        """Start watching; a failure sets `degraded` and is not raised."""
         self._thread.start()
         _overflows.add(self)
         try:
-            observer = Observer()  # takes an inotify instance, of which a user has few
+            observer = Observer()  # takes an inotify instance; their number per user is small
             observer.start()
             self._observer = observer
             for folder in self._folders:
@@ -104,7 +104,7 @@ class Watch(FileSystemEventHandler):
             self._degrade(error)
 
     def close(self) -> None:
-        """Stop watching. A call of `on_change` that is under way is waited for."""
+        """Stop watching, after a running call of `on_change`."""
         _overflows.discard(self)
         with self._lock:
             self._closed = True
@@ -117,7 +117,7 @@ class Watch(FileSystemEventHandler):
 
     def hint(self, path: str | None) -> None:
         """Note a changed path, or everything."""
-        now = self._clock()
+        now = time.monotonic()
         with self._lock:
             if not self._changed and not self._everything:
                 self._first = now
@@ -154,16 +154,16 @@ class Watch(FileSystemEventHandler):
             return
         try:
             if before := self._members.pop(path, None):
-                # A folder of this name was there before and went: what watched it has ended, but still stands in the
-                # place of a new one. A branch that lacks the folder is checked out, and then the first one again.
-                with contextlib.suppress(KeyError):  # closing took it away
+                # The folder was removed and created again, as by two checkouts. Its old watch has ended but would
+                # prevent a new one.
+                with contextlib.suppress(KeyError):  # removed by `close`
                     self._started.unschedule(before)
             self._members[path] = self._observe(path, recursive=True)
         except FileNotFoundError:
-            pass  # gone again; its going was an event too
+            pass  # removed again, which was an event too
         except (OSError, RuntimeError) as error:
             self._degrade(error)
-        self.hint(None)  # what came into it before it was watched
+        self.hint(None)  # files may have been created in it before the watch started
 
     def _observe(self, path: str, *, recursive: bool) -> ObservedWatch:
         return self._started.schedule(self, path, recursive=recursive, event_filter=EVENTS)
@@ -183,41 +183,41 @@ class Watch(FileSystemEventHandler):
         code, reason = getattr(error, "errno", None), getattr(error, "strerror", None) or str(error)
         if code == errno.ENOSPC:
             self.degraded = (
-                "too many folders for the kernel's limit; they are looked through every 5 seconds instead. "
+                "too many folders for the kernel's limit; they are scanned every 5 seconds instead. "
                 "Raise it with: sudo sysctl fs.inotify.max_user_watches=524288"
             )
         elif code == errno.EMFILE:
             self.degraded = (
-                "changes cannot be watched (no free inotify instance); folders are looked through every 5 seconds. "
+                "changes cannot be watched (no free inotify instance); folders are scanned every 5 seconds. "
                 "Raise the limit with: sudo sysctl fs.inotify.max_user_instances=512"
             )
         else:
-            self.degraded = f"changes cannot be watched ({reason}); folders are looked through every 5 seconds"
+            self.degraded = f"changes cannot be watched ({reason}); folders are scanned every 5 seconds"
         log.warning("watching is degraded", extra={"reason": reason})
         self.hint(None)
 
-    def _hand_on(self) -> None:
-        """Until closed: wait for quiet after a hint, or until everything is due to be looked through again."""
-        due = self._clock() + self._interval()
+    def _deliver(self) -> None:
+        """Until closed: wait for quiet after a hint, or for the next periodic scan, and call `on_change`."""
+        due = time.monotonic() + self._interval()
         while self._wait(due):
             changed = self._taken()
-            began = self._clock()
+            began = time.monotonic()
             try:
                 self._on_change(changed)
             except Exception:
-                log.exception("a hint was not taken")
+                log.exception("a change could not be handled")
             if changed is None:
-                # Looking through a large tree may take long; half of the time is left to others.
-                due = self._clock() + max(self._interval(), self._clock() - began)
+                # Scanning a large tree may take long; half of the time is left to others.
+                due = time.monotonic() + max(self._interval(), time.monotonic() - began)
 
     def _interval(self) -> float:
         return DEGRADED_SECONDS if self.degraded else self._rescan_seconds
 
     def _wait(self, due: float) -> bool:
-        """True when something is to be handed on, False when closed."""
+        """True when there are hints to deliver, False when closed."""
         with self._lock:
             while not self._closed:
-                now = self._clock()
+                now = time.monotonic()
                 ripe = due
                 if self._changed or self._everything:
                     quiet = min(LONGEST_SECONDS, self._quiet_seconds * (1 + len(self._changed) / 50))
@@ -228,7 +228,7 @@ class Watch(FileSystemEventHandler):
         return False
 
     def _taken(self) -> frozenset[str] | None:
-        """The paths to hand on; None for everything, also when it was time that ran out."""
+        """The changed paths; None to scan everything, also for the periodic scan."""
         with self._lock:
             changed = None if self._everything or not self._changed else frozenset(self._changed)
             self._changed, self._everything = set(), False
@@ -236,7 +236,7 @@ class Watch(FileSystemEventHandler):
 
 
 class _Overflows(logging.Handler):
-    """watchdog tells of lost events in its log alone; every watch then looks through everything."""
+    """Starts a full scan in every watch after lost events, which watchdog reports only in its log."""
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)

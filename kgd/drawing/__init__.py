@@ -1,4 +1,4 @@
-"""This room is where a walk becomes a picture: where each node stands, which labels have room, and the SVG itself.
+"""Drawing: a walk becomes a picture, with layout, labels and SVG.
 
-The picture of a page, the one that is saved and the one that an agent's host shows are the same.
+Pages, saved pictures and agents' hosts show the same picture.
 """

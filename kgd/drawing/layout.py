@@ -1,7 +1,7 @@
-"""This file is where it is decided where each dot stands: outward by cost, around by the tree of cheapest paths.
+"""Layout: positions of dots, outward by cost and around by the tree of cheapest paths, and labels without overlap.
 
-The same scene is always laid out alike. A dot's share of the circle is the number of dots without followers behind it.
-Dots of one cost stand on one ring, and where they are too many for it, in rows behind each other.
+Equal scenes have equal layouts. A dot's share of the circle is the number of leaves behind it. Dots of one cost are on
+one ring, in several rows if it is crowded. A label without room in the whole picture may appear at twice the size.
 """
 
 from __future__ import annotations
@@ -10,24 +10,25 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil, cos, floor, log10, pi, sin
+from unicodedata import east_asian_width
 
 from kgd.drawing.scene import Dot
 
 APART = 17.0
-"""Between the middles of two dots of a row, and of two rows."""
+"""Distance between two dots of a row, and between two rows."""
 GAP = 44.0
-"""Between the last row of a ring and the next ring, at least."""
+"""Minimum distance between the last row of a ring and the next ring."""
 REACH = 300.0
-"""Where the dearest dots stand if nothing is crowded."""
+"""Radius of the dearest dots in an uncrowded picture."""
 MOST_RINGS = 10
-"""Costs that have a ring of their own each; of more costs, near ones share a ring."""
+"""Costs with a ring each; of more costs, near ones share a ring."""
 MOST_ROWS = 80
 TOP = -pi / 2
 
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """Where a dot stands; `angle` as seen from the middle."""
+    """A dot's position; `angle` is seen from the middle."""
 
     x: float
     y: float
@@ -36,7 +37,7 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class Ring:
-    """A circle on which all dots of a cost stand. `label` says the cost, of a ring for several the dearest."""
+    """The circle of all dots of a cost. `label` is the cost, for a shared ring the dearest."""
 
     radius: float
     label: str
@@ -49,8 +50,8 @@ class Layout:
     radius: float
 
 
-def laid_out(dots: Sequence[Dot]) -> Layout:
-    """Where everything stands. O(n log n); dots come in the order of a scene, each behind its parent."""
+def layout_dots(dots: Sequence[Dot]) -> Layout:
+    """Positions of all dots. O(n log n); dots are in the order of a scene, each behind its parent."""
     angles = _angles(dots)
     step = _step([dot.cost for dot in dots])
     rings: dict[float, list[Dot]] = defaultdict(list)
@@ -97,7 +98,7 @@ def _angles(dots: Sequence[Dot]) -> dict[str, float]:
 
 
 def _stand(members: Sequence[Dot], angles: Mapping[str, float], radius: float, points: dict[str, Point]) -> float:
-    """Put the dots of a ring into the first row that has room; answers where the last row is."""
+    """Put the dots of a ring into the first row with room; returns the radius of the last row."""
     ends: list[tuple[float, float]] = []
     """Of each row, the first angle that is taken and the last."""
     for dot in members:
@@ -117,7 +118,7 @@ def _stand(members: Sequence[Dot], angles: Mapping[str, float], radius: float, p
 
 
 def _step(costs: Sequence[float]) -> float:
-    """How many costs share a ring, as a width that people count in; 0 where each has its own."""
+    """The range of costs that share a ring, a round number; 0 if each has its own."""
     if len(set(costs)) <= MOST_RINGS:
         return 0.0
     width = max(costs) / MOST_RINGS
@@ -127,3 +128,97 @@ def _step(costs: Sequence[float]) -> float:
 
 def _ring(cost: float, step: float) -> float:
     return round(ceil(cost / step - 1e-9) * step, 6) if step else cost
+
+
+SIZES = (1, 2, 4)
+"""Magnifications that show more labels."""
+LONGEST = 26
+HEIGHT, CHARACTER = 13.0, 6.6
+"""Size of a label's character in the picture's units; a wide character counts twice."""
+OFF = 9.0
+"""Distance from the middle of a dot to its label."""
+CELL = 48.0
+
+Box = tuple[float, float, float, float]
+"""Left, top, right, bottom."""
+
+
+@dataclass(frozen=True, slots=True)
+class Label:
+    """A dot's label. `size` is the smallest of `SIZES` at which it has room; 0 if it never has."""
+
+    text: str
+    on_left: bool
+    size: int
+
+
+def place_labels(dots: Sequence[Dot], layout: Layout) -> dict[str, Label]:
+    """The label of each dot; starts and then the nearest dots come first."""
+    texts = {dot.uri: shortened(dot.name or dot.uri) for dot in dots}
+    found: dict[str, Label] = {}
+    for size in SIZES:
+        taken = _Taken()
+        for dot in dots:
+            point = layout.points[dot.uri]
+            taken.take((point.x - 6, point.y - 6, point.x + 6, point.y + 6), dot.uri)
+        for uri, label in found.items():
+            taken.take(_box(layout.points[uri], label.text, label.on_left, size), uri)
+        for dot in dots:
+            if dot.uri in found:
+                continue
+            point = layout.points[dot.uri]
+            outward = cos(point.angle) < -1e-9
+            for on_left in (outward, not outward):
+                box = _box(point, texts[dot.uri], on_left, size)
+                if taken.has_room(box, dot.uri):
+                    taken.take(box, dot.uri)
+                    found[dot.uri] = Label(texts[dot.uri], on_left, size)
+                    break
+    return {dot.uri: found.get(dot.uri) or Label(texts[dot.uri], False, 0) for dot in dots}
+
+
+def shortened(text: str) -> str:
+    """The text, cut to the width `LONGEST` with a sign."""
+    if width(text) <= LONGEST:
+        return text
+    kept, room = "", LONGEST - 1
+    for character in text:
+        room -= width(character)
+        if room < 0:
+            break
+        kept += character
+    return kept.rstrip() + "…"
+
+
+def width(text: str) -> int:
+    return len(text) if text.isascii() else sum(2 if east_asian_width(one) in "WF" else 1 for one in text)
+
+
+def _box(point: Point, text: str, on_left: bool, size: int) -> Box:
+    wide, half = width(text) * CHARACTER / size, HEIGHT / size / 2
+    left = point.x - OFF - wide if on_left else point.x + OFF
+    return left, point.y - half, left + wide, point.y + half
+
+
+class _Taken:
+    """The covered areas, indexed by cells."""
+
+    def __init__(self) -> None:
+        self._cells: Mapping[tuple[int, int], list[tuple[Box, str]]] = defaultdict(list)
+
+    def take(self, box: Box, by: str) -> None:
+        for cell in _cells(box):
+            self._cells[cell].append((box, by))
+
+    def has_room(self, box: Box, but: str) -> bool:
+        left, top, right, bottom = box
+        for cell in _cells(box):
+            for (a, b, c, d), by in self._cells.get(cell, ()):
+                if by != but and left < c and a < right and top < d and b < bottom:
+                    return False
+        return True
+
+
+def _cells(box: Box) -> list[tuple[int, int]]:
+    left, top, right, bottom = (int(side // CELL) for side in box)
+    return [(x, y) for x in range(left, right + 1) for y in range(top, bottom + 1)]

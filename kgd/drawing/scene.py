@@ -1,9 +1,9 @@
-"""This file is where it is said what a picture shows: dots, the lines between them, and what marks them."""
+"""Scenes: the dots of a picture, the lines between them, and their marks."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from math import log10
 from typing import Any, Literal
 
@@ -13,32 +13,33 @@ Shape = Literal["knowledge", "code", "area", "group", "missing"]
 Mark = Literal["start", "missing", "unreachable", "conflict", "unverified", "foreign"]
 
 MEANINGS: Mapping[Mark, str] = {
-    "start": "begun here",
-    "missing": "nobody has written this",
-    "unreachable": "of another workspace, and not to be had just now",
-    "conflict": "an open conflict",
-    "unverified": "unverified: the code it cites has changed",
+    "start": "start",
+    "missing": "missing",
+    "unreachable": "in another workspace that cannot be reached",
+    "conflict": "open conflict",
+    "unverified": "stale: the cited code has changed",
     "foreign": "from another workspace",
 }
-"""What each mark says, in the order in which a legend tells them."""
+"""The text of each mark, in the order of a legend."""
 SHAPES: Mapping[Shape, str] = {
     "knowledge": "knowledge",
-    "code": "a file, a directory or a symbol of the code",
-    "area": "an area of the code",
-    "group": "all nodes of a type; the larger, the more",
-    "missing": "what is linked to and not there",
+    "code": "file, directory or symbol",
+    "area": "area of the code",
+    "group": "all nodes of a type, sized by number",
+    "missing": "missing target of a link",
 }
 CODE = ("file", "dir", "symbol")
 AREAS = ("atom", "molecule")
 MOST_LINES = 4_000
-"""Lines of a picture; the cheapest relations, those of the cheapest paths before all others."""
+"""Maximum number of lines: the cheapest relations, first the ones on cheapest paths."""
 
 
 @dataclass(frozen=True, slots=True)
 class Dot:
-    """One node. `parent` is the node before it on its cheapest path that is in the picture; a start has none.
+    """One node. `parent` is the previous visible node on its cheapest path; a start has none.
 
-    Where distance means no cost, `told` says what is to be said instead. `size` is larger where it stands for many.
+    `told` replaces the cost in the description, for pictures without cost. `size` grows with the number of nodes it
+    represents.
     """
 
     uri: str
@@ -55,7 +56,7 @@ class Dot:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """The relations between two dots. `is_path` where the cheapest path to one of them goes along it."""
+    """The relations between two dots. `is_path` if the cheapest path to one of them uses it."""
 
     source: str
     target: str
@@ -66,9 +67,9 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """What is drawn. Dots are in order of cost, each behind its parent. `left_out` counts lines that are too many.
+    """The content of a picture. Dots are ordered by cost, each behind its parent. `left_out` counts omitted lines.
 
-    `is_measured` where distance is cost.
+    `is_measured` if distance means cost.
     """
 
     dots: tuple[Dot, ...]
@@ -78,7 +79,7 @@ class Scene:
 
     @property
     def marks(self) -> list[Mark]:
-        """Those that occur, in the order of a legend."""
+        """The marks that occur, in the order of a legend."""
         occurring = {mark for dot in self.dots for mark in dot.marks}
         return [mark for mark in MEANINGS if mark in occurring]
 
@@ -88,11 +89,11 @@ class Scene:
         return [shape for shape in SHAPES if shape in occurring]
 
 
-def of_walk(answer: Mapping[str, Any]) -> Scene:
-    """What `traverse` answered, links that lead nowhere included."""
-    found = _Found(answer["nodes"])
+def scene_of_walk(answer: Mapping[str, Any]) -> Scene:
+    """The scene of a `traverse` answer, including broken links."""
+    known = {node["uri"] for node in answer["nodes"]}
     disputed = {one["uri"] for one in answer.get("conflicts", ())}
-    dots = [_dot(node, found, disputed) for node in answer["nodes"]]
+    dots = [_dot(node, known, disputed) for node in answer["nodes"]]
     dots += _missing(answer.get("broken_links", ()), {dot.uri: dot for dot in dots})
     by_uri = {dot.uri: dot for dot in dots}
     edges = [*answer["edges"], *(one for one in answer.get("broken_links", ()) if one["source"] in by_uri)]
@@ -101,8 +102,8 @@ def of_walk(answer: Mapping[str, Any]) -> Scene:
     return Scene(tuple(sorted(dots, key=lambda dot: dot.cost)), tuple(kept), len(lines) - len(kept))
 
 
-def of_whole(workspace: str, areas: Sequence[Mapping[str, Any]], types: Mapping[str, int]) -> Scene:
-    """A workspace: its areas, and around them how many nodes there are of each type."""
+def scene_of_workspace(workspace: str, areas: Sequence[Mapping[str, Any]], types: Mapping[str, int]) -> Scene:
+    """The scene of a workspace: its areas, and the number of nodes of each type around them."""
     middle = Dot(f"workspace:{workspace}", workspace, "workspace", 0.0, marks=("start",), told="all of it")
     dots = [middle]
     for area in areas:
@@ -129,23 +130,14 @@ def _many(count: int, what: str) -> str:
     return f"{count:,} {one}s" + (f" {rest.replace('leads', 'lead')}" if rest else "")
 
 
-@dataclass(slots=True)
-class _Found:
-    """The nodes of an answer; says which node of the picture stands before another."""
-
-    nodes: Sequence[Mapping[str, Any]]
-    known: set[str] = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.known = {node["uri"] for node in self.nodes}
-
-    def parent(self, node: Mapping[str, Any]) -> str:
-        via = node.get("via")
-        before = [via, *reversed(via.get("through", ()))] if via else []
-        return next((step["from"] for step in before if step["from"] in self.known), "")
+def _parent(node: Mapping[str, Any], known: Collection[str]) -> str:
+    """The visible node before a node on its path."""
+    via = node.get("via")
+    before = [via, *reversed(via.get("through", ()))] if via else []
+    return next((step["from"] for step in before if step["from"] in known), "")
 
 
-def _dot(node: Mapping[str, Any], found: _Found, disputed: Iterable[str]) -> Dot:
+def _dot(node: Mapping[str, Any], known: Collection[str], disputed: Iterable[str]) -> Dot:
     marks: list[Mark] = [] if "via" in node else ["start"]
     if node["uri"] in disputed:
         marks.append("conflict")
@@ -154,13 +146,13 @@ def _dot(node: Mapping[str, Any], found: _Found, disputed: Iterable[str]) -> Dot
     if node.get("origin", {}).get("trust") == "remote":
         marks.append("foreign")
     return Dot(
-        node["uri"], node["name"], _type(node), node["cost"], found.parent(node), _shape(node["uri"]),
+        node["uri"], node["name"], _type(node), node["cost"], _parent(node, known), _shape(node["uri"]),
         node.get("summary", ""), tuple(marks),
     )  # fmt: skip
 
 
 def _type(node: Mapping[str, Any]) -> str:
-    """Of files and directories what they are, which says more than the type of what is known about them."""
+    """A file or directory by its scheme, which says more than its type."""
     scheme: str = node["uri"].partition(":")[0]
     return scheme if scheme in CODE_TREE else node["type"]
 
@@ -171,7 +163,7 @@ def _shape(uri: str) -> Shape:
 
 
 def _missing(broken: Iterable[Mapping[str, Any]], known: Mapping[str, Dot]) -> list[Dot]:
-    """A dot for each target that is not there, as near as the cheapest link to it."""
+    """A dot for each missing target, as near as its cheapest link."""
     found: dict[str, Dot] = {}
     for link in broken:
         source = known.get(link["source"])
@@ -186,7 +178,7 @@ def _missing(broken: Iterable[Mapping[str, Any]], known: Mapping[str, Dot]) -> l
 
 
 def _lines(edges: Iterable[Mapping[str, Any]], dots: Mapping[str, Dot]) -> list[Line]:
-    """One line for each two dots that are related, and one for each dot whose path goes through what is not shown."""
+    """One line for each two related dots, and one for each dot whose path goes through hidden nodes."""
     types: dict[tuple[str, str], dict[str, float]] = {}
     for edge in edges:
         if edge["target"] in dots and edge["source"] != edge["target"]:

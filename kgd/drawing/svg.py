@@ -1,7 +1,7 @@
-"""This file is where a scene is written as SVG: a file that stands alone, or a part of a page.
+"""SVG: a scene as a standalone file, or as part of a page.
 
-What it looks like is said by attributes, so that a file needs nothing else; a page may say otherwise by its styles.
-Every text is escaped, and what could not be seen in it is written out.
+Attributes define the look, so that a file needs nothing else; a page may override them by its styles. Every text is
+escaped, and invisible characters are written out.
 """
 
 from __future__ import annotations
@@ -10,8 +10,7 @@ from collections.abc import Callable, Mapping
 from html import escape
 from math import cos, pi, sin
 
-from kgd.drawing.labels import LONGEST, OFF, Label, labelled
-from kgd.drawing.layout import Layout, Point, Ring, laid_out
+from kgd.drawing.layout import LONGEST, OFF, Label, Layout, Point, Ring, layout_dots, place_labels
 from kgd.drawing.scene import MEANINGS, Dot, Line, Mark, Scene, Shape
 from kgd.model.fence import fenced
 
@@ -20,20 +19,20 @@ FILL: Mapping[Shape, str] = {"knowledge": "#1a634a", "code": "#69736d", "area": 
 RED, AMBER = "#a3231b", "#7d5400"
 MARGIN = 24.0
 SIGNS: Mapping[Mark, str] = {"conflict": "!", "unverified": "?", "foreign": "↗"}
-"""Beside the dot, so that no mark is said by colour alone."""
+"""Signs beside the dot, so that no mark depends on colour alone."""
 
 Leads = Callable[[Dot], str]
-"""The address that a click on a dot leads to; empty where it leads nowhere."""
+"""The address behind a dot; empty without a link."""
 
 
-def drawn(scene: Scene, *, leads: Leads = lambda dot: "", title: str = "", alone: bool = False) -> str:
-    """The picture. Its size follows from its dots; `viewBox` says which part of it is seen.
+def draw(scene: Scene, *, leads: Leads = lambda dot: "", title: str = "", alone: bool = False) -> str:
+    """The picture. Its size follows from its dots; `viewBox` is its visible part.
 
     Args:
-        alone: Whether it is a file of its own, with a paper behind it.
+        alone: Whether it is a separate file, with a background.
     """
-    layout = laid_out(scene.dots)
-    labels = labelled(scene.dots, layout)
+    layout = layout_dots(scene.dots)
+    labels = place_labels(scene.dots, layout)
     left, top, wide, high = _frame(layout, labels)
     view = f"{left:g} {top:g} {wide:g} {high:g}"
     name = f"<title>{_text(title)}</title>" if title and alone else ""
@@ -52,8 +51,8 @@ def drawn(scene: Scene, *, leads: Leads = lambda dot: "", title: str = "", alone
     ])  # fmt: skip
 
 
-def described(dot: Dot) -> str:
-    """A dot in words: what it is called, what it is, how far it is, and what marks it."""
+def description(dot: Dot) -> str:
+    """A dot in words: name, type, distance and marks."""
     kind = f", {dot.type}" if dot.type else ""
     marks = "".join(f"; {MEANINGS[mark]}" for mark in dot.marks)
     return f"{dot.name or dot.uri}{kind}, {dot.told or f'at cost {dot.cost:g}'}{'' if dot.told else marks}"
@@ -68,7 +67,7 @@ def sample(shape: Shape, marks: tuple[Mark, ...] = ()) -> str:
 
 
 def _frame(layout: Layout, labels: Mapping[str, Label]) -> tuple[float, float, float, float]:
-    """What has to be in sight: dots, rings and the labels that are shown at first."""
+    """The visible area: dots, rings and the labels shown at first."""
     sides = [ring.radius for ring in layout.rings[-1:]] or [60.0]
     far = max(sides[0], layout.radius)
     left, right = -far, far
@@ -99,8 +98,8 @@ def _line(line: Line, layout: Layout) -> str:
 
 
 def _dot(dot: Dot, point: Point, label: Label, leads: str) -> str:
-    said = _text(described(dot))
-    # Who speaks to a page says what is seen.
+    said = _text(description(dot))
+    # Users of voice control say the visible text.
     cut = f", shown as {_text(label.text)}" if label.text.endswith("…") else ""
     href = f' href="{_text(leads)}" aria-label="{said}{cut}"' if leads else ""
     tag = "a" if leads else "g"
@@ -112,7 +111,7 @@ def _dot(dot: Dot, point: Point, label: Label, leads: str) -> str:
 
 
 def _figure(dot: Dot, point: Point) -> str:
-    """Circle, square, hexagon or diamond by what it is; around and beside it what marks it."""
+    """Circle, square, hexagon or diamond by shape, with the marks around and beside it."""
     x, y, size = point.x, point.y, 8.0 if "start" in dot.marks else dot.size
     marks = "".join(_sign(mark, x, y, size) for mark in dot.marks)
     if dot.shape == "missing":
@@ -162,7 +161,7 @@ def _label(dot: Dot, point: Point, label: Label) -> str:
 
 
 def _text(text: str) -> str:
-    """As it may stand anywhere in a file: XML has no characters for most of what cannot be seen."""
+    """Escape text for any place in a file: XML lacks most invisible characters."""
     shown = fenced(text)
     return escape(
         "".join("\ufffd" if ord(c) in (0xFFFE, 0xFFFF) else c for c in shown) if not shown.isascii() else shown

@@ -1,5 +1,5 @@
-"""This room is where knowledge comes from other programs' files, and goes into them: one small registry of formats.
+"""Import from and export to other programs' files: a small registry of formats.
 
-A format reads files into a `Plan` and writes files from a `View`; neither changes a workspace or a file. What is done
-with them is `kgd.tools.exchange`.
+A format reads files into a `Plan` and writes files from a `View`. Neither changes a workspace or a file;
+`kgd.tools.exchange` does.
 """

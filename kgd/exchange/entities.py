@@ -1,9 +1,9 @@
-"""This file is where nodes are read and written as the official memory server's entities and relations.
+"""Entities and relations of the official memory server, as nodes.
 
-An entity is the node ``entity://<workspace>/<name>``: its type is `type`, its observations are ``data.observations``.
-What a node cannot hold as it is (an empty name, a type of several lines) is kept exactly in `data` beside a stand-in.
-Entities and relations are listed in the order in which they came. That order is a key of ``data.added`` rather than a
-value, so that two people who add the same entity do not disagree about it: the earliest counts.
+An entity is the node ``entity://<workspace>/<name>``: its type is `type`, its observations are ``data.observations``. A
+name or type that a node cannot hold (empty, or of several lines) is kept exactly in `data`, and the node has a
+stand-in. Entities and relations keep the order in which they were added. Their number is a key of ``data.added`` and
+not a value, so that two users who add the same entity do not conflict: the smallest key counts.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from kgd.model.uri import MAX_SEGMENT_BYTES, Uri, build, is_owned, scheme_of, se
 
 SCHEME = "entity"
 TYPE = "entity"
-"""What stands in for a type that cannot be one."""
+"""Stand-in for a type that a node cannot have."""
 LAST = 1 << 63
-"""The place of what was not added in this way: behind all that was."""
+"""Number of nodes that were added in other ways, after all others."""
 
 _TILDE = b"%7E"
 
 
 @dataclass(frozen=True, slots=True)
 class Entity:
-    """One entity as the memory server knows it; `added` is its place among the others."""
+    """An entity of the memory server; `added` is its number in the order."""
 
     name: str
     type: str
@@ -41,7 +41,7 @@ class Entity:
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """One relation between two entities, by their names."""
+    """A relation between two entities, by name."""
 
     source: str
     target: str
@@ -64,9 +64,9 @@ def order(entity: Entity) -> tuple[int, str]:
 
 
 def literal_uri(workspace: str, name: str) -> Uri | None:
-    """The URI that spells the name; None for a name that cannot be a segment.
+    """The URI that spells the name; None if the name cannot be a segment.
 
-    A ``~`` at the front is written ``%7E``, since that is how the others begin.
+    A leading ``~`` becomes ``%7E``, because hashed names begin with ``~``.
     """
     raw = name.encode("utf-8", "surrogatepass")
     if raw.startswith(b"~"):
@@ -79,25 +79,25 @@ def literal_uri(workspace: str, name: str) -> Uri | None:
 
 
 def hashed_uri(workspace: str, name: str) -> Uri:
-    """The URI of a name that cannot be spelt, or whose place is taken by one that differs by case alone."""
+    """The URI of a name that cannot be spelt, or that differs from another only by case."""
     digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:32]
     return build(SCHEME, workspace, [f"~{digest}".encode()])
 
 
 def uris_of(workspace: str, name: str) -> tuple[Uri, ...]:
-    """Where an entity of this name may be, the usual place first."""
+    """The possible URIs of an entity's name, the usual one first."""
     literal, hashed = literal_uri(workspace, name), hashed_uri(workspace, name)
     return (hashed,) if literal is None else (literal, hashed)
 
 
 def is_usual(uri: Uri, workspace: str, name: str) -> bool:
-    """Whether an entity of this name is where one is looked for first. Quick for names of letters and blanks."""
+    """Whether an entity of this name has a usual URI. Fast for names of letters and blanks."""
     plain = not name.startswith("~") and "%" not in name and "/" not in name
     return (plain and uri == f"{SCHEME}://{workspace}/{name.replace(' ', '%20')}") or uri in uris_of(workspace, name)
 
 
 def spelt_name(uri: Uri) -> str:
-    """The name that a URI spells; for one with a hash the last segment as it is."""
+    """The name that a URI spells; for a hashed one its last segment."""
     raw = b"/".join(segments_of(uri))
     if raw.startswith(_TILDE):
         raw = b"~" + raw[len(_TILDE) :]
@@ -117,9 +117,9 @@ def name_in(node: Node) -> str:
 
 
 def is_implied(node: Node) -> bool:
-    """Whether the node is there for the relations that start in it alone: nobody has made that entity.
+    """Whether the node exists only as the source of relations, and the entity was never created.
 
-    Where one person made it while another only related it, the merge has what both wrote, and it is made.
+    If one user created it while another only related it, the merged node has both and counts as created.
     """
     return node.data.get("implied") is True and not node.data.keys() & {"added", "observations"}
 
@@ -139,7 +139,7 @@ def link_in(source: str, target: str, type: str, data: Mapping[str, Json]) -> Li
 
 
 def links_in(node: Node, name_of: Callable[[Uri], str], sees: Callable[[Uri], bool] | None = None) -> list[Link]:
-    """The relations to other entities of the same workspace. `name_of` tells the name of a target."""
+    """The relations to other entities of the same workspace. `name_of` returns the name of a target."""
     name, home = name_in(node), workspace_of(node.uri) or ""
     return [
         link_in(name, name_of(relation.target), relation.type, relation.data)
@@ -159,7 +159,7 @@ def added_in(data: Mapping[str, Json]) -> int:
 
 
 def entity_fields(entity: Entity) -> dict[str, Any]:
-    """What an upsert says to make an entity, or to make one of a node that was only implied."""
+    """The fields of an upsert that creates an entity, also from a node that was only implied."""
     type = entity.type if _is_label(entity.type) else TYPE
     data: dict[str, Json] = {
         "observations": list(entity.observations),
@@ -171,7 +171,7 @@ def entity_fields(entity: Entity) -> dict[str, Any]:
 
 
 def implied_fields(name: str) -> dict[str, Any]:
-    """What an upsert says to make a node for relations that start in an entity nobody has made."""
+    """The fields of an upsert that creates a node for relations from an entity that does not exist."""
     return {"type": TYPE, **_named(name, {"implied": True})}
 
 
@@ -186,7 +186,7 @@ def relation_to(target: Uri, link: Link) -> Relation:
 
 
 def stored_type(type: str) -> str:
-    """The relation type itself, or what stands in for one that cannot be a label; different types stay different."""
+    """The relation type, or a stand-in if it cannot be a label; different types stay different."""
     return type if _is_label(type) else f"~{hashlib.sha256(type.encode('utf-8', 'surrogatepass')).hexdigest()[:32]}"
 
 

@@ -1,4 +1,4 @@
-"""This file is where a person's folder is read: bounded, in order, and without following a link out of it."""
+"""Reading of a user's folder: bounded, ordered, and without following links out of it."""
 
 from __future__ import annotations
 
@@ -10,19 +10,18 @@ from pathlib import Path
 
 from kgd.errors import Limit
 from kgd.exchange.plan import Trouble
+from kgd.model.node import NODE_BYTES
 
-BIGGEST = 256 * 1024
-"""Bytes of a file: no node holds more."""
 MOST_BYTES = 2**30
-"""Bytes read of one source."""
+"""Bytes read from one source."""
 MOST_FILES = 200_000
-"""Files looked at in a folder."""
+"""Files listed in a folder."""
 PRUNED = frozenset({"node_modules", "__pycache__", "venv", "target", "dist", "build"})
 
 
 @dataclass(slots=True)
 class Folder:
-    """What is below a folder. Paths are relative, with ``/``; `left` counts what nobody wanted, by suffix."""
+    """The files below a folder, by relative paths with ``/``; `left` counts unwanted files by suffix."""
 
     root: Path
     troubles: list[Trouble] = field(default_factory=list)
@@ -30,7 +29,7 @@ class Folder:
     taken: int = 0
 
     def paths(self, wants: Callable[[str], bool], enters: Callable[[str], bool]) -> Iterator[str]:
-        """The files that are wanted, in order; hidden folders and others that `enters` refuses are passed by.
+        """The wanted files in order. Folders that `enters` refuses are skipped.
 
         Raises:
             Limit: More than 200,000 files.
@@ -56,43 +55,41 @@ class Folder:
                     self.left[suffix] = self.left.get(suffix, 0) + 1
 
     def read(self, path: str) -> bytes | None:
-        """The bytes of a file; None, and a trouble, where they cannot be taken.
+        """The bytes of a file; None, and a trouble, if it cannot be read.
 
         Raises:
-            Limit: All that was read is more than 1 GiB.
+            Limit: More than 1 GiB was read in all.
         """
         full = self.root / path
         try:
             fd = os.open(full, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         except OSError as error:
-            why = "a symbolic link is not followed" if full.is_symlink() else f"it cannot be read: {error.strerror}"
-            self.troubles.append(Trouble(shown(path), why))
+            self._skip(path, "a symbolic link is not followed" if full.is_symlink() else _unreadable(error))
             return None
         if not stat.S_ISREG(os.fstat(fd).st_mode):
             os.close(fd)
-            self.troubles.append(Trouble(shown(path), "it is a folder, a pipe or a device and no file; not taken"))
+            self._skip(path, "not a regular file; skipped")
             return None
         try:
             with os.fdopen(fd, "rb") as file:
-                data = file.read(BIGGEST + 1)
+                data = file.read(NODE_BYTES + 1)
         except OSError as error:
-            self.troubles.append(Trouble(shown(path), f"it cannot be read: {error.strerror}"))
+            self._skip(path, _unreadable(error))
             return None
-        if len(data) > BIGGEST:
-            self.troubles.append(Trouble(shown(path), f"it has more than {BIGGEST // 1024} KiB; not taken"))
+        if len(data) > NODE_BYTES:
+            self._skip(path, f"larger than {NODE_BYTES // 1024} KiB; skipped")
             return None
         self.taken += len(data)
         if self.taken > MOST_BYTES:
-            raise Limit("this is more than 1 GiB of text", at=str(self.root)[-80:], next="Import a part of it.")
+            raise Limit("the source has more than 1 GiB of text", at=str(self.root)[-80:], next="Import a part of it.")
         return data
 
     def leads_out(self, path: str) -> bool:
-        """Whether a folder on the way to this path is a symbolic link. Walks do not follow one; a name that stands in a
-        file may."""
+        """Whether a folder of this path is a symbolic link. Walks do not follow links, but a name in a file may."""
         return any((self.root / "/".join(path.split("/")[:n])).is_symlink() for n in range(1, path.count("/") + 1))
 
     def text(self, path: str) -> str | None:
-        """The text of a file; None, and a trouble, where it is none."""
+        """The text of a file; None, and a trouble, if it is not text."""
         data = self.read(path)
         if data is None:
             return None
@@ -100,21 +97,28 @@ class Folder:
             return data.decode()
         except UnicodeDecodeError as error:
             line = data.count(b"\n", 0, error.start) + 1
-            self.troubles.append(Trouble(f"{shown(path)}:{line}", "it is not UTF-8; not taken"))
+            self._skip(path, "not UTF-8; skipped", f":{line}")
             return None
+
+    def _skip(self, path: str, reason: str, line: str = "") -> None:
+        self.troubles.append(Trouble(shown(path) + line, reason))
 
     def _unread(self, error: OSError) -> None:
         path = os.path.relpath(error.filename or self.root, self.root)
-        self.troubles.append(Trouble(shown(path), f"this folder cannot be read: {error.strerror}"))
+        self._skip(path, f"the folder {_unreadable(error)}")
+
+
+def _unreadable(error: OSError) -> str:
+    return f"cannot be read: {error.strerror}"
 
 
 def shown(path: str) -> str:
-    """A path as text: a file system holds names that are not UTF-8, an answer cannot."""
+    """A path as text for an answer; a file system also has names that are not UTF-8."""
     return path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 
 def is_text_name(path: str) -> bool:
-    """Whether the name is one that an answer and a URI's reader can hold."""
+    """Whether the name is text, as URIs and answers need it."""
     try:
         path.encode()
     except UnicodeEncodeError:

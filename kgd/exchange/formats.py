@@ -1,4 +1,4 @@
-"""This file is where the formats are listed: their names, how each is recognised, read and written."""
+"""The registry of exchange formats: names, detection, reading and writing."""
 
 from __future__ import annotations
 
@@ -19,12 +19,8 @@ from kgd.exchange import (
     vault,
     vault_writing,
 )
-from kgd.exchange.plan import Plan, Reading, Written
+from kgd.exchange.plan import Export, Plan, Reading
 from kgd.exchange.view import View
-
-
-def _never(path: Path) -> bool:
-    return False
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,22 +28,22 @@ class Format:
     """One format.
 
     Args:
-        name: What `--from` and `--to` call it.
-        title: In a few words, for lists.
-        shape: Whether an export is one file or a folder of them.
-        sniff: Whether a source looks like it; looks at names and a few bytes.
-        read: The plan in a source; raises KgdError only where nothing of it can be read.
-        write: The files of an export.
-        own: Whether the bytes of a file were written by this format, so that an export may replace them.
-        most: How many nodes an export holds at most.
+        name: Its name for `--from` and `--to`.
+        title: A few words, for lists.
+        shape: Whether an export is one file or a folder.
+        sniff: Whether a source looks like this format, by names and a few bytes.
+        read: Returns the plan in a source; raises KgdError only if nothing can be read.
+        write: Returns the files of an export.
+        own: Whether a file was written by this format, so that an export may replace it.
+        most: Most nodes of an export.
     """
 
     name: str
     title: str
     shape: Literal["file", "folder"]
-    sniff: Callable[[Path], bool] = _never
+    sniff: Callable[[Path], bool] = lambda path: False
     read: Callable[[Path, Reading], Plan] | None = None
-    write: Callable[[View], Written] | None = None
+    write: Callable[[View], Export] | None = None
     own: Callable[[bytes], bool] = lambda data: False
     most: int = 200_000
 
@@ -95,26 +91,23 @@ FORMATS: tuple[Format, ...] = (
     Format("graphml", "GraphML, for graph viewers", "file", write=graphml.write, own=graphml.own, most=50_000),
     Format("mermaid", "a Mermaid flowchart", "file", write=mermaid.write, own=mermaid.own, most=mermaid.MOST_NODES),
 )
-"""In the order in which they are asked whether a source looks like them."""
+"""In the order of detection."""
 
 
 def named(name: str, at: str, does: Literal["read", "write"]) -> Format:
-    """The format of that name which can be read or written.
+    """The format of this name, if it can be read or written.
 
     Raises:
         Invalid: There is none.
     """
-    able = [one for one in FORMATS if getattr(one, does) is not None]
-    for one in able:
-        if one.name == name:
-            return one
-    raise Invalid(
-        f"there is no format '{name[:40]}' here", at=at, next=f"Known: {', '.join(one.name for one in able)}."
-    )
+    able = {one.name: one for one in FORMATS if getattr(one, does) is not None}
+    if name in able:
+        return able[name]
+    raise Invalid(f"unknown format '{name[:40]}'", at=at, next=f"Known: {', '.join(able)}.")
 
 
 def passed_by(path: Path, chosen: Format) -> str:
-    """A folder in the source that another format would read, which the chosen one does not look into; or nothing."""
+    """A folder in the source that belongs to another format, so the chosen one skips it; or an empty string."""
     return orchestrator.FOLDER if chosen.name != "orchestrator" and orchestrator.within(path) else ""
 
 
@@ -122,14 +115,16 @@ def sniffed(path: Path) -> Format:
     """The format that a source looks like.
 
     Raises:
-        Invalid: None of them.
+        Invalid: No format matches.
     """
     for one in FORMATS:
         if one.name == "vault" and orchestrator.within(path):
-            return named("orchestrator", "source", "read")  # a project's README alone makes no vault of it
+            return named("orchestrator", "source", "read")  # the project's README alone does not make a vault
         if one.read is not None and one.sniff(path):
             return one
     names = ", ".join(one.name for one in FORMATS if one.read is not None)
     raise Invalid(
-        f"'{path.name[:60]}' looks like nothing that can be imported", at="source", next=f"Say --from: {names}."
+        f"'{path.name[:60]}' is not in a known format",
+        at="source",
+        next=f"Use --from with one of: {names}.",
     )

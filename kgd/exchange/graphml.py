@@ -1,7 +1,7 @@
-"""This file is where a graph becomes GraphML: keys that any reader finds, and drawing for yEd beside them.
+"""Export to GraphML: standard keys for all readers, and graphics for yEd.
 
-A node that a relation leads to and nobody wrote has ``missing`` true, the colour red and a dashed border, so that it is
-told by more than colour. The order is that of the view, so that equal graphs have equal bytes.
+A missing target of a relation has ``missing`` true, the colour red and a dashed border, so colour is not the only sign.
+Nodes keep the order of the view, so equal graphs have equal bytes.
 """
 
 from __future__ import annotations
@@ -9,9 +9,8 @@ from __future__ import annotations
 import re
 from xml.sax.saxutils import escape, quoteattr
 
-from kgd.exchange.plan import Output, Written
-from kgd.exchange.shown import ShownEdge, ShownNode, shown
-from kgd.exchange.view import View
+from kgd.exchange.plan import Export, Output
+from kgd.exchange.view import DrawnEdge, DrawnNode, View, drawing
 
 RED, PLAIN, INK = "#d62728", "#e8eef7", "#5b6b7f"
 SIGN = "<!-- written by kgd -->"
@@ -24,15 +23,15 @@ _KEYS = (
     ("type", "edge", "string"), ("label", "edge", "string"), ("weight", "edge", "double"),
     ("missing", "edge", "boolean"), ("color", "edge", "string"),
 )  # fmt: skip
-"""(name, of what, type) of each attribute; its id is ``n_`` or ``e_`` and the name."""
+"""(name, element, type) of each attribute; its id is ``n_`` or ``e_`` and the name."""
 
 
 def own(data: bytes) -> bool:
     return SIGN.encode() in data[:400]
 
 
-def write(view: View) -> Written:
-    """One document. Relations to nodes outside of the view, which do exist, are left out and counted."""
+def write(view: View) -> Export:
+    """One document. Relations to existing nodes outside the view are left out and counted."""
     out = [
         '<?xml version="1.0" encoding="UTF-8"?>', SIGN,
         '<graphml xmlns="http://graphml.graphdrawing.org/xmlns" xmlns:y="http://www.yworks.com/xml/graphml">',
@@ -41,16 +40,16 @@ def write(view: View) -> Written:
         '  <key id="e_graphics" for="edge" yfiles.type="edgegraphics"/>',
         f'  <graph id={_attribute(view.workspace)} edgedefault="directed">',
     ]  # fmt: skip
-    graph = shown(view)
+    graph = drawing(view)
     for node in graph.nodes:
         out += _node(node)
     for number, edge in enumerate(graph.edges):
         out += _edge(number, edge)
     out += ["  </graph>", "</graphml>", ""]
-    return Written((Output("", "\n".join(out).encode()),), counts=graph.counts())
+    return Export((Output("", "\n".join(out).encode()),), counts=graph.counts())
 
 
-def _node(node: ShownNode) -> list[str]:
+def _node(node: DrawnNode) -> list[str]:
     missing = node.is_missing
     values = {"uri": node.uri, "label": node.title, "type": node.type, "summary": node.summary,
               "tags": ", ".join(node.tags), "missing": "true" if missing else "false",
@@ -66,7 +65,7 @@ def _node(node: ShownNode) -> list[str]:
     ]
 
 
-def _edge(number: int, edge: ShownEdge) -> list[str]:
+def _edge(number: int, edge: DrawnEdge) -> list[str]:
     values = {"type": edge.type, "label": edge.type, "weight": repr(edge.weight),
               "missing": "true" if edge.is_broken else "false",
               "color": RED if edge.is_broken else INK}  # fmt: skip
@@ -82,7 +81,7 @@ def _edge(number: int, edge: ShownEdge) -> list[str]:
 
 
 def _text(value: str) -> str:
-    """As XML 1.0 can hold it: what it cannot is replaced, whoever chose it."""
+    """Escaped text; characters that XML 1.0 cannot hold are replaced."""
     return escape(_NOT_XML.sub("\ufffd", value))
 
 

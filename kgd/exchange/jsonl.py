@@ -1,7 +1,7 @@
-"""This file is where the official memory server's file is read and written: one entity or relation a line, as JSON.
+"""The official memory server's file format: one entity or relation a line, as JSON.
 
-Nothing of it is lost in either direction, and a file which that server wrote comes back byte for byte: the place of
-each entity and relation among the others is noted with it (`kgd.exchange.entities`).
+Lossless in both directions. A file of that server comes back byte for byte, because the order of entities and relations
+is stored with them (`kgd.exchange.entities`).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from kgd.exchange.entities import (
     relation_to,
     spelt_name,
 )
-from kgd.exchange.plan import Output, Plan, Reading, Trouble, Wanted, Written
+from kgd.exchange.plan import Export, Output, Plan, Reading, Trouble, Wanted
 from kgd.exchange.view import View
 from kgd.model.node import Node, Relation, Source
 from kgd.model.uri import Uri, collision_key, scheme_of
@@ -40,8 +40,7 @@ NAME = "jsonl"
 SOURCE = "memory-server"
 LARGEST = 512 * 2**20
 LOOKED_AT = 64 * 1024
-"""Bytes of a file that tell what it is."""
-QUOTED = 60
+"""Bytes of a file that are examined to detect the format."""
 
 
 # ---- reading
@@ -58,18 +57,18 @@ def sniff(path: Path) -> bool:
 
 
 def read(path: Path, reading: Reading) -> Plan:
-    """The entities with their relations; a line that cannot be read is one trouble, and the rest goes on.
+    """The entities with their relations. An unreadable line is a trouble, and the rest is still read.
 
     Raises:
-        Invalid: It is no file, or the URIs are asked to begin with a path: an entity's is its name.
+        Invalid: It is not a file, or `below` is given: an entity's URI is its name.
         Limit: The file is larger than 512 MiB.
     """
     if reading.below:
-        raise Invalid("the URI of an entity is its name alone", at="below", next="Import it without --below.")
+        raise Invalid("entities cannot be imported below a path", at="below", next="Import without --below.")
     if not path.is_file():
-        raise Invalid("name the file itself, such as memory.jsonl", at="source")
+        raise Invalid("the source must be a file, such as memory.jsonl", at="source")
     if path.stat().st_size > LARGEST:
-        raise Limit(f"a file has at most {LARGEST // 2**20} MiB", at=str(path)[-80:], next="Split it by lines.")
+        raise Limit(f"the file has more than {LARGEST // 2**20} MiB", at=str(path)[-80:], next="Split it by lines.")
     found = _Found(path.name)
     with open(path, "rb") as file:
         for number, line in enumerate(file, 1):
@@ -79,7 +78,7 @@ def read(path: Path, reading: Reading) -> Plan:
 
 @dataclass(slots=True)
 class _Found:
-    """What the lines say, as it is put together."""
+    """The content of the lines read so far."""
 
     file: str
     entities: dict[str, tuple[int, Entity]] = field(default_factory=dict)
@@ -88,17 +87,17 @@ class _Found:
     lines: int = 0
 
     def take(self, number: int, line: bytes) -> None:
-        """Note what one line says. Its number is its place among the others."""
+        """Record one line. Its number is its place in the order."""
         if not line.strip(b" \t\r\n\xef\xbb\xbf"):
             return
         self.lines += 1
         item = _parsed(line)
         if item is None:
-            self._trouble(number, "this line is not JSON; not taken")
+            self._trouble(number, "not JSON; skipped")
         elif not _is_known(item):
-            self._trouble(number, "this line is neither an entity nor a relation; not taken")
+            self._trouble(number, "neither an entity nor a relation; skipped")
         elif wrong := [key for key in _KINDS[item["type"]] if not isinstance(item.get(key), str)]:
-            self._trouble(number, f"this {item['type']} has no text in '{wrong[0]}'; not taken")
+            self._trouble(number, f"this {item['type']} has no text in '{wrong[0]}'; skipped")
         elif item["type"] == "relation":
             self._relation(number, Link(item["from"], item["to"], item["relationType"], number))
         else:
@@ -107,7 +106,7 @@ class _Found:
     def _relation(self, number: int, link: Link) -> None:
         key = link.source, link.target, link.type
         if key in self.links:
-            self._trouble(number, f"this relation is in line {self.links[key][0]} already; it is taken once")
+            self._trouble(number, f"repeats the relation in line {self.links[key][0]}; skipped")
         else:
             self.links[key] = number, link
 
@@ -115,7 +114,7 @@ class _Found:
         said = item.get("observations")
         texts = tuple(text for text in said if isinstance(text, str)) if isinstance(said, list) else ()
         if not isinstance(said, list) or len(texts) < len(said):
-            self._trouble(number, "not all observations of this entity are text; those that are were taken")
+            self._trouble(number, "some observations of this entity are not text; those were left out")
         entity = Entity(item["name"], item["entityType"], texts, number)
         if entity.name not in self.entities:
             self.entities[entity.name] = number, entity
@@ -123,13 +122,13 @@ class _Found:
         first, there = self.entities[entity.name]
         more = tuple(text for text in texts if text not in there.observations)
         self.entities[entity.name] = first, replace(there, observations=(*there.observations, *more))
-        self._trouble(number, f"line {first} has an entity of this name; what this one adds to it was added")
+        self._trouble(number, f"line {first} has an entity of the same name; its new observations were added to that")
 
     def _trouble(self, number: int, reason: str) -> None:
         self.troubles.append(Trouble(f"{self.file}:{number}", reason))
 
     def plan(self, workspace: str) -> Plan:
-        """A node for each entity, and one for each name that relations begin in and nobody made."""
+        """A node for each entity, and one for each name that is only the source of relations."""
         places = _Places(workspace)
         lines = {name: number for name, (number, _) in self.entities.items()}
         made = {name: entity_fields(entity) for name, (_, entity) in self.entities.items()}
@@ -155,7 +154,7 @@ class _Found:
 
 @dataclass(slots=True)
 class _Places:
-    """Where names go, so that no two of them differ by case alone."""
+    """Assigns URIs to names, so that no two of them differ only by case."""
 
     workspace: str
     _taken: dict[str, str] = field(default_factory=dict)
@@ -168,11 +167,11 @@ class _Places:
 
 
 _KINDS = {"entity": ("name", "entityType"), "relation": ("from", "to", "relationType")}
-"""What lines are, and which fields of them are text."""
+"""The types of lines, and their text fields."""
 
 
 def _is_known(item: Any) -> bool:
-    """Whether a line is an object of one of the kinds."""
+    """Whether a line is an object of a known type."""
     return isinstance(item, dict) and isinstance(item.get("type"), str) and item["type"] in _KINDS
 
 
@@ -184,15 +183,15 @@ def _parsed(line: bytes) -> Any:
 
 
 def _without_nulls(fields: dict[str, Any]) -> dict[str, Any]:
-    """The fields of a new node: nothing is there that a null could delete."""
+    """The fields of a new node, which has nothing that a null could delete."""
     return {**fields, "data": {key: value for key, value in fields["data"].items() if value is not None}}
 
 
 # ---- writing
 
 
-def write(view: View) -> Written:
-    """Entities in the order in which they came, then relations: as the official server writes it."""
+def write(view: View) -> Export:
+    """Entities in their stored order, then relations, as the official server writes them."""
     nodes = {node.uri: node for node in view.nodes() if is_entity(node.uri, view.workspace)}
     others = sum(scheme_of(uri) != SCHEME for uri in view.chosen)
     names: dict[Uri, str] = {uri: name_in(node) for uri, node in nodes.items()}
@@ -210,13 +209,13 @@ def write(view: View) -> Written:
         *(orjson.dumps({"type": "relation", **one.plain()}) for one in links),
     ]
     counts = {"entities": len(entities), "relations": len(links)}
-    return Written((Output("", b"\n".join(lines)),), tuple(_left_out(nodes, others)), counts)
+    return Export((Output("", b"\n".join(lines)),), tuple(_left_out(nodes, others)), counts)
 
 
 def _left_out(nodes: dict[Uri, Node], others: int) -> Iterator[Trouble]:
-    """What the format has no place for, in one line a kind."""
+    """What the format cannot hold, one line for each kind."""
     if others:
-        yield Trouble("", f"{others} nodes are no entities; this format has a place for entities alone")
+        yield Trouble("", f"{others} nodes are not entities and were left out")
     richer = sum(bool(node.content or node.summary or node.tags) for node in nodes.values())
     if richer:
-        yield Trouble("", f"content, summary and tags of {richer} entities have no place in this format")
+        yield Trouble("", f"content, summary and tags of {richer} entities were left out")

@@ -1,17 +1,16 @@
-"""This file is where a graph becomes a Mermaid flowchart, as READMEs and chats draw it.
+"""Export to a Mermaid flowchart, for READMEs and chats.
 
-Names come from anybody, so each is written as numbers for all but letters, digits and plain signs: no name ends its
-label, opens a directive, or becomes HTML. What is missing is red, dashed and says so.
+Names are untrusted: all characters but letters, digits and plain signs are written as numbers, so no name can end its
+label, open a directive, or become HTML. Missing nodes are red, dashed and labelled.
 """
 
 from __future__ import annotations
 
-from kgd.exchange.plan import Output, Trouble, Written
-from kgd.exchange.shown import Shown, shown
-from kgd.exchange.view import View
+from kgd.exchange.plan import Export, Output, Trouble
+from kgd.exchange.view import View, drawing
 
 MOST_NODES, MOST_EDGES = 200, 450
-"""Mermaid draws at most 500 edges and 50,000 characters unless a page says otherwise."""
+"""Mermaid draws at most 500 edges and 50,000 characters unless configured otherwise."""
 LABEL = 48
 SIGN = "%% written by kgd"
 _PLAIN = frozenset(" .,-_/+!?@")
@@ -21,9 +20,9 @@ def own(data: bytes) -> bool:
     return data.startswith(SIGN.encode())
 
 
-def write(view: View) -> Written:
-    """One flowchart; relations beyond 450 are left out and counted."""
-    graph = shown(view)
+def write(view: View) -> Export:
+    """A flowchart; relations beyond 450 are left out and counted."""
+    graph = drawing(view)
     drawn = graph.edges[:MOST_EDGES]
     ends = {uri for edge in drawn for uri in (edge.source, edge.target)} | set(view.chosen)
     graph.nodes = [node for node in graph.nodes if node.uri in ends]
@@ -39,17 +38,13 @@ def write(view: View) -> Written:
     out.append("    classDef missing fill:#ffd6d6,stroke:#d62728,stroke-width:2px,stroke-dasharray:5 5,color:#8b0000")
     if broken:
         out.append(f"    linkStyle {','.join(broken)} stroke:#d62728,color:#8b0000")
-    troubles = _left_out(graph)
-    counts = graph.counts() | {"relations": len(drawn)}
-    return Written((Output("", "\n".join([*out, ""]).encode()),), troubles, counts)
-
-
-def _left_out(graph: Shown) -> tuple[Trouble, ...]:
     more = len(graph.edges) - MOST_EDGES
-    return (Trouble("", f"{more} relations were left out: Mermaid draws at most 500"),) if more > 0 else ()
+    troubles = (Trouble("", f"{more} relations were left out: Mermaid draws at most 500"),) if more > 0 else ()
+    counts = graph.counts() | {"relations": len(drawn)}
+    return Export((Output("", "\n".join([*out, ""]).encode()),), troubles, counts)
 
 
 def _label(text: str) -> str:
-    """The text with everything that could mean something to Mermaid or HTML as a numbered entity."""
+    """The text with all characters special to Mermaid or HTML as numbered entities."""
     cut = text if len(text) <= LABEL else text[: LABEL - 1].rstrip() + "…"
     return "".join(c if c.isalnum() or c in _PLAIN else f"#{ord(c)};" if c.isprintable() else " " for c in cut) or "_"

@@ -1,7 +1,8 @@
-"""This file is where an ``.orchestrator/`` folder is read: knowledge graph, memories, and what came before them.
+"""Import of an ``.orchestrator/`` folder: knowledge graph, memories, journal and state.
 
 ``decision-001`` becomes ``decision://<ws>/decision-001``; connections become relations; a memory file becomes the
-detail of its node. What only this format needs is kept under `KEPT`, so that an export gives the same entries.
+detail of its node. Fields that only this format needs are kept under `KEPT`, so that an export returns the same
+entries.
 """
 
 from __future__ import annotations
@@ -25,10 +26,10 @@ from kgd.model.uri import Uri, from_path
 
 KIND = "orchestrator"
 KEPT = "orchestrator"
-"""The key of `data` for what only this format needs: the order of tags and connections, the file's name, and the path
-of a URI that is not the id."""
+"""Data key for fields of this format: the order of tags and connections, the file name, and the path of a URI that is
+not the id."""
 OURS = "kgd"
-"""The key of an entry for what only kgd knows: the path of its URI, its name, a task's status and sections."""
+"""Key of an entry for fields that only kgd has: the path of its URI, its name, a task's status and sections."""
 GRAPH, MEMORIES = "knowledge_graph.json", "memories/"
 TYPES = ("task", "decision", "pattern", "gotcha", "insight")
 CONNECTED = "connected_to"
@@ -46,19 +47,19 @@ def sniff(path: Path) -> bool:
 
 
 def within(path: Path) -> bool:
-    """Whether a folder, a project's say, has one of these in it without being one."""
+    """Whether a folder, such as a project's, contains such a folder without being one."""
     return path.is_dir() and not sniff(path) and (path / FOLDER).is_dir()
 
 
 def read(root: Path, reading: Reading) -> Plan:
-    """Everything in the folder that is knowledge; of a project, everything in its own folder of the kind.
+    """The knowledge in the folder, or in the ``.orchestrator`` folder of a project.
 
     Raises:
-        Invalid: It is no folder, or there is nothing of the kind in it.
+        Invalid: It is not a folder, or contains nothing of this format.
         Limit: It has too many files.
     """
     if not root.is_dir():
-        raise Invalid(f"name the folder, not a file in it: the one with {GRAPH}", at="source")
+        raise Invalid(f"the source must be the folder that contains {GRAPH}", at="source")
     if within(root):
         root /= FOLDER
     entries = Entries(root, reading)
@@ -68,7 +69,7 @@ def read(root: Path, reading: Reading) -> Plan:
         entries.add(entry)
     wanted = [one for one in map(entries.wanted, entries.found.values()) if one is not None]
     if not wanted and not entries.folder.troubles:
-        raise Invalid("this folder holds no knowledge graph, memories, journal or state", at="source")
+        raise Invalid("the folder has no knowledge graph, memories, journal or state", at="source")
     counts = {kind: sum(one.node.type == kind for one in wanted) for kind in TYPES}
     others = len(wanted) - sum(counts.values())
     counts = {f"{kind}s": n for kind, n in counts.items() if n} | ({"others": others} if others else {})
@@ -77,7 +78,7 @@ def read(root: Path, reading: Reading) -> Plan:
 
 @dataclass(slots=True)
 class Entries:
-    """What was found in one folder, by id."""
+    """The entries of one folder, by id."""
 
     root: Path
     reading: Reading
@@ -89,7 +90,7 @@ class Entries:
         self.folder = Folder(self.root)
 
     def past(self) -> Iterator[Entry]:
-        """What journal and state say beyond what was found."""
+        """Further entries from journal and state."""
         return orchestrator_past.entries(self.root, self.folder, set(self.found), set(self._files), self.reading)
 
     def trouble(self, at: str, reason: str) -> None:
@@ -97,21 +98,21 @@ class Entries:
 
     def add(self, entry: Entry) -> None:
         if entry.id in self.found:
-            self.trouble(entry.at, f"the id {entry.id[:60]} is given twice; the first one counts")
+            self.trouble(entry.at, f"the id {entry.id[:60]} is used twice; the first entry counts")
         else:
             self.found[entry.id] = entry
 
     def graph(self) -> None:
-        """The nodes of the knowledge graph; each that is not as it should be is one line."""
+        """Read the nodes of the knowledge graph; each invalid one is a trouble."""
         nodes = self._nodes()
         for number, values in enumerate(nodes):
             at = f"{GRAPH} nodes[{number}]"
             if not isinstance(values, Mapping):
-                self.trouble(at, "this is no object; not taken")
+                self.trouble(at, "not an object; skipped")
                 continue
             missing = [key for key in ("id", "type", "summary") if not _text(values.get(key))]
             if missing:
-                self.trouble(at, f"it has no {' and no '.join(missing)}; not taken")
+                self.trouble(at, f"it has no {' and no '.join(missing)}; skipped")
                 continue
             entry = Entry(
                 _text(values["id"]), _text(values["type"]), f"{GRAPH} {_text(values['id'])[:60]}",
@@ -126,7 +127,7 @@ class Entries:
             self.add(entry)
 
     def memories(self) -> None:
-        """The memory files that no node names."""
+        """Read the memory files that no node names."""
         for name in self.folder.paths(lambda path: path.startswith(MEMORIES) and path.endswith(".md"),
                                       lambda path: path == MEMORIES.strip("/")):  # fmt: skip
             if name in self._files:
@@ -138,7 +139,7 @@ class Entries:
                 continue
             entry.id = _text(front.get("id")) or stem
             if entry.id in self.found:
-                self.trouble(name, f"the node {entry.id[:60]} names another file; this one was not taken")
+                self.trouble(name, f"the node {entry.id[:60]} has another file; this one was skipped")
                 continue
             entry.type = _text(front.get("type")) or entry.id.partition("-")[0]
             entry.type = entry.type if _text(front.get("type")) or entry.type in TYPES else "insight"
@@ -146,21 +147,23 @@ class Entries:
             self.add(entry)
 
     def wanted(self, entry: Entry) -> Wanted | None:
-        """The node of an entry; None, and a trouble, where there can be none."""
+        """The node of an entry; None, and a trouble, if it is invalid."""
         try:
             uri = self.uri(entry.id, entry.type)
             for target in entry.connections:
                 if target not in self.found:
-                    self.trouble(entry.at, f"it is connected to {target[:60]}, which is not there; a broken link")
+                    self.trouble(entry.at, f"it is connected to {target[:60]}, which does not exist; a broken link")
             node, detail = self._node(entry, uri)
             return Wanted(node, detail, entry.file, entry.at)
         except KgdError as error:
-            self.trouble(entry.at, f"{error.message}; not taken")
+            self.trouble(entry.at, f"{error.message}; skipped")
             return None
 
     def uri(self, id: str, type: str = "") -> Uri:
-        """Raises:
-        Invalid, Limit: No URI can be made of the id.
+        """The URI of an id.
+
+        Raises:
+            Invalid, Limit: The id cannot be part of a URI.
         """
         known = self.found.get(id)
         kind = type or (known.type if known else id.partition("-")[0])
@@ -202,32 +205,32 @@ class Entries:
             return []
         try:
             if path.is_symlink() or not path.is_file() or path.stat().st_size > BIGGEST_GRAPH:
-                self.trouble(GRAPH, "it is no file, or a link, or has more than 64 MiB; not taken")
+                self.trouble(GRAPH, "not a regular file of at most 64 MiB; skipped")
                 return []
             values = json.loads(path.read_text(encoding="utf-8-sig"))
         except json.JSONDecodeError as error:
-            self.trouble(f"{GRAPH}:{error.lineno}", f"this is not JSON: {error.msg}; the graph was not taken")
+            self.trouble(f"{GRAPH}:{error.lineno}", f"not JSON: {error.msg}; the graph was skipped")
             return []
         except (OSError, ValueError, RecursionError):
-            self.trouble(GRAPH, "it cannot be read as UTF-8 text; the graph was not taken")
+            self.trouble(GRAPH, "cannot be read as UTF-8 text; the graph was skipped")
             return []
         nodes = values.get("nodes") if isinstance(values, Mapping) else None
         if not isinstance(nodes, list):
-            self.trouble(GRAPH, "it has no list of nodes; the graph was not taken")
+            self.trouble(GRAPH, "it has no list of nodes; the graph was skipped")
             return []
         return nodes
 
     def _read_file(self, entry: Entry) -> None:
-        """What the file of a node says: a memory is its detail, a task's file its sections."""
+        """Read the file of a node: a memory is its detail, a task's file its sections."""
         name = entry.file
         if name.startswith("/") or ".." in name.split("/") or "\\" in name:
-            self.trouble(entry.at, f"its file {name[:80]} is outside of the folder; not read")
+            self.trouble(entry.at, f"its file {name[:80]} is outside the folder; skipped")
         elif self.folder.leads_out(name):
-            self.trouble(entry.at, f"its file {name[:80]} is behind a symbolic link; not read")
+            self.trouble(entry.at, f"its file {name[:80]} is behind a symbolic link; skipped")
         elif not (self.root / name).exists():
-            self.trouble(entry.at, f"its file {name[:80]} is not there")
+            self.trouble(entry.at, f"its file {name[:80]} does not exist")
         elif name in self._files:
-            self.trouble(entry.at, f"its file {name[:80]} is another node's already")
+            self.trouble(entry.at, f"its file {name[:80]} belongs to another node")
         else:
             self._files.add(name)
             if name.startswith(JOURNAL):
@@ -249,7 +252,7 @@ class Entries:
         page = front_matter.read(text)
         front = page.front
         if front is None:
-            self.trouble(f"{name}:{page.line}", f"its front matter is not read: {page.problem}; the text was taken")
+            self.trouble(f"{name}:{page.line}", f"invalid front matter: {page.problem}; the text was imported")
             front = {}
         entry.detail = page.body.replace("\r\n", "\n")
         entry.tags += [tag for tag in strings(front.get("tags")) if tag not in entry.tags]
@@ -264,13 +267,13 @@ class Entries:
 
 
 def heading_of(text: str) -> str:
-    """What a memory calls itself; empty where it has no heading."""
+    """The title of a memory; empty if it has no heading."""
     heading = _HEADING(text)
     return one_line(heading[1]) if heading else ""
 
 
 def _take_ours(entry: Entry, own: Mapping[str, Any]) -> None:
-    """What an export of kgd's noted beside what the format has."""
+    """Take the fields that an export of kgd added."""
     entry.name, entry.path = _text(own.get("name")), _text(own.get("path"))
     if isinstance(own.get("status"), str):
         entry.data["status"] = own["status"]

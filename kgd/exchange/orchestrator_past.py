@@ -1,7 +1,7 @@
-"""This file is where an orchestrator's journal and state are read: what was known before there was a knowledge graph.
+"""Import of an orchestrator's journal and state, which predate its knowledge graph.
 
-The journal's completed tasks become task nodes, with their sections; key decisions, patterns and gotchas of the state
-become a node each. People wrote these files, so they are read by what stands in them, not by one form.
+Completed tasks of the journal become task nodes with their sections. Key decisions, patterns and gotchas of the state
+become nodes. The files were written by hand, so any of several layouts is accepted.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ KINDS: Mapping[str, str] = {
     "key decisions": "decision", "decisions": "decision",
     "patterns": "pattern", "learned patterns": "pattern", "gotchas": "gotcha", "learned gotchas": "gotcha",
 }  # fmt: skip
-"""Headings under which each list item is one entry."""
+"""Headings whose list items are one entry each."""
 
 _TASK_ID = re.compile(r"\btask-[\w.-]*\w", re.I)
 _FILE = re.compile(r"(?<![\w./-])[\w./-]{1,200}?\.md\b")
-# None of these looks at one character more than once for each line, however hostile the text.
+# Each of these reads every character at most once a line, even in hostile text.
 _STATUS = re.compile(r"^[^\w\n]*status\W+([\w-]+)", re.I | re.M).search
 _DEPENDENCIES = re.compile(r"^[^\w\n]*(?:dependencies|depends[ _]on)\W+(.*)$", re.I | re.M).search
 _SECTION = re.compile(r"^(#{1,6})[ \t]+(.*)$", re.M)
@@ -47,7 +47,7 @@ _BLOCK = re.compile(r"^```(?:ya?ml|json)[ \t]*\n(.*?)^```[ \t]*$", re.S | re.M |
 
 @dataclass(slots=True)
 class Entry:
-    """One node of the folder before it is one of kgd's; `at` is where it stands."""
+    """A future node; `at` is its place in the source."""
 
     id: str
     type: str
@@ -61,12 +61,12 @@ class Entry:
     detail: str = ""
     name: str = ""
     path: str = ""
-    """That of the node's URI, where it is not the id."""
+    """Path of the node's URI, if it is not the id."""
 
 
 @dataclass(slots=True)
 class Task:
-    """A task's file: its sections go into `data`, as tasks have them."""
+    """A task's file; its sections go into `data` like the sections of other tasks."""
 
     title: str = ""
     status: str = ""
@@ -87,10 +87,10 @@ class Task:
 def entries(
     root: Path, folder: Folder, known: Collection[str], files: Collection[str], reading: Reading
 ) -> Iterator[Entry]:
-    """What journal and state say beyond the entries that are known already.
+    """The entries of journal and state that are not known yet.
 
     Args:
-        files: The files that known entries were read from.
+        files: Files of the known entries.
     """
     yield from _journal(folder, known, files, reading)
     seen: set[str] = set(known)
@@ -104,7 +104,7 @@ def entries(
 
 
 def task(text: str) -> Task:
-    """A task's file: front matter where it has some, a title, sections."""
+    """Read a task's file: optional front matter, a title, sections."""
     page = front_matter.read(text)
     front, body = page.front or {}, page.body
     found = Task(status=_word(front.get("status")), created=str(front.get("created") or front.get("date") or ""))
@@ -134,12 +134,12 @@ def task(text: str) -> Task:
 
 
 def _title(heading: re.Match[str]) -> str:
-    """Without the number signs that may close a heading."""
+    """The heading without closing number signs."""
     return heading[2].rstrip("#").rstrip(" \t")
 
 
 def _journal(folder: Folder, known: Collection[str], files: Collection[str], reading: Reading) -> Iterator[Entry]:
-    """The completed tasks that no node of the graph stands for, by its id or by its file."""
+    """The completed tasks without a node in the graph, by id or by file."""
     names = list(folder.paths(lambda path: path.startswith(JOURNAL) and path.endswith(".md") and path != INDEX,
                               lambda path: path == JOURNAL.strip("/")))  # fmt: skip
     is_there = (folder.root / INDEX).is_file() and not folder.leads_out(INDEX)
@@ -168,14 +168,14 @@ def _journal(folder: Folder, known: Collection[str], files: Collection[str], rea
         yield Entry(id, "task", name, summary, tags, name, found.created, found.dependencies, found.data,
                     name=found.title)  # fmt: skip
     if unfinished:
-        folder.troubles.append(Trouble(JOURNAL, f"{unfinished} tasks are not completed; only completed ones are taken"))
+        folder.troubles.append(Trouble(JOURNAL, f"{unfinished} tasks are not completed and were skipped"))
     absent = sorted(id for id, status in statuses.items() if status in COMPLETED and id not in listed | set(known))
     for id in absent:
-        folder.troubles.append(Trouble(INDEX, f"{id[:60]} is listed as completed, and its file is not there"))
+        folder.troubles.append(Trouble(INDEX, f"{id[:60]} is listed as completed, but its file is missing"))
 
 
 def _index(text: str) -> dict[str, str]:
-    """Task id to status, of each line that has an id and a word for a status or a ticked box."""
+    """Task id to status, from lines with an id and either a word for a status or a ticked box."""
     found: dict[str, str] = {}
     for line in text.splitlines():
         id = _TASK_ID.search(line)
@@ -194,7 +194,7 @@ def _index(text: str) -> dict[str, str]:
 
 
 def _ids_of_files(text: str) -> dict[str, str]:
-    """The task of each file that a line of the index names beside exactly one task id."""
+    """The task of each file that the index names in a line with exactly one task id."""
     found: dict[str, str] = {}
     for line in text.splitlines():
         names = {file.rpartition("/")[2] for file in _FILE.findall(line)}
@@ -205,7 +205,7 @@ def _ids_of_files(text: str) -> dict[str, str]:
 
 
 def _id_of(stem: str, statuses: Mapping[str, str], known: Collection[str]) -> str:
-    """``task-001`` of ``task-001-auth``: the longest beginning that is an id somewhere, else its number."""
+    """``task-001`` for ``task-001-auth``: the longest prefix that is a known id, else its number."""
     parts = stem.lower().split("-")
     for end in range(len(parts), 1, -1):
         id = "-".join(parts[:end])
@@ -216,7 +216,7 @@ def _id_of(stem: str, statuses: Mapping[str, str], known: Collection[str]) -> st
 
 
 def _state(name: str, text: str, folder: Folder) -> Iterator[tuple[str, Any, str]]:
-    """(kind, item, where) of each decision, pattern and gotcha of a state, whether it is data or prose."""
+    """(kind, item, place) of each decision, pattern and gotcha of a state in data or prose."""
     if name.endswith(".md"):
         page = front_matter.read(text)
         yield from _of_values(page.front or {}, name)
@@ -226,7 +226,7 @@ def _state(name: str, text: str, folder: Folder) -> Iterator[tuple[str, Any, str
         return
     values = _values(text)
     if values is None:
-        folder.troubles.append(Trouble(name, "it is neither JSON nor YAML; not taken"))
+        folder.troubles.append(Trouble(name, "neither JSON nor YAML; skipped"))
     yield from _of_values(values or {}, name)
 
 
@@ -283,7 +283,7 @@ def _learned(kind: str, item: Any, at: str, reading: Reading) -> Entry | None:
 
 
 def _made_id(kind: str, text: str) -> str:
-    """Of the first words, and of a digest of all: the same text has the same id in each import."""
+    """An id from the first words and a digest of the whole text, so every import gives the same id."""
     words = re.sub(r"[\W_]+", "-", text.lower()).strip("-").split("-")[:WORDS]
     return f"{kind}-{'-'.join(words)[:60].strip('-')}-{hashlib.sha256(text.encode()).hexdigest()[:6]}"
 

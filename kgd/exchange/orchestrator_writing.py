@@ -1,4 +1,4 @@
-"""This file is where memories become an ``.orchestrator/`` folder again: ``knowledge_graph.json`` and memory files."""
+"""Export of memories to an ``.orchestrator/`` folder: ``knowledge_graph.json`` and memory files."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from typing import Any
 from kgd.codec import canonical
 from kgd.exchange.orchestrator import CONNECTED, GRAPH, KEPT, KIND, MEMORIES, OURS, TYPES, heading_of
 from kgd.exchange.orchestrator_past import JOURNAL
-from kgd.exchange.plan import IMPORTED, NAMED_FILE, Output, Trouble, Written
+from kgd.exchange.plan import IMPORTED, NAMED_FILE, Export, Output, Trouble, sub_mapping, unused
 from kgd.exchange.view import View
 from kgd.model.node import Json, Node
 from kgd.model.uri import Uri, name_of, scheme_of, segments_of
 
 TOPIC = 60
-"""Characters of a name that a file is called by."""
+"""Characters of a node's name in a file name."""
 _MEMORY = re.compile(rf"{MEMORIES}[^./\\\x00-\x1f][^/\\\x00-\x1f]*\.md\Z").match
 _PLAIN = re.compile(r"[A-Za-z][\w./-]*\Z").match
 
 
-def write(view: View) -> Written:
-    """All memories of the view, and whatever else once came from such a folder; other nodes have no place in it."""
+def write(view: View) -> Export:
+    """All memories of the view, and other nodes that came from such a folder. Further nodes are left out."""
     chosen: list[Node] = []
     others = 0
     for node in view.nodes():
@@ -57,12 +57,12 @@ def write(view: View) -> Written:
     files.insert(0, Output(GRAPH, json.dumps(graph, indent=2, ensure_ascii=False).encode() + b"\n"))
     troubles = [Trouble("", f"{n} relations of type {type} have no place in this format") for type, n in left.items()]
     if others:
-        troubles.append(Trouble("", f"{others} nodes are no memories and have no place in this format"))
-    return Written(tuple(files), tuple(troubles), {"nodes": len(entries), "memories": len(files) - 1})
+        troubles.append(Trouble("", f"{others} nodes are not memories and were left out"))
+    return Export(tuple(files), tuple(troubles), {"nodes": len(entries), "memories": len(files) - 1})
 
 
 def _long_text(node: Node, view: View) -> str | None:
-    """What belongs into a memory file: the node's own, else a content that is more than the summary says."""
+    """The text of a memory file: the node's detail, else its content if that exceeds the summary."""
     detail = view.detail(node)
     if detail is not None or _is_whole(node) or node.content.split() in ([], node.summary.split()):
         return detail
@@ -70,8 +70,8 @@ def _long_text(node: Node, view: View) -> str | None:
 
 
 def _ours(node: Node, id: str, text: str) -> dict[str, Json]:
-    """What no other key of the format says. What a file of the journal says is not said again."""
-    kept = _kept(node)
+    """The fields that the format has no key for, except those in a file of the journal."""
+    kept = sub_mapping(node, KEPT)
     found: dict[str, Json] = {}
     path = str(kept.get("path") or "") if _is_from_here(node) else _path(node)
     if path and path != id:
@@ -84,7 +84,7 @@ def _ours(node: Node, id: str, text: str) -> dict[str, Json]:
 
 
 def _path(node: Node) -> str:
-    """The path of its URI, where its type and a path are all that the URI says."""
+    """The path of its URI, if type and path are all of the URI."""
     if scheme_of(node.uri) != node.type:
         return ""
     try:
@@ -94,17 +94,12 @@ def _path(node: Node) -> str:
     return "" if any("/" in segment for segment in segments) else "/".join(segments)
 
 
-def _kept(node: Node) -> Mapping[str, Json]:
-    kept = node.data.get(KEPT)
-    return kept if isinstance(kept, Mapping) else {}
-
-
 def _is_from_here(node: Node) -> bool:
     return node.source is not None and node.source.type == KIND
 
 
 def _ids(nodes: Iterable[Node]) -> dict[Uri, str]:
-    """The id that each had there, else the last segment of its URI; the second that wants one gets a number."""
+    """The id that each node had, else the last segment of its URI, numbered to be unique."""
     ids: dict[Uri, str] = {}
     taken: set[str] = set()
     for node in sorted(nodes, key=lambda node: (not _is_from_here(node), node.uri)):
@@ -112,16 +107,12 @@ def _ids(nodes: Iterable[Node]) -> dict[Uri, str]:
         wanted = wanted or name_of(node.uri)
         if not _is_from_here(node) and not wanted.startswith(f"{node.type}-"):
             wanted = f"{node.type}-{wanted}"
-        id, number = wanted, 2
-        while id in taken:
-            id, number = f"{wanted}-{number}", number + 1
-        taken.add(id)
-        ids[node.uri] = id
+        ids[node.uri] = unused(wanted, taken)
     return ids
 
 
 def _entry(node: Node, ids: Mapping[Uri, str], created: str, view: View) -> dict[str, Json]:
-    kept = _kept(node)
+    kept = sub_mapping(node, KEPT)
     targets = [view.store.resolve(relation.target) for relation in node.relations if relation.type == CONNECTED]
     connections = [ids.get(target) or name_of(target) for target in targets]
     own = {"sections", "status", OURS, KEPT, IMPORTED, NAMED_FILE}
@@ -139,7 +130,7 @@ def _entry(node: Node, ids: Mapping[Uri, str], created: str, view: View) -> dict
 
 
 def _is_whole(node: Node) -> bool:
-    """Whether the content is the summary before it was cut."""
+    """Whether the content begins with the whole of the shortened summary."""
     return node.summary.endswith("…") and node.content.startswith(node.summary[:-1].rstrip())
 
 
@@ -166,19 +157,15 @@ def _moment(seconds: int) -> str:
 
 
 def _file_name(node: Node, before: str, date: str, taken: set[str]) -> str:
-    """The name that its file had there, else the one it has in the workspace, else one of its date and name."""
+    """The name of the node's file in its source, else in the workspace, else one from its date and name."""
     topic = re.sub(r"[\W_]+", "-", name_of(node.uri).lower()).strip("-")[:TOPIC] or node.type
     wanted = (before, str(node.data.get(NAMED_FILE) or ""), f"{MEMORIES}{date[:10]}-{topic}.md", f"{MEMORIES}memory.md")
     name = next(name for name in wanted if _MEMORY(name))
-    stem, number = name.removesuffix(".md"), 2
-    while name in taken:
-        name, number = f"{stem}-{number}.md", number + 1
-    taken.add(name)
-    return name
+    return unused(name.removesuffix(".md"), taken, ".md")
 
 
 def _memory(entry: Mapping[str, Json], node: Node, text: str) -> bytes:
-    """The file with front matter as such folders have it."""
+    """The memory file, with front matter in the usual form."""
     head = [f"id: {_scalar(entry['id'])}", f"type: {_scalar(entry['type'])}", f"date: {_date(entry['created'])}"]
     head.append(f"tags: [{', '.join(map(_scalar, _strings(entry['tags'])))}]")
     return "\n".join(["---", *head, "---", "", text.strip("\n"), ""]).encode()

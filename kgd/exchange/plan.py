@@ -1,4 +1,4 @@
-"""This file is where the values are defined that a format takes and gives: what was read, what is to be written."""
+"""Input and output of exchange formats: import plans and export files."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from kgd.model.node import Json, Node, cut_at_word
 from kgd.model.uri import scheme_of
 
 IMPORTED = "imported"
-"""The key of `data` under which a node that was imported notes what it was then, as a digest."""
+"""Data key for the digest that an imported node had at its import."""
 PLACE = "added"
-"""The key of an entity's `data`, and of its relations', for its place among the others."""
+"""Data key for the number of an entity, or of its relation, in their order."""
 NAMED_FILE = "file"
-"""The key of `data` that names the memory file of a node."""
+"""Data key for the name of a node's memory file."""
 REASON = 240
-"""Characters of a reason in a report."""
+"""Longest reason in a report, in characters."""
 
 
 @dataclass(frozen=True, slots=True)
 class Trouble:
-    """Something that could not be taken, or not as it is. `at` is ``path:line`` within the source."""
+    """A part that was left out or changed. `at` is ``path:line`` within the source."""
 
     at: str
     reason: str
@@ -38,10 +38,10 @@ class Trouble:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """A node as the source has it: all of what is to be stored, and the prose of its memory file where it has one.
+    """A node of the source: its complete content, and the prose of its memory file if it has one.
 
-    `file` is the name the memory file has in the source. `at` is where in the source the node stands. `base` is given
-    where kgd wrote the source: the digest of what it wrote, which the node itself then need not note.
+    `file` is the name of that file in the source; `at` is the node's place there. If kgd wrote the source, `base` is
+    the digest of what it wrote, and the node needs no note of it.
     """
 
     node: Node
@@ -53,11 +53,11 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """All that a source says, before anything is written.
+    """The content of a source, before anything is written.
 
-    `wanted` is compared with what is stored, so that a second import changes nothing and an edit of a person's stays.
-    `edits` are carried out as they are, after it; they must be such that repeating them changes nothing. Both keep
-    their order. `counts` says what was read, such as ``{"notes": 12}``.
+    `wanted` nodes are compared with the stored ones, so a second import changes nothing and users' edits stay. `edits`
+    are applied after them, unchanged; they must be idempotent. Both keep their order. `counts` has totals such as
+    ``{"notes": 12}``.
     """
 
     wanted: tuple[Wanted, ...] = ()
@@ -68,14 +68,14 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What a format may know of where its nodes will live.
+    """The target of an import.
 
     Args:
-        workspace: The id in the URIs it makes.
-        below: A path that its URIs begin with; empty for none.
-        code_tree: The root of the code that the workspace describes, if there is one.
-        keywords: Tags for a text.
-        check_pattern: The normalised form of an area's path pattern; raises Invalid.
+        workspace: Its id, used in URIs.
+        below: Path prefix of the URIs; may be empty.
+        code_tree: Root of the described code, if any.
+        keywords: Returns tags for a text.
+        check_pattern: Returns the normalised form of an area's path pattern, or raises Invalid.
     """
 
     workspace: str
@@ -87,9 +87,9 @@ class Reading:
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """A file to be written: its path below the target (empty: the target itself) and its bytes.
+    """A file to write: its path below the target (empty: the target itself) and its bytes.
 
-    A `block` is no file of its own: it goes between kgd's two marker lines into a file that a person may have.
+    A `block` is inserted between kgd's two marker lines in an existing file.
     """
 
     path: str
@@ -98,8 +98,8 @@ class Output:
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
-    """What an export would write. `counts` says how much, `troubles` what the format could not hold."""
+class Export:
+    """The files of an export, totals, and the parts that the format could not hold."""
 
     files: tuple[Output, ...] = ()
     troubles: tuple[Trouble, ...] = ()
@@ -107,7 +107,7 @@ class Written:
 
 
 def digest(node: Node, detail: str = "") -> str:
-    """Equal for equal knowledge, wherever it is called and wherever it came from; 16 hex digits."""
+    """Digest of a node's knowledge, independent of its URI and source; 16 hex digits."""
     apart = (IMPORTED, NAMED_FILE, *_places(node))
     data = {key: value for key, value in node.data.items() if key not in apart}
     relations = tuple(replace(one, data=_without(one.data, _places(node))) for one in node.relations)
@@ -119,7 +119,7 @@ def digest(node: Node, detail: str = "") -> str:
 
 
 def _places(node: Node) -> tuple[str, ...]:
-    """Where an entity stood among the others is no knowledge: one line less in the file, and each has another place."""
+    """Keys that are not knowledge: an entity's number changes with every line before it."""
     return (PLACE,) if scheme_of(node.uri) == "entity" else ()
 
 
@@ -128,7 +128,7 @@ def _without(data: Mapping[str, Json], keys: Sequence[str]) -> Mapping[str, Json
 
 
 def without_nulls(data: Mapping[str, Json]) -> dict[str, Json]:
-    """The data without keys that hold nothing: as a write leaves them out."""
+    """The data without null values, which a write leaves out."""
     return {
         key: without_nulls(value) if isinstance(value, Mapping) else value
         for key, value in data.items()
@@ -137,7 +137,7 @@ def without_nulls(data: Mapping[str, Json]) -> dict[str, Json]:
 
 
 def noted(wanted: Wanted) -> Wanted:
-    """The same, with the digest that tells a later import whether either side has changed since."""
+    """The node with the digest by which a later import detects changes on either side."""
     node = replace(wanted.node, data=without_nulls(wanted.node.data))
     if not wanted.base:
         node = replace(node, data={**node.data, IMPORTED: digest(node, wanted.detail)})
@@ -145,5 +145,20 @@ def noted(wanted: Wanted) -> Wanted:
 
 
 def one_line(text: str) -> str:
-    """The text as a name or summary may hold it."""
+    """The text as one printable line."""
     return " ".join("".join(c if c.isprintable() else " " for c in text).split())
+
+
+def sub_mapping(node: Node, key: str) -> Mapping[str, Json]:
+    """The mapping under a data key; empty if it is something else."""
+    value = node.data.get(key)
+    return value if isinstance(value, Mapping) else {}
+
+
+def unused(name: str, taken: set[str], ending: str = "") -> str:
+    """`name` with its ending, numbered if taken; marks the result as taken."""
+    found, number = f"{name}{ending}", 2
+    while found in taken:
+        found, number = f"{name}-{number}{ending}", number + 1
+    taken.add(found)
+    return found

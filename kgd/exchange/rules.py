@@ -1,16 +1,15 @@
-"""This file is where the rule files of coding agents become areas: CLAUDE.md, AGENTS.md, and the folders of rules.
+"""Import of coding agents' rule files as areas: CLAUDE.md, AGENTS.md, and folders of rules.
 
-A file with globs is an atom with those paths; one below the top of the code without any is an atom for its folder. A
-file that is for the whole tree, or for whenever somebody asks for it, is a molecule: as an atom of ``**`` it would own
-every file, and nobody would hear which files are described by nothing. One that always applies is `about` the root of
-the code, so that `context` shows it for every path.
+A file with globs becomes an atom with those paths; a file in a subfolder without globs becomes an atom for its folder.
+A file for the whole tree, or for use on request, becomes a molecule: an atom of ``**`` would own every file and hide
+gaps in coverage. A rule that always applies is `about` the root of the code, so `context` shows it for every path.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -23,9 +22,9 @@ from kgd.model.node import NAME_LIMIT, Json, Node, Relation, Source, cut_at_word
 from kgd.model.uri import build, from_path
 
 KIND = "rules"
-"""The type of a rule's source; its id is the file's path in the code."""
+"""Source type of a rule; the id is the file's path in the code."""
 KEPT = "rule"
-"""The key of `data` for what only the file needs: its front matter as it is written, and the keys kgd does not know."""
+"""Data key for the file's front matter as written, and its keys that kgd does not know."""
 SIGN = "<!-- written by kgd from "
 WHOLE = frozenset({"**", "*", "**/*"})
 PATTERNS, KNOWLEDGE = 20, 32 * 1024
@@ -36,7 +35,7 @@ BLOCKS = (
     ("<!-- kgd: written by ", "<!-- kgd: end -->"),
     ("<!-- kgd export begin -->", "<!-- kgd export end -->"),
 )
-"""How a part of a person's file begins and ends that kgd wrote: `kgd agents install`, and an export."""
+"""Marker lines around parts of a user's file that kgd wrote: by `kgd agents install`, and by an export."""
 
 _BARE = re.compile(r"^(globs|paths|applyTo):[ \t]*([^\s\[\"'#|>&][^\n#]*)$", re.M)
 _BARE_ITEM = re.compile(r"^([ \t]*-[ \t]+)([*{!][^\n]*)$", re.M)
@@ -45,7 +44,7 @@ _HEADING = re.compile(r"^#{1,2}[ \t]+(.+)$", re.M).search
 
 @dataclass(frozen=True, slots=True)
 class RuleFile:
-    """One kind of rule file: whose it is, the front matter key of its globs, and how its path is recognised."""
+    """One kind of rule file: its program, the front matter key of its globs, and the pattern of its path."""
 
     program: str
     key: str
@@ -63,7 +62,7 @@ FILES: tuple[RuleFile, ...] = (
 
 
 def kind_of(path: str) -> tuple[RuleFile, str, str] | None:
-    """(kind, folder that it is for, name) of a path; None for any other file."""
+    """(kind, folder it applies to, name) of a path; None for other files."""
     for kind in FILES:
         if found := kind.matches.fullmatch(path):
             return kind, found["base"] or "", found["name"]
@@ -85,7 +84,7 @@ def read(source: Path, reading: Reading) -> Plan:
 
     Raises:
         Invalid: There are none.
-        Limit: There are too many files to look at.
+        Limit: There are too many files.
     """
     root = _root(source, reading)
     below = source.relative_to(root).as_posix()
@@ -100,7 +99,7 @@ def read(source: Path, reading: Reading) -> Plan:
     ours = 0
     for name in names:
         if not is_text_name(name):
-            folder.troubles.append(Trouble(shown(name), "its name is not UTF-8; not taken"))
+            folder.troubles.append(Trouble(shown(name), "the name is not UTF-8; skipped"))
             continue
         text = folder.text(name)
         if text is None:
@@ -110,13 +109,13 @@ def read(source: Path, reading: Reading) -> Plan:
         elif (one := rules.wanted(name, text)) is not None:
             wanted.append(one)
     if not names:
-        raise Invalid("there are no rule files there", at="source", next="Name the top of the code, or one file.")
+        raise Invalid("there are no rule files", at="source", next="Name the top of the code, or one file.")
     counts = {"rule_files": len(names)} | ({"written_by_kgd": ours} if ours else {})
     return Plan(tuple(wanted), troubles=tuple(folder.troubles), counts=counts)
 
 
 def _root(source: Path, reading: Reading) -> Path:
-    """What the paths of rules are relative to: the code, else what holds the folder or file of rules."""
+    """The base of rule paths: the code tree, else the parent of the folder or file of rules."""
     if reading.code_tree is not None and source.is_relative_to(reading.code_tree):
         return reading.code_tree
     for folder in (source, *source.parents):
@@ -132,51 +131,51 @@ def _enters(path: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """How rule files are read for one workspace."""
+    """Reads rule files for one workspace."""
 
     reading: Reading
     troubles: list[Trouble] = field(default_factory=list)
 
     def wanted(self, path: str, text: str) -> Wanted | None:
-        """The area of a file; None, and a trouble, where there can be none."""
+        """The area of a file; None, and a trouble, if it is invalid."""
         text = without_blocks(text)
         page = page_of(text)
         if page.front is None:
-            reason = f"its front matter is not read: {page.problem}. The rule is taken without it"
+            reason = f"invalid front matter: {page.problem}. The rule was imported without it"
             self.troubles.append(Trouble(f"{path}:{page.line}", reason))
         if len(page.body.encode()) > KNOWLEDGE:
-            self.troubles.append(
-                Trouble(path, f"it has more than {KNOWLEDGE // 1024} KB, which no area holds; not taken")
-            )
+            self.troubles.append(Trouble(path, f"larger than {KNOWLEDGE // 1024} KB, the limit of an area; skipped"))
             return None
         if not text.strip():
-            self.troubles.append(Trouble(path, "nothing of a person's is in it"))
+            self.troubles.append(Trouble(path, "no text besides kgd's own"))
             return None
         try:
             node = self.node(path, page)
         except KgdError as error:
-            self.troubles.append(Trouble(path, f"{error.message}; not taken"))
+            self.troubles.append(Trouble(path, f"{error.message}; skipped"))
             return None
         return Wanted(node, at=path)
 
     def node(self, path: str, page: Page) -> Node:
-        """Raises:
-        KgdError: No area can be as the file says.
+        """The area of a file.
+
+        Raises:
+            KgdError: The file cannot be an area.
         """
         found = kind_of(path)
         if found is None:
-            raise Invalid("no program reads rules from a file of this name")
+            raise Invalid("no program reads rules from this file name")
         kind, base, name = found
         front = page.front or {}
         given = globs(front.get(kind.key)) if kind.key else []
         is_whole = bool(given) and set(given) <= WHOLE and not base
         patterns = [] if is_whole else self._patterns(path, base, given)
         if given and not is_whole and not patterns:
-            raise Invalid("none of its globs can be a path pattern of an area")
+            raise Invalid("none of its globs is a valid path pattern of an area")
         if base and not given:
             patterns = self._patterns(path, "", [f"{base}/**"])
         if len(patterns) > PATTERNS:
-            raise Invalid(f"it has {len(patterns)} globs, and an area has at most {PATTERNS}")
+            raise Invalid(f"it has {len(patterns)} globs; an area has at most {PATTERNS}")
         applies = is_whole or not kind.program or front.get("alwaysApply") is True or (
             kind.program == "claude" and not given)  # fmt: skip
         return self._made(path, kind, base, name, page, patterns, applies=applies)
@@ -200,13 +199,9 @@ class Rules:
         data: dict[str, Json] = {KEPT: kept} | ({"paths": list(patterns)} if patterns else {})
         described = front.get("description")
         heading = _HEADING(page.body)
-        title = (
-            one_line(heading[1].rstrip("# \t") or heading[1])
-            if heading
-            else one_line(f"{base}/{name}" if base else name)
-        )
+        title = (heading[1].rstrip("# \t") or heading[1]) if heading else f"{base}/{name}" if base else name
         return Node(
-            from_path(scheme, self.reading.workspace, where), name=title[:NAME_LIMIT],
+            from_path(scheme, self.reading.workspace, where), name=one_line(title)[:NAME_LIMIT],
             summary=cut_at_word(one_line(described)) if isinstance(described, str) else "",
             content=page.body, data=data, source=Source(KIND, path), relations=relations,
         )  # fmt: skip
@@ -214,7 +209,7 @@ class Rules:
     def _patterns(self, path: str, base: str, given: Sequence[str]) -> list[str]:
         kept: list[str] = []
         for glob in given:
-            # As these programs match: a glob without a slash is for names at any depth.
+            # As in these programs, a glob without a slash matches at any depth.
             pattern = glob if "/" in glob.rstrip("/") else f"**/{glob}"
             try:
                 pattern = self.reading.check_pattern(f"{base}/{pattern}" if base else pattern, path)
@@ -227,7 +222,7 @@ class Rules:
 
 
 def without_blocks(text: str) -> str:
-    """The text without what kgd wrote into it; a beginning without an end is a person's."""
+    """The text without kgd's blocks; a block without an end is kept as the user's."""
     for begin, end in BLOCKS:
         start = text.find(begin)
         while start >= 0 and (stop := text.find(end, start)) >= 0:
@@ -238,7 +233,7 @@ def without_blocks(text: str) -> str:
 
 
 def page_of(text: str) -> Page:
-    """The page of a rule file, whose globs are often written in a way that is no YAML."""
+    """The page of a rule file. Its globs are often invalid YAML, so they are quoted first."""
     page = front_matter.read(text)
     if not page.head:
         return page
@@ -249,7 +244,7 @@ def page_of(text: str) -> Page:
 
 
 def globs(value: Json) -> list[str]:
-    """The globs of a list, or of a text with commas between them; a comma in braces is part of a glob."""
+    """The globs of a list, or of a comma-separated text; a comma in braces is part of a glob."""
     if isinstance(value, list):
         return [glob for item in value if isinstance(item, str) for glob in globs(item)]
     if not isinstance(value, str):
@@ -262,8 +257,3 @@ def globs(value: Json) -> list[str]:
         else:
             found[-1] += char
     return [glob.strip().strip("\"'") for glob in found if glob.strip().strip("\"'")]
-
-
-def kept_of(node: Node) -> Mapping[str, Json]:
-    kept = node.data.get(KEPT)
-    return kept if isinstance(kept, Mapping) else {}

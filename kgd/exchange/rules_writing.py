@@ -1,6 +1,6 @@
-"""This file is where areas become rule files of coding agents: those that came from one as they were, others anew.
+"""Export of areas as coding agents' rule files. An area that came from a file is written back to it.
 
-A file that is made anew says in its first line of text which area it is, and an import passes it by.
+A new file names its area in its first line, and imports skip it.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from kgd.codec import front_matter
-from kgd.exchange.plan import Output, Trouble, Written, one_line
-from kgd.exchange.rules import KIND, SIGN, kept_of, kind_of, page_of
+from kgd.exchange.plan import Export, Output, Trouble, one_line, sub_mapping, unused
+from kgd.exchange.rules import KEPT, KIND, SIGN, kind_of, page_of
 from kgd.exchange.view import View
 from kgd.model.node import Json, Node, cut_at_word
 from kgd.model.uri import build, path_of, scheme_of
@@ -24,7 +24,7 @@ _PLAIN_GLOBS = re.compile(r"[\w./*?{},\[\]!+@ -]+\Z").match
 
 @dataclass(frozen=True, slots=True)
 class Area:
-    """An area as a rule: for these globs, or always, or when it is asked for."""
+    """An area as a rule: for globs, always, or on request."""
 
     node: Node
     globs: tuple[str, ...]
@@ -33,7 +33,7 @@ class Area:
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """Where a program's rules lie, how their front matter is written, and which files of others it reads as well."""
+    """The place and front matter of a program's rules, and the other files that it reads."""
 
     name: str
     path: str
@@ -72,8 +72,8 @@ PROGRAMS = {
 }
 
 
-def write_back(view: View) -> Written:
-    """The files that areas came from, and nothing else."""
+def write_back(view: View) -> Export:
+    """Only the files that areas came from."""
     files: list[Output] = []
     troubles: list[Trouble] = []
     others = 0
@@ -86,17 +86,17 @@ def write_back(view: View) -> Written:
     if others:
         reason = f"{others} areas came from no rule file: write them with --to {', '.join(PROGRAMS)} or agents-md"
         troubles.append(Trouble("", reason))
-    return Written(tuple(files), tuple(troubles), {"rule_files": len(files)})
+    return Export(tuple(files), tuple(troubles), {"rule_files": len(files)})
 
 
-def for_program(name: str) -> Callable[[View], Written]:
-    """Every area as a rule file of this program; those that came from a file that it reads go back there.
+def for_program(name: str) -> Callable[[View], Export]:
+    """All areas as rule files of this program. An area that came from a file that the program reads goes back there.
 
-    In a file of its own beside that, the program would be told it twice.
+    A second file beside it would give the program the same rule twice.
     """
     program = PROGRAMS[name]
 
-    def write(view: View) -> Written:
+    def write(view: View) -> Export:
         files: list[Output] = []
         troubles: list[Trouble] = []
         taken: set[str] = set()
@@ -109,12 +109,12 @@ def for_program(name: str) -> Callable[[View], Written]:
             slug = _slug(area.node, taken)
             text = f"{program.front(area)}{SIGN}{area.node.uri} -->\n{_text(area.node)}"
             files.append(Output(program.path.format(slug), text.encode("utf-8", "replace")))
-        return Written(tuple(files), tuple(troubles), {"areas": len(files)})
+        return Export(tuple(files), tuple(troubles), {"areas": len(files)})
 
     return write
 
 
-def agents_md(view: View) -> Written:
+def agents_md(view: View) -> Export:
     """All areas as one block of AGENTS.md."""
     parts = ["# What this team knows about parts of this code", ""]
     count = 0
@@ -122,17 +122,15 @@ def agents_md(view: View) -> Written:
         if _origin(area.node) == "AGENTS.md":
             continue
         count += 1
-        where = ", ".join(f"`{glob}`" for glob in area.globs) or (
-            "everything" if area.always else "when it is asked for"
-        )
+        where = ", ".join(f"`{glob}`" for glob in area.globs) or ("everything" if area.always else "on request")
         parts += [f"## {one_line(area.node.title)}", "", f"For: {where}", "", area.node.content.strip("\n"), ""]
     text = "\n".join(parts).replace("<!-- kgd", "<!-- (kgd)")
     files = (Output("AGENTS.md", text.encode("utf-8", "replace"), block=True),) if count else ()
-    return Written(files, (), {"areas": count})
+    return Export(files, (), {"areas": count})
 
 
 def _areas(view: View) -> list[Area]:
-    """The areas of the view in order. A molecule is for what its atoms are for, where it does not say it is for all."""
+    """The areas of the view in order. A molecule applies to its atoms' paths, unless it applies to everything."""
     nodes = [node for node in view.nodes() if scheme_of(node.uri) in AREAS]
     members: dict[str, list[str]] = {}
     for node in nodes:
@@ -161,9 +159,9 @@ def _origin(node: Node) -> str:
 
 
 def _as_it_was(area: Area, path: str, view: View, troubles: list[Trouble]) -> bytes:
-    """The file's bytes, with only what was changed in kgd changed."""
+    """The file's bytes, changed only where the node changed."""
     node = area.node
-    head = kept_of(node).get("head", "")
+    head = sub_mapping(node, KEPT).get("head", "")
     head = head if isinstance(head, str) else ""
     page = page_of(head + node.content)
     found = kind_of(path)
@@ -171,14 +169,14 @@ def _as_it_was(area: Area, path: str, view: View, troubles: list[Trouble]) -> by
     kind, base, _ = found
     front: dict[str, Json] = dict(page.front or {})
     described = front.get("description")
-    before = kept_of(node).get("paths")
+    before = sub_mapping(node, KEPT).get("paths")
     changes: dict[str, Json] = {}
     if node.summary != (cut_at_word(one_line(described)) if isinstance(described, str) else ""):
         changes["description"] = node.summary or None
     if kind.key and _paths(node) != (before if isinstance(before, list) else []):
         changes[kind.key] = ",".join(_known(area.globs, base)) if kind.key != "paths" else _known(area.globs, base)
     if page.front is None and changes:
-        troubles.append(Trouble(path, "its front matter cannot be read and was written as it was"))
+        troubles.append(Trouble(path, "invalid front matter; written unchanged"))
         changes = {}
     if not changes or page.body != node.content:
         return (head + node.content).encode("utf-8", "replace")
@@ -188,19 +186,14 @@ def _as_it_was(area: Area, path: str, view: View, troubles: list[Trouble]) -> by
 
 
 def _known(globs: tuple[str, ...], base: str) -> list[Json]:
-    """The globs as they stand in the file, whose folder they are relative to; in any spelling of the same."""
+    """The globs as in the file: relative to its folder, in the shortest spelling."""
     below = [glob.removeprefix(f"{base}/") if base else glob for glob in globs]
     return [glob.removeprefix("**/") if glob.count("/") == 1 and glob.startswith("**/") else glob for glob in below]
 
 
 def _slug(node: Node, taken: set[str]) -> str:
     stem = re.sub(r"[^\w.-]+", "-", path_of(node.uri), flags=re.ASCII).strip("-.").lower()[:80] or scheme_of(node.uri)
-    stem = stem.removesuffix(".md")
-    slug, number = stem, 2
-    while slug in taken:
-        slug, number = f"{stem}-{number}", number + 1
-    taken.add(slug)
-    return slug
+    return unused(stem.removesuffix(".md"), taken)
 
 
 def _text(node: Node) -> str:

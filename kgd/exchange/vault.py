@@ -1,8 +1,8 @@
-"""This file is where a vault of Markdown notes (Obsidian's, or plain files) becomes nodes.
+"""Import of a vault of Markdown notes (Obsidian's, or plain files).
 
-A note is a concept: its folders and name are the URI's path, its text the content exactly, its tags the tags, its links
-relations, the other keys of its front matter `data`. The front matter itself is kept as it is written, so that an
-export of what nobody edited has the same bytes.
+A note becomes a concept: its folders and name are the URI's path, its text the content, its tags the tags, its links
+relations, its other front matter keys `data`. The front matter is also kept as written, so that exporting an unedited
+note returns the same bytes.
 """
 
 from __future__ import annotations
@@ -27,26 +27,26 @@ from kgd.model.uri import OWNED, Uri, from_path, parse
 from kgd.model.wiki_links import NOTE, Link, Names
 
 KIND = "vault"
-"""The type of a note's source; its id is the vault's folder and the note's path in it."""
+"""Source type of a note; the id is the vault's folder and the note's path in it."""
 KEPT = "vault"
-"""The key of `data` that holds what only this format needs."""
+"""Data key for fields that only this format needs."""
 OURS = "kgd"
-"""The property under which a note that kgd wrote says which node it is."""
+"""Front matter key with the node, in a note that kgd wrote."""
 DETAIL = "detail"
-"""What such a note says its text is, where that is the prose of a memory file and not the node's content."""
+"""Value of `text` in such a note if its text is the prose of a memory file, not the node's content."""
 MARKS = (".obsidian", ".logseq", ".foam")
 LINKS_TO, EMBEDS = "links_to", "embeds"
 WEIGHT = 0.5
 RESERVED = frozenset({KEPT, IMPORTED, NAMED_FILE, OURS, "tags", "tag", "relations"})
 LOOKED_AT = 2_000
-"""Files of a folder that are looked at to see whether it is one of notes."""
+"""Files of a folder that are examined to detect a vault."""
 
 _FILE = re.compile(r".*\.[A-Za-z][A-Za-z0-9]{1,4}\Z").match
 _HEADING = re.compile(r"#{1,6}\s+(.*)").match
 
 
 def sniff(path: Path) -> bool:
-    """A folder with the settings of a program for notes, or in which there are Markdown files that are not hidden."""
+    """Whether the folder has settings of a note program, or Markdown files that are not hidden."""
     if not path.is_dir():
         return False
     if any((path / mark).is_dir() for mark in MARKS):
@@ -63,17 +63,17 @@ def read(root: Path, reading: Reading) -> Plan:
     """Every note as a node.
 
     Raises:
-        Invalid: It is no folder.
+        Invalid: It is not a folder.
         Limit: It has too many files.
     """
     if not root.is_dir():
-        raise Invalid("a vault is a folder", at="source")
+        raise Invalid("a vault must be a folder", at="source")
     folder = Folder(root)
     names = list(folder.paths(lambda path: path.endswith(NOTE), _enters))
     pages: dict[str, Page] = {}
     for name in names:
         if not is_text_name(name):
-            folder.troubles.append(Trouble(shown(name), "its name is not UTF-8; not taken"))
+            folder.troubles.append(Trouble(shown(name), "the name is not UTF-8; skipped"))
         elif (text := folder.text(name)) is not None:
             pages[name.removesuffix(NOTE)] = front_matter.read(text)
     vault = Vault(shown(root.name), reading, folder.troubles)
@@ -87,7 +87,7 @@ def read(root: Path, reading: Reading) -> Plan:
     wanted = [one for path, page in pages.items() if (one := vault.wanted(path, page)) is not None]
     if left := Counter({suffix or "without ending": n for suffix, n in folder.left.items()}):
         kinds = ", ".join(f"{n} {suffix}" for suffix, n in left.most_common(6))
-        folder.troubles.append(Trouble("", f"{left.total()} other files are no notes and were not taken: {kinds}"))
+        folder.troubles.append(Trouble("", f"{left.total()} other files are not notes and were skipped: {kinds}"))
     counts = {"notes": len(names), "links": vault.links, "broken_links": len(vault.missing)}
     return Plan(tuple(wanted), troubles=tuple(folder.troubles), counts=counts)
 
@@ -98,7 +98,7 @@ def _enters(path: str) -> bool:
 
 @dataclass(slots=True)
 class Vault:
-    """The notes of one vault by name, and what their links lead to."""
+    """The notes of one vault by name, and the targets of their links."""
 
     name: str
     reading: Reading
@@ -106,28 +106,30 @@ class Vault:
     names: Names = field(default_factory=Names)
     missing: dict[str, Uri] = field(default_factory=dict)
     ours: dict[str, Uri] = field(default_factory=dict)
-    """Path to node, of notes that kgd wrote."""
+    """Path to node, for notes that kgd wrote."""
     here: frozenset[Uri] = frozenset()
-    """These nodes."""
+    """The nodes of those notes."""
     links: int = 0
 
     def wanted(self, path: str, page: Page) -> Wanted | None:
-        """The node of a note; None, and a trouble, where there can be none."""
+        """The node of a note; None, and a trouble, if it is invalid."""
         at = path + NOTE
         if page.front is None:
-            reason = f"its front matter is not read: {page.problem}. The text was taken, the front matter kept as it is"
+            reason = f"invalid front matter: {page.problem}. The text was imported, the front matter kept unchanged"
             self.troubles.append(Trouble(f"{at}:{page.line}", reason))
         try:
             if isinstance(mine := (page.front or {}).get(OURS), Mapping):
                 return self._own(at, page, mine)
             return Wanted(self.node(path, page), at=at)
         except KgdError as error:
-            self.troubles.append(Trouble(at, f"{error.message}; not taken"))
+            self.troubles.append(Trouble(at, f"{error.message}; skipped"))
             return None
 
     def node(self, path: str, page: Page) -> Node:
-        """Raises:
-        KgdError: Name or text cannot be those of a node.
+        """The concept of a note.
+
+        Raises:
+            KgdError: Name or text is invalid for a node.
         """
         uri, front = self.uri(path), page.front or {}
         prose = wiki_links.prose(page.body)
@@ -150,7 +152,7 @@ class Vault:
         return from_path("concept", self.reading.workspace, unicodedata.normalize("NFC", below + path))
 
     def own_uri(self, page: Page) -> Uri | None:
-        """The node that a note says it is, in this workspace; None for a note that says nothing of the kind."""
+        """The node in this workspace that a note of kgd represents; None for other notes."""
         mine = (page.front or {}).get(OURS)
         text = str(mine.get("uri", "")) if isinstance(mine, Mapping) else ""
         scheme, path = text.partition("://")[0], text.split("/", 3)[3:]
@@ -160,7 +162,7 @@ class Vault:
             return None
 
     def _own(self, at: str, page: Page, mine: Mapping[str, Json]) -> Wanted:
-        """A note that kgd wrote is the node that it says, with the text, tags and summary that stand there now."""
+        """The node of a note that kgd wrote, with the note's current text, tags and summary."""
         front, uri = page.front or {}, self.own_uri(page)
         if uri is None:
             raise Invalid("its property 'kgd' names no node")
@@ -177,15 +179,15 @@ class Vault:
                 raise TypeError
             node = from_plain(values)
         except (KeyError, TypeError, AttributeError, ValueError):
-            raise Invalid("its property 'kgd' is not as kgd wrote it") from None
+            raise Invalid("its property 'kgd' was changed and is invalid") from None
         detail, base = page.body if is_detail else "", str(mine.get("digest") or "-")
         moved = self._moved(node, str(mine.get("uri", "")))
-        if moved != node and digest(node, detail) == base:  # as kgd wrote it, and elsewhere now
+        if moved != node and digest(node, detail) == base:  # unchanged since kgd wrote it, but in another workspace
             base = digest(moved, detail)
         return Wanted(moved, detail, at=at, base=base)
 
     def _moved(self, node: Node, former: str) -> Node:
-        """Of a vault of another workspace: relations between its notes lead to what these notes become here."""
+        """The node with relations between notes of another workspace redirected to the notes' nodes here."""
         start = "/".join(former.split("/", 3)[2:3])
         if start == self.reading.workspace:
             return node
@@ -213,7 +215,7 @@ class Vault:
         return kept[:TAGS_LIMIT]
 
     def _relations(self, path: str, uri: Uri, front: Mapping[str, Json], prose: str) -> list[Relation]:
-        """One relation for each note that this one links to, of the kind that binds closest: a property's, embeds."""
+        """A relation for each linked note, of the closest kind: property, embed, link."""
         found: dict[tuple[str, str], Relation] = {}
         for key, value in front.items():
             for target in linked(value):
@@ -221,11 +223,11 @@ class Vault:
                     self._add(found, path, uri, Link(target, is_embed=False, is_path=False), key, 1.0)
                 except KgdError as error:
                     self.troubles.append(
-                        Trouble(path + NOTE, f"the property '{key[:40]}' is no relation: {error.message}")
+                        Trouble(path + NOTE, f"the property '{key[:40]}' is not a relation: {error.message}")
                     )
         for link in wiki_links.links(prose):
             if _FILE(link.target) and not link.target.endswith(NOTE) and self.names.find(link, path) is None:
-                continue  # an image or another file, which is no note
+                continue  # an image or another file
             try:
                 self._add(found, path, uri, link, EMBEDS if link.is_embed else LINKS_TO, WEIGHT)
             except KgdError as error:
@@ -242,7 +244,7 @@ class Vault:
             found.setdefault(relation.key, relation)
 
     def _target(self, path: str, link: Link) -> Uri:
-        """The URI that a link leads to; one that nobody has written has a URI too, in its first spelling."""
+        """The URI of a link's target; a missing note also has one, from its first spelling."""
         if "://" in link.target:
             return parse(link.target)
         there = self.names.find(link, path)
@@ -262,7 +264,7 @@ def title(front: Mapping[str, Json], path: str) -> str:
 
 
 def summary(front: Mapping[str, Json], prose: str) -> str:
-    """What the note says of itself, else the first line of its text that is no heading."""
+    """The note's own summary, else the first line of its text that is not a heading."""
     for key in ("summary", "description"):
         if isinstance(given := front.get(key), str) and given.strip():
             return cut_at_word(one_line(given))
@@ -283,7 +285,7 @@ def aliases(front: Mapping[str, Json]) -> list[str]:
 
 
 def linked(value: Json) -> list[str]:
-    """What a property's links lead to; nothing where it holds anything else."""
+    """The targets of a property that only has links; else empty."""
     items = value if isinstance(value, list) else [value]
     found = [wiki_links.whole_link(item) if isinstance(item, str) else None for item in items]
     return [target for target in found if target] if all(found) else []

@@ -1,7 +1,7 @@
-"""This file is where nodes become notes: those that came from a vault as they were, others with what kgd knows of them.
+"""Export of nodes as Markdown notes, both notes that came from a vault and other nodes.
 
-A note that came from a vault and was not edited has the bytes it had. Of an edited one the front matter is written
-anew, with its keys in their order and only what changed changed; comments in it are lost then, and only then.
+An unedited note from a vault keeps its bytes. In an edited one the front matter is rewritten with its keys in order,
+and only changed keys change; its comments are lost.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 from kgd.codec import front_matter
 from kgd.codec.canonical import Ordered
 from kgd.errors import KgdError
-from kgd.exchange.plan import IMPORTED, NAMED_FILE, Output, Reading, Trouble, Written, digest
+from kgd.exchange.plan import IMPORTED, NAMED_FILE, Export, Output, Reading, Trouble, digest, sub_mapping
 from kgd.exchange.vault import DETAIL, KEPT, KIND, LINKS_TO, OURS, RESERVED, Vault
 from kgd.exchange.view import View
 from kgd.model.fields import plain
@@ -22,8 +22,8 @@ from kgd.model.uri import is_owned, path_of, scheme_of
 from kgd.model.wiki_links import NOTE
 
 
-def write(view: View) -> Written:
-    """A note for each node; a resource that nobody wrote anything about has none."""
+def write(view: View) -> Export:
+    """A note for each node, except bare resources."""
     files: list[Output] = []
     troubles: list[Trouble] = []
     taken: dict[str, str] = {}
@@ -32,9 +32,9 @@ def write(view: View) -> Written:
             continue
         path = path_in_vault(node)
         if path and any(part.startswith(".") for part in path.split("/")[:-1]):
-            path = ""  # no node of a colleague's puts a file where programs keep their own
+            path = ""  # other users' nodes must not write where programs keep their own files
         if not path or (other := taken.setdefault(path.casefold(), node.uri)) != node.uri:
-            why = f"{other} has the same file name" if path else "it has no path that a file could have"
+            why = f"{other} has the same file name" if path else "its URI is not a valid file path"
             troubles.append(Trouble(node.uri, f"{why}; left out"))
             continue
         try:
@@ -43,12 +43,12 @@ def write(view: View) -> Written:
         except KgdError as error:
             troubles.append(Trouble(node.uri, f"{error.message}; left out"))
         except UnicodeEncodeError:
-            troubles.append(Trouble(node.uri, "it holds half of a surrogate pair; left out"))
-    return Written(tuple(files), tuple(troubles), {"notes": len(files)})
+            troubles.append(Trouble(node.uri, "it contains a lone surrogate; left out"))
+    return Export(tuple(files), tuple(troubles), {"notes": len(files)})
 
 
 def path_in_vault(node: Node) -> str:
-    """Where its note is: where it came from, else by its URI; empty where that is no path."""
+    """The path of a node's note: its former path, else from its URI; empty if that is not a path."""
     if _is_note(node):
         assert node.source is not None
         path = posixpath.normpath(node.source.id.partition("/")[2])
@@ -59,11 +59,8 @@ def path_in_vault(node: Node) -> str:
     path = path_of(node.uri)
     if any(0xDC80 <= ord(c) <= 0xDCFF for c in path) or any(ord(c) < 32 for c in path):
         return ""
-    return f"{path}{NOTE}" if scheme == "concept" else f"{_plural(scheme)}/{path}{NOTE}"
-
-
-def _plural(scheme: str) -> str:
-    return f"{scheme[:-1]}ies" if scheme.endswith("y") else f"{scheme}s"
+    plural = f"{scheme[:-1]}ies" if scheme.endswith("y") else f"{scheme}s"
+    return f"{path}{NOTE}" if scheme == "concept" else f"{plural}/{path}{NOTE}"
 
 
 def _is_note(node: Node) -> bool:
@@ -71,10 +68,9 @@ def _is_note(node: Node) -> bool:
 
 
 def _from_vault(node: Node, path: str, view: View, troubles: list[Trouble]) -> str:
-    kept = node.data.get(KEPT)
-    head = kept.get("head", "") if isinstance(kept, Mapping) else ""
+    head = sub_mapping(node, KEPT).get("head", "")
     page = front_matter.read(f"{head}{node.content}")
-    if page.body != node.content:  # a text that begins with three dashes, under a head that was deleted
+    if page.body != node.content:  # a text that begins with three dashes, after its front matter was deleted
         page = front_matter.Page(str(head) or "---\n---\n", node.content, {})
     name = path.removesuffix(NOTE)
     reader = Vault("", Reading(view.workspace))
@@ -85,7 +81,7 @@ def _from_vault(node: Node, path: str, view: View, troubles: list[Trouble]) -> s
     if not changes:
         return page.head + page.body
     if page.front is None:
-        troubles.append(Trouble(node.uri, "its front matter cannot be read, so what changed in it here is not written"))
+        troubles.append(Trouble(node.uri, "invalid front matter; changes to it were not written"))
         return page.head + page.body
     for key, value in changes.items():
         if value is None:
@@ -96,7 +92,7 @@ def _from_vault(node: Node, path: str, view: View, troubles: list[Trouble]) -> s
 
 
 def _changes(node: Node, was: Node, front: Mapping[str, Json], data: Mapping[str, Json]) -> dict[str, Json]:
-    """What front matter has to say beyond what it and the text say; None takes a key out."""
+    """The front matter keys to set, or to remove (None), so that the note matches the node."""
     changes: dict[str, Json] = {}
     before = {key: value for key, value in was.data.items() if key != KEPT}
     for key in {**before, **data}:
@@ -114,9 +110,9 @@ def _changes(node: Node, was: Node, front: Mapping[str, Json], data: Mapping[str
 
 
 def _own(node: Node, view: View) -> str:
-    """A note of a node that kgd had first: its links as properties for graph views, and all of it under `kgd`.
+    """A note for a node that did not come from a vault: its links as properties, and the node itself under `kgd`.
 
-    The text is the prose of its memory file where it has one, as that is what somebody wrote to be read.
+    The text is the prose of its memory file, if it has one.
     """
     detail = (view.detail(node) or "").strip("\n")
     values: dict[str, Any] = plain(node)
@@ -141,7 +137,7 @@ def _own(node: Node, view: View) -> str:
 
 
 def _links(node: Node, view: View) -> dict[str, list[Json]]:
-    """Relation type to links, for those that lead to another note."""
+    """Relation type to links, for relations to other notes."""
     found: dict[str, list[Json]] = {}
     for relation in node.relations:
         if link := _link(relation, view):

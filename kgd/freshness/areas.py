@@ -1,8 +1,7 @@
-"""This file is where an area is found whose files changed a lot since somebody last said that its knowledge holds.
+"""Staleness of areas: whether an area's files changed a lot since its knowledge was last confirmed.
 
-An area cites no file but has patterns. Its knowledge counts as confirmed by whoever wrote it last, or verified it. From
-then on the lines that commits changed in its files are counted; `SHARE` of the area's lines is a lot (docs/staleness.md
-has the measurements behind it).
+An area has patterns instead of citations. Writing or verifying it confirms it. From then on, lines changed by commits
+in its files are counted; `SHARE` of the area's lines is a lot (docs/staleness.md has the measurements).
 """
 
 from __future__ import annotations
@@ -21,13 +20,13 @@ if TYPE_CHECKING:
     from kgd.workspace.workspace import Workspace
 
 SHARE = 0.5
-"""Lines added and removed, as a part of the lines that the area's files have now, from which on it changed a lot."""
+"""Ratio of lines added and removed to the current lines of the area's files, from which the area is stale."""
 LEAST = 60
-"""Lines below which nothing is a lot: a small file is rewritten in a day."""
+"""Lines below which no change counts as a lot: a small file is rewritten in a day."""
 COMMITS = 3_000
-"""Of the code's newest commits that are counted."""
+"""Newest commits of the code that are counted."""
 FILES = 50_000
-"""Files of a code tree that are measured; of areas in a larger tree nothing is said."""
+"""Largest code tree, in files, whose areas are measured."""
 
 
 class Area(Protocol):
@@ -41,7 +40,7 @@ class Matched(Protocol):
 
 
 class Atlas(Protocol):
-    """Which areas there are, and which paths are whose."""
+    """The areas, and the paths of each."""
 
     def atoms(self) -> Sequence[Area]: ...
     def matching(self, paths: Sequence[str]) -> Matched: ...
@@ -49,19 +48,19 @@ class Atlas(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """How much of an area is other code than when somebody last confirmed what is known about it."""
+    """How much of an area changed since it was last confirmed."""
 
     changed: int
-    """Lines that commits added and took away since."""
+    """Lines added and removed by commits."""
     commits: int
     lines: int
-    """That its files have now."""
+    """Current lines of its files."""
     last: int
-    """When the newest of these commits was made."""
+    """Time of the newest of these commits."""
 
 
 class Areas:
-    """What is unverified among the areas of one workspace. For one thread."""
+    """The stale areas of one workspace. For one thread."""
 
     def __init__(self, workspace: Workspace, code: Code, atlas: Atlas) -> None:
         self._workspace, self._code, self._atlas = workspace, code, atlas
@@ -69,17 +68,17 @@ class Areas:
         self._scan: object = None
         self._found: dict[Uri, Unverified] = {}
         self.moved: Mapping[Uri, Moved] = {}
-        """The areas in whose files anything changed since they were confirmed; replaced whole."""
+        """The areas with any change since they were confirmed; replaced as a whole."""
 
     def unverified(self) -> dict[Uri, Unverified]:
-        """Counted anew only where the code has another commit, or an area was written."""
+        """The stale areas; recomputed only after a new commit of the code or a write to an area."""
         blobs = {area.uri: card.blob for area in self._atlas.atoms() if (card := self._workspace.graph.card(area.uri))}
-        # The lines of files are those of a scan, which may come after the commit that changed them.
+        # Line counts come from a scan, which may follow the commit that changed the files.
         scan = getattr(self._workspace.overlay, "view", None)
         seen = (self._code.look() if blobs else "", blobs)
         if seen != self._seen or scan is not self._scan:
             self.moved = {}
-            self._found = self._count({uri: self._written_at(uri) for uri in blobs}) if seen[0] else {}
+            self._found = self._count({uri: written_at(self._workspace, uri) for uri in blobs}) if seen[0] else {}
             self._seen, self._scan = seen, scan
         return self._found
 
@@ -102,8 +101,7 @@ class Areas:
         return found
 
     def _since_confirmed(self, uri: Uri, churn: Iterable[Churn], when: int, paths: set[str]) -> list[Churn]:
-        """What changed in an area, newest first, down to the commit at which it was verified, or to when it was
-        written."""
+        """The changes in an area, newest first, since the commit at which it was verified, or since it was written."""
         node = self._workspace.readable(uri)
         if node is None:
             return []
@@ -117,14 +115,14 @@ class Areas:
         return mine
 
     def _lines(self, wanted: set[Uri]) -> dict[Uri, int] | None:
-        """The lines of each of these areas, as the code tree is now; None where that cannot be told. O(files)."""
+        """The current lines of each of these areas; None if unknown. O(files)."""
         overlay = self._workspace.overlay
         uris = getattr(overlay, "uris", None)
         node = getattr(overlay, "node", None)
         if uris is None or node is None:
             return None
         files = {path_of(uri): uri for uri in uris() if uri.startswith("file:")}
-        if not files or len(files) > FILES:  # none: not looked at yet, or away
+        if not files or len(files) > FILES:  # an empty tree is not scanned yet, or absent
             return None
         found: dict[Uri, int] = {}
         for area, paths in self._atlas.matching(list(files)).by_atom.items():
@@ -133,18 +131,11 @@ class Areas:
                 found[area] = sum(int(one.data.get("line_count") or 0) for one in served if one)
         return found
 
-    def _written_at(self, uri: Uri) -> int:
-        try:
-            version = self._workspace.node_version(uri)
-        except KgdError:
-            return 0
-        return version.updated_at if version else 0
-
 
 def judge(churn: Sequence[Churn], lines: int) -> Unverified | None:
-    """Whether these changes, newest first, are a lot for an area of so many lines, and which commit made them so.
+    """Whether these changes, newest first, make an area of this many lines stale, and since which commit.
 
-    An area whose files are all gone changed a lot.
+    An area whose files are all gone is stale.
     """
     needed, sum_so_far = max(LEAST, SHARE * lines), 0
     since: Churn | None = None
@@ -160,3 +151,12 @@ def judge(churn: Sequence[Churn], lines: int) -> Unverified | None:
         f"{sum_so_far} lines changed in {commits} commit{'s' if commits > 1 else ''} since it was last confirmed, "
         f"in an area of {lines} lines",
     )  # fmt: skip
+
+
+def written_at(workspace: Workspace, uri: Uri) -> int:
+    """When a node was last written, in Unix seconds; 0 if unknown."""
+    try:
+        version = workspace.node_version(uri)
+    except KgdError:
+        return 0
+    return version.updated_at if version else 0

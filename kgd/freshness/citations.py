@@ -1,9 +1,9 @@
-"""This file is where the code that a node speaks of is read from the node: which file, which symbol, as of when.
+"""Citations of code in a node: file, symbol, and the verified content.
 
 A citation is ``path``, ``path@commit``, ``path#symbol`` or ``path@commit#symbol`` in ``data.cites``; a relation to a
-file with ``commit`` or ``blob`` in its data is one too. What was verified is noted beside them, as the keys of
-``data.verified``: the citation as it is written, ``@``, and the id of the content that it was checked against. The
-notes are keys and not a list, so that two people who verify the same fact on two branches never conflict over it.
+file with ``commit`` or ``blob`` in its data is one too. Verifications are keys of ``data.verified``: the citation as
+written, ``@``, and the id of the content. As keys they never conflict when two users verify the same fact on two
+branches.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from kgd.model.node import Node, Relation
 from kgd.model.uri import Uri, path_of, scheme_of, workspace_of
 
 VERIFIED = "verified"
-"""Key of a node's data: what was verified of its citations."""
+"""Data key of the verifications."""
 
 MOST = 100
-"""Citations of one node that are looked at."""
+"""Citations of one node that are read."""
 
 _FORM = re.compile(
     r"(?P<path>[^\n]+?)(?:@(?P<at>[0-9a-f]{7,40}))?(?:#(?P<symbol>[\w$][^\s#@]*))?(?:@(?P<late>[0-9a-f]{7,40}))?"
@@ -33,7 +33,7 @@ _OUTSIDE = re.compile(r"(?:[a-z][a-z0-9+.-]*:|[A-Za-z]:[\\/])").match
 
 @dataclass(frozen=True, slots=True)
 class Citation:
-    """A place in the code. `text` is how it is written; `at` a commit or blob in hex, or empty; `path` is relative."""
+    """A place in the code. `text` is its spelling; `at` is a commit or blob in hex, or empty; `path` is relative."""
 
     text: str
     path: str
@@ -42,7 +42,7 @@ class Citation:
 
 
 def parse(text: str, workspace: str) -> Citation | None:
-    """What a citation names; None for what cannot be a file of the code tree, such as a book or an address."""
+    """The parsed citation; None if it cannot be a file of the code tree, such as a book or an address."""
     found = _FORM(text.strip())
     path = _relative(found["path"], workspace) if found else None
     if found is None or path is None:
@@ -51,7 +51,7 @@ def parse(text: str, workspace: str) -> Citation | None:
 
 
 def of(node: Node, workspace: str) -> list[Citation]:
-    """What a node cites, each text once: in ``data.cites``, and by relations that say as of when or were verified."""
+    """The distinct citations of a node: from ``data.cites``, and relations that have a version or were verified."""
     found: dict[str, Citation] = {}
     for one in _cited(node, workspace):
         found.setdefault(one.text, one)
@@ -72,7 +72,7 @@ def _cited(node: Node, workspace: str) -> Iterator[Citation]:
 
 
 def by_relation(relation: Relation, workspace: str) -> Citation | None:
-    """The citation that a relation to a file or symbol would be, if it says as of when, or was verified."""
+    """The citation for a relation to a file or symbol of this workspace; None for other relations."""
     at = next((v for key in ("blob", "commit") if isinstance(v := relation.data.get(key), str) and v), "")
     scheme, path = scheme_of(relation.target), path_of(relation.target)
     if scheme not in ("file", "symbol") or workspace_of(relation.target) != workspace:
@@ -86,7 +86,7 @@ def by_relation(relation: Relation, workspace: str) -> Citation | None:
 
 
 def notes_of(node: Node) -> dict[str, set[str]]:
-    """The content ids that each citation was verified against, by its text."""
+    """The verified content ids of each citation, by its text."""
     notes: dict[str, set[str]] = {}
     given = node.data.get(VERIFIED)
     for key, value in given.items() if isinstance(given, Mapping) else ():
@@ -96,15 +96,14 @@ def notes_of(node: Node) -> dict[str, set[str]]:
 
 
 def confirmed_at(node: Node) -> set[str]:
-    """The commits of the code at which an area was verified, in 12 hex digits; in keys that are only ``@`` and that."""
+    """The commits at which an area was verified, in 12 hex digits; their keys have no text before the ``@``."""
     given = node.data.get(VERIFIED)
     keys = given if isinstance(given, Mapping) else {}
     return {key[1:] for key, value in keys.items() if value and _CONFIRMED(key)}
 
 
 def note(text: str, id: str) -> str:
-    """The key under which it is noted that a citation was verified against a content, or, with no text, an area as of
-    a commit."""
+    """The key of a verification: of a citation against a content or, without text, of an area at a commit."""
     return f"{text}@{id}"
 
 

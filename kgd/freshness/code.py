@@ -1,14 +1,16 @@
-"""This file is where the code itself is asked: what a file or symbol holds now, and which commits changed it.
+"""Content of the code: the current text of a file or symbol, and the commits that changed it.
 
-A content is known by a short id: git's blob id of the file with its line ends as git keeps them, or a hash of the
-symbol's text. So it is the same on every machine and branch that has the same content.
+A content is identified by a short id: git's blob id of the file with normalised line ends, or a hash of the symbol's
+text. So it is the same on every machine and branch with the same content.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
+import re
 import stat
+import textwrap
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
@@ -16,24 +18,34 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kgd.errors import KgdError
-from kgd.freshness.symbols import text_of
 from kgd.git.program import GitFailed, run
+from kgd.symbols import python
 
 ID = 12
-"""Hex digits of a content's id: enough to tell the versions of one file apart."""
+"""Hex digits of a content id: enough to distinguish the versions of one file."""
 LARGEST = 8 << 20
-"""Bytes of a file that is read; of a larger one nothing can be told."""
+"""Largest file in bytes that is read; a larger one is never reported as changed."""
 COMMITS = 200
-"""Commits of one path that are looked through for the one since when it is another."""
+"""Commits of one path that are searched for the change."""
 READ = 60
-"""Of how many of them a file is read to find a symbol in it."""
+"""How many of them are searched for a symbol, which needs their files."""
 KEPT = 20_000
+LONGEST = 20_000
+"""Lines of a file that is searched for symbols; in a longer one the whole file counts."""
+PARSED = 1 << 20
+"""Characters of a Python file that is parsed; a longer one is generated, and searched by shape."""
 _SECONDS = 20.0
+_DEFINES = (
+    r"\b(?:function|func|fun|fn|def|class|struct|interface|type|enum|trait|impl|mod|module|namespace|record|object|const|"
+    r"let|var|val|static|sub|proc|procedure|macro_rules!|#define|message|service|rpc|CREATE\s+(?:TABLE|VIEW|FUNCTION))"
+)
+_HEADING = re.compile(r"(#{1,6})\s+(.*)")
+_CLOSES = re.compile(r"\s*(?:[)\]}]|end\b)")
 
 
 @dataclass(frozen=True, slots=True)
 class Present:
-    """What is there now. Without an `id` it is gone, or, where `known` is False, it cannot be told."""
+    """The current content. Without an `id` the file is gone or, if `known` is False, its state is unknown."""
 
     id: str = ""
     known: bool = True
@@ -43,7 +55,7 @@ class Present:
 
 @dataclass(frozen=True, slots=True)
 class Revision:
-    """One commit of a path; `blob` is None where the commit took it away."""
+    """One commit of a path; `blob` is None if the commit removed it."""
 
     commit: str
     at: int
@@ -52,7 +64,7 @@ class Revision:
 
 @dataclass(frozen=True, slots=True)
 class Churn:
-    """Lines of one file that one commit added and took away."""
+    """Lines of one file added and removed by one commit."""
 
     commit: str
     at: int
@@ -61,7 +73,7 @@ class Churn:
 
 
 class Code:
-    """The code tree of a workspace. Safe for threads; no call raises for what is found or not found there."""
+    """The code tree of a workspace. Safe for threads; no call raises for the state of the tree."""
 
     def __init__(self, root: Path, belongs: Callable[[str], bool] = lambda path: True) -> None:
         self.root, self.belongs = root, belongs
@@ -69,12 +81,12 @@ class Code:
         self._lock = threading.Lock()
         self._known: OrderedDict[tuple[str, str], tuple[tuple[int, ...], Present]] = OrderedDict()
         self._past: OrderedDict[tuple[str, str, str], str | None] = OrderedDict()
-        """The content of a path or symbol in a blob, which never changes."""
+        """The content of a path or symbol in a blob, which is immutable."""
         self._histories: dict[str, list[Revision]] = {}
         self._head = ""
 
     def present(self, path: str, symbol: str = "") -> Present:
-        """The content now: one `lstat` where the file is the one that was read before."""
+        """The current content; one `lstat` if the file is unchanged."""
         try:
             found = os.lstat(self.root / path)
         except (OSError, ValueError):
@@ -94,7 +106,7 @@ class Code:
         return answer
 
     def shareable(self, path: str, symbol: str = "") -> Present:
-        """The same for a note, which others will have: of an ignored file it would be a hash of what nobody shares."""
+        """The content for a note that others will read; empty for an ignored file, which others do not have."""
         found = self.present(path, symbol)
         return found if not found.id or self.belongs(path) else Present()
 
@@ -102,7 +114,7 @@ class Code:
         at = int(found.st_mtime)
         above = os.path.dirname(path)
         if os.path.realpath(self.root / above) != os.path.join(self._real, above).rstrip("/"):
-            return Present()  # a link on the way leads somewhere else, maybe out of the tree
+            return Present()  # a link above it leads elsewhere, perhaps out of the tree
         if stat.S_ISLNK(found.st_mode):
             return Present(id_of(os.fsencode(os.readlink(self.root / path)), path)[0], changed_at=at)
         if not stat.S_ISREG(found.st_mode):
@@ -117,20 +129,20 @@ class Code:
         return Present(id, has_symbol=has_symbol, changed_at=at)
 
     def look(self) -> str:
-        """The commit that is checked out, empty where there is none; from now on histories end in it."""
+        """The checked-out commit, empty if there is none; histories end in it from now on."""
         head = self._git("rev-parse", "--verify", "--quiet", "HEAD^{commit}").decode().strip()
         if head != self._head:
             self._head, self._histories = head, {}
         return head
 
     def id_at(self, at: str, path: str, symbol: str = "") -> str | None:
-        """The content of a path at a commit, or of a blob; None where that is not known here."""
+        """The content of a path at a commit, or of a blob; None if unknown here."""
         listed = self._git("ls-tree", "-z", f"{at}^{{tree}}", "--", path)
         blob = listed.split(b"\0")[0].split(b"\t")[0].split(b" ")[-1].decode() if listed else at
         return self._id_in(blob, path, symbol)
 
     def history(self, path: str) -> list[Revision]:
-        """The newest commits of a path down from what `look` found, newest first; renames are not followed."""
+        """The newest commits of a path up to the result of `look`, newest first; renames are not followed."""
         known = self._histories
         if path not in known:
             known[path] = self._history(path) if self._head else []
@@ -149,8 +161,7 @@ class Code:
         return found
 
     def ids(self, path: str, symbol: str, revisions: Sequence[Revision]) -> Iterator[str | None]:
-        """The content of each of these, in their order; None where it was not there. A blob is read only to find a
-        symbol in it."""
+        """The content of each revision, in order; None if the path was absent. Blobs are read only for a symbol."""
         for number, one in enumerate(revisions):
             if one.blob is None or number >= READ:
                 yield None if one.blob is None else one.blob[:ID]
@@ -167,7 +178,7 @@ class Code:
         return self._past[key]
 
     def churn(self, since: int, most: int) -> list[Churn]:
-        """What the newest commits since a time changed, newest first."""
+        """The changes of the newest commits since a time, newest first."""
         out = self._git(
             "log", "--numstat", "-z", "--relative", "--no-renames", "--no-ext-diff", "--no-textconv", "--no-merges",
             "--format=%x01%H %ct", f"-n{most}", f"--since=@{since} +0000", self._head,
@@ -195,7 +206,7 @@ class Code:
             return b""
 
     def _is_here(self) -> bool:
-        """A tree that is moved away or not mounted has lost no file."""
+        """Whether the tree exists. One that is moved away or not mounted has lost no file."""
         try:
             with os.scandir(self.root) as entries:
                 return any(entry.name != ".kgd" for entry in entries)
@@ -203,12 +214,12 @@ class Code:
             return False
 
     def _is_left_out(self, path: str) -> bool:
-        """Whether git has the file and only did not check it out, as in a sparse tree."""
+        """Whether git has the file but did not check it out, as in a sparse tree."""
         return self._git("ls-files", "-v", "-z", "--", path)[:2] in (b"S ", b"s ")
 
 
 def id_of(data: bytes, path: str, symbol: str = "") -> tuple[str, bool]:
-    """The id of a content, and whether the symbol was found in it; where it was not, the whole file counts."""
+    """The id of a content, and whether it is the symbol's; if the symbol is not found, the whole file counts."""
     even = data if b"\0" in data[:8_000] else data.replace(b"\r\n", b"\n")
     if symbol and (text := text_of(even.decode("utf-8", "replace"), symbol, path)) is not None:
         return hashlib.sha256(b"symbol\0" + text.encode("utf-8", "surrogatepass")).hexdigest()[:ID], True
@@ -216,7 +227,7 @@ def id_of(data: bytes, path: str, symbol: str = "") -> tuple[str, bool]:
 
 
 def _by_commit(out: bytes) -> Iterator[tuple[str, int, bytes]]:
-    """Commit and time of each record of a `git log -z` whose commits begin with ``%x01%H %ct``, and the record."""
+    """Commit, time and text of each record of a `git log -z` with ``%x01%H %ct`` as format."""
     commit, at = "", 0
     for record in out.split(b"\0"):
         record = record.lstrip(b"\n")
@@ -225,3 +236,86 @@ def _by_commit(out: bytes) -> Iterator[tuple[str, int, bytes]]:
             at = int(when) if when.strip().isdigit() else 0
         elif record and commit:
             yield commit, at, record
+
+
+def text_of(source: str, name: str, path: str) -> str | None:
+    """The definition of `name` (dotted if nested, such as ``Class.method``); None if it is not found.
+
+    Exact in Python, by shape in other languages. The text is dedented and has no blanks at line ends, so changes around
+    it do not change it.
+    """
+    lines = source.splitlines()
+    if len(lines) > LONGEST:
+        return None
+    if path.endswith((".py", ".pyi")):
+        span = _in_python(source, name)
+    elif path.endswith((".md", ".markdown", ".mdx")):
+        span = _section(lines, name)
+    else:
+        span = _by_shape(lines, name)
+    if span is None:
+        return None
+    text = textwrap.dedent("\n".join(line.rstrip() for line in lines[span[0] : span[1]]))
+    return text.strip("\n")
+
+
+def _in_python(source: str, name: str) -> tuple[int, int] | None:
+    tree = python.parse(source) if len(source) <= PARSED else None
+    return python.span(tree, name) if tree is not None else _by_shape(source.splitlines(), name)
+
+
+def _section(lines: list[str], name: str) -> tuple[int, int] | None:
+    """The section under a heading, named by its text or its anchor."""
+    wanted, start, level = _slug(name), None, 0
+    for number, line in enumerate(lines):
+        heading = _HEADING.match(line)
+        if heading is None:
+            continue
+        if start is not None and len(heading[1]) <= level:
+            return start, number
+        if start is None and _slug(heading[2]) == wanted:
+            start, level = number, len(heading[1])
+    return (start, len(lines)) if start is not None else None
+
+
+def _slug(text: str) -> str:
+    return "-".join(re.findall(r"\w+", text.lower()))
+
+
+def _by_shape(lines: list[str], name: str) -> tuple[int, int] | None:
+    """From the line that defines the last part of the name to the end of its indentation, closing bracket included."""
+    last = re.escape(re.split(r"\.|::|#", name)[-1])
+    patterns = (
+        rf"{_DEFINES}[\s*&]+(?:\([^)]*\)\s*)?{last}\b",
+        rf"^\s*(?:[\w<>\[\],*&:~]+\s+)*[*&]?{last}\s*\([^;]*$",
+        rf"^\s*[\"']?{last}[\"']?\s*(?::=|[:=])",
+    )
+    for pattern in patterns:
+        defines = re.compile(pattern, re.IGNORECASE if "CREATE" in pattern and last.islower() else 0).search
+        start = next((number for number, line in enumerate(lines) if len(line) < 1_000 and defines(line)), None)
+        if start is not None:
+            return start, _end_of(lines, start)
+    return None
+
+
+def _end_of(lines: list[str], start: int) -> int:
+    depth, end = _indent(lines[start]), start + 1
+    for number in range(start + 1, len(lines)):
+        line = lines[number]
+        if not line.strip():
+            continue
+        if _indent(line) <= depth:
+            closes = _CLOSES.match(line) or (line.strip() == "{" and number == start + 1)
+            if not closes:
+                break
+            end = number + 1
+            if line.strip() != "{" and not line.rstrip().endswith("{"):
+                break
+            continue
+        end = number + 1
+    return end
+
+
+def _indent(line: str) -> int:
+    expanded = line.expandtabs(4)
+    return len(expanded) - len(expanded.lstrip())

@@ -1,9 +1,8 @@
-"""This file is where it is kept which nodes of a workspace are unverified, in step with both the nodes and the code.
+"""The stale nodes of a workspace, kept in step with nodes and code.
 
-One thread follows: it is told which nodes were written and which files changed, and judges the nodes that this
-concerns. So a read costs a look-up for each node of its answer, and nothing costs what the workspace has. A node that
-was written a moment ago is judged by whoever asks for it first, so that no answer shows what was just verified as
-unverified.
+One thread follows both: for written nodes and changed files it judges the nodes concerned. So a read costs a look-up
+for each node in its answer, and nothing depends on the size of the workspace. A node that was just written is judged by
+the first reader, so that no answer shows a fresh verification as stale.
 """
 
 from __future__ import annotations
@@ -36,18 +35,18 @@ log = logging.getLogger(__name__)
 SETTLED_WITHIN = 20.0
 MOVED_WITHIN = 1.0
 _SIGNS = (b"cites", b"verified", b"commit", b"blob")
-"""One of these is in the file of every node that cites code."""
+"""Words of which every file of a citing node has one."""
 _AREA = "atom:"
 AGAIN_AFTER = 5.0
-"""Seconds after which the text index is asked again, if it could not answer."""
+"""Seconds before the text index is asked again after an error."""
 LOOK_AGAIN = 5.0
-"""Seconds after which a change that was in no commit may be looked for among the commits again."""
+"""Seconds before the commits are searched again for an uncommitted change."""
 
 
 class Freshness:
-    """What is unverified in one workspace. Made beside it; `start` once its code tree is watched.
+    """The stale nodes of one workspace. Call `start` once its code tree is watched.
 
-    Any thread may ask. Before `start`, and where there is no code tree, nothing is unverified: it cannot be told.
+    Any thread may ask. Before `start`, and without a code tree, no node counts as stale.
     """
 
     def __init__(self, workspace: Workspace) -> None:
@@ -68,8 +67,8 @@ class Freshness:
         self._stop = threading.Event()
         self._looked, self._has_looked = 0.0, False
         self._areas: areas.Areas | None = None
-        self.told: Callable[[], object] = _nobody
-        """Called whenever another set of nodes is unverified; whoever shows that sets it."""
+        self.on_change: Callable[[frozenset[Uri]], object] = lambda uris: None
+        """Called with the nodes that became stale or verified; set by the daemon."""
 
     @classmethod
     def of(cls, workspace: Workspace) -> Freshness:
@@ -80,8 +79,8 @@ class Freshness:
     def start(
         self, root: Path, atlas: areas.Atlas | None = None, belongs: Callable[[str], bool] = lambda path: True
     ) -> None:
-        """Follow the code tree at `root` from now on; what cites it is looked for in the background. With an `atlas`
-        its areas are followed too. `belongs` tells whether a path is a file of the tree, or one that is ignored."""
+        """Follow the code tree at `root`; its citations are searched in the background. With an `atlas` areas are
+        followed too. `belongs` tells whether a path is a file of the tree, and not ignored."""
         if self._thread is not None:
             return
         self.code = Code(root, belongs)
@@ -98,15 +97,15 @@ class Freshness:
         if self._thread is not None:
             self._thread.join(30)
 
-    # ---- being told
+    # ---- notifications
 
     def files_changed(self, paths: Iterable[str]) -> None:
-        """These files of the code tree are other ones, or gone. Returns at once."""
+        """Report changed or removed files of the code tree. Returns at once."""
         if self._thread is not None:
             self._enqueue(_Job(paths=frozenset(paths)))
 
     def _written(self, uris: frozenset[Uri]) -> None:
-        """In the writer's thread, before anybody is told of the write."""
+        """Runs in the writer's thread, before the write is acknowledged."""
         with self._lock:
             self._dirty |= uris
         self._enqueue(_Job(uris=uris))
@@ -116,10 +115,10 @@ class Freshness:
             self._noted += 1
         self._queue.put(job)
 
-    # ---- being asked
+    # ---- reads
 
     def unverified(self, uris: Iterable[Uri]) -> dict[Uri, Unverified]:
-        """Those of the nodes that are unverified. A look-up for each of them."""
+        """The stale ones of these nodes. A look-up for each."""
         if self.code is None:
             return {}
         asked = list(uris)
@@ -137,21 +136,21 @@ class Freshness:
 
     @property
     def doubted(self) -> frozenset[Uri]:
-        """All that is unverified now. Costs nothing."""
+        """All stale nodes. Costs nothing."""
         return self._doubted
 
     def moved(self, within: float = MOVED_WITHIN) -> Mapping[Uri, areas.Moved]:
-        """The areas whose files changed since they were confirmed; as of an earlier look where a new one takes longer
-        than this."""
+        """The areas whose files changed since they were confirmed; an earlier result if a new one takes longer than
+        `within`."""
         if self._areas is None:
             return {}
         if self._thread is not None:
-            self._enqueue(_Job(looks=True))  # a commit changes no file, so that nobody was told of it
+            self._enqueue(_Job(looks=True))  # a commit changes no file, so there was no notification
             self.settle(within)
         return self._areas.moved
 
     def citing(self, path: str) -> list[Uri]:
-        """The nodes that cite a file, in order, as far as they were looked for. A look-up."""
+        """The nodes known to cite a file, sorted. A look-up."""
         with self._lock:
             return sorted(self._by_path.get(path, ()))
 
@@ -160,7 +159,7 @@ class Freshness:
         return uri in self._citing
 
     def settle(self, within: float = SETTLED_WITHIN) -> bool:
-        """Wait until everything that was told so far is judged; whether it was in time."""
+        """Wait until all notifications so far are processed; returns whether they were in time."""
         if self._thread is None:
             return True
         with self._progress:
@@ -168,12 +167,12 @@ class Freshness:
             return self._progress.wait_for(lambda: self._done >= goal, within)
 
     def look_through(self) -> None:
-        """Judge all citing nodes again, as for a list of what is unverified: commits may have come since."""
+        """Judge all citing nodes again, as new commits may have come; used before listing stale nodes."""
         if self._thread is not None:
             self._enqueue(_Job(uris=frozenset(self._citing), looks=True))
 
     def _look_again(self, found: Mapping[Uri, Unverified]) -> None:
-        """A change that was in no commit may be in one by now."""
+        """Judge nodes again whose change was not committed, as it may be now."""
         now = time.monotonic()
         if now - self._looked > LOOK_AGAIN:
             self._looked = now
@@ -184,18 +183,18 @@ class Freshness:
     def _follow(self) -> None:
         while (job := self._queue.get()) is not None and not self._stop.is_set():
             jobs = [job]
-            with contextlib.suppress(queue.Empty):  # what waits is one job: a thousand writes ask git once
+            with contextlib.suppress(queue.Empty):  # waiting jobs become one, so a thousand writes ask git once
                 while (another := self._queue.get_nowait()) is not None:
                     jobs.append(another)
                 self._stop.set()
             before = self._doubted
             try:
                 self._carry_out(jobs)
-                if self._doubted != before:
-                    self.told()
+                if changed := self._doubted ^ before:
+                    self.on_change(changed)
             except Exception:
-                # The thread outlives whatever one node or one run of git did to it; the next job may mend it.
-                log.exception("what is unverified could not be followed")
+                # The thread survives any error of a node or of git; the next job may succeed.
+                log.exception("stale nodes could not be updated")
             finally:
                 with self._progress:
                     self._done += len(jobs)
@@ -215,17 +214,18 @@ class Freshness:
                 return
             self._judge(uri, deep=True)
         self._sum_up()
-        if self._areas is not None and (everything or moved or any(job.looks or _has_area(job.uris) for job in jobs)):
+        has_areas = any(job.looks or any(uri.startswith(_AREA) for uri in job.uris) for job in jobs)
+        if self._areas is not None and (everything or moved or has_areas):
             self._by_area = self._areas.unverified()
             self._sum_up()
 
     def _citing_at_start(self) -> set[Uri]:
-        """By the words of the text index and the relations in memory; no other node is read."""
+        """The nodes that may cite code, by the text index and the relations in memory; reads no other node."""
         found: set[Uri] = set()
         try:
             found.update(self._workspace.text().with_data_words((CITES, citations.VERIFIED)))
-        except KgdError as error:  # an index that takes minutes to be built
-            log.warning("what cites the code is not known yet", extra={"reason": str(error)[:200]})
+        except KgdError as error:  # the index may take minutes to build
+            log.warning("citations of code are not known yet", extra={"reason": str(error)[:200]})
             self._stop.wait(AGAIN_AFTER)
             self._enqueue(_Job(everything=True))
         found |= self._workspace.graph.sources_with_data("file", frozenset(("commit", "blob")))
@@ -249,8 +249,8 @@ class Freshness:
         mark = summed_up(findings)
         with self._lock:
             if blob != self._blob(uri):
-                return  # written meanwhile: whoever is told of that write judges what it is now
-            self._dirty.discard(uri)  # not before: until then whoever asks judges for themselves
+                return  # written meanwhile: the job of that write judges the new version
+            self._dirty.discard(uri)  # only now: until then readers judge for themselves
             self._index(uri, cited)
             if mark is None:
                 self._by_citation.pop(uri, None)
@@ -262,8 +262,8 @@ class Freshness:
         return card.blob if card else None
 
     def _verified(self, uri: Uri, blob: bytes | None, one: Citation, noted: set[str], *, deep: bool) -> set[str]:
-        """The contents that count as verified: those noted, else that of the commit it names, else that of the time at
-        which the node was written last, as for a file that somebody edited by hand."""
+        """The verified contents: the recorded ones, else the content at the named commit, else at the
+        node's last write, as for a file edited by hand."""
         if noted or self.code is None:
             return noted
         key = (one.path, one.symbol, one.at or f"{uri}@{blob.hex() if blob else ''}")
@@ -274,19 +274,12 @@ class Freshness:
 
     def _at_time(self, uri: Uri, one: Citation) -> str | None:
         assert self.code is not None
-        when = self._written_at(uri)
+        when = areas.written_at(self._workspace, uri)
         older = [revision for revision in self.code.history(one.path) if revision.at <= when][:1]
         return next(self.code.ids(one.path, one.symbol, older), None)
 
-    def _written_at(self, uri: Uri) -> int:
-        try:
-            version = self._workspace.node_version(uri)
-        except KgdError:
-            return 0
-        return version.updated_at if version else 0
-
     def _read(self, blob: bytes | None, uri: Uri) -> Node | None:
-        """The node, if it may cite something: most do not, and need not be parsed to know it."""
+        """The node, if it may cite something; other nodes need no parsing."""
         try:
             data = self._workspace.store.read(blob) if blob else b""
             return documents.decode(data, at=uri) if any(word in data for word in _SIGNS) else None
@@ -312,7 +305,7 @@ class Freshness:
 
 @dataclass(frozen=True, slots=True)
 class _Job:
-    """What changed: nodes, files, or maybe anything; `looks`: maybe only which commit is checked out."""
+    """A change of nodes, of files, of everything, or (`looks`) perhaps only of the checked-out commit."""
 
     uris: frozenset[Uri] = frozenset()
     paths: frozenset[str] = frozenset()
@@ -320,14 +313,6 @@ class _Job:
     looks: bool = False
 
 
-def _nobody() -> None:
-    """Nobody is told."""
-
-
-def _has_area(uris: Iterable[Uri]) -> bool:
-    return any(uri.startswith(_AREA) for uri in uris)
-
-
 def unverified(workspace: Workspace, uris: Iterable[Uri]) -> Mapping[Uri, Unverified]:
-    """Those of the nodes whose word about code was not verified since the code changed. A look-up for each."""
+    """The stale ones of these nodes: the cited code changed since they were verified. A look-up for each."""
     return Freshness.of(workspace).unverified(uris)

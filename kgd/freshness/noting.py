@@ -1,4 +1,4 @@
-"""This file is where a write is told what the cited code holds at that moment, and where somebody verifies a node."""
+"""Recording of verifications: the content of cited code at a write, and explicit verification of a node."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     from kgd.workspace.workspace import Workspace
 
 KEPT = 6
-"""Contents of one citation that stay noted as verified, so that who changes between branches finds each as it was."""
+"""Verified contents kept per citation, so that switching branches finds each of them verified."""
 
 
 def noted(workspace: Workspace, changes: ChangeSet) -> tuple[ChangeSet, tuple[str, ...]]:
-    """The same changes with the contents noted that their citations have now, and warnings about those that name none.
+    """The changes with the current contents of their citations recorded, and warnings about unresolved citations.
 
-    A citation that names its commit is noted by that. Who writes `content` or `summary` of a node that cites code says
-    anew what they found there: from then on the content of now alone is verified.
+    A citation with a commit is verified by that commit. A write of `content` or `summary` of a citing node restates it:
+    only the current content is verified from then on.
     """
     freshness = Freshness.of(workspace)
     if freshness.code is None:
@@ -46,14 +46,13 @@ def noted(workspace: Workspace, changes: ChangeSet) -> tuple[ChangeSet, tuple[st
 
 
 def verification(workspace: Workspace, uri: Uri) -> Upsert:
-    """The change that notes what the code behind a node holds now, so that the node counts as verified.
+    """The change that records the current content of the code behind a node, which verifies it.
 
-    What was verified before stays verified too: the same words held for both. A relation to a file is taken for a
-    citation from now on.
+    Earlier verifications stay, as the same words held for both. A relation to a file becomes a citation.
 
     Raises:
-        NotFound: There is no such node.
-        Invalid: It cites no code, or something that is not there (any more).
+        NotFound: The node does not exist.
+        Invalid: It cites no code, or a file that does not exist (any more).
     """
     current = workspace.resolve(uri)
     node = workspace.node(current)
@@ -61,7 +60,7 @@ def verification(workspace: Workspace, uri: Uri) -> Upsert:
         raise NotFound("there is no such node", at=uri, next="Look for it with search.")
     code = Freshness.of(workspace).code
     if code is None:
-        raise Invalid("this workspace has no code tree here to verify against", at=uri)
+        raise Invalid("this workspace has no code tree on this machine to verify against", at=uri)
     cited = {one.text: one for one in citations.of(node, workspace.id)}
     for relation in node.relations:
         if one := citations.by_relation(relation, workspace.id):
@@ -74,7 +73,7 @@ def verification(workspace: Workspace, uri: Uri) -> Upsert:
         data[VERIFIED] = {**marks, **older, note("", head[:ID]): True}
     if not data and not any(one.at or one.text in notes_of(node) for one in cited.values()):
         raise Invalid(
-            "this node cites no code", at=uri, next='Say what it is about: data {"cites": ["path#symbol"]}.'
+            "this node cites no code", at=uri, next='Add a citation: data {"cites": ["path#symbol"]}.'
         )  # fmt: skip
     return Upsert(current, data=data)
 
@@ -84,12 +83,12 @@ def _verified_now(code: Code, node: Node, cited: Mapping[str, Citation]) -> Iter
     for text, one in cited.items():
         now = code.shareable(one.path, one.symbol)
         if not now.id and not one.at and text not in notes:
-            continue  # it never was a file here: a book, or somebody else's code
+            continue  # never a file of this tree: a book, or code elsewhere
         if not now.id:
             why = "is not in the code tree" if now.known else "cannot be read here"
             raise Invalid(
                 f"{one.path[:200]} {why}", at=node.uri,
-                next="Cite what took its place (data.cites, or the relation), then verify.",
+                next="Cite its replacement (data.cites, or the relation), then verify.",
             )  # fmt: skip
         if now.id not in notes.get(text, ()):
             yield note(text, now.id), True
@@ -114,14 +113,14 @@ def _with_notes(workspace: Workspace, freshness: Freshness, code: Code, edit: Up
         now = code.shareable(one.path, one.symbol)
         is_new = one.text not in old and not one.at
         if one.at and one.text not in known and code.id_at(one.at, one.path) is None:
-            warnings.append(f"{one.text[:200]} is cited, and nothing of that id is known here: no change can be told")
+            warnings.append(f"{one.text[:200]} names an unknown commit or blob, so changes cannot be detected")
             continue
         if not now.id:
             if now.known and one.text in texts and _looks_like_a_path(one.path):
-                warnings.append(f"{one.text[:200]} is cited, and there is no such file in the code tree")
+                warnings.append(f"{one.text[:200]} is cited, but the code tree has no such file")
             continue
         if one.symbol and not now.has_symbol and one.text in texts:
-            warnings.append(f"{one.symbol[:80]} was not found in {one.path[:200]}: the whole file counts instead")
+            warnings.append(f"{one.symbol[:80]} was not found in {one.path[:200]}; the whole file counts instead")
         if is_new or (restated and one.text in known):
             marks[note(one.text, now.id)] = True
     kept = {one.text for one in citations.of(after, workspace.id)}
@@ -138,5 +137,5 @@ def _about_symbol(relation: Relation, workspace: str) -> Citation | None:
 
 
 def _looks_like_a_path(text: str) -> bool:
-    """Papers and books are cited too."""
+    """Whether a text looks like a path; papers and books are cited too."""
     return " " not in text and ("/" in text or "." in text)

@@ -1,4 +1,4 @@
-"""This file is where it is decided for one node whether it is unverified, since when, and why."""
+"""Judgement of one node: whether it is stale, since when, and why."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from kgd.freshness.citations import Citation
 from kgd.freshness.code import READ, Code, Present
 
 NAMED = 3
-"""Citations that a reason names; it says how many more there are."""
+"""Citations named in a reason; the others are counted."""
 
 
 @dataclass(frozen=True, slots=True)
 class Unverified:
-    """What a node says about code was verified, and the code is another since.
+    """A stale node: the code changed since its statements were verified.
 
-    `since_commit` is the commit of the code that changed it, in hex; empty where the change is not committed, or is not
-    among the commits that were looked through. `since` is that commit's time in Unix seconds, or the file's.
+    `since_commit` is the commit that changed the code, in hex; empty if the change is not committed, or not found.
+    `since` is the time of that commit, or of the file, in Unix seconds.
     """
 
     since_commit: str
@@ -27,7 +27,7 @@ class Unverified:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One citation whose content is none of those that were verified."""
+    """A citation whose content is not a verified one."""
 
     citation: Citation
     since_commit: str
@@ -36,17 +36,17 @@ class Finding:
 
 
 def judge(citation: Citation, verified: Iterable[str], code: Code, *, deep: bool) -> Finding | None:
-    """What is wrong with a citation; None where it holds, where nothing was verified, and where nothing can be told.
+    """The problem of a citation; None if it holds, nothing was verified, or its state is unknown.
 
-    Without `deep` no commit is looked for, and git is not asked.
+    Without `deep` no commit is searched, and git is not run.
     """
     known = set(verified)
     now = code.present(citation.path, citation.symbol)
     if not known or not now.known or now.id in known:
         return None
-    what = _what(citation, now)
+    change = _change(citation, now)
     if not deep:
-        return Finding(citation, "", now.changed_at or None, what)
+        return Finding(citation, "", now.changed_at or None, change)
     revisions = code.history(citation.path)
     after = None
     for number, (one, id) in enumerate(
@@ -54,16 +54,16 @@ def judge(citation: Citation, verified: Iterable[str], code: Code, *, deep: bool
     ):
         if id in known:
             if after is None:
-                return Finding(citation, "", now.changed_at or None, f"{what}, in no commit yet")
-            return Finding(citation, after.commit, after.at, f"{what} in {after.commit[:10]}")
+                return Finding(citation, "", now.changed_at or None, f"{change}, not committed yet")
+            return Finding(citation, after.commit, after.at, f"{change} in {after.commit[:10]}")
         if number >= READ and citation.symbol:
             break
         after = one
-    return Finding(citation, "", None, f"{what}: what was verified is not in the history of this checkout")
+    return Finding(citation, "", None, f"{change}; the verified version is not in the history of this checkout")
 
 
 def summed_up(findings: Sequence[Finding]) -> Unverified | None:
-    """One mark for all that is wrong, dated by the change that came first."""
+    """One mark for all findings, dated by the earliest change."""
     if not findings:
         return None
     dated = [one for one in findings if one.since is not None]
@@ -75,7 +75,7 @@ def summed_up(findings: Sequence[Finding]) -> Unverified | None:
     return Unverified(first.since_commit, first.since, reason)
 
 
-def _what(citation: Citation, now: Present) -> str:
+def _change(citation: Citation, now: Present) -> str:
     if not now.id:
         return f"{citation.path} is gone"
     if citation.symbol and not now.has_symbol:

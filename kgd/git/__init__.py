@@ -1,1 +1,1 @@
-"""Everything that touches a git repository: objects, refs, packs, history and where a repository lives."""
+"""Git repositories: objects, refs, packs, history, remotes, and the place of a workspace's repository."""

@@ -1,41 +1,41 @@
-"""This file is where a colleague's workspace is found: `kgd up` asks the code's remote before it makes a new one.
+"""Adoption of a teammate's workspace: `kgd up` asks the code's remotes before it creates a new one.
 
-Nothing of the code repository changes by asking: what is fetched goes straight into the workspace's own repository.
+The code repository does not change: fetched objects go straight into the workspace's own repository.
 """
 
 from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from kgd.errors import Damaged, Limit, NotFound, Refused, Unavailable
+from kgd.git import creation, program, refs
 from kgd.git import layout as layouts
-from kgd.git import program, refs
 from kgd.git.layout import CODE_BRANCH, Layout
 from kgd.git.objects import FILE, ObjectId
 from kgd.git.place import Place, find_place
 from kgd.git.store import ObjectStore
 
 WHERE = (CODE_BRANCH, "refs/kgd/main")
-"""Under which refs of the code's remote a workspace is looked for, in this order."""
+"""Refs of the code's remote under which a workspace may be, in this order."""
 DEADLINE = 10.0
-"""Seconds for asking; fetching what is known to be there may take longer."""
+"""Seconds for asking. Fetching a workspace that is there may take longer."""
 FETCH_DEADLINE = 300.0
 FILE_LIMIT = 1 << 20
-"""Bytes of a file that is taken over; the guard of the codec is stricter still."""
+"""Maximum bytes of an adopted file; the guard of the codec is stricter."""
 _INCOMING = "refs/kgd/incoming"
 _Allow = Callable[[ObjectStore, ObjectId], None]
 
 
 @dataclass(frozen=True, slots=True)
 class Adopted:
-    """What asking came to. Without `layout` nobody has a workspace yet, as far as could be asked.
+    """The result of asking. Without `layout`, no remote that could be reached has a workspace.
 
-    `remote` and `ref` say where it was found; `unreachable` why a remote could not be asked: no failure, but worth
-    telling, since a workspace may be there.
+    `remote` and `ref` name the place where it was found. `unreachable` says why a remote could not be asked, since a
+    workspace may be there.
     """
 
     layout: Layout | None = None
@@ -48,23 +48,21 @@ def adopt(
     directory: Path,
     *,
     environment: Mapping[str, str],
-    where: Sequence[str] = WHERE,
-    remote: str | None = None,
     deadline: float = DEADLINE,
     allow: _Allow | None = None,
 ) -> Adopted:
-    """Take over the workspace that a remote of the code repository already has, with all its history.
+    """Adopt the workspace that a remote of the code repository already has, with all its history.
 
-    Asks the remotes (`remote` alone, or ``origin`` first), then what an earlier ``git fetch`` has left here. Either the
-    workspace is there whole afterwards, as `create_in_code_repository` makes one, or nothing has changed.
+    Asks the remotes, ``origin`` first, then looks for the branch that an earlier ``git fetch`` left here.
+    Afterwards the workspace is complete, as `create_in_code_repository` makes one, or nothing has changed.
 
     Args:
-        environment: The person's own, for their credentials and ssh agent. It is never asked anything.
-        allow: Called with what was fetched and its tip before anything of it is kept; what it raises leaves nothing.
+        environment: The user's own, for their credentials and ssh agent. It is never prompted.
+        allow: Called with the fetched store and its tip before anything is kept; an exception leaves nothing behind.
 
     Raises:
         NotFound: There is no git repository.
-        Refused: What was found is no workspace that kgd may keep (links, submodules, other modes, too large files).
+        Refused: The workspace holds files that kgd cannot keep (links, submodules, other modes, too large files).
     """
     place = find_place(directory)
     if place is None:
@@ -73,19 +71,18 @@ def adopt(
     if found is not None:
         return Adopted(found)
     end, unreachable = time.monotonic() + deadline, ""
-    for name in [remote] if remote else _remotes(place):
+    for name in _remotes(place):
         try:
-            ref = _ask(place, name, where, environment, end)
+            ref = _ask(place, name, environment, end)
             if ref:
                 url = _url(place, name, environment)
                 return Adopted(_take(place, url, ref, environment, allow), name, ref)
         except (Unavailable, Limit, program.GitFailed) as error:
             unreachable = unreachable or f"{name}: {error}"
-        for ref in where:
-            tracked = _tracking(place, name, ref)
-            if tracked:
-                made = _take(place, str(place.common_dir), tracked, environment, allow)
-                return Adopted(made, name, ref, unreachable)
+        tracked = f"refs/remotes/{name}/{CODE_BRANCH.removeprefix('refs/heads/')}"
+        if refs.read_ref(place.common_dir, tracked):
+            made = _take(place, str(place.common_dir), tracked, environment, allow)
+            return Adopted(made, name, CODE_BRANCH, unreachable)
     return Adopted(unreachable=unreachable)
 
 
@@ -93,7 +90,7 @@ def code_remotes(directory: Path, *, environment: Mapping[str, str]) -> dict[str
     """Names and addresses of the remotes of the repository that holds a directory, ``origin`` first.
 
     Args:
-        environment: The person's own: they may have other names for places.
+        environment: The user's own, which may rewrite addresses.
     """
     found: dict[str, str] = {}
     if place := find_place(directory):
@@ -111,51 +108,46 @@ def _remotes(place: Place) -> list[str]:
     return []
 
 
-def _ask(place: Place, remote: str, where: Sequence[str], environment: Mapping[str, str], end: float) -> str | None:
+def _ask(place: Place, remote: str, environment: Mapping[str, str], end: float) -> str | None:
     left = max(0.1, end - time.monotonic())
-    arguments = ["ls-remote", "--quiet", "--", remote, *where]
-    said = program.run(
+    arguments = ["ls-remote", "--quiet", "--", remote, *WHERE]
+    output = program.run(
         place.common_dir, arguments, deadline=left, limit=1 << 20, cwd=_cwd(place), environment=environment
     )
-    there = {line.split("\t")[1] for line in said.decode("utf-8", "replace").splitlines() if "\t" in line}
-    return next((ref for ref in where if ref in there), None)
+    there = {line.split("\t")[1] for line in output.decode("utf-8", "replace").splitlines() if "\t" in line}
+    return next((ref for ref in WHERE if ref in there), None)
 
 
 def _url(place: Place, remote: str, environment: Mapping[str, str]) -> str:
-    said = program.run(place.common_dir, ["remote", "get-url", remote], cwd=_cwd(place), environment=environment)
-    url = said.decode("utf-8", "surrogateescape").strip()
+    output = program.run(place.common_dir, ["remote", "get-url", remote], cwd=_cwd(place), environment=environment)
+    url = output.decode("utf-8", "surrogateescape").strip()
     local = _cwd(place) / url
     return str(local.resolve()) if "://" not in url and local.exists() else url
 
 
 def _cwd(place: Place) -> Path:
-    """Where git takes relative URLs from."""
+    """The directory to which git resolves relative URLs."""
     return place.main_tree or place.common_dir
-
-
-def _tracking(place: Place, remote: str, ref: str) -> str | None:
-    name = f"refs/remotes/{remote}/{ref.removeprefix('refs/heads/')}"
-    return name if ref.startswith("refs/heads/") and refs.read_ref(place.common_dir, name) else None
 
 
 def _take(place: Place, source: str, ref: str, environment: Mapping[str, str], allow: _Allow | None) -> Layout:
     made = layouts.code_layout(place)
-    layouts.refuse_foreign(place, made)
-    layouts.build_repository(made, lambda half: _fill(half, made, source, ref, environment, allow))
-    layouts.finish(place, made)
+    creation.check_place_is_free(place, made)
+    creation.build_repository(made, lambda half: _fill(half, made, source, ref, environment, allow))
+    creation.finish(place, made)
     return made
 
 
 def _fill(
     half: Path, layout: Layout, source: str, ref: str, environment: Mapping[str, str], allow: _Allow | None
 ) -> None:
-    """Fetch into the repository in the making. What was fetched is looked at before a lasting ref leads to it."""
+    """Fetch into the unfinished repository. Objects are vetted before a lasting ref leads to them."""
     arguments = ["-c", "fetch.unpackLimit=1", "fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--refmap="]
     arguments += ["--no-auto-maintenance", "--", source, f"+{ref}:{_INCOMING}"]
     program.run(half, arguments, deadline=FETCH_DEADLINE, environment=environment)
     tip = refs.read_ref(half, _INCOMING)
     if tip is None:
-        raise Unavailable("the remote's workspace went away while it was fetched", at=source)
+        raise Unavailable("the remote's workspace disappeared during the fetch", at=source)
     fetched = ObjectStore(half, layout.work_tree)
     vet(fetched, tip)
     if allow is not None:
@@ -167,24 +159,24 @@ def _fill(
 
 
 def vet(store: ObjectStore, tip: ObjectId) -> None:
-    """Look at a commit from elsewhere before it is kept: plain files of bounded size, and a ``kgd.yaml``.
+    """Check a foreign commit before it is kept: plain files of bounded size, and a ``kgd.yaml``.
 
     Raises:
-        Refused: Said with the path.
-        Limit: The tree is beyond all bounds.
+        Refused: A file does not belong into a workspace; the path is given.
+        Limit: The tree exceeds all bounds.
     """
     try:
-        store.walk_through(tip)
+        store.check_history(tip)
     except (Damaged, Limit) as error:
         raise Refused(
-            f"what the remote has as a workspace cannot be taken over: {error.message}", at=error.at,
-            next="Tell whoever keeps it; `kgd up --standalone` in another folder makes one of your own.",
+            f"the remote's workspace cannot be adopted: {error.message}", at=error.at,
+            next="Tell its maintainer; `kgd up --standalone` in another folder creates a separate one.",
         ) from error  # fmt: skip
     settings = False
     for path, mode, id in store.files(store.tree_of(tip)):
         header = store.kind_and_size(id) if mode == FILE else None
         if header is None or header[0] != "blob" or header[1] > FILE_LIMIT:
-            raise Refused("the remote's workspace holds something that is no plain small file", at=path)
+            raise Refused("the remote's workspace holds a file that is not plain and small", at=path)
         settings = settings or path == "kgd.yaml"
     if not settings:
-        raise Refused("what the remote has under this name is no workspace", next="Choose another ref with --ref.")
+        raise Refused("the remote's ref holds no workspace", next="Use `kgd up --standalone` in another folder.")

@@ -1,4 +1,4 @@
-"""This file is where bytes reach the disk for good: exclusive creation, flushing, removal of what may be gone."""
+"""Durable files: exclusive creation, flushing, atomic replacement."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def write_new(path: Path, data: bytes, *, flush: bool = True, mode: int = 0o644) -> None:
-    """Make a file that was not there, whole and flushed, or leave none.
+    """Create a file, whole and flushed, or leave none.
 
-    Never through an existing name: that may be a hard link to something live (see ``kgd.git.refs``).
-    Its folder still has to be flushed.
+    Never writes through an existing name: it may be a hard link to a live file (see ``kgd.git.refs``). The caller
+    flushes the folder.
     """
     fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
     try:
@@ -31,7 +31,7 @@ def write_new(path: Path, data: bytes, *, flush: bool = True, mode: int = 0o644)
 
 
 def replace(path: Path, data: bytes, *, flush: bool = True, mode: int = 0o644) -> None:
-    """Put `data` in the place of a file, atomically; with `flush` the folder is flushed too. The umask applies."""
+    """Replace a file atomically; with `flush` its folder is flushed too. The umask applies."""
     new = path.with_name(path.name + ".kgd-new")
     new.unlink(missing_ok=True)
     write_new(new, data, flush=flush, mode=mode)
@@ -49,7 +49,7 @@ def sync_folder(path: Path) -> None:
 
 
 def sync_file_system(folder: Path) -> None:
-    """Flush everything on the folder's file system: one call, whatever was written there and by which program."""
+    """Flush everything on the folder's file system in one call, including the writes of other programs."""
     fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         if _libc.syncfs(fd):
@@ -61,12 +61,12 @@ def sync_file_system(folder: Path) -> None:
 
 
 def is_cut(data: bytes, whole: bytes) -> bool:
-    """Whether `data` is what a power cut may leave of an unflushed `whole`: its start, or zeros in place of bytes."""
+    """Whether `data` may be left by a power cut of an unflushed `whole`: its start, or zeros instead of bytes."""
     return len(data) <= len(whole) and all(there in (0, meant) for there, meant in zip(data, whole, strict=False))
 
 
 def same_file(a: Path, b: Path) -> bool:
-    """Whether both names lead to one inode; False where either is missing."""
+    """Whether both names lead to one inode; False if either is missing."""
     try:
         return os.path.samestat(os.lstat(a), os.lstat(b))
     except (FileNotFoundError, NotADirectoryError):

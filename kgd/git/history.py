@@ -1,19 +1,24 @@
-"""This file is where history is asked: which commits changed what, and how often each file was changed.
+"""History: the commits that changed given files, how often each file changed, and holes.
 
-A merge counts where its result differs from every parent; renames are not followed, since a node's identity is its URI.
-One ``git log --raw -c`` answers both (100k commits in 4 s); the same in process takes minutes.
+A merge counts where its result differs from every parent. Renames are not followed, since a node's identity is its
+URI. One ``git log --raw -c`` answers (100k commits in 4 s); the same in process takes minutes.
 """
 
 from __future__ import annotations
 
+import contextlib
+import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from kgd.errors import Damaged, NotFound
+from kgd.errors import Damaged, KgdError, NotFound
 from kgd.git import program
 from kgd.git.objects import LAST_MOMENT, Commit, ObjectId, moment, text, words
+from kgd.git.place import Place
+from kgd.git.program import GitFailed
+from kgd.git.refs import read_foreign
 from kgd.git.store import ObjectStore
 
 DEADLINE = 600.0
@@ -23,7 +28,7 @@ _RAW = ("--raw", "-c", "-z", "--root", "--no-renames", "--abbrev=40", "--no-ext-
 
 @dataclass(frozen=True, slots=True)
 class Versioned:
-    """What history says of one path. Counts of ``old..new`` add to those of ``old``."""
+    """The history of one path. Counts of ``old..new`` can be added to the counts of ``old``."""
 
     path: str
     count: int
@@ -36,21 +41,17 @@ class Versioned:
 
 
 class Change(NamedTuple):
-    """One file in a commit; None where it was not there (of a merge: in its first parent), or is not any more."""
+    """One file in a commit; None where it is absent before (for a merge: in its first parent) or after."""
 
     path: str
     old: ObjectId | None
     new: ObjectId | None
     others: tuple[ObjectId | None, ...] = ()
-    """Of a merge: the file in its further parents."""
+    """For a merge: the file in its further parents."""
 
 
 def _paths(changes: Sequence[Change]) -> Iterable[str]:
     return (change.path for change in changes)
-
-
-def _all(changes: Sequence[Change]) -> Sequence[Change]:
-    return changes
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,13 +71,14 @@ def versions(
     git_dir: Path, tip: ObjectId, *, since: ObjectId | None = None,
     counted: Callable[[Sequence[Change]], Iterable[str]] = _paths,
 ) -> Iterator[Versioned]:  # fmt: skip
-    """How many commits reachable from `tip`, and not from `since`, changed each path, with the oldest and the newest.
+    """Count the commits reachable from `tip`, and not from `since`, that changed each path, with the oldest and the
+    newest.
 
-    `counted` is asked for each commit which paths its changes count for; else that is the files themselves.
+    `counted` maps the changes of a commit to the paths they count for; by default the files themselves.
 
-    Oldest and newest follow the commit graph, not the clocks; between parallel branches they are git's choice. For
-    all of history take the rows as they are; after `since`, add the counts and keep the `created` already known.
-    The rows come once all of it was read.
+    Oldest and newest follow the commit graph, not the clocks; between parallel branches the order is git's choice. For
+    all of history take the rows as they are. After `since`, add the counts and keep the known `created`. No row comes
+    before all history is read.
 
     Raises:
         Damaged: History cannot be read to its end.
@@ -107,20 +109,20 @@ def log(
     until: int | None = None,
     limit: int = 50,
     after: ObjectId | None = None,
-    select: Callable[[Sequence[Change]], Sequence[Change]] = _all,
+    select: Callable[[Sequence[Change]], Sequence[Change]] = lambda changes: changes,
 ) -> list[LogEntry]:
-    """The newest commits reachable from `tip`, over all parents, with what each changed.
+    """The newest commits reachable from `tip`, over all parents, with the changes of each.
 
     Args:
-        paths: Only commits that changed one of these files or something below these folders; a merge is among them
-            where its result differs from every parent.
-        author: Part of the author's name or email, whatever its case.
-        since, until: Seconds since 1970, against the committer's time, both inclusive.
-        after: Go on behind this commit of an earlier answer.
-        select: What of the changes of a commit is meant; a commit of which nothing is, is left out.
+        paths: Only commits that changed one of these files or a file below these folders; a merge counts where its
+            result differs from every parent.
+        author: Part of the author's name or email; case is ignored.
+        since, until: Seconds since 1970, compared with the committer's time, both inclusive.
+        after: Continue after this commit of an earlier page.
+        select: Filters the changes of a commit; a commit without any left is skipped.
 
     Raises:
-        NotFound: `after` is not among the commits asked for.
+        NotFound: `after` is not among these commits.
         Damaged, Unavailable: As `versions`.
     """
     arguments = ["--full-history", *(["-F", "-i", f"--author={author}"] if author else [])]
@@ -137,12 +139,12 @@ def log(
             if len(entries) == limit:  # without waiting for git to find the next one
                 break
     if waiting:
-        raise NotFound("the commit to go on behind is not in this list", at="cursor", next="Ask again without cursor.")
+        raise NotFound("the commit of this cursor is not in the list", at="cursor", next="Ask again without cursor.")
     return entries
 
 
 def _listed(git_dir: Path, arguments: Sequence[str]) -> Iterator[_Listed]:
-    """Commits as git lists them. Records end in NUL: a header that starts with 0x01, then modes and path in turns."""
+    """Commits in git's order. Records end in NUL: a header that starts with 0x01, then modes and path in turns."""
     command = ["log", *_RAW, "--encoding=UTF-8", "--format=%x01%H %at %an <%ae>", *arguments]
     current: _Listed | None = None
     records = program.stream(git_dir, command, deadline=DEADLINE)
@@ -158,7 +160,7 @@ def _listed(git_dir: Path, arguments: Sequence[str]) -> Iterator[_Listed]:
                     yield current
                 id, when, who = record[1:].split(b" ", 2)
                 current = _Listed(bytes.fromhex(id.decode()), moment(when), words(who), [])
-    except program.GitFailed as error:
+    except GitFailed as error:
         raise Damaged(f"history cannot be read: {error.said}", at=str(git_dir), next="Run `kgd fsck`.") from error
     except StopIteration:
         raise Damaged("git log ended in the middle of a record", at=str(git_dir)) from None
@@ -179,5 +181,114 @@ def _id(word: bytes) -> ObjectId | None:
 
 
 def _date(seconds: int) -> str:
-    """As git stores dates; what it reads as a calendar's ends in 2099."""
+    """A moment as git stores dates. Git's calendar dates end in 2099."""
     return f"@{min(max(seconds, 0), LAST_MOMENT)} +0000"
+
+
+CHECK_SECONDS = 3600.0
+
+
+def first_missing(git_dir: Path, tip: ObjectId, known: ObjectId | None = None) -> str:
+    """Git's message about the first missing object behind `tip`; empty if none is missing.
+
+    Args:
+        known: An ancestor known to be whole, so that only newer history is read.
+
+    Raises:
+        Unavailable: It took more than an hour, or git is not installed.
+    """
+    # A commit that the commit-graph lists would count as present.
+    words = ["-c", "core.commitGraph=false", "rev-list", "--objects", "--quiet", tip.hex()]
+    try:
+        program.run(git_dir, [*words, f"^{known.hex()}"] if known else words, deadline=CHECK_SECONDS)
+    except GitFailed as failed:
+        return failed.said.splitlines()[-1] if failed.said else str(failed)
+    return ""
+
+
+# ---- history of code: a foreign repository of any size, so questions are bounded in commits and time
+
+COMMITS = 60
+SECONDS = 2.0
+PATHS = 200
+"""Maximum number of files in one question."""
+FILES = 2_000
+"""Maximum number of files listed of one commit. An import of a whole tree does not relate its files."""
+
+
+@dataclass(frozen=True, slots=True)
+class Touch:
+    """A commit that changed one of the given files. `files` are all files it changed, relative to the tree."""
+
+    commit: str
+    at: int
+    author: str
+    subject: str
+    files: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Touches:
+    """Commits, newest first. `all` is False where time ran out before the oldest was read."""
+
+    found: tuple[Touch, ...] = ()
+    all: bool = True
+
+
+def head(code: Place) -> str:
+    """The checked-out commit, read from git's files alone; empty if it is unknown."""
+    with contextlib.suppress(KgdError, OSError, ValueError):
+        named = (code.git_dir / "HEAD").read_text(errors="replace").strip()
+        if not named.startswith("ref: "):
+            return named
+        ref = named[5:].strip()
+        if ref.startswith("refs/") and ".." not in ref.split("/"):
+            found = read_foreign(code.common_dir, ref, "", 1)
+            return found[ref].hex() if ref in found else ""
+    return ""
+
+
+def touches(code: Place, paths: Sequence[str], *, commits: int = COMMITS, seconds: float = SECONDS) -> Touches:
+    """The newest commits of the checked-out branch that changed one of the paths, without merges.
+
+    `paths` are relative to the top of the work tree; a directory stands for everything below it. Reading stops after
+    `seconds` and never fails: missing history gives an empty answer.
+    """
+    if not paths:
+        return Touches()
+    asked = [os.fspath(path).rstrip("/") or "." for path in paths[:PATHS]]
+    arguments = [
+        "log", "--no-merges", "--full-diff", "--name-only", "-z", "--no-renames", "--no-ext-diff", "--no-textconv",
+        "--encoding=UTF-8", "--format=%x01%H %ct %an%x02%s", f"-n{commits}", "HEAD", "--", *asked,
+    ]  # fmt: skip
+    found: list[Touch] = []
+    try:
+        with contextlib.closing(program.stream(code.git_dir, arguments, deadline=seconds)) as records:  # type: ignore[type-var]
+            for touch in _parsed(records):
+                found.append(touch)
+    except (GitFailed, ValueError):  # no commit yet, or git cannot read it
+        return Touches(tuple(found))
+    except KgdError:
+        return Touches(tuple(found), all=False)
+    return Touches(tuple(found))
+
+
+def _parsed(records: Iterator[bytes]) -> Iterator[Touch]:
+    """Yield each commit after all its files. A record is a header that begins with 0x01, or a path."""
+    header, files = b"", list[str]()
+    for record in records:
+        record = record.lstrip(b"\n")
+        if record.startswith(b"\x01"):
+            if header:
+                yield _touch(header, files)
+            header, files = record[1:], []
+        elif record and len(files) < FILES:
+            files.append(os.fsdecode(record))
+    if header:
+        yield _touch(header, files)
+
+
+def _touch(header: bytes, files: Sequence[str]) -> Touch:
+    who, _, subject = header.decode("utf-8", "replace").partition("\x02")
+    commit, at, author = who.split(" ", 2)
+    return Touch(commit, int(at), author, subject.strip(), tuple(files))

@@ -1,7 +1,7 @@
-"""This file is where git's own server program is prepared: `git http-backend`, for one request to one repository.
+"""Git's own server program, `git http-backend`: command and environment for one request to one repository.
 
-It runs with nothing of a person's configuration, with hooks of kgd's alone, and with every ref hidden that is not for
-others. Nothing it receives reaches a ref by itself: all of its updates are handed to the proc-receive hook.
+It reads no user configuration, runs kgd's hooks only, and hides every internal ref. No ref moves by its own decision:
+all updates go to the proc-receive hook.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from kgd.git import program
 from kgd.git.refs import NOTES
 
 PACK_LIMIT = 128 << 20
-"""Bytes of a pack as it is sent."""
+"""Maximum bytes of a pack as sent."""
 MEMORY_LIMIT = 2 << 30
 FILE_LIMIT = 1 << 30
 BIG_FILE = 1 << 20
-"""Bytes from which git handles a blob piecewise, so that one that inflates without end costs no memory."""
+"""Bytes from which git streams a blob, so that a blob that inflates without end costs no memory."""
 PUSHED_PREFIXES = ("refs/heads", "refs/for")
 
 _CONFIG: Sequence[tuple[str, str]] = (
@@ -52,29 +52,26 @@ _CONFIG: Sequence[tuple[str, str]] = (
 
 
 def command() -> list[str]:
-    """The program to start, within bounds of memory and of the size of a file that hold for its children too.
+    """The program to start, with limits of memory and file size that its children inherit.
 
     Raises:
-        Unavailable: There is no git.
+        Unavailable: Git is not installed.
     """
     bounds = f"ulimit -v {MEMORY_LIMIT >> 10} 2>/dev/null; ulimit -f {FILE_LIMIT >> 9} 2>/dev/null"
     return ["/bin/sh", "-c", f'{bounds}; exec "$0" http-backend', program.path()]
 
 
 def environment(git_dir: Path, hooks: Path, request: Mapping[str, str], hidden: Iterable[str] = ()) -> dict[str, str]:
-    """Everything that the program knows: the repository, the request's CGI variables, and no more.
+    """The complete environment of the program: the repository, the request's CGI variables, nothing else.
 
     Args:
-        hooks: A folder with kgd's own hooks, which takes the place of the repository's.
-        hidden: Further refs that this client does not see and cannot push to.
+        hooks: A folder with kgd's own hooks, used instead of the repository's.
+        hidden: Further refs that this client cannot see or push to.
     """
     settings = [*_CONFIG, ("core.hooksPath", str(hooks)), *(("transfer.hideRefs", name) for name in hidden)]
-    counted = {"GIT_CONFIG_COUNT": str(len(settings))}
-    for number, (key, value) in enumerate(settings):
-        counted |= {f"GIT_CONFIG_KEY_{number}": key, f"GIT_CONFIG_VALUE_{number}": value}
     return {
         **program.hardened_environment(),
-        **counted,
+        **program.config_variables(settings),
         "GIT_PROJECT_ROOT": str(git_dir),
         "GIT_HTTP_EXPORT_ALL": "1",
         **request,

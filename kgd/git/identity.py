@@ -1,4 +1,4 @@
-"""This file is where the person behind a work tree gets a name, as git itself would resolve it."""
+"""The name and email of the person behind a work tree, resolved as git does."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pygit2
 
-from kgd.git.handle import open_bare
 from kgd.git.layout import Layout
+from kgd.git.place import open_bare
 from kgd.model.change import Author
 
 KEYS = ("author.name", "user.name", "author.email", "user.email")
@@ -20,12 +20,12 @@ _GLOBAL, _LOCAL = int(pygit2.enums.ConfigLevel.GLOBAL), int(pygit2.enums.ConfigL
 
 
 def person(layout: Layout, own_file: str | None = None) -> Author:
-    """`author.*`, else `user.*`: of the workspace, else of the code and the person, else login@host.
+    """`author.*`, else `user.*`: of the workspace, else of the code repository and the user, else login@host.
 
-    Reads files only and runs nothing; about 1 ms.
+    Reads files only and starts no program; about 1 ms.
 
     Args:
-        own_file: The person's own configuration where it is not the usual one (``GIT_CONFIG_GLOBAL``).
+        own_file: The user's configuration file if ``GIT_CONFIG_GLOBAL`` names one.
     """
     settings, login = _settings(layout, own_file), _login()
     name = settings.get("author.name") or settings.get("user.name") or login
@@ -34,16 +34,16 @@ def person(layout: Layout, own_file: str | None = None) -> Author:
 
 
 def is_known(layout: Layout, own_file: str | None = None) -> bool:
-    """Whether somebody has told git who they are, so that `person` need not make a name up."""
+    """Whether git's configuration names the person, so that `person` need not invent a name."""
     return bool(_settings(layout, own_file))
 
 
 def _settings(layout: Layout, own_file: str | None) -> dict[str, str]:
-    """The settings about the person, the nearest place's last."""
+    """The settings about the person; the nearest configuration wins."""
     outer = layout.git_dir.parent if layout.in_code else layout.git_dir
     found: dict[str, str] = {}
     for read in _everybody(outer, own_file), lambda: pygit2.Config(str(layout.git_dir / "config")):
-        # A configuration that cannot be read names nobody.
+        # A configuration that cannot be read names no person.
         with contextlib.suppress(pygit2.GitError, OSError, KeyError, ValueError):
             config = read()
             for key in KEYS:
@@ -53,10 +53,10 @@ def _settings(layout: Layout, own_file: str | None) -> dict[str, str]:
 
 
 def _everybody(outer: Path, own_file: str | None) -> Callable[[], pygit2.Config]:
-    """How the configuration of the system, the person and a repository is read."""
+    """The function that reads the configuration of system, user and repository."""
 
     def own() -> pygit2.Config:
-        # libgit2 does not know of the variable, so its place in the order is taken by hand.
+        # libgit2 ignores the variable, so the file is added at its place in the order.
         config = pygit2.Config()
         with contextlib.suppress(pygit2.GitError, OSError):
             config = pygit2.Config.get_system_config()
@@ -66,7 +66,7 @@ def _everybody(outer: Path, own_file: str | None) -> Callable[[], pygit2.Config]
         return config
 
     def usual() -> pygit2.Config:
-        # Bare: a work tree that is missing just now does not change who the person is.
+        # Bare: a missing work tree does not change who the person is.
         return open_bare(outer).config
 
     return usual if own_file is None else own

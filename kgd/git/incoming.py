@@ -1,22 +1,24 @@
-"""This file is where what another repository sent lies until it was looked at: beside our objects, never among them.
+"""Objects from other repositories: fetched beside our objects, measured and vetted before they are kept.
 
-A scratch repository of its own borrows our objects, so that only new ones come. Nothing of ours leads there; when what
-came has been vetted, its packs are moved in, flushed, and kept from a concurrent gc until a ref leads to them.
+A scratch repository borrows our objects, so only new ones are transferred. No ref of ours leads there. Vetted packs
+are moved to ours, flushed, and protected from a concurrent gc until a ref leads to them.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
+import re
 import shutil
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
-from kgd.errors import Damaged
+from kgd.errors import Damaged, Limit
 from kgd.git import pack, program
 from kgd.git.files import sync_folder, write_new
-from kgd.git.objects import ObjectId
+from kgd.git.objects import LINK, PLAIN, ObjectId, raw
 from kgd.git.store import ObjectStore
 
 COPY_SECONDS = 600.0
@@ -24,25 +26,20 @@ _CONFIG = b"[core]\n\trepositoryformatversion = 0\n\tbare = true\n\tlogAllRefUpd
 
 
 def scratch_repository(parent: Path, haves: Iterable[ObjectId] = ()) -> Path:
-    """A new bare repository. A few small files; whoever made it removes it.
+    """Create a bare repository of a few small files; the caller removes it.
 
     Args:
-        haves: Commits of ours, for refs: from them git tells the other side what it need not send.
+        haves: Our commits, stored as refs: git tells the remote that it need not send them.
     """
     parent.mkdir(parents=True, exist_ok=True)
     made = Path(tempfile.mkdtemp(prefix="net-", dir=parent))
     for folder in ("objects/pack", "objects/info", "refs/heads"):
         (made / folder).mkdir(parents=True)
-    lines = [f"{id.hex()} refs/ours/{number}\n" for number, id in enumerate(haves)]
-    write_new(made / "packed-refs", "".join(["# pack-refs with: sorted \n", *sorted(lines, key=_name)]).encode(),
-              flush=False)  # fmt: skip
+    lines = sorted((f"{id.hex()} refs/ours/{number}\n" for number, id in enumerate(haves)), key=lambda line: line[41:])
+    write_new(made / "packed-refs", "".join(["# pack-refs with: sorted \n", *lines]).encode(), flush=False)
     write_new(made / "config", _CONFIG, flush=False)
     write_new(made / "HEAD", b"ref: refs/heads/none\n", flush=False)
     return made
-
-
-def _name(line: str) -> str:
-    return line[41:]
 
 
 def copied(
@@ -54,18 +51,18 @@ def copied(
     beside: ObjectStore | None = None,
     missing: bool = False,
 ) -> Incoming:
-    """Copy what `tips` lead to and `shared` does not from `home` into a scratch repository, as if it had been fetched.
+    """Copy objects reachable from `tips` and not from `shared` out of `home` into a scratch repository, as if fetched.
 
-    An object of ours that no ref leads to may be on the list of a running gc, whatever is done to it from now on. Its
-    copy is in a pack that no such list can have.
+    A running gc may already have listed an unreferenced object of ours for deletion. Its copy is in a pack that no
+    such list can name.
 
     Args:
-        shared: Commits that refs of ours protect.
+        shared: Commits that our refs protect.
         beside: Another repository to copy from as well.
-        missing: Whether only that is copied which `home` does not have.
+        missing: Copy only objects that `home` lacks.
 
     Raises:
-        GitFailed: Some object is missing.
+        GitFailed: An object is missing.
     """
     scratch = scratch_repository(parent)
     try:
@@ -84,11 +81,11 @@ def copied(
 
 
 def _borrowing(other: ObjectStore | None) -> program.Person | None:
-    return program.nobody({"GIT_ALTERNATE_OBJECT_DIRECTORIES": quoted(other.objects_dir)}) if other else None
+    return program.without_user({"GIT_ALTERNATE_OBJECT_DIRECTORIES": quoted(other.objects_dir)}) if other else None
 
 
 def quoted(path: Path) -> str:
-    """The path as git's variables of several paths want it: one with a colon or quote is written as a C string."""
+    """The path in the syntax of git's path-list variables: a path with a colon or quote becomes a C string."""
     text = str(path)
     if ":" not in text and not text.startswith('"'):
         return text
@@ -96,9 +93,9 @@ def quoted(path: Path) -> str:
 
 
 class Incoming(ObjectStore):
-    """Objects that were fetched, over those that we have. `ids` are the new ones; `tips` what the remote's refs hold.
+    """Fetched objects, on top of ours. `ids` are the new ones; `tips` are the values of the remote's refs.
 
-    Use it as a context: at the end the scratch repository is gone, whether `keep` was called or not.
+    Use it as a context manager: at its end the scratch repository is removed, with or without `keep`.
     """
 
     def __init__(self, scratch: Path, home: ObjectStore, tips: Mapping[str, ObjectId]) -> None:
@@ -120,7 +117,7 @@ class Incoming(ObjectStore):
         shutil.rmtree(self._scratch, ignore_errors=True)
 
     def with_ours(self) -> ObjectStore:
-        """Our repository, read as if what came were in it."""
+        """Our repository, read as if it held the new objects."""
         return ObjectStore(self._home.git_dir, beside=self.objects_dir)
 
     def is_new(self, id: ObjectId) -> bool:
@@ -133,17 +130,17 @@ class Incoming(ObjectStore):
         return super().kind_and_size(id) if id in self.ids else self._home.kind_and_size(id)
 
     def keep(self) -> None:
-        """Make everything that came ours: durable, and safe from a gc until `release_kept`.
+        """Move everything that was fetched to ours: durable, and safe from a gc until `release_kept`.
 
         Raises:
-            OSError: The disk is full or broken; what was moved already is unreferenced, which is harmless.
+            OSError: The disk is full or broken; packs that were moved already are unreferenced, which is harmless.
             Damaged: It cannot be read back.
         """
         target = self._home.pack_dir
         for stem in self._stems:
             there = target / stem.name
             while there.with_suffix(".idx").exists() or there.with_suffix(".pack").exists():
-                # The same objects came before. A gc that runs may be about to remove that pack, but not a new name.
+                # The same objects came before. A running gc may remove that pack, but not one of a new name.
                 there = target / f"pack-{hashlib.sha1(there.name.encode()).hexdigest()}"
             keep = there.with_suffix(".keep")
             keep.unlink(missing_ok=True)
@@ -155,10 +152,10 @@ class Incoming(ObjectStore):
         sync_folder(target)
         for tip in self.tips.values():
             if self._home.kind_and_size(tip) is None:
-                raise Damaged("what was fetched is not there after it was moved", at=tip.hex())
+                raise Damaged("a fetched commit is missing after it was moved", at=tip.hex())
 
     def release_kept(self) -> None:
-        """A ref leads to what was kept now, or nobody wants it."""
+        """Stop protecting the kept packs: a ref leads to them now, or they are not needed."""
         while self._kept:
             pack.release(self._kept.pop())
 
@@ -172,3 +169,72 @@ def _flush(path: Path) -> None:
         os.fsync(fd)
     finally:
         os.close(fd)
+
+
+OWNED_FOLDERS = ("nodes", "conflicts", "memories", "log", "bulk", "kept")
+"""Top-level folders of a workspace that kgd writes (docs/format.md); each is a folder or absent."""
+
+_WRONG_NAME = re.compile(
+    rb"[\x00-\x1f\x7f\\]|\A\.git(?:modules)?[ .:]*\Z|\Agit(?:mod)?[a-z0-9]*~|\A\.{1,2}\Z|[ .]\Z", re.I
+)
+"""Names with a special meaning to git or a file system: controls, ``.git`` and its short names on Windows, dots."""
+
+
+@dataclass(frozen=True, slots=True)
+class Allowance:
+    """Limits of one transfer. Sizes are bytes of single inflated objects of a kind."""
+
+    objects: int
+    bytes: int
+    """Of all objects together, inflated."""
+    blob: int
+    tree: int
+    commit: int = 1 << 20
+    depth: int = 72
+    name: int = 255
+
+
+def measure(store: ObjectStore, ids: Collection[ObjectId], most: Allowance) -> None:
+    """Check every object by its header; an object larger than the limit of its kind is never inflated.
+
+    Raises:
+        Limit: There are too many, or they are too large, alone or together.
+        Damaged: One is missing.
+    """
+    if len(ids) > most.objects:
+        raise Limit(f"there are more than {most.objects} objects; send fewer at once")
+    total = 0
+    largest = {"blob": most.blob, "tree": most.tree, "commit": most.commit, "tag": most.commit}
+    for id in ids:
+        found = store.kind_and_size(id)
+        if found is None:
+            raise Damaged("an object was not sent", at=id.hex())
+        kind, size = found
+        total += size
+        if size > largest[kind]:
+            raise Limit(f"a {kind} has {size} bytes, the limit is {largest[kind]}", at=id.hex())
+        if total > most.bytes:
+            raise Limit(f"all objects together have more than {most.bytes} bytes; send fewer at once")
+
+
+def unsafe_reason(path: str, mode: bytes, most: Allowance) -> str:
+    """Why a file must not reach a work tree, as the object of a sentence; empty if it may."""
+    if not mode.startswith(PLAIN):
+        return "a symbolic link" if mode == LINK else "a submodule, or an entry of no known kind"
+    names = raw(path).split(b"/")
+    if len(names) > most.depth:
+        return f"folders that are nested deeper than {most.depth}"
+    for number, name in enumerate(names):
+        if len(name) > most.name or _WRONG_NAME.search(name) or not _is_text(name):
+            return "a file name that is not allowed in a work tree"
+        if number and name.lower() == b".gitattributes":
+            return "a .gitattributes below the top"
+    return ""
+
+
+def _is_text(name: bytes) -> bool:
+    try:
+        name.decode()
+    except UnicodeDecodeError:
+        return False
+    return True

@@ -1,7 +1,7 @@
-"""This file is where git's index is rewritten: a copy with other blobs at some paths, ready to take its place.
+"""Git's index: a rewritten copy with other blobs at some paths, ready to replace the original.
 
-By id alone and without a look at the work tree, so what lies there can neither delay nor deceive it; git fills in the
-times and sizes itself when it next compares.
+Works by object id alone and never looks at the work tree, so its files can neither delay nor deceive it. Git fills in
+times and sizes at its next comparison.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from kgd.git.store import FileEntry
 
 
 class Replacement(NamedTuple):
-    """What a path shall hold; `expected` are the values it may hold now. None is absence.
+    """The new blob of a path; `expected` are the values it may hold now. None is absence.
 
-    `mode` is git's, of a file; None leaves it as it is.
+    `mode` is git's file mode; None keeps the present one.
     """
 
     path: str
@@ -32,7 +32,7 @@ class Replacement(NamedTuple):
 
 
 class Unmerged(Exception):
-    """The index holds paths that a person has still to merge. `path` is one of them."""
+    """The index holds paths with an unfinished merge. `path` is one of them."""
 
     def __init__(self, path: str) -> None:
         super().__init__(path)
@@ -40,18 +40,18 @@ class Unmerged(Exception):
 
 
 class DamagedIndex(Exception):
-    """The file is no index that git could read; building a new one loses nothing but what was staged."""
+    """The file is not an index that git can read; building a new one loses only staged changes."""
 
 
 def rewrite(source: Path, target: Path, replacements: Iterable[Replacement]) -> list[str]:
-    """Write a copy of the index at `source` with the replacements to `target`, which must not be there.
+    """Write a copy of the index at `source` with the replacements to `target`, which must not exist.
 
-    Returns the paths that hold something unexpected: somebody staged it, and it stays. Cost: the whole index, about
-    1.5 ms for 1,000 files. The stages of an unfinished merge are never dropped.
+    Returns the paths with an unexpected value: they are staged by the user, and stay. Cost: the whole index, about 1.5
+    ms for 1,000 files. The stages of an unfinished merge are never dropped.
 
     Raises:
-        Unmerged: See there.
-        DamagedIndex: See there.
+        Unmerged: Paths have an unfinished merge.
+        DamagedIndex: Git could not read the file.
         Unavailable: git can read it but kgd cannot (a split or sparse index).
         OSError: The disk refused.
     """
@@ -97,7 +97,7 @@ def build(target: Path, files: Iterable[FileEntry]) -> None:
 
 
 def entries(source: Path, paths: Iterable[str]) -> dict[str, ObjectId | None]:
-    """What the index holds at these paths; for all of them None where there is no index that can be read."""
+    """The blobs that the index holds at these paths; None for each if there is no readable index."""
     try:
         index = pygit2.Index(str(source))
         return {path: bytes(index[path].id.raw) if path in index else None for path in paths}
@@ -108,7 +108,7 @@ def entries(source: Path, paths: Iterable[str]) -> dict[str, ObjectId | None]:
 def _write(index: pygit2.Index) -> None:
     try:
         index.write()
-    except pygit2.GitError as error:  # what libgit2 makes of a full or read-only disk
+    except pygit2.GitError as error:  # libgit2 raises it for a full or read-only disk
         raise OSError(f"the index could not be written: {error}") from error
 
 
@@ -125,6 +125,6 @@ def _mode(wanted: bytes | None, present: pygit2.IndexEntry | None) -> pygit2.enu
 
 
 def is_intact(path: Path) -> bool:
-    """Whether the checksum holds (zeros: `index.skipHash`), so that it is the format that libgit2 does not know."""
+    """Whether the checksum holds (zeros: `index.skipHash`); then an unreadable index is of an unsupported format."""
     data = path.read_bytes()
     return data[:4] == b"DIRC" and data[-20:] in (bytes(20), hashlib.sha1(data[:-20]).digest())

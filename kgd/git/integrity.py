@@ -1,8 +1,8 @@
-"""This file is where a repository is made sound after a stop, before libgit2 opens it.
+"""Recovery after a stop: a repository is made sound before libgit2 opens it.
 
-libgit2 1.9.7 reads a cut loose object for ever, with the interpreter's lock held; so whatever may be cut is inflated
-and hashed here first, in pure Python, and moved aside if it is broken. Recovery needs no hand and removes nothing that
-could be the only copy of anything.
+libgit2 1.9.7 reads a cut loose object forever, with the interpreter's lock held. So files that may be cut are inflated
+and hashed here first, in pure Python, and moved aside if broken. Recovery is automatic and never removes the only copy
+of an object.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from kgd.git.store import ObjectStore
 
 BUDGET = 5.0
 SIZE_LIMIT = 256 << 20
-"""Bytes that one loose object may inflate to; a larger one is taken for broken."""
+"""Maximum bytes of an inflated loose object; a larger one counts as broken."""
 WAYS_TRIED = 20
-"""Earlier tips that are looked at for one to go back to."""
+"""Maximum number of earlier tips that are tried as a way back."""
 _SLACK = 60.0
 """Seconds before a checkpoint that are checked again: git does not flush the loose objects it writes."""
 _ABANDONED = 24 * 3600.0
@@ -36,7 +36,7 @@ _CHECKPOINT = "checkpoint"
 
 @dataclass(slots=True)
 class Report:
-    """What `recover` found and did. Empty lists are the usual case."""
+    """The findings and repairs of `recover`. The lists are usually empty."""
 
     stale_locks: list[str] = field(default_factory=list)
     dropped_keeps: list[str] = field(default_factory=list)
@@ -50,16 +50,16 @@ class Report:
 
     @property
     def damaged(self) -> bool:
-        """Whether something was lost or may be: worth a line in `kgd status`."""
+        """Whether data was or may be lost: `kgd status` shows a line."""
         return bool(self.broken_packs or self.broken_objects or self.repaired_refs or self.unchecked or self.notes)
 
 
 def recover(layout: Layout, *, budget: float = BUDGET) -> Report:
     """Make the repository safe to open. Call it under the workspace's lock, before anything opens the repository.
 
-    Roll-forward and repeatable. Broken files are moved to ``broken/`` in the derived folder, never deleted. Costs a
-    listing of the packs, plus inflating the loose objects that are newer than the last checkpoint, at most `budget`
-    seconds of that.
+    Rolls forward and can be repeated. Broken files are moved to ``broken/`` in the derived folder, never deleted.
+    Cost: a listing of the packs, and inflating the loose objects newer than the last checkpoint, at most `budget`
+    seconds.
     """
     report = Report()
     layout.derived_dir.mkdir(exist_ok=True)
@@ -78,7 +78,7 @@ def recover(layout: Layout, *, budget: float = BUDGET) -> Report:
 
 
 def checkpoint(layout: Layout) -> None:
-    """Note that everything up to now is sound: at a clean stop, and at the end of a recovery that saw everything."""
+    """Record that everything up to now is sound: at a clean stop, and after a recovery that checked everything."""
     tips = {}
     for name in (refs.HEAD, layout.branch):
         with contextlib.suppress(KgdError):
@@ -87,10 +87,10 @@ def checkpoint(layout: Layout) -> None:
     replace(layout.derived_dir / _CHECKPOINT, json.dumps(tips).encode() + b"\n")
 
 
-def way_out(layout: Layout) -> str:
-    """What a person can do where the newest change cannot be read: get it from a copy, or go back by one command.
+def recovery_advice(layout: Layout) -> str:
+    """The next step for the user if the newest change cannot be read: fetch it from a copy, or go back by one command.
 
-    That command is theirs to give: what came after the change it goes back to was acknowledged, and a copy may have it.
+    kgd does not go back by itself: the later changes were acknowledged, and a copy may have them.
     """
     branch = layout.branch.removeprefix("refs/heads/")
     fetch = f"In {layout.git_dir}: `git fetch --refetch COPY {branch}` gets it back from a clone that has it"
@@ -110,7 +110,7 @@ def way_out(layout: Layout) -> str:
 
 
 def loose_object_is_sound(path: Path, size_limit: int = SIZE_LIMIT) -> bool:
-    """Whether the file inflates, wholly and to its end, to what its name says."""
+    """Whether the file inflates completely to the content that its name promises."""
     digest, inflate, size = hashlib.sha1(), zlib.decompressobj(), 0
     try:
         with open(path, "rb") as file:
@@ -134,18 +134,18 @@ def loose_object_is_sound(path: Path, size_limit: int = SIZE_LIMIT) -> bool:
 
 
 def _settle_packs(layout: Layout, report: Report) -> None:
-    """Finish what a killed flush left.
+    """Finish the work of a killed flush.
 
-    A pack without index was never visible and goes. An intact one stays even if nothing leads to it: a gc that ran
-    meanwhile skipped what this kept pack also holds, so it may be the only copy of an older object. Only its ``.keep``
-    goes, and a later gc takes what is unreachable.
+    A pack without index was never visible and is removed. An intact pack stays even if unreferenced: a gc skips
+    objects that a kept pack holds, so it may have the only copy of an older object. Only its ``.keep`` is removed, and
+    a later gc removes unreachable objects.
     """
     pack_dir = layout.git_dir / "objects" / "pack"
     graph_lock = layout.git_dir / "objects" / "info" / "commit-graph.lock"
     for leftover in (
         *pack_dir.glob("tmp_*"),
         graph_lock,
-    ):  # of a killed gc or roll-up; upkeep is ours, nobody else prunes
+    ):  # of a killed gc or roll-up; git's own pruning is off
         with contextlib.suppress(OSError):
             if time.time() - leftover.stat().st_mtime > _ABANDONED:
                 leftover.unlink()
@@ -167,7 +167,7 @@ def _settle_packs(layout: Layout, report: Report) -> None:
             _set_aside(layout, [stem.with_suffix(suffix) for suffix in (".idx", ".pack", ".rev")])
             report.broken_packs.append(stem.name)
         elif content == b"":
-            continue  # a person's own "keep this pack"; ours only after a power cut, and then it does no harm
+            continue  # the user's own; ours is empty only after a power cut, and then it does no harm
         else:
             report.dropped_keeps.append(stem.name)
         keep.unlink()
@@ -193,7 +193,7 @@ def _check_loose(layout: Layout, report: Report, end: float) -> None:
 
 
 def _loose_objects(objects: Path) -> list[Path]:
-    """Newest first, so that a budget that runs out has reached what is most likely cut."""
+    """All loose objects, newest first: an exhausted budget has then reached the objects that are most likely cut."""
     found = []
     for folder in os.scandir(objects):
         if len(folder.name) == 2 and folder.is_dir(follow_symlinks=False):
@@ -205,7 +205,7 @@ def _loose_objects(objects: Path) -> list[Path]:
 
 
 def _checked_until(layout: Layout) -> float:
-    """The file system's own time of the last checkpoint; a clock that went backwards makes it worthless."""
+    """The time up to which objects were checked, by the file system's clock; 0 if the clock went backwards."""
     at = _checkpoint_time(layout)
     return at - _SLACK if at <= time.time() else 0.0
 
@@ -229,10 +229,10 @@ def _last_checkpoint(layout: Layout) -> dict[str, ObjectId]:
 
 
 def _drop_overtaken_locks(layout: Layout, report: Report) -> None:
-    """Remove locks of refs that hold what the ref held already: a power cut on btrfs brings them back.
+    """Remove locks of refs that already held the lock's value: a power cut on btrfs restores them.
 
-    Replaying its log, btrfs restores the name that the lock of a completed move had, without the twin that
-    `refs.drop_stale_locks` knows it by. A move that is still to come does not go back in history.
+    Replaying its log, btrfs restores the name of a completed move's lock, without the twin by which
+    `refs.drop_stale_locks` knows it. A pending move never goes back in history.
     """
     store = None
     for lock in (layout.git_dir / "refs").rglob("*.lock"):

@@ -1,8 +1,8 @@
-"""This file is where git's objects are taken apart and put together: pure functions from bytes to values and back.
+"""Git objects: parsing and composing, as pure functions between bytes and values.
 
 Ids are the raw 20 bytes everywhere below the surfaces. Names inside a tree are bytes; a path is text in UTF-8 with
-surrogateescape, so that every byte string that git can hold survives a round trip. What people read, the names and the
-message of a commit, is proper text from here on (`words`), and its times are ones that a calendar has (`moment`).
+surrogateescape, so that every byte string in git survives a round trip. Names and message of a commit are proper text
+(`words`), and its times are valid calendar times (`moment`).
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ Tree: TypeAlias = dict[bytes, Entry]
 FILE = b"100644"
 LINK = b"120000"
 PLAIN = b"100"
-"""How the mode of every file begins that is no link, folder or submodule."""
+"""Prefix of the mode of every file that is no link, folder or submodule."""
 FOLDER = b"40000"
 
 LAST_MOMENT = 253_402_300_799
-"""The last second of the year 9999, in seconds since 1970: the latest time that is read out of a commit."""
+"""The last second of the year 9999, in seconds since 1970: the latest time read from a commit."""
 
 _TRAILER = re.compile(r"([A-Za-z0-9][A-Za-z0-9-]*): *(.*)").fullmatch
 _IDENTITY = re.compile(rb"(.*?) ?<([^<>]*)>(?: (-?\d+)(?: ([+-]\d{4}))?)?").match
@@ -42,7 +42,7 @@ _ENCODINGS = re.compile(
 
 
 class Object(NamedTuple):
-    """An object on its way into the repository."""
+    """An object to be written into the repository."""
 
     id: ObjectId
     kind: str
@@ -50,7 +50,7 @@ class Object(NamedTuple):
 
 
 class Signature(NamedTuple):
-    """Who and when, as it stands in a commit. `time` is seconds since 1970, `zone` like ``+0200``."""
+    """Name, email and time as stored in a commit. `time` is seconds since 1970, `zone` like ``+0200``."""
 
     name: str
     email: str
@@ -104,9 +104,9 @@ def raw(text: str) -> bytes:
 
 
 def words(raw: bytes, encoding: str = "") -> str:
-    """What people read, in the encoding that a commit names, else UTF-8. What does not decode reads as U+FFFD.
+    """Text for people, in the encoding that a commit names, else UTF-8. Undecodable bytes become U+FFFD.
 
-    Only the encodings of languages are followed: Python knows others that a stranger's commit should not choose.
+    Only natural-language encodings are allowed: Python knows others that a foreign commit should not choose.
     """
     if _ENCODINGS(encoding):
         with contextlib.suppress(UnicodeDecodeError, LookupError):
@@ -115,7 +115,8 @@ def words(raw: bytes, encoding: str = "") -> str:
 
 
 def moment(digits: bytes) -> int:
-    """Seconds since 1970 as a commit has them. Before 1970, or no number, is 0; later than year 9999 is its end."""
+    """Seconds since 1970 of a commit's time field. Earlier times and malformed numbers give 0; later than year 9999
+    gives its end."""
     if not _NUMBER(digits):
         return 0
     significant = digits.lstrip(b"0") or b"0"
@@ -148,7 +149,7 @@ def tree_body(entries: Mapping[bytes, Entry]) -> bytes:
 
 
 def signature(author: Author, when: int) -> Signature:
-    """How an author stands in a commit: with the client's name, and without what git would refuse."""
+    """The author of a change as a commit's signature: with the client's name, without characters that git refuses."""
     name = f"{author.name} ({author.client})" if author.client else author.name
     return Signature(name, author.email, when)
 
@@ -165,34 +166,24 @@ def commit_body(
 
 
 def parse_commit(id: ObjectId, body: bytes) -> Commit:
-    """A commit of any program. Unknown headers are skipped, a malformed identity is read as far as it goes.
+    """A commit of any program. Unknown headers are skipped; a malformed identity is parsed as far as possible.
 
-    No surrogate is in its names and message, whatever its bytes are.
+    Its names and message never contain surrogates.
 
     Raises:
         Damaged: There is no tree, or an id is malformed.
     """
     head, _, message = body.partition(b"\n\n")
-    tree: ObjectId | None = None
-    parents: list[ObjectId] = []
-    author = committer = encoding = b""
+    headers: dict[bytes, list[bytes]] = {}
     for line in head.split(b"\n"):
         key, _, value = line.partition(b" ")
-        if key == b"tree" and tree is None:
-            tree = parse_id(value)
-        elif key == b"parent":
-            parents.append(parse_id(value))
-        elif key == b"author":
-            author = value
-        elif key == b"committer":
-            committer = value
-        elif key == b"encoding":
-            encoding = value
-    if tree is None:
+        headers.setdefault(key, []).append(value)
+    if b"tree" not in headers:
         raise Damaged("a commit object names no tree", at=id.hex())
-    named = encoding.decode("ascii", "replace")
-    by, written_by = _parse_identity(author, named), _parse_identity(committer, named)
-    return Commit(id, tree, tuple(parents), by, written_by, words(message, named))
+    tree, parents = parse_id(headers[b"tree"][0]), tuple(map(parse_id, headers.get(b"parent", ())))
+    encoding = headers.get(b"encoding", [b""])[-1].decode("ascii", "replace")
+    by, written_by = (_parse_identity(headers.get(key, [b""])[-1], encoding) for key in (b"author", b"committer"))
+    return Commit(id, tree, parents, by, written_by, words(message, encoding))
 
 
 def parse_id(digits: bytes | str) -> ObjectId:
@@ -217,7 +208,7 @@ def trailers(message: str) -> list[tuple[str, str]]:
 
 
 def with_trailers(message: str, added: Iterable[tuple[str, str]]) -> str:
-    """The message with trailers as a paragraph of its own, so that nothing the caller wrote reads as one of them."""
+    """The message with trailers as a separate paragraph, so that the caller's text is never read as a trailer."""
     lines = [f"{key}: {' '.join(value.split())}" for key, value in added]
     return message.rstrip() + "\n\n" + "\n".join(lines) + "\n" if lines else message.rstrip() + "\n"
 

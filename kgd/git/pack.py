@@ -1,8 +1,11 @@
-"""This file is where objects become durable: all that wait for one flush as one small pack, or as loose objects.
+"""Pack files and loose objects: writing durably, reading back, and release.
 
-A new file is what a flush costs, not its bytes, so a pack beats loose objects two to twenty times. The order is what
-makes it safe: ``.keep`` first, or a ``git gc --prune=now`` beside us takes the pack before a ref leads to it; the index
-last and by rename, since git sees a pack only by its index.
+All objects of one flush become one small pack. A flush costs per new file, not per byte, so a pack beats loose objects
+two to twenty times. The order makes it safe: ``.keep`` first, or a concurrent ``git gc --prune=now`` removes the pack
+before a ref leads to it; the index last and by rename, since git sees a pack only by its index.
+
+Loose objects are read in pure Python: libgit2 1.9.7 reads a cut one forever (libgit2#7342). There are few of them: a
+person's commits since the last gc, and objects that could not be written as a pack.
 """
 
 from __future__ import annotations
@@ -20,10 +23,10 @@ from kgd.git.files import sync_folder, write_new
 from kgd.git.objects import Object, ObjectId
 
 KEEP = b"kgd\n"
-"""What stands in a ``.keep`` of ours."""
+"""Content of kgd's own ``.keep`` files."""
 _KINDS = {"commit": 1, "tree": 2, "blob": 3, "tag": 4}
 _SIZE_LIMIT = 1 << 31
-"""Above this the index needs a second table; a flush never comes near."""
+"""Above this size the index needs a second table; a flush never comes near."""
 _FANOUT = struct.Struct(">256L")
 _IDX_MAGIC = b"\377tOc\0\0\0\2"
 
@@ -35,7 +38,7 @@ class Pack(NamedTuple):
 
 
 def build(objects: Iterable[Object]) -> Pack:
-    """Pack and index of the objects, in the order given, equal ids once. Not deltified: it is written in a hurry."""
+    """Pack and index of the objects, in the given order, equal ids once. Not deltified, for speed."""
     parts, rows, size = [b""], [], 12
     for id, kind, body in {item.id: item for item in objects}.values():
         part = _header(_KINDS[kind], len(body)) + zlib.compress(body, 1)
@@ -53,9 +56,9 @@ def build(objects: Iterable[Object]) -> Pack:
 def write(pack_dir: Path, objects: Sequence[Object]) -> Path:
     """Write the objects as one durable pack and return its path without suffix.
 
-    When this returns they survive a power cut and a concurrent gc, as long as `release` has not been called. After
-    an exception nothing of it is visible, or (when only the last flush failed) an unreferenced pack is, which is safe
-    to keep and never removed: a gc that ran meanwhile may have dropped its own copies of the same objects.
+    On return the pack survives a power cut, and a concurrent gc until `release` is called. After an exception either
+    nothing is visible, or (if only the last flush failed) an unreferenced pack is. That pack is never removed: a gc
+    may meanwhile have dropped its own copies of the same objects.
 
     Raises:
         OSError: The disk is full, read-only or broken.
@@ -64,7 +67,7 @@ def write(pack_dir: Path, objects: Sequence[Object]) -> Path:
     name, body, idx = build(objects)
     stem = pack_dir / f"pack-{name}"
     while stem.with_suffix(".idx").exists() or stem.with_suffix(".pack").exists():
-        # Left by a flush that failed. Whether those bytes reached the disk nobody knows, so ours go beside them.
+        # Left by a failed flush. Those bytes may not be on the disk, so ours go beside them.
         stem = pack_dir / f"pack-{hashlib.sha1(stem.name.encode()).hexdigest()}"
     keep, half = stem.with_suffix(".keep"), stem.with_suffix(".kgd")
     for leftover in (keep, half):
@@ -86,7 +89,7 @@ def write(pack_dir: Path, objects: Sequence[Object]) -> Path:
 
 
 def release(stem: Path) -> None:
-    """Drop the ``.keep``: a ref leads to the objects now, or nobody waits for them any more."""
+    """Remove the ``.keep``: a ref leads to the objects now, or they are not needed."""
     stem.with_suffix(".keep").unlink(missing_ok=True)
 
 
@@ -101,7 +104,7 @@ def intact(stem: Path) -> bool:
 
 
 def ids_of(stem: Path) -> list[ObjectId]:
-    """The ids that the pack's index lists, as they lie in the pack. Raises OSError or ValueError if unreadable."""
+    """The ids in the pack's index, in pack order. Raises OSError or ValueError if unreadable."""
     with open(stem.with_suffix(".idx"), "rb") as file:
         count = _count(file)
         ids = file.read(20 * count)
@@ -111,16 +114,16 @@ def ids_of(stem: Path) -> list[ObjectId]:
 
 
 def count_of(stem: Path) -> int:
-    """How many objects the pack's index lists; one short read. Raises as `ids_of` does."""
+    """The number of objects in the pack's index; one short read. Raises as `ids_of`."""
     with open(stem.with_suffix(".idx"), "rb") as file:
         return _count(file)
 
 
 def write_loose(objects_dir: Path, objects: Iterable[Object]) -> None:
-    """The way out where a pack cannot be written: each object flushed on its own. Slow, and without a guard against gc.
+    """Write each object as a file, flushed on its own: the fallback where a pack cannot be written. Slow and
+    unprotected from gc.
 
-    An existing file is replaced, never trusted: an empty or cut one is not healed by git or libgit2, which take its
-    name for its presence.
+    An existing file is replaced, never trusted: git and libgit2 do not repair an empty or cut file.
     """
     folders = set()
     for id, kind, body in objects:
@@ -191,3 +194,64 @@ def _checksum(path: Path) -> tuple[bytes, bytes]:
             left -= len(part)
         file.seek(-40, os.SEEK_END)
         return digest.digest(), file.read(40)
+
+
+_HEADER = 64
+"""Bytes that hold kind and size; longer than any header of git."""
+
+
+def is_loose(objects_dir: Path, id: ObjectId) -> bool:
+    return os.path.isfile(_loose_path(objects_dir, id))
+
+
+def read_loose_header(objects_dir: Path, id: ObjectId) -> tuple[str, int] | None:
+    """Kind and size as the object claims them; None if there is no such file. Raises as `read_loose`."""
+    try:
+        with open(_loose_path(objects_dir, id), "rb") as file:
+            start = zlib.decompressobj().decompress(file.read(4096), _HEADER)
+    except FileNotFoundError:
+        return None
+    except zlib.error as error:
+        raise ValueError(f"a loose object is broken: {error}") from error
+    return _parse_loose(start)[:2]
+
+
+def read_loose(objects_dir: Path, id: ObjectId, limit: int) -> tuple[str, bytes] | None:
+    """Kind and content; None if there is no such file.
+
+    Raises:
+        ValueError: The file is cut, or its content does not match its name.
+        Limit: It has more than `limit` bytes.
+        OSError: The disk cannot read it.
+    """
+    found = read_loose_header(objects_dir, id)
+    if found is None:
+        return None
+    kind, size = found
+    if size > limit:
+        raise Limit(f"an object has {size} bytes, the limit is {limit}", at=id.hex())
+    inflate = zlib.decompressobj()
+    try:
+        with open(_loose_path(objects_dir, id), "rb") as file:
+            whole = inflate.decompress(file.read(), size + _HEADER)
+    except zlib.error as error:
+        raise ValueError(f"a loose object is broken: {error}") from error
+    body = whole[_parse_loose(whole)[2] :]
+    if not inflate.eof or len(body) != size or hashlib.sha1(whole).digest() != id:
+        raise ValueError("a loose object does not match its name")
+    return kind, body
+
+
+def _loose_path(objects_dir: Path, id: ObjectId) -> str:
+    """The path as text: every object outside of packs is looked up here, and a Path takes longer than the look-up."""
+    name = id.hex()
+    return f"{objects_dir}{os.sep}{name[:2]}{os.sep}{name[2:]}"
+
+
+def _parse_loose(data: bytes) -> tuple[str, int, int]:
+    """Kind, size, and the offset of the content."""
+    end = data.find(b"\0", 0, _HEADER)
+    kind, _, size = data[: max(end, 0)].partition(b" ")
+    if kind not in (b"blob", b"tree", b"commit", b"tag") or not size.isdigit():
+        raise ValueError("a loose object has no header")
+    return kind.decode(), int(size), end + 1

@@ -1,7 +1,7 @@
-"""This file is where the git repository around a directory is found, by hand.
+"""The git repository around a directory: found by hand, checked, and opened.
 
-Asking git would let the environment (GIT_DIR and its kin), a person's configuration and ownership checks have a say
-in where a workspace is.
+Asking git instead would let the environment (GIT_DIR and others), the user's configuration and ownership checks decide
+where a workspace is.
 """
 
 from __future__ import annotations
@@ -18,10 +18,11 @@ from kgd.errors import Unavailable
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A repository as one directory sees it.
+    """A repository as seen from one directory.
 
     `top` is the work tree that holds the directory (None in a bare repository or inside a git directory), `git_dir`
-    its git directory, `common_dir` the one shared by all worktrees, `main_tree` the main work tree (None if bare).
+    its git directory, `common_dir` the directory shared by all worktrees, `main_tree` the main work tree (None if
+    bare).
     """
 
     top: Path | None
@@ -46,7 +47,7 @@ def find_place(directory: Path) -> Place | None:
             if error.errno == errno.ENAMETOOLONG:
                 continue  # nothing can be there
             reason = f"this folder cannot be read: {error.strerror}"
-            raise Unavailable(reason, at=str(at), next="Check who may read it.") from None
+            raise Unavailable(reason, at=str(at), next="Check its permissions.") from None
         if found:
             return found
     return None
@@ -71,10 +72,19 @@ def _place(top: Path | None, git_dir: Path) -> Place:
 
 
 def _is_git_dir(path: Path) -> bool:
-    """As git sees it: a worktree's own git directory has ``commondir`` instead of objects and refs."""
-    if not (path / "HEAD").is_file():
-        return False
-    return (path / "commondir").is_file() or ((path / "objects").is_dir() and (path / "refs").is_dir())
+    """Git's own test: a worktree's git directory has ``commondir`` instead of objects and refs.
+
+    A workspace without HEAD or refs counts too: a start restores them.
+    """
+    has_head = (path / "HEAD").is_file()
+    if has_head and (path / "commondir").is_file():
+        return True
+    return (path / "objects").is_dir() and ((has_head and (path / "refs").is_dir()) or is_workspace(path))
+
+
+def is_workspace(git_dir: Path) -> bool:
+    """Whether a git directory is marked as a workspace's, and has a folder for objects."""
+    return (git_dir / "objects").is_dir() and setting(git_dir, "kgd.format") is not None
 
 
 def _gitdir_line(dot: Path) -> Path | None:
@@ -93,7 +103,7 @@ def _common_dir(git_dir: Path) -> Path:
 
 
 def setting(git_dir: Path, key: str) -> str | None:
-    """One value of the repository's own configuration; None where it is not set or cannot be read."""
+    """One value of the repository's own configuration; None if it is not set or cannot be read."""
     try:
         values = list(pygit2.Config(str(git_dir / "config")).get_multivar(key))
     except (OSError, pygit2.GitError):
@@ -103,7 +113,65 @@ def setting(git_dir: Path, key: str) -> str | None:
 
 def _main_tree(common: Path) -> Path | None:
     named = setting(common, "core.worktree")
-    if named:  # a submodule: its git directory lies inside that of the outer repository
+    if named:  # a submodule: its git directory lies inside the outer repository's
         return (common / named).resolve()
     bare = setting(common, "core.bare")
     return None if bare == "true" or (bare is None and common.name != ".git") else common.parent
+
+
+def open_bare(git_dir: Path) -> pygit2.Repository:
+    """Open a repository as bare; libgit2's handle (some 10 KiB) is freed with the last reference. Raises as
+    `pygit2.Repository`."""
+    repository = pygit2.Repository(str(git_dir), pygit2.enums.RepositoryOpenFlag.BARE)
+    # Each of these refers back to the repository, which only the garbage collector would then free.
+    del repository.branches, repository.references, repository.remotes, repository.submodules
+    return repository
+
+
+def check_configuration(git_dir: Path, work_tree: Path | None) -> None:
+    """Refuse a repository whose own configuration would lead libgit2 elsewhere, or that kgd cannot read.
+
+    Raises:
+        Unavailable: The message says what to change.
+    """
+    try:
+        config = pygit2.Config(str(git_dir / "config"))
+        found = {entry.name.lower(): entry.value for entry in config}
+    except (pygit2.GitError, OSError) as error:
+        raise Unavailable(f"the repository's config cannot be read: {error}", at=str(git_dir)) from error
+    elsewhere = found.get("core.worktree")
+    alternates = git_dir / "objects" / "info" / "alternates"
+    problems = (
+        (
+            found.get("extensions.objectformat", "sha1") != "sha1",
+            "the repository uses SHA-256, kgd reads SHA-1", "Make it with sha1.",
+        ),
+        (
+            found.get("extensions.refstorage", "files") != "files",
+            "the repository keeps its refs as reftable", "Run `git refs migrate`.",
+        ),
+        (
+            "extensions.partialclone" in found or any(name.endswith(".promisor") for name in found),
+            "the repository is a partial clone", "Clone it without --filter.",
+        ),
+        (
+            found.get("extensions.worktreeconfig", "false") == "true",
+            "the repository has configuration per worktree", "Remove the extension.",
+        ),
+        (
+            elsewhere is not None and not _expected(git_dir, elsewhere, work_tree),
+            "core.worktree leads somewhere else", "Remove it from the config.",
+        ),
+        (
+            alternates.exists() and bool(alternates.read_bytes().strip()),
+            "the repository borrows objects from another one", "Run `git repack -ad`, remove alternates.",
+        ),
+    )  # fmt: skip
+    for has_problem, message, next_step in problems:
+        if has_problem:
+            raise Unavailable(message, at=str(git_dir), next=next_step)
+
+
+def _expected(git_dir: Path, named: str, work_tree: Path | None) -> bool:
+    place = (git_dir / named).resolve()
+    return place == work_tree.resolve() if work_tree else place.name == ".kgd"

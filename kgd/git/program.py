@@ -1,7 +1,7 @@
-"""This file is where the git program is run: with a fixed environment, a deadline and a cap, and never a shell.
+"""The git program: run with a fixed environment, a deadline and an output cap, never through a shell.
 
 libgit2 runs no hooks, filters or helpers; the program runs all of them. So it is used for plumbing only (log, repack,
-commit-graph, fetch), and every switch by which a repository or an environment could make it run something is off.
+commit-graph, fetch), with every switch off by which a repository or an environment could make it run something.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -24,7 +24,7 @@ DEADLINE = 60.0
 OUTPUT_LIMIT = 256 << 20
 _RECORD_PARTS = 256
 STOP_SECONDS = 0.1
-"""How soon a program that may be stopped from outside notices it."""
+"""Delay after which a stoppable program notices its stop event."""
 
 _HARDENED = {
     "GIT_CONFIG_GLOBAL": os.devnull,
@@ -69,9 +69,9 @@ _KEPT_GIT_VARIABLES = ("GIT_SSH", "GIT_SSH_COMMAND", "GIT_SSL_CAINFO", "GIT_SSL_
 
 
 class GitFailed(Exception):
-    """The program ended with an error. `said` is the end of what it wrote, for logs and `kgd status`.
+    """The program ended with an error. `said` is the end of its error output, for logs and `kgd status`.
 
-    `complaints` is the last 4 KiB of its standard error, `out` what `run` had read of its standard output.
+    `complaints` is the last 4 KiB of its standard error; `out` is the standard output that `run` had read.
     """
 
     def __init__(self, arguments: Sequence[str], code: int, complaints: str) -> None:
@@ -82,10 +82,10 @@ class GitFailed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """How far a program that talks to somebody else may go.
+    """Limits of a program that talks to a remote.
 
-    `idle` seconds without a word of it, or `total` in all, and it is killed. `file_bytes` is what one file it writes
-    may have, `memory_bytes` its address space: a pack that inflates without end ends there. None is no bound.
+    It is killed after `idle` seconds without output, or `total` seconds in all. `file_bytes` limits one file it
+    writes, `memory_bytes` its address space, which stops a pack that inflates without end. None is no limit.
     """
 
     idle: float = DEADLINE
@@ -93,19 +93,19 @@ class Bounds:
     file_bytes: int | None = None
     memory_bytes: int | None = None
     stop: threading.Event | None = None
-    """Once it is set the program is killed."""
+    """Setting it kills the program."""
 
 
 @dataclass(frozen=True, slots=True)
 class Person:
-    """A person's own environment, and variables that kgd adds for one call and that win over everything."""
+    """The user's own environment, and variables that kgd adds for one call and that take precedence."""
 
     environment: Mapping[str, str] = field(default_factory=dict)
     variables: Mapping[str, str] = field(default_factory=dict)
 
 
-def nobody(variables: Mapping[str, str]) -> Person:
-    """No person at all, as without an environment, and these variables."""
+def without_user(variables: Mapping[str, str]) -> Person:
+    """An empty user environment with these variables."""
     return Person({}, {**_HARDENED, **variables})
 
 
@@ -120,17 +120,17 @@ def run(
     environment: Mapping[str, str] | Person | None = None,
     bounds: Bounds | None = None,
 ) -> bytes:
-    """What the program wrote to its standard output.
+    """Run git and return its standard output.
 
-    With `environment` (a person's own) their configuration, credentials and ssh agent are used: for asking remotes on
-    their behalf only. Without it nothing outside the repository has a say. `bounds` takes the place of `deadline`.
+    With `environment` (the user's own) their configuration, credentials and ssh agent apply: only for talking to
+    remotes on their behalf. Without it nothing outside the repository has an effect. `bounds` replaces `deadline`.
 
     Commands that need the work tree name it: ``["--work-tree=...", "ls-files", ...]``.
 
     Raises:
         GitFailed: It ended with an error.
         Unavailable: There is no git program, or the deadline passed; the program and its children were killed.
-        Limit: It wrote more than `limit` bytes, likewise.
+        Limit: It wrote more than `limit` bytes and was killed.
     """
     bounds = bounds or Bounds(deadline, deadline)
     with _started(git_dir, arguments, input is not None, bounds, cwd, environment) as running:
@@ -154,10 +154,10 @@ def run(
 def stream(
     git_dir: Path, arguments: Sequence[str], *, separator: bytes = b"\0", deadline: float = DEADLINE
 ) -> Iterator[bytes]:
-    """The records the program writes, each ended by one byte, as they come. Closing early kills the program.
+    """Yield the records of the output as they arrive, each ended by `separator`. Closing early kills the program.
 
     Raises:
-        GitFailed, Unavailable, Limit: As `run` does, once the output is used up; Limit for a record of some MiB.
+        GitFailed, Unavailable, Limit: As `run`, after the last record; Limit also for a record of some MiB.
     """
     with _started(git_dir, arguments, False, Bounds(deadline, deadline), None, None) as running:
         assert running.process.stdout is not None
@@ -176,7 +176,8 @@ def stream(
 
 
 class _Running:
-    """A program with its deadline; its standard error is drained beside, or a talkative program would stand still."""
+    """A running program with its deadline; its standard error is drained beside it, or a verbose program would
+    block."""
 
     def __init__(self, process: subprocess.Popen[bytes], arguments: Sequence[str], bounds: Bounds) -> None:
         self.process, self.arguments, self.bounds = process, arguments, bounds
@@ -229,7 +230,7 @@ class _Running:
         return left if stop is None else min(left, STOP_SECONDS)
 
     def _kill(self) -> None:
-        """The whole group: git leaves its children running when it is killed alone."""
+        """Kill the whole group: git's children survive if git is killed alone."""
         with contextlib.suppress(ProcessLookupError, PermissionError):
             if self.process.poll() is None:
                 os.killpg(self.process.pid, signal.SIGKILL)
@@ -252,8 +253,8 @@ def _started(
     cwd: Path | None,
     environment: Mapping[str, str] | Person | None,
 ) -> Iterator[_Running]:
-    program = _program()
-    # git refuses to start where core.worktree names a folder that is missing just now; plumbing needs none.
+    program = path()
+    # git refuses to start where core.worktree names a missing folder; plumbing needs none.
     where = [f"--git-dir={git_dir}", f"--work-tree={git_dir}"] if git_dir else []
     switches = [word for switch in _SWITCHES for word in ("-c", switch)]
     try:
@@ -285,28 +286,32 @@ def _begin(thread: threading.Thread) -> None:
 
 
 def _confine(pid: int, bounds: Bounds) -> None:
-    """Limits that its children inherit: what writes files or inflates packs is started by the program later on."""
+    """Set limits that its children inherit: they write the files and inflate the packs."""
     for kind, most in ((resource.RLIMIT_FSIZE, bounds.file_bytes), (resource.RLIMIT_AS, bounds.memory_bytes)):
         if most is not None:
             with contextlib.suppress(ProcessLookupError, ValueError, OSError, AttributeError):
                 resource.prlimit(pid, kind, (most, most))
 
 
-def path() -> str:
-    """Where the git program is.
-
-    Raises:
-        Unavailable: There is none.
-    """
-    return _program()
+def config_variables(settings: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """Environment variables that give the git program these settings, above every configuration file."""
+    variables: dict[str, str] = {}
+    for number, (key, value) in enumerate(settings):
+        variables |= {f"GIT_CONFIG_KEY_{number}": key, f"GIT_CONFIG_VALUE_{number}": value}
+    return {"GIT_CONFIG_COUNT": str(len(variables) // 2), **variables}
 
 
 def hardened_environment() -> dict[str, str]:
-    """What a git program of ours knows of the world where nobody's configuration has a say."""
-    return _environment(_program(), None)
+    """The environment of a git program without any user configuration."""
+    return _environment(path(), None)
 
 
-def _program() -> str:
+def path() -> str:
+    """The path of the git program.
+
+    Raises:
+        Unavailable: git is not installed.
+    """
     found = shutil.which("git") or shutil.which("git", path=os.defpath)
     if not found:
         raise Unavailable("there is no git program", next="Install git 2.39 or newer.")
@@ -314,12 +319,12 @@ def _program() -> str:
 
 
 def _environment(program: str, person: Mapping[str, str] | Person | None) -> dict[str, str]:
-    path = os.pathsep.join([os.path.dirname(program), os.defpath])
+    search = os.pathsep.join([os.path.dirname(program), os.defpath])
     if person is None:
-        return {"PATH": path, **_HARDENED, **_ALWAYS}
+        return {"PATH": search, **_HARDENED, **_ALWAYS}
     theirs, added = (person.environment, person.variables) if isinstance(person, Person) else (person, {})
     own = {k: v for k, v in theirs.items() if not k.startswith("GIT_") or k in _KEPT_GIT_VARIABLES}
-    return {"PATH": path, **own, **_ALWAYS, **added}
+    return {"PATH": search, **own, **_ALWAYS, **added}
 
 
 def _feed(process: subprocess.Popen[bytes], data: bytes) -> None:

@@ -1,7 +1,7 @@
-"""Repair of refs at a start: values that were lost or damaged come back, and what a hand moved away stays reachable.
+"""Repair of refs at start: lost or damaged values are restored, and commits dropped by hand stay reachable.
 
-The reflog is the source, since each move is in it before the ref has it. Deleting a ref with git deletes its reflog, so
-a reflog without a ref means that the ref was lost.
+The reflog is the source, since each move is written there before the ref changes. Deleting a ref with git deletes its
+reflog, so a reflog without a ref means that the ref was lost.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from kgd.git.store import ObjectStore
 KEPT = "refs/kgd/kept/head/"
 """Prefix of the refs that keep tips from which ``refs/kgd/head`` was moved back by hand."""
 LINES_READ = 200
-"""Newest lines of the reflog in which a move by hand is looked for."""
+"""Newest reflog lines that are searched for a move by hand."""
 _LOGGED = ("refs/kgd", "refs/heads")
 
 
 @dataclass(slots=True)
 class Repair:
-    """The refs that have their value again, and a sentence for each that has not."""
+    """The restored refs, and a sentence for each that could not be restored."""
 
     repaired: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
@@ -38,11 +38,12 @@ class Repair:
 def repair(layout: Layout, good: dict[str, ObjectId]) -> Repair:
     """Give lost and damaged refs their last value; `good` has the values of the last checkpoint.
 
-    ``refs/kgd/head`` without a reflog gets the newest of the checkpoint and the branch. What came after it and is still
-    in the repository is kept under a ref of its own.
+    ``refs/kgd/head`` without a reflog gets the newer of checkpoint and branch. Later commits that are still in the
+    repository are kept under refs of their own.
     """
     done, git_dir, scratch = Repair(), layout.git_dir, layout.derived_dir
-    _repair_head_file(layout, done)
+    if repair_head_file(layout):
+        done.repaired.append("HEAD")
     if refs.mend_packed_refs(git_dir, scratch):
         done.repaired.append("packed-refs")
     for name in (layout.branch, refs.HEAD, *_lost(git_dir)):
@@ -59,7 +60,7 @@ def repair(layout: Layout, good: dict[str, ObjectId]) -> Repair:
         logged = refs.read_log(git_dir, name)
         if name == refs.HEAD:
             known = _newest_first(store, filter(None, [*known, refs.value_of(git_dir, layout.branch)]))
-        with contextlib.suppress(OSError):  # a folder has the name now
+        with contextlib.suppress(OSError):  # a folder has this name now
             if tip := refs.repair_ref(git_dir, scratch, name, partial(is_whole, store), known_good=tuple(known)):
                 done.repaired.append(name)
                 for newer in _dangling(layout, tip) if name == refs.HEAD and not logged else ():
@@ -70,11 +71,11 @@ def repair(layout: Layout, good: dict[str, ObjectId]) -> Repair:
 
 
 def keep_dropped(layout: Layout, known: ObjectId | None, since: float) -> None:
-    """Keep the tips that ``refs/kgd/head`` was moved away from by hand, each under a ref below `KEPT`.
+    """Keep the tips from which ``refs/kgd/head`` was moved away by hand, each under a ref below `KEPT`.
 
     Args:
         known: The tip of the last checkpoint.
-        since: Unix time of the last checkpoint; what was moved before was seen then.
+        since: Unix time of the last checkpoint; earlier moves were seen then.
     """
     git_dir = layout.git_dir
     with contextlib.suppress(KgdError):
@@ -87,7 +88,7 @@ def keep_dropped(layout: Layout, known: ObjectId | None, since: float) -> None:
 
 
 def keep(layout: Layout, dropped: ObjectId, head: ObjectId) -> None:
-    """Let a ref lead to `dropped` if `head` does not, and all of it is here."""
+    """Create a ref to `dropped` if `head` does not contain it and all of it is present."""
     store = layout.open()
     try:
         if not is_whole(store, dropped) or store.is_ancestor(dropped, head):
@@ -97,17 +98,17 @@ def keep(layout: Layout, dropped: ObjectId, head: ObjectId) -> None:
         if store.ref(name) is None:
             refs.move_ref(layout.git_dir, layout.derived_dir, name, None, dropped, note="kgd: moved by hand")
     except (program.GitFailed, KgdError, OSError, refs.RefMoved):
-        return  # a ref to what is not whole would stop every gc
+        return  # a ref to an incomplete commit would stop every gc
 
 
 def kept_notes(store: ObjectStore) -> list[str]:
-    """A sentence for each kept tip that is not part of the workspace again."""
+    """A sentence for each kept tip that is not part of the workspace."""
     notes = []
     with contextlib.suppress(KgdError):
         head = store.ref(refs.HEAD)
         for name, tip in refs.list_refs(store.git_dir, KEPT).items():
             if head and not store.is_ancestor(tip, head):
-                ahead = store.apart(tip, head)[0]
+                ahead = store.ahead_behind(tip, head)[0]
                 notes.append(
                     f"refs/kgd/head was moved back or lost: {ahead} commits are only in {name} now; `git merge {name}` "
                     f"in the work tree brings them back, `git update-ref -d {name}` drops them"
@@ -116,7 +117,7 @@ def kept_notes(store: ObjectStore) -> list[str]:
 
 
 def is_whole(store: ObjectStore, id: ObjectId) -> bool:
-    """Whether a commit, its top folder and its parents are there; files are looked at when they are read."""
+    """Whether a commit, its top folder and its parents are present; files are checked when they are read."""
     try:
         commit = store.commit(id)
         store.tree(commit.tree)
@@ -125,13 +126,15 @@ def is_whole(store: ObjectStore, id: ObjectId) -> bool:
         return False
 
 
-def _repair_head_file(layout: Layout, done: Repair) -> None:
-    """HEAD says which branch is checked out; without it git and libgit2 see no repository at all."""
+def repair_head_file(layout: Layout) -> bool:
+    """Restore a lost or damaged HEAD, without which git sees no repository; True if it was."""
+    (layout.git_dir / "refs").mkdir(exist_ok=True)  # git needs this folder as well
     try:
         refs.checked_out(layout.git_dir)
     except KgdError:
         replace(layout.git_dir / "HEAD", f"ref: {layout.branch}\n".encode())
-        done.repaired.append("HEAD")
+        return True
+    return False
 
 
 def _lost(git_dir: Path) -> list[str]:
@@ -146,14 +149,14 @@ def _lost(git_dir: Path) -> list[str]:
 
 
 def _dangling(layout: Layout, tip: ObjectId) -> list[ObjectId]:
-    """Commits that continue `tip` and that no ref leads to. Reads the whole history."""
+    """Unreferenced commits that continue `tip`. Reads the whole history."""
     try:
-        said = program.run(
+        output = program.run(
             layout.git_dir, ["fsck", "--connectivity-only", "--dangling", "--no-reflogs", "--no-progress"]
         )
     except (program.GitFailed, KgdError):
         return []
-    found = [line.split()[2] for line in said.decode().splitlines() if line.startswith("dangling commit ")]
+    found = [line.split()[2] for line in output.decode().splitlines() if line.startswith("dangling commit ")]
     store = layout.open()
     return [id for id in map(bytes.fromhex, found) if store.is_ancestor(tip, id)]
 

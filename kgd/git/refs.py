@@ -1,9 +1,8 @@
-"""This file is where refs are read and moved, by hand and by git's own protocol.
+"""Refs: read and moved by git's own protocol.
 
-libgit2's way does not say whether a lock or a stale value stopped it, and flushes refs only if a process-wide switch
-was set before the first repository was opened. Here a move is a compare-and-swap under ``<ref>.lock``; the lock is
-made by ``link()`` from a flushed file of ours, so that it is complete from its first moment and provably ours after a
-crash: it is the same inode as that file.
+libgit2 does not tell a held lock from a stale value, and flushes refs only if a process-wide switch was set before the
+first repository was opened. Here a move is a compare-and-swap under ``<ref>.lock``. The lock is made by ``link()``
+from a flushed file of ours: it is complete from its first moment, and after a crash its inode proves that it is ours.
 """
 
 from __future__ import annotations
@@ -12,6 +11,7 @@ import itertools
 import os
 import re
 import shlex
+import stat
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -23,31 +23,31 @@ from kgd.git.files import replace, same_file, sync_folder, write_new
 from kgd.git.objects import ObjectId, moment, parse_id, raw, text, words
 
 HEAD = "refs/kgd/head"
-"""The ref that the writer moves; the branch people see follows it."""
+"""The ref that the writer moves; the visible branch follows it."""
 PROPOSALS = "refs/heads/proposals/"
-"""How the refs of changes begin that wait for somebody who may accept them."""
+"""Prefix of refs of changes that wait for approval."""
 REJECTED = "refs/kgd/rejected/"
-"""How those begin that keep a proposal which was rejected."""
+"""Prefix of refs that keep rejected proposals."""
 INCOMING = "refs/kgd/in/"
-"""How those begin that say what a remote holds; its name follows."""
+"""Prefix of refs with the state of remotes; the remote's name follows."""
 KGD = "kgd <kgd@kgd.invalid>"
-"""Who moves a ref in lines of a reflog that kgd wrote."""
+"""The identity in reflog lines that kgd writes."""
 NOTES = "refs/notes/kgd"
-"""Who pushed which commit; see `kgd.workspace.pushers`."""
+"""Notes on which token pushed which commit; see `kgd.workspace.pushers`."""
 LOCK_DEADLINE = 5.0
 
 _ZERO = bytes(20)
 _PACKED_LINE = re.compile(
     rb"# pack-refs with:[ -~]*|\^[0-9a-f]{40}|[0-9a-f]{40} refs/[^\0-\x20\x7f~^:?*\[\\]+"
 ).fullmatch
-"""What packed-refs may hold: the one comment that git knows, what a tag leads to, a ref."""
+"""Valid lines of packed-refs: git's only comment, the target of a tag, a ref."""
 _serial = itertools.count()
 
 
 class RefMoved(Exception):
-    """The ref did not hold the expected value. `found` is what it holds.
+    """The ref did not hold the expected value; `found` is its value.
 
-    With `ours_first` our value was put in place, and the old one stands there again: somebody reset the ref.
+    With `ours_first` our value was in place, and then another process reset the ref to the old one.
     """
 
     def __init__(self, name: str, found: ObjectId | None, *, ours_first: bool = False) -> None:
@@ -64,10 +64,10 @@ class LogLine(NamedTuple):
 
 
 def read_ref(git_dir: Path, name: str) -> ObjectId | None:
-    """What the ref holds; None where there is no such ref. About 20 us.
+    """The value of a ref; None if it does not exist. About 20 us.
 
     Raises:
-        Damaged: The file is empty, full of zero bytes or holds something else; see `repair_ref`.
+        Damaged: The file is empty, full of zero bytes or malformed; see `repair_ref`.
     """
     for _ in range(5):
         content = _loose(git_dir, name)
@@ -80,7 +80,7 @@ def read_ref(git_dir: Path, name: str) -> ObjectId | None:
 
 
 def value_of(git_dir: Path, name: str) -> ObjectId | None:
-    """As `read_ref`; None also where the ref is damaged."""
+    """As `read_ref`, but None for a damaged ref."""
     try:
         return read_ref(git_dir, name)
     except Damaged:
@@ -88,7 +88,7 @@ def value_of(git_dir: Path, name: str) -> ObjectId | None:
 
 
 def checked_out(git_dir: Path) -> str | None:
-    """The full name of the branch HEAD stands on, or None when it is detached.
+    """The full name of the branch that HEAD names, or None if it is detached.
 
     Raises:
         Damaged: There is no usable HEAD.
@@ -103,7 +103,7 @@ def checked_out(git_dir: Path) -> str | None:
 
 
 def list_refs(git_dir: Path, prefix: str = "refs/") -> dict[str, ObjectId]:
-    """All refs whose name starts so, by name. Damaged and symbolic ones are left out."""
+    """All refs with this prefix, by name. Damaged and symbolic refs are left out."""
     found = {name: id for name, id in _packed_lines(git_dir) if name.startswith(prefix)}
     for folder, _, files in os.walk(git_dir / "refs"):
         for file in files:
@@ -127,15 +127,15 @@ def move_ref(
     note: str = "kgd",
     deadline: float = LOCK_DEADLINE,
 ) -> None:
-    """Let `name` go from `old` (None: must not exist) to `new`, durably, and write a line of its reflog.
+    """Move `name` from `old` (None: must not exist) to `new`, durably, and write a line of its reflog.
 
-    When this returns the move survives a power cut and has been read back; somebody may have moved the ref on since,
-    from our value. An OSError leaves the outcome open: read the ref again.
+    On return the move survives a power cut and was read back; another process may have moved the ref on from our
+    value. After an OSError the outcome is unknown: read the ref again.
 
     Raises:
-        RefMoved: The ref held something else; nothing was changed (but see `RefMoved.ours_first`).
-        Unavailable: Somebody held the lock all the time; nothing was changed.
-        Damaged: What the ref held cannot be read.
+        RefMoved: The ref held another value; nothing was changed (but see `RefMoved.ours_first`).
+        Unavailable: Another process held the lock until the deadline; nothing was changed.
+        Damaged: The value of the ref cannot be read.
     """
     path, lock = git_dir / name, git_dir / f"{name}.lock"
     mine = scratch_dir / f"ref,{quote(name, safe='')},{os.getpid()}-{next(_serial)}"
@@ -159,9 +159,9 @@ def move_ref(
 
 
 def drop_stale_locks(git_dir: Path, scratch_dir: Path) -> list[str]:
-    """Remove ref locks that a killed process of ours left, and nobody else's; the names of their refs.
+    """Remove ref locks that a killed process of kgd left, and no others; returns the names of their refs.
 
-    Only under the workspace's own lock, when no other process of ours can be at work.
+    Call it under the workspace's own lock only, when no other kgd process is at work.
     """
     freed = []
     for mine in scratch_dir.glob("ref,*,*"):
@@ -175,7 +175,7 @@ def drop_stale_locks(git_dir: Path, scratch_dir: Path) -> list[str]:
 
 
 def read_log(git_dir: Path, name: str) -> list[LogLine]:
-    """The ref's reflog, oldest first; lines that cannot be read are left out."""
+    """The ref's reflog, oldest first; unreadable lines are left out."""
     try:
         lines = (git_dir / "logs" / name).read_bytes().split(b"\n")
     except (FileNotFoundError, NotADirectoryError):
@@ -191,10 +191,10 @@ def repair_ref(
     *,
     known_good: tuple[ObjectId, ...] = (),
 ) -> ObjectId | None:
-    """Give a lost or damaged ref its newest usable value again and return it; None if there is none to be found.
+    """Restore the newest usable value of a lost or damaged ref and return it; None if there is none.
 
-    Tried in this order: the reflog from its end, `known_good`, what packed-refs held. The bad bytes are kept in
-    ``broken/`` of the scratch folder. A ref that can be read is left alone and returned.
+    Tried in this order: the reflog from its end, `known_good`, packed-refs. The bad bytes are kept in ``broken/`` of
+    the scratch folder. A readable ref is returned unchanged.
     """
     try:
         if (value := read_ref(git_dir, name)) is not None:
@@ -220,8 +220,8 @@ def repair_ref(
 
 
 def mend_packed_refs(git_dir: Path, scratch_dir: Path) -> bool:
-    """Whether packed-refs had lines that git would refuse the whole repository for. They are gone then; the file as it
-    was is kept in ``broken/`` of the scratch folder."""
+    """Remove lines of packed-refs for which git would refuse the whole repository; True if there were any. The old
+    file is kept in ``broken/`` of the scratch folder."""
     content = _loose(git_dir, "packed-refs")
     if not content or (content.endswith(b"\n") and all(map(_PACKED_LINE, content.split(b"\n")[:-1]))):
         return False
@@ -238,9 +238,9 @@ def _link(mine: Path, lock: Path, end: float) -> None:
             os.link(mine, lock)
             return
         except FileNotFoundError:
-            if not mine.exists():  # the whole repository was moved away or deleted: nothing to make a folder for
+            if not mine.exists():  # the whole repository was moved or deleted
                 raise
-            # git pack-refs removes the folders it empties; a new one has to reach the disk as well
+            # git pack-refs removes the folders it empties; the new folder has to be flushed as well
             lock.parent.mkdir(parents=True, exist_ok=True)
             sync_folder(lock.parent.parent)
         except FileExistsError:
@@ -289,7 +289,7 @@ def _packed_lines(git_dir: Path) -> Iterator[tuple[str, ObjectId]]:
 
 
 def _mend_packed(git_dir: Path, kept: Path) -> None:
-    """Keep the lines that can be read. git would refuse the whole repository over one that cannot."""
+    """Keep the readable lines; a single bad one makes git refuse the repository."""
     content = (git_dir / "packed-refs").read_bytes()
     write_new(kept / f"packed-refs.{time.time_ns()}", content)
     good = [line + b"\n" for line in content.split(b"\n")[:-1] if _PACKED_LINE(line)]
@@ -297,7 +297,8 @@ def _mend_packed(git_dir: Path, kept: Path) -> None:
 
 
 def _log(git_dir: Path, name: str, old: ObjectId | None, new: ObjectId, note: str) -> None:
-    """The undo log, before the move, so that a tip that was ever in place is always in it. Not flushed: the ref is."""
+    """Write the undo log before the move, so that every tip that was ever in place is in it. Not flushed: the ref
+    is."""
     path = git_dir / "logs" / name
     who = f"{KGD} {int(time.time())} +0000"
     line = f"{(old or _ZERO).hex()} {new.hex()} {who}\t{' '.join(note.split())}\n"
@@ -320,3 +321,67 @@ def _log_line(line: bytes) -> LogLine | None:
         return LogLine(None if old == _ZERO else old, new, words(who), moment(when), words(note))
     except (Damaged, ValueError):
         return None
+
+
+_VALUE = re.compile(rb"([0-9a-f]{40})\n?\Z").match
+_LOOSE_LIMIT = 1 << 10
+_PACKED_LIMIT = 16 << 20
+
+
+def read_foreign(git_dir: Path, ref: str, prefix: str, limit: int) -> dict[str, ObjectId]:
+    """The value of `ref` and the refs with `prefix` (which ends in a slash) in another repository; absent ones are
+    left out.
+
+    Read as files, without a program. The directory is not ours, so only plain files of bounded size are read, which
+    cannot block.
+
+    Raises:
+        ValueError: A file is not a plain ref; ask git.
+        OSError: It cannot be read.
+    """
+    found: dict[str, ObjectId] = {}
+    for line in (_content(git_dir / "packed-refs", _PACKED_LIMIT) or b"").splitlines():
+        id, _, named = line.partition(b" ")
+        name = os.fsdecode(named)
+        if len(id) == 40 and (name == ref or (prefix and name.startswith(prefix))):
+            found[name] = _id(id)
+    for name in [ref, *(_below(git_dir, prefix, limit) if prefix else [])]:
+        content = _content(git_dir / name, _LOOSE_LIMIT)
+        if content is not None:
+            found[name] = _id(content)
+    if len(found) > limit:
+        raise ValueError("too many refs")
+    return found
+
+
+def _below(git_dir: Path, prefix: str, limit: int) -> list[str]:
+    names: list[str] = []
+    for folder, _, files in os.walk(git_dir / prefix):
+        above = os.path.relpath(folder, git_dir)
+        names += [f"{above}/{file}" for file in files if not file.endswith(".lock")]
+        if len(names) > limit:
+            raise ValueError("too many refs")
+    return names
+
+
+def _content(path: Path, limit: int) -> bytes | None:
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    try:
+        found = os.fstat(fd)
+        if stat.S_ISDIR(found.st_mode):
+            return None
+        if not stat.S_ISREG(found.st_mode) or found.st_size > limit:
+            raise ValueError("no plain file of a sensible size")
+        return os.read(fd, limit)
+    finally:
+        os.close(fd)
+
+
+def _id(digits: bytes) -> ObjectId:
+    matched = _VALUE(digits)
+    if not matched:
+        raise ValueError("no plain ref")
+    return bytes.fromhex(matched[1].decode())

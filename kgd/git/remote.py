@@ -1,9 +1,9 @@
-"""This file is where kgd speaks to another repository: what it has, fetch from it, push to it. Only here is a network.
+"""Access to other repositories: list their refs, fetch, push. The only module that uses the network.
 
-It is the git program that speaks, with the person's own environment (proxies, ssh agent and configuration), and with
-everything closed by which the other side, or a repository, could make it do more: no prompts, no credential helpers, no
-redirects, no other protocols, certificates and host keys checked, bounds on time, bytes and memory, and a process group
-that is killed whole. A token travels in the environment of that one program, never in an address, argument or file.
+The git program talks, with the user's environment (proxies, ssh agent and configuration) and with every option closed
+by which a remote or a repository could make it do more: no prompts, no credential helpers, no redirects, no other
+protocols, checked certificates and host keys, limits of time, bytes and memory, and a process group that is killed as
+a whole. A token travels only in the environment of that one program, never in an address, argument or file.
 """
 
 from __future__ import annotations
@@ -11,27 +11,26 @@ from __future__ import annotations
 import base64
 import contextlib
 import os
-import re
 import shlex
 import shutil
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from kgd.errors import KgdError, Limit, Unavailable
-from kgd.git import peek, place, program, refs
+from kgd.git import place, program, refs
 from kgd.git.incoming import Incoming, copied, quoted, scratch_repository
 from kgd.git.objects import ObjectId, parse_id
 from kgd.git.program import Bounds, GitFailed, Person
 from kgd.git.store import ObjectStore
-from kgd.git.trouble import LostRace, Trouble, of_failure
+from kgd.git.trouble import PUSHED, Trouble, of_failure, of_push
 from kgd.git.url import HTTP, HTTPS, SSH, RemoteUrl
 
 PATIENCE = 30.0
-"""Seconds without a sign of progress after which a program that talks to a remote is killed."""
+"""Seconds without progress after which a program that talks to a remote is killed."""
 TOTAL = 3600.0
-"""Seconds that one fetch or push may take at all."""
+"""Maximum seconds of one fetch or push."""
 PACK_BYTES = 2 << 30
 MEMORY_BYTES = 4 << 30
 LISTING_LIMIT = 4 << 20
@@ -43,19 +42,18 @@ _SWITCHES = (
     "http.cookieFile=", "http.emptyAuth=false", "http.delegation=none", "fetch.unpackLimit=1", "transfer.unpackLimit=1",
     "fetch.writeCommitGraph=false", "fetch.negotiationAlgorithm=default", "push.gpgSign=false", "push.followTags=false",
     "core.bigFileThreshold=1m", "core.alternateRefsCommand=:", "pack.threads=1",
-    "core.fsync=none",  # what is fetched lies in a scratch repository, and is flushed when it is moved in
+    "core.fsync=none",  # fetched objects are flushed when they leave the scratch repository
 )  # fmt: skip
 _SSH_OPTIONS = (
     "BatchMode=yes", "StrictHostKeyChecking=yes", "ForwardAgent=no", "ForwardX11=no", "ClearAllForwardings=yes",
     "PermitLocalCommand=no", "ControlMaster=no", "ConnectTimeout=10", "ServerAliveInterval=10",
     "ServerAliveCountMax=3",
 )  # fmt: skip
-_RESULT = re.compile(r"^([ +*=!-])\t([^\t]*)\t(.*)$", re.M)
 
 
 @dataclass(frozen=True, slots=True)
 class Network:
-    """How a remote is spoken to: the person's environment, the credential itself (or nothing), and how long at most."""
+    """How to reach a remote: the user's environment, the credential itself (or nothing), and limits."""
 
     environment: Mapping[str, str] = field(default_factory=dict)
     secret: str = field(default="", repr=False)
@@ -70,18 +68,18 @@ class GitRemote:
     """One remote of one repository.
 
     Args:
-        home: The repository that is shared.
-        scratch: A folder on its file system for what is fetched.
+        home: The shared repository. Fetched objects go to a folder below it first.
     """
 
-    def __init__(self, url: RemoteUrl, home: ObjectStore, scratch: Path, network: Network) -> None:
-        self.url, self._home, self._scratch, self.network = url, home, scratch, network
+    def __init__(self, url: RemoteUrl, home: ObjectStore, network: Network) -> None:
+        self.url, self._home, self.network = url, home, network
+        self._scratch = home.git_dir / "kgd" / "sync"
         self._empty: Path | None = None
 
     def ls(self, ref: str, prefix: str = "") -> dict[str, ObjectId]:
-        """What the remote's `ref` holds, and its refs that begin with `prefix`; absent ones are left out.
+        """The value of the remote's `ref`, and its refs with `prefix`; absent ones are left out.
 
-        A directory's refs are files, and are read as such where that tells; else git is asked.
+        Refs of a directory are read as files if possible; else git is asked.
 
         Raises:
             Trouble: It cannot be asked.
@@ -89,9 +87,9 @@ class GitRemote:
         if (there := self._read(ref, prefix)) is not None:
             return there
         patterns = [ref, f"{prefix}*"] if prefix else [ref]
-        said = self._run(self._asking(), ["ls-remote", "--quiet", "--refs", "--", self.url.text, *patterns])
+        output = self._run(self._asking(), ["ls-remote", "--quiet", "--refs", "--", self.url.text, *patterns])
         found: dict[str, ObjectId] = {}
-        for line in said.decode("utf-8", "replace").splitlines():
+        for line in output.decode("utf-8", "replace").splitlines():
             id, _, name = line.partition("\t")
             if name == ref or (prefix and name.startswith(prefix)):
                 found[name] = _id(id)
@@ -100,12 +98,12 @@ class GitRemote:
         return found
 
     def fetch(self, wanted: Mapping[str, ObjectId]) -> Incoming:
-        """Fetch these refs into a repository of their own. Whoever calls leaves the answer as a context.
+        """Fetch these refs into a scratch repository; use the result as a context manager.
 
-        It holds everything that no ref of ours protects, also what our repository happens to have.
+        It holds everything that our refs do not protect, even if our repository happens to have it.
 
         Raises:
-            Trouble: They cannot be had, or are more than may be taken.
+            Trouble: They cannot be fetched, or exceed the limits.
         """
         haves = self._haves()
         if not all(map(self._home.exists, wanted.values())):
@@ -119,29 +117,30 @@ class GitRemote:
         return self.fetch_whole(wanted)
 
     def fetch_whole(self, wanted: Mapping[str, ObjectId]) -> Incoming:
-        """Fetch as `fetch` does, without relying on any object of ours: all history comes over the network.
+        """Fetch as `fetch`, without relying on our objects: all history is transferred.
 
         Raises:
-            Trouble: As `fetch`, or these refs lead to objects that the remote does not have either.
+            Trouble: As `fetch`, or the remote lacks objects of these refs too.
         """
         with self._download(wanted, ()) as whole:
             try:
                 return copied(self._home, self._scratch, whole.tips, self._haves(), beside=whole)
             except GitFailed as failed:
-                raise of_failure(failed.complaints, failed.code, self.url) from None
+                raise of_failure(failed, self.url) from None
 
     def fetch_missing(self, wanted: Mapping[str, ObjectId], tip: ObjectId) -> Incoming:
-        """Fetch the objects that our `tip` leads to, that are missing here, and that these refs of the remote lead to.
+        """Fetch the objects reachable from our `tip` that are missing here and reachable from these refs of the
+        remote.
 
         Raises:
             Trouble: The remote cannot be asked.
-            GitFailed: Some object is missing there too.
+            GitFailed: An object is missing there too.
         """
         with self._download(wanted, ()) as whole:
             return copied(self._home, self._scratch, {refs.HEAD: tip}, (), beside=whole, missing=True)
 
     def _download(self, wanted: Mapping[str, ObjectId], haves: Sequence[ObjectId]) -> Incoming:
-        """What the remote sends to a repository that has `haves`; with none, nothing of ours is looked at."""
+        """Fetch into a repository that has `haves`; without any, no object of ours is used."""
         scratch = scratch_repository(self._scratch, haves)
         try:
             arguments = ["fetch", "--progress", "--no-tags", "--no-write-fetch-head", "--refmap=", "--no-prune",
@@ -152,7 +151,7 @@ class GitRemote:
             for number, ref in enumerate(wanted):
                 tip = refs.read_ref(scratch, f"refs/in/{number}")
                 if tip is None:
-                    raise Trouble("gone", "what was to be fetched is not there any more")
+                    raise Trouble("gone", "the remote no longer has the ref that was to be fetched")
                 tips[ref] = tip
             return Incoming(scratch, self._home, tips)
         except BaseException:
@@ -160,32 +159,32 @@ class GitRemote:
             raise
 
     def push(self, ref: str, old: ObjectId | None, new: ObjectId) -> str | None:
-        """Let the remote's `ref` go from `old` (None: is not there) to `new`, a descendant. All or nothing.
+        """Move the remote's `ref` from `old` (None: it does not exist) to `new`, a descendant. All or nothing.
 
-        The answer is the ref that the server let have it instead, such as a proposal's; None where it is `ref` itself.
+        Returns the ref that the server used instead, such as a proposal's; None if it is `ref` itself.
 
         Raises:
-            LostRace: It holds something else by now.
-            Trouble: It was refused, with the server's own words, or the remote cannot be reached. Where the connection
-                ended in the middle, what the remote holds has to be asked again.
+            LostRace: The ref has changed meanwhile.
+            Trouble: It was refused, with the server's own words, or the remote cannot be reached. After a lost
+                connection, ask the remote for its state.
         """
-        said = self._push(ref, old, f"{new.hex()}:{ref}")
-        taken = [names.rpartition(":")[2] for flag, names, _ in _RESULT.findall(said.decode("utf-8", "replace"))]
+        output = self._push(ref, old, f"{new.hex()}:{ref}")
+        taken = [names.rpartition(":")[2] for flag, names, _ in PUSHED.findall(output.decode("utf-8", "replace"))]
         return taken[0] if taken and taken[0] != ref else None
 
     def delete(self, ref: str, old: ObjectId) -> None:
         """Remove the remote's `ref`, which holds `old`.
 
         Raises:
-            LostRace, Trouble: As `push`; it is not there already counts as a lost race.
+            LostRace, Trouble: As `push`; an absent ref counts as a lost race.
         """
         self._push(ref, old, f":{ref}")
 
     def point_head(self, ref: str) -> bool:
-        """See to it that a clone checks out something: whether the remote's HEAD leads to a branch now.
+        """Make a clone check out something: True if the remote's HEAD names a branch now.
 
-        Where it leads nowhere and `ref` is the only branch of a bare directory, it leads to `ref` from now on. Of a
-        repository elsewhere only whoever keeps it can say so.
+        A HEAD that names no branch is pointed to `ref` if that is the only branch of a bare directory. Elsewhere only
+        the maintainer can change it.
 
         Raises:
             Trouble: It cannot be asked.
@@ -212,61 +211,61 @@ class GitRemote:
         if git_dir is None or place.setting(git_dir, "extensions.refstorage") not in (None, "files"):
             return None
         try:
-            return peek.read(git_dir, ref, prefix, REFS_LIMIT)
+            return refs.read_foreign(git_dir, ref, prefix, REFS_LIMIT)
         except (OSError, ValueError):
             return None
 
     def _push(self, ref: str, old: ObjectId | None, what: str) -> bytes:
         arguments = ["push", "--porcelain", "--progress", "--no-verify", "--no-recurse-submodules", "--no-signed",
                      f"--force-with-lease={ref}:{old.hex() if old else ''}", "--", self.url.text, what]  # fmt: skip
-        try:
-            return self._run(self._asking(), arguments)
-        except _Failed as failed:
-            raise _of_push(failed.cause, self.url) from None
+        return self._run(self._asking(), arguments, of_push)
 
     def _asking(self) -> Path:
-        """An empty repository for what needs none: nothing of ours has a say in how git behaves there. It stays."""
+        """An empty repository for calls that need none, so that our configuration does not affect git. It is kept."""
         if self._empty is None or not self._empty.exists():
             self._empty = scratch_repository(self._scratch)
         return self._empty
 
     def close(self) -> None:
-        """Remove what was kept for the next call."""
+        """Remove the repository kept for the next call."""
         if self._empty is not None:
             shutil.rmtree(self._empty, ignore_errors=True)
 
     def _haves(self) -> list[ObjectId]:
-        """What both sides may have, and a ref of ours keeps: our tip, and what was taken over from remotes.
+        """Commits that both sides may have and a ref of ours keeps: our tip, and the tips taken from remotes.
 
-        Proposals are left out: one that is withdrawn meanwhile protects nothing any more.
+        Proposals are left out: a withdrawn proposal no longer protects its commits.
         """
         ours = self._home.ref(refs.HEAD)
         incoming = refs.list_refs(self._home.git_dir, refs.INCOMING)
         known = [id for name, id in incoming.items() if "/proposals/" not in name][:HAVES_LIMIT]
         return [id for id in dict.fromkeys([*([ours] if ours else []), *known]) if self._home.exists(id)]
 
-    def _run(self, scratch: Path, arguments: list[str], *, borrows: bool = True) -> bytes:
+    def _run(
+        self,
+        scratch: Path,
+        arguments: list[str],
+        explain: Callable[[GitFailed, RemoteUrl], Exception] = of_failure,
+        *,
+        borrows: bool = True,
+    ) -> bytes:
         directory = self.url.directory
         if directory is not None and repository_at(directory) is None:
-            what = "there is no git repository" if directory.exists() else "there is nothing"
+            problem = "there is no git repository" if directory.exists() else "there is nothing"
             raise Trouble(
-                "vanished", f"{what} at {directory}",
+                "vanished", f"{problem} at {directory}",
                 next="Look at the address; bring it back, or make an empty one with `git init --bare`.",
             )  # fmt: skip
         network = self.network
         bounds = Bounds(network.patience, network.total, network.pack_bytes, network.memory_bytes, network.stop)
         switches = [word for switch in _SWITCHES for word in ("-c", switch)]
-        # Certificates are checked, whatever the person's shell says: a token may depend on it.
+        # Certificates are checked even if the user's shell says otherwise: a token may depend on it.
         theirs = {name: value for name, value in network.environment.items() if name != "GIT_SSL_NO_VERIFY"}
         person = Person(theirs, self._variables(borrows))
         try:
             return program.run(scratch, [*switches, *arguments], limit=LISTING_LIMIT, environment=person, bounds=bounds)
         except GitFailed as failed:
-            if arguments[0] == "push":
-                raise _Failed(failed) from None
-            raise of_failure(failed.complaints, failed.code, self.url) from None
-        except Trouble:
-            raise
+            raise explain(failed, self.url) from None
         except Limit as error:
             raise Trouble("limit", error.message) from None
         except Unavailable as error:
@@ -275,7 +274,7 @@ class GitRemote:
             raise Trouble("hangs", f"the remote did not answer within {network.patience:g} s") from None
 
     def _variables(self, borrows: bool) -> dict[str, str]:
-        """What is set for this call alone; the configuration in it wins over the person's own."""
+        """Variables for this call alone; their configuration overrides the user's."""
         url, network = self.url, self.network
         settings: dict[str, str] = {}
         if url.kind in (HTTP, HTTPS):
@@ -286,19 +285,15 @@ class GitRemote:
                 user = network.secret if ":" in network.secret else f"x-access-token:{network.secret}"
                 token = base64.b64encode(user.encode()).decode()
                 settings[f"{base}.extraHeader"] = f"Authorization: Basic {token}"
-        variables = {"GIT_CONFIG_COUNT": str(len(settings))}
-        for number, (key, value) in enumerate(settings.items()):
-            variables |= {f"GIT_CONFIG_KEY_{number}": key, f"GIT_CONFIG_VALUE_{number}": value}
+        variables = program.config_variables(settings.items())
         if url.kind == SSH:
             variables["GIT_SSH_COMMAND"] = self._ssh()
         if borrows:
             variables["GIT_ALTERNATE_OBJECT_DIRECTORIES"] = quoted(self._home.objects_dir)
-        return variables | {
-            "GIT_ALLOW_PROTOCOL": ":".join(sorted({url.protocol, HTTPS, SSH})),
-        }
+        return variables | {"GIT_ALLOW_PROTOCOL": ":".join(sorted({url.protocol, HTTPS, SSH}))}
 
     def _ssh(self) -> str:
-        """The person's own ssh command with our options behind it: of ssh the first value of an option holds."""
+        """The user's own ssh command with our options behind it: for ssh the first value of an option counts."""
         command = self.network.environment.get("GIT_SSH_COMMAND", "")
         if not command and (named := self.network.environment.get("GIT_SSH")):
             command = shlex.quote(named)
@@ -310,50 +305,15 @@ class GitRemote:
         return " ".join([command or "ssh", *(f"-o {option}" for option in _SSH_OPTIONS)])
 
 
-class _Failed(Exception):
-    def __init__(self, cause: GitFailed) -> None:
-        self.cause = cause
-
-
-def _of_push(failed: GitFailed, url: RemoteUrl) -> Exception:
-    """What became of a push that failed, by git's line for the ref."""
-    lines = _RESULT.findall(failed.out.decode("utf-8", "replace"))
-    for flag, _, summary in lines:
-        if flag != "!":
-            continue
-        reason = summary.partition("(")[2].rstrip(")") or summary
-        if any(word in summary for word in ("stale info", "fetch first", "non-fast-forward", "cannot lock ref",
-                                            "failed to update ref", "reference already exists",
-                                            "failed to lock", "incorrect old value")):  # fmt: skip
-            return LostRace(reason)
-        if "remote failure" in summary or "remote end hung up" in failed.complaints:
-            break
-        said = _spoken(failed.complaints, reason)
-        if "fetch first" in said:  # a hub says it with a sentence, from a hook
-            return LostRace(said)
-        return Trouble("refused", f"the remote refused the push: {said}",
-                       next="Ask whoever keeps it for the right to push there, or share under another ref "
-                            "(`kgd share --ref refs/heads/kgd`).")  # fmt: skip
-    return of_failure(failed.complaints, failed.code, url)
-
-
-def _spoken(complaints: str, reason: str) -> str:
-    """The server's own sentences, without git's."""
-    said = [line[7:].strip() for line in complaints.replace("\r", "\n").splitlines() if line.startswith("remote:")]
-    noise = re.compile(r"(Resolving deltas|Counting|Compressing|Enumerating|Total |Processing)").match
-    told = " ".join(line for line in said if line and not noise(line))[:240]
-    return f"{told} ({reason[:60]})" if told else reason[:240]
-
-
 def _id(digits: str) -> ObjectId:
     try:
         return parse_id(digits)
     except KgdError:
-        raise Trouble("other", "the remote does not speak of SHA-1 objects") from None
+        raise Trouble("other", "the remote's object ids are not SHA-1") from None
 
 
 def repository_at(directory: Path) -> Path | None:
-    """The git directory of the repository that a directory is or has; None where there is none."""
+    """The git directory of the repository at a directory; None if there is none."""
     for at in (directory, directory / ".git"):
         if (at / "HEAD").is_file() and (at / "objects").is_dir():
             return at
@@ -365,9 +325,9 @@ def repository_at(directory: Path) -> Path | None:
 
 
 def _configured_ssh(environment: Mapping[str, str]) -> str:
-    """``core.sshCommand`` of the person's own configuration."""
+    """``core.sshCommand`` of the user's configuration."""
     try:
-        said = program.run(None, ["config", "--global", "core.sshCommand"], environment=environment, deadline=5)
+        output = program.run(None, ["config", "--global", "core.sshCommand"], environment=environment, deadline=5)
     except (GitFailed, KgdError):
         return ""
-    return said.decode("utf-8", "replace").strip()
+    return output.decode("utf-8", "replace").strip()

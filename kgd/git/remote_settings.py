@@ -1,7 +1,7 @@
-"""This file is where the remotes of a workspace stand: as ordinary git remotes in its own repository's configuration.
+"""The remotes of a workspace: ordinary git remotes in its repository's configuration.
 
-So a person's `git fetch`, `git push` and `git pull` in the work tree use the same ones. A remote is kgd's business from
-the moment somebody said so: then it has ``kgdref``, the ref it keeps the workspace under. Any other is left alone.
+So `git fetch`, `git push` and `git pull` in the work tree use the same remotes. kgd uses a remote only if it has
+``kgdref``, the ref that holds the workspace; others are left alone.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from kgd.git.refs import INCOMING, PROPOSALS
 from kgd.git.url import PATH, RemoteUrl, parse, take_credential
 
 LIMIT = 8
-"""Remotes of one workspace."""
+"""Maximum number of remotes of one workspace."""
 DIRECTIONS = ("both", "pull", "push")
 
 _NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9_-]|\.(?!\.)){0,62}\Z").match
@@ -31,10 +31,10 @@ _RESERVED = ("refs/kgd/head", "refs/kgd/in", "refs/kgd/kept", "refs/kgd/rejected
 
 @dataclass(frozen=True, slots=True)
 class Remote:
-    """One remote that this workspace is shared through.
+    """A remote that shares this workspace.
 
-    `ref` is the full name on the remote. `token` refers to a credential and is none. `seconds` is how often it is
-    looked at without a reason; None is the default of its kind, 0 never by itself.
+    `ref` is the full name on the remote. `token` is a reference to a credential. `seconds` is the interval of regular
+    syncs; None is the default of its kind, 0 means never.
     """
 
     name: str
@@ -46,38 +46,38 @@ class Remote:
 
     @property
     def branch(self) -> str:
-        """What stands for the ref in local ones: ``main`` for ``refs/heads/main``, ``kgd-x`` for ``refs/kgd/x``."""
+        """The ref's name in local refs: ``main`` for ``refs/heads/main``, ``kgd-x`` for ``refs/kgd/x``."""
         if self.ref.startswith("refs/heads/"):
             return self.ref.removeprefix("refs/heads/")
         return self.ref.removeprefix("refs/").replace("/", "-")
 
     @property
     def incoming(self) -> str:
-        """The local ref that holds what was last taken over from it."""
+        """The local ref with the last state taken from it."""
         return f"{INCOMING}{self.name}/{self.branch}"
 
     @property
     def tracking(self) -> str:
-        """The local ref that git shows to people as the remote's branch."""
+        """The local ref that git shows as the remote's branch."""
         return f"refs/remotes/{self.name}/{self.branch}"
 
     @property
     def proposals(self) -> str:
-        """How the remote's refs begin that hold proposals."""
+        """Prefix of the remote's refs for proposals."""
         return proposals_beside(self.ref)
 
     def kept(self, tip: bytes) -> str:
-        """The local ref under which a tip is kept that the remote has left."""
+        """The local ref that keeps a tip which the remote has dropped."""
         return f"refs/kgd/kept/{self.name}/{self.branch}/{tip.hex()[:12]}"
 
 
 def proposals_beside(branch: str) -> str:
-    """How the refs begin that hold proposals for this one; beside code, ``proposals/`` may be somebody's."""
+    """Prefix of the refs for proposals to a branch; beside code, ``proposals/`` may have another use."""
     return PROPOSALS if branch == "refs/heads/main" else f"{branch}-proposals/"
 
 
 def remotes(layout: Layout) -> tuple[Remote, ...]:
-    """The remotes that this workspace is shared through, by name. Reads one file.
+    """The remotes that share this workspace, by name. Reads one file.
 
     Raises:
         Unavailable: The configuration cannot be read.
@@ -92,10 +92,10 @@ def remotes(layout: Layout) -> tuple[Remote, ...]:
 
 
 def remote(layout: Layout, name: str) -> Remote:
-    """One of them.
+    """The remote of this name.
 
     Raises:
-        NotFound: There is none of that name.
+        NotFound: There is none.
     """
     known = remotes(layout)
     for one in known:
@@ -109,11 +109,11 @@ def remote(layout: Layout, name: str) -> Remote:
 
 
 def add(layout: Layout, wanted: Remote) -> None:
-    """Write it down, with upstream tracking for the branch that people see if the branch has none.
+    """Store a remote, with upstream tracking for the visible branch if it has none.
 
     Raises:
-        Invalid: Its name or ref is none.
-        InvariantViolation: A remote of that name leads elsewhere, or there are too many.
+        Invalid: Its name or ref is not valid.
+        InvariantViolation: Another remote has that name, or there are too many.
     """
     if not _NAME(wanted.name) or wanted.name.endswith(".lock"):
         raise Invalid("a remote's name has letters, digits, dashes, dots and underscores", at="name")
@@ -126,7 +126,7 @@ def add(layout: Layout, wanted: Remote) -> None:
             next=f"Give this one another name, or run `kgd remote remove {wanted.name}` first.",
         )  # fmt: skip
     if f"{base}.kgdref" not in values:
-        forget(layout, wanted.name)  # another place had that name, perhaps, and was taken away by git alone
+        forget(layout, wanted.name)  # another remote may have had that name and was removed with git alone
     if there is None and len(remotes(layout)) >= LIMIT:
         way_out = "Remove one with `kgd remote remove`."
         raise InvariantViolation(f"a workspace has at most {LIMIT} remotes", next=way_out)
@@ -142,11 +142,11 @@ def add(layout: Layout, wanted: Remote) -> None:
     }
     if values.get(f"branch.{branch}.remote", wanted.name) == wanted.name:
         settings |= {f"branch.{branch}.remote": wanted.name, f"branch.{branch}.merge": wanted.ref}
-    _write(layout, settings)
+    write(layout, settings)
 
 
 def remove(layout: Layout, name: str) -> Remote:
-    """Forget a remote and what it was last seen to hold; nothing there changes, and what was taken over stays.
+    """Remove a remote and its last known state; the remote itself and merged changes stay.
 
     Raises:
         NotFound: There is none of that name.
@@ -157,23 +157,23 @@ def remove(layout: Layout, name: str) -> Remote:
     branch = layout.branch.removeprefix("refs/heads/")
     if values.get(f"branch.{branch}.remote") == name:
         gone += [f"branch.{branch}.remote", f"branch.{branch}.merge"]
-    _write(layout, dict.fromkeys(gone, ""))
+    write(layout, dict.fromkeys(gone, ""))
     forget(layout, name)
     drop(layout, f"refs/remotes/{name}/")
     return known
 
 
 def forget(layout: Layout, name: str) -> None:
-    """Let go of what this remote held when it was last seen: the next one of its name may be another place.
+    """Remove the refs with this remote's last state: the next remote of its name may be another place.
 
-    Tips that were kept because the remote had left them stay.
+    Tips that were kept because the remote dropped them stay.
     """
     for folder in ("in", "proposed"):
         drop(layout, f"refs/kgd/{folder}/{name}/")
 
 
 def drop(layout: Layout, prefix: str) -> None:
-    """Remove the refs whose names begin so; they say what is elsewhere.
+    """Remove all refs with this prefix.
 
     Raises:
         Unavailable: They cannot be removed.
@@ -187,8 +187,8 @@ def drop(layout: Layout, prefix: str) -> None:
         raise Unavailable(f"refs of a remote cannot be removed: {error.said}", at=prefix, next="Try again.") from error
 
 
-def as_written(layout: Layout, name: str) -> dict[str, str]:
-    """All that git's configuration says of a remote, kgd's or not, by the full names of the settings."""
+def settings_of(layout: Layout, name: str) -> dict[str, str]:
+    """All git settings of a remote, kgd's or not, by full name, for `write`."""
     branch = layout.branch.removeprefix("refs/heads/")
     values = _values(layout)
     upstream = values.get(f"branch.{branch}.remote") == name
@@ -198,26 +198,21 @@ def as_written(layout: Layout, name: str) -> dict[str, str]:
     }  # fmt: skip
 
 
-def put_back(layout: Layout, written: dict[str, str]) -> None:
-    """Write down again what `as_written` gave."""
-    _write(layout, written)
-
-
 def check_ref(ref: str) -> None:
-    """Whether a workspace may be kept under this ref of a remote.
+    """Check that a workspace may be kept under this ref of a remote.
 
     Raises:
         Invalid: It may not.
     """
     if len(ref) > 200 or not _REF(ref) or any(ref == one or ref.startswith(f"{one}/") for one in _RESERVED):
         raise Invalid(
-            "this is no ref that a workspace can be kept under", at="ref",
+            "a workspace cannot be kept under this ref", at="ref",
             next="Name a branch, such as refs/heads/kgd, or refs/kgd/main where branches trigger builds.",
         )  # fmt: skip
 
 
 def parse_stored(layout: Layout, url: str) -> RemoteUrl:
-    """The address as the configuration has it; relative paths are taken from the work tree, as git does."""
+    """Parse an address from the configuration; relative paths start at the work tree, as in git."""
     return parse(url, layout.work_tree)
 
 
@@ -228,7 +223,7 @@ def _remote(name: str, given: dict[str, str]) -> Remote:
         seconds = float(given["kgdseconds"]) if given.get("kgdseconds") else None
     except (Invalid, ValueError) as error:
         raise Unavailable(
-            f"the remote '{name}' is written down in a way that kgd does not follow: {error}"[:300], at=name,
+            f"the settings of the remote '{name}' are not valid: {error}"[:300], at=name,
             next=f"`kgd remote remove {name}` and add it again.",
         ) from None  # fmt: skip
     direction = given.get("kgddirection", "both")
@@ -244,8 +239,8 @@ def _values(layout: Layout) -> dict[str, str]:
         raise Unavailable(f"the repository's config cannot be read: {error}", at=str(layout.git_dir)) from error
 
 
-def _write(layout: Layout, settings: dict[str, str]) -> None:
-    """Set what has a value and take away what has none."""
+def write(layout: Layout, settings: dict[str, str]) -> None:
+    """Set the settings that have a value and remove those without."""
     try:
         config: Any = pygit2.Config(str(layout.git_dir / "config"))
         for key, value in settings.items():
@@ -259,5 +254,5 @@ def _write(layout: Layout, settings: dict[str, str]) -> None:
 
 
 def is_local(remote: Remote) -> bool:
-    """Whether it is a directory of this machine."""
+    """Whether the remote is a directory on this machine."""
     return remote.url.kind == PATH

@@ -1,13 +1,15 @@
-"""The roll-up of packs: small ones become larger ones in the background, never in the write path.
+"""The roll-up of packs: small packs become larger ones in the background, never in the write path.
 
-Levels are read from the disk (by the number of objects), so a restart forgets nothing. All packs together stay below
-1.5 times a fresh repack, some hundred KiB of small packs aside. A person's gc may take packs from under us at any time;
-what it spoils is tried again.
+Levels follow from the files (by the number of objects), so a restart loses nothing. All packs together stay below 1.5
+times a fresh repack, apart from some hundred KiB of small packs. A user's gc may remove packs at any time; a failed
+roll-up is repeated.
 """
 
 from __future__ import annotations
 
 import contextlib
+import subprocess
+import sys
 from collections import defaultdict
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,20 +24,23 @@ FANOUT = 20
 """Packs of the lowest level that become one. Above some hundred packs libgit2's look-ups of absent ids take
 milliseconds."""
 SMALL, GROWTH = 400, 4
-"""Objects below which a pack is of the lowest level, and packs of a higher level that become one. Most of the lowest
-level are flushes without deltas, up to ten times what a repack would need; higher ones repeat some objects in full."""
+"""Objects below which a pack is of the lowest level, and packs of a higher level that become one. The lowest level is
+mostly flushes without deltas, up to ten times the size of a repack; higher ones repeat some objects in full."""
 SMALL_BYTES, SMALL_SHARE = 64 << 10, 12
-"""Bytes of the lowest level, its largest pack aside, that become one pack before the packs are `FANOUT`, where they are
-also a twelfth of all."""
+"""Bytes of the lowest level, its largest pack aside, that become one pack before there are `FANOUT` packs, if they are
+also a twelfth of all bytes."""
 LISTED = 20_000
-"""Objects of a roll-up that are named here. For more, git walks all of history, and this process keeps its memory."""
+"""Maximum number of objects of a roll-up that are listed here. Above that, git walks all of history."""
+LISTED_HERE = 4_000
+"""Maximum number of objects that this process reads for a list. For more it starts a child process, in some 0.2 s:
+reading takes up to 60 MB, part of which the heaps would keep, and blocks the interpreter for seconds."""
 TRIES = 3
 DEADLINE = 600.0
 
 
 @dataclass(frozen=True, slots=True)
 class Upkeep:
-    """What one round did. `failed` says why a roll-up was given up for now; the packs are as they were."""
+    """The result of one round. `failed` is the reason if a roll-up was given up; the packs are then unchanged."""
 
     rolled: int
     packs: int
@@ -44,14 +49,14 @@ class Upkeep:
 
 
 def due(pack_dir: Path) -> bool:
-    """Whether some level is full. Costs one read per pack."""
+    """Whether a level is full. Costs one read per pack."""
     return _fullest(pack_dir) is not None
 
 
 def maintain(git_dir: Path) -> Upkeep:
-    """Roll up every full level and, when that made a larger pack, write the commit-graph with changed paths.
+    """Roll up every full level, and write the commit-graph with changed paths if that made a larger pack.
 
-    Safe beside the writer, readers and git; reentrant calls waste work but harm nothing.
+    Safe beside the writer, readers and git; concurrent calls waste work but do no harm.
     """
     pack_dir = git_dir / "objects" / "pack"
     rolled, large, failed, tries = 0, False, "", 0
@@ -59,8 +64,8 @@ def maintain(git_dir: Path) -> Upkeep:
         level, stems = full
         try:
             roll_up(git_dir, stems)
-        except (program.GitFailed, KgdError, OSError, ValueError) as error:
-            tries, failed = tries + 1, str(error)  # list again: a gc took some, and has their objects
+        except (program.GitFailed, subprocess.TimeoutExpired, KgdError, OSError, ValueError) as error:
+            tries, failed = tries + 1, str(error)  # list again: a gc has replaced some
             continue
         rolled, large, failed, tries = rolled + 1, large or level > 0, "", 0
     graph = False
@@ -72,14 +77,14 @@ def maintain(git_dir: Path) -> Upkeep:
 
 
 def roll_up(git_dir: Path, stems: list[Path]) -> Path:
-    """Make one pack of several and remove them; the new one's stem. After an exception all of them are still there.
+    """Make one pack of several, remove them, and return the new one's stem. After an exception all of them remain.
 
     Raises:
-        GitFailed: Some object is gone; a gc has taken it elsewhere.
+        GitFailed: An object is gone; a gc has moved it elsewhere.
     """
     pack_dir = git_dir / "objects" / "pack"
-    # The deltas of small packs are not used again: git would keep what is in full there in full. It flushes both files,
-    # the folder is ours to flush.
+    # The deltas of small packs are not reused: git would keep their full objects in full. It flushes both files; the
+    # folder is flushed below.
     deltas = ["--no-reuse-delta", "--window-memory=64m", "--threads=1"]
     if sum(map(pack.count_of, stems)) > LISTED:
         deltas.append("--stdin-packs")
@@ -87,8 +92,8 @@ def roll_up(git_dir: Path, stems: list[Path]) -> Path:
     else:
         listed = _listed(git_dir, stems)
     command = ["pack-objects", "-q", *deltas, str(pack_dir / "pack")]
-    said = program.run(git_dir, command, input=listed, deadline=DEADLINE)
-    made = pack_dir / f"pack-{said.decode().strip()}"
+    output = program.run(git_dir, command, input=listed, deadline=DEADLINE)
+    made = pack_dir / f"pack-{output.decode().strip()}"
     if not pack.intact(made):
         raise ValueError("the new pack is not complete")
     sync_folder(pack_dir)
@@ -100,14 +105,14 @@ def roll_up(git_dir: Path, stems: list[Path]) -> Path:
 
 
 def write_commit_graph(git_dir: Path) -> None:
-    """What makes the history of one path quick: parents, generations and changed paths of all commits in one file."""
+    """Write parents, generations and changed paths of all commits into one file, which makes path history quick."""
     program.run(
         git_dir, ["commit-graph", "write", "--reachable", "--changed-paths", "--no-progress"], deadline=DEADLINE
     )
 
 
 def _fullest(pack_dir: Path) -> tuple[int, list[Path]] | None:
-    """The lowest level that is full, and its packs."""
+    """The lowest full level, and its packs."""
     levels: dict[int, list[Path]] = defaultdict(list)
     sizes = dict[Path, int]()
     for stem in _stems(pack_dir):
@@ -136,8 +141,35 @@ def _level(count: int) -> int:
 
 
 def _listed(git_dir: Path, stems: list[Path]) -> bytes:
+    """As `_list`, in a process of its own where there are many objects. Raises ValueError where that one fails."""
+    if sum(map(pack.count_of, stems)) <= LISTED_HERE:
+        return _list(git_dir, stems)
+    code = f"import sys; sys.path[:] = {sys.path!r}; from kgd.git import rollup; rollup.list_for_parent()"
+    done = subprocess.run(
+        [sys.executable, "-I", "-c", code, git_dir, *(stem.name for stem in stems)], stdin=subprocess.DEVNULL,
+        capture_output=True, timeout=DEADLINE, check=False, start_new_session=True,
+    )  # fmt: skip
+    if done.returncode:
+        raise ValueError(f"objects could not be listed: {done.stderr.decode(errors='replace').strip()[-200:]}")
+    return done.stdout
+
+
+def list_for_parent() -> None:
+    """The other process of `_listed`."""
+    git_dir, *names = sys.argv[1:]
+    sys.stdout.buffer.write(_list(Path(git_dir), [Path(git_dir, "objects/pack", name) for name in names]))
+
+
+def _list(git_dir: Path, stems: list[Path]) -> bytes:
     """The objects of some packs for git, in the order of writing: versions of one tree are neighbours."""
-    names = dict.fromkeys((id for stem in sorted(stems, key=_written) for id in pack.ids_of(stem)), b"")
+    names = dict.fromkeys(
+        (
+            id
+            for stem in sorted(stems, key=lambda stem: stem.with_suffix(".pack").stat().st_mtime_ns)
+            for id in pack.ids_of(stem)
+        ),
+        b"",
+    )
     _name(ObjectStore(git_dir), names)
     lines = bytearray()  # a list of lines would take five times as much
     for id, name in names.items():
@@ -146,7 +178,7 @@ def _listed(git_dir: Path, stems: list[Path]) -> bytes:
 
 
 def _name(store: ObjectStore, names: dict[ObjectId, bytes]) -> None:
-    """Note the name that each object has in its folder, by which git finds the versions of one file among all."""
+    """Record each object's name in its folder, by which git finds the versions of one file."""
     once = dict[bytes, bytes]()
     for id in names:
         found = store.kind_and_size(id)
@@ -154,7 +186,3 @@ def _name(store: ObjectStore, names: dict[ObjectId, bytes]) -> None:
             for name, (_, child) in store.tree(id).items():
                 if child in names and b"\n" not in name:
                     names[child] = once.setdefault(name, name)
-
-
-def _written(stem: Path) -> int:
-    return stem.with_suffix(".pack").stat().st_mtime_ns

@@ -1,10 +1,10 @@
-"""This file is where edits are staged in memory: from a tip's tree to new blobs, trees and commits."""
+"""Edits staged in memory: from a tip's tree to new blobs, trees and commits."""
 
 from __future__ import annotations
 
 import logging
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from kgd.errors import InvariantViolation, Limit
@@ -25,26 +25,25 @@ from kgd.git.objects import (
     tree_body,
 )
 from kgd.git.refs import move_ref
-from kgd.git.store import ObjectStore
+from kgd.git.store import READ_LIMIT, ObjectStore
 from kgd.git.walk import DEPTH_LIMIT
 
 log = logging.getLogger(__name__)
 
 KGD = ("kgd", "kgd@kgd.invalid")
-"""Name and email of the committer, and of the author of what nobody wrote (merges, the first commit)."""
+"""Name and email of the committer, and of the author of kgd's own commits (merges, the first commit)."""
 CACHED_ENTRIES = 400_000
 """Folder entries kept in memory between commits: about 60 MB at most."""
 
 
 class Staging:
-    """Edits over one tree, commit by commit, for one thread.
+    """Edits of one tree, commit by commit, for one thread.
 
-    Only folders that were touched are rewritten. Every object that the tree before the edit does not hold is made
-    anew and stays pending, never skipped because the repository has it somewhere: what no ref leads to may be gone
-    before ours does.
+    Only touched folders are rewritten. Every object that the previous tree lacks is created again and stays pending,
+    even if the repository has it: an unreferenced object may disappear before our commit does.
 
     The life of a batch: for each change `put`/`remove`, then `write_tree` and `commit`, or `discard`; at last write
-    `objects` and call `flushed`, or `reset` to what the ref says.
+    `objects` and call `flushed`, or `reset` to the value of the ref.
     """
 
     def __init__(self, store: ObjectStore, tree: ObjectId | None) -> None:
@@ -64,12 +63,12 @@ class Staging:
 
     @property
     def objects(self) -> list[Object]:
-        """What has to be written, parts before wholes, the newest commit last."""
+        """Objects to be written, parts before wholes, the newest commit last."""
         return list(self._pending.values())
 
     @property
     def changed(self) -> bool:
-        """Whether something was edited since the last `write_tree`."""
+        """Whether there are edits since the last `write_tree`."""
         return bool(self._dirty)
 
     # ---- looking
@@ -85,7 +84,7 @@ class Staging:
         return self._folder(folder).get(raw(name))
 
     def names(self, folder: str) -> list[str]:
-        """The names in a folder, edits included, sorted; empty where there is none."""
+        """The sorted names in a folder, edits included; empty if there is no folder."""
         return sorted(text(name) for name in self._folder(folder))
 
     def read(self, path: str) -> bytes | None:
@@ -101,7 +100,7 @@ class Staging:
     # ---- editing
 
     def put(self, path: str, data: bytes) -> ObjectId:
-        """Let the path be a file with these bytes and return its blob id. Equal bytes are no edit.
+        """Write these bytes as the file at the path and return its blob id. Equal bytes are no edit.
 
         Raises:
             InvariantViolation: A folder is there, a file is in the way, or git does not allow the name.
@@ -122,7 +121,7 @@ class Staging:
         return made.id
 
     def remove(self, path: str) -> bool:
-        """Let no file be at the path; False if none was. Folders that become empty go with it."""
+        """Remove the file at the path; False if there is none. Empty folders go with it."""
         if self.blob_at(path) is None:
             return False
         folder, name = _split(path)
@@ -145,8 +144,8 @@ class Staging:
         return changed | {path: self.put(path, data) for path, data in sorted(files.items()) if data is not None}
 
     def write_tree(self) -> ObjectId:
-        """Make the trees of all edits and return the root's id. Cost: the entries of the folders touched."""
-        for path in sorted(self._dirty, key=_depth, reverse=True):
+        """Make the trees of all edits and return the root's id. Cost: the entries of the touched folders."""
+        for path in sorted(self._dirty, key=lambda path: path.count("/") + 1 if path else 0, reverse=True):
             entries = self._folders[path]
             up, name = _split(path)
             made = make("tree", tree_body(entries))
@@ -199,7 +198,7 @@ class Staging:
                 log.warning("a .keep could not be removed", extra={"reason": str(error)})
 
     def discard(self) -> None:
-        """Forget all edits since the last `write_tree`."""
+        """Drop all edits since the last `write_tree`."""
         for path in self._dirty:
             self._folders.pop(path, None)
         for id in self._fresh:
@@ -208,12 +207,12 @@ class Staging:
         self._fresh.clear()
 
     def flushed(self) -> None:
-        """What was pending is durable and a ref leads to it: let it go, keep the folders in memory."""
+        """Drop the pending objects, which are durable and referenced now; keep the folders in memory."""
         self._pending.clear()
         self._fresh.clear()
 
     def reset(self, tree: ObjectId | None) -> None:
-        """Start over at another tree; whatever is pending is forgotten."""
+        """Start again at another tree; pending objects are dropped."""
         self._root = tree or EMPTY_TREE
         self._folders.clear()
         self._dirty.clear()
@@ -224,7 +223,7 @@ class Staging:
     # ---- inside
 
     def _folder(self, path: str) -> Tree:
-        """The entries of a folder; empty where there is none, which is not remembered."""
+        """The entries of a folder; empty if there is none, which is not cached."""
         known = self._folders.get(path)
         if known is not None:
             self._folders.move_to_end(path)
@@ -243,7 +242,7 @@ class Staging:
         return entries
 
     def _touch(self, path: str) -> None:
-        """Mark the folder and all above as edited; make those that are not there."""
+        """Mark the folder and its parents as edited, creating missing ones."""
         chain = [path]
         while chain[-1] not in self._dirty and chain[-1]:
             chain.append(_split(chain[-1])[0])
@@ -252,7 +251,7 @@ class Staging:
             if at not in self._folders:
                 up, name = _split(at)
                 if raw(name) in self._folder(up):
-                    raise InvariantViolation("a file stands where a folder is needed", at=at)
+                    raise InvariantViolation("a file is in the way of a folder", at=at)
                 self._folders[at] = entries
                 self._folders[up][raw(name)] = (FOLDER, EMPTY_TREE)  # until `write_tree` knows better
                 self._entries += 1
@@ -264,7 +263,7 @@ class Staging:
             self._fresh.append(made.id)
 
     def _shrink(self) -> None:
-        """Let go of the folders longest unused, down to half the bound. Nothing is dirty when this runs."""
+        """Drop the least recently used folders, down to half the limit. No folder is dirty here."""
         if self._entries <= CACHED_ENTRIES:
             return
         self._entries = sum(map(len, self._folders.values()))
@@ -277,10 +276,6 @@ def _split(path: str) -> tuple[str, str]:
     return folder, name
 
 
-def _depth(path: str) -> int:
-    return path.count("/") + 1 if path else 0
-
-
 def _check_names(path: str) -> None:
     names = path.split("/")
     if len(names) > DEPTH_LIMIT:
@@ -288,3 +283,24 @@ def _check_names(path: str) -> None:
     for name in names:
         if name in ("", ".", "..") or name.lower() == ".git" or "\0" in name:
             raise InvariantViolation("git does not allow this name", at=path[:60])
+
+
+class Unwritten(ObjectStore):
+    """The same repository with additional objects in memory: for one thread and one computation.
+
+    Everything that reads sees them, `tree`, `diff` and `commit` included; `write` and refs do not.
+    """
+
+    def __init__(self, store: ObjectStore, objects: Iterable[Object] = ()) -> None:
+        self.__dict__.update(store.__dict__)
+        self._unwritten: dict[ObjectId, Object] = {}
+        if isinstance(store, Unwritten):
+            self._unwritten.update(store._unwritten)
+        self.add(objects)
+
+    def add(self, objects: Iterable[Object]) -> None:
+        self._unwritten.update((made.id, made) for made in objects)
+
+    def _read(self, id: ObjectId, limit: int = READ_LIMIT) -> tuple[str, bytes]:
+        made = self._unwritten.get(id)
+        return (made.kind, made.body) if made else super()._read(id, limit)

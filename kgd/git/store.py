@@ -1,7 +1,7 @@
-"""This file is where an open repository is read: objects by id, trees, commits, differences, merge bases.
+"""The object store: objects by id, trees, commits, differences and merge bases of an open repository.
 
-Everything goes through libgit2's object store, header before body, and nothing through its work tree, index or merge:
-an unvetted tree can hang those or eat all memory. Tree walks are our own, with budgets (`kgd.git.walk`).
+All reads go through libgit2's object database, header before body, and none through its work tree, index or merge: an
+unvetted tree can hang those or eat all memory. Tree walks are our own, with budgets (`kgd.git.walk`).
 """
 
 from __future__ import annotations
@@ -11,15 +11,14 @@ import itertools
 import os
 import threading
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import pygit2
 
 from kgd.errors import Damaged, Limit, Unavailable
-from kgd.git import loose, pack, program, refs
-from kgd.git.handle import open_bare
+from kgd.git import pack, program, refs
 from kgd.git.objects import (
     EMPTY_TREE,
     FOLDER,
@@ -33,27 +32,27 @@ from kgd.git.objects import (
     parse_tree,
     raw,
 )
-from kgd.git.surprises import refuse_surprises
+from kgd.git.place import check_configuration, open_bare
 from kgd.git.walk import ENTRY_BUDGET, differences
 
 READ_LIMIT = 64 << 20
-"""Bytes of an object that `read` inflates unless told otherwise; a tree of a million entries is below it."""
+"""Bytes of an object that `read` inflates by default; a tree of a million entries is below it."""
 READ_AGAIN_AFTER = (0.0, 0.0, 0.01, 0.05, 0.2, 0.6)
-"""Seconds before each new attempt to read an object, through a new handle: a gc may remove its pack again, and
-a multi-pack-index may name a removed pack until git has written a new one. A missing object gets one attempt more."""
+"""Seconds before each new attempt to read an object, through a new handle: a gc may remove its pack again, and a
+multi-pack-index may name a removed pack until git has written a new one. A missing object gets one more attempt."""
 NEAR_COMMITS = 500
 """Commits on one side up to which a merge base is proved to be the only one without the git program."""
 OLDEST_LIBGIT2 = (1, 9, 7)
 OPEN_PACKS = 8
-"""Pack files that libgit2 keeps open in this process, all repositories together. It closes the one used longest ago and
+"""Pack files that libgit2 keeps open in this process, for all repositories. It closes the least recently used pack and
 opens it again on use, in some 0.1 ms."""
 MAPPED_AT_ONCE, MAPPED_IN_ALL = 512 << 10, 4 << 20
 """Bytes of pack files in memory; otherwise resident memory grows with the history."""
 CACHED = 8 << 20
-"""Bytes of small trees and commits that libgit2 remembers, all repositories together."""
+"""Bytes of small trees and commits that libgit2 caches, for all repositories."""
 
 _UNREADABLE = (KeyError, OSError, ValueError, pygit2.GitError)
-"""What pygit2 raises for an object that is missing or broken; ValueError for a kind that there is not."""
+"""pygit2's errors for a missing or broken object; ValueError for an unknown kind."""
 _ANOTHER_COPY = "Run `kgd fsck`; another copy of the workspace may have it."
 _KINDS = {1: "commit", 2: "tree", 3: "blob", 4: "tag"}
 
@@ -61,6 +60,9 @@ pygit2.settings.mwindow_file_limit = OPEN_PACKS
 pygit2.settings.mwindow_size = MAPPED_AT_ONCE
 pygit2.settings.mwindow_mapped_limit = MAPPED_IN_ALL
 pygit2.settings.cache_max_size(CACHED)
+
+
+T = TypeVar("T")
 
 
 class Difference(NamedTuple):
@@ -79,14 +81,14 @@ class ObjectStore:
     """The objects and refs of one repository. Any number of threads may read; a read takes about 20 us."""
 
     def __init__(self, git_dir: Path, work_tree: Path | None = None, *, beside: Path | None = None) -> None:
-        """Open it.
+        """Open the repository.
 
         Args:
-            work_tree: Where its work tree has to be, if ``core.worktree`` names one.
-            beside: Another folder of objects that are read as if they were in it: what a push brought, in quarantine.
+            work_tree: The place of its work tree, if ``core.worktree`` names one.
+            beside: Another folder of objects to read as well: the quarantine of a push.
 
         Raises:
-            Unavailable: libgit2 is too old, or the repository is of a kind that kgd cannot trust or read.
+            Unavailable: libgit2 is too old, or kgd cannot trust or read the repository.
         """
         if pygit2.LIBGIT2_VER < OLDEST_LIBGIT2:
             raise Unavailable(f"libgit2 {pygit2.LIBGIT2_VERSION} is too old", next="Install pygit2 1.21 or newer.")
@@ -96,9 +98,11 @@ class ObjectStore:
         self._places = (self.objects_dir, beside) if beside else (self.objects_dir,)
         self.reopened = 0
         self._reopening = threading.Lock()
+        self._ending = ""
+        """Suffix of the path under which the open handle knows its packs."""
         self._packs = frozenset[str]()
         """Names of the pack files that `renew` last saw."""
-        refuse_surprises(git_dir, work_tree)
+        check_configuration(git_dir, work_tree)
         self._repository = self._open()
 
     # ---- objects
@@ -108,39 +112,34 @@ class ObjectStore:
 
         Raises:
             Damaged: It is missing or broken.
-            Limit: It has more than `limit` bytes; nothing of it was inflated.
+            Limit: It has more than `limit` bytes; it was not inflated.
         """
         return self._read(id, limit)[1]
 
     def kind_and_size(self, id: ObjectId) -> tuple[str, int] | None:
-        """What the object's header says, without inflating it; None where it is not there.
+        """Kind and size from the object's header, without inflating it; None if it is missing.
 
         Raises:
-            Damaged: It is there and broken.
+            Damaged: It is broken.
         """
         oid = pygit2.Oid(raw=id)
-        pauses = iter(READ_AGAIN_AFTER)
-        while True:
-            repository = self._repository
+        for repository in self._handles():
             try:
                 kind, size = repository.odb.read_header(oid)
                 return _KINDS[int(kind)], size
             except _UNREADABLE as error:
-                found = self._loose_header(id)
+                found = self._loose(id, lambda place: pack.read_loose_header(place, id))
                 if found or (isinstance(error, KeyError) and oid not in repository.odb):
                     return found
-                pause = next(pauses, None)
-                if pause is None:
-                    raise Damaged("an object cannot be read", at=id.hex()) from error
-            time.sleep(pause)
-            self._reopen(repository)
+                last = error
+        raise Damaged("an object cannot be read", at=id.hex(), next=_ANOTHER_COPY) from last
 
     def exists(self, id: ObjectId) -> bool:
-        return pygit2.Oid(raw=id) in self._repository.odb or any(loose.exists(place, id) for place in self._places)
+        return pygit2.Oid(raw=id) in self._repository.odb or any(pack.is_loose(place, id) for place in self._places)
 
     def tree(self, id: ObjectId) -> Tree:
         """The entries of one folder: name to (mode, id)."""
-        # Git knows the empty tree without storing it: somebody may commit one.
+        # Git knows the empty tree without storing it, and a commit may have it.
         return {} if id == EMPTY_TREE else parse_tree(self._expect(id, "tree"))
 
     def commit(self, id: ObjectId) -> Commit:
@@ -155,7 +154,7 @@ class ObjectStore:
         return found[1] if found and found[0] != FOLDER else None
 
     def lookup(self, tree: ObjectId, path: str) -> Entry | None:
-        """Mode and id of whatever is at the path; the empty path is the tree itself."""
+        """Mode and id of the entry at the path; the empty path is the tree itself."""
         at: Entry = (FOLDER, tree)
         for name in raw(path).split(b"/") if path else ():
             if at[0] != FOLDER:
@@ -169,37 +168,39 @@ class ObjectStore:
     # ---- walks
 
     def files(self, tree: ObjectId, *, budget: int = ENTRY_BUDGET) -> Iterator[FileEntry]:
-        """Every entry below the tree that is no folder, with its mode, in git's order.
+        """Every entry below the tree that is not a folder, with its mode, in git's order.
 
         Raises:
             Damaged: A folder cannot be read, or holds a name that leads out of it.
             Limit: More than `budget` entries, folders deeper than `DEPTH_LIMIT`, or a bomb of repeated objects.
         """
-        for path, _, new in differences(self.tree, None, tree, budget):
+        for path, _, new in self.changes(None, tree, budget=budget):
             if new is not None:
                 yield FileEntry(path, *new)
 
     def changed_entries(
         self, old: ObjectId | None, new: ObjectId | None, *, budget: int = ENTRY_BUDGET
     ) -> Iterator[tuple[str, Entry | None]]:
-        """As `diff`, with the mode: the new entry of each path that differs."""
-        for path, _, after in differences(self.tree, old, new, budget):
+        """The path and new entry, with its mode, of each difference; see `diff`."""
+        for path, _, after in self.changes(old, new, budget=budget):
             yield path, after
 
-    def changes(self, old: ObjectId | None, new: ObjectId | None) -> Iterator[tuple[str, Entry | None, Entry | None]]:
+    def changes(
+        self, old: ObjectId | None, new: ObjectId | None, *, budget: int = ENTRY_BUDGET
+    ) -> Iterator[tuple[str, Entry | None, Entry | None]]:
         """As `diff`, with mode and id of both versions."""
-        return differences(self.tree, old, new, ENTRY_BUDGET)
+        return differences(self.tree, old, new, budget)
 
     def diff(self, old: ObjectId | None, new: ObjectId | None, *, budget: int = ENTRY_BUDGET) -> Iterator[Difference]:
-        """The files that differ between two trees (None: no tree at all), in git's order. Equal folders cost nothing.
+        """The files that differ between two trees (None: no tree), in git's order. Equal folders cost nothing.
 
-        A file whose mode alone changed is given with equal ids; links and submodules are given like files.
+        A file whose mode alone changed has equal ids; links and submodules are treated as files.
 
         Raises:
             Limit: More than `budget` entries were compared, folders are deeper than `DEPTH_LIMIT`, or the trees are a
                 bomb of repeated objects.
         """
-        for path, before, after in differences(self.tree, old, new, budget):
+        for path, before, after in self.changes(old, new, budget=budget):
             yield Difference(path, before and before[1], after and after[1])
 
     def history(
@@ -207,7 +208,7 @@ class ObjectStore:
     ) -> Iterator[Commit]:
         """Commits reachable from `tips` over all parents, newest committer time first, each once.
 
-        Stops at commits in `until`, whose ancestors may still come by another way. About 40 us a commit.
+        Stops at commits in `until`, whose ancestors may still appear by another way. About 40 us a commit.
         """
         seen = set(until)
         waiting: list[tuple[int, int, Commit]] = []
@@ -227,7 +228,7 @@ class ObjectStore:
                     heapq.heappush(waiting, (-parent.committer.time, len(seen), parent))
 
     def commits_between(self, known: Iterable[ObjectId], tip: ObjectId, *, limit: int) -> list[ObjectId]:
-        """The commits that lead to `tip` and to none of `known`, parents before children. Exact, unlike `history`.
+        """The commits reachable from `tip` and not from `known`, parents before children. Exact, unlike `history`.
 
         Raises:
             Limit: There are more than `limit`.
@@ -235,21 +236,21 @@ class ObjectStore:
         """
         names = [tip.hex(), *(f"^{id.hex()}" for id in known)]
         try:
-            said = program.run(
+            output = program.run(
                 self.git_dir, ["rev-list", "--topo-order", "--reverse", f"--max-count={limit + 1}", *names],
                 environment=self._sight(),
             )  # fmt: skip
         except program.GitFailed as error:
             raise Damaged(f"history cannot be read: {error.said}", at=tip.hex()) from error
-        found = [bytes.fromhex(line) for line in said.decode().split()]
+        found = [bytes.fromhex(line) for line in output.decode().split()]
         if len(found) > limit:
             raise Limit(f"there are more than {limit} new commits", at=tip.hex())
         return found
 
-    def walk_through(self, tip: ObjectId, known: Iterable[ObjectId] = ()) -> None:
-        """Read what each commit behind `known` up to `tip` changed, and find that all of it comes to an end.
+    def check_history(self, tip: ObjectId, known: Iterable[ObjectId] = ()) -> None:
+        """Read the changes of each commit between `known` and `tip`, to prove that every tree is within the limits.
 
-        A bomb need not be in the newest tree: whoever asks for the past would meet it. About 0.3 ms a commit.
+        A bomb may be in an old tree and would hit a reader of the past. About 0.3 ms a commit.
 
         Raises:
             Damaged, Limit: As `diff`.
@@ -259,24 +260,24 @@ class ObjectStore:
             for _ in self.diff(parent, commit.tree):
                 pass
 
-    # ---- commits among each other
+    # ---- relations between commits
 
     def ref(self, name: str) -> ObjectId | None:
         """See `kgd.git.refs.read_ref`."""
         return refs.read_ref(self.git_dir, name)
 
     def is_ancestor(self, a: ObjectId, b: ObjectId) -> bool:
-        """Whether `a` can be reached from `b` over its parents; a commit is its own ancestor. No process is started."""
+        """Whether `a` is reachable from `b` over parents; a commit is its own ancestor. Starts no process."""
         try:
             return a == b or self._repository.descendant_of(pygit2.Oid(raw=b), pygit2.Oid(raw=a))
         except _UNREADABLE:
             return self.merge_bases(a, b) == [a]
 
     def count(self, tip: ObjectId, known: Iterable[ObjectId], *, limit: int) -> int:
-        """How many commits lead to `tip` and to none of `known`, counted up to `limit`. Exact below it.
+        """The number of commits reachable from `tip` and not from `known`, counted up to `limit`. Exact below it.
 
         Raises:
-            Damaged: One of them is not here, or cannot be read.
+            Damaged: One of them is missing or cannot be read.
         """
         try:
             walker = self._repository.walk(pygit2.Oid(raw=tip))
@@ -286,11 +287,11 @@ class ObjectStore:
         except _UNREADABLE as error:
             raise Damaged("history cannot be read", at=tip.hex()) from error
 
-    def apart(self, a: ObjectId, b: ObjectId) -> tuple[int, int]:
-        """How many commits lead to `a` and not to `b`, and the other way round.
+    def ahead_behind(self, a: ObjectId, b: ObjectId) -> tuple[int, int]:
+        """The number of commits reachable from `a` alone, and from `b` alone.
 
         Raises:
-            Damaged: One of them is not here, or cannot be read.
+            Damaged: One of them is missing or cannot be read.
         """
         try:
             ahead, behind = self._repository.ahead_behind(pygit2.Oid(raw=a), pygit2.Oid(raw=b))
@@ -301,8 +302,8 @@ class ObjectStore:
     def merge_bases(self, a: ObjectId, b: ObjectId) -> list[ObjectId]:
         """All best common ancestors, sorted by id; empty for unrelated histories.
 
-        Near relatives with one base cost about 1 ms. Where there may be several the git program is asked (some ms),
-        since libgit2 as pygit2 offers it names only one.
+        Near relatives with one base cost about 1 ms. Where there may be several, the git program is asked (some ms),
+        since pygit2 gives only one.
         """
         try:
             base = self._repository.merge_base(pygit2.Oid(raw=a), pygit2.Oid(raw=b))
@@ -315,15 +316,15 @@ class ObjectStore:
             if alone:
                 return [bytes(base.raw)]
         try:
-            said = program.run(self.git_dir, ["merge-base", "--all", a.hex(), b.hex()], environment=self._sight())
+            output = program.run(self.git_dir, ["merge-base", "--all", a.hex(), b.hex()], environment=self._sight())
         except program.GitFailed as error:
-            if error.code == 1 and not error.said:  # so it says that there is none
+            if error.code == 1 and not error.said:  # no common ancestor
                 return []
             raise Damaged(f"history between two commits cannot be read: {error.said}", at=a.hex()) from error
-        return sorted(bytes.fromhex(line) for line in said.decode().split())
+        return sorted(bytes.fromhex(line) for line in output.decode().split())
 
     def _is_only_base(self, base: pygit2.Oid, a: ObjectId, b: ObjectId) -> bool:
-        """Whether what each side has beyond `base` is surely nothing that they share; False where that takes long."""
+        """Whether the commits of each side beyond `base` are disjoint; False if proving it takes long."""
         beyond: list[set[ObjectId]] = []
         for tip in (a, b):
             walk = self._repository.walk(pygit2.Oid(raw=tip), pygit2.enums.SortMode.NONE)
@@ -336,9 +337,9 @@ class ObjectStore:
     def write(self, objects: Sequence[Object]) -> Path | None:
         """Make objects durable and read them back, before any ref may lead to them.
 
-        Returns the pack to `release` once the ref has moved (or will not), None when they had to be written loose:
-        then call `confirm` after the move once more, since loose objects have no guard against a concurrent prune.
-        After an exception no ref may be moved to them.
+        Returns the pack to `release` once the ref has moved (or will not), None if they were written loose: then call
+        `confirm` again after the move, since loose objects are not protected from a concurrent prune. After an
+        exception no ref may be moved to them.
 
         Raises:
             OSError: The disk is full, read-only or broken.
@@ -358,9 +359,9 @@ class ObjectStore:
         return stem
 
     def renew(self, *, anew: bool = False) -> None:
-        """Let go of packs that a roll-up or a gc has removed. libgit2 keeps each of them open and mapped until then.
+        """Close packs that a roll-up or a gc has removed; libgit2 keeps each open and mapped until then.
 
-        `anew`: also of what libgit2 remembers of the others: bases of deltas, up to 16 MB a pack, and their indexes.
+        `anew`: also drop libgit2's caches of the others: bases of deltas, up to 16 MB a pack, and their indexes.
         """
         packs = frozenset(name for name in os.listdir(self.pack_dir) if name.endswith(".pack"))
         if anew or self._packs - packs:
@@ -372,7 +373,7 @@ class ObjectStore:
             pack.release(stem)
 
     def confirm(self, objects: Sequence[Object]) -> None:
-        """Check through the open handle that every object is there, and the last one (the tip) byte for byte.
+        """Check through the open handle that every object is present, and the last one (the tip) byte for byte.
 
         Raises:
             Damaged: One is not.
@@ -386,41 +387,39 @@ class ObjectStore:
     # ---- inside
 
     def _read(self, id: ObjectId, limit: int) -> tuple[str, bytes]:
-        oid = pygit2.Oid(raw=id)
-        pauses, was_missing = iter(READ_AGAIN_AFTER), False
-        while True:
-            repository = self._repository
+        oid, was_missing = pygit2.Oid(raw=id), False
+        for repository in self._handles():
             try:
                 odb = repository.odb
                 size = odb.read_header(oid)[1]
                 if size > limit:
-                    raise Limit(f"an object has {size} bytes, {limit} are read at most", at=id.hex())
+                    raise Limit(f"an object has {size} bytes, the limit is {limit}", at=id.hex())
                 kind, body = odb.read(oid)
                 return _KINDS[int(kind)], body
             except _UNREADABLE as error:
-                found = self._loose(id, limit)
+                found = self._loose(id, lambda place: pack.read_loose(place, id, limit))
                 if found:
                     return found
-                missing = isinstance(error, KeyError)
-                pause = next(pauses, None)
-                if pause is None or (missing and was_missing):
-                    what = "missing" if missing else "broken"
-                    raise Damaged(f"an object is {what}", at=id.hex(), next=_ANOTHER_COPY) from error
+                missing, last = isinstance(error, KeyError), error
+            if missing and was_missing:
+                break
             was_missing = missing
-            time.sleep(pause)
-            self._reopen(repository)
+        what = "missing" if missing else "broken"
+        raise Damaged(f"an object is {what}", at=id.hex(), next=_ANOTHER_COPY) from last
 
-    def _loose(self, id: ObjectId, limit: int) -> tuple[str, bytes] | None:
+    def _handles(self) -> Iterator[pygit2.Repository]:
+        """The open handle, then a new one after each pause of `READ_AGAIN_AFTER`."""
+        yield (handle := self._repository)
+        for pause in READ_AGAIN_AFTER:
+            time.sleep(pause)
+            self._reopen(handle)
+            yield (handle := self._repository)
+
+    def _loose(self, id: ObjectId, read: Callable[[Path], T | None]) -> T | None:
         try:
-            return next(filter(None, (loose.read(place, id, limit) for place in self._places)), None)
+            return next(filter(None, map(read, self._places)), None)
         except (ValueError, OSError) as error:
             raise Damaged("an object is broken", at=id.hex(), next=_ANOTHER_COPY) from error
-
-    def _loose_header(self, id: ObjectId) -> tuple[str, int] | None:
-        try:
-            return next(filter(None, (loose.header(place, id) for place in self._places)), None)
-        except (ValueError, OSError) as error:
-            raise Damaged("an object cannot be read", at=id.hex()) from error
 
     def _expect(self, id: ObjectId, kind: str) -> bytes:
         found, body = self._read(id, READ_LIMIT)
@@ -430,50 +429,30 @@ class ObjectStore:
 
     def _open(self) -> pygit2.Repository:
         try:
-            # As if it were bare: objects and refs are all we want, and the work tree may be missing just now.
+            # Bare: only objects and refs are needed, and the work tree may be missing.
             repository = open_bare(self.git_dir)
-            # Packs alone: what is loose is read by `kgd.git.loose`, since a cut one would stop every thread for ever.
+            # Packs only: loose objects are read by `pack.read_loose`, since a cut one would stop every thread forever.
             objects = pygit2.Odb()
+            # libgit2 shares packs of the same path with the earlier handle, caches included.
+            self._ending = "" if self._ending else "/."
             for place in self._places:
-                objects.add_backend(pygit2.OdbBackendPack(str(place)), 1)
+                objects.add_backend(pygit2.OdbBackendPack(f"{place}{self._ending}"), 1)
             repository.set_odb(objects)
             return repository
         except (pygit2.GitError, OSError, KeyError) as error:
             raise Unavailable(f"the repository cannot be opened: {error}", at=str(self.git_dir)) from error
 
     def _sight(self) -> program.Person | None:
-        """What makes the git program see the same objects."""
+        """The variables that make the git program see the same objects."""
         if len(self._places) == 1:
             return None
-        return program.nobody(
+        return program.without_user(
             {"GIT_OBJECT_DIRECTORY": str(self._places[1]), "GIT_ALTERNATE_OBJECT_DIRECTORIES": str(self._places[0])}
         )
 
     def _reopen(self, stale: pygit2.Repository) -> None:
-        """A handle goes on listing packs that a gc or a roll-up has replaced; a new one sees what is there now."""
+        """Open a new handle: an old one still lists packs that a gc or a roll-up has replaced."""
         with self._reopening:
             if self._repository is stale:
                 self._repository = self._open()
                 self.reopened += 1
-
-
-class Lookup:
-    """Look-ups in one tree that remember the folders they read: for many paths, which often share one."""
-
-    def __init__(self, store: ObjectStore, tree: ObjectId) -> None:
-        self._store, self._root = store, tree
-        self._folders: dict[str, Tree] = {}
-
-    def entry(self, path: str) -> ObjectId | None:
-        """As `ObjectStore.entry`."""
-        folder, _, name = path.rpartition("/")
-        found = self._folder(folder).get(raw(name))
-        return found[1] if found and found[0] != FOLDER else None
-
-    def _folder(self, path: str) -> Tree:
-        known = self._folders.get(path)
-        if known is None:
-            above, _, name = path.rpartition("/")
-            found = self._folder(above).get(raw(name)) if path else (FOLDER, self._root)
-            known = self._folders[path] = self._store.tree(found[1]) if found and found[0] == FOLDER else {}
-        return known

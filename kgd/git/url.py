@@ -1,4 +1,4 @@
-"""This file is where the address of a remote is read, and refused where git could take it for something else."""
+"""Addresses of remotes: parsed, and refused where git could misread them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _FORMS = "Write https://host/path, ssh://user@host/path, user@host:path or a dir
 
 @dataclass(frozen=True, slots=True)
 class RemoteUrl:
-    """Where a remote is. `text` is what git is given: for a directory its absolute path."""
+    """The address of a remote. `text` is passed to git: for a directory its absolute path."""
 
     text: str
     kind: str
@@ -32,19 +32,18 @@ class RemoteUrl:
 
     @property
     def protocol(self) -> str:
-        """As git's own allow list names it."""
+        """The name in git's allow list of protocols."""
         return "file" if self.kind == PATH else self.kind
 
 
 def parse(text: str, base: Path | None = None) -> RemoteUrl:
-    """The address, with a relative path taken from `base`.
+    """Parse an address; a relative path starts at `base`.
 
-    Refused are: anything that begins like an option, transports that run commands (``ext::``), control characters,
-    a password or token inside the address, what could hold one (a query, a fragment), and plain http beyond this
-    machine.
+    Refused are: an address that begins like an option, transports that run commands (``ext::``), control characters, a
+    password or token inside the address, a query or fragment (which may hold one), and plain http beyond this machine.
 
     Raises:
-        Invalid: Why it is refused; the address is not repeated where it may hold a secret.
+        Invalid: The reason. The address is not repeated where it may hold a secret.
     """
     if not text or len(text) > LENGTH_LIMIT or not text.isprintable() or text != text.strip():
         raise Invalid("a remote's address is one line of printable characters", at="url", next=_FORMS)
@@ -60,14 +59,14 @@ def parse(text: str, base: Path | None = None) -> RemoteUrl:
         return RemoteUrl(text, SSH)
     path = os.path.expanduser(text)
     if not os.path.isabs(path) and base is None:
-        raise Invalid("a directory is named by its absolute path here", at="url")
+        raise Invalid("a directory needs its absolute path here", at="url")
     return RemoteUrl(os.path.normpath(os.path.join(base or "/", path)), PATH)
 
 
 def take_credential(text: str) -> tuple[str, str]:
-    """An http address without the user and password in it, and these as ``user:password``; empty where it has none.
+    """Split an http address into the address without credentials and ``user:password``, which may be empty.
 
-    One that no header could carry is left where it is, for `parse` to refuse.
+    Credentials that no header can carry stay in the address, for `parse` to refuse.
     """
     try:
         parts = urlsplit(text)
@@ -86,10 +85,10 @@ def _with_scheme(text: str) -> RemoteUrl:
         host, password = parts.hostname or "", parts.password
         _ = parts.port
     except ValueError:
-        raise Invalid("this address cannot be read", at="url", next=_FORMS) from None
+        raise Invalid("this address cannot be parsed", at="url", next=_FORMS) from None
     if "?" in text or "#" in text:
         raise Invalid(
-            "a remote's address has no query and no fragment: a token there would be in every configuration and log",
+            "a remote's address has no query or fragment: a token there would appear in every configuration and log",
             at="url", next="Leave it out; give a token by reference: --token env:NAME, keyring:NAME or file:PATH.",
         )  # fmt: skip
     if parts.scheme == "file":
@@ -102,10 +101,10 @@ def _with_scheme(text: str) -> RemoteUrl:
         raise Invalid("the address names no host", at="url", next=_FORMS)
     if password is not None or (parts.scheme != SSH and parts.username is not None):
         raise Invalid(
-            "credentials do not belong into an address: everybody who reads the configuration would have them",
+            "credentials do not belong in an address: every reader of the configuration would have them",
             at="url", next="Give them by reference: --token env:NAME, keyring:NAME or file:PATH.",
         )  # fmt: skip
     if parts.scheme == HTTP and host not in _LOOPBACK:
-        raise Invalid("plain http beyond this machine can be read and changed on its way", at="url",
+        raise Invalid("plain http beyond this machine can be read and changed in transit", at="url",
                       next="Use https.")  # fmt: skip
     return RemoteUrl(text, parts.scheme)

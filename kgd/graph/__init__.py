@@ -1,1 +1,1 @@
-"""The graph in memory: one networkx graph a workspace, the walk through it, and the working set of a conversation."""
+"""The graph in memory: nodes, edges, walks, and the working sets of conversations."""

@@ -1,9 +1,9 @@
-"""This file is where a walk goes on from one workspace into others, near and far, and stays one walk.
+"""Walks across workspaces, local and on hubs, as one walk.
 
-It is walked in rounds. A round goes through everything that is at hand, under its locks, in memory. What it met and
-nobody at hand has is then joined or asked for, with no lock held: another local workspace as it is, a hub by one call
-with what is left of cost and nodes. The next round walks through all of that too, from the start, so that the order
-(cost, hops, URI) is that of one graph. It ends when nothing new is met.
+The walk proceeds in rounds. A round walks everything that is at hand, under its locks, in memory. Unknown nodes are
+then joined or requested, without a lock: another local workspace directly, a hub by one call with the remaining cost
+and nodes. The next round starts again and walks all of that too, in the order of one graph (cost, hops, URI). The walk
+ends when a round meets nothing new.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from kgd.graph.traverse import UNIT, Cut, Met, Walk, traverse
 from kgd.model.uri import Uri, workspace_of
 
 ROUNDS = 12
-"""What is not known after so many rounds is cut; each costs every hub at most one call."""
+"""Nodes unknown after so many rounds are cut; each round costs every hub at most one call."""
 MOST_STARTS = 100
-"""Nodes that one call to a hub may start from."""
+"""Maximum number of start nodes of one call to a hub."""
 FILTERED = 4
-"""Nodes asked of a hub for one that may be answered, where only some types are."""
+"""Nodes requested of a hub per answered node, if only some types are wanted."""
 MOST_ASKED = 2_000
 _NOWHERE = Reach(-1, -1)
 
@@ -32,7 +32,7 @@ Reason = Literal["missing", "gone", "unreachable", "fetching", "forbidden", "unk
 
 
 class Absence(NamedTuple):
-    """Why a workspace cannot be walked through. `last_seen` is in Unix seconds, None for never."""
+    """Why a workspace cannot be walked. `last_seen` is in Unix seconds, None for never."""
 
     reason: Reason
     detail: str = ""
@@ -40,14 +40,14 @@ class Absence(NamedTuple):
 
 
 class OnHub(NamedTuple):
-    """A workspace that a hub serves. `hub` stands for the hub with one token; `workspaces` are all it has for us."""
+    """A workspace on a hub. `hub` is the hub with one token; `workspaces` are the ones that the token may read."""
 
     hub: str
     workspaces: frozenset[str]
 
 
 class Question(NamedTuple):
-    """What a hub is asked for: everything near some nodes. None means no limit."""
+    """A request to a hub: everything near some nodes. None means no limit."""
 
     workspace: str
     starts: tuple[Uri, ...]
@@ -65,7 +65,7 @@ class World(Protocol):
     """The other workspaces, as one walk may see them."""
 
     def place(self, workspace: str) -> Place:
-        """Where a workspace is. One that is local is opened."""
+        """The place of a workspace. A local one is opened."""
 
     def holders(self, uri: Uri) -> Collection[str]:
         """The open local workspaces that hold an external resource."""
@@ -74,17 +74,17 @@ class World(Protocol):
         """The open local workspaces, whose relations may lead into others."""
 
     def ask(self, questions: Mapping[str, Question]) -> Mapping[str, Patch | Absence]:
-        """The answers of several hubs at once. A slow or dead one takes its deadline at most, and is an absence."""
+        """The answers of several hubs at once. A hub that exceeds its deadline is an absence."""
 
 
 Sees = Callable[[Uri], bool]
 
 
 class Joined:
-    """A source of another workspace, or the caller's own under their scope: it speaks for its own nodes only.
+    """A source of another workspace, or the caller's own under their scope: it covers its own nodes only.
 
     Args:
-        sees: Which nodes the caller may read; None for all. A relation that leads to one they may not is not there.
+        sees: Predicate for the nodes that the caller may read; None for all. Relations to other nodes are hidden.
     """
 
     __slots__ = ("_sees", "_source", "lock", "workspace")
@@ -107,14 +107,14 @@ class Joined:
         return self._source.resolve(uri) if workspace_of(uri) == self.workspace else uri
 
     def _shown(self, edges: Sequence[Edge]) -> Sequence[Edge]:
-        """A relation into a workspace that is not this one is a word of its source, and says nothing of its target."""
+        """The visible edges. A relation into another workspace says nothing of its target, so it stays."""
         sees, own = self._sees, (None, self.workspace)
         return edges if not sees else [e for e in edges if workspace_of(e.target) not in own or sees(e.target)]
 
 
 @dataclass(frozen=True, slots=True)
 class Crossing:
-    """A walk that may have left its workspace. `absences` say why a workspace was not entered."""
+    """A walk that may have left its workspace. `absences` gives the reason for each workspace that was not entered."""
 
     walk: Walk
     home: str
@@ -125,7 +125,7 @@ class Crossing:
     hubs: Mapping[str, str]
 
     def why(self, target: Uri) -> Absence:
-        """Why a link to a node that the walk did not find leads nowhere."""
+        """The reason why a link to a node outside the walk leads nowhere."""
         owner = workspace_of(target)
         if owner is None or owner == self.home:
             return Absence("missing")
@@ -136,7 +136,7 @@ class Crossing:
             return Absence("forbidden")
         if owner in self.joined or (region and target in region.gone):
             return Absence("gone")
-        return Absence("unreachable", "the walk ended before it was asked for")
+        return Absence("unreachable", "the walk ended before its workspace was asked")
 
     def broken(self) -> list[tuple[BrokenLink, Absence]]:
         return [(link, self.why(link.target)) for link in self.walk.broken]
@@ -155,10 +155,10 @@ def walk_across(
     direction: Literal["out", "in", "both"] = "out",
     max_nodes: int = 50,
 ) -> Crossing:
-    """`traverse`, going on in other workspaces.
+    """As `traverse`, continued in other workspaces.
 
     Nodes of the workspace `home` come from `sources`; a start may lie elsewhere. Of relations that lead into a
-    workspace from others, those of open local ones are known.
+    workspace from others, only the relations of open local workspaces are known.
 
     Raises:
         Invalid: A limit is negative, or not a number.
@@ -179,7 +179,7 @@ def walk_across(
 
 
 class _State:
-    """What one walk has come to know of other workspaces."""
+    """The knowledge of one walk about other workspaces."""
 
     def __init__(
         self, home: str, world: World, limits: tuple[float | None, int | None, int], edge_types: tuple[str, ...],
@@ -194,20 +194,21 @@ class _State:
         self.hubs: dict[str, str] = {}
         self.absences: dict[str, Absence] = {}
         self.asked: dict[Uri, Reach] = {}
-        """How far around a node its hub was asked, whatever it answered: nobody is asked twice for the same."""
+        """The radius around a node that its hub was asked for, whatever the answer: no hub is asked twice for the
+        same."""
         self.asked_beside: dict[Uri, Reach] = {}
-        """The same where a call had starts that the walk came to at different costs. If a hub cut its answer to that,
-        it may have left out what comes first from some of them; they are asked for once more, by themselves."""
+        """The same for calls with starts reached at different costs. A hub that cuts its answer may leave out the
+        nearest nodes of some starts, so these are asked for once more, alone."""
         self.short: dict[Uri, Met] = {}
-        """Where the last round had more left than a hub's answer went."""
+        """Nodes where the last round had more budget than the hub's answer covers."""
 
     def sources(self) -> list[EdgeSource]:
-        """Everything joined, in an order that does not depend on when it was."""
+        """All joined sources, in an order independent of the time of joining."""
         local = [source for workspace in sorted(self.joined) for source in self.joined[workspace]]
         return [*local, *(self.regions[hub] for hub in sorted(self.regions))]
 
     def enter(self, workspace: str) -> bool:
-        """Find out where a workspace is; whether it is one to walk through at once."""
+        """Find the place of a workspace; True if it can be walked at once."""
         if workspace in (self.home, *self.joined, *self.hubs, *self.absences):
             return False
         place = self.world.place(workspace)
@@ -222,7 +223,7 @@ class _State:
         return False
 
     def advance(self, found: Walk, *, may_ask: bool) -> bool:
-        """Join and ask for what a round met; whether there is reason for another."""
+        """Join and request the unknown nodes of a round; True if another round is needed."""
         news = False
         wanted: dict[str, dict[Uri, Met]] = defaultdict(dict)
         unknown = {**{start: [Met(0, 0, 0)] for start in found.missing}, **found.unknown}
@@ -238,7 +239,8 @@ class _State:
                     news |= self.enter(holder)
         self.short = self._look_further(found)
         for uri, met in self.short.items():
-            wanted[self._hub_with(uri)][uri] = met
+            hub = next(hub for hub, region in sorted(self.regions.items()) if uri in region.reached)
+            wanted[hub][uri] = met
         return (self._ask(wanted) or news) if may_ask else False
 
     def _denied(self, owner: str, uri: Uri) -> bool:
@@ -246,7 +248,7 @@ class _State:
         return uri in region.gone or uri in region.forbidden
 
     def _look_further(self, found: Walk) -> dict[Uri, Met]:
-        """Nodes that the walk came to with more left than their hub was asked for, up to where the walk ended."""
+        """Nodes that the walk reached with more budget than their hub was asked for, up to the end of the walk."""
         full = len(found.nodes) >= self.max_nodes
         end = min(self.max_cost, round(found.nodes[-1].cost * UNIT)) if full else self.max_cost
         return {
@@ -257,11 +259,8 @@ class _State:
             and (reach.cost < end - met.cost or reach.hops < self.max_depth - met.hops)
         }  # fmt: skip
 
-    def _hub_with(self, uri: Uri) -> str:
-        return next(hub for hub, region in sorted(self.regions.items()) if uri in region.reached)
-
     def _ask(self, wanted: Mapping[str, Mapping[Uri, Met]]) -> bool:
-        """Ask all hubs at once, for what is nearest first where it is too much for one call; whether one answered."""
+        """Ask all hubs at once, nearest nodes first if they exceed one call; True if one answered."""
         questions = {}
         for hub, entries in wanted.items():
             chosen = self._choose(entries)
@@ -274,14 +273,14 @@ class _State:
                 continue
             ways = {(met.cost, met.hops) for uri in questions[hub].starts if (met := wanted[hub][uri])}
             if len(ways) > 1 and reply.reach.cost < _units(questions[hub].max_cost):
-                # At the rim, what was left out of the answer may come before what was not, from another start.
+                # At the rim, a node left out of the answer may precede an included one, from another start.
                 reply = replace(reply, reach=reply.reach._replace(cost=max(0, reply.reach.cost - 1)))
             self.regions[hub].add(reply)
             news = True
         return news
 
     def _choose(self, entries: Mapping[Uri, Met]) -> dict[Uri, Met]:
-        """What one call is to ask for: all that is new, else those at the lowest cost that were not asked alone yet."""
+        """The starts of one call: all new nodes, else the cheapest that were not yet asked alone."""
         new = {uri: met for uri, met in entries.items() if self._need(met) > self.asked.get(uri, _NOWHERE)}
         fresh = {uri: met for uri, met in new.items() if self._need(met) > self.asked_beside.get(uri, _NOWHERE)}
         nearest = sorted((fresh or new).items(), key=lambda entry: (entry[1], entry[0]))[:MOST_STARTS]
@@ -307,7 +306,7 @@ class _State:
         )  # fmt: skip
 
     def cut(self) -> tuple[Cut, ...]:
-        """What no hub was asked for any more, or did not answer as far as that."""
+        """Nodes that no hub was asked for, or not with enough budget."""
         left = sorted(self.short)
         return (Cut("elsewhere", left[0], len(left)),) if left else ()
 

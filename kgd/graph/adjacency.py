@@ -1,26 +1,26 @@
-"""This file is where neighbours are kept in the order a walk wants them: derived from the graph on demand.
+"""Indexes derived from the graph on demand: neighbours in walking order, and names that collide.
 
-A walk that takes the cheapest neighbour first must not look at all of a hub's edges, so each node's edges are sorted
-once and kept. A write drops the lists it touches; long ones are patched, because sorting 20,000 edges again after
-each write that points to a hub would cost every following walk milliseconds.
+A walk takes the cheapest neighbour first and must not look at all edges of a large node, so each node's edges are
+sorted once and cached. A write drops the lists it touches. Long lists are patched: sorting 20,000 edges again after
+each write would cost every following walk milliseconds.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from kgd.graph.edges import Edge
-from kgd.model.uri import Uri
+from kgd.model.uri import Uri, collision_key
 
 PATCH_FROM = 64
-"""Shorter lists are derived again faster than they are patched."""
+"""Shorter lists are faster to derive again than to patch."""
 
 
 class Adjacency:
-    """Sorted edge lists of one direction, at most `limit` edges in all; the list kept longest leaves first.
+    """Sorted edge lists of one direction, at most `limit` edges in all; the oldest list leaves first.
 
-    Lists are never changed once handed out: a reader that walks one sees the state it began with.
+    A returned list never changes: its reader sees the state at the call.
     """
 
     def __init__(self, limit: int) -> None:
@@ -42,7 +42,7 @@ class Adjacency:
             self._held -= len(edges) + 1
 
     def replace(self, uri: Uri, gone: Sequence[Edge], new: Sequence[Edge]) -> None:
-        """Bring a kept list forward; does nothing for a node whose list is not kept."""
+        """Update a cached list; does nothing for a node without one."""
         edges = self._lists.get(uri)
         if edges is None:
             return
@@ -61,3 +61,39 @@ class Adjacency:
     def clear(self) -> None:
         self._lists.clear()
         self._held = 0
+
+
+class TwinIndex:
+    """Nodes by collision key. Most URIs are their own key and need no entry, so only the others cost memory."""
+
+    def __init__(self, uris: Iterable[Uri]) -> None:
+        self._folded: dict[str, tuple[Uri, ...]] = {}
+        for uri in uris:
+            self.add(uri)
+
+    def add(self, uri: Uri) -> None:
+        if not _is_plain(uri):
+            key = collision_key(uri)
+            others = self._folded.get(key, ())
+            if uri not in others:
+                self._folded[key] = tuple(sorted((*others, uri)))
+
+    def discard(self, uri: Uri) -> None:
+        if not _is_plain(uri):
+            key = collision_key(uri)
+            left = tuple(u for u in self._folded.get(key, ()) if u != uri)
+            if left:
+                self._folded[key] = left
+            else:
+                self._folded.pop(key, None)
+
+    def candidates(self, uri: Uri) -> list[Uri]:
+        """Other URIs with the same key, in order; the first may not exist (it is the key, read as a URI)."""
+        key = collision_key(uri)
+        plain = [Uri(key)] if _is_plain(key) and collision_key(key) == key else []
+        return [u for u in (*plain, *self._folded.get(key, ())) if u != uri]
+
+
+def _is_plain(uri: str) -> bool:
+    """Whether the URI is its own collision key, without computing it (0.1 us instead of 3)."""
+    return uri.isascii() and uri.islower() and "%" not in uri

@@ -1,4 +1,4 @@
-"""This file is where the working set of a conversation is kept: an LRU of URIs that lives as long as the daemon."""
+"""Working sets of conversations: LRU caches of URIs that live as long as the daemon."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MAX_ID = 128
 
 
 class ActiveContext:
-    """The nodes one conversation has seen last; the least recently used one leaves first. Safe for threads."""
+    """The nodes that one conversation saw last; the least recently used one leaves first. Thread-safe."""
 
     def __init__(self, capacity: int = DEFAULT_CAPACITY) -> None:
         self.capacity = max(1, capacity)
@@ -23,9 +23,9 @@ class ActiveContext:
         self._lock = Lock()
 
     def touch(self, uris: Iterable[Uri]) -> list[Uri]:
-        """Make these the most recent, the last one most of all, and answer what had to leave, oldest first.
+        """Make these the most recent, the last one most of all, and return the evicted nodes, oldest first.
 
-        Of more URIs than the capacity only the last ones stay; the others are answered as evicted.
+        Of more URIs than the capacity only the last ones stay; the others count as evicted.
         """
         with self._lock:
             for uri in uris:
@@ -35,7 +35,7 @@ class ActiveContext:
             return [self._seen.popitem(last=False)[0] for _ in range(surplus)]
 
     def take_started_empty(self) -> bool:
-        """True once, on the first call: the conversation knows nothing yet, which is worth one hint."""
+        """True once, on the first call: the conversation is new and gets one hint."""
         with self._lock:
             fresh, self._fresh = self._fresh, False
             return fresh
@@ -54,10 +54,10 @@ class ActiveContext:
 
 
 class ContextStore:
-    """The contexts of all conversations by id. At most `limit` are kept; the one that was silent longest is forgotten.
+    """The contexts of all conversations by id. At most `limit` are kept; the least recently used one is dropped.
 
     Args:
-        randbytes: Where ids come from; an id is a capability, so give a cryptographic source.
+        randbytes: Source of ids; an id is a capability, so the source must be cryptographic.
     """
 
     def __init__(
@@ -72,8 +72,8 @@ class ContextStore:
     def open(self, context_id: str | None = None) -> tuple[str, ActiveContext]:
         """The context of that id, or a new one with a new id.
 
-        An id that is not known (the daemon was restarted, or forgot it) starts an empty context under the same id, so
-        that the conversation need not learn another. One that could not be ours is replaced.
+        An unknown id (after a restart, or dropped) starts an empty context under the same id, so that the conversation
+        keeps it. An invalid id is replaced.
         """
         usable = context_id and len(context_id) <= MAX_ID and context_id.isprintable()
         with self._lock:
@@ -85,7 +85,7 @@ class ContextStore:
             return known, context
 
     def resize(self, capacity: int) -> None:
-        """Let every context hold this many nodes; one that holds more lets them go when it is next touched."""
+        """Set the capacity of every context; a larger context shrinks at its next touch."""
         capacity = max(1, capacity)
         with self._lock:
             if capacity != self._capacity:
@@ -94,13 +94,13 @@ class ContextStore:
                     context.capacity = capacity
 
     def seen(self, context_id: str) -> list[Uri]:
-        """The nodes of a context, the most recent first; empty for an id that is not known."""
+        """The nodes of a context, the most recent first; empty for an unknown id."""
         with self._lock:
             context = self._contexts.get(context_id)
         return context.uris[::-1] if context else []
 
     def close(self, context_id: str) -> None:
-        """Forget one conversation; unknown ids are fine."""
+        """Drop one conversation; unknown ids are ignored."""
         with self._lock:
             self._contexts.pop(context_id, None)
 

@@ -1,6 +1,6 @@
-"""This file is where the values of the graph are defined, and what anything must offer to be walked through.
+"""Values of the graph, and `EdgeSource`, the interface of everything that can be walked.
 
-The stored graph, the overlay of the code tree and another workspace are all an `EdgeSource`; a walk takes several.
+The stored graph, the overlay of the code tree and another workspace are edge sources; a walk takes several.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from kgd.model.uri import Uri
 Direction = Literal["out", "in"]
 
 WEIGHT_DIGITS = 6
-"""Weights are compared at this many decimals. Costs are summed as whole millionths, so that 0.1 + 0.2 is 0.3, ten edges
-of 0.1 are within a budget of 1, and a sum does not depend on its order."""
+"""Decimals at which weights are compared. Costs are sums of whole millionths, so that 0.1 + 0.2 is 0.3, ten edges of
+0.1 are within a budget of 1, and a sum does not depend on its order."""
 
 
 class Card(NamedTuple):
-    """What is in memory of a node. Its content stays in git until someone asks for it.
+    """The fields of a node in memory. Its content stays in git until it is requested.
 
-    `blob` is the id of the node's file, or None for what only the overlay serves; `origin` says who says so.
+    `blob` is the id of the node's file, or None for a node that only the overlay serves; `origin` is its source.
     """
 
     uri: Uri
@@ -40,7 +40,7 @@ class Edge(NamedTuple):
 
 
 class BrokenLink(NamedTuple):
-    """A relation that leads nowhere."""
+    """A relation with a missing target."""
 
     source: Uri
     type: str
@@ -49,19 +49,19 @@ class BrokenLink(NamedTuple):
 
 
 class EdgeSource(Protocol):
-    """Something with nodes and edges. Every answer is O(1) after the first call for a node.
+    """A source of nodes and edges. Every answer is O(1) after the first call for a node.
 
-    A source that also has a ``lock`` is held for as long as a walk takes.
+    A source with a ``lock`` is locked for the whole walk.
     """
 
     def out(self, uri: Uri) -> Sequence[Edge]:
         """The node's own relations, sorted; aliases are followed, missing targets are included."""
 
     def into(self, uri: Uri) -> Sequence[Edge]:
-        """The relations that lead to the node, sorted; `target` is where they come from."""
+        """The relations that lead to the node, sorted; `target` is their source."""
 
     def card(self, uri: Uri) -> Card | None:
-        """None for what this source does not have, be it only the target of a relation."""
+        """The card of a node; None if this source does not have it, even if it is the target of a relation."""
 
     def resolve(self, uri: Uri) -> Uri:
-        """The current URI of a node that was moved; any other URI unchanged."""
+        """The current URI of a moved node; any other URI unchanged."""

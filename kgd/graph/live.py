@@ -1,7 +1,7 @@
-"""This file is where a workspace's graph is held in memory: a networkx multigraph, and what keeps it in step.
+"""A workspace's graph in memory: a networkx multigraph with derived indexes.
 
-Lean: a node is its `Card`, an edge its type and weight, and edges that say the same share one dictionary. 100k nodes
-with 400k edges fill 200 MB of process; through `add_edge`, with a dictionary each, it would be twice that.
+Compact: a node is its `Card`, an edge its type and weight, and equal edges share one dictionary. 100k nodes with 400k
+edges take 200 MB of process; `add_edge`, with a dictionary each, would take twice that.
 """
 
 from __future__ import annotations
@@ -15,16 +15,15 @@ from typing import Any
 
 import networkx as nx
 
-from kgd.graph.adjacency import Adjacency
+from kgd.graph.adjacency import Adjacency, TwinIndex
 from kgd.graph.edges import WEIGHT_DIGITS, BrokenLink, Card, Edge
 from kgd.graph.rows import Packer, Rows, Unpacked
-from kgd.graph.twins import TwinIndex
 from kgd.model.node import Json, Relation
-from kgd.model.uri import OWNED, Uri, scheme_of
+from kgd.model.uri import Uri
 
 CACHED_OUT = 500_000
 CACHED_IN = 250_000
-"""Edges kept in walking order, about 90 bytes each."""
+"""Edges cached in walking order, about 90 bytes each."""
 SHARED_LIMIT = 10_000
 """Different (type, weight) pairs that share a dictionary; beyond that each edge gets its own."""
 EXPORT_CHUNK = 500
@@ -44,11 +43,11 @@ class LiveGraph:
     only: every reader waits for it. The target of a relation need not exist: it is kept, and reported as broken until
     it does.
 
-    `graph` is the networkx graph itself, to be read, never written: its edge dictionaries are shared. A node of it
-    without a ``card`` is the missing target of some relation.
+    `graph` is the networkx graph, to be read, never written: its edge dictionaries are shared. A node of it without a
+    ``card`` is the missing target of a relation.
 
     Args:
-        workspace: Whose graph it is; walks through several take their locks in the order of these ids.
+        workspace: Its id; walks through several graphs lock them in the order of these ids.
     """
 
     def __init__(self, workspace: str = "") -> None:
@@ -81,7 +80,7 @@ class LiveGraph:
         return self._count
 
     def types(self) -> dict[str, int]:
-        """How many nodes there are of each type, the most frequent first. O(types): they are counted as they come."""
+        """The number of nodes of each type, the most frequent first. O(types): counted on write."""
         with self.lock:
             return {type: count for type, count in self._types.most_common() if count}
 
@@ -101,12 +100,12 @@ class LiveGraph:
         return edges if edges is not None else self._derive_in(uri)
 
     def sources_of(self, uri: Uri) -> int:
-        """How many nodes have a relation to this one, or to what it was called before. O(1)."""
+        """The number of nodes with a relation to this one, or to its earlier names. O(1)."""
         pred = self._pred
         return sum(len(pred.get(name, ())) for name in (uri, *self._aliases.get(uri, ())))
 
     def resolve(self, uri: Uri) -> Uri:
-        """The node that has this URI, or had it before it was moved; of several the first in order."""
+        """The node that has this URI, or had it before a move; of several the first in order."""
         claims = self._claims.get(uri)
         return uri if claims is None or uri in self else claims[0]
 
@@ -114,13 +113,13 @@ class LiveGraph:
         return self._aliases.get(uri, ())
 
     def relation_data(self, source: Uri, target: Uri, type: str) -> Mapping[str, Json]:
-        """What a relation carries beside its weight; empty where there is no such relation."""
+        """A relation's data beside its weight; empty if there is no such relation."""
         attributes = self._succ.get(source, {}).get(target, {}).get(type, {})
         data: Mapping[str, Json] = attributes.get("data", _NOTHING)
         return data
 
     def sources_with_data(self, scheme: str, keys: frozenset[str]) -> set[Uri]:
-        """The nodes with a relation to something of this scheme, be it there or not, whose data has one of these keys.
+        """The nodes with a relation to a URI of this scheme, existing or not, whose data has one of these keys.
 
         O(nodes): for a first look, not for a request.
         """
@@ -138,27 +137,16 @@ class LiveGraph:
         return found
 
     def uris(self, *, scheme: str | None = None, prefix: str = "") -> Iterator[Uri]:
-        """The nodes that exist, in no order; what is written meanwhile may or may not be among them. O(nodes)."""
+        """The existing nodes, in no order; concurrent writes may or may not be included. O(nodes)."""
         start = f"{scheme}:" if scheme else ""
-        for uri, node in self._listed():
+        with self.lock:
+            listed = list(self._nodes.items())
+        for uri, node in listed:
             if node and uri.startswith(prefix) and uri.startswith(start):
                 yield uri
 
-    def nodes_in_namespace(self, namespace: str) -> list[Uri]:
-        """The nodes whose path lies in this namespace or below it, under every owned scheme, in order. O(nodes)."""
-        within = f"{namespace.strip('/')}/" if namespace.strip("/") else ""
-        return sorted(
-            uri
-            for uri, node in self._listed()
-            if node and scheme_of(uri) in OWNED and uri.split("/", 3)[3].startswith(within)
-        )
-
-    def _listed(self) -> list[tuple[Uri, dict[str, Card]]]:
-        with self.lock:
-            return list(self._nodes.items())
-
     def twin(self, uri: Uri) -> Uri | None:
-        """Another node whose name some file systems would take for this one. The first call is O(nodes)."""
+        """Another node whose name is equal on some file systems. The first call is O(nodes)."""
         with self.lock:
             if self._twins is None:
                 self._twins = TwinIndex(u for u, node in self._nodes.items() if node)
@@ -167,9 +155,9 @@ class LiveGraph:
     def broken_links(
         self, limit: int | None = None, *, known: Callable[[Uri], bool] = lambda uri: False
     ) -> list[BrokenLink]:
-        """Relations whose target does not exist, ordered by target, source and type. O(missing targets).
+        """Relations with missing targets, ordered by target, source and type. O(missing targets).
 
-        `known` says which targets exist elsewhere: in the code tree, or in another workspace.
+        `known` tells which targets exist elsewhere: in the code tree, or in another workspace.
         """
         found: list[BrokenLink] = []
         with self.lock:
@@ -189,7 +177,7 @@ class LiveGraph:
     # Writing
 
     def put(self, card: Card, relations: Iterable[Relation] = (), aliases: Iterable[Uri] = ()) -> None:
-        """Make the node what is given, all its relations and aliases included. O(relations), whatever it points to."""
+        """Set the node, with all its relations and aliases. O(relations), independent of their targets."""
         uri = Uri(sys.intern(card.uri))  # each relation to it read a string of its own: 30 MB in 100k nodes
         with self.lock:
             self._note(uri)
@@ -215,7 +203,7 @@ class LiveGraph:
             self._claim(uri, tuple(sorted(set(aliases) - {uri})))
 
     def remove(self, uri: Uri) -> bool:
-        """Take the node out with its relations; those that lead to it become broken links. False if it is not there."""
+        """Remove the node with its relations; relations to it become broken links. False if it does not exist."""
         with self.lock:
             if uri not in self:
                 return False
@@ -240,7 +228,7 @@ class LiveGraph:
         self._outs.drop(source)
         end = self.resolve(target)
         if end in self._aliases:
-            self._ins.drop(end)  # two of its edges may be one here: under its old name and under its new one
+            self._ins.drop(end)  # edges under its old and its new name may be one here
         else:
             self._ins.replace(end, _edges_from(source, old), _edges_from(source, keyed))
         if keyed is None:
@@ -273,7 +261,7 @@ class LiveGraph:
         self._ins.drop(uri)
 
     def _redirect(self, alias: Uri) -> None:
-        """Forget the neighbours that were derived from where `alias` leads."""
+        """Drop the neighbours that were derived through `alias`."""
         if alias in self._claims:
             for source in self._pred.get(alias, ()):
                 self._outs.drop(source)
@@ -286,7 +274,7 @@ class LiveGraph:
             self._nodes[uri], self._succ[uri], self._pred[uri] = {}, {}, {}
 
     def _tidy(self, uri: Uri) -> None:
-        """A node that does not exist stays as long as something points to it, and is missing unless it is an alias."""
+        """Keep a missing node while a relation points to it; it counts as missing unless it is an alias."""
         if self._nodes[uri]:
             return
         if not self._pred[uri]:
@@ -320,7 +308,7 @@ class LiveGraph:
 
     def _derive_out(self, uri: Uri) -> Sequence[Edge]:
         with self.lock:
-            make = tuple.__new__  # calling the class costs twice that, and a walk not taken before makes hundreds
+            make = tuple.__new__  # calling the class takes twice as long, and a new walk makes hundreds
             edges = [
                 make(Edge, (attributes["weight"], target, type))
                 for target, keyed in self._succ.get(uri, _NO_ENDS).items()
@@ -355,10 +343,10 @@ class LiveGraph:
     # Snapshot
 
     def export(self, stamp: Callable[[], str] = lambda: "") -> tuple[str, Rows]:
-        """Everything as plain lists, true at the moment `stamp` was called; its answer comes first.
+        """Everything as plain lists, consistent at the call of `stamp`, whose answer comes first.
 
-        The lock is given back between chunks, so that nobody waits for long; what was written meanwhile is taken again
-        at the end, in the step that calls `stamp`. One export at a time.
+        The lock is released between chunks. Nodes written meanwhile are exported again at the end, in the step that
+        calls `stamp`. One export at a time.
         """
         packer = Packer()
         with self.lock:
@@ -388,7 +376,7 @@ class LiveGraph:
             self._exporting.add(uri)
 
     def load(self, rows: Rows) -> None:
-        """Replace everything by what `export` gave. Do it with the garbage collector off.
+        """Replace everything by the result of `export`. Disable the garbage collector meanwhile.
 
         Raises:
             Damaged: These are not such rows. The graph is empty then.
@@ -412,7 +400,7 @@ def _edges_from(end: Uri, keyed: Keyed | None) -> list[Edge]:
 
 
 def _unique(edges: Iterable[Edge]) -> list[Edge]:
-    """One edge a (target, type), the cheapest: a node reached under an old and a new name is linked once."""
+    """One edge per (target, type), the cheapest: a node reached under an old and a new name is linked once."""
     cheapest: dict[tuple[Uri, str], Edge] = {}
     for edge in edges:
         key = edge.target, edge.type

@@ -1,7 +1,7 @@
-"""This file is where the part of a hub's graph that one walk was told about is held, to be walked through as well.
+"""The part of a hub's graph that one walk has received, as an edge source.
 
-A hub answers with the nodes near some starts, their costs from there, and the relations among them. How far that goes
-is kept for each node: a walk that comes to it with more left to spend than was asked for has to ask again.
+A hub answers with the nodes near some starts, their costs, and the relations among them. The known radius is stored
+per node: a walk that arrives with more budget has to ask again.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ from kgd.graph.edges import Card, Edge
 from kgd.model.uri import Uri, workspace_of
 
 FAR = 1 << 62
-"""As far as there is anything: no limit of cost or hops."""
+"""No limit of cost or hops."""
 
 
 class Reach(NamedTuple):
-    """How far the graph around something is known: cost in millionths of a step, and hops."""
+    """The radius known around a node: cost in millionths of a step, and hops."""
 
     cost: int
     hops: int
 
 
-class Told(NamedTuple):
-    """One node of an answer: its card, and how far it lies from the nearest start."""
+class AnsweredNode(NamedTuple):
+    """One node of an answer: its card, and its distance from the nearest start."""
 
     card: Card
     cost: int
@@ -34,26 +34,26 @@ class Told(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Patch:
-    """One answer of a hub. `reach` is how far around the starts it is complete.
+    """One answer of a hub, complete within `reach` around the starts.
 
-    `links` are relations (source, edge), with those that lead to nodes that are not among `nodes`; `moved` are starts
-    that go by another URI now; `gone` and `forbidden` are what cannot be had there.
+    `links` are relations (source, edge), including those to nodes outside `nodes`; `moved` maps starts to their new
+    URIs; `gone` and `forbidden` are nodes that the hub cannot serve.
     """
 
-    nodes: tuple[Told, ...]
+    nodes: tuple[AnsweredNode, ...]
     links: tuple[tuple[Uri, Edge], ...]
     reach: Reach
     moved: Mapping[Uri, Uri] = field(default_factory=dict)
     gone: frozenset[Uri] = frozenset()
     forbidden: frozenset[Uri] = frozenset()
     stamps: Mapping[Uri, tuple[str, str]] = field(default_factory=dict)
-    """The commit and the author of the last change of a node, as the hub says."""
+    """The commit and the author of a node's last change, as reported by the hub."""
 
 
 class Region:
-    """What a walk knows of one hub so far; an `EdgeSource`. It speaks for nodes of `workspaces` and for external ones.
+    """The knowledge of one walk about one hub; an `EdgeSource` for nodes of `workspaces` and for external ones.
 
-    Not safe for threads: one walk has its own.
+    Not thread-safe: each walk has its own.
     """
 
     def __init__(self, workspaces: Iterable[str]) -> None:

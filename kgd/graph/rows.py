@@ -1,7 +1,7 @@
-"""This file is where a graph becomes plain lists and back: what the snapshot stores of it.
+"""The graph as plain lists, for the snapshot.
 
-Columns, with nodes as positions and the few different (type, weight) groups in a table of their own, because most of
-the time of a start goes into making objects: 100k nodes with 400k edges are read in about a second.
+Columns, with nodes as positions and the few different (type, weight) groups in a table of their own, because a start
+spends most time making objects: 100k nodes with 400k edges are read in about a second.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from kgd.graph.edges import Card
 from kgd.model.uri import Uri
 
 Rows = dict[str, Any]
-"""What `Packer.rows` gives; made of dict, list, str, int, float and None only."""
+"""The result of `Packer.rows`, made of dict, list, str, int, float and None only."""
 
 _COLUMNS = ("uris", "types", "origins", "names", "summaries", "blobs", "edges")
 
 
 class Packer:
-    """Collects nodes one by one; a node given again replaces what was given before."""
+    """Collects nodes one by one; a repeated node replaces the earlier one."""
 
     def __init__(self) -> None:
         self._columns: dict[str, list[Any]] = {name: [] for name in _COLUMNS}
@@ -51,7 +51,7 @@ class Packer:
         self._put(self._aliases, at, list(aliases))
 
     def drop(self, uri: Uri) -> None:
-        """The node was removed after it had been taken; it may still be the target of others."""
+        """Remove a node that was taken before; it may still be the target of others."""
         at = self._position(uri)
         for name, value in zip(_COLUMNS, (uri, -1, -1, "", "", "", []), strict=True):
             self._columns[name][at] = value
@@ -84,10 +84,10 @@ class Packer:
 
 
 class Unpacked:
-    """The dictionaries of a networkx graph, filled directly, and what belongs beside them."""
+    """The dictionaries of a networkx graph, filled directly, and the indexes beside them."""
 
     def __init__(self, rows: Rows) -> None:
-        """Read what `Packer.rows` gave.
+        """Read the result of `Packer.rows`.
 
         Raises:
             Damaged: These are not such rows.
@@ -101,7 +101,7 @@ class Unpacked:
             self._read_nodes(rows)
             self._read_edges(rows)
         except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
-            raise Damaged("the rows of the graph are not what they should be", at="snapshot") from error
+            raise Damaged("the rows of the graph are malformed", at="snapshot") from error
 
     def _read_nodes(self, rows: Rows) -> None:
         labels, nodes, succ, pred = rows["labels"], self.nodes, self.succ, self.pred

@@ -1,9 +1,9 @@
-"""This file is where the graph is walked: cheapest paths outward from one or more nodes, until a limit is met.
+"""Walks: the cheapest paths outward from one or more nodes, up to limits.
 
-A node is in when its cheapest path costs at most `max_cost` (specs: 0 = always together, nominally 1 = one step).
-Each node that was settled has one entry in the heap, its cheapest neighbour that is left, instead of one for every
-edge. So a walk of n nodes costs what n nodes cost: a hub with 20,000 edges is no dearer than a leaf, unless
-`edge_types` hides most of its edges, which are then skipped one by one.
+A node is reached if its cheapest path costs at most `max_cost` (specs: 0 = always together, nominally 1 = one step).
+The heap has one entry per settled node, its cheapest remaining neighbour, instead of one per edge. So a walk costs
+what its nodes cost: a hub with 20,000 edges is no dearer than a leaf, unless `edge_types` hides most of its edges,
+which are then skipped one by one.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from kgd.graph.edges import WEIGHT_DIGITS, BrokenLink, Card, Direction, Edge, Ed
 from kgd.model.uri import Uri, is_of_types
 
 UNIT = 10**WEIGHT_DIGITS
-"""Costs are whole numbers of this part of a step inside a walk."""
+"""Costs inside a walk are whole numbers of this fraction of a step."""
 PASSED_PER_NODE = 20
 PASSED_AT_LEAST = 1_000
-"""Nodes walked through for one that may be answered, and for a walk; binds where `types` hides most nodes, or where
-`max_depth` needs several ways to the same node."""
+"""Maximum number of nodes passed per answered node, and minimum of that limit per walk. It matters if `types` hides
+most nodes, or if `max_depth` needs several ways to a node."""
 LOOKED_AT = 16
-"""Relations beyond a limit that are looked at one by one before the others are counted as they are."""
+"""Relations beyond a limit that are checked one by one before the others are only counted."""
 EDGE_BUDGET = 50_000
-"""Relations looked at to find those among the answered nodes."""
+"""Maximum number of relations searched for those among the answered nodes."""
 MAX_BROKEN = 100
 
 Limit = Literal["max_nodes", "max_cost", "max_depth", "passed_nodes", "broken_links", "edges", "elsewhere"]
@@ -45,7 +45,8 @@ class Step(NamedTuple):
 
 
 class Visited(NamedTuple):
-    """A node with its cheapest path: of equal ones the one with fewest hops, then by URI and type. A start has none."""
+    """A node with its cheapest path: of equal paths the one with fewest hops, then by URI and type. A start has
+    none."""
 
     uri: Uri
     card: Card
@@ -65,9 +66,9 @@ class Link(NamedTuple):
 
 
 class Met(NamedTuple):
-    """Where a walk came to a node: at which cost, in millionths of a step, after how many hops.
+    """The point where a walk reached a node: its cost, in millionths of a step, and its hops.
 
-    `before` is how many nodes were answered until then.
+    `before` is the number of nodes answered until then.
     """
 
     cost: int
@@ -77,11 +78,11 @@ class Met(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """What a limit left out. `at` is where it was met first.
+    """The nodes or relations that a limit left out; `at` is the first place.
 
-    `count` is how many relations were not followed (of nodes with very many: at most), for `max_nodes` how many nodes
-    come next (at least), for `broken_links` and `edges` how many were left out, for `elsewhere` how many nodes of
-    another workspace were not gone on from.
+    `count` is the number of relations that were not followed (for very large nodes an upper bound), for `max_nodes`
+    the number of next nodes (a lower bound), for `broken_links` and `edges` the number left out, for `elsewhere` the
+    number of nodes of another workspace that were not continued.
     """
 
     limit: Limit
@@ -90,9 +91,9 @@ class Cut:
 
 
 class Walk:
-    """The answer of `traverse`. `nodes` are in order of cost, hops and URI; `missing` are starts that do not exist.
+    """The answer of `traverse`. `nodes` are ordered by cost, hops and URI; `missing` are starts that do not exist.
 
-    `edges` (among the answered nodes) and `cut` are worked out when they are first asked for, from what the walk saw.
+    `edges` (among the answered nodes) and `cut` are computed on first use.
     """
 
     def __init__(self, walker: _Walker, missing: list[Uri]) -> None:
@@ -100,9 +101,9 @@ class Walk:
         self.broken = list(walker.broken)
         self.missing = missing
         self.unknown = walker.unknown
-        """What no source has: how relations came there, the cheapest way first, a later one only with fewer hops."""
+        """Missing nodes: the ways on which relations led there, the cheapest first, later ones only with fewer hops."""
         self.met = walker.met
-        """Of every node that was settled, listed or not, where that was; empty unless it was asked for."""
+        """The point where each settled node was reached, listed or not; empty unless requested."""
         self._walker = walker
 
     @cached_property
@@ -130,14 +131,13 @@ def traverse(
 ) -> Walk:
     """All nodes whose cheapest path from a start costs at most `max_cost` and has at most `max_depth` hops.
 
-    A node that several sources have is one node: its card is that of the first, its origins are those of all, and its
-    neighbours those of all. `edge_types` says which relations are followed and answered. `types` says which nodes are
-    answered: others are walked through but not listed, do not count as `max_nodes`, and starts are always listed. Of
-    files and directories, which are of no type of their own, `file` and `dir` are types too.
+    A node in several sources is one node: the first source gives its card, all give its origins and neighbours.
+    `edge_types` filters the followed and answered relations. `types` filters the answered nodes: others are passed but
+    not listed and do not count for `max_nodes`; starts are always listed. `file` and `dir` are types too, for files
+    and directories.
 
-    `sources` are at least one; those that have a `lock` are held for the time of the walk, in the order of the
-    workspaces that they name as theirs, so that walks through the same workspaces never wait for each other in a
-    circle. The answer depends on the graph alone, not on the order in which it was written.
+    There is at least one source. Sources with a `lock` are locked for the walk, in the order of their workspaces, so
+    that concurrent walks never deadlock. The answer depends on the graph alone, not on the order of writes.
 
     Raises:
         Invalid: A limit is negative, or not a number.
@@ -166,11 +166,11 @@ class _Options:
 
 
 _Way = tuple[Uri, tuple[Step, ...], Direction, Sequence[Edge], int]
-"""How the neighbours of one settled node are taken: the node, its path, along or against, the edges, its own cost."""
+"""The neighbours of one settled node: the node, its path, along or against, the edges, its own cost."""
 
 _Entry = tuple[int, int, Uri, Uri, str, int, int, _Way]
-"""Cost, hops, node, where from, by which type: in this order what decides between ways. Then a number that no other
-entry has, the position of the edge after this one, and the way that it belongs to."""
+"""Cost, hops, node, previous node, relation type: ways are compared in this order. Then a unique number, the position
+of the next edge, and the way."""
 
 
 @dataclass(slots=True)
@@ -182,7 +182,7 @@ class _Walker:
     neighbours: list[tuple[Direction, Callable[[Uri], Sequence[Edge]]]] = field(default_factory=list)
     ways: int = 0
     reached: dict[Uri, int] = field(default_factory=dict)
-    """The fewest hops of the ways taken to a node so far; without `max_depth` the first way is the only one."""
+    """The fewest hops of the ways to a node so far; without `max_depth` the first way is the only one."""
     nodes: list[Visited] = field(default_factory=list)
     broken: dict[BrokenLink, None] = field(default_factory=dict)
     cut: dict[Limit, Cut] = field(default_factory=dict)
@@ -261,12 +261,12 @@ class _Walker:
         return missing
 
     def _enter(self, cost: int, hops: int, uri: Uri, type: str, way: _Way) -> None:
-        """Put a single node into the heap, on a way that has no others."""
+        """Push a single node, on a way without other neighbours."""
         heappush(self.heap, (cost, hops, uri, way[0], type, self.ways, 0, (*way[:3], (), way[4])))
         self.ways += 1
 
     def _follower(self) -> Callable[[_Way, int, int, int], _Entry | None]:
-        """What finds the next neighbour on a way that is worth going to, from a position on. It runs twice a node."""
+        """Return the function that finds the next useful neighbour on a way. It runs twice per node."""
         reached, beyond, wanted = self.reached, self.beyond, self.options.edge_types
         limit, depth = self.options.max_cost, self.options.max_depth
         units: dict[float, int] = {}
@@ -313,7 +313,7 @@ class _Walker:
                     self._note("broken_links", way[0], 1)
 
     def _waiting(self, but: Uri) -> int:
-        """How many more nodes would be next, of those whose turn the heap knows."""
+        """The number of next nodes that the heap knows."""
         heads = {entry[2] for entry in self.heap} - self.reached.keys() - {but}
         wanted = self.options.types
         cards = (next((card for s in self.sources if (card := s.card(uri))), None) for uri in heads)

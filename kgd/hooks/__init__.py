@@ -1,1 +1,1 @@
-"""This room is kgd in git's own commands: the merge driver and strategy, and what hooks check and tell."""
+"""kgd inside git's own commands: merge driver, merge strategy and hooks."""

@@ -1,7 +1,7 @@
-"""This file is where a plain git server knows which of its branches is the workspace that it guards.
+"""The branch of a plain git server that holds the workspace and is guarded.
 
-Whoever may push code may push a ``kgd.yaml`` with it: what a push brings never says which branch is guarded, once there
-is one. It is looked for in what the server held before, and remembered in its configuration when it is first seen.
+A push of code may contain a ``kgd.yaml``, so the content of a push never changes the guarded branch. It is found in the
+server's refs before the push, and recorded in its configuration.
 """
 
 from __future__ import annotations
@@ -21,31 +21,31 @@ from kgd.hooks.clone import settings_at
 
 KEY = "kgd.branch"
 USUAL = ("refs/heads/kgd", "refs/kgd/main")
-"""Where a workspace lies in a repository that holds code."""
+"""Usual refs of a workspace in a code repository."""
 
 Pushed = Iterable[tuple[str, ObjectId | None]]
-"""Full names of refs, and what a push wants them to be."""
+"""Full names of refs, with their new values."""
 
 
 def guarded(
     store: ObjectStore, git_dir: Path, pushed: Pushed, remember: Callable[[str], None]
 ) -> tuple[str, Settings] | None:
-    """The full name of the branch that holds the workspace here, and what its ``kgd.yaml`` says before the push.
+    """The full name of the guarded branch, and its ``kgd.yaml`` before the push.
 
-    Only where there was none before, it is one that the push brings. None where there is none after it either.
+    If there was none before, a branch of the push; None if there is no workspace after the push either.
 
     Args:
-        remember: Told which one it is where the configuration does not say so yet.
+        remember: Called with the branch if the configuration does not name it yet.
 
     Raises:
-        InvariantViolation: Several branches could be it, and nobody has said which.
-        KgdError: It cannot be read.
+        InvariantViolation: Several branches hold a workspace, and none is configured.
+        KgdError: The branch cannot be read.
     """
     name = setting(git_dir, KEY)
     if not name:
         name = found_in(store, git_dir)
         if name:
-            with contextlib.suppress(OSError):  # whoever pushes may not write it; then the next one finds it again
+            with contextlib.suppress(OSError):  # without the right to write it, each push finds it again
                 remember(name)
     brought = dict(pushed)
     if name:
@@ -63,7 +63,7 @@ def guarded(
 
 
 def found_in(store: ObjectStore, git_dir: Path) -> str | None:
-    """The one branch that holds a workspace, by what is there now: HEAD's or a usual one, else any other.
+    """The branch that holds a workspace now: HEAD's or a usual one, else any other.
 
     Raises:
         InvariantViolation: There are several.
@@ -77,7 +77,7 @@ def found_in(store: ObjectStore, git_dir: Path) -> str | None:
         ]
         if len(found) > 1:
             raise InvariantViolation(
-                "several branches here hold a kgd.yaml, so it is not known which of them is guarded",
+                "several branches here hold a kgd.yaml, so the guarded branch is unknown",
                 at=", ".join(found)[:120], next=f"On the server: `git config {KEY} <full name of the ref>`.",
             )  # fmt: skip
         if found:
@@ -97,7 +97,7 @@ def _is_proposal(name: str) -> bool:
 
 
 def _readable(store: ObjectStore, tip: ObjectId) -> Settings | None:
-    """What the ``kgd.yaml`` there says; code may have a file of that name that is none of ours."""
+    """The ``kgd.yaml`` there, if it is kgd's; code may have an unrelated file of that name."""
     try:
         return settings_at(store, tip)
     except KgdError:

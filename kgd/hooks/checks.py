@@ -1,8 +1,7 @@
-"""This file is where a commit is looked at before git makes it: are its node files such that kgd can serve them.
+"""The check of node files before a commit, for the hooks `pre-commit` and `pre-merge-commit`.
 
-For `pre-commit` and `pre-merge-commit`. Only what is staged and differs is read, through git's own index, which for
-``git commit -a`` is not the one in the git directory. What a merge brings from its other side is no fault of whoever
-merges: it is told, and blocks nothing.
+Only changed staged files are read, through the index that git names: for ``git commit -a`` it is not the one in the git
+directory. Faults in files from the other side of a merge are reported and do not block the commit.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from kgd.workspace.work_tree import OWNED_FOLDERS
 
 _PLAIN, _NONE = "100644", "000000"
 _AT_ONCE = 200
-"""Blobs that one git program is asked for; their sizes are known before."""
+"""Blobs per run of git; their sizes are known before."""
 
 
 class Staged(NamedTuple):
@@ -41,21 +40,21 @@ class Staged(NamedTuple):
 
 @dataclass(slots=True)
 class Findings:
-    """What is wrong: in files that this commit changes, and in those that a merge brings from elsewhere."""
+    """Faults in files that this commit changes, and in files from the other side of a merge."""
 
     own: list[KgdError] = field(default_factory=list)
     inherited: list[KgdError] = field(default_factory=list)
 
 
 def check_index(cwd: Path, variables: Mapping[str, str]) -> Findings:
-    """Look through what the commit that git is about to make would change. Cost follows the number of changed files.
+    """Check the files that a commit would change. The cost depends on their number.
 
     Args:
-        variables: Those that git sets for a hook.
+        variables: The environment that git sets for a hook.
 
     Raises:
-        NotFound: This is no clone of a workspace, so there is nothing to check.
-        KgdError, GitFailed: It could not be looked at.
+        NotFound: This is not a clone of a workspace.
+        KgdError, GitFailed: The check failed.
     """
     index = _Index(of_command(cwd, variables), variables)
     head = index.ask("rev-parse", "--verify", "-q", "HEAD", missing_is="").strip() or EMPTY_TREE.hex()
@@ -98,7 +97,7 @@ def _is_ours(path: str) -> bool:
 
 
 def _other_sides(index: _Index, variables: Mapping[str, str]) -> Iterator[str]:
-    """The commits that are being merged: git names them to a merge's hooks, and in MERGE_HEAD afterwards."""
+    """The commits being merged, from a merge hook's environment or MERGE_HEAD."""
     named = [name.removeprefix("GITHEAD_") for name in variables if name.startswith("GITHEAD_")]
     with contextlib.suppress(FileNotFoundError):
         named += (index.clone.git_dir / "MERGE_HEAD").read_text().split()
@@ -106,7 +105,7 @@ def _other_sides(index: _Index, variables: Mapping[str, str]) -> Iterator[str]:
 
 
 def _twins(index: _Index, changed: Sequence[Staged], head: str, settings: Settings) -> dict[str, KgdError]:
-    """New nodes beside one whose name some file systems take for the same, by path."""
+    """By path: new nodes whose file name equals another's on some file systems."""
     added = [one.path for one in changed if not one.old.strip("0") and paths.is_node_path(one.path)]
     if not added:
         return {}
@@ -120,13 +119,13 @@ def _twins(index: _Index, changed: Sequence[Staged], head: str, settings: Settin
 
 
 class _Index:
-    """git's index as the hook sees it, and the objects it names."""
+    """The hook's git index and its objects."""
 
     def __init__(self, clone: Clone, variables: Mapping[str, str]) -> None:
         self.clone = clone
         top = clone.top or clone.git_dir
         named = variables.get("GIT_INDEX_FILE")
-        self._person = program.nobody({"GIT_INDEX_FILE": str(top / named)} if named else {})
+        self._person = program.without_user({"GIT_INDEX_FILE": str(top / named)} if named else {})
 
     def run(self, *arguments: str, input: bytes | None = None) -> bytes:
         where = self.clone.top or self.clone.git_dir
@@ -142,7 +141,7 @@ class _Index:
             return missing_is
 
     def changed(self, head: str, other: str = "") -> Iterator[Staged]:
-        """What differs from HEAD in the index, or in another commit."""
+        """The differences between HEAD and the index, or another commit."""
         how = ["diff-tree", "-r", head, other] if other else ["diff-index", "--cached", head]
         words = self.ask(how[0], "--raw", "-z", "--no-renames", "--full-index", *how[1:]).split("\0")[:-1]
         for facts, path in zip(words[::2], words[1::2], strict=True):
@@ -150,31 +149,31 @@ class _Index:
             yield Staged(path, mode, old, new)
 
     def file(self, path: str) -> bytes | None:
-        """The file as it is staged; None where there is none."""
+        """The staged file, or None."""
         try:
             return self.run("cat-file", "blob", f":{path}")
         except program.GitFailed:
             return None
 
     def trees(self, head: str) -> tuple[ObjectId, ObjectId]:
-        """The trees of HEAD and of what is staged; git writes the latter for the commit anyway."""
+        """The trees of HEAD and of the index; git writes the latter for the commit anyway."""
         before = self.ask("rev-parse", f"{head}^{{tree}}").strip()
         return bytes.fromhex(before), bytes.fromhex(self.ask("write-tree").strip())
 
     def settings(self, head: str) -> Settings:
-        """The team's settings before this commit; of a first commit, its own."""
-        reason: KgdError = NotFound("this repository is no workspace")
+        """The workspace's settings before this commit, or in a first commit."""
+        reason: KgdError = NotFound("this repository is not a workspace")
         for place in (f"{head}:{PATH}", f":{PATH}"):
             text = self.ask("cat-file", "blob", place, missing_is="")
             try:
                 if text:
                     return decode_settings(text.encode("utf-8", "surrogateescape"), newer=True)
             except KgdError as refusal:
-                reason = refusal  # a commit that mends it has to be possible
+                reason = refusal  # a commit that repairs it must be possible
         raise reason
 
     def read(self, ids: Sequence[str]) -> dict[str, bytes | int]:
-        """The blobs; of one that is larger than any file may be, its size."""
+        """The blobs; for a blob above the limit, its size."""
         wanted = list(dict.fromkeys(ids))
         if not wanted:
             return {}

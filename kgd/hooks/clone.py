@@ -1,7 +1,6 @@
-"""This file is where a git command of a person says which clone it runs in: a workspace's own repository, or any copy.
+"""The clone that a git command runs in: a workspace's own repository or any copy of it.
 
-A plain clone knows nothing of kgd but what is in its tree; a workspace's repository in a code repository is found from
-the code as well. Nothing is written here.
+A workspace's repository inside a code repository is found from the code as well. Read-only.
 """
 
 from __future__ import annotations
@@ -17,16 +16,15 @@ from kgd.git import program, refs
 from kgd.git.objects import ObjectId
 from kgd.git.place import Place, find_place
 from kgd.git.store import ObjectStore
-
-SETTINGS_LIMIT = 256 << 10
+from kgd.model.node import NODE_BYTES
 
 
 @dataclass(frozen=True, slots=True)
 class Clone:
-    """A repository as the git command at work sees it.
+    """A repository as the running git command sees it.
 
-    `git_dir` is that of this work tree, `common_dir` the one with objects and configuration (they differ in a linked
-    worktree only). `top` is the work tree, None in a bare repository.
+    `git_dir` belongs to this work tree, `common_dir` holds objects and configuration; they differ only in a linked
+    worktree. `top` is the work tree, None in a bare repository.
     """
 
     git_dir: Path
@@ -34,31 +32,27 @@ class Clone:
     top: Path | None
 
     def open(self) -> ObjectStore:
-        """Its objects.
-
-        Raises:
-            Unavailable: It is of a kind that kgd does not read: borrowed objects, a partial clone, SHA-256.
-        """
+        """Its objects. Raises Unavailable if it borrows objects, is a partial clone, or uses SHA-256."""
         return ObjectStore(self.common_dir, self.top)
 
     def head(self) -> ObjectId | None:
-        """The commit that is checked out; None before the first one."""
+        """The checked-out commit; None before the first one."""
         branch = refs.checked_out(self.git_dir)
         if branch is None:
             return refs.read_ref(self.git_dir, "HEAD")
         return refs.read_ref(self.common_dir, branch)
 
     def git(self, *arguments: str, input: bytes | None = None) -> bytes:
-        """What git answers in this work tree; nothing that a repository or a person configured is run by it.
+        """The output of git in this work tree. Runs no hooks or programs that the repository or the user configured.
 
         Raises:
-            GitFailed, Unavailable, Limit: As `kgd.git.program.run`.
+            GitFailed, Unavailable, Limit: As in `kgd.git.program.run`.
         """
         tree = [f"--work-tree={self.top}"] if self.top else []
         return program.run(self.git_dir, [*tree, *arguments], input=input, cwd=self.top or self.git_dir)
 
     def configured(self, name: str, environment: Mapping[str, str]) -> list[tuple[str, str]]:
-        """Every value of a setting that holds here for a person, as (where it stands, value); the last one counts."""
+        """Every value of a git setting as (origin, value); the last one is in effect."""
         arguments = ["config", "--show-origin", "-z", "--get-all", name]
         try:
             said = program.run(self.git_dir, arguments, cwd=self.git_dir, environment=environment)
@@ -70,7 +64,7 @@ class Clone:
 
 
 def of_command(cwd: Path, environment: Mapping[str, str]) -> Clone:
-    """The clone in which git runs us as its strategy or hook: `GIT_DIR` where git says it, else where we are.
+    """The clone in which git runs us as its strategy or hook, from `GIT_DIR` or the current directory.
 
     Raises:
         NotFound: There is no repository.
@@ -88,11 +82,11 @@ def of_command(cwd: Path, environment: Mapping[str, str]) -> Clone:
 
 
 def of_directory(directory: Path) -> Clone:
-    """The clone of a workspace that a person means by a directory: of the code, of the workspace, or any copy of one.
+    """The clone of a workspace for a directory of the code, of the workspace, or of a copy.
 
     Raises:
         NotFound: There is no repository.
-        InvariantViolation: There is one, and it is no workspace.
+        InvariantViolation: The repository is not a workspace.
     """
     layout = layouts.locate(directory)
     if layout is not None:
@@ -106,37 +100,33 @@ def of_directory(directory: Path) -> Clone:
         raise NotFound("there is no git repository here", at=str(directory), next="Run it in a clone of a workspace.")
     clone = _clone(place)
     if clone.top is None:
-        return clone  # a server's: the workspace may come with a later push, or lie beside code
+        return clone  # a server's: the workspace may come with a later push, or share the repository with code
     head = clone.head()
     if head is None or settings_at(clone.open(), head) is None:
         raise InvariantViolation(
-            "this git repository is no workspace", at=str(place.top or place.git_dir),
+            "this git repository is not a workspace", at=str(place.top or place.git_dir),
             next="Run it in a clone of a workspace, or make one with `kgd up`.",
         )  # fmt: skip
     return clone
 
 
 def settings_at(store: ObjectStore, commit: ObjectId) -> Settings | None:
-    """What `kgd.yaml` says at a commit; None where there is none, so that it is no workspace.
+    """The `kgd.yaml` of a commit, or None if it is not a workspace.
 
     Raises:
-        KgdError: It is there and cannot be read.
+        KgdError: The file cannot be read.
     """
     return settings_in(store, store.tree_of(commit))
 
 
 def settings_in(store: ObjectStore, tree: ObjectId) -> Settings | None:
-    """The same of a tree."""
+    """The `kgd.yaml` of a tree."""
     blob = store.entry(tree, PATH)
-    return None if blob is None else decode_settings(store.read(blob, SETTINGS_LIMIT), newer=True)
+    return None if blob is None else decode_settings(store.read(blob, NODE_BYTES), newer=True)
 
 
 def refuse_redirection(environment: Mapping[str, str], names: Sequence[str]) -> None:
-    """Stop where the environment sends git's index or objects elsewhere: we would not see what git sees.
-
-    Raises:
-        Unavailable: Names the variable.
-    """
+    """Raise Unavailable if a variable redirects git's index or objects, which kgd does not follow."""
     for name in names:
         if environment.get(name):
             raise Unavailable(f"the environment sets {name}, which kgd does not follow", next=f"Run `unset {name}`.")

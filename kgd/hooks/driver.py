@@ -1,9 +1,9 @@
-"""This file is where git's merge driver merges one file: for stashes, and where git does not use kgd's strategy.
+"""The merge driver for single files, used for stashes and without kgd's strategy.
 
-git calls ``kgd merge-driver %O %A %B %P`` and takes what is in `%A` afterwards. It is the daemon's own function for
-one file, so equal edits give equal bytes. Where the two sides disagree, the file keeps the side that the daemon would
-show and stays valid YAML; git is told of a conflict (exit code 1), so that a person looks; and the record with both
-sides lies beside under ``conflicts/``, to be added with it. Nothing is lost whatever they do.
+git calls ``kgd merge-driver %O %A %B %P`` and reads the result from `%A`. The driver uses the daemon's own function, so
+equal edits give equal bytes. On a conflict the file keeps the side that the daemon would show and stays valid YAML. The
+driver reports the conflict to git (exit code 1) and writes the record with both sides under ``conflicts/``, to be added
+with the file.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from kgd.codec.canonical import MAX_BYTES
 from kgd.codec.settings import PATH, decode_settings
 from kgd.errors import InvariantViolation, KgdError
+from kgd.model.node import NODE_BYTES
 from kgd.workspace.merge_files import merge_file, record_files
 
 DONE, CONFLICT, FAILED = 0, 1, 129
-"""What git understands: merged; merged, and a person has to look; from 129 on it could not be done at all."""
+"""Exit codes for git: merged; merged with a conflict; from 129 on, an error."""
 INNER = "--inner"
-"""First word where merge bases are merged among themselves: nobody will ever look at that."""
+"""First argument when git merges merge bases among themselves, where conflicts are not reported."""
 
 
 def main(words: Sequence[str], cwd: Path | None = None) -> int:
@@ -36,7 +36,7 @@ def main(words: Sequence[str], cwd: Path | None = None) -> int:
     path = given[3]
     try:
         base, ours, theirs = ((here / name).read_bytes() for name in given[:3])
-        # git gives an empty file where there was none; no file of ours is ever empty.
+        # git passes an empty file for a missing base; kgd's files are never empty.
         merged = merge_file(path, base or None, ours, theirs)
         (here / given[1]).write_bytes(merged.data if merged.data is not None else ours)
         if inner:
@@ -53,10 +53,10 @@ def main(words: Sequence[str], cwd: Path | None = None) -> int:
 def _put_beside(here: Path, path: str, beside: Mapping[str, bytes]) -> int:
     for name, data in beside.items():
         _write(here, name, data)
-    names = " ".join(shlex.quote(spoken(name)) for name in sorted(beside))
-    shown = shlex.quote(spoken(path))
+    names = " ".join(shlex.quote(printable(name)) for name in sorted(beside))
+    shown = shlex.quote(printable(path))
     sys.stderr.write(
-        f"kgd: {spoken(path)} was written differently on the two sides; it holds one version"
+        f"kgd: {printable(path)} was written differently on the two sides; it holds one version"
         + (f", both are in {names}\n" if beside else "\n")
         + f"     `git add {shown} {names}` keeps both for later; "
         "or edit the file, delete the record, and add the file\n"
@@ -64,19 +64,19 @@ def _put_beside(here: Path, path: str, beside: Mapping[str, bytes]) -> int:
     return CONFLICT
 
 
-def spoken(text: str) -> str:
-    """A name that anybody may have chosen, fit for a terminal."""
+def printable(text: str) -> str:
+    """An untrusted name, made safe for a terminal."""
     return "".join(c if c.isprintable() else "?" for c in text)[:200]
 
 
 def _write(here: Path, name: str, data: bytes) -> None:
-    """Write a file of ours below the work tree, through folders that are folders: a tree may hold links."""
+    """Write a file below the work tree; refuses symbolic links on the way."""
     target = here / name
     for above in reversed(Path(name).parents[:-1]):
         folder = here / above
         folder.mkdir(exist_ok=True)
         if folder.is_symlink():
-            raise InvariantViolation("a link stands where a folder is needed", at=str(above), next="Remove the link.")
+            raise InvariantViolation("this must be a folder, not a link", at=str(above), next="Remove the link.")
     fd = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
     with open(fd, "wb") as file:
         file.write(data)
@@ -86,6 +86,6 @@ def _sharded(here: Path) -> frozenset[str]:
     try:
         fd = os.open(here / PATH, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         with open(fd, "rb") as file:
-            return decode_settings(file.read(MAX_BYTES), newer=True).sharded
+            return decode_settings(file.read(NODE_BYTES), newer=True).sharded
     except (KgdError, OSError):
         return frozenset()

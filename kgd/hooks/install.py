@@ -1,8 +1,8 @@
-"""This file is where a clone learns to merge and check as kgd does, and forgets it again.
+"""Installation of kgd's merge settings and hooks in a repository, and their removal.
 
-What is put in place: a file of settings beside the repository's own, which that names in one line; and the hooks. A
-hook that was there before is kept and run; ``core.hooksPath`` is never set or followed out of the repository. All of it
-is undone by `remove`, byte for byte.
+`install` writes a settings file, includes it in the repository's configuration with one line, and writes the hooks. An
+existing hook is kept and run. ``core.hooksPath`` is never set, nor followed out of the repository. `remove` undoes
+everything, byte for byte.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from kgd.hooks.clone import Clone
 from kgd.hooks.driver import INNER
 
 FOLDER = "kgd-install"
-"""In the repository's git directory; only what is here and two lines of its config are ours."""
+"""Folder in the git directory; besides it, two lines of its config are ours."""
 STRATEGY = "git-merge-kgd"
 
 _CONFIG, _BEFORE = f"{FOLDER}/config", f"{FOLDER}/config.before"
@@ -31,7 +31,7 @@ _SECTION, _LINE = b"[include]\n", f"\tpath = {_CONFIG}\n".encode()
 
 @dataclass(slots=True)
 class Report:
-    """What was done, or would be: paths relative to the git directory. `settings` are those that hold from now on."""
+    """Changes made, or planned in a dry run. Paths are relative to the git directory; `settings` hold afterwards."""
 
     place: Path
     hooks: list[str] = field(default_factory=list)
@@ -49,38 +49,34 @@ def install(
     strategy: str | None,
     dry_run: bool = False,
 ) -> Report:
-    """Set the clone up. Again, and nothing changes, or what an earlier kgd put in place is brought up to date.
+    """Set up the clone, or update the setup of an earlier kgd. Repeating it changes nothing.
 
     Args:
-        program: How this very kgd is started, by its place.
-        environment: The person's own, to see what they configured themselves.
-        strategy: Where the PATH has `git-merge-kgd`; None where it has not. git looks for a strategy on the PATH only.
+        program: The command that starts this kgd, with its path.
+        environment: The user's environment, to find their own git settings.
+        strategy: Path of `git-merge-kgd` on the PATH, or None; git finds strategies only on the PATH.
     """
     report = Report(clone.common_dir)
     if clone.top is not None:
-        _settle(clone, program, environment, strategy, report)
+        _merge_settings(clone, program, environment, strategy, report)
     folder = _hooks_folder(clone, environment, report)
     for name in scripts.CLIENT if clone.top is not None else scripts.SERVER:
         if folder is not None:
             _hook(folder, name, scripts.text(name, program).encode(), report, dry_run)
     if clone.top is None:
-        _settle_server(clone, report)
+        _server_settings(clone, report)
     if report.settings:
         _write_settings(clone.common_dir, report, dry_run)
     return report
 
 
 def pin(git_dir: Path, settings: Mapping[str, str]) -> None:
-    """Add settings to those that `install` put there; `remove` takes them away with the others.
-
-    Raises:
-        OSError: They cannot be written.
-    """
+    """Add settings to the ones of `install`; `remove` removes them as well. Raises OSError."""
     _write_settings(git_dir, Report(git_dir, settings=dict(settings)), dry_run=False)
 
 
 def remove(git_dir: Path, *, dry_run: bool = False) -> Report:
-    """Take away all that `install` put into this repository; what was there before is there again."""
+    """Remove everything that `install` added to this repository, and restore its previous state."""
     report = Report(git_dir)
     hooks = git_dir / "hooks"
     for name in (*scripts.CLIENT, *scripts.SERVER):
@@ -88,7 +84,7 @@ def remove(git_dir: Path, *, dry_run: bool = False) -> Report:
         kept = os.path.lexists(before)
         if not _is_our_hook(ours):
             if kept:
-                report.warnings.append(f"hooks/{name} was replaced since; what was there before is {before.name}")
+                report.warnings.append(f"hooks/{name} was replaced since; the earlier hook is {before.name}")
             continue
         report.changed = True
         report.hooks.append(name)
@@ -114,7 +110,7 @@ def remove(git_dir: Path, *, dry_run: bool = False) -> Report:
 # ---- settings
 
 
-def _settle(
+def _merge_settings(
     clone: Clone, program: Sequence[str], environment: Mapping[str, str], strategy: str | None, report: Report
 ) -> None:
     command = shlex.join([*program, "merge-driver"]).replace("%", "%%")
@@ -134,14 +130,14 @@ def _settle(
         )
     decided = [origin for name in ("pull.rebase", "pull.ff") for origin, _ in clone.configured(name, environment)]
     if all(FOLDER in origin for origin in decided):
-        report.settings["pull.rebase"] = "false"  # else git asks, and does nothing
+        report.settings["pull.rebase"] = "false"  # otherwise `git pull` stops and asks for a choice
 
 
-def _settle_server(clone: Clone, report: Report) -> None:
-    """From now on it is known which branch is guarded, whatever is pushed beside it."""
+def _server_settings(clone: Clone, report: Report) -> None:
+    """Record the guarded branch, so that later pushes of other branches cannot change it."""
     ours = setting(clone.common_dir / FOLDER, branch.KEY)
     if ours is None and setting(clone.common_dir, branch.KEY):
-        return  # whoever runs the server has said it
+        return  # configured by the server's administrator
     try:
         found = ours or branch.found_in(clone.open(), clone.common_dir)
     except KgdError as error:
@@ -172,7 +168,7 @@ def _added(content: bytes) -> bytes:
 
 
 def _without_line(content: bytes, git_dir: Path) -> bytes:
-    """The config as it was; where somebody changed it since, as it is but for our line."""
+    """The config before `install`; if it was changed since, the current config without our line."""
     if _LINE not in content:
         return content
     try:
@@ -202,13 +198,13 @@ def _config_text(settings: dict[str, str]) -> bytes:
 
 
 def _hooks_folder(clone: Clone, environment: Mapping[str, str], report: Report) -> Path | None:
-    """Where git looks for this repository's hooks; None where that is a place it shares with others."""
+    """The folder of this repository's hooks; None if ``core.hooksPath`` names a shared folder."""
     found = clone.configured("core.hooksPath", environment)
     if not found:
         return clone.common_dir / "hooks"
     named = found[-1][1]
     report.warnings.append(
-        f"core.hooksPath is set to {named}, and stays so: no hook was put in place. Call `kgd hook NAME` from the "
+        f"core.hooksPath is set to {named} and is not changed: no hook was installed. Call `kgd hook NAME` from the "
         "hooks there, as docs/git.md shows"
     )
     return None
@@ -224,7 +220,7 @@ def _hook(folder: Path, name: str, text: bytes, report: Report, dry_run: bool) -
         return
     if foreign and os.path.lexists(before):
         report.hooks.remove(name)
-        report.warnings.append(f"hooks/{name} and {before.name} are both there and neither is ours: left as they are")
+        report.warnings.append(f"hooks/{name} and {before.name} both exist and neither is kgd's: they are not changed")
         return
     report.changed = True
     if dry_run:

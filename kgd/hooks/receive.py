@@ -1,9 +1,9 @@
-"""This file is where a push is judged before any ref moves: what it would change, and each commit it brings.
+"""The check of a push before any ref moves: its net change, and each of its commits.
 
-Both are looked at, since either alone can be got around: a change and its revert cancel out in the net change, and a
-merge that drops what others did is harmless commit by commit. A merge commit counts for what makes it differ from kgd's
-own merge of its parents. Everything that was pushed is measured by its header before anything of it is read. Nothing is
-written, and whatever goes wrong refuses the push.
+Each check alone can be evaded: a change and its revert cancel out in the net change, and a merge that drops the other
+side's changes is harmless commit by commit. A merge commit counts by its difference from kgd's own merge of its
+parents. All pushed objects are measured by their headers before any is read. The check writes nothing, and an error
+refuses the push.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from kgd.codec.settings import PATH as SETTINGS
 from kgd.codec.settings import Settings
 from kgd.errors import Damaged, Forbidden, Invalid, Limit, Refused
 from kgd.git import pack
-from kgd.git.foreign import OWNED_FOLDERS, Allowance, harm_of, measure
+from kgd.git.incoming import OWNED_FOLDERS, Allowance, measure, unsafe_reason
 from kgd.git.objects import FILE, FOLDER, Commit, Entry, ObjectId
 from kgd.git.refs import NOTES, PROPOSALS
 from kgd.git.store import ObjectStore
@@ -39,7 +39,7 @@ _ADMITTED = ("nodes/", "conflicts/", "memories/", "log/")
 
 @dataclass(frozen=True, slots=True)
 class Limits(Allowance):
-    """The most that one push may bring."""
+    """Limits of one push."""
 
     objects: int = 1_000_000
     bytes: int = 512 << 20
@@ -47,9 +47,9 @@ class Limits(Allowance):
     tree: int = 4 << 20
     commits: int = 20_000
     changes: int = 1_000_000
-    """Paths that all new commits change, together."""
+    """Changed paths of all new commits together."""
     entries: int = 2_000_000
-    """Entries of folders that are compared for one commit."""
+    """Tree entries that are compared for one commit."""
     seconds: float = 60.0
 
 
@@ -58,7 +58,7 @@ LIMITS = Limits()
 
 @dataclass(frozen=True, slots=True)
 class Update:
-    """What a push wants of one ref; None is absence."""
+    """A requested change of one ref; None means absent."""
 
     ref: str
     old: ObjectId | None
@@ -67,20 +67,19 @@ class Update:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What is allowed. `verb` is WRITE, or PROPOSE where it may only be put up as a proposal."""
+    """The result for one ref. `verb` is WRITE, or PROPOSE if it may only become a proposal."""
 
-    ref: str
     verb: Verb
     touched: Touched
 
 
 @dataclass(frozen=True, slots=True)
 class Pushed:
-    """A push under judgement: where it is to go, who pushes, and what they may do.
+    """A push with its principal and the workspace's settings.
 
-    `branch` is the full name of the workspace's branch. With `may_propose` a push to it that may not be written there
-    is not refused, but judged as a proposal: the caller makes it one. With `only_ours` every other ref is refused.
-    `proposals` is how the refs begin that hold proposals.
+    `branch` is the full name of the workspace's branch. With `may_propose` a push to the branch without the right to
+    write is checked as a proposal, and the caller makes it one. With `only_ours` other refs are refused. `proposals` is
+    the prefix of proposal refs.
     """
 
     store: ObjectStore
@@ -105,16 +104,16 @@ def check_push(
     only_ours: bool = True,
     proposals: str = PROPOSALS,
 ) -> tuple[Verdict, ...]:
-    """Judge all updates of one push; the answer has one verdict each, but for refs that are left alone.
+    """Check all updates of one push; returns a verdict for each, except for refs that kgd ignores.
 
     Args:
-        store: Sees what was pushed: ``ObjectStore(git_dir, beside=quarantine)``.
-        principal: None for this machine's person, whom only the limits and the format hold.
-        settings: What ``kgd.yaml`` says on the branch before the push; of a first push, what it brings.
-        quarantine: The folder of what was pushed (`GIT_QUARANTINE_PATH`): all of it is measured first.
+        store: Reads the pushed objects: ``ObjectStore(git_dir, beside=quarantine)``.
+        principal: None for this machine's user; only limits and format apply.
+        settings: ``kgd.yaml`` on the branch before the push, or in a first push.
+        quarantine: The folder of the pushed objects (`GIT_QUARANTINE_PATH`), which are measured first.
 
     Raises:
-        KgdError: Why nothing of the push may be taken; names node and rule, or the file and line.
+        KgdError: The push is refused; names node and rule, or file and line.
     """
     pushed = Pushed(store, principal, settings, branch, may_propose, only_ours, proposals)
     if quarantine is not None:
@@ -130,8 +129,8 @@ def _judge(pushed: Pushed, update: Update) -> Verdict | None:
     if pushed.only_ours or update.ref.startswith((INTERNAL, NOTES)):
         name = _short(pushed.branch)
         raise Forbidden(
-            "nothing is pushed to this ref", at=update.ref,
-            next=f"Push to {name}, or to {_short(pushed.proposals)}<a name of yours> to propose it.",
+            "this ref cannot be pushed to", at=update.ref,
+            next=f"Push to {name}, or to {_short(pushed.proposals)}<your name> to propose it.",
         )  # fmt: skip
     return None
 
@@ -160,20 +159,20 @@ def _judge_branch(pushed: Pushed, update: Update) -> Verdict:
             raise refusal from None
         if not pushed.may_propose:
             place = _short(pushed.proposals)
-            refusal.next = f"Push it to {place}<a name of yours> instead, where it waits for somebody to accept it."
+            refusal.next = f"Push it to {place}<your name> instead, as a proposal for review."
             raise
-        return Verdict(update.ref, Verb.PROPOSE, found)
-    return Verdict(update.ref, Verb.WRITE, found)
+        return Verdict(Verb.PROPOSE, found)
+    return Verdict(Verb.WRITE, found)
 
 
 def _judge_proposal(pushed: Pushed, update: Update) -> Verdict:
-    """A proposal goes on from the branch, and is judged by what accepting it would change."""
+    """A proposal shares history with the branch, and is checked by the changes of its acceptance."""
     store, main = pushed.store, pushed.store.ref(pushed.branch)
     if main is None:
-        raise Invalid("there is nothing to propose a change of", at=update.ref, next="Push the workspace first.")
+        raise Invalid("there is no workspace to propose a change to", at=update.ref, next="Push the workspace first.")
     tip = update.new or update.old
     if tip is None:
-        raise Invalid("this says nothing", at=update.ref)
+        raise Invalid("this update is empty", at=update.ref)
     _is_commit(store, tip)
     if update.new and update.old and not store.is_ancestor(update.old, update.new):
         raise Forbidden("a proposal is not rewritten", at=update.ref, next="Push it under another name.")
@@ -189,10 +188,10 @@ def _judge_proposal(pushed: Pushed, update: Update) -> Verdict:
     if update.new:
         _check_files(pushed, bases[0], tip)
     touched.authorize_all(pushed.principal, pushed.settings.policy, Verb.PROPOSE, found)
-    return Verdict(update.ref, Verb.PROPOSE, found)
+    return Verdict(Verb.PROPOSE, found)
 
 
-# ---- what it touches
+# ---- touched nodes
 
 
 def _net(pushed: Pushed, old: ObjectId | None, new: ObjectId) -> Touched:
@@ -203,11 +202,11 @@ def _net(pushed: Pushed, old: ObjectId | None, new: ObjectId) -> Touched:
 
 
 def _commits(pushed: Pushed, known: Iterable[ObjectId], tip: ObjectId) -> Touched:
-    """What each new commit touches, whether or not another one takes it back."""
+    """Nodes and settings that any new commit touches, even if a later one reverts it."""
     store = pushed.store
     new = store.commits_between(known, tip, limit=LIMITS.commits)
     left = LIMITS.changes
-    for id in new:  # all of it is harmless before anything of it is read
+    for id in new:  # check everything for harm before reading any content
         left -= _look_through(pushed, store.commit(id), left)
     uris, settings = set[Uri](), set[str]()
     for id in new:
@@ -230,7 +229,7 @@ def _of_commit(pushed: Pushed, commit: Commit) -> Touched:
 
 
 def _refuse_secrets(pushed: Pushed, store: ObjectStore, before: ObjectId | None, commit: Commit) -> None:
-    """Each commit is searched, since a secret that a later commit removes stays in history."""
+    """Search each commit, since a secret that a later commit removes stays in history."""
     home = _home(pushed, commit.tree)
     try:
         refuse_secret_text(commit.message, "its message")
@@ -245,11 +244,11 @@ def _refuse_secrets(pushed: Pushed, store: ObjectStore, before: ObjectId | None,
         raise
 
 
-# ---- what it is made of
+# ---- content
 
 
 def _look_through(pushed: Pushed, commit: Commit, left: int) -> int:
-    """How many paths the commit changed; each new one is harmless by name, mode and size.
+    """Check name, mode and size of each changed path; returns their number.
 
     Raises:
         Refused, Limit, Damaged: Names commit and path.
@@ -271,20 +270,20 @@ def _look_through(pushed: Pushed, commit: Commit, left: int) -> int:
 
 def _check_entry(pushed: Pushed, path: str, entry: Entry, commit: Commit) -> None:
     mode, id = entry
-    reason = harm_of(path, mode, LIMITS)
+    reason = unsafe_reason(path, mode, LIMITS)
     if not reason and mode != FILE and path.partition("/")[0] in OWNED_FOLDERS:
         reason = "an executable file"
     if reason:
-        raise Refused(f"commit {commit.id.hex()[:10]} holds {reason}", at=path, next="Take that commit out, and push.")
+        raise Refused(f"commit {commit.id.hex()[:10]} holds {reason}", at=path, next="Remove that commit, and push.")
     found = pushed.store.kind_and_size(id)
     if found is None or found[0] != "blob":
         raise Damaged("a file's content was not sent", at=path)
     if found[1] > LIMITS.blob:
-        raise Limit(f"a file has {found[1]} bytes, {LIMITS.blob} are taken at most", at=path)
+        raise Limit(f"a file has {found[1]} bytes, {LIMITS.blob} are allowed at most", at=path)
 
 
 def _check_files(pushed: Pushed, old: ObjectId | None, new: ObjectId) -> None:
-    """Every file that the push as a whole changes is admitted as it is at its end.
+    """Check the final version of every file that the push changes.
 
     Raises:
         KgdError: Names file and line.
@@ -296,7 +295,7 @@ def _check_files(pushed: Pushed, old: ObjectId | None, new: ObjectId) -> None:
         if name.encode() in top and top[name.encode()][0] != FOLDER:
             raise Invalid("this has to be a folder", at=name)
     if SETTINGS.encode() not in top:
-        raise Invalid("without this file it is no workspace", at=SETTINGS, next="Bring it back.")
+        raise Invalid("a workspace needs this file", at=SETTINGS, next="Restore it.")
 
     home = _home(pushed, after)
     for path, was, now in store.diff(before, after, budget=LIMITS.entries):
@@ -308,7 +307,7 @@ def _check_files(pushed: Pushed, old: ObjectId | None, new: ObjectId) -> None:
 
 
 def _home(pushed: Pushed, tree: ObjectId) -> Home:
-    """The workspace as this tree leaves it."""
+    """The workspace with this tree."""
 
     def read(path: str) -> bytes | None:
         blob = pushed.store.entry(tree, path)
@@ -329,7 +328,7 @@ def _ids(quarantine: Path) -> Iterator[ObjectId]:
 def _is_commit(store: ObjectStore, id: ObjectId) -> None:
     found = store.kind_and_size(id)
     if found is None or found[0] != "commit":
-        raise Invalid("this is no commit", at=id.hex()[:12])
+        raise Invalid("this is not a commit", at=id.hex()[:12])
 
 
 def _in_time(pushed: Pushed) -> None:

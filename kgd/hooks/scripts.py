@@ -1,9 +1,8 @@
-"""This file is where the texts of the hooks are: POSIX shell, a few lines each, that call ``kgd hook NAME``.
+"""The texts of the git hooks: short POSIX shell scripts that call ``kgd hook NAME``.
 
-``hooks/`` of the repository holds the same texts for a `kgd` on the PATH (``python -m kgd.hooks.scripts hooks``);
-`kgd install` names the program by its place, since a graphical git or a service has another PATH. Each runs a hook that
-was there before, and says so where kgd is missing: what checks a person's commit then lets it pass, what guards a
-server then refuses.
+The repository's ``hooks/`` holds the same texts for a `kgd` on the PATH (``python -m kgd.hooks.scripts hooks``);
+`kgd install` writes the program's path into them, since a graphical git or a service has another PATH. Each runs an
+earlier hook first. If kgd is missing, a client's check passes with a message, and a server's check refuses.
 """
 
 from __future__ import annotations
@@ -14,9 +13,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 MARK = "# A hook of kgd"
-"""How the second line of every hook of ours begins."""
+"""Beginning of the second line in each of kgd's hooks."""
 BEFORE = ".before-kgd"
-"""Added to the name of a hook that was there before ours."""
+"""Suffix for the name of an earlier hook."""
 
 _WORK = {
     "pre-commit": "checks the node files of a commit before it is made",
@@ -34,7 +33,7 @@ SERVER = ("pre-receive", "post-receive")
 _HEAD = """\
 #!/bin/sh
 {mark}: {work} (docs/git.md).
-# `kgd install` puts it in place; `kgd uninstall` takes it away and brings back what was here.
+# Installed by `kgd install`; `kgd uninstall` removes it and restores an earlier hook.
 before="$0{before}"
 kgd() {{ {program} "$@"; }}
 """
@@ -64,7 +63,7 @@ exit 1
 
 
 def text(name: str, program: Sequence[str] = ("kgd",)) -> str:
-    """The hook of that name; `program` is how kgd is started."""
+    """The script of a hook; `program` is the command that starts kgd."""
     body = _GUARDS if name == "pre-receive" else _CHECKS if name.startswith("pre-") else _TELLS
     command = shlex.join(program) if list(program) != ["kgd"] else "command kgd"
     head = _HEAD.format(mark=MARK, work=_WORK[name], before=BEFORE, program=command)
@@ -76,7 +75,7 @@ def is_ours(data: bytes) -> bool:
 
 
 def main(folder: Path) -> None:
-    """Write all of them into a folder."""
+    """Write all hooks into a folder."""
     for name in (*CLIENT, *SERVER):
         (folder / name).write_text(text(name))
         (folder / name).chmod(0o755)

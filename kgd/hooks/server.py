@@ -1,7 +1,7 @@
-"""This file is where `pre-receive` of a plain git server judges a push: whose it is, and which workspace it is for.
+"""The hook `pre-receive` of a plain git server.
 
-Who pushes is said by the server in KGD_PRINCIPAL (docs/git.md). Where it says nothing, every person may do what the
-policy in ``kgd.yaml`` lets people do. A repository may hold code as well: of that, nothing is judged.
+The server names the pusher in KGD_PRINCIPAL (docs/git.md). Without it, the policy in
+``kgd.yaml`` applies to every pusher as to a person. Refs with code in the same repository are not checked.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ _ZERO = "0" * 40
 def pre_receive(
     lines: Iterable[str], cwd: Path, variables: Mapping[str, str], claimed: str, now: float
 ) -> tuple[Verdict, ...]:
-    """Judge the push that git tells of: ``old new ref`` a line. Nothing is judged where no workspace is concerned.
+    """Check a push from git's lines ``old new ref``; empty if it concerns no workspace.
 
     Raises:
-        KgdError: Why nothing of the push may be taken.
+        KgdError: The push is refused.
     """
     updates = [_update(line) for line in lines if line.strip()]
     clone = of_command(cwd, variables)
@@ -40,13 +40,13 @@ def pre_receive(
     found = guarded(store, clone.common_dir, pushed, lambda name: pin(clone.common_dir, {KEY: name}))
     if found is None:
         if holder is not None:
-            raise Forbidden(f"'{holder.name}' may push to workspaces only, and here is none")
+            raise Forbidden(f"'{holder.name}' may push only to workspaces, and this repository has none")
         return ()
     branch, settings = found
-    for update in updates:  # a client says what it believes the ref holds, and is judged by what it does hold
+    for update in updates:  # the client's old value is not trusted
         if update.old != store.ref(update.ref):
-            raise Unavailable("somebody else pushed here meanwhile", at=update.ref, next="Pull, then push again.")
-    principal = holder or _anybody(settings.workspace)
+            raise Unavailable("another push came first", at=update.ref, next="Pull, then push again.")
+    principal = holder or _unnamed(settings.workspace)
     return check_push(
         store, updates, principal, settings, branch=branch, quarantine=Path(quarantine) if quarantine else None,
         only_ours=holder is not None, proposals=proposals_beside(branch),
@@ -56,7 +56,7 @@ def pre_receive(
 def _update(line: str) -> Update:
     parts = line.rstrip("\n").split(" ", 2)
     if len(parts) != 3:
-        raise Invalid("git tells of no update in this line")
+        raise Invalid("this line of git is not an update")
     return Update(parts[2], _id(parts[0]), _id(parts[1]))
 
 
@@ -72,10 +72,10 @@ def _holder(claimed: str, now: float) -> Principal | None:
     except ValueError:
         raise Invalid("KGD_PRINCIPAL is not JSON", next="See docs/git.md.") from None
     if holder.has_expired(now):
-        raise Unauthorized("the right to push here has expired", next="Ask whoever runs this server for a new one.")
+        raise Unauthorized("the right to push here has expired", next="Ask the server's administrator to renew it.")
     return holder
 
 
-def _anybody(workspace: str) -> Principal:
-    """A person whom the server let in, and of whom it says no more."""
-    return Principal("", "whoever pushes", "person", (Scope.of(workspace, list(Verb), ["/**"]),))
+def _unnamed(workspace: str) -> Principal:
+    """A pusher that the server authenticated without naming it."""
+    return Principal("", "this pusher", "person", (Scope.of(workspace, list(Verb), ["/**"]),))

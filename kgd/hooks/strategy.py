@@ -1,9 +1,9 @@
-"""This file is where `git merge`, `git pull` and `git rebase` merge as the daemon does: the program `git-merge-kgd`.
+"""The merge strategy `git-merge-kgd`, with which `git merge`, `git pull` and `git rebase` merge like the daemon.
 
-git asks a merge driver for one file at a time, and never for one that a side deleted or moved. So `kgd install` names
-a strategy instead (``pull.twohead = kgd``): the whole three-way is made in memory by the daemon's own function, git
-itself brings index and work tree there, over nothing that is not committed, and git makes the commit. Both trees are
-equal byte for byte. git asks the same strategy to apply one commit elsewhere (rebase, cherry-pick, revert).
+git calls a merge driver for one file at a time, and never for a file that one side deleted or moved. `kgd install`
+therefore configures a strategy (``pull.twohead = kgd``): the daemon's own function merges whole trees in memory, git
+updates index and work tree without overwriting uncommitted changes, and git commits. The result equals the daemon's
+byte for byte. git uses the same strategy for rebase, cherry-pick and revert.
 """
 
 from __future__ import annotations
@@ -26,20 +26,12 @@ from kgd.workspace.integrate import merge_commits
 from kgd.workspace.merge_tree import MergedTree, merge_trees
 
 MERGED, CANNOT = 0, 2
-"""What git understands: 0, commit what the index holds; 2, nothing was done. (1 would be: a person has to end it.)"""
+"""Exit codes for git: 0, commit the index; 2, no change was made. (1 would mean: the user must finish the merge.)"""
 _SHOWN = 10
 
 
-@dataclass(frozen=True, slots=True)
-class Merged:
-    """A tree whose objects are stored. `conflicts` are those that this merge added records of."""
-
-    tree: ObjectId
-    conflicts: tuple[Conflict, ...]
-
-
-class OtherKind(Exception):
-    """What is merged is no workspace, or lies in a repository that kgd does not read: git's own strategy is right."""
+class NotForKgd(Exception):
+    """Not a workspace, or a repository that kgd cannot read: git's own strategy applies."""
 
 
 def main() -> int:
@@ -50,15 +42,15 @@ def main() -> int:
 
 
 def run(words: Sequence[str], cwd: Path, environment: Mapping[str, str]) -> int:
-    """Merge, and bring index and work tree there. Returns an exit code; after `CANNOT` nothing was changed."""
+    """Merge, and update index and work tree. Returns an exit code; with `CANNOT` nothing was changed."""
     try:
         refuse_redirection(environment, ("GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY", "GIT_ALTERNATE_OBJECT_DIRECTORIES"))
         clone = of_command(cwd, environment)
         sides = _sides(clone, words)
-        merged = _merge(clone, sides)
-        _bring(clone, sides.ours, merged.tree)
-    except OtherKind as reason:
-        sys.stderr.write(f"kgd: {reason}; git merges by itself\n")
+        tree, conflicts = _merge(clone, sides)
+        _update_work_tree(clone, sides.ours, tree)
+    except NotForKgd as reason:
+        sys.stderr.write(f"kgd: {reason}; git merges without kgd\n")
         sys.stderr.flush()
         os.execvp("git", ["git", "merge-recursive", *words])
     except KgdError as refusal:
@@ -67,13 +59,13 @@ def run(words: Sequence[str], cwd: Path, environment: Mapping[str, str]) -> int:
     except GitFailed as failed:
         sys.stderr.write(f"{failed.said}\n")
         return CANNOT
-    _tell(clone, merged.conflicts)
+    _report(clone, conflicts)
     return MERGED
 
 
 @dataclass(frozen=True, slots=True)
 class Sides:
-    """What git wants merged. `ours` is a tree; `head` its commit, None where picks pile up without being committed."""
+    """The sides of a merge. `ours` is a tree; `head` its commit, or None for uncommitted picks."""
 
     bases: tuple[ObjectId, ...]
     head: ObjectId | None
@@ -86,8 +78,8 @@ def _sides(clone: Clone, words: Sequence[str]) -> Sides:
     bases, sides = words[:at], words[at + 1 :]
     if options := [word for word in bases if word.startswith("-")]:
         raise Invalid(
-            f"nodes are merged by field, where {options[0][:40]} (-X) has no meaning",
-            next="Leave it out, or use git's own strategy with `-s ort`.",
+            f"nodes are merged by field, so {options[0][:40]} (-X) has no effect",
+            next="Omit it, or use git's own strategy with `-s ort`.",
         )
     if len(sides) != 2:
         raise Invalid("two commits are merged at a time", next="Merge one branch after the other.")
@@ -104,7 +96,8 @@ def _resolved(clone: Clone, name: str) -> ObjectId:
     return parse_id(clone.git("rev-parse", "--verify", "-q", name).strip())
 
 
-def _merge(clone: Clone, sides: Sides) -> Merged:
+def _merge(clone: Clone, sides: Sides) -> tuple[ObjectId, tuple[Conflict, ...]]:
+    """Merge and store the result; returns its tree, and the conflicts recorded in it."""
     store = _open(clone)
     sharded = _sharded(store, sides.ours, store.tree_of(sides.theirs))
     merged = _merged_tree(store, sides, sharded)
@@ -113,11 +106,11 @@ def _merge(clone: Clone, sides: Sides) -> Merged:
     tree = staging.write_tree()
     if staging.objects:
         store.release(store.write(staging.objects))
-    return Merged(tree, merged.conflicts)
+    return tree, merged.conflicts
 
 
 def _merged_tree(store: ObjectStore, sides: Sides, sharded: frozenset[str]) -> MergedTree:
-    """A merge; or what one commit did (cherry-pick, rebase, revert): then git names a base that is no ancestor."""
+    """A merge, or the application of one commit (cherry-pick, rebase, revert), whose base is not an ancestor."""
     if sides.head is not None and list(sides.bases) == store.merge_bases(sides.head, sides.theirs):
         return merge_commits(store, sides.head, sides.theirs, sharded)
     if len(sides.bases) > 1:
@@ -130,34 +123,34 @@ def _open(clone: Clone) -> ObjectStore:
     try:
         return clone.open()
     except Unavailable as kind:
-        raise OtherKind(kind.message) from None
+        raise NotForKgd(kind.message) from None
 
 
 def _sharded(store: ObjectStore, ours: ObjectId, theirs: ObjectId) -> frozenset[str]:
     settings, other = settings_in(store, ours), settings_in(store, theirs)
     if settings is None or other is None:
-        raise OtherKind("one side is no workspace")
+        raise NotForKgd("one side is not a workspace")
     if (settings.workspace, settings.sharded) != (other.workspace, other.sharded):
         raise InvariantViolation(
-            f"'{settings.workspace}' and '{other.workspace}' are two workspaces, or are stored in two ways",
-            next="They stay apart; copy nodes from one to the other instead.",
+            f"'{settings.workspace}' and '{other.workspace}' are different workspaces, or sharded differently",
+            next="They cannot be merged; copy nodes from one to the other instead.",
         )
     return settings.sharded
 
 
-def _bring(clone: Clone, ours: ObjectId, tree: ObjectId) -> None:
-    """Index and work tree from `ours` to `tree`, by git itself: it refuses where something is not committed."""
+def _update_work_tree(clone: Clone, ours: ObjectId, tree: ObjectId) -> None:
+    """Update index and work tree from `ours` to `tree` with git, which refuses to overwrite uncommitted changes."""
     staged = clone.git("diff-index", "--cached", "--name-only", "-z", ours.hex(), "--").split(b"\0")[:-1]
     if staged:
         raise InvariantViolation(
             f"{len(staged)} staged changes would become part of the merge", at=os.fsdecode(staged[0]),
-            next="Commit them, or put them aside with `git stash`.",
+            next="Commit them, or run `git stash`.",
         )  # fmt: skip
     clone.git("read-tree", "-m", "-u", ours.hex(), tree.hex())
 
 
-def _tell(clone: Clone, conflicts: Sequence[Conflict]) -> None:
-    """Never silent: a conflict that git does not see is told of before git commits it."""
+def _report(clone: Clone, conflicts: Sequence[Conflict]) -> None:
+    """Report conflicts, which git does not see, before git commits."""
     if not conflicts:
         return
     number = f"{len(conflicts)} nodes were" if len(conflicts) > 1 else "1 node was"

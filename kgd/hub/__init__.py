@@ -1,1 +1,1 @@
-"""This room is where a daemon serves other machines: HTTP API, git's smart HTTP, tokens at the door."""
+"""The hub: a daemon that serves other machines through an HTTP API, git's smart HTTP and tokens."""

@@ -1,4 +1,4 @@
-"""This file is where a hub is put together: its routes, what every request has to pass, and the server that runs it."""
+"""The hub's ASGI application and server: routes, the check of Host and Origin, and accepting connections."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ from kgd.hub.problems import problem
 from kgd.hub.v1 import Api
 
 STOP_SECONDS = 1
-"""What requests under way get when the hub is told to stop; then their connections end."""
+"""Time for running requests when the hub stops; then their connections end."""
 KEEP_ALIVE_SECONDS = 75
 TAKEN_AT_ONCE, REFUSED_AT_ONCE = 4, 64
-"""Connections, before the loop looks after those that are there. The queue of the kernel must not overflow: a client
-whose connection does not fit in there tries again after whole seconds."""
+"""Connections accepted or refused per turn of the loop. The kernel's queue must not overflow: a client that does not
+fit into it tries again only after seconds."""
 REST_SECONDS = 0.2
-"""Without accepting, where the process has no file descriptor left."""
+"""Pause in accepting when the process has no free file descriptor."""
 
 log = logging.getLogger("kgd.hub")
 
@@ -41,7 +41,7 @@ def application(
     listen: Listen, api: Api, *, git: ASGIApp | None = None, mcp: ASGIApp | None = None, pages: Sequence[Route] = (),
     running: Callable[[], AbstractAsyncContextManager[None]] | None = None,
 ) -> Starlette:  # fmt: skip
-    """The routes. `mcp` and `pages` judge who comes themselves; `running` is entered while the application runs."""
+    """The application. `mcp` and `pages` authenticate clients themselves; `running` is its lifespan context."""
 
     @contextlib.asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
@@ -69,7 +69,7 @@ def application(
 
 
 def tool_routes(api: Api) -> list[Route]:
-    """The part of `/v1` that is the same wherever it is served."""
+    """The part of `/v1` that a hub and a user's own daemon share."""
     return [
         Route("/v1/openapi.json", api.openapi, methods=["GET"]),
         Route("/v1/workspaces", api.workspaces, methods=["GET"]),
@@ -78,7 +78,7 @@ def tool_routes(api: Api) -> list[Route]:
 
 
 async def health(request: Request) -> Response:
-    """Says no more than that somebody is there."""
+    """Liveness probe."""
     return JSONResponse({"status": "ok", "version": __version__})
 
 
@@ -87,13 +87,13 @@ async def _no_such_place(request: Request, error: Exception) -> Response:
 
 
 async def _other_method(request: Request, error: Exception) -> Response:
-    response = problem(Invalid("this is asked with another method", next="See /v1/openapi.json."), status=405)
+    response = problem(Invalid("this URL needs another method", next="See /v1/openapi.json."), status=405)
     response.headers.update(getattr(error, "headers", None) or {})
     return response
 
 
 class HostCheck:
-    """What every request has to pass before anything is read of it: a Host that is ours, and no page behind it."""
+    """Refuses requests with a foreign Host, or from pages of another site, before their body is read."""
 
     def __init__(self, app: ASGIApp, listen: Listen) -> None:
         self._app, self._listen = app, listen
@@ -108,11 +108,11 @@ class HostCheck:
         )
         host, origin = "".join(hosts[:1]), "".join(origins[:1])
         if len(hosts) > 1 or len(origins) > 1:
-            refused = problem(Invalid("a request has one Host and one Origin at most", at="Host, Origin"), status=400)
+            refused = problem(Invalid("a request has at most one Host and one Origin", at="Host, Origin"), status=400)
         elif not self._listen.takes_host(host):
-            refused = problem(Invalid("this hub is not called by that name", at="Host"), status=421)
+            refused = problem(Invalid("this hub does not have that host name", at="Host"), status=421)
         elif origin and not self._listen.takes_origin(origin, host):
-            refused = problem(Forbidden("pages of other sites may not ask this hub", at="Origin"))
+            refused = problem(Forbidden("pages of other sites may not call this hub", at="Origin"))
         else:
             await self._app(scope, receive, send)
             return
@@ -120,10 +120,10 @@ class HostCheck:
 
 
 class HubServer(uvicorn.Server):
-    """Serves an application on a socket that listens already.
+    """Serves an application on a listening socket.
 
     Args:
-        closing: Called first when it stops; ends what would keep it from stopping, such as open streams.
+        closing: Called first when it stops, to end open streams.
     """
 
     def __init__(self, app: ASGIApp, listen: Listen, listening: socket.socket, closing: Callable[[], None]) -> None:
@@ -146,12 +146,12 @@ class HubServer(uvicorn.Server):
         await self.serve(sockets=[self._listening])
 
     def stop(self) -> None:
-        """Ask it to end; it does within `STOP_SECONDS` and a little."""
+        """Ask it to stop, which takes little more than `STOP_SECONDS`."""
         self._closing()
         self.should_exit = True
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """As the server's own, but what it accepts is decided here, before any handshake."""
+        """Like uvicorn's, but connections are accepted or refused here, before any handshake."""
         await self.lifespan.startup()
         if self.lifespan.should_exit:
             raise RuntimeError("the hub's application did not start")
@@ -206,7 +206,7 @@ class HubServer(uvicorn.Server):
                     lambda: connection, accepted, ssl=self.config.ssl,
                     ssl_handshake_timeout=HEADER_SECONDS if self.config.ssl else None,
                 )  # fmt: skip
-            except (OSError, asyncio.CancelledError):  # of a handshake, which ends or is ended
+            except (OSError, asyncio.CancelledError):  # a failed or cancelled handshake
                 self._connections.remove(connection)
                 accepted.close()
 
@@ -214,5 +214,5 @@ class HubServer(uvicorn.Server):
 
     @contextlib.contextmanager
     def capture_signals(self) -> Any:
-        """Signals belong to the daemon, which stops this server among others."""
+        """Leave signals to the daemon, which stops this server."""
         yield

@@ -1,7 +1,7 @@
-"""Connections of the HTTP servers: time limits for each of them, and for a hub a bound on how many there are.
+"""Connections of the HTTP servers: time limits, and for a hub a bound on their number.
 
-A connection whose last request showed no valid token is a *stranger's*. Strangers are dropped first, the oldest before
-the others, so that they cannot keep the holders of tokens out.
+A connection whose last request had no valid token belongs to a *stranger*. Strangers are dropped first, the oldest
+before the others, so that they cannot keep out the holders of tokens.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ import asyncio
 import resource
 import time
 from collections import OrderedDict
-from collections.abc import Callable
 from functools import lru_cache
 from ipaddress import ip_address, ip_network
 from typing import Any
@@ -23,7 +22,7 @@ from kgd.daemon.tokens import TooMuch
 from kgd.hub.problems import problem
 
 HEADER_LIMIT = 64 << 10
-"""Bytes of a request's header, its address among them: a picture with many types switched off has a long one."""
+"""Bytes of a request's header including its URL; the page of the graph has long URLs."""
 HEADER_SECONDS = 10.0
 """From the first byte of a request, or the connection's start, to the end of its header; also for a TLS handshake."""
 STRANGER_IDLE_SECONDS = 5
@@ -31,34 +30,33 @@ STRANGER_IDLE_SECONDS = 5
 STRANGER_SECONDS = 30.0
 """For one request without a token, from its header to the last byte of its answer."""
 LINGER_SECONDS = 2.0
-"""For the rest of a body whose request was answered without it, so that the client still reads the answer."""
+"""For discarding the rest of a body after its answer, so that the client still reads the answer."""
 CLOSE_SECONDS = 12.0
 """For a closed connection to deliver the rest of its answer."""
 SEND_SECONDS = 30.0
-"""For a client to take `PIECE` bytes of an answer."""
+"""For a client to read `PIECE` bytes of an answer."""
 PIECE = 16 << 10
-"""Bytes of an answer that wait for a client at a time."""
+"""Bytes of an answer that are buffered for a client at a time."""
 READ, STRANGER_READ = 64 << 10, 16 << 10
 """Bytes that are read from a connection at a time."""
 UNREAD_LIMIT, STRANGER_UNREAD = 8 << 20, 256 << 10
-"""Bytes of an unread body that are discarded, so that the client comes to read its answer; then it has to wait."""
+"""Bytes of an unread body that are discarded before reading pauses, so that the client reads its answer."""
 
 CONNECTIONS_LIMIT = 1_000
 """At most half of the process's file descriptors, if that is less."""
 ADDRESS_SHARE = TOKEN_SHARE = 4
-"""An address, or a token, has at most one connection in so many."""
+"""An address, or a token, has at most one in this many connections."""
 STRANGER_BURST, STRANGER_RATE = 100, 5
 """Connections and requests without a token that one address may make at once, and then per second."""
 STRANGERS_BURST, STRANGERS_RATE = 200, 25
-"""The same for all addresses together that showed no valid token lately: for those that come for the first time, and
-once more for the others."""
+"""The same for all addresses without a recent valid token together: once for new addresses, once for known ones."""
 ADDRESSES_KEPT = 4_096
 HEADER_READS, STRANGER_READS = 64, 512
-"""Pieces that a stranger's header comes in, and all of its request: a few bytes cost as much time as many."""
+"""Reads for a stranger's header and for its whole request: reading a few bytes costs as much time as many."""
 
 
 class Connection(H11Protocol):
-    """HTTP/1.1 in which waiting for a header, for the rest of an unread body and for a slow reader ends."""
+    """HTTP/1.1 with time limits for the header, the rest of an unread body, and slow readers."""
 
     _deadline: asyncio.TimerHandle | None = None
     _waits: float | None = None
@@ -87,7 +85,7 @@ class Connection(H11Protocol):
         super().connection_lost(exc)
 
     def timeout_keep_alive_handler(self) -> None:
-        """The server's own timer, which this class replaces: it starts after a first answer and counts nothing else."""
+        """Disables the server's own timer, which covers only keep-alive."""
 
     def end(self) -> None:
         """Close without waiting for a client that does not read."""
@@ -98,7 +96,7 @@ class Connection(H11Protocol):
         self.transport.max_size = size  # type: ignore[attr-defined]  # an attribute of asyncio's own transports
 
     def _wait(self) -> None:
-        """Give the client as long as its connection's state allows, from the moment that the state began."""
+        """Start the timer of the connection's state, if the state changed."""
         seconds = self._seconds()
         if seconds != self._waits:
             self._stop_waiting()
@@ -133,11 +131,11 @@ class HubConnection(Connection):
         self._keep_alive = self.timeout_keep_alive
         self.address, self.since = address, 0.0
         self.line = ""
-        """The token of its last request, by the one that the keeper minted; empty for a stranger's."""
+        """The root token of its last request; empty for a stranger."""
         self.is_busy, self._is_paid = False, True
         self._reads = 0
         self.opening: asyncio.Task[None] | None = None
-        """Until it is connected, which takes a handshake under TLS."""
+        """Runs until it is connected, including a TLS handshake."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -151,12 +149,12 @@ class HubConnection(Connection):
             return
         super().data_received(data)
         if self._waits is None and not self.line:
-            self.flow.pause_reading()  # until the application asks for the body, which it does of holders alone
+            self.flow.pause_reading()  # until the application reads the body, which it does only for holders
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._table.remove(self)
         super().connection_lost(exc)
-        self.app, self.opening = self._app, None  # of which the first refers to this connection
+        self.app, self.opening = self._app, None  # breaks reference cycles
 
     def end(self) -> None:
         if self.transport is None and self.opening is not None:
@@ -178,7 +176,7 @@ class HubConnection(Connection):
         app, was_paid, self._is_paid = self._app, self._is_paid, False
         if was_stranger and not was_paid and not self._table.allows(self.address):
             app = problem(TooMuch("this address sends too many requests without a token", 2))
-            app.headers["connection"] = "close"  # a further answer costs more than a connection that is not taken
+            app.headers["connection"] = "close"  # another answer costs more than a refused connection
         try:
             async with asyncio.timeout(STRANGER_SECONDS) as limit:
                 await app({**scope, RECOGNISED: recognised}, receive, self._in_pieces(send))
@@ -189,7 +187,7 @@ class HubConnection(Connection):
             self._table.answered(self, is_stranger=is_stranger)
 
     def _in_pieces(self, send: Send) -> Send:
-        """Long answers go out piece by piece, so that a client that does not read has little of it in our memory."""
+        """Send long answers in pieces, so that little memory is held for a client that does not read."""
 
         async def sent(message: Message) -> None:
             body = message.get("body", b"")
@@ -206,28 +204,28 @@ class HubConnection(Connection):
 
 
 class Connections:
-    """The connections of one hub. For the event loop alone.
+    """The connections of one hub. For use on the event loop.
 
     Args:
-        by_address: Whether bounds hold for each address; a proxy in front has one for all of its clients.
+        by_address: Whether to limit each address; all clients of a proxy share one address.
     """
 
-    def __init__(self, *, by_address: bool, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, *, by_address: bool) -> None:
         self.limit = min(CONNECTIONS_LIMIT, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2)
-        self._by_address, self._clock = by_address, clock
+        self._by_address = by_address
         self._strangers: OrderedDict[HubConnection, None] = OrderedDict()
         self._holders: dict[HubConnection, None] = {}
         self._of_address: dict[str, OrderedDict[HubConnection, None]] = {}
         self._new, self._again = (Allowance(STRANGERS_BURST, STRANGERS_RATE) for _ in range(2))
         self._each: OrderedDict[str, Allowance] = OrderedDict()
         self._known: OrderedDict[str, None] = OrderedDict()
-        """Addresses that showed a valid token, the latest last."""
+        """Addresses that sent a valid token, the latest last."""
 
     def __len__(self) -> int:
         return len(self._strangers) + len(self._holders)
 
     def make_room(self, address: str) -> bool:
-        """Whether one more connection from there is taken; an older one is dropped for it where that is needed."""
+        """Whether to accept another connection from this address; drops an older one if necessary."""
         if not self.allows(address):
             return False
         near = self._of_address.get(address, ())
@@ -236,7 +234,7 @@ class Connections:
         return len(self) < self.limit or self._drop_one((*self._strangers, *self._holders))
 
     def add(self, connection: HubConnection) -> None:
-        connection.since = self._clock()
+        connection.since = time.monotonic()
         self._strangers[connection] = None
         self._of_address.setdefault(connection.address, OrderedDict())[connection] = None
 
@@ -248,11 +246,7 @@ class Connections:
             del self._of_address[connection.address]
 
     def recognise(self, connection: HubConnection, line: str) -> None:
-        """A valid token of that line came over the connection.
-
-        Raises:
-            TooMuch: It has too many connections, and none of them is idle.
-        """
+        """Record a valid token of this line. Raises TooMuch if it has too many connections and none is idle."""
         if connection.line == line:
             return
         same = [one for one in self._holders if one.line == line]
@@ -261,20 +255,20 @@ class Connections:
         connection.line = line
         if self._strangers.pop(connection, connection) is None:
             self._holders[connection] = None
-        self._hold(connection.address)
+        self._refund(connection.address)
 
     def answered(self, connection: HubConnection, *, is_stranger: bool) -> None:
-        """A request is over; whether it showed no valid token."""
-        connection.since = self._clock()
+        """Record the end of a request."""
+        connection.since = time.monotonic()
         if is_stranger and self._holders.pop(connection, connection) is None:
             connection.line = ""
             self._strangers[connection] = None
 
     def allows(self, address: str) -> bool:
-        """Whether a stranger from there may connect or ask at this moment; counts it."""
+        """Whether a stranger from this address may connect or send a request now; counts it."""
         if not self._by_address:
             return True
-        now, everybody = self._clock(), self._again if address in self._each else self._new
+        now, everybody = time.monotonic(), self._again if address in self._each else self._new
         each = self._of(address)
         return each.has(1, now) and (address in self._known or everybody.take(1, now)) and each.take(1, now)
 
@@ -285,7 +279,7 @@ class Connections:
             return
 
     def _drop_one(self, among: Any) -> bool:
-        """Drop the oldest stranger of these, else the holder that has been idle for longest; whether there is one."""
+        """Drop the oldest stranger of these, else the holder idle for longest; whether one was dropped."""
         found = next((one for one in among if not one.line), None)
         found = found or min((one for one in among if not one.is_busy), key=lambda one: one.since, default=None)
         if found is not None:
@@ -296,11 +290,11 @@ class Connections:
         self.remove(connection)
         connection.end()
 
-    def _hold(self, address: str) -> None:
-        """Give an address back what its connection cost while it was a stranger's."""
-        self._of(address).take(-1, self._clock())
+    def _refund(self, address: str) -> None:
+        """Refund the cost of a connection whose client sent a valid token."""
+        self._of(address).take(-1, time.monotonic())
         if address not in self._known:
-            self._new.take(-1, self._clock())
+            self._new.take(-1, time.monotonic())
         _keep(self._known, address, None)
 
     def _of(self, address: str) -> Allowance:
@@ -310,11 +304,7 @@ class Connections:
 
 
 class Allowance:
-    """A token bucket.
-
-    Args:
-        rate: By the second.
-    """
+    """A token bucket; `rate` is per second."""
 
     def __init__(self, burst: int, rate: float) -> None:
         self._burst, self._rate = burst, rate
@@ -326,7 +316,7 @@ class Allowance:
         return self._left >= amount
 
     def take(self, amount: int, now: float) -> bool:
-        """Whether there was so much; then it is taken. A negative amount is given back."""
+        """Take the amount if it is available; returns whether it was. A negative amount is a refund."""
         is_enough = self.has(amount, now)
         if is_enough:
             self._left -= amount
@@ -342,7 +332,7 @@ def _keep(kept: OrderedDict[str, Any], address: str, value: Any) -> None:
 
 @lru_cache(maxsize=ADDRESSES_KEPT)
 def block_of(host: str) -> str:
-    """The address that bounds are held by: an IPv4 address, or the /64 network of an IPv6 address."""
+    """The unit of rate limits: an IPv4 address, or the /64 network of an IPv6 address."""
     address = ip_address(host.partition("%")[0])
     mapped = getattr(address, "ipv4_mapped", None)
     return str(mapped or (address if address.version == 4 else ip_network(f"{address}/64", strict=False)))

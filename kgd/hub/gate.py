@@ -1,4 +1,4 @@
-"""This file is where it is found out who asks: the token of a request becomes its record, or the request ends."""
+"""Authentication of a hub's requests by their token."""
 
 from __future__ import annotations
 
@@ -17,34 +17,34 @@ TOKEN_LIMIT = 200
 
 
 class Gate:
-    """The one way in. Nothing is remembered between two requests: a token that was revoked fails at the next."""
+    """Authenticates requests. Results are not cached, so that a revoked token fails at its next request."""
 
     def __init__(self, daemon: Daemon, listen: Listen) -> None:
         self._daemon, self._listen = daemon, listen
 
     def admit(self, authorization: str, size: int = 0) -> TokenRecord:
-        """The record of the token in an Authorization header, with those scopes alone whose workspaces are served.
+        """The record of the token in an Authorization header, with only the scopes of served workspaces.
 
-        Counts the request and its bytes. Blocks for some 100 us.
+        Counts the request and its bytes. Blocks for about 100 us.
 
         Raises:
-            Unauthorized: There is no token, or it is not a live one of this hub.
-            TooMuch: Its quota is used up.
-            Unavailable, Damaged, Forbidden: The tokens cannot be read; then nobody comes in.
+            Unauthorized: The token is missing or not a live token of this hub.
+            TooMuch: Its quota is exceeded.
+            Unavailable, Damaged, Forbidden: The tokens cannot be read.
         """
         return self._counted(self._daemon.tokens.recognise(token_in(authorization)), size)
 
     def again(self, id: str, size: int = 0) -> TokenRecord:
-        """The same for a browser whose session began with a token: its record as it is now, by its id.
+        """The current record of a token by its id, for a browser session that began with the token.
 
         Raises:
             Unauthorized: It was revoked or has expired meanwhile.
-            TooMuch, Unavailable, Damaged, Forbidden: As `admit`.
+            TooMuch, Unavailable, Damaged, Forbidden: As in `admit`.
         """
         return self._counted(self._daemon.tokens.again(id), size)
 
     def caller(self, authorization: str) -> Holder:
-        """Who calls the HTTP interface. Raises as `admit` does."""
+        """The caller of the HTTP API. Raises like `admit`."""
         record = self.admit(authorization)
         return Holder(
             self._daemon, record, self.workspaces(record), lambda id: self.workspace(record, id),
@@ -52,27 +52,23 @@ class Gate:
         )  # fmt: skip
 
     def spend(self, record: TokenRecord, size: int) -> None:
-        """Count so many bytes of a body. Raises TooMuch as `admit` does."""
+        """Count bytes of a body. Raises TooMuch."""
         if size > 0:
             self._daemon.tokens.spend(record, "bytes", size)
 
     def still_live(self, record: TokenRecord) -> None:
-        """Look again, right before something is written.
-
-        Raises:
-            Unauthorized: It was revoked meanwhile.
-        """
+        """Check the token again right before a write. Raises Unauthorized if it was revoked meanwhile."""
         self._daemon.tokens.still_live(record.holder.id)
 
     def workspaces(self, record: TokenRecord) -> list[str]:
-        """The ids of the workspaces that are served and that its scopes speak of."""
+        """The ids of the served workspaces in its scopes."""
         return sorted({scope.workspace for scope in record.holder.scopes} & set(self._daemon.workspace_ids()))
 
     def workspace(self, record: TokenRecord, id: str) -> str:
-        """The id, if it is one of those. Another one is not told from one that does not exist.
+        """The id, if the token may use the workspace.
 
         Raises:
-            NotFound: It is not.
+            NotFound: It may not, or the workspace does not exist; the error is the same.
         """
         if id not in self.workspaces(record):
             error = NotFound("there is no such workspace for this token", at="workspace", next="See /v1/workspaces.")
@@ -99,7 +95,7 @@ def token_in(authorization: str) -> str:
     """The token of ``Bearer TOKEN``, or of ``Basic`` with the token as the password of any user, as git sends it.
 
     Raises:
-        Unauthorized: There is none, or what is there cannot be one.
+        Unauthorized: There is no token, or it is malformed.
     """
     scheme, _, rest = authorization.partition(" ")
     rest = rest.strip()
@@ -112,5 +108,5 @@ def token_in(authorization: str) -> str:
         rest = ""
     if not rest or len(rest) > TOKEN_LIMIT:
         raise Unauthorized("a token is needed", next="Send it as `Authorization: Bearer TOKEN`.")
-    read_token(rest)  # a slip of the hand is told before anything is looked up
+    read_token(rest)  # reports a typo before any look-up
     return rest

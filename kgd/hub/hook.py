@@ -1,9 +1,9 @@
-"""This file is where git's hooks of a hub ask the hub: started by git in the middle of a push, standard library only.
+"""The git hooks of a hub, started by git during a push; standard library only.
 
-    pre-receive    everything that was sent lies in quarantine: may it come in?
-    proc-receive   it is in the repository, and no ref has moved: what becomes of each update?
+    pre-receive    the objects are in quarantine: are they accepted?
+    proc-receive   the objects are in the repository and no ref has moved: what happens to each update?
 
-Both send what git tells them to the hub that started git, and pass on its answer. Without one, nothing is taken.
+Both send git's input to the hub that started git and return its answer. Without an answer the push is refused.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ SECONDS = 300.0
 
 
 def main(name: str, where: str, push: str, quarantine: str) -> int:
-    """The exit code of the hook; `where` is the hub's socket, `push` names the push that git was started for."""
+    """The exit code of the hook. `where` is the hub's socket, `push` the name of the push."""
     try:
         if name == "pre-receive":
             updates = [line.split(" ", 2) for line in sys.stdin.read().splitlines()]
-            return _tell(_ask(where, {"push": push, "updates": updates, "quarantine": quarantine}))
+            return _print(_ask(where, {"push": push, "updates": updates, "quarantine": quarantine}))
         return _proc_receive(where, push, sys.stdin.buffer, sys.stdout.buffer)
     except (OSError, ValueError) as error:
-        sys.stderr.write(f"the hub could not check this push, so nothing is taken: {error}\n")
+        sys.stderr.write(f"the hub could not check this push, so it is refused: {error}\n")
         return 1
 
 
 def _proc_receive(where: str, push: str, reader: BinaryIO, writer: BinaryIO) -> int:
-    """Git's side of the conversation is in gitprotocol-pack and githooks(5)."""
+    """The protocol is described in gitprotocol-pack and githooks(5)."""
     hello = _packet(reader) or b""
     if not hello.startswith(b"version=1"):
         raise ValueError("git speaks another version")
@@ -46,7 +46,7 @@ def _proc_receive(where: str, push: str, reader: BinaryIO, writer: BinaryIO) -> 
         for word in one:
             _send(writer, word.encode())
     _flush(writer)
-    _tell(answer)
+    _print(answer)
     return 0
 
 
@@ -62,12 +62,12 @@ def _ask(where: str, question: dict[str, Any]) -> dict[str, Any]:
                 raise ValueError("the answer is too long")
     found = json.loads(said)
     if not isinstance(found, dict) or not isinstance(found.get("refused"), str):
-        raise ValueError("the answer is none")
+        raise ValueError("the answer is invalid")
     return found
 
 
-def _tell(answer: dict[str, Any]) -> int:
-    """Git passes on what is said here as lines that begin with `remote:`."""
+def _print(answer: dict[str, Any]) -> int:
+    """Print the messages, which git shows to the pusher after `remote:`; returns the exit code."""
     for line in answer.get("say", ()):
         sys.stderr.write(f"{line}\n")
     if answer["refused"]:

@@ -1,6 +1,6 @@
-"""This file is where it is decided where a hub may listen, and for whom it is taken.
+"""The listening address of a hub, its host names, and its TLS settings.
 
-Beyond this machine a token would travel in the clear: so there it is TLS, or a proxy that ends TLS, or not at all.
+Beyond this machine a hub needs TLS, or a proxy that ends TLS, because tokens would travel unencrypted.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ BACKLOG = 4096
 
 @dataclass(frozen=True, slots=True)
 class Listen:
-    """Where to listen, and what for.
+    """Where to listen, and what to serve.
 
-    `workspaces` are the ids that are served; empty for all of the registry. `names` are the host names that clients
-    may use; empty takes any, which is safe because every request but /health needs a token.
+    `workspaces` are the served ids, empty for all of the registry. `names` are the allowed host names; empty allows
+    any, which is safe because every request except /health needs a token.
     """
 
     host: str
@@ -35,15 +35,15 @@ class Listen:
 
     @classmethod
     def parse(cls, address: str, **known: object) -> Listen:
-        """From ``HOST:PORT``; an IPv6 address stands in brackets.
+        """From ``HOST:PORT``, with an IPv6 address in brackets.
 
         Raises:
-            Invalid: It is no such thing.
+            Invalid: The address is malformed.
             Forbidden: It is beyond this machine, and neither TLS nor a proxy protects the tokens.
         """
         host, colon, port = address.rpartition(":")
         if not colon or not port.isdecimal() or int(port) > 65_535 or not host:
-            raise Invalid("an address is written HOST:PORT", at="--listen", next="Such as 127.0.0.1:7601.")
+            raise Invalid("an address has the form HOST:PORT", at="--listen", next="Such as 127.0.0.1:7601.")
         found = cls(host.strip("[]"), int(port), **known)  # type: ignore[arg-type]
         found._check()
         return found
@@ -59,24 +59,24 @@ class Listen:
 
     @property
     def hosts(self) -> tuple[str, ...]:
-        """Names that a request may give as its Host; empty where any will do."""
+        """Allowed Host names; empty for any."""
         if self.names:
             return (*self.names, *LOOPBACK_NAMES)
         return LOOPBACK_NAMES if self.is_loopback and not self.behind_proxy else ()
 
     def takes_host(self, header: str) -> bool:
-        """Whether a request with this Host header is for us; a page that rebinds a name is not."""
+        """Whether to accept this Host header; protects against DNS rebinding."""
         return not self.hosts or _name(header.lower()) in self.hosts
 
     @property
     def is_encrypted(self) -> bool:
-        """Whether browsers come over TLS, which ends here or at the proxy."""
+        """Whether browsers use TLS, which ends here or at the proxy."""
         return bool(self.cert) or self.behind_proxy
 
     def is_own_page(self, origin: str, host: str) -> bool:
-        """Whether a page of this origin is one of this hub's, by the Host that it asks.
+        """Whether a page of this origin belongs to this hub, by the Host of its request.
 
-        Behind a proxy that tells another Host the names that were given count.
+        Behind a proxy that changes the Host, the configured names count.
         """
         scheme, _, rest = origin.lower().partition("://")
         if self.behind_proxy and scheme == "https" and rest in self.names:
@@ -86,7 +86,7 @@ class Listen:
         return rest == host.lower() and scheme == ("https" if encrypted else "http") and self.takes_host(host)
 
     def takes_origin(self, origin: str, host: str) -> bool:
-        """Whether a page of this origin may ask with a token: one of this hub, or of this machine."""
+        """Whether a page of this origin may call with a token: a page of this hub or of this machine."""
         scheme, _, rest = origin.lower().partition("://")
         known = (*LOOPBACK_NAMES, *self.names)
         return self.is_own_page(origin, host) or (self.is_loopback and scheme == "http" and _name(rest) in known)
@@ -95,11 +95,11 @@ class Listen:
         """The listening socket.
 
         Raises:
-            Unavailable: Somebody else has the port, or the address is not of this machine.
+            Unavailable: The port is in use, or the address does not belong to this machine.
         """
         try:
             family, _, _, _, where = socket.getaddrinfo(self.host, self.port, type=socket.SOCK_STREAM)[0]
-            # Named TCP, asyncio sends each answer at once; else its second segment waits 40 ms for an acknowledgement.
+            # With an explicit protocol asyncio sets TCP_NODELAY; else a second segment waits 40 ms for an ACK.
             listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
             try:
                 listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -111,7 +111,7 @@ class Listen:
         except OSError as error:
             raise Unavailable(
                 f"the hub cannot listen there: {error.strerror or error}", at=f"{self.host}:{self.port}",
-                next="Choose another port, or stop what holds it.",
+                next="Choose another port, or stop the program that uses it.",
             ) from error  # fmt: skip
         return listening
 
@@ -120,7 +120,7 @@ class Listen:
         return f"http{'s' if self.cert else ''}://{host}:{port}"
 
     def browser_url(self, port: int) -> str:
-        """Where the person of this machine finds the pages: by a name that browsers know, where one was given."""
+        """The URL of the pages for this machine's user, with the first configured host name if there is one."""
         if self.names:
             usual = self.behind_proxy or port == (443 if self.cert else 80)
             return f"http{'s' if self.is_encrypted else ''}://{self.names[0]}" + ("" if usual else f":{port}")
@@ -145,6 +145,6 @@ class Listen:
 
 
 def _name(host: str) -> str:
-    """Without the port; all of it where that is no number."""
+    """The host without its port, if the port is a number."""
     name, _, port = host.rpartition(":")
     return name if name and port.isascii() and port.isdecimal() else host

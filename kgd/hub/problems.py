@@ -1,4 +1,4 @@
-"""This file is where a refusal becomes HTTP: problem details (RFC 9457) with kgd's own code."""
+"""HTTP responses for errors: problem details (RFC 9457) with kgd's error code."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ STATUS = {
     "REFUSED_CONTENT": 422,
     "INTERNAL": 500,
 }
-"""Status by code. A request that is no JSON is 400; a quota that is used up is 429."""
+"""Status by error code. Invalid JSON is 400; an exceeded quota is 429."""
 TITLE = {
     400: "Bad request", 401: "Unauthorized", 403: "Forbidden", 404: "Not found", 405: "Method not allowed",
     409: "Conflict", 413: "Too large", 415: "Unsupported media type", 421: "Misdirected request",
@@ -35,12 +35,12 @@ RETRY_SECONDS = 2
 
 
 class NotJson(Invalid):
-    """A body that cannot be read at all, which is 400; a parameter that is wrong is 422."""
+    """A body that is not JSON (status 400); a wrong parameter has status 422."""
 
 
 def problem(error: KgdError, *, status: int = 0, request_id: str = "") -> Response:
-    """The answer that refuses a request. The error loses its traceback."""
-    error.__traceback__ = None  # which would keep the request, and all that was read of it, until a full collection
+    """The response for an error. Clears the error's traceback."""
+    error.__traceback__ = None  # it would keep the request and its body until a full garbage collection
     code = status or _status(error)
     headers = {"x-request-id": request_id} if request_id else {}
     if code == 401:

@@ -1,7 +1,7 @@
-"""This file is where a push to a hub is judged and carried out, for the hooks that git starts in the middle of it.
+"""Pushes to a hub: checked and executed for the hooks that git starts during a push.
 
-What was sent is judged while it lies in quarantine. Under `write` it then goes through the workspace's one write path,
-as a merge; under `propose` it becomes a proposal, and the pusher is told so. No ref is moved by git itself.
+The objects are checked while git holds them in quarantine. With `write` the workspace's writer merges them; with
+`propose` they become a proposal, and the pusher sees its name. Git itself moves no ref.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import json
 import logging
 import os
 import secrets
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,10 +25,8 @@ from kgd.errors import Forbidden, Invalid, KgdError
 from kgd.git.objects import ObjectId
 from kgd.git.staging import Staging
 from kgd.hooks.receive import LIMITS
-from kgd.hub import published
 from kgd.hub.gate import Gate
-from kgd.hub.proposal_refs import offer
-from kgd.hub.pushed import Verdict, judge
+from kgd.hub.pushed import Verdict, judge, offer
 from kgd.model.token import TokenRecord
 from kgd.workspace import adoption, pushers
 from kgd.workspace.accepting import drop_merged
@@ -38,13 +37,14 @@ from kgd.workspace.writer import Staged
 ZERO = "0" * 40
 QUESTION_LIMIT = 4 << 20
 UPDATES_LIMIT = 64
+PUBLISH_SECONDS = 2.0
 
 log = logging.getLogger("kgd.hub")
 
 
 @dataclass(slots=True)
 class Push:
-    """One push under way: who pushes where, and what was decided about each update while it lay in quarantine."""
+    """A running push, with the verdict about each of its updates."""
 
     record: TokenRecord
     workspace: Workspace
@@ -53,7 +53,7 @@ class Push:
 
 @dataclass(frozen=True, slots=True)
 class Update:
-    """What a client asks for: that `ref` goes from `old` (None: it is new) to `new`."""
+    """A client's update of `ref` from `old` (None for a new ref) to `new`."""
 
     ref: str
     old: ObjectId | None
@@ -63,12 +63,12 @@ class Update:
     def read(cls, words: Any) -> Update:
         old, new, ref = (str(word) for word in words)
         if new == ZERO:
-            raise Forbidden("a hub deletes no branch", at=ref, next="A proposal goes with `kgd reject`.")
+            raise Forbidden("a hub deletes no branch", at=ref, next="`kgd reject` removes a proposal.")
         return cls(ref, None if old == ZERO else bytes.fromhex(old), bytes.fromhex(new))
 
 
 class Receiving:
-    """Answers the hooks of pushes under way, on a socket that this user alone reaches."""
+    """Answers the hooks of running pushes on a socket that only this user can open."""
 
     def __init__(self, daemon: Daemon, gate: Gate, socket: Path) -> None:
         self._daemon, self._gate, self.socket = daemon, gate, socket
@@ -80,7 +80,7 @@ class Receiving:
             os.unlink(self.socket)
         before = os.umask(0o177)
         try:
-            self._server = await asyncio.start_unix_server(self._hear, str(self.socket), limit=QUESTION_LIMIT)
+            self._server = await asyncio.start_unix_server(self._serve_hook, str(self.socket), limit=QUESTION_LIMIT)
         finally:
             os.umask(before)
 
@@ -92,7 +92,7 @@ class Receiving:
 
     @contextlib.contextmanager
     def expecting(self, record: TokenRecord, workspace: Workspace) -> Iterator[str]:
-        """The name under which hooks may ask about this push, as long as it lasts."""
+        """A context with the name under which hooks may ask about this push."""
         name = secrets.token_hex(16)
         self._pushes[name] = Push(record, workspace)
         try:
@@ -100,7 +100,7 @@ class Receiving:
         finally:
             del self._pushes[name]
 
-    async def _hear(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _serve_hook(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             question = json.loads(await reader.readline())
             push = self._pushes[question["push"]]
@@ -122,24 +122,24 @@ class Receiving:
                 self._judge(push, [Update.read(words) for words in updates], Path(question["quarantine"]))
                 return {"refused": ""}
             said: list[str] = []
-            return {"refused": "", "results": [self._carry_out(push, words, said) for words in updates], "say": said}
+            return {"refused": "", "results": [self._execute(push, words, said) for words in updates], "say": said}
         except KgdError as refusal:
             self._daemon.tokens.refused(push.record.holder.id, "push", refusal, push.workspace.id)
             return {"refused": str(refusal)}
         except Exception:
             log.exception("a push could not be judged")
-            return {"refused": "kgd failed inside, so nothing is taken; the hub's log has the details"}
+            return {"refused": "kgd failed with a defect and took no commit; the hub's log has the details"}
 
     def _judge(self, push: Push, updates: list[Update], quarantine: Path) -> None:
-        """All of a push, or nothing of it.
+        """Check a push as a whole.
 
         Raises:
-            KgdError: Why not: one sentence that names node and rule.
+            KgdError: The push is refused; names node and rule.
         """
         self._gate.still_live(push.record)
         workspace = push.workspace
         if quarantine.resolve().parent != workspace.store.objects_dir.resolve():
-            raise Invalid("this is no quarantine of the workspace")
+            raise Invalid("this is not a quarantine of the workspace")
         self._daemon.upstream.fetch(workspace.id)
         asked = [(update.ref, update.old, update.new) for update in updates]
         verdicts = judge(workspace, quarantine, push.record.holder, asked)
@@ -147,8 +147,8 @@ class Receiving:
         for update, verdict in zip(updates, verdicts, strict=True):
             push.verdicts[update.ref, update.new.hex()] = verdict
 
-    def _carry_out(self, push: Push, words: Any, said: list[str]) -> list[str]:
-        """The lines that answer one update, as proc-receive sends them."""
+    def _execute(self, push: Push, words: Any, said: list[str]) -> list[str]:
+        """The answer to one update in lines of the proc-receive protocol."""
         ref = str(words[2])
         try:
             update = Update.read(words)
@@ -180,7 +180,7 @@ class Receiving:
         self._daemon.upstream.push(workspace.id)
         if (opened := workspace.conflicts.total - before) > 0:
             said.append(f"{opened} open conflict{'s' if opened > 1 else ''}: both sides are kept, `kgd conflicts`")
-        if not published.wait_for(workspace, update.new):
+        if not wait_until_published(workspace, update.new):
             said.append("the branch follows as soon as the hub's work tree allows it")
         if update.ref == workspace.layout.branch:
             return [f"ok {update.ref}"]
@@ -192,7 +192,7 @@ class Receiving:
         self._record(push, update.new)
         name = offer(push.workspace, push.record, update.ref, update.new)
         self._note(push, "propose", name)
-        said.append(f"waits for somebody who may write there: {name}")
+        said.append(f"waits for review: {name}")
         if name == update.ref:
             return [f"ok {update.ref}"]
         return [f"ok {update.ref}", f"option refname {name}", f"option old-oid {ZERO}",
@@ -200,7 +200,7 @@ class Receiving:
 
     @staticmethod
     def _record(push: Push, new: ObjectId) -> None:
-        """Note whose token brought these commits, before any ref leads to them."""
+        """Record whose token pushed these commits, before any ref points to them."""
         workspace = push.workspace
         known = [bytes.fromhex(workspace.tip), *(tip for tip, _ in pending(workspace).values())]
         commits = workspace.store.commits_between(known, new, limit=LIMITS.commits)
@@ -209,3 +209,15 @@ class Receiving:
     def _note(self, push: Push, action: str, detail: str) -> None:
         with contextlib.suppress(KgdError):
             self._daemon.tokens.note(push.record.holder.id, action, push.workspace.id, detail)
+
+
+def wait_until_published(workspace: Workspace, commit: ObjectId) -> bool:
+    """Wait until the branch holds the commit, which is durable already; False if the work tree blocks publication."""
+    deadline = time.monotonic() + PUBLISH_SECONDS
+    while True:
+        branch = workspace.store.ref(workspace.layout.branch)
+        if branch is not None and workspace.store.is_ancestor(commit, branch):
+            return True
+        if time.monotonic() > deadline or workspace.health()["publish"].state in ("blocked", "off"):
+            return False
+        time.sleep(0.01)

@@ -1,8 +1,8 @@
-"""Pushes of tokens that may not read everything: they hold all objects that they speak of.
+"""The check that pushes of restricted tokens contain all objects that they refer to.
 
-Git takes a pack whose objects are differences from, or lead to, any object of the repository. A token that may read a
-part alone could so learn whether a text is there that it guesses. Its pushes are therefore unpacked by themselves
-first: what they leave out has to lie at the same path in a commit that the token may build on.
+Git accepts a pack whose objects are deltas against, or refer to, any object of the repository. A token that may read
+only a part could so test whether a guessed text exists. Its pushes are therefore unpacked separately first, and an
+omitted object must exist at the same path in a commit that the token may build on.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ COMMANDS_LIMIT = 1 << 20
 UPDATES_LIMIT = 64
 SECONDS = 300.0
 NO_THIN = b" no-thin"
-"""The capability that has a client send whole objects."""
+"""The capability that makes a client send whole objects."""
 
 
 def others(workspace: Workspace, record: TokenRecord) -> list[str]:
-    """The branches that such a token does not see: all but the workspace's own and its own proposals."""
+    """The branches hidden from such a token: all but the workspace's branch and its own proposals."""
     mine = {name for name, (_, origin) in pending(workspace).items() if origin.is_of(record.holder)}
     return [
         name
@@ -41,22 +41,22 @@ def others(workspace: Workspace, record: TokenRecord) -> list[str]:
 
 
 def asking_for_whole_objects(advertised: bytes) -> bytes:
-    """What `info/refs` answers, with the capability `no-thin` behind the first ref."""
-    start = int(advertised[:4], 16) + 4  # behind the line that names the service, and a flush
+    """The answer to `info/refs`, with the capability `no-thin` added to the first ref."""
+    start = int(advertised[:4], 16) + 4  # after the service line and a flush
     while (size := int(advertised[start : start + 4] or b"0", 16)) >= 4:
         line = advertised[start + 4 : start + size]
         if b"\0" in line:
             return advertised[:start] + _packet(line.rstrip(b"\n") + NO_THIN + b"\n") + advertised[start + size :]
-        start += size  # which says the version of the protocol
+        start += size  # the protocol version
     return advertised
 
 
 def check(body: IO[bytes], workspace: Workspace, record: TokenRecord, place: Path) -> None:
-    """Return if a push holds all that it needs; `body` is at its beginning before and after. `place` is for scratch.
+    """Check that a push is complete. `body` is at its start before and after; `place` is for scratch files.
 
     Raises:
-        Forbidden: It does not, whether what it leaves out is there or not.
-        Invalid: It is no push.
+        Forbidden: It omits objects, whether the repository has them or not.
+        Invalid: It is not a push.
     """
     scratch = scratch_repository(place)
     try:
@@ -93,7 +93,7 @@ class _Push:
         return kind is not None and kind[0] == "commit" and any(self._home.is_ancestor(id, tip) for tip in self._tips)
 
     def _check_tree(self, root: ObjectId, before: Sequence[ObjectId]) -> None:
-        """That each object below is in the push, or at its path in one of the trees that the push builds on."""
+        """Check that each object below is in the push, or at the same path in a tree that the push builds on."""
         waiting = [(root, list(before))]
         while waiting:
             tree, parents = waiting.pop()
@@ -104,7 +104,7 @@ class _Push:
             folders = [self._home.tree(one) for one in parents]
             for name, (mode, id) in self._sent.tree(tree).items():
                 known = [folder[name] for folder in folders if name in folder]
-                if (mode, id) in known or mode == SUBMODULE:  # which is refused later, and no object of ours
+                if (mode, id) in known or mode == SUBMODULE:  # submodules are refused later
                     continue
                 if mode == FOLDER:
                     waiting.append((id, [one for kind, one in known if kind == FOLDER]))
@@ -113,7 +113,7 @@ class _Push:
 
 
 def refusal(body: IO[bytes], error: KgdError) -> bytes:
-    """The answer to a push that was refused before git saw it, as git's client shows it to its person."""
+    """The answer to a push that was refused before git received it, in git's protocol."""
     capabilities, updates = _asked(body)
     reason = f"{error.message[:120]}\n".encode()
     lines = [b"unpack " + reason, *(b"ng %s %s" % (ref, reason) for _, ref in updates[:UPDATES_LIMIT])]
@@ -128,13 +128,13 @@ def _packet(data: bytes) -> bytes:
 
 
 def _asked(body: IO[bytes]) -> tuple[bytes, list[tuple[ObjectId, bytes]]]:
-    """The client's capabilities, and what each ref is to hold; the body is then at the pack."""
+    """The client's capabilities and the new value of each ref; `body` is then at the pack."""
     found, capabilities, read = list[tuple[ObjectId, bytes]](), b"", 0
     while size := int(body.read(4) or b"0", 16):
         line, _, more = body.read(size - 4).partition(b"\0")
         capabilities, read = capabilities or more, read + size
         if size < 4 or read > COMMANDS_LIMIT:
-            raise Invalid("this is no push")
+            raise Invalid("this is not a push")
         words = line.rstrip(b"\n").split(b" ", 2)
         if len(words) == 3:
             found.append((bytes.fromhex(words[1].decode()), words[2]))
@@ -160,5 +160,5 @@ def _unpacked(body: IO[bytes], scratch: Path) -> frozenset[ObjectId]:
 def _left_out() -> KgdError:
     return Forbidden(
         "the push leaves out objects that this token may not read",
-        next="Go on from the branch that `git ls-remote` shows, and push with `--no-thin`.",
+        next="Base your commits on the branch that `git ls-remote` shows, and push with `--no-thin`.",
     )

@@ -1,8 +1,7 @@
-"""This file is where any git client clones, fetches and pushes: git's smart HTTP, by git's own program as CGI.
+"""Git's smart HTTP, served by git's own program as CGI: clone, fetch and push for any git client.
 
-Three addresses of the protocol and no other. A body has arrived in whole before a program is started for it, so that
-nobody holds one by sending slowly; the answer is streamed. The program and its children end with the request, whoever
-breaks it off, and with the token.
+Only the three URLs of the protocol exist. A body is received completely before a program starts, so that a slow client
+cannot occupy one; the answer is streamed. The program and its children end with the request or with the token.
 """
 
 from __future__ import annotations
@@ -33,10 +32,10 @@ from kgd.daemon.daemon import Daemon
 from kgd.daemon.tokens import TooMuch
 from kgd.errors import Forbidden, Internal, Invalid, KgdError, Limit, NotFound, Unauthorized, Unavailable
 from kgd.git import http_backend
-from kgd.hub import hook, published, self_contained
+from kgd.hub import hook, self_contained
 from kgd.hub.gate import Gate
 from kgd.hub.problems import STATUS
-from kgd.hub.receiving import Receiving
+from kgd.hub.receiving import Receiving, wait_until_published
 from kgd.model.access import Verb
 from kgd.model.token import TokenRecord
 from kgd.workspace.workspace import Workspace
@@ -51,13 +50,13 @@ BODY_LIMIT = http_backend.PACK_LIMIT + (1 << 20)
 PROGRAMS = 16
 """Git programs at a time; others wait."""
 SHARE = 4
-"""Requests at a time of one token and whatever was made from it; its others wait."""
+"""Concurrent requests of one token and its children; others wait."""
 WAITING = 64
-"""Of those that wait, how many at most; further ones are told to come again."""
+"""Waiting requests of one token; further ones are refused."""
 LARGE_BODIES = 16
-"""Bodies of the largest size that may lie on the disk at a time; the bytes of smaller ones count alike."""
+"""Bodies of the largest size that may be on disk at a time; smaller ones count by their bytes."""
 LOOK_SECONDS = 5.0
-"""How often it is looked whether the token of a program that runs is still live."""
+"""Interval for checking that the token of a running program is still live."""
 
 _PROTOCOL = re.compile(r"[A-Za-z0-9=:.-]{1,100}").fullmatch
 
@@ -68,7 +67,7 @@ class SmartHttp:
     """`/git/<workspace>`, as an ASGI application."""
 
     def __init__(self, daemon: Daemon, gate: Gate, receiving: Receiving, folder: Path) -> None:
-        """`folder` is where kgd's hooks for git are put; nobody else may write there."""
+        """`folder` is for kgd's git hooks; only this user may write there."""
         self._daemon, self._gate, self._receiving = daemon, gate, receiving
         self._hooks = folder
         self._programs: anyio.CapacityLimiter | None = None
@@ -84,12 +83,12 @@ class SmartHttp:
         except KgdError as error:
             await _refusal(error)(scope, receive, send)
         except ClientDisconnect:
-            log.info("a git client went away")
+            log.info("a git client disconnected")
         except TimeoutError:
             log.warning("a git request took too long")
 
     def write_hooks(self) -> None:
-        """Put the hooks in place: a line of shell each, that starts kgd's own file with this very Python."""
+        """Write the hooks: shell scripts that start kgd's own file with this Python."""
         self._hooks.mkdir(mode=0o700, exist_ok=True)
         for name in ("pre-receive", "proc-receive"):
             script = (
@@ -102,7 +101,7 @@ class SmartHttp:
             path.chmod(0o700)
 
     def close(self) -> None:
-        """End every program; clients see their connection end."""
+        """End every program, and with it the client's connection."""
         for process in self._running:
             _kill(process)
 
@@ -115,17 +114,17 @@ class SmartHttp:
             self._programs = anyio.CapacityLimiter(PROGRAMS)
         share = self._shares.setdefault(line, anyio.CapacityLimiter(SHARE))
         if share.statistics().tasks_waiting >= WAITING:
-            raise TooMuch(f"{WAITING} git requests of this token wait already", int(PATIENCE))
+            raise TooMuch(f"{WAITING} git requests of this token are waiting", int(PATIENCE))
         size = 0
         if request.method == "POST":
             declared = request.headers.get("content-length", "")
             size = min(int(declared), BODY_LIMIT) if declared.isdecimal() else BODY_LIMIT
         async with share, self._bodies.room(line, size):
             with tempfile.TemporaryFile(dir=self._hooks) as body:
-                size = await self._take_in(request, record, body) if size else 0
+                size = await self._store(request, record, body) if size else 0
                 if size and service == "git-receive-pack" and _is_narrow(record, workspace.id):
                     if "content-encoding" in request.headers:
-                        raise Invalid("a push is not compressed as a whole", at="Content-Encoding")
+                        raise Invalid("a push must not have a content encoding", at="Content-Encoding")
                     try:
                         await anyio.to_thread.run_sync(self_contained.check, body, workspace, record, self._hooks)
                     except Forbidden as error:
@@ -145,22 +144,22 @@ class SmartHttp:
             async with self._program(request, workspace, record, push, body) as process:
                 watching = asyncio.create_task(self._watch(receive, process, record))
                 try:
-                    status, headers = await _head(process)
-                    rest = _rest(process)
+                    status, headers = await _cgi_header(process)
+                    rest = _chunks(process)
                     if request.method == "GET" and "receive" in request.url.query and _is_narrow(record, workspace.id):
                         rest = _narrowed(rest)
                     response = StreamingResponse(rest, status, headers)
-                    await response(scope, _never(receive), _impatient(send))
+                    await response(scope, _blocked(receive), _with_timeout(send))
                 finally:
                     watching.cancel()
                     with contextlib.suppress(asyncio.CancelledError):
                         await watching
 
     def _admit(self, request: Request, service: str) -> tuple[TokenRecord, Workspace]:
-        """Who asks, and for what. Blocks.
+        """The token's record and the requested workspace. Blocks.
 
         Raises:
-            Forbidden: They may not fetch, or push nothing at all.
+            Forbidden: The token may not fetch or push.
         """
         record = self._gate.admit(request.headers.get("authorization", ""))
         id = self._gate.workspace(record, request.path_params["workspace"].removesuffix(".git"))
@@ -183,8 +182,8 @@ class SmartHttp:
         workspace = self._daemon.workspace(id)
         if service == "git-receive-pack" and workspace.read_only:
             raise Unavailable(f"this workspace is read-only: {workspace.read_only}")
-        if request.method == "GET":  # where a conversation begins: it shows what was acknowledged before it
-            published.wait_for(workspace, bytes.fromhex(workspace.tip))
+        if request.method == "GET":  # the first request of a fetch, which must see all acknowledged changes
+            wait_until_published(workspace, bytes.fromhex(workspace.tip))
         return workspace
 
     @contextlib.asynccontextmanager
@@ -210,7 +209,7 @@ class SmartHttp:
         if _PROTOCOL(protocol := headers.get("git-protocol", "")):
             variables["GIT_PROTOCOL"] = protocol
         hidden = []
-        # A push to such a name has to become one of the pusher's own, as a push to a name that nobody has.
+        # A push to a hidden name becomes a proposal under the pusher's own name, like a push to a free name.
         if request.method == "GET" and _is_narrow(record, workspace.id):
             hidden = await anyio.to_thread.run_sync(self_contained.others, workspace, record)
         process = await asyncio.create_subprocess_exec(
@@ -229,12 +228,12 @@ class SmartHttp:
             if said := await complaints:
                 log.info("git said", extra={"said": said[-300:], "workspace": workspace.id})
 
-    async def _take_in(self, request: Request, record: TokenRecord, body: IO[bytes]) -> int:
-        """Put the request's body into a file that is then read from its beginning; its size.
+    async def _store(self, request: Request, record: TokenRecord, body: IO[bytes]) -> int:
+        """Write the request's body to a file and rewind it; returns its size.
 
         Raises:
-            Limit: It is too large, or comes so slowly that it would never be.
-            TooMuch: The token's quota of bytes is used up.
+            Limit: It is too large or too slow.
+            TooMuch: The token's quota of bytes is exceeded.
             Unauthorized: The token was revoked meanwhile.
         """
         looked, size, counted = time.monotonic(), 0, 0
@@ -256,13 +255,13 @@ class SmartHttp:
         return size
 
     async def _watch(self, receive: Receive, process: asyncio.subprocess.Process, record: TokenRecord) -> None:
-        """End the program once its client goes away or its token is no longer live."""
+        """End the program when its client disconnects or its token is no longer live."""
         gone = asyncio.create_task(_disconnect(receive))
         try:
             while not (await asyncio.wait({gone}, timeout=LOOK_SECONDS))[0]:
                 await anyio.to_thread.run_sync(self._gate.still_live, record)
         except KgdError as error:
-            log.info("a git request was broken off", extra={"reason": str(error)[:100]})
+            log.info("a git request was aborted", extra={"reason": str(error)[:100]})
         finally:
             gone.cancel()
         _kill(process)
@@ -272,16 +271,16 @@ class SmartHttp:
 
 
 def _is_narrow(record: TokenRecord, workspace: str) -> bool:
-    """Whether the token may not read all of the workspace; then it can push, and not fetch."""
+    """Whether the token may read only a part of the workspace, and therefore cannot fetch."""
     here = (scope for scope in record.holder.scopes if scope.workspace == workspace)
     return not any(scope.has(Verb.READ) and scope.is_whole for scope in here)
 
 
 def _service(request: Request) -> str:
-    """Which service is asked for.
+    """The requested git service.
 
     Raises:
-        NotFound: It is none of the three addresses of the protocol.
+        NotFound: The URL is not one of the protocol's three.
     """
     rest, method = request.path_params["rest"], request.method
     if rest == "info/refs" and method == "GET":
@@ -291,24 +290,20 @@ def _service(request: Request) -> str:
     elif rest in SERVICES and method == "POST":
         kind = request.headers.get("content-type", "")
         if kind != f"application/x-{rest}-request":
-            raise Invalid("this is no request of a git client", at="Content-Type")
+            raise Invalid("this is not a request of a git client", at="Content-Type")
         return str(rest)
     raise NotFound("there is nothing here for a git client", next="Clone with git clone HUB/git/WORKSPACE.")
 
 
-async def _head(process: asyncio.subprocess.Process) -> tuple[int, dict[str, str]]:
-    """The CGI header of the program's answer.
-
-    Raises:
-        Unavailable: It ended without one.
-    """
+async def _cgi_header(process: asyncio.subprocess.Process) -> tuple[int, dict[str, str]]:
+    """The status and headers of the program's CGI answer. Raises Unavailable if it ended without an answer."""
     assert process.stdout is not None
     status, headers = 200, dict[str, str]()
     while True:
         try:
             line = await process.stdout.readline()
         except ValueError as error:
-            raise Internal("git answered what is no header") from error
+            raise Internal("git answered with an invalid header") from error
         if not line:
             raise Unavailable("git did not answer", next="Try again.")
         name, colon, value = line.decode("latin-1").rstrip("\r\n").partition(":")
@@ -320,7 +315,7 @@ async def _head(process: asyncio.subprocess.Process) -> tuple[int, dict[str, str
             headers[name.lower()] = value.strip()
 
 
-async def _rest(process: asyncio.subprocess.Process) -> AsyncIterator[bytes]:
+async def _chunks(process: asyncio.subprocess.Process) -> AsyncIterator[bytes]:
     assert process.stdout is not None
     while part := await process.stdout.read(CHUNK):
         yield part
@@ -344,8 +339,8 @@ async def _disconnect(receive: Receive) -> None:
         pass
 
 
-def _impatient(send: Send) -> Send:
-    """A client that takes nothing of its answer for `PATIENCE` seconds is not waited for."""
+def _with_timeout(send: Send) -> Send:
+    """Abort when the client reads nothing for `PATIENCE` seconds."""
 
     async def within(message: Message) -> None:
         async with asyncio.timeout(PATIENCE):
@@ -354,8 +349,8 @@ def _impatient(send: Send) -> Send:
     return within
 
 
-def _never(receive: Receive) -> Receive:
-    """`_watch` listens to the client; whoever sends the answer must not read from it, too."""
+def _blocked(receive: Receive) -> Receive:
+    """A receive that never returns, since `_watch` already receives from the client."""
 
     async def wait() -> dict[str, object]:
         await asyncio.Event().wait()
@@ -365,13 +360,13 @@ def _never(receive: Receive) -> Receive:
 
 
 def _kill(process: asyncio.subprocess.Process) -> None:
-    """The whole group: git leaves its children running when it is killed alone."""
+    """Kill the process group; git's children survive the death of git itself."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
 
 
 def _refusal(error: KgdError) -> Response:
-    """In plain text, which git shows to its person. As `problem`."""
+    """The refusal in plain text, which git shows to its user."""
     error.__traceback__ = None
     status = 429 if isinstance(error, TooMuch) else STATUS[error.code]
     headers = {}

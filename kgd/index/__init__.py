@@ -1,1 +1,2 @@
-"""What is derived and kept beside the repository so that starts and questions are fast. Deleting it loses nothing."""
+"""Derived data beside the repository: full text, vectors, code, usage; and a hub's state. All but the last can be
+rebuilt."""

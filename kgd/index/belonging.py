@@ -1,7 +1,7 @@
-"""This file is where the index keeps what a text belongs to: its document, the messages beside it, the people in it.
+"""Context of indexed texts: whole documents, neighbouring messages, and speakers.
 
-A document's text is that of its chunks, and what stands beside a message is in its thread, so nobody has to bring
-either: they follow from what is stored.
+All of it follows from stored texts: a document's text is that of its chunks; a message has its neighbours in its
+thread.
 """
 
 from __future__ import annotations
@@ -13,13 +13,14 @@ from collections.abc import Collection, Iterable, Sequence
 import orjson
 
 from kgd.index import words
+from kgd.index.database import placeholders
 
 CHUNK, MESSAGE = "chunk", "message"
 MOST_CHUNKS = 2_000
-"""Chunks of one document that its text as a whole is made of."""
+"""Chunks that make up the text of a whole document."""
 MOST_PEOPLE = 40
 SPOKE = 2
-"""Lines that begin with a name for it to be somebody who takes part."""
+"""Lines that begin with a name before it counts as a speaker."""
 
 _SPEAKER = re.compile(r"^[ \t>*_-]{0,4}([^\W\d_][\w.'-]*(?: [\w.'-]+){0,2})[*_]{0,2}:[*_]{0,2}(?=\s)", re.MULTILINE)
 _NO_NAME = frozenset(
@@ -30,7 +31,7 @@ _NO_NAME = frozenset(
 
 
 def whole_of(uri: str) -> str | None:
-    """The path of the document that a chunk is of; None for everything else."""
+    """The path of a chunk's document; None for other nodes."""
     if not uri.startswith(f"{CHUNK}://"):
         return None
     path = uri.split("/", 3)[3].rpartition("/")[0]
@@ -38,13 +39,13 @@ def whole_of(uri: str) -> str | None:
 
 
 def renew(connection: sqlite3.Connection, changed: Collection[str]) -> None:
-    """Bring along what belongs to these nodes, which came, changed or went."""
+    """Update the context of nodes that were added, changed or removed."""
     _renew_wholes(connection, {path for uri in changed if (path := whole_of(uri))})
     _renew_beside(connection, [uri for uri in changed if uri.startswith(f"{MESSAGE}://")])
 
 
 def _renew_beside(connection: sqlite3.Connection, changed: Iterable[str]) -> None:
-    """Each message once more together with the one before and the one after it in its thread. O(changed)."""
+    """Index each message once more together with the message before and after it in its thread. O(changed)."""
     near: dict[int, None] = {}
     for uri in sorted(changed):
         thread = uri.rpartition("/")[0]
@@ -71,7 +72,7 @@ def _renew_beside(connection: sqlite3.Connection, changed: Iterable[str]) -> Non
 
 
 def _renew_wholes(connection: sqlite3.Connection, paths: Iterable[str]) -> None:
-    """The texts of these documents as their chunks say them now. O(their chunks)."""
+    """Rebuild the texts of these documents from their chunks. O(their chunks)."""
     for path in sorted(set(paths)):
         row = connection.execute("SELECT id FROM wholes WHERE path = ?", (path,)).fetchone()
         if row:
@@ -91,7 +92,7 @@ def _renew_wholes(connection: sqlite3.Connection, paths: Iterable[str]) -> None:
 
 
 def speakers(content: str) -> list[str]:
-    """Whose name stands before what they say, in a text that is (also) a conversation: ``Ann: Good morning``."""
+    """The names that introduce lines of a conversation in a text: ``Ann: Good morning``."""
     counts: dict[str, int] = {}
     for name in _SPEAKER.findall(content):
         counts[name] = counts.get(name, 0) + 1
@@ -100,7 +101,7 @@ def speakers(content: str) -> list[str]:
 
 
 def note_people(connection: sqlite3.Connection, id: int, people: Iterable[str]) -> None:
-    """Say who speaks in a text; each word of a name stands for the person."""
+    """Record the speakers of a text; each word of a name stands for the person."""
     found = {word.casefold() for name in people for word in words.words_of(name)}
     telling = sorted(word for word in found if len(word) > 1 and word not in words.STOPWORDS)
     rows = [(word[: words.MAX_WORD], id) for word in telling[:MOST_PEOPLE]]
@@ -108,7 +109,7 @@ def note_people(connection: sqlite3.Connection, id: int, people: Iterable[str]) 
 
 
 def by_people(connection: sqlite3.Connection, names: Sequence[str], ids: Collection[int]) -> set[int]:
-    """Of these texts, those in which somebody of one of these names speaks."""
+    """Of these texts, those in which a person of one of these names speaks."""
     known = connection.execute(
         "SELECT value FROM json_each(?) WHERE EXISTS (SELECT 1 FROM people WHERE person = value)",
         (orjson.dumps(list(names)).decode(),),
@@ -118,7 +119,7 @@ def by_people(connection: sqlite3.Connection, names: Sequence[str], ids: Collect
         return set()
     rows = connection.execute(
         f"SELECT DISTINCT people.doc FROM people JOIN json_each(?) AS asked ON asked.value = people.doc"
-        f" WHERE people.person IN ({', '.join('?' * len(people))})",
+        f" WHERE people.person IN ({placeholders(people)})",
         (orjson.dumps(list(ids)).decode(), *people),
     )
     return {id for (id,) in rows}

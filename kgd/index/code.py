@@ -1,13 +1,12 @@
-"""This file is where it is kept what was read inside of the files of the code tree: symbols, chunks, and edges.
+"""Code index: symbols, chunks and edges read from the files of the code tree.
 
-Derived: a file of its own, which may be deleted. Paths are those of the operating system (surrogateescape is told by
-the caller's own encoding: here they are text that SQLite can hold). One process writes, any number read.
+A derived file, which may be deleted. Paths are text that SQLite can hold; the caller encodes others. One process
+writes, any number read.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager
 from pathlib import Path
 from sqlite3 import Connection
 from typing import NamedTuple
@@ -55,7 +54,7 @@ CREATE INDEX asked_by ON asked (file);
 
 
 class FileRow(NamedTuple):
-    """A file that was looked into. `state` is ``read``, or why it was not. `told`: full text knows what is in it."""
+    """A file that was read. `state` is ``read``, or the reason why it was not."""
 
     id: int
     path: str
@@ -84,15 +83,15 @@ class ChunkRow(NamedTuple):
 
 
 class EdgeRow(NamedTuple):
-    """The other end of an edge; an empty `name` is the file itself."""
+    """The other end of an edge; an empty `name` means the file itself."""
 
     type: str
     path: str
     name: str
 
 
-class Written(NamedTuple):
-    """What is kept of one file. `keys` are what others may ask for it by; others see a change of `shape`."""
+class StoredReading(NamedTuple):
+    """The stored reading of one file. `keys` are the names other files look it up by; they depend on its `shape`."""
 
     path: str
     language: str
@@ -107,152 +106,105 @@ class Written(NamedTuple):
 
 
 _FILE = "id, path, language, stamp, hash, state, shape, symbols, chunks"
+_SYMBOL = "SELECT name, kind, line, end, signature, doc FROM symbols"
+_OF_FILE = "WHERE file = (SELECT id FROM files WHERE path = ?)"
 
 
-class CodeIndex:
-    """Any thread and process may read; one writes. Each call sees what was committed last.
+class CodeIndex(Database):
+    """Any thread and process may read; one writes. Each call sees the last committed state.
 
-    Every method raises what `Database` does: IndexDamaged, Unavailable. `edition` is that of whoever reads the files:
-    what another one wrote is dropped.
+    Every method raises the errors of `Database`: IndexDamaged, Unavailable. `edition` is that of the reader of files;
+    rows of another edition are dropped.
     """
 
     def __init__(self, path: Path, edition: int) -> None:
-        self._database = Database.open(path, Schema(APPLICATION, 1_000 * VERSION + edition, TABLES, SCHEMA))
-
-    def close(self) -> None:
-        self._database.close()
-
-    def recreate(self) -> None:
-        """Begin anew, empty."""
-        self._database.recreate()
-
-    def writing(self) -> AbstractContextManager[Connection]:
-        """One transaction around several writes."""
-        return self._database.write()
+        super().__init__(path, Schema(APPLICATION, 1_000 * VERSION + edition, TABLES, SCHEMA))
 
     # Reading
 
     def file(self, path: str) -> FileRow | None:
-        with self._database.read() as connection:
-            row = connection.execute(f"SELECT {_FILE} FROM files WHERE path = ?", (path,)).fetchone()
-            return FileRow(*row) if row else None
+        row = self.row(f"SELECT {_FILE} FROM files WHERE path = ?", path)
+        return FileRow(*row) if row else None
 
     def stamps(self) -> dict[str, str]:
-        """Every file that was looked into, with what it was then. O(files)."""
-        with self._database.read() as connection:
-            return dict(connection.execute("SELECT path, stamp FROM files"))
+        """The stamp of every file when it was read. O(files)."""
+        return dict(self.rows("SELECT path, stamp FROM files"))
 
     def reading(self, path: str) -> bytes | None:
-        with self._database.read() as connection:
-            row = connection.execute("SELECT reading FROM files WHERE path = ?", (path,)).fetchone()
-            return row[0] if row else None
+        row = self.row("SELECT reading FROM files WHERE path = ?", path)
+        return row[0] if row else None
 
     def symbol(self, path: str, name: str) -> SymbolRow | None:
-        with self._database.read() as connection:
-            row = connection.execute(
-                "SELECT name, kind, line, end, signature, doc FROM symbols"
-                " WHERE file = (SELECT id FROM files WHERE path = ?) AND name = ?",
-                (path, name),
-            ).fetchone()
-            return SymbolRow(*row) if row else None
+        row = self.row(f"{_SYMBOL} {_OF_FILE} AND name = ?", path, name)
+        return SymbolRow(*row) if row else None
 
     def symbols(self, path: str) -> list[SymbolRow]:
-        with self._database.read() as connection:
-            rows = connection.execute(
-                "SELECT name, kind, line, end, signature, doc FROM symbols"
-                " WHERE file = (SELECT id FROM files WHERE path = ?) ORDER BY line, name",
-                (path,),
-            )
-            return [SymbolRow(*row) for row in rows]
+        return [SymbolRow(*row) for row in self.rows(f"{_SYMBOL} {_OF_FILE} ORDER BY line, name", path)]
 
     def chunk(self, path: str, number: int) -> ChunkRow | None:
-        with self._database.read() as connection:
-            row = connection.execute(
-                "SELECT number, heading, text FROM chunks"
-                " WHERE file = (SELECT id FROM files WHERE path = ?) AND number = ?",
-                (path, number),
-            ).fetchone()
-            return ChunkRow(*row) if row else None
+        row = self.row(f"SELECT number, heading, text FROM chunks {_OF_FILE} AND number = ?", path, number)
+        return ChunkRow(*row) if row else None
 
     def chunks(self, path: str) -> list[ChunkRow]:
-        with self._database.read() as connection:
-            rows = connection.execute(
-                "SELECT number, heading, text FROM chunks WHERE file = (SELECT id FROM files WHERE path = ?)"
-                " ORDER BY number",
-                (path,),
-            )
-            return [ChunkRow(*row) for row in rows]
+        sql = f"SELECT number, heading, text FROM chunks {_OF_FILE} ORDER BY number"
+        return [ChunkRow(*row) for row in self.rows(sql, path)]
 
     def out(self, path: str, name: str) -> list[EdgeRow]:
-        with self._database.read() as connection:
-            rows = connection.execute(
-                "SELECT edges.type, files.path, edges.target FROM edges JOIN files ON files.id = edges.target_file"
-                " WHERE edges.file = (SELECT id FROM files WHERE path = ?) AND edges.source = ?",
-                (path, name),
-            )
-            return [EdgeRow(*row) for row in rows]
+        rows = self.rows(
+            "SELECT edges.type, files.path, edges.target FROM edges JOIN files ON files.id = edges.target_file"
+            " WHERE edges.file = (SELECT id FROM files WHERE path = ?) AND edges.source = ?",
+            path,
+            name,
+        )
+        return [EdgeRow(*row) for row in rows]
 
     def into(self, path: str, name: str) -> list[EdgeRow]:
-        with self._database.read() as connection:
-            rows = connection.execute(
-                "SELECT edges.type, files.path, edges.source FROM edges JOIN files ON files.id = edges.file"
-                " WHERE edges.target_file = (SELECT id FROM files WHERE path = ?) AND edges.target = ?",
-                (path, name),
-            )
-            return [EdgeRow(*row) for row in rows]
+        rows = self.rows(
+            "SELECT edges.type, files.path, edges.source FROM edges JOIN files ON files.id = edges.file"
+            " WHERE edges.target_file = (SELECT id FROM files WHERE path = ?) AND edges.target = ?",
+            path,
+            name,
+        )
+        return [EdgeRow(*row) for row in rows]
 
     def with_key(self, key: str) -> list[str]:
-        """The files that can be asked for by a key, sorted."""
-        with self._database.read() as connection:
-            rows = connection.execute(
-                "SELECT files.path FROM keys JOIN files ON files.id = keys.file WHERE keys.key = ? ORDER BY files.path",
-                (key,),
-            )
-            return [path for (path,) in rows]
+        """The files that provide a key, sorted."""
+        return self.column(
+            "SELECT files.path FROM keys JOIN files ON files.id = keys.file WHERE keys.key = ? ORDER BY files.path", key
+        )
 
-    def untold(self, limit: int) -> list[str]:
-        """Files of which full text does not know yet what is in them now."""
-        with self._database.read() as connection:
-            rows = connection.execute("SELECT path FROM files WHERE told = 0 ORDER BY id LIMIT ?", (limit,))
-            return [path for (path,) in rows]
+    def unindexed(self, limit: int) -> list[str]:
+        """Files whose current content is not yet in full text."""
+        return self.column("SELECT path FROM files WHERE told = 0 ORDER BY id LIMIT ?", limit)
 
     def unresolved(self, limit: int) -> list[str]:
-        """Files whose edges are not those of what is in them and around them now."""
-        with self._database.read() as connection:
-            rows = connection.execute("SELECT path FROM files WHERE resolved = 0 ORDER BY id LIMIT ?", (limit,))
-            return [path for (path,) in rows]
+        """Files whose edges may be out of date."""
+        return self.column("SELECT path FROM files WHERE resolved = 0 ORDER BY id LIMIT ?", limit)
 
     def with_content(self) -> list[str]:
-        """The files in which there is something for full text to find. O(files)."""
-        with self._database.read() as connection:
-            rows = connection.execute("SELECT path FROM files WHERE symbols + chunks > 0 ORDER BY id")
-            return [path for (path,) in rows]
+        """The files that have text to search. O(files)."""
+        return self.column("SELECT path FROM files WHERE symbols + chunks > 0 ORDER BY id")
 
     def counts(self) -> list[tuple[str, str, int, int, int]]:
         """Language, state, files, symbols and chunks. O(files)."""
-        with self._database.read() as connection:
-            return connection.execute(
-                "SELECT language, state, count(*), sum(symbols), sum(chunks) FROM files GROUP BY language, state"
-                " ORDER BY language, state"
-            ).fetchall()
-
-    def count_unresolved(self) -> int:
-        with self._database.read() as connection:
-            return int(connection.execute("SELECT count(*) FROM files WHERE resolved = 0").fetchone()[0])
+        return self.rows(
+            "SELECT language, state, count(*), sum(symbols), sum(chunks) FROM files GROUP BY language, state"
+            " ORDER BY language, state"
+        )
 
     # Writing
 
     def restamp(self, path: str, stamp: str) -> None:
-        """The same content, touched."""
-        with self._database.write() as connection:
+        """Update the stamp of a file whose content is the same."""
+        with self.write() as connection:
             connection.execute("UPDATE files SET stamp = ? WHERE path = ?", (stamp, path))
 
-    def put(self, written: Written) -> bool:
-        """Keep what a file says now, in place of what it said. True where others have to look at it again.
+    def put(self, written: StoredReading) -> bool:
+        """Replace the stored reading of a file. Returns True if other files have to be resolved again.
 
-        Whoever asked for what changed here is unresolved from now on.
+        Those that asked for a changed key become unresolved.
         """
-        with self._database.write() as connection:
+        with self.write() as connection:
             row = connection.execute("SELECT id, shape FROM files WHERE path = ?", (written.path,)).fetchone()
             if row is None:
                 id = connection.execute(
@@ -288,8 +240,8 @@ class CodeIndex:
             return seen
 
     def remove(self, path: str) -> bool:
-        """Forget a file. False where it is not known."""
-        with self._database.write() as connection:
+        """Forget a file. Returns False if it is unknown."""
+        with self.write() as connection:
             row = connection.execute("SELECT id FROM files WHERE path = ?", (path,)).fetchone()
             if row is None:
                 return False
@@ -302,8 +254,8 @@ class CodeIndex:
             return True
 
     def link(self, path: str, edges: Iterable[tuple[str, str, str, str]], asked: Iterable[str]) -> None:
-        """Keep the edges that begin in a file (source, type, path and name of the target), and what they depend on."""
-        with self._database.write() as connection:
+        """Replace the edges of a file (source, type, path and name of the target) and the keys that they depend on."""
+        with self.write() as connection:
             row = connection.execute("SELECT id FROM files WHERE path = ?", (path,)).fetchone()
             if row is None:
                 return
@@ -318,14 +270,14 @@ class CodeIndex:
             connection.executemany("INSERT INTO asked VALUES (?, ?)", [(key, id) for key in sorted(set(asked))])
             connection.execute("UPDATE files SET resolved = 1 WHERE id = ?", (id,))
 
-    def note_told(self, paths: Iterable[str]) -> None:
-        """Full text knows what is in these files."""
-        with self._database.write() as connection:
+    def mark_indexed(self, paths: Iterable[str]) -> None:
+        """Record that full text has the current content of these files."""
+        with self.write() as connection:
             connection.executemany("UPDATE files SET told = 1 WHERE path = ?", [(path,) for path in paths])
 
 
 class _Ids(dict[str, int]):
-    """The id of a file by its path, -1 where it is not known; each is asked for once."""
+    """The id of a file by its path, cached; -1 if it is unknown."""
 
     def __init__(self, connection: Connection) -> None:
         super().__init__()

@@ -1,7 +1,7 @@
-"""This file is where a derived SQLite file is opened, written and read; what is in it can always be made again.
+"""Derived SQLite files: opening, writing, reading. Their content can always be rebuilt.
 
-One writer at a time, any number of readers that never wait for it (WAL). What SQLite raises is told apart here: a file
-that is damaged must be made anew, a full disk or a lock must not.
+One writer at a time; readers never wait for it (WAL). A damaged file is rebuilt; a full disk or a lock is only
+reported.
 """
 
 from __future__ import annotations
@@ -10,10 +10,11 @@ import contextlib
 import os
 import secrets
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock, RLock
+from typing import Any
 
 from kgd.errors import Damaged, Unavailable
 
@@ -22,15 +23,17 @@ APPLICATION = 0x6B676431
 SCHEMA_VERSION = 7
 IDLE_READERS = 4
 CACHE_KB = 8_000
-"""Pages a connection keeps; SQLite's own 2 MB are too few for the inner pages of 100k documents."""
+"""Page cache of a connection; SQLite's own 2 MB are too few for the inner pages of 100k documents."""
 BUSY_MS = 10_000
+BATCH = 500
+"""Values of one statement."""
 
 _TABLES = (
     "meta", "docs", "gone", "tags", "text", "people", "wholes", "whole_text", "beside", "files", "file_text",
     "versions", "served", "requests",
 )  # fmt: skip
 _DAMAGE = frozenset({sqlite3.SQLITE_ERROR, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_FORMAT})
-"""SQLITE_ERROR is among them: our statements are fixed, so they fail only where a table is not what it should be."""
+"""Includes SQLITE_ERROR: the statements are fixed, so they fail only if a table is not as declared."""
 
 SCHEMA = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
@@ -92,7 +95,7 @@ CREATE TABLE requests (number INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, answ
 
 @dataclass(frozen=True, slots=True)
 class Schema:
-    """What one kind of derived file holds. The two numbers stand in its header: a file with others is made anew."""
+    """The tables of one kind of derived file. A file with another application id or version is rebuilt."""
 
     application: int
     version: int
@@ -108,9 +111,14 @@ class IndexDamaged(Damaged):
 
 
 class Database:
-    """One derived file. Use `open`; close it when the workspace closes."""
+    """One derived file. Close it when the workspace closes."""
 
     def __init__(self, path: Path, schema: Schema = INDEX) -> None:
+        """Open the file. A missing or damaged file, or one of another version of kgd, is replaced by an empty one.
+
+        Raises:
+            Unavailable: It is locked, or the disk refuses. The file is unchanged.
+        """
         self.path = path
         self._schema = schema
         self._writing = RLock()
@@ -119,48 +127,39 @@ class Database:
         self._idle: list[sqlite3.Connection] = []
         self._pool = Lock()
         self._naming = RLock()
-        """Held while the path is given another file, and while a connection finds its file, log and shared memory by
-        path: one that found the old file and the new log would make both unsound."""
+        """Held while the file is replaced, and while a connection opens the file, its log and its shared memory by
+        path: an old file combined with a new log would make both unsound."""
         self._era = 0
         self._met_read_only = False
         self.on_damage: Callable[[], None] = lambda: None
-        """Called when somebody who reads meets damage, before they are told of it. It must not block."""
-
-    @classmethod
-    def open(cls, path: Path, schema: Schema = INDEX) -> Database:
-        """The file at `path`, made anew (empty) where it is missing, damaged, or of another version of kgd.
-
-        Raises:
-            Unavailable: It is locked, or the disk refuses. The file is as it was.
-        """
-        database = cls(path, schema)
-        if path.is_dir() and not path.is_symlink():  # nobody but a person makes one here; what is in it is theirs
+        """Called when a reader meets damage, before its call fails. It must not block."""
+        if path.is_dir() and not path.is_symlink():  # made by hand, so its content is kept
             with contextlib.suppress(OSError):
                 path.rename(path.with_name(f"{path.name}.folder-{secrets.token_hex(4)}"))
         try:
-            if not database._is_sound():
-                database.recreate()
+            is_sound = self._is_sound()
         except IndexDamaged:
-            database.recreate()
-        return database
+            is_sound = False
+        if not is_sound:
+            self.recreate()
 
     def recreate(self) -> None:
-        """Drop everything and begin with an empty file.
+        """Replace the file by an empty one.
 
         Raises:
             Unavailable: The disk refuses.
         """
-        # Closed inside: who connects takes the era, then the file, and an old file in a new era would stay in the pool.
+        # Closed inside the lock: a connection takes the era first, and an old file in a new era would stay in the pool.
         with self._writing, self._naming:
             self.close()
-            with _told_apart(self.path):
+            with _translated(self.path):
                 try:
                     for suffix in ("", "-wal", "-shm", "-journal"):
                         Path(f"{self.path}{suffix}").unlink(missing_ok=True)
                     self.path.parent.mkdir(exist_ok=True)
                     os.close(os.open(self.path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
                 except OSError as error:
-                    raise Unavailable(f"the index cannot be made: {error.strerror}", at=str(self.path)) from error
+                    raise Unavailable(f"the index cannot be created: {error.strerror}", at=str(self.path)) from error
                 connection = self._connect()
                 self._writer = connection
                 connection.executescript(
@@ -171,13 +170,13 @@ class Database:
 
     @contextlib.contextmanager
     def write(self) -> Iterator[sqlite3.Connection]:
-        """One transaction: everything inside becomes visible, or nothing does. May be nested; the outermost commits.
+        """One transaction: all of it becomes visible, or nothing. Nested calls join the outermost one, which commits.
 
         Raises:
             IndexDamaged: The file is unsound.
             Unavailable: It is locked by another process, or the disk refuses.
         """
-        with self._writing, _told_apart(self.path):
+        with self._writing, _translated(self.path):
             if self._writer is None:
                 self._writer = self._connect()
             connection = self._writer
@@ -199,7 +198,7 @@ class Database:
 
     @contextlib.contextmanager
     def read(self) -> Iterator[sqlite3.Connection]:
-        """A connection that sees what was committed last; never waits for a writer. Errors as for `write`."""
+        """A connection to the last committed state; never waits for a writer. Raises the errors of `write`."""
         try:
             with self._reading() as connection:
                 yield connection
@@ -207,9 +206,33 @@ class Database:
             self.on_damage()
             raise
 
+    def rows(self, sql: str, *values: Any) -> list[tuple[Any, ...]]:
+        """The rows of one query on the last committed state. Raises the errors of `write`."""
+        with self.read() as connection:
+            return connection.execute(sql, values).fetchall()
+
+    def row(self, sql: str, *values: Any) -> tuple[Any, ...] | None:
+        """The first row of a query, or None."""
+        with self.read() as connection:
+            row: tuple[Any, ...] | None = connection.execute(sql, values).fetchone()
+            return row
+
+    def column(self, sql: str, *values: Any) -> list[Any]:
+        """The first column of a query."""
+        return [row[0] for row in self.rows(sql, *values)]
+
+    def rows_in(self, sql: str, values: Collection[Any]) -> list[tuple[Any, ...]]:
+        """The rows of a query whose `{}` is a list of values; asked in batches, in ascending order of the values."""
+        found, asked = [], sorted(values)
+        with self.read() as connection:
+            for start in range(0, len(asked), BATCH):
+                batch = asked[start : start + BATCH]
+                found += connection.execute(sql.format(placeholders(batch)), batch).fetchall()
+        return found
+
     @contextlib.contextmanager
     def _reading(self) -> Iterator[sqlite3.Connection]:
-        with _told_apart(self.path):
+        with _translated(self.path):
             with self._pool:
                 era = self._era
                 connection = self._idle.pop() if self._idle else None
@@ -226,7 +249,7 @@ class Database:
                         connection.close()
 
     def close(self) -> None:
-        """Close what is open; using the database again opens it again."""
+        """Close all connections; the next use opens new ones."""
         with self._writing:
             with self._pool:
                 self._era += 1
@@ -238,15 +261,16 @@ class Database:
                 self._writer = None
 
     def reopen(self) -> None:
-        """New connections for those that may have met a full disk, or one that was read-only; reads go on meanwhile.
+        """Replace connections that may have met a full or a read-only disk; reads continue meanwhile.
 
-        With its last connection SQLite deletes log and shared memory. On a full disk somebody else takes the space, and
-        nobody could read any more: so one stays open. Only what was opened on a read-only disk has to go as a whole.
+        SQLite deletes log and shared memory with its last connection. On a full disk another process may take that
+        space, and no reader could open the file again; so one connection stays open. After a read-only disk all have to
+        close.
         """
         with self._writing:
             keeper = None
             if not self._met_read_only:
-                with contextlib.suppress(Unavailable, IndexDamaged), _told_apart(self.path):
+                with contextlib.suppress(Unavailable, IndexDamaged), _translated(self.path):
                     keeper = self._connect()
             self.close()
             self._met_read_only = False
@@ -255,10 +279,9 @@ class Database:
                     self._idle.append(keeper)
 
     def meta(self, key: str) -> str | None:
-        """A remark in the table `meta`, which whoever calls this has among its own."""
-        with self.read() as connection:
-            row = connection.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
-            return row[0] if row else None
+        """A value of the table `meta`, which the schema must contain."""
+        row = self.row("SELECT value FROM meta WHERE key = ?", key)
+        return row[0] if row else None
 
     def set_meta(self, key: str, value: str) -> None:
         with self.write() as connection:
@@ -280,9 +303,9 @@ class Database:
 
     def _connect(self) -> sqlite3.Connection:
         with self._naming:
-            if not self.path.exists():  # SQLite would make an empty one
+            if not self.path.exists():  # SQLite would create an empty one
                 raise IndexDamaged("the index file is gone", at=str(self.path))
-            # Connections move between threads, one at a time: the pool and the writer's lock see to that.
+            # Connections move between threads, one at a time: the pool and the writer's lock ensure that.
             connection = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False)
             try:
                 connection.execute(f"PRAGMA busy_timeout = {BUSY_MS}")
@@ -297,22 +320,27 @@ class Database:
 
 
 @contextlib.contextmanager
-def _told_apart(path: Path) -> Iterator[None]:
+def _translated(path: Path) -> Iterator[None]:
     try:
         yield
-    except UnicodeDecodeError as error:  # what SQLite says of the damage, with bytes of it
-        raise IndexDamaged("the index is damaged", at=str(path), next="It is made again by itself.") from error
+    except UnicodeDecodeError as error:  # SQLite's report of the damage, with bytes of it
+        raise IndexDamaged("the index is damaged", at=str(path), next="It is rebuilt automatically.") from error
     except sqlite3.Error as error:
         code = _code(error)
         unreadable = isinstance(error, sqlite3.OperationalError) and not hasattr(error, "sqlite_errorcode")
-        if code in _DAMAGE or unreadable or not path.exists():  # unreadable: to Python, a text that is none
-            raise IndexDamaged("the index is damaged", at=str(path), next="It is made again by itself.") from error
+        if code in _DAMAGE or unreadable or not path.exists():  # unreadable: a text column that is not valid text
+            raise IndexDamaged("the index is damaged", at=str(path), next="It is rebuilt automatically.") from error
         if isinstance(error, sqlite3.OperationalError):
             name = getattr(error, "sqlite_errorname", "") or "no code"
-            raise Unavailable(f"the index cannot be used just now ({name})", at=str(path)) from error
+            raise Unavailable(f"the index is unavailable ({name})", at=str(path)) from error
         raise
 
 
 def _code(error: BaseException) -> int:
-    """The primary result code; 0 where there is none."""
+    """The primary result code; 0 if there is none."""
     return (getattr(error, "sqlite_errorcode", None) or 0) & 0xFF
+
+
+def placeholders(values: Collection[object]) -> str:
+    """``?, ?, ?``: a parameter for each value."""
+    return ", ".join("?" * len(values))

@@ -1,7 +1,7 @@
-"""This file is where whoever derives something from the index learns what came into it and what went out of it.
+"""Change feed of the index, for readers that derive other data from it.
 
-Every text that is stored or replaced gets a new number, higher than all before; what goes is noted under one too. So
-a reader that remembers two numbers goes on where it was, also after a restart.
+Every text that is stored or replaced gets a new number, higher than all before. Removals are numbered separately. A
+reader that remembers both numbers continues where it stopped, also after a restart.
 """
 
 from __future__ import annotations
@@ -10,17 +10,17 @@ import re
 import secrets
 import sqlite3
 from collections.abc import Collection, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from kgd.index.database import Database
+from kgd.index.database import Database, placeholders
 from kgd.model.uri import Uri
 
 GONE_KEPT = 100_000
-"""What went last; a reader that missed more looks through everything."""
+"""Removals that are remembered; a reader that missed more has to compare everything."""
 
 
 class Indexed(NamedTuple):
-    """A text as it is in the index. `source` and `origin` are empty where it has none; `aliases` are other names."""
+    """An indexed text. `source` and `origin` may be empty; `aliases` are other names."""
 
     number: int
     uri: Uri
@@ -34,7 +34,7 @@ class Indexed(NamedTuple):
 
 
 class Position(NamedTuple):
-    """Where a reader is. `era` tells one making of the index from the next: its numbers begin anew."""
+    """Progress of a reader. `era` identifies one build of the index; a rebuilt index starts its numbers again."""
 
     era: str
     number: int
@@ -42,108 +42,88 @@ class Position(NamedTuple):
 
 
 _QUOTES = re.compile('["\0\ud800-\udfff]')
-_COLUMNS = (
-    "docs.id, docs.uri, docs.type, text.name, text.summary, text.content, docs.aliases,"
+_SELECT = (
+    "SELECT docs.id, docs.uri, docs.type, text.name, text.summary, text.content, docs.aliases,"
     " coalesce(docs.source_type || char(10) || docs.source_id, ''), docs.origin"
+    " FROM docs CROSS JOIN text ON text.rowid = docs.id"
 )
 
 
 class Feed:
     """The changes of one index, for any number of readers in any threads.
 
-    Joins are written as SQLite is to carry them out (CROSS JOIN): it cannot know that few texts are asked for.
+    CROSS JOIN fixes the order of joins: SQLite cannot know that few texts are asked for.
     """
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     def end(self) -> Position:
-        """Where a reader is that has everything. A few look-ups."""
-        with self._database.read() as connection:
-            era = connection.execute("SELECT value FROM meta WHERE key = 'era'").fetchone()
-            [number] = connection.execute("SELECT coalesce(max(id), 0) FROM docs").fetchone()
-            [gone] = connection.execute("SELECT coalesce(max(number), 0) FROM gone").fetchone()
-        return Position(era[0] if era else self._begin_era(), number, gone)
+        """The position of a reader that has everything. A few look-ups."""
+        row = self._database.row("SELECT value FROM meta WHERE key = 'era'")
+        [number] = self._database.column("SELECT coalesce(max(id), 0) FROM docs")
+        [gone] = self._database.column("SELECT coalesce(max(number), 0) FROM gone")
+        return Position(row[0] if row else self._begin_era(), number, gone)
 
     def stored(self, after: int, limit: int) -> list[Indexed]:
-        """What was stored behind a number, in order; of what was replaced since, only what is there now."""
-        with self._database.read() as connection:
-            rows = connection.execute(
-                f"SELECT {_COLUMNS} FROM docs CROSS JOIN text ON text.rowid = docs.id WHERE docs.id > ?"
-                " ORDER BY docs.id LIMIT ?",
-                (after, limit),
-            ).fetchall()
-        return [_indexed(row) for row in rows]
+        """Texts with a number above `after`, in order; of a replaced text only the current one."""
+        return self._indexed("WHERE docs.id > ? ORDER BY docs.id LIMIT ?", after, limit)
 
     def waiting(self, after: int) -> int:
-        """How many were stored behind a number. O(answer)."""
-        with self._database.read() as connection:
-            return int(connection.execute("SELECT count(*) FROM docs WHERE id > ?", (after,)).fetchone()[0])
+        """How many texts have a number above `after`. O(answer)."""
+        [count] = self._database.column("SELECT count(*) FROM docs WHERE id > ?", after)
+        return int(count)
 
     def newest(self, limit: int) -> list[Indexed]:
-        """What was stored last, the newest first."""
-        with self._database.read() as connection:
-            rows = connection.execute(
-                f"SELECT {_COLUMNS} FROM docs CROSS JOIN text ON text.rowid = docs.id ORDER BY docs.id DESC LIMIT ?",
-                (limit,),
-            ).fetchall()
-        return [_indexed(row) for row in rows]
+        """The texts stored last, newest first."""
+        return self._indexed("ORDER BY docs.id DESC LIMIT ?", limit)
 
     def named(self, limit: int, but: Collection[str]) -> list[tuple[Uri, str, str, tuple[str, ...]]]:
-        """URI, type, name and other names of stored nodes that are of none of these types, the newest first."""
-        with self._database.read() as connection:
-            rows = connection.execute(
-                "SELECT docs.uri, docs.type, text.name, docs.aliases FROM docs CROSS JOIN text ON text.rowid = docs.id"
-                f" WHERE origin = '' AND docs.type NOT IN ({', '.join('?' * len(but))}) ORDER BY docs.id DESC LIMIT ?",
-                (*sorted(but), limit),
-            ).fetchall()
+        """URI, type, name and other names of stored nodes of other types than `but`, newest first."""
+        rows = self._database.rows(
+            "SELECT docs.uri, docs.type, text.name, docs.aliases FROM docs CROSS JOIN text ON text.rowid = docs.id"
+            f" WHERE origin = '' AND docs.type NOT IN ({placeholders(but)}) ORDER BY docs.id DESC LIMIT ?",
+            *sorted(but),
+            limit,
+        )
         return [(Uri(uri), type, name, tuple(filter(None, also.split("\n")))) for uri, type, name, also in rows]
 
     def gone(self, after: int) -> list[int] | None:
-        """The numbers that went since; None where so many did that it is not known any more."""
-        with self._database.read() as connection:
-            [first] = connection.execute("SELECT coalesce(min(number), 0) FROM gone").fetchone()
-            rows = connection.execute("SELECT doc FROM gone WHERE number > ? ORDER BY number", (after,)).fetchall()
-        return [number for (number,) in rows] if first <= after + 1 else None
+        """The numbers of texts removed after a position; None if the record of removals no longer reaches that far."""
+        [first] = self._database.column("SELECT coalesce(min(number), 0) FROM gone")
+        numbers = self._database.column("SELECT doc FROM gone WHERE number > ? ORDER BY number", after)
+        return numbers if first <= after + 1 else None
 
     def numbers(self) -> set[int]:
-        """All that is there. O(index)."""
-        with self._database.read() as connection:
-            return {number for (number,) in connection.execute("SELECT id FROM docs")}
+        """The numbers of all texts. O(index)."""
+        return set(self._database.column("SELECT id FROM docs"))
 
     def read(self, numbers: Collection[int]) -> list[Indexed]:
-        """What is there under these numbers, in order."""
-        found = []
-        asked = sorted(numbers)
-        with self._database.read() as connection:
-            for start in range(0, len(asked), 500):
-                some = asked[start : start + 500]
-                found += connection.execute(
-                    f"SELECT {_COLUMNS} FROM docs CROSS JOIN text ON text.rowid = docs.id"
-                    f" WHERE docs.id IN ({', '.join('?' * len(some))}) ORDER BY docs.id",
-                    some,
-                ).fetchall()
-        return [_indexed(row) for row in found]
+        """The texts of these numbers that still exist, in order."""
+        return [
+            _text(row) for row in self._database.rows_in(f"{_SELECT} WHERE docs.id IN ({{}}) ORDER BY docs.id", numbers)
+        ]
 
     def with_phrase(self, ways: Sequence[str]) -> list[int]:
-        """The numbers of the texts in which the words of one of these stand side by side, in any form of theirs.
+        """The numbers of texts that contain the words of one of these phrases side by side, in any inflection.
+        O(answer).
 
-        Full text takes them apart as it does the texts, so nothing that has them is left out. O(answer).
+        The phrase is tokenized like the texts, so no text that has it is left out.
         """
         phrases = [" ".join(_QUOTES.sub(" ", way).split()) for way in ways]
         quoted = [f'"{phrase}"' for phrase in dict.fromkeys(phrases) if any(map(str.isalnum, phrase))]
         if not quoted:
             return []
         match = f"{{name summary content parts}} : ({' OR '.join(quoted)})"
-        with self._database.read() as connection:
-            rows = connection.execute("SELECT rowid FROM text WHERE text MATCH ? ORDER BY rowid", (match,))
-            return [number for (number,) in rows]
+        return self._database.column("SELECT rowid FROM text WHERE text MATCH ? ORDER BY rowid", match)
 
     def files_called(self, name: str, limit: int) -> list[Uri]:
         """Files of the code tree whose last segment is `name`, by URI."""
-        with self._database.read() as connection:
-            rows = connection.execute("SELECT uri FROM files WHERE name = ? ORDER BY uri LIMIT ?", (name, limit))
-            return [Uri(uri) for (uri,) in rows]
+        uris = self._database.column("SELECT uri FROM files WHERE name = ? ORDER BY uri LIMIT ?", name, limit)
+        return [Uri(uri) for uri in uris]
+
+    def _indexed(self, condition: str, *values: int) -> list[Indexed]:
+        return [_text(row) for row in self._database.rows(f"{_SELECT} {condition}", *values)]
 
     def _begin_era(self) -> str:
         with self._database.write() as connection:
@@ -153,13 +133,12 @@ class Feed:
 
 
 def note_gone(connection: sqlite3.Connection, number: int) -> None:
-    """In the transaction that removes a text."""
+    """Record the removal of a text, in the transaction that removes it."""
     last = connection.execute("INSERT INTO gone (doc) VALUES (?)", (number,)).lastrowid or 0
     connection.execute("DELETE FROM gone WHERE number <= ?", (last - GONE_KEPT,))
 
 
-def _indexed(row: tuple[int, str, str, str, str, str, str, str, str]) -> Indexed:
+def _text(row: tuple[Any, ...]) -> Indexed:
     number, uri, type, name, summary, content, aliases, source, origin = row
-    return Indexed(
-        number, Uri(uri), type, name, summary, content, tuple(filter(None, aliases.split("\n"))), source, origin
-    )
+    names = tuple(filter(None, aliases.split("\n")))
+    return Indexed(number, Uri(uri), type, name, summary, content, names, source, origin)

@@ -1,7 +1,7 @@
-"""This file is where a hub keeps its state in SQLite: tokens, what they used up, answers to repeat, the audit trail.
+"""A hub's state in SQLite: tokens, used quotas, answers to repeated requests, the audit log.
 
-Unlike the other files of this room it cannot be made again: a damaged one is never replaced, it refuses. Tokens and
-the trail are flushed before anybody is told; counters may lose a moment to a power cut.
+Unlike the other files of this package it cannot be rebuilt, so a damaged one is refused and never replaced. Tokens and
+the audit log are flushed before a call returns; a power cut may lose the latest counters.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ APPLICATION = 0x6B676448
 SCHEMA_VERSION = 1
 BUSY_MS = 5_000
 TRAIL_KEPT = 200_000
-"""Lines of the audit log in the database; older ones are moved to files beside it."""
+"""Lines of the audit log in the database; older ones move to files beside it."""
 ROTATED = 10_000
 """Lines of one such file."""
 DETAIL_LIMIT = 500
@@ -61,20 +61,20 @@ WITH RECURSIVE tree(id) AS (SELECT ? UNION SELECT tokens.id FROM tokens JOIN tre
 
 
 class SqliteHubState:
-    """`kgd.daemon.tokens.HubState` in one file that its owner alone can read. Safe for threads and processes."""
+    """The state of a hub in one SQLite file, readable by its owner only. Safe for threads and processes."""
 
     def __init__(self, path: Path) -> None:
-        """Open the file, or make it.
+        """Open or create the file.
 
         Raises:
             Forbidden: Others can read it.
-            Unavailable, Damaged: It cannot be opened. Nothing of it was changed.
+            Unavailable, Damaged: It cannot be opened. It is unchanged.
         """
         self.path = path
         self._lock = threading.Lock()
         _private(path)
-        with _told(path):
-            # Two connections: what must survive a power cut is flushed at each commit, counters are not.
+        with _translated(path):
+            # Two connections: tokens must survive a power cut, so each commit is flushed; counters are not.
             self._kept, self._counts = self._connect("FULL"), self._connect("NORMAL")
             self._make()
 
@@ -83,7 +83,7 @@ class SqliteHubState:
             db.execute(_INSERT, _row(record))
 
     def add_child(self, record: TokenRecord, now: float) -> bool:
-        """In one transaction with the look at its parent: one that is being revoked gets no more children."""
+        """Checks the parent in the same transaction: a parent being revoked gets no more children."""
         with self._write() as db:
             row = db.execute(f"SELECT {_COLUMNS} FROM tokens WHERE id = ?", (record.holder.parent,)).fetchone()
             if row is None or not _record(row).is_live(now):
@@ -92,14 +92,11 @@ class SqliteHubState:
             return True
 
     def find(self, id: str) -> TokenRecord | None:
-        with self._lock, _told(self.path):
-            row = self._counts.execute(f"SELECT {_COLUMNS} FROM tokens WHERE id = ?", (id,)).fetchone()
-        return _record(row) if row else None
+        rows = self._rows(f"SELECT {_COLUMNS} FROM tokens WHERE id = ?", id)
+        return _record(rows[0]) if rows else None
 
     def all(self) -> list[TokenRecord]:
-        with self._lock, _told(self.path):
-            rows = self._counts.execute(f"SELECT {_COLUMNS} FROM tokens ORDER BY created, id").fetchall()
-        return [_record(row) for row in rows]
+        return [_record(row) for row in self._rows(f"SELECT {_COLUMNS} FROM tokens ORDER BY created, id")]
 
     def revoke(self, id: str, at: int) -> list[str]:
         with self._write() as db:
@@ -127,11 +124,8 @@ class SqliteHubState:
             return True
 
     def answer(self, token: str, request: str) -> tuple[bytes, str] | None:
-        with self._lock, _told(self.path):
-            row = self._counts.execute(
-                "SELECT asked, answer FROM answers WHERE token = ? AND request = ?", (token, request)
-            ).fetchone()
-        return (bytes(row[0]), row[1]) if row else None
+        rows = self._rows("SELECT asked, answer FROM answers WHERE token = ? AND request = ?", token, request)
+        return (bytes(rows[0][0]), rows[0][1]) if rows else None
 
     def keep_answer(self, token: str, request: str, asked: bytes, answer: str, at: int, oldest: int) -> None:
         with self._write() as db:
@@ -146,7 +140,7 @@ class SqliteHubState:
             )
             number = cursor.lastrowid or 0
             if number % 100 == 0:
-                with contextlib.suppress(OSError):  # a full disk: the lines stay in the database
+                with contextlib.suppress(OSError):  # on a full disk the lines stay in the database
                     self._rotate(db, number)
             return number
 
@@ -160,30 +154,27 @@ class SqliteHubState:
                 found = [json.loads(line) for line in path.read_text().splitlines()]
                 moved = [(one.pop("number"), AuditEntry(**one)) for one in found]
                 return [line for line in moved if line[0] > after][:limit]
-        with self._lock, _told(self.path):
-            rows = self._counts.execute(
-                f"SELECT {_LINE} FROM trail WHERE number > ? ORDER BY number LIMIT ?", (after, limit)
-            ).fetchall()
+        rows = self._rows(f"SELECT {_LINE} FROM trail WHERE number > ? ORDER BY number LIMIT ?", after, limit)
         return [(row[0], AuditEntry(*row[1:])) for row in rows]
 
     def trail(self, token: str | None, limit: int) -> list[AuditEntry]:
         which, names = ("WHERE token = ?", (token,)) if token else ("", ())
-        with self._lock, _told(self.path):
-            rows = self._counts.execute(
-                f"SELECT at, token, action, workspace, detail FROM trail {which} ORDER BY number DESC LIMIT ?",
-                (*names, limit),
-            ).fetchall()
-        return [AuditEntry(*row) for row in rows]
+        sql = f"SELECT at, token, action, workspace, detail FROM trail {which} ORDER BY number DESC LIMIT ?"
+        return [AuditEntry(*row) for row in self._rows(sql, *names, limit)]
 
     def close(self) -> None:
         with self._lock:
             self._counts.close()
             self._kept.close()
 
+    def _rows(self, sql: str, *values: Any) -> list[tuple[Any, ...]]:
+        with self._lock, _translated(self.path):
+            return self._counts.execute(sql, values).fetchall()
+
     @contextlib.contextmanager
     def _write(self, connection: sqlite3.Connection | None = None) -> Iterator[sqlite3.Connection]:
         db = connection or self._kept
-        with self._lock, _told(self.path):
+        with self._lock, _translated(self.path):
             db.execute("BEGIN IMMEDIATE")
             try:
                 yield db
@@ -198,7 +189,7 @@ class SqliteHubState:
         return self.path.with_name("audit")
 
     def _rotate(self, db: sqlite3.Connection, newest: int) -> None:
-        """Move the oldest lines to a file, once there are enough of them. Done twice it comes to the same file."""
+        """Move the oldest lines to a file, once there are enough. Repeating it writes the same file."""
         (oldest,) = db.execute("SELECT min(number) FROM trail").fetchone()
         if newest - oldest < TRAIL_KEPT + ROTATED:
             return
@@ -209,7 +200,7 @@ class SqliteHubState:
         db.execute("DELETE FROM trail WHERE number <= ?", (rows[-1][0],))
 
     def _connect(self, synchronous: str) -> sqlite3.Connection:
-        # Used by many threads, one at a time: the lock sees to that.
+        # Used by many threads, one at a time under the lock.
         db = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False)
         for pragma in (f"busy_timeout = {BUSY_MS}", f"synchronous = {synchronous}", "trusted_schema = OFF"):
             db.execute(f"PRAGMA {pragma}")
@@ -263,7 +254,7 @@ def _private(path: Path) -> None:
 
 
 @contextlib.contextmanager
-def _told(path: Path) -> Iterator[None]:
+def _translated(path: Path) -> Iterator[None]:
     try:
         yield
     except sqlite3.OperationalError as error:

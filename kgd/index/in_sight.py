@@ -1,9 +1,9 @@
-"""This file is where a question is answered for somebody who may not read everything: as if the rest were not there.
+"""Search for restricted callers: answers as if hidden texts did not exist.
 
-BM25 weighs a word by how many texts have it, whoever may read them; the last word of a question may be unfinished. Both
-together would spell out what hidden texts say, one letter after the other, by the scores of the hits that may be seen.
-So each word's scores are divided by the best one in sight, which leaves nothing of that weight, and it is weighed anew
-by the texts in sight. O(texts with a word of the question).
+BM25 weighs a word by the number of texts that have it, hidden ones included, and the last word of a query may be
+unfinished. Together, the scores of visible hits would spell out hidden texts letter by letter. So the scores of each
+word are divided by its best visible score, which removes that weight, and the word is weighed by the visible texts
+instead. O(texts with a word of the query).
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ from kgd.model.uri import Uri
 
 Sees = Callable[[Uri], bool]
 _Scores = dict[Uri, tuple[float, int]]
-"""Of the texts in sight that have a word: how well, 0..1, and the number of the text."""
+"""Of the visible texts with a word: its score in 0..1, and the number of the text."""
 
 
 class InSight:
-    """One question on one connection. It finds what `ranking.Search` does, in the same tiers."""
+    """One query on one connection, in the tiers of `ranking.Search`."""
 
     def __init__(self, connection: sqlite3.Connection, terms: Sequence[Term], sees: Sees) -> None:
         self._connection, self._terms, self._sees = connection, terms, sees
 
     def texts(self, condition: Filter, want: int) -> list[Found]:
-        """Texts with words of the question, those with all of few words apart; at most `want`."""
+        """At most `want` texts with words of the query; texts with all of few words form a tier of their own."""
         few = len(self._terms) < LONG
         last = self._terms[-1]
         found = [self._with("text", _phrases(term), condition) for term in self._terms]
@@ -47,7 +47,7 @@ class InSight:
             return _ranked(found, lambda count: ALL if few and count == len(found) else SOME)[:want]
         begun = [*found[:-1], self._with("text", [*_phrases(last), last.prefix], condition)]
         tiers = _ranked(begun, lambda count: BEGUN if few and count == len(found) else SOME)
-        if found[-1]:  # somebody wrote this word as it is: with others alone it is not taken for begun
+        if found[-1]:  # the last word exists as typed: texts with only longer words match it partly
             exact = _ranked(found, lambda count: ALL if count == len(found) else SOME)
             all_of_them = {one.uri for one in exact if one.tier == ALL}
             more = [one for one in tiers if one.tier == BEGUN and one.uri not in all_of_them]
@@ -88,13 +88,13 @@ class InSight:
 
 
 def _phrases(term: Term) -> list[str]:
-    """The word, and its parts side by side: each a phrase by itself, so that its weight can be divided out."""
+    """The word, and its parts side by side: separate phrases, so that the weight of each can be divided out."""
     parts = parts_of(term.word)
     return [f'"{term.word}"', *([f'"{" ".join(parts)}"'] if parts else [])]
 
 
 def _ranked(found: Sequence[_Scores], tier: Callable[[int], int]) -> list[Found]:
-    """`tier` by how many of the words a text has."""
+    """`tier` maps the number of words that a text has to its tier."""
     most = 2 * max((len(scores) for scores in found), default=0)
     weights = [math.log(1 + most / (len(scores) + 0.5)) for scores in found]
     ids = {uri: id for scores in found for uri, (_, id) in scores.items()}

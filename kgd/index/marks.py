@@ -1,7 +1,7 @@
-"""This file is where a match is explained: which words were found in which field, and a line around them.
+"""Explanations of hits: the matched words per field, and a snippet around them.
 
-SQLite could mark every match, but takes a millisecond or more a hit for it. So the few texts of an answer are looked
-through here, by a rule that knows endings less well than SQLite's stemmer; where it finds nothing, SQLite is asked.
+SQLite could mark every match, but needs a millisecond or more per hit. So the few texts of an answer are searched here,
+by a rule that knows fewer endings than SQLite's stemmer; SQLite is asked only where it finds nothing.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from typing import NamedTuple
 from kgd.index.words import Term, is_unspaced, parts_of
 
 BEGIN, END = "\x01", "\x02"
-"""Set around matched words by SQLite; `words.clean` keeps them out of the texts themselves."""
+"""SQLite sets these around matched words; `words.clean` removes them from the texts themselves."""
 
 TEXT_COLUMNS = ("name", "tags", "summary", "content", "data", "identifier")
 FILE_COLUMNS = ("path", "identifier")
 SNIPPET = 160
 WORDS_NAMED = 5
 LOOKS = 20
-"""Places where a word seems to begin that are looked at in one text."""
+"""Candidate places of a word that are checked in one text."""
 
 _MARKED = re.compile(f"{BEGIN}([^{END}]*){END}")
 _WORD = re.compile(r"[^\W_]+")
@@ -29,13 +29,13 @@ _ENDINGS = frozenset(
 )
 
 
-class Marked(NamedTuple):
+class Explanation(NamedTuple):
     snippet: str
     why: tuple[str, ...]
 
 
-class Asked(NamedTuple):
-    """A word that is looked for, folded, and the letters that every form of it begins with."""
+class SearchWord(NamedTuple):
+    """A word to look for, casefolded, and the letters that all of its forms begin with."""
 
     word: str
     root: str
@@ -43,18 +43,18 @@ class Asked(NamedTuple):
     unspaced: bool
 
 
-def asked(terms: Sequence[Term]) -> list[Asked]:
+def asked(terms: Sequence[Term]) -> list[SearchWord]:
     found = {}
     for number, term in enumerate(terms, 1):
         begun = number == len(terms) and term.prefix != term.match
         for word in (term.word, *parts_of(term.word)):
             folded = word.casefold()
-            found[folded] = Asked(folded, folded[: max(3, len(folded) - 3)], begun, is_unspaced(word))
+            found[folded] = SearchWord(folded, folded[: max(3, len(folded) - 3)], begun, is_unspaced(word))
     return list(found.values())
 
 
-def find(columns: Sequence[str], texts: Sequence[str], words: Sequence[Asked]) -> Marked | None:
-    """The explanation, or None when not one of the words is seen in the texts. A word is named where it counts most."""
+def find(columns: Sequence[str], texts: Sequence[str], words: Sequence[SearchWord]) -> Explanation | None:
+    """The explanation, or None if the texts have no word. A word is named only in the field where it counts most."""
     why = []
     named: set[str] = set()
     first: dict[str, int] = {}
@@ -72,11 +72,11 @@ def find(columns: Sequence[str], texts: Sequence[str], words: Sequence[Asked]) -
         if fresh := set(found) - named:
             why.append(_reason(column, fresh))
             named |= fresh
-    return Marked(_snippet(columns, texts, first), tuple(why)) if why else None
+    return Explanation(_snippet(columns, texts, first), tuple(why)) if why else None
 
 
-def read(columns: Sequence[str], texts: Sequence[str]) -> Marked:
-    """The same from texts in which SQLite has marked what matched."""
+def read(columns: Sequence[str], texts: Sequence[str]) -> Explanation:
+    """The explanation from texts in which SQLite has marked the matches."""
     plain = [text.replace(BEGIN, "").replace(END, "") for text in texts]
     first, why, named = {}, [], set[str]()
     for column, text in zip(columns, texts, strict=True):
@@ -85,15 +85,15 @@ def read(columns: Sequence[str], texts: Sequence[str]) -> Marked:
         if fresh := {word.casefold() for word in _MARKED.findall(text)} - named:
             why.append(_reason(column, fresh))
             named |= fresh
-    return Marked(_snippet(columns, plain, first), tuple(why))
+    return Explanation(_snippet(columns, plain, first), tuple(why))
 
 
 def one_line(text: str) -> str:
     return " ".join(text[: 4 * SNIPPET].split())[:SNIPPET]
 
 
-def _place(folded: str, asked: Asked) -> tuple[int, int] | None:
-    """Where the first form of the word stands."""
+def _place(folded: str, asked: SearchWord) -> tuple[int, int] | None:
+    """Span of the first form of the word."""
     if asked.unspaced:
         at = folded.find(asked.word)
         return None if at < 0 else (at, at + len(asked.word))
@@ -110,7 +110,7 @@ def _place(folded: str, asked: Asked) -> tuple[int, int] | None:
 
 
 def _is_form(one: str, two: str) -> bool:
-    """Whether two words are forms of one, as far as their endings tell."""
+    """Whether two words are forms of the same word, judged by their endings."""
     same = 0
     for a, b in zip(one, two, strict=False):
         if a != b:
@@ -126,7 +126,7 @@ def _reason(column: str, found: Collection[str]) -> str:
 
 
 def _snippet(columns: Sequence[str], texts: Sequence[str], first: dict[str, int]) -> str:
-    """The content around the first word that was found there, else the summary, else how the content begins."""
+    """The content around the first match in it, else the summary, else the beginning of the content."""
     by_name = dict(zip(columns, texts, strict=True))
     if "path" in by_name:
         return one_line(by_name["path"])

@@ -1,16 +1,15 @@
-"""This file is where it is kept which texts have which names in them: a SQLite file beside the index.
+"""Occurrences of names in texts: a SQLite file beside the index.
 
-A *key* is a name as it is looked for. A text has occurrences of keys, nodes go by keys, and where the two meet is a
-mention. So a node that is renamed costs its keys and not its mentions, and how often a name occurs is kept as a count.
+A *key* is a name in searchable form. Texts contain keys, nodes go by keys, and a mention joins the two. So renaming a
+node costs its keys and not its mentions, and the frequency of a name is kept as a count.
 """
 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import orjson
 
@@ -20,9 +19,7 @@ from kgd.model.uri import Uri
 
 VERSION = 1
 MOST_ALIKE = 4
-"""Nodes of one name; a name that more nodes go by tells of none of them."""
-IN_ONE = 500
-"""Values of one statement."""
+"""Nodes of one name; a name that more nodes share identifies none of them."""
 
 _SCHEMA = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
@@ -56,17 +53,16 @@ _MET = """
     AND d.uri <> t.uri AND (t.part_of = '' OR d.source <> t.part_of)
     AND k.named <= :alike AND (k.size <> 1 OR k.found <= :common)
 """
-"""Where a text has a name that a node goes by. What is part of a document does not mention that document."""
+"""A text that contains the name of a node. A part of a document does not mention that document."""
 
 
 _DROP_UNUSED = "DELETE FROM keys WHERE id = ? AND named = 0 AND found = 0 AND id NOT IN (SELECT id FROM touched)"
 
 
 class Key(NamedTuple):
-    """A name as it is looked for. `size` is its number of words; 0 for what is found letter by letter.
+    """A name in searchable form. `size` is its number of words; 0 for a name that is found letter by letter.
 
-    `first` is its first word; `phrase` is how it is looked for in older texts, a line for each way; empty where none
-    can have it.
+    `first` is its first word; `phrase` has a line for each way to look for it in older texts, or is empty.
     """
 
     key: str
@@ -75,59 +71,45 @@ class Key(NamedTuple):
     phrase: str = ""
 
 
-class Met(NamedTuple):
-    """One end of a mention, and in how many texts the name stands that made it."""
+class Mention(NamedTuple):
+    """One end of a mention, and the number of texts that contain the name."""
 
     uri: Uri
     found: int
 
 
-class MentionsFile:
+class MentionsFile(Database):
     """The file of one workspace. Any thread may read; one writes at a time."""
 
     def __init__(self, path: Path) -> None:
-        self._database = Database.open(path, SCHEMA)
+        super().__init__(path, SCHEMA)
 
-    def recreate(self) -> None:
-        self._database.recreate()
-
-    def close(self) -> None:
-        self._database.close()
-
-    @contextmanager
-    def write(self) -> Iterator[None]:
-        """One transaction around several of the calls below."""
-        with self._database.write():
-            yield
-
-    # ---- where it stands
+    # ---- progress
 
     def position(self) -> Position | None:
-        """Up to where the index was taken in; None where nothing was."""
-        with self._database.read() as connection:
-            row = connection.execute("SELECT value FROM meta WHERE key = 'position'").fetchone()
-        if row is None:
+        """The position in the change feed; None at the beginning."""
+        value = self.meta("position")
+        if value is None:
             return None
-        era, number, gone = row[0].split()
+        era, number, gone = value.split()
         return Position(era, int(number), int(gone))
 
     def move_to(self, position: Position) -> None:
-        self._database.set_meta("position", f"{position.era} {position.number} {position.gone}")
+        self.set_meta("position", f"{position.era} {position.number} {position.gone}")
 
     def count(self) -> int:
-        """Texts. O(texts)."""
+        """Number of texts. O(texts)."""
         return self._one("SELECT count(*) FROM texts")
 
     def numbers(self) -> set[int]:
         """All texts. O(texts)."""
-        with self._database.read() as connection:
-            return {number for (number,) in connection.execute("SELECT number FROM texts")}
+        return set(self.column("SELECT number FROM texts"))
 
-    # ---- what comes in and goes out
+    # ---- texts
 
     def add(self, text: Indexed, part_of: str, keys: Collection[Key]) -> None:
-        """A text, which is looked through later, and the names that its node goes by."""
-        with self._database.write() as connection:
+        """Add a text, to be searched for names later, and the names of its node."""
+        with self.write() as connection:
             connection.execute(
                 "INSERT OR REPLACE INTO texts VALUES (?, ?, ?, ?)",
                 (text.number, text.uri, text.source or text.origin, part_of),
@@ -137,7 +119,7 @@ class MentionsFile:
                 self._name(connection, key, text.number)
 
     def remove(self, numbers: Iterable[int]) -> None:
-        with self._database.write() as connection:
+        with self.write() as connection:
             for number in numbers:
                 connection.execute("INSERT OR IGNORE INTO touched SELECT key, 0 FROM names WHERE text = ?", (number,))
                 connection.execute("DELETE FROM names WHERE text = ?", (number,))
@@ -156,28 +138,27 @@ class MentionsFile:
             connection.execute("INSERT OR IGNORE INTO touched VALUES (?, 1)", (id,))
         else:
             id, named = row
-            # One that only texts had so far was never looked for in those that say it in another way.
+            # A key that only texts had so far was never looked for in other spellings.
             if not named and not connection.execute("SELECT 1 FROM touched WHERE id = ?", (id,)).fetchone():
                 connection.execute("UPDATE keys SET first = ?, size = ?, phrase = ? WHERE id = ?", (*key[1:], id))
                 connection.execute("INSERT INTO touched VALUES (?, 1)", (id,))
         connection.execute("INSERT OR IGNORE INTO names VALUES (?, ?)", (id, number))
 
-    # ---- what has to be looked through again
+    # ---- texts to search again
 
     def fresh(self) -> list[Sequence[str]]:
-        """How new names are looked for in older texts: of each the ways in which it may be written."""
-        with self._database.read() as connection:
-            rows = connection.execute(
-                "SELECT phrase FROM touched JOIN keys USING (id) WHERE fresh AND named > 0 AND phrase <> '' ORDER BY id"
-            )
-            return [phrase.split("\n") for (phrase,) in rows]
+        """The spellings of each new name, to look for in older texts."""
+        phrases = self.column(
+            "SELECT phrase FROM touched JOIN keys USING (id) WHERE fresh AND named > 0 AND phrase <> '' ORDER BY id"
+        )
+        return [phrase.split("\n") for phrase in phrases]
 
     def settle(self, again: Iterable[int] | None) -> None:
-        """Names were added and taken away: `again` are the texts that may have a new one, None for all of them.
+        """Finish a change of names: `again` are the texts that may contain a new one, None for all texts.
 
-        Those that have one which nobody goes by any more are looked through again as well, for the shorter name in it.
+        Texts with a name that no node has any more are searched again, for a shorter name in it.
         """
-        with self._database.write() as connection:
+        with self.write() as connection:
             lost = "SELECT id FROM touched JOIN keys USING (id) WHERE named = 0"
             connection.execute(
                 f"INSERT OR IGNORE INTO pending SELECT text FROM occurs WHERE key IN ({lost})"
@@ -197,88 +178,80 @@ class MentionsFile:
         return bool(self._one("SELECT EXISTS (SELECT 1 FROM touched)"))
 
     def pending(self, limit: int) -> list[int]:
-        with self._database.read() as connection:
-            rows = connection.execute("SELECT text FROM pending ORDER BY text LIMIT ?", (limit,))
-            return [number for (number,) in rows]
+        return self.column("SELECT text FROM pending ORDER BY text LIMIT ?", limit)
 
     def pending_count(self) -> int:
         return self._one("SELECT count(*) FROM pending")
 
     def set_found(self, number: int, keys: Collection[str]) -> None:
-        """A text was looked through: these keys are in it. One that is not there yet is kept as it is written."""
-        with self._database.write() as connection:
+        """Record the keys in a text. An unknown key is kept as written."""
+        with self.write() as connection:
             connection.execute("DELETE FROM pending WHERE text = ?", (number,))
             if not connection.execute("SELECT 1 FROM texts WHERE number = ?", (number,)).fetchone():
                 return
             connection.executemany("INSERT OR IGNORE INTO keys (key, first, size, phrase) VALUES (?, '', 0, '')",
                                    [(key,) for key in keys])  # fmt: skip
-            ids = self._ids(connection, keys)
+            sql = "SELECT id FROM keys WHERE key IN (SELECT value FROM json_each(?))"
+            ids = {id for (id,) in connection.execute(sql, (orjson.dumps(list(keys)).decode(),))}
             old = {id for (id,) in connection.execute("SELECT key FROM occurs WHERE text = ?", (number,))}
             connection.executemany("DELETE FROM occurs WHERE text = ? AND key = ?",
                                    [(number, id) for id in old - ids])  # fmt: skip
             connection.executemany("INSERT INTO occurs VALUES (?, ?)", [(number, id) for id in ids - old])
             connection.executemany(_DROP_UNUSED, [(id,) for id in old - ids])
 
-    def _ids(self, connection: sqlite3.Connection, keys: Collection[str]) -> set[int]:
-        return {id for rows in _in(connection, "SELECT id FROM keys WHERE key IN ({})", keys) for (id,) in rows}
-
-    # ---- looking names up in a text
+    # ---- names
 
     def longest(self, firsts: Collection[str]) -> dict[str, int]:
-        """Of words that names begin with, how many words the longest of these names has."""
-        with self._database.read() as connection:
-            sql = "SELECT first, max(size) FROM keys WHERE named > 0 AND first IN ({}) GROUP BY first"
-            return dict(row for rows in _in(connection, sql, firsts) for row in rows)
+        """For the first words of names, the number of words of the longest name that begins with each."""
+        sql = "SELECT first, max(size) FROM keys WHERE named > 0 AND first IN ({}) GROUP BY first"
+        return dict(self.rows_in(sql, firsts))
 
     def known(self, keys: Collection[str]) -> set[str]:
-        """Those that some node goes by."""
-        with self._database.read() as connection:
-            sql = "SELECT key FROM keys WHERE named > 0 AND key IN ({})"
-            return {key for rows in _in(connection, sql, keys) for (key,) in rows}
+        """The keys that are the name of a node."""
+        return {key for (key,) in self.rows_in("SELECT key FROM keys WHERE named > 0 AND key IN ({})", keys)}
 
     def going_by(self, key: str) -> list[Uri]:
-        """The nodes that go by this name."""
-        with self._database.read() as connection:
-            rows = connection.execute(
-                "SELECT DISTINCT uri FROM keys JOIN names ON names.key = keys.id JOIN texts ON number = text"
-                " WHERE keys.key = ? ORDER BY uri", (key,),
-            )  # fmt: skip
-            return [Uri(uri) for (uri,) in rows]
+        """The nodes of this name."""
+        uris = self.column(
+            "SELECT DISTINCT uri FROM keys JOIN names ON names.key = keys.id JOIN texts ON number = text"
+            " WHERE keys.key = ? ORDER BY uri",
+            key,
+        )
+        return [Uri(uri) for uri in uris]
 
     def all_keys(self) -> list[tuple[str, str, int]]:
-        """Key, first word and size of every name that some node goes by. O(names)."""
-        with self._database.read() as connection:
-            return connection.execute("SELECT key, first, size FROM keys WHERE named > 0").fetchall()
+        """Key, first word and size of the names of all nodes. O(names)."""
+        return self.rows("SELECT key, first, size FROM keys WHERE named > 0")
 
     # ---- mentions
 
-    # Joins are written as SQLite is to carry them out: from the few that are asked for to what they meet.
+    # CROSS JOIN fixes the order: from the few texts that are asked for to what they contain.
 
-    def mentioned(self, uris: Collection[Uri], common: int, limit: int) -> dict[str, list[Met]]:
-        """What the texts of each of these mention by name, each once with its rarest: the rarest first, then by URI."""
+    def mentioned(self, uris: Collection[Uri], common: int, limit: int) -> dict[str, list[Mention]]:
+        """What each node's text mentions by name, each target once with its rarest name: rarest first, then by URI."""
         return self._met(
             "t.uri", "d.uri", "texts AS t ON t.uri = asked.value CROSS JOIN occurs AS o ON o.text = t.number"
             " CROSS JOIN keys AS k ON k.id = o.key CROSS JOIN names AS n ON n.key = k.id"
             f" CROSS JOIN texts AS d ON d.number = n.text {_MET}", uris, common, limit,
         )  # fmt: skip
 
-    def mentioning(self, uris: Collection[Uri], common: int, limit: int) -> dict[str, list[Met]]:
-        """Whose texts mention each of these by name, likewise."""
+    def mentioning(self, uris: Collection[Uri], common: int, limit: int) -> dict[str, list[Mention]]:
+        """The nodes whose texts mention each of these by name, in the same order."""
         return self._met(
             "d.uri", "t.uri", "texts AS d ON d.uri = asked.value CROSS JOIN names AS n ON n.text = d.number"
             " CROSS JOIN keys AS k ON k.id = n.key CROSS JOIN occurs AS o ON o.key = k.id"
             f" CROSS JOIN texts AS t ON t.number = o.text {_MET}", uris, common, limit,
         )  # fmt: skip
 
-    def written(self, uris: Collection[Uri], limit: int) -> dict[str, list[Met]]:
-        """What the texts of each say letter by letter and nobody goes by, as keys in place of URIs."""
+    def written(self, uris: Collection[Uri], limit: int) -> dict[str, list[Mention]]:
+        """Identifiers in each node's text that are no node's name, as keys instead of URIs."""
         return self._met(
             "t.uri", "k.key", "texts AS t ON t.uri = asked.value CROSS JOIN occurs AS o ON o.text = t.number"
             " CROSS JOIN keys AS k ON k.id = o.key AND k.size = 0", uris, 0, limit,
         )  # fmt: skip
 
-    def with_written(self, keys: Collection[str], limit: int) -> dict[str, list[Met]]:
-        """Whose texts say each of these letter by letter."""
+    def with_written(self, keys: Collection[str], limit: int) -> dict[str, list[Mention]]:
+        """The nodes whose texts contain each of these identifiers."""
         return self._met(
             "k.key", "t.uri", "keys AS k ON k.key = asked.value CROSS JOIN occurs AS o ON o.key = k.id"
             " CROSS JOIN texts AS t ON t.number = o.text", keys, 0, limit,
@@ -286,10 +259,10 @@ class MentionsFile:
 
     def _met(
         self, one: str, other: str, joined: str, asked: Collection[str], common: int, limit: int
-    ) -> dict[str, list[Met]]:
+    ) -> dict[str, list[Mention]]:
         values = {"asked": orjson.dumps(list(asked)).decode(), "common": common, "alike": MOST_ALIKE, "limit": limit}
-        found: dict[str, list[Met]] = {}
-        with self._database.read() as connection:
+        found: dict[str, list[Mention]] = {}
+        with self.read() as connection:
             rows = connection.execute(
                 f"SELECT one, other, found FROM (SELECT {one} AS one, {other} AS other, min(k.found) AS found,"
                 f" row_number() OVER (PARTITION BY {one} ORDER BY min(k.found), {other}) AS place"
@@ -298,16 +271,8 @@ class MentionsFile:
                 values,
             )
             for met, uri, count in rows:
-                found.setdefault(met, []).append(Met(Uri(uri), count))
+                found.setdefault(met, []).append(Mention(Uri(uri), count))
         return found
 
     def _one(self, sql: str) -> int:
-        with self._database.read() as connection:
-            return int(connection.execute(sql).fetchone()[0])
-
-
-def _in(connection: sqlite3.Connection, sql: str, values: Collection[str]) -> Iterator[list[tuple[Any, ...]]]:
-    asked = sorted(values)
-    for start in range(0, len(asked), IN_ONE):
-        some = asked[start : start + IN_ONE]
-        yield connection.execute(sql.format(", ".join("?" * len(some))), some).fetchall()
+        return int(self.column(sql)[0])

@@ -1,6 +1,6 @@
-"""This file is where one question is answered: in tiers, from documents with all of its words to bare files.
+"""Ranking of full-text answers: in tiers, from documents with all words of the query to bare files.
 
-Within a tier BM25 decides, then the URI, so that an answer does not depend on the order in which things were written.
+Within a tier BM25 decides, then the URI, so an answer does not depend on the order of writes.
 """
 
 from __future__ import annotations
@@ -9,45 +9,45 @@ import math
 import sqlite3
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import accumulate, pairwise
-from typing import NamedTuple
+from typing import NamedTuple, TypedDict, Unpack
 
 import orjson
 
 from kgd.index import marks
+from kgd.index.database import placeholders
 from kgd.index.words import Term
-from kgd.model.uri import Uri
+from kgd.model.uri import CODE_TREE, DIRECTORY_TYPE, Uri
 
 LARGE = 2_000
-"""Documents from which on common words are left out of the first look."""
+"""Documents above which common words are left out of the first pass."""
 LOOKED_AT, FEWEST_LOOKED_AT = 0.12, 1_000
-"""Part of all documents that the words of that first look may have together, or so many documents if that is more; the
-rarest words come first. Ranking one takes a microsecond, and a question in plain language has some word of nearly all.
-"""
+"""Share of all documents, and least number, that the words of the first pass may have together; the rarest come first.
+Ranking a document takes a microsecond, and a query in plain language has a word of nearly all of them."""
 ENOUGH = 100
-"""Documents with its rarest words that are enough for a question of few words whose answer is ranked elsewhere."""
+"""Documents with the rarest words that suffice for a short query whose answer is ranked elsewhere."""
 LONG = 4
-"""Words from which on a question is taken to be finished: its last word is begun only if nothing has it as it is."""
+"""Words above which a query counts as finished: its last word is a prefix only if no document has it as typed."""
 CANDIDATES = 100
-"""Documents looked at again with the words that were left out."""
+"""Documents that are scored again with the words left out of the first pass."""
 SEEK = 250
-"""To look whether one document has a word costs as much as going through so many that have it."""
+"""A look-up of one document for a word costs as much as scanning this many documents that have it."""
 SLACK = 16
-"""Documents looked up beyond those that are wanted: some are in the index twice."""
+"""Extra documents to look up: some are in the index twice."""
 SCORE_DIGITS = 6
 RANK_DIGITS = 12
-"""FTS5 gives a word that most documents have a millionth of a point; among few documents that is all there is."""
+"""FTS5 gives a very common word a millionth of a point; in a small index no other score may exist."""
 MEMO_LIMIT = 10_000
 DOUBTED_SHARE = 0.6
-"""Of the score of a document that is doubted. With all words it stands behind others with all."""
+"""Share of its score that a doubted document keeps. One with all words ranks behind others with all words."""
 TEXT_WEIGHTS = "text, 3.0, 2.5, 2.0, 1.0, 0.5, 1.0"
-"""What a word counts in name, tags, summary, content, data and in the parts of identifiers."""
+"""Weight of a word in name, tags, summary, content, data and in the parts of identifiers."""
 
 ALL, BEGUN, SOME, FILE, FILE_SOME = 3, 2, 1, 0, -1
-"""Has all words; all, if the last one is only begun; some; a bare file, one with some."""
+"""Tiers: all words; all words, the last as a prefix; some words; a bare file; a bare file with some words."""
 
 
 class Hit(NamedTuple):
-    """One answer. `score` lies in 0..1 and falls from hit to hit; `why` says which words matched in which field."""
+    """One hit. `score` lies in 0..1 and falls from hit to hit; `why` lists the matched words per field."""
 
     uri: Uri
     score: float
@@ -56,25 +56,79 @@ class Hit(NamedTuple):
 
 
 class Filter(NamedTuple):
-    """Conditions on a table of documents as SQL, and their parameters."""
+    """SQL conditions on a table of documents, and their parameters."""
 
     sql: str
     values: tuple[str | int, ...]
 
 
+class Filters(TypedDict, total=False):
+    """Conditions of a search. A node has one of the `types` and any of the `tags`, and lies in `namespace` or below.
+
+    Nodes of the code tree are also of type `file` or `dir`. `stored` leaves out nodes that were only read from the code
+    tree.
+    """
+
+    types: Collection[str] | None
+    tags: Collection[str] | None
+    namespace: str
+    stored: bool
+
+
+def doc_filter(**filters: Unpack[Filters]) -> Filter:
+    """The conditions on documents."""
+    types, tags = filters.get("types"), filters.get("tags")
+    sql, values = ["AND docs.origin = ''"] if filters.get("stored") else [], []
+    if types:
+        sql.append(f"AND ({_of_types('docs', types)})")
+        values += sorted(types)
+    if tags:
+        sql.append(f"AND docs.id IN (SELECT doc FROM tags WHERE tag IN ({placeholders(tags)}))")
+        values += sorted(tag.casefold() for tag in tags)
+    return _within("docs", filters.get("namespace", ""), sql, values)
+
+
+def file_filter(**filters: Unpack[Filters]) -> Filter:
+    """The conditions on bare files. A file with a stored node is found as that node."""
+    types = filters.get("types")
+    sql = ["AND NOT EXISTS (SELECT 1 FROM docs WHERE docs.uri = files.uri)"]
+    values: list[str] = []
+    if types:
+        sql.append(f"AND ({_of_types('files', types)} OR files.kind IN ({placeholders(types)}))")
+        values += [*sorted(types), *sorted(types)]
+    return _within("files", filters.get("namespace", ""), sql, values)
+
+
+def _of_types(table: str, types: Collection[str]) -> str:
+    """SQL equivalent of `is_of_types`."""
+    schemes = [f"{table}.uri GLOB '{scheme}://*'" for scheme in CODE_TREE if scheme in types]
+    labels = f"{table}.type IN ({placeholders(types)})"
+    if DIRECTORY_TYPE in types:
+        labels += f" AND NOT ({table}.type = '{DIRECTORY_TYPE}' AND {table}.uri GLOB 'dir://*')"
+    return " OR ".join([labels, *schemes])
+
+
+def _within(table: str, namespace: str, sql: list[str], values: list[str]) -> Filter:
+    if namespace.strip("/"):
+        start = namespace.strip("/")
+        sql.append(f"AND {table}.path >= ? AND {table}.path < ?")
+        values += [f"{start}/", f"{start}0"]  # `0` is the character after `/`
+    return Filter(" ".join(sql), tuple(values))
+
+
 class Found(NamedTuple):
-    """A document before anyone looked at its text. A lower rank is better, as SQLite has it."""
+    """A document before its text is read. A lower rank is better, as in SQLite."""
 
     rank: float
     uri: Uri
     id: int
     tier: int
     share: float = 1.0
-    """What is left of its score, where there is a reason against it."""
+    """Factor on its score, below 1 if the document is doubted."""
 
 
 class Frequencies:
-    """In how many documents words are. Kept until a fiftieth of the documents changed: it need not be exact."""
+    """Document counts of words. Kept until a fiftieth of the documents changed, as they need not be exact."""
 
     def __init__(self) -> None:
         self._about: int | None = None
@@ -88,22 +142,24 @@ class Frequencies:
 
     def documents(self, connection: sqlite3.Connection) -> int:
         if self._about is None:
-            self._about = _number(connection.execute("SELECT count(*) FROM docs"))
+            [self._about] = connection.execute("SELECT count(*) FROM docs").fetchone()
+            assert self._about is not None
         return self._about
 
     def of(self, connection: sqlite3.Connection, match: str) -> int:
-        """Counted to the half of all documents; a word in more of them tells nothing."""
+        """Document count of a word, capped at half of all documents; a more common word has no weight."""
         known = self._known.get(match)
         if known is None:
             sql = "SELECT count(*) FROM (SELECT 1 FROM text WHERE text MATCH ? LIMIT ?)"
-            known = _number(connection.execute(sql, (match, self.documents(connection) // 2 + 1)))
+            [known] = connection.execute(sql, (match, self.documents(connection) // 2 + 1)).fetchone()
+            assert known is not None
             if len(self._known) < MEMO_LIMIT:
                 self._known[match] = known
         return known
 
 
 class Search:
-    """One question on one connection."""
+    """One query on one connection."""
 
     def __init__(self, connection: sqlite3.Connection, frequencies: Frequencies, terms: list[Term], want: int) -> None:
         self._connection = connection
@@ -113,20 +169,21 @@ class Search:
         self._all = " AND ".join(term.match for term in terms)
         self._begun = " AND ".join([*(term.match for term in terms[:-1]), terms[-1].prefix])
         self._enough: float = math.inf
-        """Documents with the rarest words from which on common words alone are not looked for."""
+        """Documents with the rarest words above which common words are not looked up alone."""
         self._looked_for = self._begun if len(terms) == 1 else " OR ".join(term.match for term in terms)
 
     def gather(self, knowledge: Filter) -> list[Found]:
-        """Documents for somebody else to rank: those with all words stand apart only where there are few words."""
+        """Documents for `kgd.retrieval` to rank. Those with all words form a tier only if the query is short."""
         if len(self._terms) < LONG:
             self._enough = ENOUGH
             return self.run(knowledge, None)
         return self._with_some([], knowledge)
 
     def wholes(self, namespace: str, limit: int) -> dict[str, float]:
-        """Paths of documents whose parts have the words taken together, and how well: more is better. After `gather`.
+        """Paths of documents whose chunks have the words together, and their scores (more is better). Call after
+        `gather`.
 
-        What words were left out there are left out here.
+        Words that `gather` left out are left out here.
         """
         low, high = (f"{namespace}/", f"{namespace}0") if namespace else ("", "\U0010ffff")
         rows = self._connection.execute(
@@ -138,11 +195,11 @@ class Search:
         return {path: round(-score, RANK_DIGITS) for path, score in rows}
 
     def beside(self, knowledge: Filter) -> list[Found]:
-        """Messages that have the words together with those beside them. After `gather`, like `wholes`."""
+        """Messages that have the words together with their neighbours. Call after `gather`, like `wholes`."""
         return self._best("beside", self._looked_for, knowledge, self._want, SOME)
 
     def run(self, knowledge: Filter, files: Filter | None) -> list[Found]:
-        """The first `want` documents; a tier is looked at when the ones before did not fill the list."""
+        """The first `want` documents; a tier is searched if those before it did not fill the list."""
         found = self._best("text", self._all, knowledge, self._want, ALL)
         if self._begun != self._all and (len(self._terms) < LONG or self._is_new(self._terms[-1])):
             found = self._more(found, self._begun, knowledge, BEGUN)
@@ -153,7 +210,7 @@ class Search:
         return found
 
     def bare(self, files: Filter, want: int) -> list[Found]:
-        """Bare files: those with all words in their path, then those with some, of tier `FILE` and `FILE_SOME`."""
+        """Bare files with all words in their path, then those with some: tiers `FILE` and `FILE_SOME`."""
         found = self._best("file_text", self._begun, files, want, FILE)
         if len(found) < want and len(self._terms) > 1:
             some = " OR ".join([*(term.match for term in self._terms[:-1]), self._terms[-1].prefix])
@@ -169,10 +226,10 @@ class Search:
         return _joined(found, self._best("text", match, condition, self._want + len(found), tier), self._want)
 
     def _with_some(self, found: list[Found], condition: Filter) -> list[Found]:
-        """Of a large index, not every document with some word is looked at, but those with the rare ones.
+        """Documents with some of the words. In a large index only those with rare words are looked up.
 
-        A question in plain language would else cost a look at every document. The words that were left out still count
-        for the hundred best.
+        A query in plain language would otherwise rank every document. The words left out still count for the hundred
+        best.
         """
         connection, frequencies = self._connection, self._frequencies
         matches = [term.match for term in self._terms]
@@ -199,11 +256,11 @@ class Search:
         return _joined(found, self._reweighed(best, telling), self._want)
 
     def _reweighed(self, found: list[Found], telling: dict[str, float]) -> list[Found]:
-        """Give each document what the words left out are worth to it: one occurrence in a text of middling length."""
+        """Add the weight of the words left out, as for one occurrence in a text of middling length."""
         gain = dict.fromkeys((f.id for f in found), 0.0)
         asked = _json(gain)
         for match, weight in telling.items():
-            # With the plus, SQLite goes through all that have the word; without it, it seeks each document by itself.
+            # With the plus, SQLite scans all documents with the word; without it, it looks up each candidate.
             plus = "+" if self._frequencies.of(self._connection, match) < SEEK * len(gain) else ""
             sql = f"SELECT rowid FROM text WHERE text MATCH ? AND {plus}rowid IN (SELECT value FROM json_each(?))"
             for (id,) in self._connection.execute(sql, (match, asked)):
@@ -220,14 +277,14 @@ class Search:
         )
         limit = want + SLACK
         rows = self._connection.execute(
-            # Not `ORDER BY rank`: for that SQLite prepares a second statement, a fifth of a small question's time.
+            # Not `ORDER BY rank`: SQLite would prepare a second statement, a fifth of a small query's time.
             f"SELECT round(score, {RANK_DIGITS}), uri, id FROM ({scored} ORDER BY score LIMIT ?)"
             f" CROSS JOIN {details} ON id = row",
             (match, *condition.values, limit),
         ).fetchall()
         rows.sort()
         if len(rows) == limit and rows[-1][0] == rows[want - 1][0]:
-            # Equal scores at the end of the list: the URI that comes first may be just behind it.
+            # Equal scores at the end of the list: the URI that sorts first may be just behind it.
             last = rows[-1][0]
             rows = [row for row in rows if row[0] < last]
             rows += self._connection.execute(
@@ -235,14 +292,14 @@ class Search:
                 f" WHERE round(score, {RANK_DIGITS}) = ? ORDER BY uri, id LIMIT ?",
                 (last, match, *condition.values, last, limit - len(rows)),
             ).fetchall()
-        once: dict[Uri, Found] = {}  # what is stored about a part of a file is beside what was read from the file
+        once: dict[Uri, Found] = {}  # a file's part may be indexed twice: as stored, and as read from the file
         for rank, uri, id in rows:
             once.setdefault(uri, Found(rank, uri, id, tier))
         return list(once.values())[:want]
 
     def explain(self, page: Sequence[Found]) -> list[Hit]:
-        """Hits with snippet and reason."""
-        told: dict[tuple[bool, int], marks.Marked] = {}
+        """The hits with snippet and reason."""
+        shown: dict[tuple[bool, int], marks.Explanation] = {}
         asked = marks.asked(self._terms)
         for bare, table, names, columns in (
             (False, "text", "name, tags, summary, content, data, parts", marks.TEXT_COLUMNS),
@@ -254,14 +311,14 @@ class Search:
                     f"SELECT rowid, {names} FROM {table} WHERE rowid IN (SELECT value FROM json_each(?))", (_json(ids),)
                 )
                 seen = {id: marks.find(columns, texts, asked) for id, *texts in rows}
-                told |= {(bare, id): marked for id, marked in seen.items() if marked}
+                shown |= {(bare, id): marked for id, marked in seen.items() if marked}
                 by_words = {found.id for found in page if found.rank}
                 unseen = [id for id, marked in seen.items() if not marked and id in by_words]
-                told |= {(bare, id): marked for id, marked in self._marked(table, columns, unseen)}
-        nothing = marks.Marked("", ())
-        return [Hit(f.uri, _score(f), *told.get((f.tier <= FILE, f.id), nothing)) for f in page]
+                shown |= {(bare, id): marked for id, marked in self._marked(table, columns, unseen)}
+        nothing = marks.Explanation("", ())
+        return [Hit(f.uri, round(_exact(f), SCORE_DIGITS), *shown.get((f.tier <= FILE, f.id), nothing)) for f in page]
 
-    def _marked(self, table: str, columns: Sequence[str], ids: list[int]) -> Iterator[tuple[int, marks.Marked]]:
+    def _marked(self, table: str, columns: Sequence[str], ids: list[int]) -> Iterator[tuple[int, marks.Explanation]]:
         if ids:
             match = " OR ".join(dict.fromkeys(m for term in self._terms for m in (term.match, term.prefix)))
             highlights = ", ".join(f"highlight({table}, {n}, ?2, ?3)" for n in range(len(columns)))
@@ -275,7 +332,7 @@ class Search:
 
 
 def _json(ids: Iterable[int]) -> str:
-    """A list as one parameter; the text of the statement stays the same, so it is prepared once."""
+    """A list as one parameter, so that the statement stays the same and is prepared once."""
     return orjson.dumps(list(ids)).decode()
 
 
@@ -285,23 +342,14 @@ def _joined(first: list[Found], then: Sequence[Found], want: int) -> list[Found]
 
 
 def lowered(found: list[Found], doubted: Collection[Uri]) -> list[Found]:
-    """The same documents, where those that are doubted have a part of their score, and stand where that belongs."""
+    """The documents in new order: doubted ones keep only a share of their score."""
     if not any(one.uri in doubted for one in found):
         return found
     shared = [one._replace(share=DOUBTED_SHARE) if one.uri in doubted else one for one in found]
     return sorted(shared, key=lambda one: (-_exact(one), one.rank, one.uri))
 
 
-def _score(found: Found) -> float:
-    return round(_exact(found), SCORE_DIGITS)
-
-
 def _exact(found: Found) -> float:
-    """A tier's share of 0..1, and within it what BM25 gave, squeezed: 4 is middling."""
+    """A tier's share of 0..1, and within it the BM25 score squeezed; 4 is middling."""
     good = max(0.0, -found.rank)
     return found.share * (max(FILE, found.tier) + good / (good + 4)) / (ALL + 1)
-
-
-def _number(cursor: sqlite3.Cursor) -> int:
-    number: int = cursor.fetchone()[0]
-    return number

@@ -1,4 +1,4 @@
-"""This file is where the lean graph is kept between starts: one file that is either whole and true, or not there.
+"""Snapshot of the graph between starts: one file that is either whole and valid, or ignored.
 
     bytes    meaning
     8        ``kgdgraph``
@@ -8,8 +8,7 @@
     2 + n    root tree (ASCII hex) whose graph this is, after its length
     ...      the body: JSON
 
-Nothing in it is trusted before the checksum is right; and a checksum proves that the file is what was written, so a
-file of another format version is left alone and simply not used.
+Nothing is trusted before the checksum matches. A file of another format version is left alone and not used.
 """
 
 from __future__ import annotations
@@ -30,18 +29,18 @@ _HEADER = struct.Struct(">8sIQ32sH")
 
 
 class Snapshot(NamedTuple):
-    """The graph of a root tree (hex) as `LiveGraph.load` takes it. Another tree's is brought forward by a tree diff."""
+    """The graph of a root tree (hex), as `LiveGraph.load` reads it. A tree diff brings it to another tree."""
 
     tree: str
     rows: Any
 
 
 def write(path: Path, tree: str, rows: Any) -> None:
-    """Put the snapshot in the place of the one before: whoever reads meets the old one or the new one, whole.
+    """Replace the snapshot atomically.
 
     Raises:
-        OSError: The disk refused, or the folder has moved away (it is never made here); the old snapshot is untouched.
-            Nothing depends on a snapshot, so this may be ignored.
+        OSError: The disk refused, or the folder has moved away (it is never created here). The old snapshot is
+            unchanged. Nothing depends on a snapshot, so this may be ignored.
     """
     body = orjson.dumps(rows)
     name = tree.encode("ascii")
@@ -60,7 +59,7 @@ def write(path: Path, tree: str, rows: Any) -> None:
 
 
 def read(path: Path) -> Snapshot | None:
-    """The snapshot, or None where there is none, or one that is damaged or of another format. Raises nothing."""
+    """The snapshot, or None if there is none, it is damaged, or its format differs. Raises nothing."""
     try:
         data = path.read_bytes()
         magic, version, length, checksum, name_length = _HEADER.unpack_from(data)

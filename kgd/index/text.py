@@ -1,35 +1,48 @@
-"""This file is where words are looked up: full text over knowledge, then over the names of bare files.
+"""Full-text index of one workspace: nodes, and the paths of bare files.
 
-SQLite's FTS5 does the work; `kgd.index.ranking` puts its answers in order.
+SQLite's FTS5 finds and scores; `kgd.index.ranking` orders the answers.
 """
 
 from __future__ import annotations
 
 import sqlite3
 from collections.abc import Collection, Iterable, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Unpack
 
 import orjson
 
 from kgd.index import belonging, feed, marks, words
-from kgd.index.database import Database
+from kgd.index.database import Database, placeholders
 from kgd.index.in_sight import InSight, Sees
-from kgd.index.ranking import FILE, SCORE_DIGITS, SOME, TEXT_WEIGHTS, Filter, Found, Frequencies, Hit, Search, lowered
+from kgd.index.ranking import (
+    FILE,
+    SCORE_DIGITS,
+    SOME,
+    TEXT_WEIGHTS,
+    Filters,
+    Found,
+    Frequencies,
+    Hit,
+    Search,
+    doc_filter,
+    file_filter,
+    lowered,
+)
 from kgd.model.node import Source, default_type
-from kgd.model.uri import CODE_TREE, DIRECTORY_TYPE, Uri, is_owned
+from kgd.model.uri import CODE_TREE, Uri, is_owned
 
 FEW = 1_000
-"""Documents that may have a word for it to be looked for by itself."""
+"""Documents a word may be in for it to be looked up alone."""
 MOST_FEW = 50_000
-"""What passes a filter for it to be listed."""
+"""Nodes that pass a filter for them to be listed."""
 MOST_DOUBTED = 200
 """Doubted hits that make room for others in one answer."""
 
 
 class Doc(NamedTuple):
-    """A node as the index wants it. `data_text` is whatever of its data should be found; `updated` seconds of Unix.
+    """A node as the index stores it. `data_text` is the searchable part of its data; `updated` is in Unix seconds.
 
-    `origin` is the file of the code tree that it was read from; None for what is stored. `people` said what it says.
+    `origin` is the file of the code tree that it was read from, None for stored nodes. `people` are its speakers.
     """
 
     uri: Uri
@@ -44,11 +57,10 @@ class Doc(NamedTuple):
     origin: Uri | None = None
     people: tuple[str, ...] = ()
     aliases: tuple[str, ...] = ()
-    """Other names that it goes by."""
 
 
 class FileDoc(NamedTuple):
-    """A file or directory of the code tree, found by its path. `kind` is any label, such as ``python``."""
+    """A file or directory of the code tree, found by its path. `kind` is a label such as ``python``."""
 
     uri: Uri
     path: str
@@ -56,8 +68,8 @@ class FileDoc(NamedTuple):
 
 
 class Gathered(NamedTuple):
-    """What full text says to a question: texts; documents (by path) as a whole with their score; messages together
-    with those beside them, scored by their rank; and the words."""
+    """Answer of full text to a query: texts; whole documents (by path) with their scores; messages matched together
+    with their neighbours, scored by rank; and the words of the query."""
 
     texts: list[Found]
     wholes: dict[str, float]
@@ -66,7 +78,12 @@ class Gathered(NamedTuple):
 
 
 class TextIndex:
-    """Full text of one workspace. Any thread may search; writes are serialised by the database."""
+    """Any thread may search; the database serialises writes.
+
+    A write becomes visible as a whole when it returns; after an error nothing of it is. Any text is a valid query.
+    Answers depend on the content of the index, not on the order of writes. With `sees`, nodes that it refuses do not
+    influence the answer in any way.
+    """
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -75,16 +92,16 @@ class TextIndex:
     # Writing
 
     def tree(self) -> str | None:
-        """The root tree (hex) that the index reflects; None when it was never said."""
+        """The root tree (hex) that the index reflects; None if it was never set."""
         return self._database.meta("tree")
 
     def set_tree(self, tree: str) -> None:
         self._database.set_meta("tree", tree)
 
     def apply(self, upserts: Iterable[Doc], removals: Iterable[Uri] = (), *, tree: str | None = None) -> None:
-        """Bring the index forward in one transaction: all of it is seen from then on, or, after an error, nothing.
+        """Add or replace documents and remove others, in one transaction. Unknown removals are ignored.
 
-        About 0.1 ms a document. Unknown removals are fine.
+        About 0.1 ms a document.
 
         Raises:
             IndexDamaged: The file is unsound.
@@ -104,13 +121,13 @@ class TextIndex:
         self._frequencies.outdate(len(changed))
 
     def apply_files(self, upserts: Iterable[FileDoc], removals: Iterable[Uri] = ()) -> None:
-        """The same for what only the code tree has."""
+        """Add, replace and remove bare files, like `apply`."""
         with self._database.write() as connection:
             for uri in removals:
                 self._forget_file(connection, uri)
             for file in upserts:
                 self._forget_file(connection, file.uri)
-                name = words.clean(file.path.rpartition("/")[2])  # a file system holds names that are no text
+                name = words.clean(file.path.rpartition("/")[2])  # a file system has names that are not valid text
                 row = (file.uri, default_type(file.uri), file.kind, _path(file.uri), name)
                 id = connection.execute(
                     "INSERT INTO files (uri, type, kind, path, name) VALUES (?, ?, ?, ?, ?)", row
@@ -121,9 +138,9 @@ class TextIndex:
                 )
 
     def apply_tree(self, file: Uri, docs: Sequence[Doc]) -> None:
-        """Put these in the place of all that was read from one file of the code tree; none: it has nothing (any more).
+        """Replace all documents that were read from one file of the code tree.
 
-        A text that is there as it is stays, with its number: nobody reads or embeds it again.
+        An unchanged document keeps its number, so that followers of the feed do not read or embed it again.
         """
         with self._database.write() as connection:
             rows = connection.execute(
@@ -145,22 +162,18 @@ class TextIndex:
         self._frequencies.outdate(len(touched))
 
     def tree_origins(self) -> set[Uri]:
-        """The files of the code tree that something in the index was read from. O(what was read from files)."""
-        with self._database.read() as connection:
-            return {uri for (uri,) in connection.execute("SELECT DISTINCT origin FROM docs WHERE origin <> ''")}
+        """The files of the code tree that documents were read from. O(those documents)."""
+        return set(self._database.column("SELECT DISTINCT origin FROM docs WHERE origin <> ''"))
 
     def file_uris(self) -> set[Uri]:
-        """All that the code tree was said to have. O(files)."""
-        with self._database.read() as connection:
-            return {uri for (uri,) in connection.execute("SELECT uri FROM files")}
+        """The bare files and directories. O(files)."""
+        return set(self._database.column("SELECT uri FROM files"))
 
     def optimize(self) -> None:
-        """Merge what many writes left behind; seconds for 100k documents. For a quiet moment after a bulk load."""
+        """Merge the segments of many writes; seconds for 100k documents. For a quiet moment after a bulk load."""
         with self._database.write() as connection:
-            connection.execute("INSERT INTO text (text) VALUES ('optimize')")
-            connection.execute("INSERT INTO whole_text (whole_text) VALUES ('optimize')")
-            connection.execute("INSERT INTO beside (beside) VALUES ('optimize')")
-            connection.execute("INSERT INTO file_text (file_text) VALUES ('optimize')")
+            for table in ("text", "whole_text", "beside", "file_text"):
+                connection.execute(f"INSERT INTO {table} ({table}) VALUES ('optimize')")
 
     def _store(self, connection: sqlite3.Connection, doc: Doc) -> None:
         self._forget(connection, doc.uri, doc.origin)
@@ -188,11 +201,14 @@ class TextIndex:
             self._drop(connection, row[0])
 
     def _drop(self, connection: sqlite3.Connection, id: int) -> None:
-        connection.execute("DELETE FROM text WHERE rowid = ?", (id,))
-        connection.execute("DELETE FROM tags WHERE doc = ?", (id,))
-        connection.execute("DELETE FROM people WHERE doc = ?", (id,))
-        connection.execute("DELETE FROM beside WHERE rowid = ?", (id,))
-        connection.execute("DELETE FROM docs WHERE id = ?", (id,))
+        for table, column in (
+            ("text", "rowid"),
+            ("tags", "doc"),
+            ("people", "doc"),
+            ("beside", "rowid"),
+            ("docs", "id"),
+        ):
+            connection.execute(f"DELETE FROM {table} WHERE {column} = ?", (id,))
         feed.note_gone(connection, id)
 
     def _forget_file(self, connection: sqlite3.Connection, uri: Uri) -> None:
@@ -204,40 +220,34 @@ class TextIndex:
     # Searching
 
     def count(self) -> int:
-        """Documents of what is stored; what was read from the code tree is not among them. O(documents)."""
-        with self._database.read() as connection:
-            return int(connection.execute("SELECT count(*) FROM docs WHERE origin = ''").fetchone()[0])
+        """Number of stored documents, without those read from the code tree. O(documents)."""
+        [count] = self._database.column("SELECT count(*) FROM docs WHERE origin = ''")
+        return int(count)
 
     def search(
         self,
         query: str,
         *,
-        types: Collection[str] | None = None,
-        tags: Collection[str] | None = None,
-        namespace: str = "",
-        stored: bool = False,
         limit: int = 10,
         offset: int = 0,
         doubted: Collection[Uri] = (),
         sees: Sees | None = None,
+        **filters: Unpack[Filters],
     ) -> list[Hit]:
         """The best hits: nodes with all words, then with some, then bare files; equal scores in order of URI.
 
-        The last word may be unfinished. A node has one of the `types` (those of the code tree are also of `file` and
-        `dir`), any of the `tags`, and lies in `namespace` or below. Any text is a question, none is an error; one
-        without letters or digits finds nothing. What is `doubted` counts for less, and is found behind its equals.
-        `stored` leaves out what was only read from the code tree.
-        With `sees`, what may not be read is as if it were not there.
+        The last word may be unfinished. A query without letters or digits finds nothing. `doubted` nodes lose a share
+        of their score.
         """
         terms = words.terms(query)
         want = offset + max(0, limit)
         if not terms or not want:
             return []
         with self._database.read() as connection:
-            # As many more as may fall behind others: so a page is the same whichever pages were asked for before it.
+            # More than wanted, as doubted hits may fall behind others: a page must not depend on the pages before it.
             search = Search(connection, self._frequencies, terms, want + min(len(doubted), MOST_DOUBTED))
-            bare = None if tags or stored else _file_filter(types, namespace)
-            condition = _doc_filter(types, tags, namespace, stored=stored)
+            bare = None if filters.get("tags") or filters.get("stored") else file_filter(**filters)
+            condition = doc_filter(**filters)
             if sees is None:
                 every = search.run(condition, bare)
             else:
@@ -253,30 +263,27 @@ class TextIndex:
         self,
         query: str,
         *,
-        types: Collection[str] | None = None,
-        tags: Collection[str] | None = None,
-        namespace: str = "",
-        stored: bool = False,
         limit: int = 1_000,
         surrounded: bool = True,
         sees: Sees | None = None,
+        **filters: Unpack[Filters],
     ) -> Gathered:
-        """What has words of the question, for `kgd.retrieval` to rank together with what else it knows.
+        """Documents with words of the query, for `kgd.retrieval` to rank with other evidence.
 
-        The filters are those of `search`. Of a large index, texts with common words alone are not found. No bare
-        files. Messages beside others are looked for only if `surrounded`.
+        In a large index, documents with only common words are left out. No bare files. Messages matched with their
+        neighbours are included if `surrounded`.
         """
         terms = words.terms(query)
         if not terms:
             return Gathered([], {}, [], [])
         with self._database.read() as connection:
             asked = [term.word.casefold() for term in terms]
-            condition = _doc_filter(types, tags, namespace, stored=stored)
+            condition = doc_filter(**filters)
             if sees is not None:
                 return Gathered(InSight(connection, terms, sees).texts(condition, limit), {}, [], asked)
             search = Search(connection, self._frequencies, terms, limit)
             found = search.gather(condition)
-            wholes = search.wholes(namespace.strip("/"), limit)
+            wholes = search.wholes(filters.get("namespace", "").strip("/"), limit)
             beside = search.beside(condition) if surrounded else []
             return Gathered(found, wholes, beside, asked)
 
@@ -289,18 +296,18 @@ class TextIndex:
         limit: int = 10,
         sees: Sees | None = None,
     ) -> list[Found]:
-        """Files and directories whose path has words of the question, the best first, those with all of them apart."""
+        """Files and directories whose path has words of the query, the best first; all words before some."""
         terms = words.terms(query)
         if not terms or limit <= 0:
             return []
         with self._database.read() as connection:
-            condition = _file_filter(types, namespace)
+            condition = file_filter(types=types, namespace=namespace)
             if sees is not None:
                 return InSight(connection, terms, sees).files(condition, limit)
             return Search(connection, self._frequencies, terms, limit).bare(condition, limit)
 
     def explain(self, query: str, page: Sequence[Found]) -> list[Hit]:
-        """Snippet and reason for what was found; what has none of the words is explained by nothing."""
+        """Snippet and reason for each hit; both are empty if it has none of the words."""
         terms = words.terms(query)
         if not terms:
             return [Hit(found.uri, 0.0, "", ()) for found in page]
@@ -308,40 +315,25 @@ class TextIndex:
             return Search(connection, self._frequencies, terms, len(page)).explain(page)
 
     def by_people(self, names: Sequence[str], ids: Collection[int]) -> set[int]:
-        """Of these texts (`Found.id`), those in which somebody of one of these names (one word each) speaks."""
+        """Of these texts (`Found.id`), those in which a person of one of these names (one word each) speaks."""
         with self._database.read() as connection:
             return belonging.by_people(connection, names, ids) if names and ids else set()
 
-    def passing(
-        self,
-        uris: Collection[Uri],
-        *,
-        types: Collection[str] | None = None,
-        tags: Collection[str] | None = None,
-        namespace: str = "",
-        stored: bool = False,
-    ) -> list[Found]:
-        """Of these nodes those in the index that pass the filters of `search`, in order of URI."""
-        condition = _doc_filter(types, tags, namespace, stored=stored)
-        with self._database.read() as connection:
-            rows = connection.execute(
-                "SELECT docs.uri, docs.id FROM json_each(?) AS asked JOIN docs ON docs.uri = asked.value"
-                f" WHERE 1 {condition.sql} ORDER BY docs.uri, docs.origin",
-                (orjson.dumps(list(uris)).decode(), *condition.values),
-            ).fetchall()
+    def passing(self, uris: Collection[Uri], **filters: Unpack[Filters]) -> list[Found]:
+        """Of these nodes, those in the index that pass the filters, in order of URI."""
+        condition = doc_filter(**filters)
+        rows = self._database.rows(
+            "SELECT docs.uri, docs.id FROM json_each(?) AS asked JOIN docs ON docs.uri = asked.value"
+            f" WHERE 1 {condition.sql} ORDER BY docs.uri, docs.origin",
+            orjson.dumps(list(uris)).decode(),
+            *condition.values,
+        )
         once: dict[Uri, int] = dict(reversed(rows))
         return [Found(0.0, uri, once[uri], SOME) for uri in sorted(once)]
 
-    def few_in(
-        self,
-        *,
-        types: Collection[str] | None = None,
-        tags: Collection[str] | None = None,
-        namespace: str = "",
-        stored: bool = False,
-    ) -> list[Uri] | None:
-        """The nodes that pass the filters, or None if that is more than a part of all. O(answer)."""
-        condition = _doc_filter(types, tags, namespace, stored=stored)
+    def few_in(self, **filters: Unpack[Filters]) -> list[Uri] | None:
+        """The nodes that pass the filters, or None if that is more than a third of all. O(answer)."""
+        condition = doc_filter(**filters)
         with self._database.read() as connection:
             most = max(FEW, min(MOST_FEW, self._frequencies.documents(connection) // 3))
             rows = connection.execute(
@@ -350,9 +342,9 @@ class TextIndex:
         return [uri for (uri,) in rows] if len(rows) <= most else None
 
     def named_like(self, name: str, limit: int) -> list[Uri]:
-        """Documents whose name has words of this one that few documents have; if there are none, all its words.
+        """Documents whose name has rare words of this one; if it has no rare words, all of its words. Best first.
 
-        The best first. For a hint beside every write: looking for common words is what would cost.
+        A hint beside every write, so common words are left out: looking them up is the cost.
         """
         asked = [term.match for term in words.terms(name)]
         if not asked:
@@ -368,72 +360,57 @@ class TextIndex:
             return [uri for uri, _ in found]
 
     def texts(self, scheme: str) -> list[tuple[Uri, str, str, str]]:
-        """URI, type, name and the texts in `data` of all nodes of an owned scheme, as they are indexed. O(nodes)."""
-        with self._database.read() as connection:
-            return connection.execute(
-                "SELECT docs.uri, docs.type, text.name, text.data FROM docs JOIN text ON text.rowid = docs.id"
-                " WHERE docs.uri >= ? AND docs.uri < ?",
-                (f"{scheme}://", f"{scheme}:0"),  # `0` is the character after `/`
-            ).fetchall()
+        """URI, type, name and data texts of all nodes of an owned scheme, as indexed. O(nodes)."""
+        return self._database.rows(
+            "SELECT docs.uri, docs.type, text.name, text.data FROM docs JOIN text ON text.rowid = docs.id"
+            " WHERE docs.uri >= ? AND docs.uri < ?",
+            f"{scheme}://",
+            f"{scheme}:0",  # `0` is the character after `/`
+        )
 
     def newest(self, type: str, limit: int) -> list[Uri]:
-        """Nodes of one type, the last changed first, then by URI. O(limit)."""
-        with self._database.read() as connection:
-            rows = connection.execute(
-                "SELECT uri FROM docs WHERE type = ? ORDER BY updated DESC, uri LIMIT ?", (type, limit)
-            )
-            return [uri for (uri,) in rows]
+        """Nodes of one type, last changed first, then by URI. O(limit)."""
+        return self._database.column(
+            "SELECT uri FROM docs WHERE type = ? ORDER BY updated DESC, uri LIMIT ?", type, limit
+        )
 
     def types(self) -> list[str]:
-        """The types of all texts, and `file` and `dir` where the code tree has any; by name. O(types)."""
-        with self._database.read() as connection:
-            found = connection.execute(
+        """The types of all nodes, and `file` and `dir` if the code tree has any; by name. O(types)."""
+        types = set(
+            self._database.column(
                 "WITH RECURSIVE one(type) AS (SELECT min(type) FROM docs UNION ALL"
                 " SELECT (SELECT min(docs.type) FROM docs WHERE docs.type > one.type) FROM one WHERE type NOT NULL)"
                 " SELECT type FROM one WHERE type NOT NULL"
             )
-            types = {type for (type,) in found}
-            if connection.execute("SELECT 1 FROM files LIMIT 1").fetchone():
-                types |= set(CODE_TREE)
-        return sorted(types)
+        )
+        return sorted(types | set(CODE_TREE) if self._database.row("SELECT 1 FROM files LIMIT 1") else types)
 
     def has_type(self, type: str) -> bool:
-        """Whether anything passes the filter of this type; of what the code tree has, its kind is one too. O(files)."""
-        texts, files = _doc_filter([type], None, ""), _file_filter([type], "")
-        with self._database.read() as connection:
-            return any(
-                connection.execute(f"SELECT 1 FROM {table} WHERE 1 {asked.sql} LIMIT 1", asked.values).fetchone()
-                for table, asked in (("docs", texts), ("files", files))
-            )
+        """Whether any node passes the filter of this type; the kind of a bare file counts as one. O(files)."""
+        return any(
+            self._database.row(f"SELECT 1 FROM {table} WHERE 1 {asked.sql} LIMIT 1", *asked.values)
+            for table, asked in (("docs", doc_filter(types=[type])), ("files", file_filter(types=[type])))
+        )
 
     def by_source(self, type: str, id: str | None = None) -> list[Uri]:
-        """Nodes that were taken from a source, or from any source of its type, by URI. O(answer)."""
+        """Nodes from a source, or from any source of its type, by URI. O(answer)."""
         of_id, values = ("", (type,)) if id is None else (" AND source_id = ?", (type, id))
-        with self._database.read() as connection:
-            rows = connection.execute(f"SELECT uri FROM docs WHERE source_type = ?{of_id} ORDER BY uri", values)
-            return [uri for (uri,) in rows]
+        return self._database.column(f"SELECT uri FROM docs WHERE source_type = ?{of_id} ORDER BY uri", *values)
 
     def between(self, begin: str, end: str, limit: int, *, backward: bool = False) -> list[Uri]:
-        """At most `limit` nodes whose URI is behind `begin` and before `end`, both left out; O(answer).
+        """At most `limit` nodes with `begin` < URI < `end`. O(answer).
 
-        By URI, or with `backward` in the opposite order: then those next to `end`. Names of messages sort by time.
+        By URI, or with `backward` in descending order. Names of messages sort by time.
         """
         order = "DESC" if backward else "ASC"
-        with self._database.read() as connection:
-            found = connection.execute(
-                f"SELECT uri FROM docs WHERE uri > ? AND uri < ? ORDER BY uri {order} LIMIT ?",
-                (begin, end, max(0, limit)),
-            )
-            return [Uri(uri) for (uri,) in found]
+        sql = f"SELECT uri FROM docs WHERE uri > ? AND uri < ? ORDER BY uri {order} LIMIT ?"
+        return [Uri(uri) for uri in self._database.column(sql, begin, end, max(0, limit))]
 
     def with_data_words(self, asked: Iterable[str]) -> set[Uri]:
-        """Nodes whose data has one of these words, as a key or in a value; some that have another form of it too."""
+        """Nodes whose data has one of these words in a key or a value; may include other inflections of it."""
         match = " OR ".join(f'data : "{word}"' for word in asked)
-        with self._database.read() as connection:
-            rows = connection.execute(
-                "SELECT docs.uri FROM text JOIN docs ON docs.id = text.rowid WHERE text MATCH ?", (match,)
-            )
-            return {Uri(uri) for (uri,) in rows}
+        sql = "SELECT docs.uri FROM text JOIN docs ON docs.id = text.rowid WHERE text MATCH ?"
+        return {Uri(uri) for uri in self._database.column(sql, match)}
 
     def by_tags(
         self,
@@ -444,20 +421,22 @@ class TextIndex:
         limit: int = 10,
         offset: int = 0,
     ) -> list[Hit]:
-        """Nodes with any of the tags: those with most of them first, then the newest, then by URI."""
+        """Nodes with any of the tags: most matches first, then the newest, then by URI."""
         asked = sorted({tag.casefold() for tag in tags})
         if not asked:
             return []
-        condition = _doc_filter(types, None, namespace)
-        with self._database.read() as connection:
-            rows = connection.execute(
-                "SELECT uri, matches, matched, text.summary FROM ("
-                "SELECT docs.id, docs.uri, docs.updated, count(*) AS matches, group_concat(tags.tag, ', ') AS matched"
-                f" FROM tags JOIN docs ON docs.id = tags.doc WHERE tags.tag IN ({_places(asked)}) {condition.sql}"
-                " GROUP BY docs.id ORDER BY matches DESC, docs.updated DESC, docs.uri LIMIT ? OFFSET ?"
-                ") AS best JOIN text ON text.rowid = best.id ORDER BY matches DESC, best.updated DESC, best.uri",
-                (*asked, *condition.values, limit, offset),
-            ).fetchall()
+        condition = doc_filter(types=types, namespace=namespace)
+        rows = self._database.rows(
+            "SELECT uri, matches, matched, text.summary FROM ("
+            "SELECT docs.id, docs.uri, docs.updated, count(*) AS matches, group_concat(tags.tag, ', ') AS matched"
+            f" FROM tags JOIN docs ON docs.id = tags.doc WHERE tags.tag IN ({placeholders(asked)}) {condition.sql}"
+            " GROUP BY docs.id ORDER BY matches DESC, docs.updated DESC, docs.uri LIMIT ? OFFSET ?"
+            ") AS best JOIN text ON text.rowid = best.id ORDER BY matches DESC, best.updated DESC, best.uri",
+            *asked,
+            *condition.values,
+            limit,
+            offset,
+        )
         return [
             Hit(uri, round(matches / len(asked), SCORE_DIGITS), marks.one_line(summary), (f"tags: {matched}",))
             for uri, matches, matched, summary in rows
@@ -465,53 +444,10 @@ class TextIndex:
 
 
 def _shape(doc: Doc) -> list[str | int]:
-    """What is stored of a text, in the order of `apply_tree`'s columns."""
+    """The stored fields of a document, in the order of `apply_tree`'s columns."""
     name, summary, content, data = (words.clean(text) for text in (doc.name, doc.summary, doc.content, doc.data_text))
     return [doc.type, doc.updated, name, " ".join(doc.tags), summary, content, data]
 
 
-def _doc_filter(
-    types: Collection[str] | None, tags: Collection[str] | None, namespace: str, *, stored: bool = False
-) -> Filter:
-    sql, values = ["AND docs.origin = ''"] if stored else [], []
-    if types:
-        sql.append(f"AND ({_of_types('docs', types)})")
-        values += sorted(types)
-    if tags:
-        sql.append(f"AND docs.id IN (SELECT doc FROM tags WHERE tag IN ({_places(tags)}))")
-        values += sorted(tag.casefold() for tag in tags)
-    return _within("docs", namespace, sql, values)
-
-
-def _file_filter(types: Collection[str] | None, namespace: str) -> Filter:
-    sql = ["AND NOT EXISTS (SELECT 1 FROM docs WHERE docs.uri = files.uri)"]  # someone added to it: found as knowledge
-    values: list[str] = []
-    if types:
-        sql.append(f"AND ({_of_types('files', types)} OR files.kind IN ({_places(types)}))")
-        values += [*sorted(types), *sorted(types)]
-    return _within("files", namespace, sql, values)
-
-
-def _of_types(table: str, types: Collection[str]) -> str:
-    """As `is_of_types`."""
-    schemes = [f"{table}.uri GLOB '{scheme}://*'" for scheme in CODE_TREE if scheme in types]
-    labels = f"{table}.type IN ({_places(types)})"
-    if DIRECTORY_TYPE in types:
-        labels += f" AND NOT ({table}.type = '{DIRECTORY_TYPE}' AND {table}.uri GLOB 'dir://*')"
-    return " OR ".join([labels, *schemes])
-
-
-def _within(table: str, namespace: str, sql: list[str], values: list[str]) -> Filter:
-    if namespace.strip("/"):
-        start = namespace.strip("/")
-        sql.append(f"AND {table}.path >= ? AND {table}.path < ?")
-        values += [f"{start}/", f"{start}0"]  # `0` is the character after `/`
-    return Filter(" ".join(sql), tuple(values))
-
-
 def _path(uri: Uri) -> str:
     return uri.split("/", 3)[3] if is_owned(uri) else ""
-
-
-def _places(values: Collection[str]) -> str:
-    return ", ".join("?" * len(values))

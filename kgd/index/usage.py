@@ -1,27 +1,25 @@
-"""This file is where it is kept on this machine what was read together: a small SQLite file that may be deleted.
+"""Usage counts of this machine: which nodes were read together. A small SQLite file that may be deleted.
 
-It never enters the repository, and holds URIs and counts alone: no words, no questions, no names of people.
+It never enters the repository, and holds only URIs and counts: no words, no queries, no names of people.
 """
 
 from __future__ import annotations
 
 import contextlib
-import os
 import sqlite3
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from kgd.errors import Unavailable
+from kgd.index.database import Database, IndexDamaged, Schema
 from kgd.model.uri import Uri
 from kgd.model.usage import Tally
 
-VERSION = 1
 MOST_NODES, MOST_PAIRS, MOST_LINKS = 20_000, 50_000, 20_000
-"""Rows that are kept; the seldom and old ones go first."""
-BUSY_MS = 5_000
+"""Rows that are kept; rare and old ones are removed first."""
 
-_SCHEMA = """
+_SQL = """
 CREATE TABLE totals (name TEXT PRIMARY KEY, count INTEGER NOT NULL) WITHOUT ROWID;
 CREATE TABLE nodes (uri TEXT PRIMARY KEY, count INTEGER NOT NULL, at INTEGER NOT NULL) WITHOUT ROWID;
 CREATE TABLE pairs (a TEXT NOT NULL, b TEXT NOT NULL, count INTEGER NOT NULL, at INTEGER NOT NULL, PRIMARY KEY (a, b))
@@ -30,21 +28,22 @@ CREATE TABLE links (source TEXT NOT NULL, target TEXT NOT NULL, type TEXT NOT NU
     followed INTEGER NOT NULL, at INTEGER NOT NULL, PRIMARY KEY (source, target, type)) WITHOUT ROWID;
 CREATE TABLE decided (id TEXT PRIMARY KEY, count INTEGER NOT NULL) WITHOUT ROWID;
 """
+_SCHEMA = Schema(0, 1, ("totals", "nodes", "pairs", "links", "decided"), _SQL)
 _TOTALS = ("conversations", "reads", "squares")
 _TABLES = (("nodes", MOST_NODES, "count"), ("pairs", MOST_PAIRS, "count"), ("links", MOST_LINKS, "offered"))
 
 
 class UsageFile:
-    """The counts of one workspace. Opened for each use, so that nothing has to be closed. One writer at a time."""
+    """The counts of one workspace. Opened for each use, so there is nothing to close. One writer at a time."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
 
     def add(self, tally: Tally, now: int) -> None:
-        """Add counts to what is there. One transaction.
+        """Add counts, in one transaction.
 
         Raises:
-            Unavailable: The disk refuses. A damaged file is begun anew.
+            Unavailable: The disk refuses, or the file was damaged and is now empty.
         """
         with self._open() as connection:
             for name in _TOTALS:
@@ -71,7 +70,7 @@ class UsageFile:
                 self._prune(connection, table, most, count)
 
     def tally(self, least: int) -> Tally:
-        """All that was counted, of pairs and relations those with at least so many. O(rows)."""
+        """All counts, except pairs with fewer than `least`. O(rows)."""
         with self._open() as connection:
             totals: dict[str, int] = dict(connection.execute("SELECT name, count FROM totals").fetchall())
             conversations, reads, squares = (totals.get(name, 0) for name in _TOTALS)
@@ -89,12 +88,12 @@ class UsageFile:
             return found
 
     def read_since(self, at: int) -> set[Uri]:
-        """The nodes that some conversation read then or later."""
+        """The nodes that a conversation read at `at` or later."""
         with self._open() as connection:
             return {Uri(uri) for (uri,) in connection.execute("SELECT uri FROM nodes WHERE at >= ?", (at,))}
 
     def decide(self, id: str, count: int) -> None:
-        """Note that somebody accepted or dismissed a suggestion when so many conversations were behind it."""
+        """Record that a suggestion was accepted or dismissed, and how many conversations supported it then."""
         with self._open() as connection:
             connection.execute("INSERT OR REPLACE INTO decided VALUES (?, ?)", (id, count))
 
@@ -103,7 +102,7 @@ class UsageFile:
             return dict(connection.execute("SELECT id, count FROM decided").fetchall())
 
     def _prune(self, connection: sqlite3.Connection, table: str, most: int, count: str) -> None:
-        """What goes is a tenth, so that not every flush has to."""
+        """Removes a tenth at once, so that not every flush has to."""
         (rows,) = connection.execute(f"SELECT count(*) FROM {table}").fetchone()
         if rows <= most:
             return
@@ -116,42 +115,14 @@ class UsageFile:
     @contextlib.contextmanager
     def _open(self) -> Iterator[sqlite3.Connection]:
         try:
-            connection = self._connected()
-        except sqlite3.DatabaseError:
-            self._drop()
-            connection = self._connected()
-        try:
-            connection.execute("BEGIN IMMEDIATE")
-            yield connection
-            connection.execute("COMMIT")
-        except sqlite3.OperationalError as error:
-            raise Unavailable("what is read together cannot be counted just now", at=str(self.path)) from error
-        except sqlite3.DatabaseError as error:
-            self._drop()
-            raise Unavailable("the counts of use were damaged and begin anew", at=str(self.path)) from error
-        finally:
-            connection.close()
-
-    def _connected(self) -> sqlite3.Connection:
-        try:
-            self.path.parent.mkdir(exist_ok=True)
-            os.close(os.open(self.path, os.O_CREAT | os.O_RDWR, 0o600))
+            database = Database(self.path, _SCHEMA)
         except OSError as error:
-            raise Unavailable(f"the counts of use cannot be kept: {error.strerror}", at=str(self.path)) from error
-        connection = sqlite3.connect(self.path, isolation_level=None)
+            raise Unavailable(f"the usage counts cannot be stored: {error.strerror}", at=str(self.path)) from error
         try:
-            connection.execute(f"PRAGMA busy_timeout = {BUSY_MS}")
-            (version,) = connection.execute("PRAGMA user_version").fetchone()
-            if version not in (0, VERSION):
-                raise sqlite3.DatabaseError("another version")
-            if not version:
-                connection.executescript(f"BEGIN; {_SCHEMA} PRAGMA user_version = {VERSION}; COMMIT;")
-        except BaseException:
-            connection.close()
-            raise
-        return connection
-
-    def _drop(self) -> None:
-        for suffix in ("", "-journal", "-wal", "-shm"):
-            with contextlib.suppress(OSError):
-                Path(f"{self.path}{suffix}").unlink()
+            with database.write() as connection:
+                yield connection
+        except IndexDamaged as error:
+            database.recreate()
+            raise Unavailable("the usage counts were damaged and start again from zero", at=str(self.path)) from error
+        finally:
+            database.close()

@@ -1,7 +1,7 @@
-"""This file is where vectors are kept beside the index, as bytes: what they mean is `kgd.vectors`' business.
+"""Stored vectors: bytes beside the index, interpreted by `kgd.vectors`.
 
-Each row says which text it was made from, by its number in the feed and by a digest. So whoever follows the feed goes
-on where it was, and makes nothing twice.
+Each row names its text by the number in the change feed and by a digest. So a follower of the feed continues where it
+stopped, and embeds no text twice.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from kgd.index.feed import Position
 from kgd.model.uri import Uri
 
 Key = tuple[Uri, str]
-"""A URI, and the file of the code tree that its text was read from; empty for what is stored."""
+"""A URI, and the file of the code tree that its text was read from; empty for stored nodes."""
 
 SCHEMA = Schema(
     0x6B676476,  # `kgdv`
@@ -50,10 +50,11 @@ CREATE INDEX in_sample ON vectors (embedder, digest);
 """,
 )
 _READ = 2_000
+_ID = "(SELECT id FROM embedders WHERE name = ?)"
 
 
 class Known(NamedTuple):
-    """An embedder that rows are kept of. `choice` is how it was chosen, `complete` whether it ever had all texts."""
+    """A known embedder. `choice` is how it was chosen; `complete` is true once it has had all texts."""
 
     name: str
     choice: str
@@ -63,7 +64,7 @@ class Known(NamedTuple):
 
 
 class Row(NamedTuple):
-    """What became of a text. `vector` is empty for one that says nothing; `number` is its place in the feed."""
+    """An embedded text. `vector` is empty if the text has no words; `number` is its number in the feed."""
 
     key: Key
     number: int
@@ -71,33 +72,22 @@ class Row(NamedTuple):
     vector: bytes
 
 
-class VectorFile:
-    """The rows of all embedders of one workspace, for one that writes and any number that read.
+class VectorFile(Database):
+    """The rows of all embedders of one workspace, for one writer and any number of readers.
 
-    Every method raises IndexDamaged where the file is unsound, and Unavailable where it or its disk cannot be used.
+    Every method raises IndexDamaged if the file is unsound, and Unavailable if it or its disk cannot be used.
     """
 
     def __init__(self, path: Path) -> None:
-        self.path = path
-        self._database = Database.open(path, SCHEMA)
-
-    def recreate(self) -> None:
-        """Begin with nothing."""
-        self._database.recreate()
-
-    def close(self) -> None:
-        self._database.close()
+        super().__init__(path, SCHEMA)
 
     def embedders(self) -> list[Known]:
-        with self._database.read() as connection:
-            rows = connection.execute(
-                "SELECT name, choice, dim, era, number, gone, complete FROM embedders ORDER BY id"
-            ).fetchall()
+        rows = self.rows("SELECT name, choice, dim, era, number, gone, complete FROM embedders ORDER BY id")
         return [Known(name, choice, dim, Position(*at), bool(done)) for name, choice, dim, *at, done in rows]
 
     def begin(self, name: str, choice: str, era: str) -> Known:
-        """An embedder's entry; where the index was made anew since, its rows wait to be claimed by their digests."""
-        with self._database.write() as connection:
+        """The entry of an embedder, created if needed. After a rebuild of the index its rows are claimed by digest."""
+        with self.write() as connection:
             connection.execute(
                 "INSERT INTO embedders (name, choice, dim, era, number, gone, complete) VALUES (?, ?, 0, ?, 0, 0, 0)"
                 " ON CONFLICT (name) DO UPDATE SET choice = excluded.choice",
@@ -109,13 +99,13 @@ class VectorFile:
         return next(one for one in self.embedders() if one.name == name)
 
     def look_again(self, name: str, position: Position) -> None:
-        """Have all texts gone through once more from `position`, since it is not known what went."""
-        with self._database.write() as connection:
+        """Go through all texts again from `position`, because the record of removals has a gap."""
+        with self.write() as connection:
             self._unclaim(connection, self._id(connection, name), position)
 
     def digests(self, name: str, keys: Collection[Key]) -> dict[Key, bytes]:
-        """Of the texts whose rows are there."""
-        with self._database.read() as connection:
+        """The digests of the texts that have a row."""
+        with self.read() as connection:
             id = self._id(connection, name)
             found = (
                 (key, connection.execute(
@@ -126,8 +116,8 @@ class VectorFile:
             return {key: row[0] for key, row in found if row}
 
     def store(self, name: str, rows: Sequence[Row], same: Mapping[Key, int], upto: int, dim: int) -> None:
-        """One transaction: new rows, new numbers of those whose text is the same, how far the feed was followed."""
-        with self._database.write() as connection:
+        """Store new rows, new numbers of unchanged texts, and the position in the feed; one transaction."""
+        with self.write() as connection:
             id = self._id(connection, name)
             connection.executemany(
                 "INSERT OR REPLACE INTO vectors (embedder, number, uri, origin, digest, vector)"
@@ -141,11 +131,11 @@ class VectorFile:
             connection.execute("UPDATE embedders SET number = ?, dim = ? WHERE id = ?", (upto, dim, id))
 
     def drop(self, name: str, numbers: Sequence[int], gone: int) -> dict[Key, bytes]:
-        """Remove the rows of texts that went, and those nobody claimed; `gone` is how far the feed's end was followed.
+        """Remove the rows of removed texts and unclaimed rows; `gone` is the position in the feed of removals.
 
-        With this it is `complete`. Answers the digests of what was removed.
+        The embedder is `complete` from then on. Returns the digests of the removed rows.
         """
-        with self._database.write() as connection:
+        with self.write() as connection:
             id = self._id(connection, name)
             rows = connection.execute(
                 "SELECT uri, origin, digest FROM vectors WHERE embedder = ? AND number < 0", (id,)
@@ -159,21 +149,22 @@ class VectorFile:
         return {(Uri(uri), origin): digest for uri, origin, digest in rows}
 
     def drop_others(self, name: str) -> None:
-        """Forget all embedders but this one."""
-        with self._database.write() as connection:
+        """Forget all other embedders."""
+        with self.write() as connection:
             id = self._id(connection, name)
             connection.execute("DELETE FROM vectors WHERE embedder <> ?", (id,))
             connection.execute("DELETE FROM embedders WHERE id <> ?", (id,))
 
     def vectors(self, name: str) -> Iterator[list[tuple[Key, bytes]]]:
-        """All that say something, some thousand at a time."""
+        """All non-empty vectors, some thousand at a time."""
         last = 0
         while True:
-            with self._database.read() as connection:
-                rows = connection.execute(
-                    "SELECT id, uri, origin, vector FROM vectors WHERE id > ? AND embedder = ? ORDER BY id LIMIT ?",
-                    (last, self._id(connection, name), _READ),
-                ).fetchall()
+            rows = self.rows(
+                f"SELECT id, uri, origin, vector FROM vectors WHERE id > ? AND embedder = {_ID} ORDER BY id LIMIT ?",
+                last,
+                name,
+                _READ,
+            )
             if not rows:
                 return
             last = rows[-1][0]
@@ -181,30 +172,24 @@ class VectorFile:
 
     def count(self, name: str) -> int:
         """Texts that have a row. O(rows)."""
-        with self._database.read() as connection:
-            [found] = connection.execute(
-                "SELECT count(*) FROM vectors WHERE embedder = ?", (self._id(connection, name),)
-            ).fetchone()
+        [found] = self.column(f"SELECT count(*) FROM vectors WHERE embedder = {_ID}", name)
         return int(found)
 
     def sample(self, name: str, size: int) -> list[tuple[int, bytes | None]]:
-        """Number and tokens (None: not noted yet) of so many texts, which ones is a function of all texts alone."""
-        with self._database.read() as connection:
-            return connection.execute(
-                "SELECT number, tokens FROM vectors WHERE embedder = ? AND vector <> x'' ORDER BY digest, uri LIMIT ?",
-                (self._id(connection, name), size),
-            ).fetchall()
+        """Number and tokens (None: not recorded yet) of `size` texts; a function of the set of all texts."""
+        return self.rows(
+            f"SELECT number, tokens FROM vectors WHERE embedder = {_ID} AND vector <> x'' ORDER BY digest, uri LIMIT ?",
+            name,
+            size,
+        )
 
     def digest_of(self, name: str, number: int) -> bytes:
-        """Of one text; empty where it has no row."""
-        with self._database.read() as connection:
-            row = connection.execute(
-                "SELECT digest FROM vectors WHERE embedder = ? AND number = ?", (self._id(connection, name), number)
-            ).fetchone()
+        """The digest of one text; empty if it has no row."""
+        row = self.row(f"SELECT digest FROM vectors WHERE embedder = {_ID} AND number = ?", name, number)
         return bytes(row[0]) if row else b""
 
     def note_tokens(self, name: str, tokens: Mapping[int, bytes]) -> None:
-        with self._database.write() as connection:
+        with self.write() as connection:
             id = self._id(connection, name)
             connection.executemany(
                 "UPDATE vectors SET tokens = ? WHERE embedder = ? AND number = ?",
@@ -218,6 +203,6 @@ class VectorFile:
 
     @staticmethod
     def _unclaim(connection: sqlite3.Connection, id: int, at: Position) -> None:
-        """Numbers below zero mean nothing in any feed."""
+        """Give the rows negative numbers, which no feed uses."""
         connection.execute("UPDATE vectors SET number = -id WHERE embedder = ?", (id,))
         connection.execute("UPDATE embedders SET era = ?, number = ?, gone = ? WHERE id = ?", (*at, id))

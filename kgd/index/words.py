@@ -1,6 +1,6 @@
-"""This file is where text becomes words: what a question asks for, and what an identifier is made of.
+"""Words of a text: the terms of a query, and the parts of identifiers.
 
-Nobody's words reach SQLite's query language: a `Term` is quoted letters and digits only.
+A `Term` is quoted letters and digits only, so no user text reaches SQLite's query language.
 """
 
 from __future__ import annotations
@@ -12,17 +12,17 @@ from typing import NamedTuple
 MAX_TERMS = 32
 MAX_WORD = 64
 MAX_QUERY = 20_000
-"""Characters of a question that are read; the others cannot add a term that matters."""
+"""Characters of a query that are read; later ones cannot add a term that matters."""
 PREFIX_FROM = 3
-"""Letters a word that is still being typed has to have before words that begin with it are looked for."""
+"""Letters an unfinished word needs before words that begin with it are looked up."""
 
 _STOPWORDS = """
 a about all am an and any are as at be been being but by can could d did do does for from had has have he her him his
 how i if in into is it its ll m me my not of on or our re s she should so t than that the their them then there these
 they this to us ve was we were what when where which who whom whose why will with would you your
 """
-"""Also what an apostrophe leaves behind: ``Ann's``, ``don't``, ``we'll``."""
 STOPWORDS = frozenset(_STOPWORDS.split())
+"""Includes the rest behind an apostrophe: ``Ann's``, ``don't``, ``we'll``."""
 
 _WORD = re.compile(r"[^\W_]+")
 _CAMEL = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
@@ -33,21 +33,20 @@ _UNWANTED = re.compile("[\x00-\x08\x0e-\x1f\ud800-\udfff]")
 
 
 class Term(NamedTuple):
-    """One word of a question, and the same as an expression for SQLite's full-text search."""
+    """One word of a query. `match` and `prefix` are expressions for FTS5; `prefix` also matches longer words."""
 
     word: str
     match: str
     prefix: str
-    """Matches what begins with the word, too."""
 
 
 def clean(text: str) -> str:
-    """The text without what SQLite cannot hold, or what marks a match in its answers."""
+    """Remove characters that SQLite cannot hold or that mark a match in its answers."""
     return _UNWANTED.sub(" ", text)
 
 
 def terms(query: str) -> list[Term]:
-    """The distinct words of a question, at most `MAX_TERMS`, in order; without words that say nothing, if any is left.
+    """The distinct words of a query in order, at most `MAX_TERMS`; stop words only if there are no others.
 
     An identifier such as ``getUserName`` also matches where its parts stand side by side.
     """
@@ -65,12 +64,12 @@ def _term(word: str) -> Term:
 
 
 def words_of(text: str) -> list[str]:
-    """The words of a text as they are written, in order, repeats among them."""
+    """The words of a text as written, in order, with repeats."""
     return _WORD.findall(text)
 
 
 def parts_of(word: str) -> list[str]:
-    """What an identifier or a run of unspaced script consists of; empty for a plain word.
+    """The parts of an identifier or of a run of unspaced script; empty for a plain word.
 
     >>> parts_of("HTTPServerError"), parts_of("server")
     (['HTTP', 'Server', 'Error'], [])
@@ -87,11 +86,11 @@ def parts_of(word: str) -> list[str]:
 
 
 def is_unspaced(word: str) -> bool:
-    """Whether the word is from a script that writes no blanks, where a word may stand anywhere."""
+    """Whether the word is from a script without blanks, where a word may start anywhere."""
     return not word.isascii() and _UNSPACED_CHAR.search(word) is not None
 
 
 def parts_text(texts: Iterable[str]) -> str:
-    """The parts of all identifiers in these texts, each identifier once: what is indexed beside the texts."""
+    """The parts of all identifiers in these texts, each identifier once; indexed beside the texts."""
     distinct = dict.fromkeys(word for text in texts for word in _WORD.findall(text))
     return " ".join(part for word in distinct for part in parts_of(word))

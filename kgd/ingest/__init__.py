@@ -1,1 +1,1 @@
-"""This room is where documents and conversations become nodes: readers, chunks, threads, and what replaces what."""
+"""Documents and conversations as nodes: readers, chunks, threads, and updates after a change."""

@@ -1,7 +1,7 @@
-"""This file is where a text is cut into chunks: pieces of one thought each, under the headings that they stand below.
+"""Chunks of a text: pieces of one subject each, under their headings.
 
-A pure function, so that the same text has the same chunks wherever it is read. Headings are borders: an edit below one
-heading leaves the chunks below the others as they were.
+A pure function, so the same text always has the same chunks. Headings are borders: an edit below one heading leaves the
+chunks below the others unchanged.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from functools import cache
 from semantic_text_splitter import MarkdownSplitter, TextSplitter
 
 LEAST, MOST = 450, 800
-"""Characters of a chunk; one that a heading or the text's end closes may have fewer."""
+"""Characters of a chunk; a chunk that a heading or the end of the text closes may have fewer."""
 TINY = 300
-"""Characters below which a chunk takes the next one of the same section to itself, where both fit."""
+"""Characters below which a chunk is joined with the next one of the same section, if both fit."""
 STRETCH, UNBROKEN = 64_000, 4_000
-"""Characters that are cut together, and without a blank: for each chunk the splitter looks through all that follow."""
+"""Characters that are split together, and without a blank: for each chunk the splitter scans the rest."""
 
 _HASHES = re.compile(r" {0,3}(#{1,6})(?=[ \t]|$)").match
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})").match
@@ -34,7 +34,7 @@ _DEFINITION = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """A piece of a text from character `start` to `end`. `heading_path` leads from the title to the nearest heading."""
+    """Characters `start` to `end` of a text. `heading_path` leads from the title to the nearest heading."""
 
     heading_path: tuple[str, ...]
     text: str
@@ -43,14 +43,14 @@ class Chunk:
 
 
 def chunks(text: str, kind: str, title: str) -> list[Chunk]:
-    """The chunks of a text in order; none overlap, and only blanks are left out, and headings that have no text.
+    """The chunks of a text, in order and without overlap. Only blanks and headings without text are left out.
 
     Args:
-        kind: ``markdown`` for what has headings, ``code`` for what has definitions, anything else for plain text.
-        title: What the whole is called: the first of each heading path.
+        kind: ``markdown`` to split at headings, ``code`` to split at definitions, anything else for plain text.
+        title: Title of the text, the first step of each heading path.
     """
     if kind == "markdown":
-        spans = _under_headings(text, title)
+        spans = _spans(_outline(text, title), text)
     elif kind == "code":
         spans = _under_definitions(text, title)
     else:
@@ -76,7 +76,7 @@ class _Span:
 
 @dataclass(slots=True)
 class _Section:
-    """A heading, what follows it up to the first inner heading (`body`), and the sections below it."""
+    """A heading, its text up to the first inner heading (`body`), and the sections below it."""
 
     level: int
     path: tuple[str, ...]
@@ -87,12 +87,8 @@ class _Section:
     inner: list[_Section] = field(default_factory=list)
 
 
-def _under_headings(text: str, title: str) -> list[_Span]:
-    return _spans(_outline(text, title), text)
-
-
 def _spans(section: _Section, text: str) -> list[_Span]:
-    """A section that fits is one chunk. Of a larger one the body is cut, then each section in it by itself."""
+    """A section that fits is one chunk. A larger one is split into its body and its inner sections."""
     if section.end - section.start <= MOST:
         return [_Span(section.path, section.start, section.end)]
     out: list[_Span] = []
@@ -117,7 +113,7 @@ def _shared(one: tuple[str, ...], other: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _outline(text: str, title: str) -> _Section:
-    """The whole as a section of level 0. A first heading that repeats the title does not stand in the paths twice."""
+    """The whole text as a section of level 0. A first heading that repeats the title is left out of the paths."""
     top = _Section(0, (title,), 0, 0)
     stack = [top]
     for level, name, start, text_start in headings(text):
@@ -142,10 +138,10 @@ def _close(section: _Section, end: int) -> None:
 
 
 def headings(text: str) -> Iterator[tuple[int, str, int, int]]:
-    """Level, title, start and end (characters) of each heading of a Markdown text; those in code are none."""
+    """Level, title, start and end (characters) of each heading of a Markdown text, except in code."""
     fence = ""
     alone, alone_start = "", 0
-    """The line before, where it stands below a blank one: an underline would make a heading of it."""
+    """The line before, if a blank line precedes it: an underline would make it a heading."""
     blank = True
     position = 0
     for line in text.splitlines(keepends=True):
@@ -172,14 +168,14 @@ def headings(text: str) -> Iterator[tuple[int, str, int, int]]:
 
 
 def _plain(heading: str) -> str:
-    """A heading without marks of emphasis, code and links."""
+    """A heading without markup for emphasis, code and links."""
     text = re.sub(r"!?\[([^\[\]]{0,200})\]\([^()\s]{0,500}\)", r"\1", heading)
     return re.sub(r"[`*]+", "", text).strip()[:200]
 
 
 def _under_definitions(text: str, title: str) -> list[_Span]:
-    """Blocks that begin at the margin behind a blank line, as many in a chunk as fit; each path ends in the definition
-    that the chunk begins with, or is in."""
+    """Blocks that start at the margin after a blank line, as many in a chunk as fit. Each path ends in the definition
+    at or around the start of the chunk."""
     blocks = list(_blocks(text))
     spans: list[_Span] = []
     inside = ""
@@ -213,7 +209,7 @@ def _blocks(text: str) -> Iterator[tuple[int, int]]:
 
 
 def _pieces(text: str, start: int, end: int, splitter: MarkdownSplitter | TextSplitter) -> list[tuple[int, int]]:
-    """From one piece's start to the next one's, so that nothing between them is lost."""
+    """Spans of the pieces, without gaps between them."""
     if end - start <= MOST:
         return [(start, end)]
     starts: list[int] = []
@@ -227,7 +223,7 @@ def _pieces(text: str, start: int, end: int, splitter: MarkdownSplitter | TextSp
 
 
 def _stretches(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
-    """What is cut by itself, so that the work is linear in a text without paragraphs, lines or blanks, too."""
+    """Stretches to split separately, so the work is linear even in a text without paragraphs, lines or blanks."""
     while start < end:
         runs = (run.span() for run in _RUNS(text, start, min(end, start + STRETCH)))
         first, last = next((run for run in runs if run[1] - run[0] > UNBROKEN), (end, end))

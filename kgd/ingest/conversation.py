@@ -1,4 +1,4 @@
-"""This file is where a file or text with conversations is taken in: exports, sessions, logs, and one that goes on."""
+"""Ingest of conversations: exports, sessions, logs, and text that is appended message by message."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ from kgd.ingest.readers.text import Unreadable, characters
 LIMIT = 128 << 20
 """Bytes of one export."""
 TEXT = "text"
-"""The type of the source of what came as text, and not from a file."""
+"""Source type of text that did not come from a file."""
 TROUBLES = 200
-"""Lines about one source that are told; of more their number is."""
+"""Reported problems of one source; of further ones only the number."""
 
 
 def take(given: Given, around: Around) -> Iterator[Taken]:
-    """What each conversation of a file adds to its thread."""
+    """The changes of each conversation in a file to its thread."""
     yield from _taken(detecting.read(_text(given)), given, around)
 
 
 def take_transcript(given: Given, around: Around) -> Iterator[Taken]:
-    """The same of lines that begin with the name of who says them."""
+    """The changes of a transcript, whose lines begin with the speaker's name."""
     yield from _taken(transcript.read(_text(given)), given, around)
 
 
 def _text(given: Given) -> str:
-    """What is no UTF-8 in a log costs a character, not the log."""
+    """The text of a file; invalid UTF-8 costs a character, not the file."""
     head = given.data[:4]
     if head.startswith((b"\xff\xfe", b"\xfe\xff")):
         return characters(given.data)
@@ -41,15 +41,15 @@ def _text(given: Given) -> str:
 
 
 def _taken(read: Read, given: Given, around: Around) -> Iterator[Taken]:
-    told = _told(read.trouble)
-    conversations = [one for one in read.conversations if one.said or one.title]
+    trouble = _first(read.trouble)
+    conversations = [one for one in read.conversations if one.messages or one.title]
     if not conversations:
         why = f": {read.trouble[0]}" if read.trouble else ""
-        raise Unreadable(f"there is no message in it{why}", next="docs/messages.md says which formats are read.")
+        raise Unreadable(f"there is no message in it{why}", next="docs/messages.md lists the formats.")
     thread = check_thread(given.uri) if given.uri is not None else None
     if thread is not None and len(conversations) > 1:
         raise Invalid(
-            f"there are {len(conversations)} conversations in it, and one uri", at="uri",
+            f"the file has {len(conversations)} conversations, but one uri was given", at="uri",
             next="Leave out uri: each becomes a thread of its own.",
         )  # fmt: skip
     is_live = given.source.type == TEXT
@@ -58,17 +58,17 @@ def _taken(read: Read, given: Given, around: Around) -> Iterator[Taken]:
         taken = messages.take(
             around.workspace, _named(one, given), given.source.id, thread=thread, now=now, sees=around.sees
         )
-        yield replace(taken, trouble=(*told, *_told(taken.trouble)))
-        told = ()
+        yield replace(taken, trouble=(*trouble, *_first(taken.trouble)))
+        trouble = ()
 
 
 def _named(one: Conversation, given: Given) -> Conversation:
-    """A conversation that says no name of its own is called as its file is."""
+    """A conversation without a name takes the name of its file."""
     stem = posixpath.splitext(posixpath.basename(given.name))[0]
     return one if one.title or one.id or not stem else replace(one, title=stem)
 
 
-def _told(trouble: tuple[str, ...]) -> tuple[str, ...]:
+def _first(trouble: tuple[str, ...]) -> tuple[str, ...]:
     rest = len(trouble) - TROUBLES
     return trouble if rest <= 0 else (*trouble[:TROUBLES], f"and {rest} more lines like these")
 

@@ -1,6 +1,6 @@
-"""This file is where a folder of dated documents becomes one thread: release notes, minutes, a journal.
+"""Ingest of a folder of dated documents as one thread: release notes, minutes, a journal.
 
-Each document is one message. Its date is what its front matter says, or its name, or a line near its beginning.
+Each document is one message. Its date comes from its front matter, its name, or a line near its beginning.
 """
 
 from __future__ import annotations
@@ -8,17 +8,18 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 from kgd.ingest import messages
 from kgd.ingest.conversations import values
-from kgd.ingest.conversations.said import Conversation, Said
+from kgd.ingest.conversations.said import Conversation, SourceMessage
 from kgd.ingest.history import check_thread
 from kgd.ingest.kind import Around, Given, Kind, Taken
 from kgd.ingest.readers.text import Text, Unreadable
 
 LINES = 30
-"""Of a document in which a date is looked for."""
+"""Lines of a document that are searched for a date."""
 LONGEST_LINE = 80
 _IN_NAME = re.compile(r"(?<!\d)(\d{4})[-_.]?(\d{2})[-_.]?(\d{2})(?!\d)")
 _ISO = re.compile(r"(?<![\d.-])\d{4}-\d{2}-\d{2}(?![\d.-])")
@@ -31,8 +32,8 @@ _SAYS_DATE = re.compile(r"\W*(?:date|released?|published|on|as of|:date)\b", re.
 
 
 def together(given: Iterable[Given], around: Around) -> Iterator[Taken]:
-    """What the documents of a folder add to its thread, in the order of their dates."""
-    said: list[Said] = []
+    """The changes of a folder's documents to its thread, in the order of their dates."""
+    dated: list[SourceMessage] = []
     trouble: list[str] = []
     undated: list[str] = []
     names: list[Given] = []
@@ -49,47 +50,42 @@ def together(given: Iterable[Given], around: Around) -> Iterator[Taken]:
             continue
         if message.at is None:
             undated.append(one.name)
-        said.append(message)
-    if not said:
+        dated.append(message)
+    if not dated:
         raise Unreadable("there is no document in it")
     if undated:
         shown = ", ".join(undated[:5]) + (f" and {len(undated) - 5} more" if len(undated) > 5 else "")
-        trouble.append(f"no date in {shown}: they stand behind the one before them by name")
+        trouble.append(f"no date in {shown}: placed after the document before by name")
     folder = _folder([one.name for one in names])
     source = _folder([one.source.id for one in names]) or names[0].source.id
     thread = next((check_thread(one.uri) for one in names if one.uri is not None), None)
     speaker = posixpath.basename(folder) or "documents"
-    said = [_by(speaker, one) for one in said]
-    conversation = Conversation(values.in_order(said), title=speaker)
+    conversation = Conversation(values.in_order([replace(one, sender=speaker) for one in dated]), title=speaker)
     taken = messages.take(around.workspace, conversation, source, thread=thread)
     yield Taken(taken.uri, taken.commits, taken.counts, (*trouble, *taken.trouble))
 
 
 def take(given: Given, around: Around) -> Iterator[Taken]:
-    """A single document is a thread with one message."""
+    """A single document becomes a thread with one message."""
     yield from together([given], around)
 
 
 def natural(name: str) -> list[Any]:
-    """So that 1.10 comes behind 1.9."""
+    """Sort key that puts 1.10 after 1.9."""
     return [(1, int(part), "") if part.isdigit() else (0, 0, part) for part in re.split(r"([0-9]{1,18})", name)]
 
 
-def _message(given: Given, read: Text) -> Said:
-    return Said(
+def _message(given: Given, read: Text) -> SourceMessage:
+    return SourceMessage(
         values.clean(read.text), kind="document", at=_date(given.name, read), id=given.name, place=given.name,
         title=values.line(read.title or posixpath.basename(given.name)),
     )  # fmt: skip
 
 
-def _by(speaker: str, said: Said) -> Said:
-    return Said(said.text, speaker, said.kind, said.at, said.id, place=said.place, title=said.title)
-
-
 def _date(name: str, read: Text) -> int | None:
-    """Unix milliseconds of the day a document is of."""
-    said = next((value for key, value in read.about if key == "date"), "")
-    if (found := values.moment(said)) is not None:
+    """The date of a document in Unix milliseconds."""
+    stated = next((value for key, value in read.about if key == "date"), "")
+    if (found := values.moment(stated)) is not None:
         return found
     named = _IN_NAME.search(posixpath.basename(name))
     if named and (found := values.moment("-".join(named.groups()))) is not None:
@@ -99,7 +95,7 @@ def _date(name: str, read: Text) -> int | None:
 
 
 def _in_line(line: str) -> int | None:
-    """The date in a line that is one, or is a heading with one, or says that it has one."""
+    """The date in a line, if the line is a date, a heading with a date, or labelled as one."""
     bare = line.strip("*_#=()[] \t.")
     if (found := values.moment(bare)) is not None:
         return found
@@ -110,7 +106,7 @@ def _in_line(line: str) -> int | None:
 
 
 def _folder(names: Sequence[str]) -> str:
-    """The folder that all of these lie in; empty where there is none."""
+    """The folder that contains all of these; empty if there is none."""
     folders = [posixpath.dirname(name) for name in names]
     try:
         return posixpath.commonpath(folders)

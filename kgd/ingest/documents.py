@@ -1,4 +1,4 @@
-"""This file is where a document becomes nodes: itself, and a chunk for each piece of its text, in a chain."""
+"""Ingest of documents: a node for the document, and a chain of chunks for its text."""
 
 from __future__ import annotations
 
@@ -10,10 +10,9 @@ from typing import Any
 
 from kgd.ingest import formats, links, replacing
 from kgd.ingest.chunks import MOST, Chunk, chunks
-from kgd.ingest.extracted import Extracted
 from kgd.ingest.kind import Around, Given, Kind, Taken
 from kgd.ingest.readers.text import Text, Unreadable
-from kgd.ingest.replacing import FIRST, HASH, NEXT, PART_OF, STATUS, Stage, chunk_uri
+from kgd.ingest.replacing import FIRST, HASH, NEXT, PART_OF, STATUS, Extracted, Stage, chunk_uri
 from kgd.model.node import NAME_LIMIT, Node, Relation, Source, cut_at_word
 from kgd.model.uri import Uri, from_path, name_of, scheme_of
 from kgd.workspace.secrets import secret_in
@@ -23,9 +22,9 @@ SEPARATOR = " › "
 LEFT_OUT = "[a line that looks like a secret was left out]"
 MOST_CHUNKS = 20_000
 FILE = "file"
-"""The type of the source of what was read from a file."""
+"""Source type of text from a file."""
 NAMELESS = 60
-"""Characters of a name that is made of how a text begins."""
+"""Characters of a name taken from the beginning of a text."""
 
 _HEADING = re.compile(r"#{1,6}\s").match
 _SENTENCE = re.compile(r".{20,}?[.!?](?=\s)")
@@ -33,10 +32,10 @@ _MARKS = re.compile(r"!?\[([^\[\]]{0,300})\]\([^()\s]{0,1000}\)|[`*]+")
 
 
 def take(given: Given, around: Around) -> Iterator[Taken]:
-    """The one document that a file or text is.
+    """The changes of the document that a file or text contains.
 
     Raises:
-        Unreadable: It cannot be read, or there is no text in it.
+        Unreadable: It cannot be read, or has no text.
     """
     extracted = extract(given, around)
     found = replacing.replaced(around.workspace, extracted)
@@ -47,12 +46,12 @@ def take(given: Given, around: Around) -> Iterator[Taken]:
 
 
 def extract(given: Given, around: Around) -> Extracted:
-    """A document and its chunks, numbered as in one that is new.
+    """A document and its chunks, numbered as in a new document.
 
     Raises:
-        Unreadable: It cannot be read, or there is no text in it.
+        Unreadable: It cannot be read, or has no text.
     """
-    read = around.reading.read(_told_by(given), given.data)
+    read = around.reading.read(_format_name(given), given.data)
     text, trouble = _without_secrets(read)
     if not given.name:
         given = _named(given, read.title or cut_at_word(text, NAMELESS).rstrip("…."))
@@ -60,7 +59,7 @@ def extract(given: Given, around: Around) -> Extracted:
     title = read.title or name_of(uri)
     pieces = chunks(text, read.kind, title) if len(text) <= MOST_CHUNKS * MOST else []
     if len(pieces) > MOST_CHUNKS or len(text) > MOST_CHUNKS * MOST:
-        raise Unreadable(f"it has more than {MOST_CHUNKS:,} chunks", next="Take in a part of it.")
+        raise Unreadable(f"it has more than {MOST_CHUNKS:,} chunks", next="Ingest a part of it.")
     if not pieces:
         raise Unreadable("there is no text in it")
     made = [_chunk(piece, number, len(pieces), uri, given, around) for number, piece in enumerate(pieces, 1)]
@@ -68,8 +67,8 @@ def extract(given: Given, around: Around) -> Extracted:
     return Extracted(given.source, given.digest, (document, *made), (*read.trouble, *trouble))
 
 
-def _told_by(given: Given) -> str:
-    """The name that tells the format; what came as text and says nothing else of itself is Markdown."""
+def _format_name(given: Given) -> str:
+    """The name that determines the format. Text from elsewhere than a file is Markdown unless named otherwise."""
     suffix = formats.suffix_of(given.name)
     if given.source.type == FILE or suffix in formats.FORMATS or suffix in formats.CODE:
         return given.name
@@ -77,7 +76,7 @@ def _told_by(given: Given) -> str:
 
 
 def _named(given: Given, title: str) -> Given:
-    """A text that nobody gave a name is called as it begins; another one that begins so takes its place."""
+    """Name a text by its beginning; another text with the same beginning replaces it."""
     name = title.replace("/", "-").strip()
     if name in ("", ".", ".."):
         raise Unreadable("it needs a name", next="Give it a uri, such as document://<workspace>/<name>.")
@@ -85,11 +84,11 @@ def _named(given: Given, title: str) -> Given:
 
 
 def home(given: Given, around: Around) -> Uri:
-    """The node that is this document: the one that was asked for, the one it is already, or one called as it is."""
+    """The URI of the document: as requested, as stored before, or from its name."""
     workspace = around.workspace
     if given.uri is not None:
         if scheme_of(given.uri) != "document":
-            raise Unreadable("the URI of a document begins with document://", at=given.uri)
+            raise Unreadable("the URI of a document must begin with document://", at=given.uri)
         return workspace.resolve(given.uri)
     usual = workspace.resolve(from_path("document", workspace.id, given.name))
     stored = workspace.readable(usual) if around.sees(usual) else None
@@ -101,13 +100,13 @@ def home(given: Given, around: Around) -> Uri:
         return found
     if stored is not None and not stored.is_bare:
         raise Unreadable(
-            f"{usual} is there already and was not taken in from here", next="Give it another URI with --uri."
+            f"{usual} exists and comes from another source", next="Give the document another URI with --uri."
         )
     return usual
 
 
 def is_current(given: Given, around: Around) -> bool:
-    """Whether these very bytes are stored already, all of them."""
+    """Whether exactly these bytes are stored completely."""
     if not given.name:
         return False
     try:
@@ -145,12 +144,12 @@ def _chunk(piece: Chunk, number: int, last: int, document: Uri, given: Given, ar
 
 
 def _summary(made: list[Node], title: str) -> str:
-    """The first sentence of the first text that is no heading, table, list or code."""
+    """The first sentence of the first text, skipping headings, tables, lists and code."""
     for node in made[:5]:
         fence = False
         for paragraph in re.split(r"\n\s*\n", node.content):
             fence ^= paragraph.count("```") % 2 == 1
-            lines = dropwhile(_HEADING, paragraph.strip().split("\n"))  # text may follow its heading at once
+            lines = dropwhile(_HEADING, paragraph.strip().split("\n"))  # text may follow its heading directly
             line = " ".join(" ".join(takewhile(lambda one: not _HEADING(one), lines)).split())
             if fence or not line or line[0] in "#|>-*+`~.:<=!{/" or line == title or not line[0].isalnum():
                 continue
@@ -158,13 +157,13 @@ def _summary(made: list[Node], title: str) -> str:
             if len(line) < 20:
                 continue
             sentence = _SENTENCE.match(line)
-            said = sentence[0] if sentence else line
-            return cut_at_word("".join(c if c.isprintable() else " " for c in said))
+            first = sentence[0] if sentence else line
+            return cut_at_word("".join(c if c.isprintable() else " " for c in first))
     return ""
 
 
 def _without_secrets(read: Text) -> tuple[str, list[str]]:
-    """The text without lines that git must never see, and a line of trouble where there were any."""
+    """The text without lines that look like secrets, which git must never contain, and a line of trouble if any."""
     if not secret_in(read.text):
         return read.text, []
     lines = read.text.split("\n")
@@ -176,7 +175,7 @@ def _without_secrets(read: Text) -> tuple[str, list[str]]:
             count += 1
     text = "\n".join(lines)
     if secret_in(text):
-        raise Unreadable("it holds what looks like a secret", next="Take that out; git never forgets.")
+        raise Unreadable("it contains text that looks like a secret", next="Remove it; git never forgets.")
     return text, [f"{count} line(s) that look like a secret were left out"]
 
 

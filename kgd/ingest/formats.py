@@ -1,4 +1,4 @@
-"""This file is where it is told by name and first bytes which format a document has."""
+"""Formats of documents, detected by name and first bytes."""
 
 from __future__ import annotations
 
@@ -23,14 +23,11 @@ _CODE = (
     "hs ml mli lua pl pm r jl dart sh bash zsh fish ps1 sql proto graphql tf vue svelte css scss less"
 )
 _SETTINGS = "yaml yml toml ini cfg conf"
-_DATA = "json jsonl ndjson csv tsv xml log lock svg ipynb map"
-"""Taken where one is named; in a folder they are data rather than documents."""
 _TEXT_NAMES = "readme license licence copying authors changelog changes news notice todo contributing"
 
 FORMATS = {suffix: format for format, suffixes in _BY_SUFFIX.items() for suffix in suffixes.split()}
 CODE = frozenset(_CODE.split())
 SETTINGS = frozenset(_SETTINGS.split())
-DATA = frozenset(_DATA.split())
 
 BINARY = frozenset({PDF, DOCX, XLSX, PPTX, EPUB})
 OFFICE = frozenset({DOCX, XLSX, PPTX})
@@ -42,7 +39,7 @@ def suffix_of(name: str) -> str:
 
 
 def is_document(name: str) -> bool:
-    """Whether a file of a folder is taken in: by its name alone, for nothing of the others is read."""
+    """Whether a file of a folder is ingested, by its name alone. Files of data are ingested only if named."""
     base = posixpath.basename(name)
     if base.startswith(".") or base.endswith((".min.js", ".min.css")):
         return False
@@ -53,7 +50,7 @@ def is_document(name: str) -> bool:
 
 
 def format_of(name: str, data: bytes) -> str:
-    """One of the names above; ``code:<suffix>`` for source code. What the bytes say of themselves counts for more."""
+    """One of the formats above, or ``code:<suffix>`` for source code. The bytes count for more than the name."""
     if data.startswith(b"%PDF-"):
         return PDF
     suffix = suffix_of(name)

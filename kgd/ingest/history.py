@@ -1,4 +1,4 @@
-"""This file is where a thread is read back: its messages in the order in which they were said."""
+"""Reading a thread back: its messages in order."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
 
 MOST_ORDERED = 20_000
-"""Messages of one thread that are put in order by what answers what."""
+"""Messages of one thread that can be ordered by their replies."""
 
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One message as it is stored. `at` is Unix milliseconds, None where its source had no time for it."""
+    """A stored message. `at` is in Unix milliseconds, None if its source had no time."""
 
     uri: Uri
     name: str
@@ -40,11 +40,11 @@ def history(
 ) -> list[Message]:
     """Up to `limit` messages of a thread, oldest first; O(answer), however long the thread is.
 
-    With `after` those that follow that message, with `before` those right before it; with neither the newest. What
-    was acknowledged before the call is there. A message whose file is damaged is left out.
+    With `after` the messages after it, with `before` the messages right before it, otherwise the newest. Acknowledged
+    writes are included. Messages in damaged files are left out.
 
     Raises:
-        Invalid: `thread` is no thread.
+        Invalid: `thread` is not the URI of a thread.
     """
     uris = listed(workspace, thread, limit, before=before, after=after)
     return [message for uri in uris if (message := read(workspace, uri)) is not None]
@@ -53,7 +53,7 @@ def history(
 def listed(
     workspace: Workspace, thread: Uri, limit: int, *, before: Uri | None = None, after: Uri | None = None
 ) -> list[Uri]:
-    """The URIs of those messages, oldest first. O(thread) where a program gave the messages names of its own."""
+    """The URIs of those messages. O(thread) if a program named the messages itself."""
     start = messages_of(workspace, check_thread(thread))
     last = workspace.text().between(start, start + LAST, 1, backward=True)
     if last and not placing.is_id(name_of(last[0])):  # their names sort behind ids
@@ -70,7 +70,7 @@ def listed(
 
 
 def _said_in_order(workspace: Workspace, uris: list[Uri]) -> list[Uri]:
-    """Messages in the order of their REPLIED_BY relations; those that these leave open by time, then by URI."""
+    """Messages in the order of their REPLIED_BY relations, then by time, then by URI."""
     known = set(uris)
     answers = {uri: [e.target for e in workspace.graph.out(uri) if e.type == REPLIED_BY] for uri in uris}
     waits = Counter(target for targets in answers.values() for target in targets if target in known)
@@ -84,46 +84,46 @@ def _said_in_order(workspace: Workspace, uris: list[Uri]) -> list[Uri]:
             waits[target] -= 1
             if target in known and not waits[target]:
                 heappush(ready, (_moment_in(target), target))
-    left = known.difference(ordered)  # a circle of answers
+    left = known.difference(ordered)  # replies in a cycle
     return [*ordered, *sorted(left, key=lambda uri: (_moment_in(uri), uri))]
 
 
 def _moment_in(uri: Uri) -> int:
-    """Unix milliseconds that a message is named by: in its id, or as ``user:<time>``; 0 where it is not."""
+    """Unix milliseconds in a message's name: in its id, or as ``user:<time>``; 0 if there are none."""
     name = name_of(uri)
-    said = name.partition(":")[2] or name
-    return placing.moment_of(name) or values.moment(said) or (int(said) if re.fullmatch(r"[0-9]{1,19}", said) else 0)
+    stamp = name.partition(":")[2] or name
+    return placing.moment_of(name) or values.moment(stamp) or (int(stamp) if re.fullmatch(r"[0-9]{1,19}", stamp) else 0)
 
 
 def first_of(workspace: Workspace, thread: Uri) -> Uri:
-    """What all messages of a thread come after; it is none of them."""
+    """A position before all messages of a thread."""
     return Uri(messages_of(workspace, thread))
 
 
 def thread_of(message: Uri) -> Uri:
-    """The thread that a message belongs to, by its URI; it may have moved since."""
+    """The thread of a message by its URI; it may have moved since."""
     return Uri(f"thread://{workspace_of(message)}/{namespace_of(message)}")
 
 
 def check_thread(uri: Uri) -> Uri:
-    """The thread itself.
+    """The URI, if it is a thread's.
 
     Raises:
-        Invalid: It is none.
+        Invalid: It is not.
     """
     if scheme_of(uri) != "thread":
-        raise Invalid("this is no thread", at=uri, next="Messages are read from thread://<workspace>/<thread>.")
+        raise Invalid("this is not a thread", at=uri, next="Use thread://<workspace>/<thread>.")
     return uri
 
 
 def read(workspace: Workspace, uri: Uri) -> Message | None:
-    """One message; None where it is not there, or cannot be read."""
+    """One message; None if it does not exist or cannot be read."""
     node = workspace.readable(uri)
     return message_of(node) if node is not None else None
 
 
 def message_of(node: Node) -> Message:
-    """What a node says as a message, whoever wrote it: a field that is not what it should be is empty."""
+    """A node as a message; invalid fields are empty."""
     data = node.data
     calls = data.get("toolCalls")
     kind, sender = (data.get(key) if isinstance(data.get(key), str) else "" for key in ("senderType", "senderId"))

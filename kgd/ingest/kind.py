@@ -1,7 +1,7 @@
-"""This file is where it is defined what is taken in, and what a kind of thing is that can be.
+"""Kinds of things that can be ingested, and the input and result of an ingest.
 
-Every kind does the same three steps: it is read, what it says becomes nodes that are compared with what is stored, and
-the difference is written. `kgd.ingest.kinds` lists them.
+Every kind works in three steps: read the source, compare its nodes with the stored ones, write the difference.
+`kgd.ingest.kinds` lists them.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from kgd.ingest import formats
-from kgd.ingest.reading import Reading
+from kgd.ingest.reading import DocumentReader
 from kgd.model.change import Edit
 from kgd.model.node import Source
 from kgd.model.uri import Uri
@@ -22,17 +22,17 @@ if TYPE_CHECKING:
     from kgd.workspace.workspace import Workspace
 
 SNIFFED = 64 << 10
-"""Bytes of a file that tell its kind."""
+"""Bytes of a file that determine its kind."""
 FILE_LIMIT = 64 << 20
-"""Bytes of one file, where its kind does not say otherwise."""
+"""Bytes of one file, unless its kind has another limit."""
 
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """One thing that is to be taken in.
+    """A source to ingest.
 
-    `name` is where it was found: a path such as ``handbook/rules/leave.md``, which never begins above the folder that
-    was named. `uri` is the node that it shall become, if somebody said so, and `url` where it is to be had.
+    `name` is its path, such as ``handbook/rules/leave.md``, relative to the folder that was named. `uri` is the node to
+    create, if the caller chose one; `url` is its address on the web.
     """
 
     name: str
@@ -50,23 +50,23 @@ class Given:
 
 @dataclass(slots=True)
 class Around:
-    """What taking in may look at besides: the workspace, a reader, and the names of all that comes with it."""
+    """Context of an ingest: the workspace, a reader, and the names of all sources of the same run."""
 
     workspace: Workspace
-    reading: Reading
+    reading: DocumentReader
     names: Names = field(default_factory=Names)
     paths: set[str] = field(default_factory=set)
-    """Names of all that is taken in with it, as `Given` has them."""
+    """Names of all sources of the same run, in the form of `Given.name`."""
     sees: Callable[[Uri], bool] = lambda uri: True
-    """Whether who asks may know that a node is there."""
+    """Whether the caller may know that a node exists."""
 
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """What one document or thread changes. Each of `commits` is written as one commit, in this order.
+    """The changes of one document or thread. Each of `commits` is written as one commit, in order.
 
-    After any of them the workspace is sound, and taking in the same again gives those that are left. Without any it is
-    stored already. `counts` says how many nodes of which kind are new, changed and gone, such as ``chunks_new``.
+    After each commit the workspace is sound, and ingesting the same source again returns the rest. Without commits it
+    is stored already. `counts` has numbers of nodes by kind and change, such as ``chunks_new``.
     """
 
     uri: Uri
@@ -77,20 +77,20 @@ class Taken:
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """How one kind of thing is taken in.
+    """One kind of source.
 
     Args:
-        recognises: Whether this is one, by its name and its first 64 KiB.
-        take: What it changes, for each document or thread in it. Each is compared with what is stored when it is asked
-            for, and is written before the next one is.
-        is_current: Whether the very same bytes were taken in before, so that it need not be read at all.
-        together: What all files of a folder change as one, where a folder may be that, in the order of their names.
+        recognises: Whether a file is of this kind, by its name and its first 64 KiB.
+        take: The changes for each document or thread in a source. Each is compared with the stored nodes when
+            requested, and written before the next one is.
+        is_current: Whether exactly these bytes were ingested before, so that they need not be read.
+        together: The changes for all files of a folder as one source, given in the order of their names.
         limit: Bytes of one file.
-        from_tree: Whether files of the code tree are taken in too; otherwise they are served as they are.
-        in_folder: Which files of a folder are meant, by their names, where a folder is taken in as this kind.
-        names_itself: Whether what a file holds says what it is called, by its first 64 KiB. Otherwise it goes by the
-            name of the file, and another file of that name is another thing.
-        scheme: What its nodes' URIs begin with.
+        from_tree: Whether files of the code tree are ingested too, which are served anyway.
+        in_folder: Which files of a folder are ingested, by their names.
+        names_itself: Whether the content names the source, by its first 64 KiB. Otherwise the name of the file
+            identifies it.
+        scheme: Scheme of the URIs of its nodes.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""This file is where the kinds of things are listed that can be taken in."""
+"""The list of kinds that can be ingested."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kgd.ingest.kind import Kind
 KINDS: Mapping[str, Kind] = {
     kind.name: kind for kind in (conversation.CONVERSATION, conversation.TRANSCRIPT, dated.MESSAGES, documents.DOCUMENT)
 }
-"""By name; of those that recognise something the first is taken, so the one that takes anything stands last."""
+"""By name. The first kind that recognises a file counts, so documents come last."""
 
 
 def recognised(name: str, head: bytes) -> Kind:

@@ -1,4 +1,4 @@
-"""This file is where the links, tags and people that a text names in so many words are found in the graph."""
+"""Links, tags and people in a text, resolved to nodes of the graph."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ TAGS = 32
 """Tags of one document."""
 WEIGHT = 0.5
 IN_TEXT = {"in": "text"}
-"""The data of a relation that stands in the text, so that one which somebody added is told from it."""
+"""Data of a relation found in the text, unlike a relation that a user added."""
 
-# Each of these is linear in a hostile text as well.
+# Each of these is linear even for hostile text.
 _MARKDOWN = re.compile(r"\[[^\[\]\n]{0,500}\]\(<?([^()\s<>]{1,2000})>?(?:\s+\"[^\"\n]{0,500}\")?\)")
 _URL = re.compile(r"(?<![\w:/])([a-z][a-z0-9+.-]{1,20}://[^\s<>\"'`\[\]{}|\\^]{2,2000})")
 _PATH = re.compile(
@@ -42,9 +42,9 @@ def tags_of(text: str) -> list[str]:
 
 
 def relations(text: str, name: str, own: Uri, around: Around) -> tuple[Relation, ...]:
-    """A relation to each thing that the text names and that is there, or that is a page of the web; at most 30.
+    """A relation to each existing node or web page that the text names; at most 30.
 
-    `name` is the document's, which relative links start from.
+    `name` is the document's, the base of relative links.
     """
     found: dict[Uri, None] = {}
     for uri in _named(text, name, around):
@@ -67,7 +67,7 @@ def _named(text: str, name: str, around: Around) -> Iterator[Uri]:
     for found in _URL.finditer(prose):
         if (uri := _uri(found[1].rstrip(_END), around)) is not None:
             yield uri
-    for found in _PATH.finditer(text):  # those in code count too
+    for found in _PATH.finditer(text):  # paths in code count too
         if (uri := _file(found[1].rstrip("."), around)) is not None:
             yield uri
     for found in _PERSON.finditer(prose):
@@ -76,7 +76,7 @@ def _named(text: str, name: str, around: Around) -> Iterator[Uri]:
 
 
 def _linked(link: Link, name: str, around: Around) -> Uri | None:
-    """What a wiki link means: a document that comes with it, else a node of that name or path."""
+    """The target of a wiki link: a document of the same run, else a node of that name or path."""
     path = around.names.find(link, name)
     if path is not None:
         for ending in ("", wiki_links.NOTE):
@@ -91,7 +91,7 @@ def _linked(link: Link, name: str, around: Around) -> Uri | None:
 
 
 def _beside(target: str, name: str, around: Around) -> Uri | None:
-    """A relative link: to what comes with it, to a document that is there, or to a file of the code tree."""
+    """The target of a relative link: a source of the same run, a stored document, or a file of the code tree."""
     path = posixpath.normpath(posixpath.join(posixpath.dirname(name), target)).lstrip("/")
     if path.startswith(".."):
         return None
@@ -101,7 +101,7 @@ def _beside(target: str, name: str, around: Around) -> Uri | None:
 
 
 def _uri(text: str, around: Around) -> Uri | None:
-    """A URI as it stands in the text: a page of the web, or a node that is there."""
+    """A URI in the text: a web page, or an existing node."""
     try:
         uri = parse(text)
     except KgdError:

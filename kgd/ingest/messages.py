@@ -1,7 +1,7 @@
-"""This file is where a conversation becomes nodes: a thread, its messages, and which of them answers which.
+"""Nodes of a conversation: a thread, its messages, and replies between them.
 
-Messages are added and never removed: an export that is shorter than the last one takes nothing away. What a source says
-differently under the same id replaces what was taken in, and is told.
+Messages are added and never removed: a shorter export than the last one removes nothing. A message whose text changed
+under the same id is replaced, and reported.
 """
 
 from __future__ import annotations
@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING, get_args
 from kgd.codec import documents
 from kgd.errors import Forbidden, KgdError, Limit
 from kgd.ingest.conversations import placing
-from kgd.ingest.conversations.nodes import as_node, fitting, upsert_of
-from kgd.ingest.conversations.placing import Placed
-from kgd.ingest.conversations.said import Conversation, Said, Status
+from kgd.ingest.conversations.placing import Placed, as_node, fitting, upsert_of
+from kgd.ingest.conversations.said import Conversation, SourceMessage, Status
 from kgd.ingest.conversations.values import line
 from kgd.ingest.kind import Taken
 from kgd.model.change import Edit, Upsert
@@ -30,14 +29,14 @@ if TYPE_CHECKING:
 
 REPLIED_BY = "REPLIED_BY"
 FIRST, PART_OF = "has_message", "part_of"
-"""From a thread to its first message, and from each message to its thread."""
+"""Relations from a thread to its first message, and from each message to its thread."""
 STEP = 0.5
-"""What these relations cost, as those of a document and its chunks do."""
+"""Weight of these relations, as for a document and its chunks."""
 SOURCE = "conversation"
-"""The type of the `source` of a thread and its messages."""
+"""Source type of a thread and its messages."""
 COMMIT_EDITS, COMMIT_CHARACTERS = 1_900, 8_000_000
 MOST_REPLIES = 1_000
-"""Of one message that are written as such; a node has no room for more. Later ones follow the one before them."""
+"""Replies to one message; a node has no room for more. Later ones follow the message before them."""
 PARTICIPANTS = 200
 EVERY = 1 << 30
 LAST = "\U0010ffff"
@@ -45,10 +44,10 @@ LAST = "\U0010ffff"
 
 @dataclass(slots=True)
 class Found:
-    """What has to be written so that a thread has all of a conversation, and how many of its messages are what.
+    """The edits that bring a thread up to date with a conversation, and counts of its messages.
 
-    The last edit is the thread's `hash`: when it is written, the conversation is there to its end. The edits may be
-    carried out in several commits: after any of them the same conversation again gives those that are left.
+    The last edit is the thread's `hash`, which marks the conversation as complete. The edits may be written in several
+    commits; after any of them, ingesting the conversation again returns the rest.
     """
 
     thread: Uri
@@ -68,25 +67,25 @@ def take(
     now: int | None = None,
     sees: Callable[[Uri], bool] = lambda uri: True,
 ) -> Taken:
-    """What a conversation adds to its thread; nothing where all of it is there. O(conversation).
+    """The changes of a conversation to its thread. O(conversation).
 
     Args:
-        source: What the conversation was read from, for one that does not say what it is called.
-        thread: Where it goes; else the thread that was made of it before, else one named by its title.
-        now: Unix milliseconds, for what is said just now; see `placing.place`.
-        sees: Whether who asks may know what is in a thread.
+        source: Name of the source, for a conversation without a name.
+        thread: Its thread; by default the existing thread of the source, else a new one named by the title.
+        now: Unix milliseconds of a live conversation; see `placing.place`.
+        sees: Whether the caller may read a thread.
 
     Raises:
-        Forbidden: They may not.
-        Limit: More than a million messages of one moment.
+        Forbidden: The caller may not read the thread.
+        Limit: More than a million messages of one millisecond.
     """
-    found = _Taking(workspace, conversation, source, thread, now, sees).found
+    found = _Ingest(workspace, conversation, source, thread, now, sees).found
     counts = {"messages_new": found.new, "messages_changed": found.changed, "messages_unchanged": found.known}
     return Taken(found.thread, tuple(_in_commits(found.edits)), counts, tuple(found.trouble))
 
 
 def _in_commits(edits: Sequence[Edit]) -> Iterator[tuple[Edit, ...]]:
-    """As many edits in a commit as may be, and no more text than fits into memory well."""
+    """The edits in batches, limited by number and size of text."""
     batch: list[Edit] = []
     size = 0
     for edit in edits:
@@ -101,10 +100,9 @@ def _in_commits(edits: Sequence[Edit]) -> Iterator[tuple[Edit, ...]]:
 
 
 def thread_of(workspace: Workspace, source: str, title: str, name: str = "") -> Uri:
-    """The thread that was made of this source, or the one to make.
+    """The existing thread of a source, or the URI of a new one.
 
-    It is called `name`, where that is what people call it and no other thread is called so; else by the words of its
-    title and a hash of the source.
+    That is `name` if it is readable and free, else the words of the title and a hash of the source.
     """
     digest = hashlib.sha256(source.encode("utf-8", "surrogatepass")).hexdigest()[:8]
     usual = [text for text in (_slug(name), f"{_slug(title)}-{digest}".strip("-")) if text]
@@ -123,12 +121,12 @@ def _slug(text: str) -> str:
 
 
 def _is_chosen(id: str) -> bool:
-    """Whether a person may have chosen this name: no UUID, no number, no path."""
+    """Whether a person may have chosen this name: not a UUID, a number or a path."""
     return bool(re.fullmatch(r"[^\W\d][\w .@-]{0,59}", id)) and not re.fullmatch(r"[0-9a-fA-F-]{16,}|\w{20,}", id)
 
 
 def messages_of(workspace: Workspace, thread: Uri) -> str:
-    """What the URIs of a thread's messages begin with; they stay where they are when the thread is moved."""
+    """The common prefix of the URIs of a thread's messages, which stay when the thread is moved."""
     current = workspace.graph.resolve(thread)
     former = [uri for uri in workspace.graph.aliases(current) if uri.startswith("thread:")]
     starts = [f"message:{uri.partition(':')[2]}/" for uri in (current, *former)]
@@ -137,8 +135,8 @@ def messages_of(workspace: Workspace, thread: Uri) -> str:
     return next((start for start in starts if workspace.text().between(start, start + LAST, 1)), starts[0])
 
 
-class _Taking:
-    """How one conversation is looked at; all is done when it is made."""
+class _Ingest:
+    """One conversation; the constructor does all the work."""
 
     def __init__(
         self,
@@ -149,20 +147,20 @@ class _Taking:
         now: int | None,
         sees: Callable[[Uri], bool],
     ) -> None:
-        told = []
+        trouble = []
         if secret_in(conversation.title):
-            told = ["the title holds what looks like a secret; left out"]
+            trouble = ["the title contains text that looks like a secret and was left out"]
             conversation = replace(conversation, title="")
         id = line(conversation.id or source, 1_000) or _nameless(conversation)
         self._workspace, self._conversation, self._source = workspace, conversation, Source(SOURCE, id)
         name = id if _is_chosen(id) else ""
         if not conversation.id:  # it is called as its file is
             name = conversation.title
-        self._title = conversation.title or name or _first_words(conversation.said)
+        self._title = conversation.title or name or _first_words(conversation.messages)
         self.found = Found(workspace.graph.resolve(thread) if thread else thread_of(workspace, id, self._title, name))
-        self.found.trouble += told
+        self.found.trouble += trouble
         if not sees(self.found.thread):
-            raise Forbidden("this token may not read the thread that it would go on", next="Give another uri.")
+            raise Forbidden("this token may not read the thread of this conversation", next="Give another uri.")
         self._prefix = messages_of(workspace, self.found.thread)
         self._gone = dict(conversation.gone)
         self._own: dict[str, Uri] = {}
@@ -171,29 +169,29 @@ class _Taking:
         self._digest = "" if now is not None else digest(conversation)
         self._before = workspace.node(self.found.thread)
         if self._before is not None and self._digest and self._before.data.get("hash") == self._digest:
-            self.found.known = len(conversation.said)
+            self.found.known = len(conversation.messages)
             return
-        said = [piece for one in self._sound(self._once(conversation.said)) for piece in self._fitting(one)]
-        self._write(placing.place(said, self._stored(said, is_live=now is not None), now))
+        messages = [piece for one in self._sound(self._once(conversation.messages)) for piece in self._fitting(one)]
+        self._write(placing.place(messages, self._stored(messages, is_live=now is not None), now))
 
-    # ---- what is taken
+    # ---- input
 
-    def _once(self, said: Sequence[Said]) -> list[Said]:
-        """Each id once, the first that has it."""
-        seen: dict[str, Said] = {}
+    def _once(self, messages: Sequence[SourceMessage]) -> list[SourceMessage]:
+        """The first message of each id."""
+        seen: dict[str, SourceMessage] = {}
         kept = []
-        for one in said:
+        for one in messages:
             before = seen.setdefault(one.id, one) if one.id else one
             if before is one:
                 kept.append(one)
             elif (before.text, before.at) != (one.text, one.at):
-                self.found.trouble.append(f"{one.place}: an earlier message has this id too; this one was left out")
+                self.found.trouble.append(f"{one.place}: left out, because an earlier message has the same id")
         return kept
 
-    def _sound(self, said: Sequence[Said]) -> list[Said]:
-        """Those without secrets; the others are told, and replies to them are replies to what they answer."""
+    def _sound(self, messages: Sequence[SourceMessage]) -> list[SourceMessage]:
+        """The messages without secrets. Others are reported, and replies bridge them."""
         kept = []
-        for one in said:
+        for one in messages:
             try:
                 refuse_secrets(self._node("0", one))
                 kept.append(one)
@@ -203,32 +201,32 @@ class _Taking:
                     self._gone[one.id] = one.parent
         return kept
 
-    def _fitting(self, one: Said) -> list[Said]:
-        """The message, or the pieces of one that is too long for a node; nothing of it is lost."""
-        pieces = fitting(one, lambda said: _size(self._node("0", said)))
+    def _fitting(self, one: SourceMessage) -> list[SourceMessage]:
+        """The message, or the pieces of a message that is too long for a node."""
+        pieces = fitting(one, lambda message: _size(self._node("0", message)))
         if len(pieces) > 1:
-            self.found.trouble.append(f"{one.place or one.kind}: too long for one message, it became {len(pieces)}")
+            self.found.trouble.append(f"{one.place or one.kind}: too long for one message, split into {len(pieces)}")
         return pieces
 
-    def _node(self, id: str, one: Said) -> Node:
+    def _node(self, id: str, one: SourceMessage) -> Node:
         node = as_node(Uri(f"{self._prefix}{id}"), one, self._source)
         return replace(node, relations=(Relation(PART_OF, self.found.thread, STEP),))
 
-    def _stored(self, said: Sequence[Said], *, is_live: bool) -> list[str]:
-        """The ids of the thread that matter: of the time the conversation takes, of its end, or else all."""
-        times = [one.at for one in said if one.at is not None]
+    def _stored(self, messages: Sequence[SourceMessage], *, is_live: bool) -> list[str]:
+        """The relevant ids of the thread: from the conversation's time span, from the thread's end, or all."""
+        times = [one.at for one in messages if one.at is not None]
         begin, end, count = "", LAST, EVERY
-        if times and len(times) == len(said):
+        if times and len(times) == len(messages):
             begin, end = placing.beginning(min(times)), placing.beginning(max(times) + 1)
-        elif is_live and not any(one.at is not None or one.id for one in said):
-            count = len(said)
+        elif is_live and not any(one.at is not None or one.id for one in messages):
+            count = len(messages)
         found = self._workspace.text().between(self._prefix + begin, self._prefix + end, count, backward=True)
         return [uri.removeprefix(self._prefix) for uri in reversed(found)]
 
     # ---- replies
 
-    def _answered(self, one: Said, last: Uri | None) -> Uri | None:
-        """The message that this one answers; None for the first of a thread, or of a branch of it."""
+    def _answered(self, one: SourceMessage, last: Uri | None) -> Uri | None:
+        """The message that this one answers; None for the first of a thread or of a branch."""
         parent = _followed(one.parent, self._gone) if one.parent else one.parent
         if parent == "":
             return None
@@ -239,49 +237,47 @@ class _Taking:
                 return found
         return last
 
-    def _replies(self, uri: Uri) -> int:
-        return len(self._workspace.graph.out(uri))
-
     def _elsewhere(self, id: str) -> Uri | None:
-        """A message of this id that was taken some other time. The first call is O(thread)."""
+        """A message of this id from an earlier ingest. The first call is O(thread)."""
         if self._of_name is None:
             found = self._workspace.text().between(self._prefix, self._prefix + LAST, EVERY)
             self._of_name = {placing.name_in(uri.removeprefix(self._prefix)): uri for uri in found}
         return self._of_name.get(placing.name_of(id))
 
-    # ---- what is written
+    # ---- edits
 
     def _write(self, placed: Sequence[Placed]) -> None:
         if not placed and self._before is None and not self._conversation.title:
             return
         for one in placed:
-            if one.said.id:
-                self._own[one.said.id] = Uri(self._prefix + one.id)
-            if one.said.closes:
-                self._closing[one.said.closes] = one.said.id
+            if one.message.id:
+                self._own[one.message.id] = Uri(self._prefix + one.id)
+            if one.message.closes:
+                self._closing[one.message.closes] = one.message.id
         made: dict[Uri, Node] = {}
         answers: dict[Uri, list[Relation]] = {}
         last = self._newest_before(placed[0]) if placed else None
         head = self._thread(placed, is_first=last is None)
         for one in placed:
-            node = self._node(one.id, one.said)
+            node = self._node(one.id, one.message)
             stored = None if one.is_new else self._workspace.readable(node.uri)
             if one.is_new:
                 made[node.uri] = node
-                answered = self._answered(one.said, last)
-                if answered is not None and self._replies(answered) + len(answers.get(answered, ())) >= MOST_REPLIES:
-                    answered = last
+                answered = self._answered(one.message, last)
+                if answered is not None:
+                    replies = len(self._workspace.graph.out(answered)) + len(answers.get(answered, ()))
+                    answered = last if replies >= MOST_REPLIES else answered
                 if answered is not None and answered != node.uri:
                     answers.setdefault(answered, []).append(Relation(REPLIED_BY, node.uri, STEP))
             elif stored is None:
-                self.found.trouble.append(f"{one.said.place or one.id}: its file is damaged; `kgd fsck` names it")
+                self.found.trouble.append(f"{one.message.place or one.id}: its file is damaged; `kgd fsck` reports it")
             elif stored.content != node.content:
                 self._reworded(one, node)
             else:
                 self.found.known += 1
             last = node.uri
-        # A relation is written before the message that it leads to, or with it: what is done again after a crash in
-        # between adds that message, and would not look at one that is there already.
+        # A relation is written with or before its target message: after a crash the next ingest adds that message, and
+        # would not check a message that exists.
         old = (Upsert(uri, relations=tuple(found)) for uri, found in answers.items() if uri not in made)
         new = (node.with_relation(*answers.get(node.uri, ())) for node in made.values())
         messages = [*old, *map(upsert_of, new)]
@@ -293,7 +289,7 @@ class _Taking:
 
     def _reworded(self, one: Placed, node: Node) -> None:
         self.found.changed += 1
-        self.found.trouble.append(f"{one.said.place or one.id}: it is worded differently now, and was replaced")
+        self.found.trouble.append(f"{one.message.place or one.id}: the text changed and was replaced")
         version = self._workspace.version(self._workspace.path(node.uri))
         self.found.edits.append(Upsert(node.uri, content=node.content, expect_version=version))
 
@@ -302,40 +298,40 @@ class _Taking:
         return found[0] if found else None
 
     def _thread(self, placed: Sequence[Placed], *, is_first: bool) -> Upsert:
-        """What the conversation says of its thread, as far as the thread does not say it."""
+        """The edit of the thread itself, without fields it already has."""
         before, conversation = self._before, self._conversation
         known = before.data.get("participants") if before else None
         names = [name for name in known if isinstance(name, str)] if isinstance(known, list) else []
-        spoke = [one.said.sender for one in placed if one.said.kind not in ("tool", "system")]
-        everybody = list(dict.fromkeys([*names, *conversation.participants, *spoke]))[:PARTICIPANTS]
-        data: dict[str, Json] = {"participants": everybody} if everybody != names else {}
+        spoke = [one.message.sender for one in placed if one.message.kind not in ("tool", "system")]
+        participants = list(dict.fromkeys([*names, *conversation.participants, *spoke]))[:PARTICIPANTS]
+        data: dict[str, Json] = {"participants": participants} if participants != names else {}
         status = before.data.get("status") if before else None
         wanted = conversation.status or (status if status in get_args(Status) else "open")
         if status != wanted:
             data["status"] = wanted
         if before is not None and before.source is not None:
             return Upsert(self.found.thread, data=data)
-        first = next((one.said.text for one in placed if one.said.kind == "user"), "")
+        first = next((one.message.text for one in placed if one.message.kind == "user"), "")
         begins = (Relation(FIRST, Uri(self._prefix + placed[0].id), STEP),) if placed and is_first else ()
         title = self._title or "conversation"
         node = Node(self.found.thread, "thread", title, cut_at_word(first), data=data, relations=begins)
         try:
             refuse_secrets(node)
         except KgdError as refused:
-            self.found.trouble.append(f"{refused.message} of the thread; it was given another name")
+            self.found.trouble.append(f"{refused.message} of the thread; it was named 'conversation' instead")
             node = replace(node, name="conversation", summary="", data={"status": wanted})
-        if before is not None:  # somebody has written about it before anything was said in it
+        if before is not None:  # notes about the thread exist from before its first message
             node = replace(node, name=before.name or node.name, summary=before.summary or node.summary)
         return upsert_of(replace(node, source=self._source))
 
 
 def digest(conversation: Conversation) -> str:
-    """Equal for a conversation that says the same: then nothing needs to be looked at."""
+    """Digest of a conversation; with an equal digest nothing needs to be compared."""
     found = hashlib.sha256()
     about = (conversation.title, conversation.status or "", *conversation.participants)
     for text in about:
         found.update(text.encode("utf-8", "surrogatepass") + b"\0")
-    for one in conversation.said:
+    for one in conversation.messages:
         calls = [text for call in one.tool_calls for text in (call.id, call.name, call.arguments)]
         fields = (one.id, str(one.at), one.kind, one.sender, one.parent or "", one.text, *calls)
         found.update("\0".join(fields).encode("utf-8", "surrogatepass") + b"\1")
@@ -343,20 +339,20 @@ def digest(conversation: Conversation) -> str:
 
 
 def _nameless(conversation: Conversation) -> str:
-    """What a conversation without any name is known by: what was said first, which stays when it grows."""
-    first = conversation.said[0] if conversation.said else None
+    """Id of a conversation without a name: a hash of its first message, which stays when it grows."""
+    first = conversation.messages[0] if conversation.messages else None
     parts = (first.id, str(first.at), first.sender, first.text) if first else ()
     return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
-def _first_words(said: Sequence[Said]) -> str:
-    """What a thread is called whose source does not say: what was said first."""
-    first = next((one.text for one in said if one.kind == "user"), said[0].text if said else "")
+def _first_words(messages: Sequence[SourceMessage]) -> str:
+    """Title of a thread without one: its first words."""
+    first = next((one.text for one in messages if one.kind == "user"), messages[0].text if messages else "")
     return cut_at_word(line(first, 400), 60).rstrip("…")
 
 
 def _size(node: Node) -> int:
-    """Bytes of its file, be it larger than a file may be."""
+    """Bytes of the node's file, even if it is too large."""
     try:
         return len(documents.encode(node))
     except Limit:
@@ -364,7 +360,7 @@ def _size(node: Node) -> int:
 
 
 def _followed(id: str, to: Mapping[str, str | None]) -> str | None:
-    """Where these ways end that lead from one id to another; in a circle, where it closes."""
+    """The end of a chain of ids; in a cycle, the id that closes it."""
     seen, at = set[str](), id
     while at in to and at not in seen:
         seen.add(at)

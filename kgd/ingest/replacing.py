@@ -1,8 +1,8 @@
-"""This file is where a document that was taken in meets the one that is stored: what a second time changes.
+"""Difference between an ingested document and the stored one.
 
-A chunk that says the same keeps its URI and its bytes, wherever in the document it stands now. One that was edited is
-found by its place between such neighbours and keeps its URI too, with whatever people related to it. What is new gets a
-number that no chunk of the document has had.
+An unchanged chunk keeps its URI and its bytes, even if it moved in the document. An edited chunk is recognised by
+its neighbours and keeps its URI too, with the relations that users added. A new chunk gets a number that the document
+never used.
 """
 
 from __future__ import annotations
@@ -12,36 +12,50 @@ from collections import defaultdict, deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
-from kgd.ingest.extracted import Extracted
 from kgd.ingest.links import IN_TEXT
 from kgd.model.change import Delete, Edit, Unrelate, Untag, Upsert
-from kgd.model.node import Json, Node, Relation, Source
+from kgd.model.node import Json, Node, Source
 from kgd.model.uri import Uri, build, scheme_of, segments_of, workspace_of
 
 if TYPE_CHECKING:
     from kgd.workspace.workspace import Workspace
 
 COMMIT_EDITS = 1_900
-"""Edits of one commit: fewer than a change may have, since one more says that the document is on its way."""
+"""Edits of one commit: one fewer than allowed, since the first commit also marks the document as incomplete."""
 FIRST, NEXT, PART_OF = "has_chunk", "NEXT_CHUNK", "part_of"
-"""From a document to its first chunk, from a chunk to the next one, and from a chunk to its document."""
+"""Relations from a document to its first chunk, between chunks, and from a chunk to its document."""
 HASH, STATUS = "hash", "status"
 LAST = "last"
-"""The key of a document's data for the highest number that a chunk of it has had, where that is not how many it has."""
+"""Data key for the highest chunk number ever used, if it differs from the number of chunks."""
 WRITTEN = "written"
-"""The key for a digest of the name and summary that were written, by which those of a person are told from them."""
+"""Data key for a digest of the ingested name and summary, to recognise a user's changes."""
 TAGS = "tags"
-"""The key for the tags that were found in the text."""
+"""Data key for the tags found in the text."""
 URL = "url"
 OWN = frozenset({"kind", "bytes", "chunks", "date", "author", HASH, STATUS, LAST, WRITTEN, TAGS})
-"""The keys of a document's data that taking it in says; others, and a URL, stay."""
+"""Data keys that an ingest sets; others, and a URL, stay."""
+
+
+@dataclass(frozen=True, slots=True)
+class Extracted:
+    """The nodes of one source, a document and its chunks in order. They replace the nodes of the same `source`.
+
+    Every node carries `source`. `digest` is the SHA-256 (hex) of the bytes: with an equal digest nothing changed.
+    `trouble` has a line for each part that could not be read.
+    """
+
+    source: Source
+    digest: str
+    nodes: tuple[Node, ...]
+    trouble: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Replaced:
-    """What taking in a document changes. Without `edits` it is stored already; the last of them is the document's."""
+    """The changes of a document. Empty `edits` mean it is stored already; the last edit is the document's."""
 
     edits: tuple[Edit, ...] = ()
     was_there: bool = True
@@ -51,7 +65,7 @@ class Replaced:
 
 
 class Stage(StrEnum):
-    """How far a document is. One that is not complete is taken in again, whatever its hash says."""
+    """Progress of a document. An incomplete document is ingested again, even if its hash matches."""
 
     READING = "reading"
     COMPLETE = "complete"
@@ -62,26 +76,18 @@ def chunk_uri(document: Uri, number: int) -> Uri:
 
 
 def number_of(chunk: Uri) -> int:
-    """The number in a chunk's URI; 0 where it has none."""
+    """The number in a chunk's URI; 0 if it has none."""
     last = chunk.rpartition("/")[2]
     return int(last) if last.isascii() and last.isdigit() else 0
 
 
 def is_complete(stored: Node | None, digest: str) -> bool:
-    """Whether a document is stored as these bytes say, to its end."""
+    """Whether the document with this digest is stored completely."""
     return stored is not None and stored.data.get(HASH) == digest and stored.data.get(STATUS) == Stage.COMPLETE
 
 
-def edits(workspace: Workspace, extracted: Extracted) -> list[Edit]:
-    """What taking in a document changes: nothing where its digest is the one that is stored.
-
-    The first of its nodes is the document, the others are its chunks in order. The last edit is the document's.
-    """
-    return list(replaced(workspace, extracted).edits)
-
-
 def replaced(workspace: Workspace, extracted: Extracted) -> Replaced:
-    """The same, with how many chunks are new, changed and gone."""
+    """The edits that replace a stored document, and how many chunks are new, changed and gone."""
     wanted, *pieces = extracted.nodes
     stored = workspace.node(wanted.uri)
     if is_complete(stored, extracted.digest):
@@ -110,7 +116,7 @@ def replaced(workspace: Workspace, extracted: Extracted) -> Replaced:
 
 
 def in_commits(edits: Sequence[Edit]) -> Iterator[tuple[Edit, ...]]:
-    """The edits of one document, as many in a commit as it takes. Until the last one it says that it is being read."""
+    """The edits of one document in batches. Until the last one, the document is marked as incomplete."""
     if len(edits) <= COMMIT_EDITS:
         if edits:
             yield tuple(edits)
@@ -123,7 +129,7 @@ def in_commits(edits: Sequence[Edit]) -> Iterator[tuple[Edit, ...]]:
 
 
 def _stored_chunks(workspace: Workspace, document: Node | None, source: Source) -> list[Node]:
-    """The chunks that this source brought before, in the order of the text."""
+    """The stored chunks of a source, in text order."""
     if document is None:
         return []
     uris = [uri for uri in workspace.text().by_source(source.type, source.id) if scheme_of(uri) == "chunk"]
@@ -138,11 +144,11 @@ def _stored_chunks(workspace: Workspace, document: Node | None, source: Source) 
 
 
 def _aligned(document: Uri, pieces: Sequence[Node], old: Sequence[Node], highest: int) -> list[Uri]:
-    """The URI of each piece: of the chunk that says the same, else of one under the same heading that says something
-    else by now, else of the one that stood there. O(pieces + old)."""
+    """The URI of each piece: of a chunk with the same text, else of a changed one under the same heading, else of the
+    one in its place, else a new one. O(pieces + old)."""
     places: list[int | None] = [None] * len(pieces)
     taken: set[int] = set()
-    for mark in (_says, _stands_under):
+    for mark in (attrgetter("name", "content"), attrgetter("name")):
         left: defaultdict[object, deque[int]] = defaultdict(deque)
         for number, one in enumerate(old):
             if number not in taken:
@@ -166,32 +172,20 @@ def _aligned(document: Uri, pieces: Sequence[Node], old: Sequence[Node], highest
     return out
 
 
-def _says(chunk: Node) -> object:
-    return chunk.name, chunk.content
-
-
-def _stands_under(chunk: Node) -> object:
-    return chunk.name
-
-
 def _moved(node: Node, renamed: Mapping[Uri, Uri]) -> Node:
-    """The node under its URI, with its relations to chunks leading where those are."""
+    """The node under its new URI, with its relations to chunks updated."""
     relations = tuple(replace(one, target=renamed.get(one.target, one.target)) for one in node.relations)
     return replace(node, uri=renamed.get(node.uri, node.uri), relations=relations)
 
 
 def _difference(workspace: Workspace, stored: Node | None, node: Node) -> list[Edit]:
-    """The edits that make the stored node say what is wanted; what people added to it stays."""
+    """The edits that update the stored node; relations that users added stay."""
     if stored is None:
         return [_whole(node)]
-    wanted = {relation.key for relation in node.relations}
-    out: list[Edit] = [
-        Unrelate(stored.uri, one.target, one.type)
-        for one in stored.relations
-        if _is_ours(one) and one.key not in wanted
-    ]
+    out = _dropped(stored, node)
     new = tuple(one for one in node.relations if stored.relation(one.type, one.target) is None)
-    name, content = _unless(node.name, stored.name), _unless(node.content, stored.content)
+    name = node.name if node.name != stored.name else None
+    content = node.content if node.content != stored.content else None
     if new or name is not None or content is not None or stored.source != node.source:
         version = workspace.node_version(stored.uri)
         count = version.count if version else 0
@@ -202,7 +196,7 @@ def _difference(workspace: Workspace, stored: Node | None, node: Node) -> list[E
 
 
 def _of_document(stored: Node | None, node: Node) -> list[Edit]:
-    """The last edits: with them the document is complete. A name, summary or tag that a person gave it stays."""
+    """The last edits, which complete the document. A user's changes to name, summary and tags stay."""
     data: dict[str, Json] = {**node.data, WRITTEN: _written(node.name, node.summary)}
     if node.tags:
         data[TAGS] = list(node.tags)
@@ -212,13 +206,8 @@ def _of_document(stored: Node | None, node: Node) -> list[Edit]:
     gone = tuple(
         tag for tag in (found if isinstance(found, list) else ()) if tag in stored.tags and tag not in node.tags
     )
-    wanted = {relation.key for relation in node.relations}
     out: list[Edit] = [Untag(stored.uri, gone)] if gone else []
-    out += [
-        Unrelate(stored.uri, one.target, one.type)
-        for one in stored.relations
-        if _is_ours(one) and one.key not in wanted
-    ]
+    out += _dropped(stored, node)
     name, summary, unset = node.name, node.summary, []
     if stored.data.get(WRITTEN) not in (None, _written(stored.name, stored.summary)):
         name = summary = ""
@@ -234,8 +223,14 @@ def _of_document(stored: Node | None, node: Node) -> list[Edit]:
     return out
 
 
-def _unless(wanted: str, stored: str) -> str | None:
-    return wanted if wanted != stored else None
+def _dropped(stored: Node, node: Node) -> list[Edit]:
+    """The edits that remove ingested relations which the text no longer has."""
+    wanted = {relation.key for relation in node.relations}
+    return [
+        Unrelate(stored.uri, one.target, one.type)
+        for one in stored.relations
+        if one.key not in wanted and (one.type in (FIRST, NEXT, PART_OF) or one.data == IN_TEXT)
+    ]
 
 
 def _whole(node: Node) -> Upsert:
@@ -243,10 +238,6 @@ def _whole(node: Node) -> Upsert:
         node.uri, node.type, node.name or None, node.summary or None, node.content or None, node.tags, node.data,
         node.source, node.relations, expect_version=0,
     )  # fmt: skip
-
-
-def _is_ours(relation: Relation) -> bool:
-    return relation.type in (FIRST, NEXT, PART_OF) or relation.data == IN_TEXT
 
 
 def _written(name: str, summary: str) -> str:

@@ -1,8 +1,8 @@
-"""This file is where a tool call asks the language model of the client it came from (MCP sampling), in both eras.
+"""Questions of a tool call to the language model of its client (MCP sampling), in both protocol eras.
 
-In the modern protocol the call ends with the questions, and the client calls again with the answers and the state that
-we gave it; in the older one the questions go out while the call waits. A tool sees neither: it calls `Ask` on its
-worker thread. Between two rounds nothing is held here, so a client that never comes back leaves nothing behind.
+In the modern protocol the call ends with the questions, and the client calls again with the answers and a sealed state.
+In the older one the questions are sent while the call waits. The tool calls `Ask` on its worker thread in both cases.
+The server keeps no state between two rounds.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from mcp.types import (
     CreateMessageRequestParams,
     CreateMessageResult,
     CreateMessageResultWithTools,
+    ListRootsRequest,
     SamplingMessage,
     TextContent,
 )
@@ -40,31 +41,38 @@ from kgd.errors import Unavailable
 from kgd.resolution.prompts import Ask, Prompt, Reply
 
 KEY_LENGTH = 32
+ROOTS = "roots"
+"""The id of the question for roots; questions to a model have the ids of conflicts."""
 STATE_SECONDS = 3600.0
-"""How long a client may take between two rounds; a person may have to allow each question."""
+"""How long a client may take between two rounds; its user may have to allow each question."""
 
 
 class AnswersNeeded(Exception):
     """Ends a call of the modern protocol with questions; nothing was written. The client calls again with answers."""
 
-    def __init__(self, prompts: Mapping[str, Prompt]) -> None:
+    def __init__(self, requests: Mapping[str, CreateMessageRequest | ListRootsRequest]) -> None:
         super().__init__()
-        self.prompts = prompts
+        self.requests = requests
 
     def result(self) -> dict[str, Any]:
-        """As it goes onto the wire, before its state is sealed. The same questions give the same state."""
+        """The answer to the client, before its state is sealed. Equal questions give an equal state."""
         requests = {
-            id: _request(prompt).model_dump(by_alias=True, mode="json", exclude_none=True)
-            for id, prompt in self.prompts.items()
+            id: request.model_dump(by_alias=True, mode="json", exclude_none=True)
+            for id, request in self.requests.items()
         }
-        state = orjson.dumps({"asked": sorted(self.prompts)}).decode()
+        state = orjson.dumps({"asked": sorted(self.requests)}).decode()
         return {"resultType": "input_required", "inputRequests": requests, "requestState": state}
 
 
-def sealing(key: Path, audience: str) -> RequestStateBoundary:
-    """What seals the state that clients carry between rounds, and refuses any that is not ours, or of another call.
+def asked_before(params: CallToolRequestParams) -> set[str]:
+    """The ids of the questions of an earlier round."""
+    return set(orjson.loads(params.request_state)["asked"]) if params.request_state else set()
 
-    The key is made on first use and kept for its owner alone, so that a round outlives a restart.
+
+def sealing(key: Path, audience: str) -> RequestStateBoundary:
+    """The middleware that seals the clients' state between rounds, and refuses foreign states.
+
+    The key is created on first use and readable only by its owner; with it a round survives a restart.
     """
     return RequestStateBoundary(RequestStateSecurity(keys=[_key(key)], ttl=STATE_SECONDS), default_audience=audience)
 
@@ -73,7 +81,7 @@ def _key(path: Path) -> bytes:
     with contextlib.suppress(OSError):
         if not path.stat().st_mode & 0o077 and len(found := path.read_bytes()) == KEY_LENGTH:
             return found
-        path.unlink()  # others may know it, or a crash came while it was written: rounds under way are asked anew
+        path.unlink()  # readable by others, or damaged by a crash; open rounds are asked again
     made = os.urandom(KEY_LENGTH)
     with contextlib.suppress(OSError):  # a disk that cannot be written: then no round outlives this process
         handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
@@ -86,36 +94,37 @@ def _key(path: Path) -> bytes:
 async def asker(
     ctx: ServerRequestContext[Any, Any], params: CallToolRequestParams, patience: Callable[[], float]
 ) -> AsyncIterator[Ask | None]:
-    """How the tools of this call ask its client; None where the client has no model to offer.
+    """The function with which the tools of this call ask its client; None if the client offers no model.
 
     Args:
-        patience: Seconds that a client of the older protocol has for its answers.
+        patience: Returns the seconds that a client of the older protocol has for its answers.
     """
     capabilities = ctx.session.client_capabilities
     if capabilities is None or capabilities.sampling is None:
         yield None
     elif ctx.protocol_version in MODERN_PROTOCOL_VERSIONS:
-        yield _InRounds(params)
+        yield _RoundsAsk(params)
     elif not ctx.session.can_send_request:
         yield None
     else:
         failure: Exception | None = None
         async with anyio.create_task_group() as tasks:
             try:
-                yield _Live(ctx, tasks, asyncio.get_running_loop(), patience())
-            except Exception as error:  # noqa: BLE001 - raised below: out of the group it would come wrapped
+                yield _LiveAsk(ctx, tasks, asyncio.get_running_loop(), patience())
+            except Exception as error:  # noqa: BLE001 - raised below, since the group would wrap it
                 failure = error
         if failure is not None:
             raise failure
 
 
-class _InRounds:
-    """Questions end the call; the next call brings the answers. There is no third round: what is open then stays so."""
+class _RoundsAsk:
+    """Questions end the call; the next call has the answers. A model is asked in one round only; conflicts that are
+    open afterwards stay open."""
 
     def __init__(self, params: CallToolRequestParams) -> None:
-        asked = set(orjson.loads(params.request_state)["asked"]) if params.request_state else set()
+        asked = asked_before(params) - {ROOTS}
         given = params.input_responses or {}
-        self.open = not params.request_state
+        self.open = not asked
         self._replies = {id: _reply(given[id]) for id in asked & set(given)}
 
     @property
@@ -124,12 +133,12 @@ class _InRounds:
 
     def __call__(self, prompts: Mapping[str, Prompt], /) -> Mapping[str, Reply]:
         if self.open:
-            raise AnswersNeeded(prompts)
+            raise AnswersNeeded({id: _request(prompt) for id, prompt in prompts.items()})
         return {id: reply for id, reply in self._replies.items() if id in prompts}
 
 
 @dataclass(frozen=True, slots=True)
-class _Live:
+class _LiveAsk:
     """Questions go out while the call waits, all at once, on the call's own stream."""
 
     ctx: ServerRequestContext[Any, Any]
@@ -174,7 +183,7 @@ class _Live:
         except MCPError as error:
             replies[id] = Reply(problem=f"the client refused: {error.error.message[:100]}")
         except ValidationError:
-            replies[id] = Reply(problem="the client's answer is no answer of this protocol")
+            replies[id] = Reply(problem="the client's answer is invalid")
         else:
             replies[id] = _reply(found)
 

@@ -1,4 +1,4 @@
-"""Completion of what a person types into a prompt's argument or a resource template: workspaces, nodes, paths, jobs."""
+"""Completion of prompt arguments and resource templates: workspaces, nodes, paths, jobs."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ MOST = 100
 
 
 class Completing:
-    """Handler of `completion/complete`. Offers what the caller may read and nothing else. O(nodes) for URIs and paths.
+    """Handler of `completion/complete`. Offers only readable nodes. O(nodes) for URIs and paths.
 
-    Where the workspace cannot be told, there is nothing to offer: half of what a person typed is no mistake.
+    An unknown workspace gives an empty list and no error, since the input is incomplete.
     """
 
     def __init__(self, session_of: Callable[[ServerRequestContext[Session]], Session]) -> None:
@@ -72,7 +72,7 @@ def _offers(session: Session, name: str, typed: str, named: str | None) -> Itera
 
 
 def _fits(uri: Uri, typed: str) -> bool:
-    """Whether this is how the URI, the path in it, or its short form (`task:name`) begins."""
+    """Whether the URI, its path, or its short form (`task:name`) starts with the input."""
     if uri.startswith(typed):
         return True
     scheme, _, rest = uri.partition("://")

@@ -1,7 +1,7 @@
-"""Notifications beside an answer: progress of a call, and log messages, in both protocol eras.
+"""Progress notifications and log messages, in both protocol eras.
 
-Both are a courtesy. They are sent in order by one task per receiver and dropped while the client does not read, so that
-neither a slow client nor a chatty tool holds up work. No notification of a call follows its answer.
+One task per receiver sends them in order, and drops them while the client does not read, so that a slow client does not
+delay work. No notification of a call follows its answer.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
 from typing import Any
@@ -36,9 +36,9 @@ from kgd.daemon.logs import fields
 from kgd.tools.session import Progress
 
 PROGRESS_SECONDS = 0.25
-"""At most one progress notification in this time, for each call."""
+"""Minimum time between two progress notifications of a call."""
 WAITING = 64
-"""Notifications that may wait for a client; later ones are dropped."""
+"""Notifications that are queued for a client; later ones are dropped."""
 
 LEVELS = {
     "debug": 10, "info": 20, "notice": 25, "warning": 30, "error": 40, "critical": 50, "alert": 60, "emergency": 70,
@@ -49,11 +49,11 @@ log = logging.getLogger("kgd.mcp")
 
 
 class Outbox:
-    """Notifications for one receiver: those of one request, or those of a connection. `put` works from any thread."""
+    """Notifications for one request or one connection. `put` works from any thread."""
 
     def __init__(self, session: ServerSession, request: RequestId | None = None, level: int | None = None) -> None:
         self.level = level
-        """Log records below it are not sent; None sends none."""
+        """Lowest level of log records to send; None for no records."""
         self._session, self._request = session, request
         self._loop = asyncio.get_running_loop()
         self._send, self._waiting = anyio.create_memory_object_stream[ServerNotification](WAITING)
@@ -64,12 +64,12 @@ class Outbox:
             self._loop.call_soon_threadsafe(self._put, notification)
 
     async def finish(self) -> None:
-        """Send what waits, and accept nothing more."""
+        """Send queued notifications, and accept no more."""
         self._send.close()
         await self._sending
 
     def close(self) -> None:
-        """Drop what waits."""
+        """Drop queued notifications."""
         self._send.close()
         self._sending.cancel()
 
@@ -87,15 +87,15 @@ class Outbox:
 
 
 _call: ContextVar[Outbox | None] = ContextVar("call", default=None)
-"""The outbox of the request on whose behalf a thread works."""
+"""The outbox of the current request."""
 
 
 class Logs(logging.Handler):
-    """Sends the daemon's log records to clients that asked for them.
+    """Sends the daemon's log records to clients that requested them.
 
-    Handshake era: `logging/setLevel` gives a connection every record from that level. Later protocols: a request names
-    the level in its envelope and gets the records of its own call. Holders of tokens get none, because records name
-    nodes that they may not read. Listens to the `kgd` loggers only while a client wants records.
+    Handshake era: after `logging/setLevel` a connection receives all records from that level. Later protocols: a
+    request names the level in its envelope and receives the records of its own call. Token holders receive none,
+    because records name nodes that they may not read. The handler is installed only while a client wants records.
     """
 
     def __init__(self) -> None:
@@ -104,7 +104,7 @@ class Logs(logging.Handler):
         self._listeners = 0
 
     def set_level(self, ctx: ServerRequestContext[Any, Any], params: SetLevelRequestParams) -> EmptyResult:
-        """`logging/setLevel`; ends with the connection."""
+        """Handle `logging/setLevel`; the level lasts until the connection ends."""
         connection = ctx.session._connection
         level = LEVELS[params.level]
         if id(connection) in self._connections:
@@ -116,7 +116,7 @@ class Logs(logging.Handler):
 
     @asynccontextmanager
     async def of_call(self, ctx: ServerRequestContext[Any, Any], *, restricted: bool) -> AsyncIterator[Progress | None]:
-        """Reports what happens in the block to the client of this request; yields what takes its progress.
+        """Send the block's log records to the client of this request; yields a function for its progress, or None.
 
         Args:
             restricted: Whether the caller may not see log records.
@@ -138,7 +138,7 @@ class Logs(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         if record.name == "kgd.mcp" and record.levelno < logging.INFO:
-            return  # sending it could cause the next one
+            return  # sending it could cause another record
         receivers = list(self._connections.values())
         if (own := _call.get()) is not None:
             receivers.append(own)
@@ -167,11 +167,11 @@ class Logs(logging.Handler):
         self._leave(outbox.level)
 
 
-def _throttled(outbox: Outbox, token: str | int, clock: Callable[[], float] = time.monotonic) -> Progress:
-    """Takes what a tool reports, and sends part of it.
+def _throttled(outbox: Outbox, token: str | int) -> Progress:
+    """A progress function that sends at most one notification per `PROGRESS_SECONDS`.
 
-    A tool counts each of its phases from the start; the protocol wants a number that only grows. So a phase counts on
-    from where the one before it was.
+    A tool counts each phase from zero, but the protocol requires increasing numbers: a phase continues the count of the
+    previous one.
     """
     base, last, sent, due = 0, 0, -1, 0.0
 
@@ -180,9 +180,9 @@ def _throttled(outbox: Outbox, token: str | int, clock: Callable[[], float] = ti
         if done < last:
             base += last
         last = done
-        if base + done <= sent or clock() < due:
+        if base + done <= sent or time.monotonic() < due:
             return
-        sent, due = base + done, clock() + PROGRESS_SECONDS
+        sent, due = base + done, time.monotonic() + PROGRESS_SECONDS
         params = ProgressNotificationParams(
             progress_token=token, progress=sent, total=None if total is None else base + total, message=message or None
         )

@@ -1,13 +1,19 @@
-"""This file is where MCP resources are: status, conflicts and nodes, under the same names that changes are told of."""
+"""MCP resources: status, conflicts, nodes, jobs, working sets, and pages of MCP Apps. Subscriptions use the same URIs.
+
+A page is a static file that loads no other resource; its data comes with the answer. Hosts without support for pages
+receive the answer without the fields for the page.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from importlib.resources import files
 from typing import Any
 from urllib.parse import quote, unquote
 
 import anyio.to_thread
 import orjson
+from mcp.server.apps import APP_MIME_TYPE, EXTENSION_ID, client_supports_apps
 from mcp.server.context import ServerRequestContext
 from mcp.shared.exceptions import MCPError
 from mcp.types import (
@@ -24,7 +30,6 @@ from mcp.types import (
 )
 
 from kgd.errors import KgdError, NotFound
-from kgd.mcp import apps
 from kgd.model.access import Policy, Principal, Verb, may
 from kgd.model.uri import Uri
 from kgd.tools import LOCAL, TOOLS, addressing
@@ -32,6 +37,7 @@ from kgd.tools.contexts import working_set
 from kgd.tools.session import Session
 from kgd.tools.token_calls import noted
 from kgd.tools.tool import Tool
+from kgd.tools.viewing import APP
 
 JSON = "application/json"
 TEMPLATES = {
@@ -41,19 +47,22 @@ TEMPLATES = {
     "kgd://{workspace}/conflicts": ("workspace",),
 }
 """The variables of each template that is listed."""
+PAGES: Mapping[str, tuple[str, str]] = {APP: ("graph.html", "The graph, drawn outward by cost")}
+"""File and title of each page by its URI."""
+UI = {"ui": {"csp": {}, "prefersBorder": True}}
+"""Metadata of every page: it makes no requests."""
 
 
 def changed_resources(workspace: str, uris: Iterable[str]) -> Iterator[str]:
-    """The resources that a commit changed. A node has two spellings, since subscriptions match by exact text."""
+    """The nodes and the status. A node has two spellings, since subscriptions match by exact text."""
     for uri in uris:
         yield f"kgd://{workspace}/nodes/{uri}"
         yield f"kgd://{workspace}/nodes/{quote(uri, safe='')}"
     yield f"kgd://{workspace}/status"
-    yield f"kgd://{workspace}/conflicts"
 
 
 def may_watch(principal: Principal, resource: str) -> bool:
-    """Whether somebody may hear that this resource changed: of a node whoever may read it."""
+    """Whether a principal may subscribe to this resource; a node requires the right to read it."""
     scheme, _, rest = resource.partition("://")
     workspace, _, what = rest.partition("/")
     if scheme != "kgd" or not any(scope.workspace == workspace for scope in principal.scopes):
@@ -66,10 +75,10 @@ def may_watch(principal: Principal, resource: str) -> bool:
 
 
 class Resources:
-    """Handlers of `resources/*`. Nodes are not listed, they would be too many: a template says how to name one.
+    """Handlers of `resources/*`. Nodes have a template and are not listed, since there are too many.
 
     Args:
-        tools: Those whose pages are served beside.
+        tools: The tools whose pages are resources too.
     """
 
     def __init__(
@@ -86,7 +95,7 @@ class Resources:
             own = {scope.workspace for scope in session.principal.scopes}
             ids = [id for id in ids if id in own]
         told = [_listed(ws, what) for ws in ids for what in ("status", "conflicts")]
-        return ListResourcesResult(resources=[*apps.listed(self._tools), *told])
+        return ListResourcesResult(resources=[*_pages(self._tools), *told])
 
     async def templates(
         self, ctx: ServerRequestContext[Session], params: PaginatedRequestParams | None
@@ -99,11 +108,11 @@ class Resources:
                 ),
                 ResourceTemplate(
                     uri_template="kgd://{workspace}/jobs/{id}", name="job", title="A job", mime_type=JSON,
-                    description="How far something is that is being taken in, and what could not be",
+                    description="Progress of an ingestion, and files that could not be ingested",
                 ),
                 ResourceTemplate(
                     uri_template="kgd://{workspace}/contexts/{id}", name="context", title="A working set",
-                    mime_type=JSON, description="The nodes that a conversation has seen last, the most recent first",
+                    mime_type=JSON, description="The nodes that a conversation has seen, the most recent first",
                 ),
                 ResourceTemplate(
                     uri_template="kgd://{workspace}/status", name="status", title="Status", mime_type=JSON,
@@ -118,7 +127,7 @@ class Resources:
 
     async def read(self, ctx: ServerRequestContext[Session], params: ReadResourceRequestParams) -> ReadResourceResult:
         uri = str(params.uri)
-        if page := apps.read(self._tools, uri):
+        if page := _page(self._tools, uri):
             return ReadResourceResult(contents=[page])
         try:
             answer = await anyio.to_thread.run_sync(_read, self._session_of(ctx), uri)
@@ -161,3 +170,39 @@ def _resource(session: Session, uri: str, scheme: str, workspace: str, what: str
             return answer["nodes"][0]
         raise NotFound("there is no such node", at=uri[:80])
     raise NotFound("there is no such resource", at=uri[:80], next="See resources/templates/list.")
+
+
+# ---- MCP Apps (SEP-1865): pages in which hosts display answers
+
+
+def extensions(tools: Mapping[str, Tool]) -> dict[str, dict[str, Any]]:
+    """The capabilities of a server with these tools."""
+    return {EXTENSION_ID: {}} if any(tool.app for tool in tools.values()) else {}
+
+
+def _pages(tools: Mapping[str, Tool]) -> list[Resource]:
+    """The pages of these tools."""
+    return [
+        Resource(uri=uri, name=uri.partition("://")[2], title=PAGES[uri][1], mime_type=APP_MIME_TYPE, _meta=UI)
+        for uri in dict.fromkeys(tool.app for tool in tools.values() if tool.app)
+    ]
+
+
+def _page(tools: Mapping[str, Tool], uri: str) -> TextResourceContents | None:
+    """A page of one of these tools; None for other URIs."""
+    if not any(tool.app == uri for tool in tools.values() if tool.app):
+        return None
+    text = files("kgd.mcp").joinpath(PAGES[uri][0]).read_text(encoding="utf-8")
+    return TextResourceContents(uri=uri, mime_type=APP_MIME_TYPE, text=text, _meta=UI)
+
+
+def meta(tool: Tool) -> dict[str, Any] | None:
+    """The metadata that names a tool's page."""
+    return {"ui": {"resourceUri": tool.app}} if tool.app else None
+
+
+def for_host(ctx: ServerRequestContext[Any], tool: Tool | None, answer: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The answer for this host: without the page's fields if it shows no pages."""
+    if tool is None or not tool.for_app or client_supports_apps(ctx):
+        return answer
+    return {name: value for name, value in answer.items() if name not in tool.for_app}

@@ -1,7 +1,8 @@
-"""The project of a host that starts servers elsewhere, by the roots that its client offers.
+"""The project of a host that starts its servers in another directory, from the client's roots.
 
-Only for connections of this machine in the handshake era, in which a server may ask. The directory that the host chose
-wins while it is in a workspace; else the first root that is in one takes its place.
+Only for local connections. The server's directory counts if it is in a workspace, else the first root that is in a
+workspace. In the handshake era the call waits for the roots; in the modern protocol it ends with the question, and the
+client calls again with the answer.
 """
 
 from __future__ import annotations
@@ -16,23 +17,25 @@ import anyio
 import anyio.to_thread
 from mcp.server.context import ServerRequestContext
 from mcp.shared.exceptions import MCPError
-from mcp.types import ListRootsRequest, ListRootsResult, NotificationParams
+from mcp.types import CallToolRequestParams, ListRootsRequest, ListRootsResult, NotificationParams
+from mcp.types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
+from kgd.mcp.asking import ROOTS, AnswersNeeded, asked_before
 from kgd.tools import addressing
 from kgd.tools.session import Session
 
 ANSWER_SECONDS = 5.0
-"""How long a client may take to name its roots, before the call goes on without."""
+"""How long a client may take to name its roots, before the call continues without them."""
 MOST = 20
 
 
 @dataclass(slots=True)
 class _Known:
-    """One connection: the directory it was started in, and the roots of its client while these hold."""
+    """The start directory and the current roots of one connection."""
 
     started: Path | None
-    roots: asyncio.Task[list[Path]] | None = None
+    roots: asyncio.Future[list[Path]] | None = None
 
 
 class Roots:
@@ -41,20 +44,32 @@ class Roots:
     def __init__(self) -> None:
         self._known: dict[int, _Known] = {}
 
-    async def place(self, ctx: ServerRequestContext[Session], session: Session) -> None:
-        """Set the session's directory to the first root in a workspace, where its own is in none.
+    async def place(self, ctx: ServerRequestContext[Session], params: CallToolRequestParams, session: Session) -> None:
+        """Set the session's directory to the first root in a workspace, if its own is in none.
 
-        A client is asked once, and again after it said that its roots changed.
+        A client is asked once, and in the handshake era again after its roots changed.
+
+        Raises:
+            AnswersNeeded: The client must call again with its roots.
         """
         capabilities = ctx.session.client_capabilities
-        if session.here is not None or ctx.request is not None or not ctx.session.can_send_request:
+        if session.here is not None or ctx.request is not None:
             return
         if capabilities is None or capabilities.roots is None:
             return
         if await anyio.to_thread.run_sync(addressing.here, session):
             return
         known = self._known.setdefault(id(session), _Known(session.cwd))
-        if known.roots is None:
+        if known.roots is None and ctx.protocol_version in MODERN_PROTOCOL_VERSIONS:
+            if (params.arguments or {}).get("workspace"):
+                return
+            if ROOTS not in asked_before(params):
+                raise AnswersNeeded({ROOTS: ListRootsRequest()})
+            known.roots = asyncio.get_running_loop().create_future()
+            known.roots.set_result(_folders((params.input_responses or {}).get(ROOTS)))
+        elif known.roots is None:
+            if not ctx.session.can_send_request:
+                return
             known.roots = asyncio.create_task(_asked(ctx))
         roots = await asyncio.shield(known.roots)
         await anyio.to_thread.run_sync(_move, session, roots)
@@ -77,8 +92,13 @@ async def _asked(ctx: ServerRequestContext[Any]) -> list[Path]:
             found = await ctx.session.send_request(ListRootsRequest(), ListRootsResult)
         except (MCPError, ValidationError):
             return []
-        return [_path(str(root.uri)) for root in found.roots[:MOST]]
+        return _folders(found)
     return []
+
+
+def _folders(found: object) -> list[Path]:
+    """The folders of an answer; none if it answers another question."""
+    return [_path(str(root.uri)) for root in found.roots[:MOST]] if isinstance(found, ListRootsResult) else []
 
 
 def _move(session: Session, roots: list[Path]) -> None:

@@ -1,7 +1,7 @@
-"""This file is where kgd's tools are offered over MCP: one server for both protocol eras and every transport.
+"""The MCP server of kgd's tools, for both protocol eras and all transports.
 
-A call is read once, by our own model, and answered with plain data that goes onto the wire as it is. The SDK's
-decorators would validate twice and drop unknown arguments in silence, so its low-level server is used.
+Arguments are validated once, by the tool's own model, and answers are plain data that is serialised without a model.
+The SDK's low-level server is used because its decorators validate twice and silently drop unknown arguments.
 """
 
 from __future__ import annotations
@@ -37,18 +37,18 @@ from mcp.types import (
 from mcp.types import Tool as ToolDescription
 
 from kgd import __version__
+from kgd.daemon.calls import LineReader, LineWriter
 from kgd.daemon.daemon import Daemon
-from kgd.daemon.outstanding import LineReader, LineWriter
 from kgd.errors import KgdError, NotFound, of_defect
-from kgd.mcp import apps, prompts, stream
+from kgd.mcp import prompts, resources, stream
 from kgd.mcp.asking import AnswersNeeded, asker, sealing
 from kgd.mcp.completing import Completing
-from kgd.mcp.instructions import INSTRUCTIONS
 from kgd.mcp.reporting import Logs
 from kgd.mcp.resources import Resources, changed_resources, may_watch
 from kgd.mcp.roots import Roots
 from kgd.mcp.subscriptions import Subscriptions
 from kgd.model.token import TokenRecord
+from kgd.model.uri import Uri
 from kgd.tools import TOOLS, token_calls
 from kgd.tools.parameters import read
 from kgd.tools.schemas import input_schema, output_schema
@@ -56,45 +56,45 @@ from kgd.tools.session import Session
 from kgd.tools.tool import Tool, as_json, refused
 
 NAME = "kgd"
-"""Constant: state that a client carries between two calls is sealed for this name."""
+"""Constant, because the clients' state between two calls is sealed for this name."""
 
 THREADS = 256
-"""Calls that may block at a time. A waiting write holds a thread until it is durable; group commit makes that short."""
+"""Concurrent blocking calls. A write holds a thread until it is durable; group commit keeps that short."""
 
 RECORD = "kgd.record"
-"""Where the record of a request's token is found in its ASGI scope; absent where this machine's own token came."""
+"""Key of the token's record in a request's ASGI scope; absent for this machine's own token."""
 
 log = logging.getLogger("kgd.mcp")
 
 
 class Surface:
-    """The MCP server of one daemon. `server` is the SDK's; it belongs to the event loop it is first used on.
+    """The MCP server of one daemon. `server` is the SDK's; it belongs to the event loop of its first use.
 
     Args:
-        patience: Seconds that a client has to answer what is asked while its call waits; the setting where not given.
+        patience: Seconds that a client has to answer a question during its call; by default the setting.
     """
 
     def __init__(self, daemon: Daemon, tools: Mapping[str, Tool] = TOOLS, *, patience: float | None = None) -> None:
         self._daemon, self._tools, self._patience = daemon, tools, patience
-        ours = any(name in TOOLS for name in tools)  # else it stands in for another server, which says nothing of kgd
+        ours = any(name in TOOLS for name in tools)  # otherwise it replaces another server and does not mention kgd
         self.subscriptions = Subscriptions()
         self._logs = Logs()
         self._roots = Roots()
         self._threads: anyio.CapacityLimiter | None = None
         self._listed = ListToolsResult(tools=[describe(tool) for tool in tools.values()])
-        resources = Resources(self._read_session, tools)
+        served = Resources(self._read_session, tools)
         self.server: Server[Session] = Server(
             NAME,
             version=__version__,
             title="kgd: shared memory",
             description="A graph of what this team's agents learned, kept in git",
-            instructions=INSTRUCTIONS if ours else None,
+            instructions=prompts.INSTRUCTIONS if ours else None,
             lifespan=self._lifespan,
             on_list_tools=self._list_tools,
-            on_call_tool=cast(Any, self._call_tool),  # plain data is as good as the model, see `_put_answer_in`
-            on_list_resources=resources.list,
-            on_list_resource_templates=resources.templates,
-            on_read_resource=resources.read,
+            on_call_tool=cast(Any, self._call_tool),  # returns plain data instead of a model, see `_put_answer_in`
+            on_list_resources=served.list,
+            on_list_resource_templates=served.templates,
+            on_read_resource=served.read,
             on_list_prompts=prompts.listed if ours else None,
             on_get_prompt=prompts.get if ours else None,
             on_subscriptions_listen=self._listen,
@@ -108,10 +108,11 @@ class Surface:
         self.server.add_notification_handler(
             "notifications/roots/list_changed", NotificationParams, self._roots.changed
         )
-        self.server.extensions |= apps.extensions(tools)
-        # In place of the SDK's spans for every message, which are exported nowhere and were a tenth of a small call.
+        self.server.extensions |= resources.extensions(tools)
+        # Replaces the SDK's tracing spans, which are not exported and took a tenth of a small call.
         self.server.middleware[:] = [_put_answer_in, sealing(Path(daemon.home.state) / "rounds.key", NAME)]
-        daemon.on_commit(self._changed)
+        daemon.on_commit(self._committed)
+        daemon.on_code(self._changed)
 
     async def serve(
         self, reader: LineReader, writer: LineWriter, *, cwd: str = "", client: str = "",
@@ -129,7 +130,7 @@ class Surface:
         return self.server.create_initialization_options(NotificationOptions(resources_changed=True))
 
     def close(self) -> None:
-        """End listen streams; a server that waits for its connections could not stop otherwise."""
+        """End listen streams, so that a server can close its connections and stop."""
         self.subscriptions.close()
 
     @asynccontextmanager
@@ -152,7 +153,7 @@ class Surface:
     async def _listen(
         self, ctx: ServerRequestContext[Session], params: SubscriptionsListenRequestParams
     ) -> SubscriptionsListenResult:
-        """What the caller may not read is left out of what it hears of, as the protocol has it."""
+        """Drop resources that the caller may not read, as the protocol requires."""
         session, wanted = self._read_session(ctx), params.notifications
         if session.principal is not None:
             allowed = [uri for uri in wanted.resource_subscriptions or () if may_watch(session.principal, uri)]
@@ -181,14 +182,15 @@ class Surface:
 
     async def _answer(self, ctx: ServerRequestContext[Session], params: CallToolRequestParams) -> dict[str, Any]:
         tool = self._tools.get(params.name)
+        log.debug("call", extra={"tool": params.name[:60], "client": _client_name(ctx)})
         try:
             if (record := _record_of(ctx)) is not None:
-                return _result(tool, apps.for_host(ctx, tool, await self._answer_holder(ctx, params, record)))
+                return _result(tool, resources.for_host(ctx, tool, await self._answer_holder(ctx, params, record)))
             if tool is None:
                 raise NotFound(f"there is no tool '{params.name[:60]}'", next=f"Known: {', '.join(self._tools)}.")
             session = self._read_session(ctx)
             arguments = read(tool.Params, params.arguments)
-            await self._roots.place(ctx, session)
+            await self._roots.place(ctx, params, session)
             if tool.from_memory(session, arguments):
                 answer = tool.run(session, arguments)
             else:
@@ -202,12 +204,12 @@ class Surface:
         except Exception as error:
             log.exception("a tool failed", extra={"tool": params.name[:60]})
             return refusal(tool, of_defect(error))
-        return _result(tool, apps.for_host(ctx, tool, answer))
+        return _result(tool, resources.for_host(ctx, tool, answer))
 
     async def _answer_holder(
         self, ctx: ServerRequestContext[Session], params: CallToolRequestParams, record: TokenRecord
     ) -> Mapping[str, Any]:
-        """The answer to somebody with a token of theirs; what they may is judged there, not here."""
+        """The answer to a token holder; `token_calls` checks its rights."""
         session = self._read_session(ctx)
         async with self._caller(ctx, params, session) as caller:
             answer: Mapping[str, Any] = await self._on_thread(
@@ -219,7 +221,7 @@ class Surface:
     async def _caller(
         self, ctx: ServerRequestContext[Session], params: CallToolRequestParams, session: Session
     ) -> AsyncIterator[Session]:
-        """The caller of one tool call: how it is asked, and told how far the call is."""
+        """The session of one tool call, with functions for questions and progress."""
         restricted = session.principal is not None
         async with (
             asker(ctx, params, self._seconds) as ask,
@@ -230,7 +232,7 @@ class Surface:
             yield session
 
     async def _on_thread(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        # Not abandoned when the client goes away: a change that has begun is finished and its commit announced.
+        # Not abandoned when the client disconnects: a started change is finished and its commit announced.
         if self._threads is None:
             self._threads = anyio.CapacityLimiter(THREADS)
         return await anyio.to_thread.run_sync(function, *arguments, limiter=self._threads)
@@ -239,7 +241,7 @@ class Surface:
         return self._patience or self._daemon.registry.current().settings.resolver_seconds
 
     def _read_session(self, ctx: ServerRequestContext[Session]) -> Session:
-        """The caller. Over HTTP there is no connection to hold one, so each request has its own."""
+        """The caller's session. Over HTTP there is no lasting connection, so each request has its own."""
         session = ctx.lifespan_context
         name = _client_name(ctx)
         if ctx.request is not None:
@@ -254,19 +256,22 @@ class Surface:
         holder = record.holder
         return replace(session, principal=holder, still_live=lambda: self._daemon.tokens.still_live(holder.id))
 
-    def _changed(self, workspace: str, uris: frozenset[str]) -> None:
-        if self.subscriptions.watched:
-            self.subscriptions.announce(changed_resources(workspace, uris))
+    def _committed(self, workspace: str, uris: frozenset[Uri]) -> None:
+        self._changed(workspace, uris)
+        self.subscriptions.announce((f"kgd://{workspace}/conflicts",))
+
+    def _changed(self, workspace: str, uris: frozenset[Uri]) -> None:
+        self.subscriptions.announce(changed_resources(workspace, uris))
 
 
 _answer: ContextVar[dict[str, Any]] = ContextVar("answer")
 
 
 async def _put_answer_in(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
-    """Gives `tools/call` its answer behind the SDK's own check of results.
+    """Add the answer of `tools/call` after the SDK's own check of results.
 
-    That check walks through the whole answer twice and leaves out every null in it, which is a value in `data`, in a
-    diff or in a conflict. So it sees an empty result, and what it made of that gets the answer.
+    The check traverses the whole answer twice and drops nulls, which are values in `data`, diffs and conflicts. It
+    therefore receives an empty result, to which the answer is added.
     """
     if ctx.method != "tools/call":
         return await call_next(ctx)
@@ -282,7 +287,7 @@ async def _put_answer_in(ctx: ServerRequestContext[Any, Any], call_next: CallNex
 
 @cache
 def describe(tool: Tool) -> ToolDescription:
-    """What a client is told of a tool. One for all surfaces, to be read only: making it takes milliseconds."""
+    """The description of a tool for clients. Cached, since building it takes milliseconds; do not change it."""
     hints = tool.hints
     return ToolDescription(
         name=tool.name,
@@ -296,19 +301,19 @@ def describe(tool: Tool) -> ToolDescription:
             idempotent_hint=hints.idempotent,
             open_world_hint=hints.open_world,
         ),
-        _meta=apps.meta(tool),
+        _meta=resources.meta(tool),
     )
 
 
 def refusal(tool: Tool | None, error: KgdError) -> dict[str, Any]:
-    """A tool error; the model sees what to do next, whichever part its host shows it."""
+    """A tool error; both text and data contain the next step, since hosts show the model either part."""
     said = tool.refusal(error) if tool else refused(error)
     data = {} if said.data is None else {"structuredContent": said.data}
     return {"content": [{"type": "text", "text": said.text}], **data, "isError": True}
 
 
 def _result(tool: Tool | None, answer: Mapping[str, Any]) -> dict[str, Any]:
-    """Hosts show the model either part, so both are complete."""
+    """The result of a tool; text and data are both complete, since hosts show the model either part."""
     return {
         "content": [{"type": "text", "text": tool.text(answer) if tool else as_json(answer)}],
         "structuredContent": answer,
@@ -317,7 +322,7 @@ def _result(tool: Tool | None, answer: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _record_of(ctx: ServerRequestContext[Any]) -> TokenRecord | None:
-    """Of the token that this very request came with; a session has none of its own."""
+    """The record of this request's token, or None."""
     scope = getattr(ctx.request, "scope", None)
     found = scope.get(RECORD) if scope is not None else None
     return found if isinstance(found, TokenRecord) else None

@@ -1,6 +1,6 @@
-"""This file is where MCP runs over a line stream: `kgd mcp` copies bytes, here they become messages and back.
+"""MCP over a line stream: one JSON-RPC message per line, as in MCP's stdio transport.
 
-The framing is that of MCP's stdio transport: one JSON-RPC message a line. One connection is one conversation.
+`kgd mcp` forwards the bytes of a host. One connection is one conversation.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from mcp.shared.message import SessionMessage
 from mcp.types import JSONRPCError, JSONRPCMessage, JSONRPCResponse, jsonrpc_message_adapter
 
 from kgd.client import oversized
-from kgd.daemon.outstanding import LineReader, LineWriter, Oversized
+from kgd.daemon.calls import LineReader, LineWriter, Oversized
 
 log = logging.getLogger("kgd.mcp")
 
@@ -29,10 +29,10 @@ PARSE_ERROR, INVALID_REQUEST = -32700, -32600
 async def serve(
     server: Server[Any], state: Any, options: InitializationOptions, reader: LineReader, writer: LineWriter
 ) -> None:
-    """Serve one connection until its reader ends. Calls under way are then cancelled, except what is being written.
+    """Serve one connection until its reader ends. Running calls are then cancelled, except writes.
 
     Args:
-        state: What handlers find as `ctx.lifespan_context`.
+        state: The handlers' `ctx.lifespan_context`.
     """
     incoming_send, incoming = anyio.create_memory_object_stream[SessionMessage | Exception](0)
     outgoing, outgoing_receive = anyio.create_memory_object_stream[SessionMessage](0)
@@ -60,7 +60,7 @@ async def _read(
 
 
 async def _line(reader: LineReader, writer: LineWriter) -> bytes:
-    """The next line that is not blank; nothing at the end, or where the client broke off. Refuses oversized ones."""
+    """The next non-blank line; empty at the end or after a broken connection. Refuses oversized lines."""
     while True:
         try:
             line = await reader.readline()
@@ -77,7 +77,7 @@ async def _line(reader: LineReader, writer: LineWriter) -> bytes:
 
 
 def _message(line: bytes) -> JSONRPCMessage | bytes:
-    """The message, or the line that refuses what is none, with the id where one can be made out."""
+    """The message, or the refusal of an invalid line, with its id if it can be found."""
     try:
         found = orjson.loads(line)
     except orjson.JSONDecodeError:
@@ -85,16 +85,16 @@ def _message(line: bytes) -> JSONRPCMessage | bytes:
     key = found.get("id") if isinstance(found, dict) else None
     is_id = isinstance(key, str | int) and not isinstance(key, bool)
     try:
-        # With a wrong id a request would pass for a notification, and its sender wait for ever.
+        # With an invalid id a request would look like a notification, and its sender would wait permanently.
         if not isinstance(found, dict) or ("id" in found and not is_id and "error" not in found):
             raise ValueError
         return jsonrpc_message_adapter.validate_python(found, by_name=False)
     except ValueError:
-        return _error(key if is_id else None, INVALID_REQUEST, "Invalid request: this is no JSON-RPC 2.0 message")
+        return _error(key if is_id else None, INVALID_REQUEST, "Invalid request: this is not a JSON-RPC 2.0 message")
 
 
 def _id_in(line: bytes) -> int | None:
-    """The number of a request that is JSON but for half a surrogate pair in a text: its sender waits for an answer."""
+    """The numeric id of a request that is JSON except for an unpaired surrogate; its sender waits for an answer."""
     try:
         found = json.loads(line)
     except (ValueError, RecursionError):
@@ -118,7 +118,7 @@ async def _write(outgoing: MemoryObjectReceiveStream[SessionMessage], writer: Li
 
 
 def _encode(message: Any) -> bytes:
-    # Answers are plain data already; going through the model again costs more than the rest of a small call.
+    # Answers are plain data; serialising through the model costs more than the rest of a small call.
     if isinstance(message, JSONRPCResponse):
         return orjson.dumps({"jsonrpc": "2.0", "id": message.id, "result": message.result})
     if isinstance(message, JSONRPCError):

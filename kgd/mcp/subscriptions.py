@@ -1,7 +1,7 @@
-"""This file is where clients hear that something changed, in both protocol eras, through one `publish`.
+"""Notifications about changed resources, in both protocol eras.
 
-Modern clients open `subscriptions/listen`, whose stream hears the bus; legacy ones send `resources/subscribe` and get
-a notification on their connection. Events are cues to fetch again: nothing is replayed.
+Modern clients open `subscriptions/listen`, a stream of the bus. Legacy clients send `resources/subscribe` and receive
+notifications on their connection. Events carry no content and are not replayed.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ BURST = 256
 
 
 class Bus:
-    """In-process fan-out that knows whether anybody listens, so that a commit nobody watches costs nothing."""
+    """In-process fan-out with a count of its listeners, so that a commit without listeners costs nothing."""
 
     def __init__(self) -> None:
         self._listeners: dict[object, Callable[[ServerEvent], None]] = {}
@@ -45,7 +45,7 @@ class Bus:
 
 
 class Subscriptions:
-    """Who wants to hear about which resource. Lives on the event loop; `announce` may be called from any thread."""
+    """The subscribers of each resource. Lives on the event loop; `announce` may be called from any thread."""
 
     def __init__(self) -> None:
         self.bus = Bus()
@@ -63,24 +63,24 @@ class Subscriptions:
         return bool(self.bus) or bool(self._legacy)
 
     def announce(self, uris: Iterable[str]) -> None:
-        """Tell everybody who watches one of these resources. Returns at once; never raises."""
+        """Notify the subscribers of these resources. Returns at once; never raises."""
         if self._loop is None or not self.watched:
             return
-        with contextlib.suppress(RuntimeError):  # the loop has ended: nobody is left to be told
+        with contextlib.suppress(RuntimeError):  # the loop has ended
             self._loop.call_soon_threadsafe(self._start_sending, tuple(uris))
 
     async def publish(self, uris: Iterable[str]) -> None:
-        """The same, finished when every stream has the events."""
+        """Notify the subscribers; returns when every stream has the events."""
         for number, uri in enumerate(uris):
             for session in list(self._legacy.get(uri, {}).values()):
-                await self._tell(session, uri)
+                await self._notify(session, uri)
             if self.bus:
                 await self.bus.publish(ResourceUpdated(uri=uri))
             elif number % BURST == BURST - 1:
                 await anyio.lowlevel.checkpoint()
 
     async def subscribe(self, ctx: ServerRequestContext[Any, Any], params: SubscribeRequestParams) -> EmptyResult:
-        """Legacy `resources/subscribe`. Ends with the connection."""
+        """Handle the legacy `resources/subscribe`; lasts until the connection ends."""
         key = str(params.uri)
         connection = ctx.session._connection
         watchers = self._legacy.setdefault(key, {})
@@ -94,7 +94,7 @@ class Subscriptions:
         return EmptyResult()
 
     def close(self) -> None:
-        """End every listen stream gracefully: an open one would keep an HTTP server from stopping."""
+        """End every listen stream; an open stream would keep an HTTP server running."""
         self.listen.close()
 
     def _start_sending(self, uris: tuple[str, ...]) -> None:
@@ -102,11 +102,11 @@ class Subscriptions:
         self._sending.add(task)
         task.add_done_callback(self._sending.discard)
 
-    async def _tell(self, session: ServerSession, uri: str) -> None:
+    async def _notify(self, session: ServerSession, uri: str) -> None:
         try:
             await session.send_resource_updated(uri)
         except Exception:
-            log.debug("a subscriber could not be told", exc_info=True)
+            log.debug("a subscriber could not be notified", exc_info=True)
 
     def _forget(self, uri: str, connection: int) -> None:
         watchers = self._legacy.get(uri, {})

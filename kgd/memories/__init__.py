@@ -1,1 +1,1 @@
-"""This file is where the room of memories begins: keywords, files with the detail, and what records them."""
+"""Memories and tasks: keywords, sections of a task, and new memory nodes."""

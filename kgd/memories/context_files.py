@@ -1,7 +1,7 @@
-"""This file is where the section Context Files of a task is read: prose, bullets and commas in, paths out.
+"""Paths in the section Context Files of a task, from prose, bullets and comma-separated lists.
 
-People and agents write such a list in many ways, so it is read line by line, and a line that cannot be made out costs
-nothing but itself. No path is looked for on the disk: what is no file is reported as unmatched by whoever asks.
+Such lists are written in many ways, so they are read line by line, and an unclear line is skipped alone. The file
+system is not consulted; the caller reports paths without a file as unmatched.
 """
 
 from __future__ import annotations
@@ -9,18 +9,18 @@ from __future__ import annotations
 import re
 
 PATHS_LIMIT = 1_000
-"""Paths of one section; a longer list is a directory."""
+"""Paths of one section; a longer list should be a directory."""
 
 _LINE = 2_000
-"""Characters of a line that are looked at."""
+"""Characters of a line that are read."""
 
 _BULLET = re.compile(r"\s*(?:>\s?)*(?:[-*+•]|\d{1,4}[.)])\s+(?:\[[ xX]\]\s+)?")
 _SPAN = re.compile(r"`+([^`\n]+)`+|\]\(([^()\s]+)\)|\"([^\"\n]+)\"")
-"""What is set apart as a name: in backticks, as the target of a link, in quotes. It may contain blanks and commas."""
+"""A delimited name: in backticks, as the target of a link, in quotes. It may contain blanks and commas."""
 _NOTE = re.compile(r"\s(?:--?|[–—]|->|=>|→|#|//|\||\()|:\s|\t")
-"""Where a note begins that says why a file is there."""
+"""Start of a note after a path."""
 _PLACE = re.compile(r"(?:::.*|#L?\d.*|:\d+(?::\d+|-\d+)?)\Z", re.S)
-"""A line, a range or a test behind the path of a file."""
+"""A line, a range or a test after the path of a file."""
 _ENDING = re.compile(r"[^.\s]\.[A-Za-z0-9_+-]*[A-Za-z][A-Za-z0-9_+-]*\Z")
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 _WITHOUT_ENDING = frozenset(
@@ -31,10 +31,10 @@ _NO_PATH = frozenset(["e.g", "i.e", "n/a", "and/or", "etc", "w/o", "a.k.a", "vs"
 
 
 def read_paths(text: str) -> tuple[str, ...]:
-    """The paths that a Context Files section names: in their order, each once, as they are written.
+    """The distinct paths in a Context Files section, in order and as written.
 
-    Lines, commas or both separate them; bullets, numbers, check boxes, backticks, quotes, line numbers behind a path
-    and notes such as ``- why`` are not part of them. What is no path is skipped. Linear in the length of the text.
+    They are separated by lines or commas. Bullets, numbers, check boxes, backticks, quotes, line numbers and notes such
+    as ``- why`` are removed. Other text is skipped. Linear in the length of the text.
     """
     found: dict[str, str] = {}
     for line in text.splitlines():
@@ -56,7 +56,7 @@ def _paths_of(line: str) -> list[str]:
     for span in _SPAN.finditer(line):
         plain = line[end : span.start()]
         found += [] if in_note else _plain(plain)
-        # Behind a path and " - " follows why it is there; what is set apart in that is another file's name.
+        # After a path and " - " follows a note; delimited text in it names another file.
         in_note = bool(found) and "," not in plain and (in_note or bool(_NOTE.search(f" {plain.strip()} ")))
         if not in_note:
             found += _set_apart(next(filter(None, span.groups())), is_quoted=span.group(3) is not None)
@@ -65,8 +65,7 @@ def _paths_of(line: str) -> list[str]:
 
 
 def _set_apart(text: str, *, is_quoted: bool) -> list[str]:
-    """What stands in backticks or quotes. Quotes are put around one path that has commas in it; backticks are often
-    put around a whole list."""
+    """The paths in backticks or quotes. Quotes enclose one path, possibly with commas; backticks may enclose a list."""
     whole = _bare(text)
     pieces = [piece for piece in map(_bare, _pieces(text)) if piece]
     if all(map(_may_be_path, pieces)) and not is_quoted:
@@ -79,7 +78,7 @@ def _plain(text: str) -> list[str]:
 
 
 def _of_piece(piece: str) -> list[str]:
-    """The one path that a piece between commas is, perhaps with a note; else those that stand in it beyond doubt."""
+    """The path in a piece between commas, perhaps with a note; else the unmistakable paths in it."""
     note = _NOTE.search(piece)
     head = _bare(piece[: note.start()] if note else piece)
     if head and not any(map(str.isspace, head)):
@@ -91,7 +90,7 @@ def _of_piece(piece: str) -> list[str]:
 
 
 def _pieces(text: str) -> list[str]:
-    """Cut at commas and semicolons, but not at those of a pattern such as ``{a,b}.ts``."""
+    """Split at commas and semicolons outside of patterns such as ``{a,b}.ts``."""
     if "{" not in text:
         return re.split("[,;]", text)
     pieces, depth, start = [], 0, 0
@@ -104,7 +103,7 @@ def _pieces(text: str) -> list[str]:
 
 
 def _bare(text: str) -> str:
-    """Without what stands around a name in a sentence, and without a line number behind it."""
+    """A name without surrounding punctuation and without a line number after it."""
     text = text.strip().strip("\"'<>").rstrip(".,;:!?")
     if text.startswith("**") and text.endswith("**") and len(text) > 4:
         text = text[2:-2].rstrip(".,;:!?")
@@ -119,7 +118,7 @@ def _bare(text: str) -> str:
 
 
 def _may_be_path(text: str, *, blanks: bool = False) -> bool:
-    """Whether a name that stands for itself is that of a file or directory."""
+    """Whether a name that stands alone can be a file or directory."""
     lower = text.lower()
     if not text.isprintable() or lower in _NO_PATH or len(text) > 1_024 or (not blanks and " " in text):
         return False
@@ -135,7 +134,7 @@ def _may_be_path(text: str, *, blanks: bool = False) -> bool:
 
 
 def _is_path_beyond_doubt(word: str) -> bool:
-    """Whether a word in a sentence is a path: ``src/main.py`` is, ``read/write`` and ``README.md`` may not be."""
+    """Whether a word in a sentence is surely a path, as ``src/main.py`` is but not ``read/write`` or ``README.md``."""
     if _SCHEME.match(word):
         return _may_be_path(word)
     cut = word.replace("\\", "/")
@@ -145,7 +144,7 @@ def _is_path_beyond_doubt(word: str) -> bool:
 
 
 def _is_named_with_blanks(text: str) -> bool:
-    """``docs/My File.md`` alone on its line; a sentence has more words, or no slash in the first of them."""
+    """Whether the text is a path with blanks, such as ``docs/My File.md``, and not a sentence."""
     words = text.split(" ")
     return (
         1 < len(words) <= 3
@@ -163,7 +162,7 @@ def _is_hidden(text: str) -> bool:
 
 
 def _same(path: str) -> str:
-    """Equal for two spellings of one path."""
+    """Normal form of a path's spelling."""
     path = path.replace("\\", "/")
     while path.startswith("./"):
         path = path[2:].lstrip("/")

@@ -1,7 +1,4 @@
-"""This file is where memories are found again: by tags, and by what they are connected to (specification, Operations).
-
-Thin: each is one call of what every other feature uses as well.
-"""
+"""Look-up of memories by tags and by connections, for Python callers."""
 
 from __future__ import annotations
 
@@ -16,12 +13,12 @@ MOST = 10_000
 
 
 def by_tags(workspace: Workspace, tags: Sequence[str], limit: int = 10) -> list[Uri]:
-    """Nodes with any of these tags: those with most of them first, then the newest, then by URI."""
+    """Nodes with any of these tags: most matches first, then the newest, then by URI."""
     return [hit.uri for hit in workspace.text().by_tags(tags, limit=limit)]
 
 
 def connected(workspace: Workspace, uri: Uri, depth: int = 1) -> list[Uri]:
-    """What a node is connected to over at most `depth` relations `connected_to`, nearest first, without the node."""
+    """Nodes within `depth` relations of type `connected_to`, nearest first, without the start."""
     start = workspace.graph.resolve(uri)
     walk = traverse(
         [workspace.graph], start, max_cost=None, max_depth=depth, edge_types=[CONNECTED_TO], max_nodes=MOST

@@ -1,7 +1,6 @@
-"""This file is where a task is read from its node: status, sections, and what the sections with a meaning say.
+"""Tasks: status, sections, and the sections with a special meaning, read from a node.
 
-Pure. A node is written by anybody, so whatever shape its data has, something sensible is read and nothing is lost when
-a section is replaced.
+Pure. Task nodes may be written by hand, so every shape of data is accepted, and replacing a section loses nothing else.
 """
 
 from __future__ import annotations
@@ -23,11 +22,11 @@ NEXT: Mapping[str, tuple[str, ...]] = {
     "completed": (),
     "cancelled": (),
 }
-"""Where a task may go from each status; the first is where it goes by itself."""
+"""The statuses that may follow each status; the first is the default."""
 
 DEPENDS_ON = "depends_on"
 ITEMS_LIMIT = 100
-"""Patterns or gotchas of one task that are recorded."""
+"""Patterns or gotchas recorded from one task."""
 
 OBJECTIVE, CRITERIA, FILES = "Objective", "Acceptance Criteria", "Context Files"
 NOTES, PATTERNS, GOTCHAS = "Handoff Notes", "Patterns", "Gotchas"
@@ -49,9 +48,9 @@ class Section:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """What a task's node says. `criteria`, `patterns` and `gotchas` are one item a line; `files` are paths as written.
+    """The fields of a task. `criteria`, `patterns` and `gotchas` have one item a line; `files` are paths as written.
 
-    `objective` is the section's text, else the node's own; empty where nobody said what it is about.
+    `objective` is its section's text, else the node's content or summary; it may be empty.
     """
 
     uri: Uri
@@ -68,7 +67,7 @@ class Task:
 
 
 def parsed(node: Node) -> Task:
-    """The task that a node is; never raises, whatever was written into it."""
+    """The task in a node; never raises for its content."""
     sections = sections_of(node)
 
     def text(title: str) -> str:
@@ -90,7 +89,7 @@ def parsed(node: Node) -> Task:
 
 
 def status_of(node: Node) -> str:
-    """One of `STATUSES`, in whatever spelling it was written; a status of nobody's knowledge as it stands there."""
+    """One of `STATUSES`, normalised from other spellings; an unknown status is returned as written."""
     written = node.data.get("status")
     if not isinstance(written, str) or not written.strip():
         return "pending"
@@ -99,9 +98,9 @@ def status_of(node: Node) -> str:
 
 
 def sections_of(node: Node) -> tuple[Section, ...]:
-    """The sections in their order; what is none is left out.
+    """The sections in order; invalid ones are left out.
 
-    Whoever wrote the task as one text has its headings for sections, where ``data.sections`` has none of that title.
+    The headings of the content are sections too, unless ``data.sections`` has one of the same title.
     """
     found = [one for one in map(_section, _listed(node.data.get("sections"))) if one is not None]
     known = {_key(one.title) for one in found}
@@ -109,9 +108,9 @@ def sections_of(node: Node) -> tuple[Section, ...]:
 
 
 def with_sections(old: Json, given: Sequence[Section]) -> list[Json]:
-    """The stored list with each given section in place of those of its title, or behind them. The rest stays as it is.
+    """The stored list with each given section in place of the one of its title, or appended.
 
-    A section whose content is empty is taken away.
+    A section with empty content is removed.
     """
     new = {_key(one.title): _plain(one) if one.content.strip() else None for one in given}
     out: dict[object, Json] = {}
@@ -127,7 +126,7 @@ def with_sections(old: Json, given: Sequence[Section]) -> list[Json]:
 
 
 def items(text: str) -> tuple[str, ...]:
-    """One item a line, without its bullet, each once; an indented line below a bullet goes on with it."""
+    """One item a line, without its bullet, each once. An indented line below a bullet continues it."""
     found: list[str] = []
     inside, indent = False, 0
     for line in text.splitlines():
@@ -148,7 +147,7 @@ def items(text: str) -> tuple[str, ...]:
 
 
 def _listed(value: Json) -> list[Any]:
-    """A mapping of titles to texts stands for the list, and so does one text without a title."""
+    """The list of sections; also accepts a mapping of titles to texts, and one text without a title."""
     if isinstance(value, Mapping):
         if "title" in value and "content" in value:
             return [value]
@@ -165,7 +164,7 @@ def _section(one: Any) -> Section | None:
 
 
 def _headed(content: str) -> list[Section]:
-    """What stands below the headings of a Markdown text."""
+    """The sections below the headings of a Markdown text."""
     found: list[tuple[str, list[str]]] = []
     in_code = False
     for line in content.splitlines() if "#" in content else ():
@@ -189,5 +188,5 @@ def _plain(section: Section) -> dict[str, Json]:
 
 
 def _key(title: str) -> str:
-    """``Acceptance criteria:`` is the section Acceptance Criteria."""
+    """Normal form of a title: ``Acceptance criteria:`` is the section Acceptance Criteria."""
     return re.sub(r"[\W_]+", " ", title).strip().casefold()

@@ -1,1 +1,1 @@
-"""This room is where names are found in texts: mentions of nodes, candidates for new ones, and doubles."""
+"""Names in texts: mentions of nodes, candidates for new nodes, and duplicates."""

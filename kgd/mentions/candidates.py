@@ -1,6 +1,6 @@
-"""This file is where names are found that texts use again and again and that nobody has made a node of yet.
+"""Candidates for new nodes: names that many texts use and no node has.
 
-By their capitals alone, so equal texts give equal names. They are candidates: somebody says which of them are things.
+Found by their capitals alone, so equal texts give equal names. A user or a model decides which of them are things.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from kgd.mentions.matching import WRITTEN, phrase_key
 from kgd.model.uri import Uri
 
 LEAST_TEXTS = 3
-"""Texts that have a name, below which it is not suggested."""
+"""Texts that must contain a name before it is suggested."""
 LONGEST = 6
 """Words of a candidate; longer runs of capitals are headlines."""
 LONGEST_RUN = 40
@@ -27,7 +27,7 @@ monday tuesday wednesday thursday friday saturday sunday january february march 
 october november december today tomorrow yesterday
 """
 _EMPTY = STOPWORDS | frozenset(_TIMES.split()) | {"true", "false", "none", "null", "todo"}
-"""No name begins or ends with one of these."""
+"""Words that no name begins or ends with."""
 _SENTENCE = re.compile(r"(?<=[.!?:;])\s+|\n+")
 _TOKEN = re.compile(r"[^\W_](?:[\w'’-]*[^\W_])?|&|[^\w\s]")
 _OWNED = re.compile(r"['’]s$")
@@ -36,7 +36,7 @@ _MARKUP = re.compile(r"^\s*(?:#{1,6}\s|[-*+]\s|>\s|\|)+")
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A name as it is written most often, in how many texts it is, and some of these."""
+    """A name in its most frequent spelling, the number of texts that contain it, and some of them."""
 
     key: str
     name: str
@@ -50,11 +50,11 @@ def candidates(
     least: int = LEAST_TEXTS,
     most: int | None = None,
 ) -> list[Candidate]:
-    """Names in at least `least` of these texts, the most frequent first, then in order of the alphabet.
+    """Names in at least `least` of these texts, the most frequent first, then alphabetically.
 
     Args:
-        known: Of names those that some node goes by already: folded, or as a program writes them behind `WRITTEN`.
-        most: Texts above which a name of one word tells nothing, and would be no mention if a node had it.
+        known: Returns the names that a node already has: folded, or in a program's spelling after `WRITTEN`.
+        most: Texts above which a name of one word is too common to identify a node.
     """
     count, written = Counter[str](), dict[str, Counter[str]]()
     where: dict[str, list[Uri]] = {}
@@ -81,13 +81,13 @@ def candidates(
 
 
 def _is_said_to(key: str, count: Counter[str]) -> bool:
-    """Whether it is a name behind the word that a sentence began with, as in "Thanks Ann": then that name is one."""
+    """Whether the name has a sentence's first word before it, as in "Thanks Ann", so that the rest is the name."""
     _, _, rest = key.partition(" ")
     return bool(rest) and count[rest] >= 2 * count[key]
 
 
 def phrases_of(text: str) -> Iterator[str]:
-    """Runs of capitalised words within one sentence; a single one only where a sentence does not begin with it."""
+    """Runs of capitalised words within one sentence; a single word only if it does not begin the sentence."""
     for sentence in _SENTENCE.split(text):
         yield from _in_sentence(_TOKEN.findall(_MARKUP.sub("", sentence)))
 

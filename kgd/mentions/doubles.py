@@ -1,6 +1,6 @@
-"""This file is where two nodes are found that are one thing: by one name, by names that differ little, by meaning.
+"""Duplicates: pairs of nodes about one thing, by equal names, similar names, or meaning; and their merge.
 
-And what making one of them changes: the one that stays has everything of the other, and answers to its URI.
+After a merge one node has everything of the other and resolves its URI.
 """
 
 from __future__ import annotations
@@ -18,24 +18,24 @@ from kgd.model.node import Node, Relation
 from kgd.model.uri import Uri, scheme_of
 
 ALIKE = 0.8
-"""Share of trigrams that two names have in common, of those that either has, above which they may be one."""
+"""Share of common trigrams (of those in either name) above which two names may be one."""
 NEAR = 0.9
-"""Cosine of two texts of one type, likewise."""
+"""Cosine of two texts of one type above which they may be about one thing."""
 LEAST_LETTERS = 6
-"""Of a name that is compared by its trigrams: of shorter ones, two that differ in a letter are two names."""
+"""Letters that a name needs to be compared by trigrams: shorter names differ by a single letter."""
 MOST_OF_ONE = 20
-"""Nodes of one name that are compared; more are a habit and no mistake."""
+"""Nodes of one name that are compared; more of them share the name on purpose."""
 NOT_THINGS = frozenset(
     ["chunk", "message", "symbol", "file", "dir", "document", "thread", "task", "decision", "gotcha", "insight",
      "pattern", "atom", "molecule"]
 )  # fmt: skip
-"""Schemes and types of what may well have the name of another of its kind."""
+"""Schemes and types whose nodes often share a name."""
 _NUMBER = re.compile(r"\d+")
 
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """A node by what is compared. `names` are its own and its aliases, the own one first."""
+    """A node to compare. `names` has its own name first, then its aliases."""
 
     uri: Uri
     type: str
@@ -44,7 +44,7 @@ class Named:
 
 @dataclass(frozen=True, slots=True)
 class Double:
-    """Two nodes that may be one, the one that is to stay first; `score` is 1 where they have one name."""
+    """Two nodes that may be one, the better one first; `score` is 1 for equal names."""
 
     keep: Uri
     drop: Uri
@@ -59,12 +59,12 @@ def may_be_double(uri: Uri, type: str) -> bool:
 def doubles(
     nodes: Iterable[Named], near: Callable[[Sequence[Named]], Iterable[tuple[Uri, Uri, float]]] | None = None
 ) -> list[Double]:
-    """Pairs within one type, the most alike first, then by URI. Each pair once, with what speaks most for it.
+    """Pairs within one type, most similar first, then by URI. Each pair once, with its strongest reason.
 
-    Linear in the nodes but for those whose names share their rarest trigrams.
+    Linear in the nodes, except for those whose names share their rarest trigrams.
 
     Args:
-        near: Of nodes of one type the pairs whose texts are near, with the cosine; those above `NEAR` count.
+        near: Returns, for nodes of one type, pairs with near texts and the cosine; those above `NEAR` count.
     """
     found: dict[tuple[Uri, Uri], Double] = {}
     by_type: dict[str, list[Named]] = defaultdict(list)
@@ -86,7 +86,7 @@ def doubles(
 
 
 def _stays(node: Named) -> tuple[int, int, Uri]:
-    """What people named by hand before what machines named, then the shorter URI."""
+    """Sort key: nodes named by hand before those named by a machine, then the shorter URI."""
     return scheme_of(node.uri) == "entity", len(node.uri), node.uri
 
 
@@ -103,11 +103,11 @@ def _same(nodes: Sequence[Named]) -> Iterator[tuple[Uri, Uri, float, str]]:
 
 
 def _alike(nodes: Sequence[Named]) -> Iterator[tuple[Uri, Uri, float, str]]:
-    """By prefix filtering: names that are alike share one of the few rarest trigrams of each."""
+    """Prefix filtering: similar names share one of the few rarest trigrams of each."""
     grams = {node.uri: found for node in nodes if (found := trigrams(node.names[0]))}
     name = {node.uri: node.names[0] for node in nodes}
     often = Counter(gram for found in grams.values() for gram in found)
-    # "Release 2" and "release 3" share most of their trigrams, as thousands may: those of other numbers never meet.
+    # "Release 2" and "release 3" share most trigrams, as thousands may, so names with other numbers never meet.
     together: dict[tuple[str, ...], list[Uri]] = defaultdict(list)
     for uri, found in grams.items():
         ordered = sorted(found, key=lambda gram: (often[gram], gram))
@@ -125,30 +125,29 @@ def _alike(nodes: Sequence[Named]) -> Iterator[tuple[Uri, Uri, float, str]]:
 
 
 def _has_numbers_of(one: str, other: str) -> bool:
-    """ "Release 2" and "release 3" are alike, and so are their texts, and they are two things."""
+    """Whether two names have the same numbers: "Release 2" and "release 3" are similar but two things."""
     return _NUMBER.findall(one) == _NUMBER.findall(other)
 
 
 def trigrams(name: str) -> frozenset[str]:
-    """Of the folded words with a blank before and after; none of a name that is too short to be compared so."""
+    """Trigrams of the folded words with blanks around them; empty for names too short to compare."""
     folded = " ".join(phrase_key(name) or ())
     padded = f"  {folded} "
     return frozenset(padded[n : n + 3] for n in range(len(padded) - 2)) if len(folded) >= LEAST_LETTERS else frozenset()
 
+    # ---- merging
 
-# ---- making one of several
 
 SETS = ("paths", "observations", "cites")
-"""Keys of `data` whose lists are taken together."""
+"""Keys of `data` whose lists are united."""
 
 
 def merged(keep: Node, drops: Sequence[Node], versions: Sequence[int]) -> tuple[Edit, ...]:
-    """One ChangeSet's edits: `keep` gets the relations, tags, data and names of the others, their texts behind its own,
-    and their URIs as aliases, so that whatever led to them leads on. They are deleted.
+    """The edits of a merge: `keep` gets the relations, tags, data and names of the others, their texts after its own,
+    and their URIs as aliases, so that links to them still work. The others are deleted.
 
-    Where two say something of one key of `data` or of one relation, what `keep` says stays, then what the first says;
-    lists of `SETS` are taken together. `versions` are those of `keep` and then of the others as they were read: where
-    one has moved on meanwhile, the change is refused.
+    For a key of `data` or a relation that several nodes have, the value of `keep` counts, then the first other; lists
+    of `SETS` are united. `versions` are the versions of all nodes as read; the change is refused if one has changed.
     """
     all_of_them = (keep, *drops)
     uris = {node.uri for node in all_of_them}
@@ -186,7 +185,7 @@ def _first(texts: Iterable[str]) -> str | None:
 
 
 def _joined(keep: Node, drops: Sequence[Node]) -> str | None:
-    """The content of all, each text once; None where nothing is new."""
+    """The contents of all nodes, each text once; None if nothing is new."""
     text = keep.content
     for node in drops:
         said = node.content.strip()

@@ -1,6 +1,6 @@
-"""This file is where names are found in a text: the longest ones, word by word, and what is written as in programs.
+"""Names in a text, word by word; identifiers, paths and URIs in it, letter by letter; and the names of a node.
 
-Pure: a text and a dictionary in, keys out. Anybody may have written the text: the work is linear in its length.
+Pure: text and dictionary in, keys out. Linear in the length of the text, which is untrusted.
 """
 
 from __future__ import annotations
@@ -9,22 +9,26 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import NamedTuple, Protocol
 
+from kgd.errors import KgdError
+from kgd.index.feed import Indexed
+from kgd.index.mentions import Key
 from kgd.index.words import STOPWORDS, parts_of
+from kgd.model.uri import Uri, path_of, scheme_of
 
 LONGEST_NAME = 12
-"""Words of a name that is looked for; a longer one is a sentence."""
+"""Words of a name; a longer one is a sentence."""
 LEAST_LETTERS = 4
-"""Of a name of one word; three are enough for one in capitals, as JWT."""
+"""Letters of a name of one word; one fewer in capitals, as in JWT."""
 LONGEST_WRITTEN = 300
 MOST_WRITTEN = 2_000
-"""Paths, URIs and identifiers that are looked at in one text."""
+"""Paths, URIs and identifiers that are read in one text."""
 
 WRITTEN = "="
-"""What the key of something begins with that is found letter by letter: a path, a URI, an identifier."""
+"""First character of the key of a path, a URI or an identifier, which is found letter by letter."""
 
 _UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
 _MARKS = "`@#"
-"""What stands right before a word that is meant as a name."""
+"""Marks right before a word that is meant as a name."""
 _WORD = re.compile(rf"[{_MARKS}]?(?:[{_UNSPACED}]|[^\W_{_UNSPACED}]+)|\n[ \t]*\n")
 _URI = re.compile(r"\b[a-z][a-z0-9+.-]{1,20}://[^\s<>\"'`)\]}|\\]{1,300}")
 _PATH = re.compile(
@@ -35,7 +39,7 @@ _IDENTIFIER = re.compile(r"[A-Za-z_$][\w$]{0,100}(?:(?:\.|::|#)[A-Za-z_$][\w$]{0
 _HUMP = re.compile(r"[a-z0-9][A-Z]|[A-Z]{2}[a-z]|[A-Za-z0-9]_+[A-Za-z0-9]|^_+[A-Za-z]")
 _FILE = re.compile(r"[\w@+-][\w@+.-]*\.[A-Za-z][A-Za-z0-9]{0,9}")
 _TELLING = re.compile(r"[_/`$]|\.\w|::|#\w|\w\(|[a-z0-9][A-Z]|[A-Z]{2}[a-z]")
-"""What is in everything that is written as in a program; most words of prose need no second look."""
+"""Signs of an identifier, a path or a URI; most words of prose have none and are skipped."""
 _ENDINGS = """
 adoc bash c cc cfg conf cpp cs css csv cxx dart docx ex exs gradle graphql go h hpp hs html htm ini ipynb java jl js
 json jsx kt kts less lock lua m md mdx mjs ml mod pdf php pl png pptx proto ps1 py pyi r rb rs rst sass scala scss sh
@@ -45,36 +49,36 @@ _EXTENSIONS = frozenset(_ENDINGS.split())
 
 
 class Dictionary(Protocol):
-    """The names there are."""
+    """The known names."""
 
     def longest(self, firsts: Collection[str]) -> dict[str, int]:
-        """Of words that names begin with, how many words the longest of these names has."""
+        """For the first words of names, the number of words of the longest name that begins with each."""
 
     def known(self, keys: Collection[str]) -> Collection[str]:
-        """Those of the keys that are names."""
+        """The keys that are names."""
 
 
 class Words(NamedTuple):
-    """The words of a text, folded and as they are written; an empty one is where no name reaches across."""
+    """The words of a text, folded and as written; an empty one separates phrases."""
 
     folded: list[str]
     written: list[str]
-    """With the mark that stands before a word, if there is one."""
+    """With the mark before a word, if it has one."""
 
 
 def words_of(texts: Iterable[str]) -> Words:
-    """Of several texts, between which no name reaches."""
+    """The words of several texts, which are separate phrases."""
     written = [word for text in texts for word in (*_WORD.findall(text), "\n")]
     return Words([word.lstrip(_MARKS).lower() if word[0] != "\n" else "" for word in written], written)
 
 
 def found_in(texts: Sequence[str], dictionary: Dictionary) -> set[str]:
-    """The keys in these texts: names that the dictionary has, and every path and URI that is written out in them."""
+    """The keys in these texts: names of the dictionary, and all paths and URIs."""
     return phrases_in(words_of(texts), dictionary) | written_in(texts, dictionary)
 
 
 def phrases_in(words: Words, dictionary: Dictionary) -> set[str]:
-    """The longest names, from left to right, none within another."""
+    """The longest names, from left to right, without overlaps."""
     folded = words.folded
     longest = dictionary.longest({word for word in folded if word})
     if not longest:
@@ -98,7 +102,7 @@ def phrases_in(words: Words, dictionary: Dictionary) -> set[str]:
 
 
 def _from(folded: list[str], at: int, longest: int) -> Iterator[str]:
-    """The runs of words that begin somewhere, up to where no name reaches across."""
+    """The runs of words from one place to the end of the phrase."""
     key = ""
     for word in folded[at : at + longest]:
         if not word:
@@ -108,7 +112,7 @@ def _from(folded: list[str], at: int, longest: int) -> Iterator[str]:
 
 
 def _is_meant(words: Words, at: int, size: int) -> bool:
-    """A name of several telling words is meant however it is written; one of a single word only as a name is."""
+    """Whether a match is meant as a name. Several significant words are; a single word must look like a name."""
     telling = [n for n in range(at, at + size) if words.folded[n] not in STOPWORDS]
     if not telling:
         return False
@@ -121,12 +125,12 @@ def _is_meant(words: Words, at: int, size: int) -> bool:
 
 
 def _as_a_name(word: str) -> bool:
-    """Capitalised, or no word of prose, or of a script without capitals."""
+    """Whether a word is capitalised, unlike a word of prose, or of a script without capitals."""
     return not word.islower() or any(c.isdigit() for c in word)
 
 
 def phrase_key(name: str) -> list[str] | None:
-    """The words of a name as they are looked for, folded as full text folds them; None for what cannot be a name."""
+    """The folded words of a name, folded as in full text; None if it cannot be a name."""
     written = [word.lstrip(_MARKS) for word in _WORD.findall(name) if word[0] != "\n"]
     folded = [word.lower() for word in written]
     telling = [word for word in folded if word not in STOPWORDS]
@@ -139,11 +143,11 @@ def phrase_key(name: str) -> list[str] | None:
     return folded
 
 
-# ---- what is written letter by letter
+# ---- identifiers, paths and URIs
 
 
 def written_in(texts: Sequence[str], dictionary: Dictionary) -> set[str]:
-    """Keys of what is written as in a program. Paths and URIs are found whether there is such a node (yet) or not."""
+    """Keys of identifiers, paths and URIs. Paths and URIs count even if there is no such node (yet)."""
     always, tokens = set[str](), dict[str, None]()
     for piece in dict.fromkeys(piece for text in texts for piece in text.split()):
         if not _TELLING.search(piece):
@@ -166,7 +170,7 @@ def written_in(texts: Sequence[str], dictionary: Dictionary) -> set[str]:
 
 
 def is_file(path: str) -> bool:
-    """Whether this is said as a file is: a name with an ending that files have."""
+    """Whether the text looks like a file name, with a known extension."""
     name = path.rpartition("/")[2]
     return bool(_FILE.fullmatch(name)) and name.rpartition(".")[2].lower() in _EXTENSIONS
 
@@ -180,14 +184,85 @@ def _identifiers(text: str) -> Iterator[str]:
 
 
 def spoken_keys(token: str) -> list[str]:
-    """How people would say the parts of a dotted name: ``LedgerWriter`` is a ledger writer."""
+    """The spoken forms of the parts of a dotted name: ``LedgerWriter`` is a ledger writer."""
     split = (parts_of(part) for part in token.split("."))
     return [" ".join(parts).lower() for parts in split if 1 < len(parts) <= LONGEST_NAME]
 
 
 def identifier_keys(token: str) -> list[str]:
-    """A dotted name and what is left of it from each of its parts on, the longest first."""
+    """A dotted name and each of its suffixes, the longest first."""
     parts = token.split(".")
     if parts[0] in ("self", "this", "cls") and len(parts) > 1:
         parts = parts[1:]
     return [WRITTEN + ".".join(parts[n:]) for n in range(len(parts))]
+
+
+PARTS = frozenset({"chunk", "message"})
+"""Schemes and types of parts, which have no name of their own."""
+CODE = "symbol"
+MODULES = 3
+"""Folders and modules before a symbol in its longest name."""
+
+_TITLE = re.compile(r"(?P<name>.*\S)\s*\([^()]{1,60}\)\s*")
+_ENDING = re.compile(r"\.\w{1,10}$")
+
+
+def keys_of(text: Indexed) -> set[Key]:
+    """The keys of a node: its name and aliases, a title such as ``X (film)`` also as X; a symbol in a program's
+    spelling, with and without its modules; a file by its path and each suffix of it."""
+    scheme = scheme_of(text.uri)
+    if is_part(text):
+        return set()
+    if scheme in ("file", "dir"):
+        return {_written(end) for end in path_ends(place(text.uri))} if scheme == "file" else set()
+    if scheme == CODE or text.type == CODE:
+        return {_written(name) for name in _symbol(text)}
+    found = set[Key]()
+    for name in (text.name, *text.aliases):
+        found |= set(_named(name))
+    return found
+
+
+def is_part(text: Indexed) -> bool:
+    return scheme_of(text.uri) in PARTS or text.type in PARTS
+
+
+def _named(name: str) -> Iterator[Key]:
+    forms = [name]
+    if title := _TITLE.fullmatch(name):
+        forms.append(title["name"])
+    for form in forms:
+        if words := phrase_key(form):
+            key = " ".join(words)
+            yield Key(key, words[0], len(words), f"{form}\n{key}")
+
+
+def place(uri: Uri) -> str:
+    """The path of an owned URI; empty if it cannot be decoded."""
+    try:
+        return path_of(uri)
+    except KgdError:
+        return ""
+
+
+def path_ends(path: str) -> list[str]:
+    """A path and each of its suffixes, the longest first."""
+    parts = path.split("/")
+    return ["/".join(parts[n:]) for n in range(len(parts))]
+
+
+def _symbol(text: Indexed) -> set[str]:
+    """``Session.refresh`` of ``src/auth/session.py``, also as ``session.Session.refresh``, and ``refresh`` alone."""
+    folder, _, qualified = place(text.uri).rpartition("/")
+    qualified = qualified or text.name
+    modules = _ENDING.sub("", folder).removesuffix("/__init__").split("/")
+    found = {qualified, *(".".join([*modules[-n:], qualified]) for n in range(1, MODULES + 1))}
+    last = qualified.rpartition(".")[2]
+    if len(last) >= LEAST_LETTERS and not last.startswith("__"):
+        found.add(last)
+    return {name for name in found if len(name) >= LEAST_LETTERS}
+
+
+def _written(text: str) -> Key:
+    phrase = "" if is_file(text) else " ".join(re.findall(r"[^\W_]+", text))  # paths are kept in any case
+    return Key(WRITTEN + text, "", 0, phrase)

@@ -1,8 +1,8 @@
-"""This file is where it is known which texts mention which nodes by name, in step with everything that search finds.
+"""Mentions: which texts name which nodes, kept in step with the text index.
 
-One thread follows the text index: a text that is new is looked through for the names there are, and for a name that is
-new the older texts are looked through that have its words. What comes of it is derived: it is in no commit, and a file
-that was deleted is made again and says the same.
+One thread follows the text index. A new text is searched for all names, and for a new name the older texts with its
+words are searched again. The result is derived: it is not committed, and a deleted file is rebuilt with the same
+content.
 """
 
 from __future__ import annotations
@@ -18,9 +18,8 @@ from kgd.errors import KgdError
 from kgd.graph.edges import Card, Edge
 from kgd.index.database import IndexDamaged
 from kgd.index.feed import Feed, Indexed, Position
-from kgd.index.mentions import MOST_ALIKE, MentionsFile, Met
-from kgd.mentions.matching import WRITTEN, found_in, phrase_key
-from kgd.mentions.names import is_part, keys_of, path_ends, place
+from kgd.index.mentions import MOST_ALIKE, Mention, MentionsFile
+from kgd.mentions.matching import WRITTEN, found_in, is_part, keys_of, path_ends, phrase_key, place
 from kgd.model.uri import Uri, scheme_of
 from kgd.workspace.outcome import Stage
 
@@ -32,39 +31,39 @@ log = logging.getLogger(__name__)
 MENTIONS = "MENTIONS"
 COST = 1.0
 COMMON, COMMON_SHARE = 20, 0.02
-"""A name of one word says nothing where it is in more than this share of all texts, and in more than so many."""
+"""A name of one word is ignored if it is in more than this share of all texts, and in more than this number."""
 FADING = 0.15
-"""How fast a mention counts for less the more texts have the name: 1 / (1 + FADING ln n)."""
+"""Decay of a mention's strength with the number of texts that have the name: 1 / (1 + FADING ln n)."""
 MOST_MET = 1_000
-"""Mentions of one node that are answered."""
+"""Mentions of one node that are returned."""
 BATCH, LOOKED_THROUGH = 400, 50
 LONGEST_PAUSE = 0.1
 MANY = 500
-"""Texts to be looked through from which on it pays to have all names in memory, and nobody is kept waiting."""
+"""Texts to search above which all names are loaded into memory, and callers do not wait."""
 LONGEST_TEXT = 200_000
 LOOKED_KEPT = 4_096
-"""Nodes whose mentions are kept in mind until something changes: one search asks for the same ones many times."""
+"""Nodes whose mentions are cached until something changes, as one search asks for the same ones many times."""
 AGAIN_AFTER = 5.0
 PATIENCE = 2.0
 _OUT, _INTO = "out", "into"
-_Looked = Mapping[Uri, Sequence[Met]]
+_Looked = Mapping[Uri, Sequence[Mention]]
 
 
 class Mentions:
-    """The mentions of one workspace, an `EdgeSource` of its own: `MENTIONS` edges that nobody stored.
+    """The mentions of one workspace as an `EdgeSource` with derived `MENTIONS` edges.
 
-    Reads take what is known at that moment and never wait; `catch_up` does. Safe for any number of threads.
+    Reads return the current state and never wait; `catch_up` waits. Safe for any number of threads.
     """
 
     def __init__(self, workspace: Workspace) -> None:
         self._workspace = workspace
         self._file = MentionsFile(workspace.derived_dir / "mentions.sqlite")
         self._feed: Feed | None = None
-        self._looked: dict[tuple[str, Uri], Sequence[Met]] = {}
+        self._looked: dict[tuple[str, Uri], Sequence[Mention]] = {}
         self._count = 0
         self._at: Position | None = None
         self._is_building = self._is_damaged = self._in_a_hurry = False
-        self._state = Stage("mentions", "waiting", blocker="names are being looked for")
+        self._state = Stage("mentions", "waiting", blocker="searching the texts for names")
         self._progress = threading.Condition()
         self._wake, self._stop = threading.Event(), threading.Event()
         self._thread = threading.Thread(target=self._follow, name="kgd-mentions", daemon=True)
@@ -79,69 +78,69 @@ class Mentions:
         return workspace.beside(cls, cls)
 
     def close(self) -> None:
-        """Stop where it is; the next start goes on from there."""
+        """Stop; the next start continues from here."""
         self._stop.set()
         self._wake.set()
         self._thread.join(30)
         self._file.close()
 
-    # ---- being asked
+    # ---- reads
 
     def out(self, uri: Uri) -> Sequence[Edge]:
-        """What the texts of this node mention, by URI."""
+        """The nodes that this node's texts mention, by URI."""
         return [Edge(COST, met.uri, MENTIONS) for met in sorted(self._known(_OUT, uri))]
 
     def into(self, uri: Uri) -> Sequence[Edge]:
-        """Whose texts mention this node, by URI; at most `MOST_MET`."""
+        """The nodes whose texts mention this node, by URI; at most `MOST_MET`."""
         return [Edge(COST, met.uri, MENTIONS) for met in sorted(self._known(_INTO, uri))]
 
     def card(self, uri: Uri) -> Card | None:
-        """It has edges only: the nodes are others'."""
+        """None: this source has edges only."""
         return None
 
     def resolve(self, uri: Uri) -> Uri:
         return self._workspace.graph.resolve(uri)
 
     def mentioned(self, uri: Uri) -> dict[Uri, float]:
-        """What the texts of this node mention, with the strength of each mention, 0..1, the strongest first."""
+        """The nodes that this node's texts mention, with the strength of each mention, 0..1, strongest first."""
         return {met.uri: strength_of(met.found) for met in self._known(_OUT, uri)}
 
     def mentioning(self, uri: Uri) -> dict[Uri, float]:
-        """Whose texts mention this node, likewise; at most `MOST_MET`."""
+        """The nodes whose texts mention this node, in the same form; at most `MOST_MET`."""
         return {met.uri: strength_of(met.found) for met in self._known(_INTO, uri)}
 
     def look_up(self, out: Collection[Uri], into: Collection[Uri]) -> None:
-        """Have at hand what is asked next: what the first ones mention, what mentions the second. Few statements."""
+        """Load into the cache, in few statements, what `mentioned` and `mentioning` will be asked for next."""
         known = self._looked
         for way, uris in ((_OUT, out), (_INTO, into)):
             if fresh := [uri for uri in uris if (way, uri) not in known]:
                 self._look_up(way, fresh, known)
 
     def strength(self, source: Uri, target: Uri) -> float:
-        """How much a mention says, 0..1: less the more texts have the name. 0 where there is none."""
+        """The strength of a mention, 0..1, lower the more texts have the name. 0 if there is none."""
         return self.mentioned(source).get(target, 0.0)
 
     def known(self, keys: Collection[str]) -> Collection[str]:
-        """Of folded names, word by word with blanks between, those that some node goes by."""
+        """Filter folded names, with blanks between words, to the names of nodes."""
         try:
             return self._file.known(keys)
         except KgdError as error:
-            self._without(error)
+            self._degrade(error)
             return ()
 
     def going_by(self, name: str) -> Sequence[Uri]:
-        """The nodes that go by this name, by URI."""
+        """The nodes of this name, by URI."""
         words = phrase_key(name)
         try:
             return self._file.going_by(" ".join(words)) if words else ()
         except KgdError as error:
-            self._without(error)
+            self._degrade(error)
             return ()
 
     def catch_up(self, within: float = PATIENCE) -> bool:
-        """Wait until what was acknowledged before the call is looked through; whether it was in time.
+        """Wait until all texts acknowledged before the call are searched; returns whether they were in time.
 
-        While very much is looked through, as after an import or at the first start, it answers at once that it was not.
+        During a large build, after an import or at the first start, it returns False at once.
         """
         try:
             goal = self._workspace.feed().end()
@@ -155,7 +154,7 @@ class Mentions:
             return self._covers(goal)
 
     def settle(self, within: float = 60.0) -> bool:
-        """Wait until everything is looked through, however much it is."""
+        """Wait until everything is searched, however much it is."""
         goal = self._workspace.feed().end()
         self._in_a_hurry = True
         self._wake.set()
@@ -165,19 +164,19 @@ class Mentions:
         return done
 
     def stage(self) -> Stage:
-        """For `status`."""
+        """State for `status`."""
         return self._state
 
     # ---- mentions
 
-    def _known(self, way: str, uri: Uri) -> Sequence[Met]:
-        """The mentions of a node, as they were looked up since anything changed, the strongest first, then by URI."""
+    def _known(self, way: str, uri: Uri) -> Sequence[Mention]:
+        """The mentions of a node from the cache or the file, strongest first, then by URI."""
         known = self._looked
         if (found := known.get((way, uri))) is None:
             found = self._look_up(way, [uri], known)[uri]
         return found
 
-    def _look_up(self, way: str, uris: Collection[Uri], known: dict[tuple[str, Uri], Sequence[Met]]) -> _Looked:
+    def _look_up(self, way: str, uris: Collection[Uri], known: dict[tuple[str, Uri], Sequence[Mention]]) -> _Looked:
         found = self._mentioned(uris) if way == _OUT else self._mentioning(uris)
         if len(known) + len(found) > LOOKED_KEPT:
             known.clear()
@@ -195,7 +194,7 @@ class Mentions:
                         if target != uri:
                             _note(found[Uri(uri)], target, met.found)
         except KgdError as error:
-            self._without(error)
+            self._degrade(error)
         return {uri: _strongest(met) for uri, met in found.items()}
 
     def _mentioning(self, uris: Collection[Uri]) -> _Looked:
@@ -206,7 +205,7 @@ class Mentions:
                 found[Uri(uri)] = {met.uri: met.found for met in naming}
             written = self._file.with_written([key for ways in keys.values() for key in ways], MOST_MET)
         except KgdError as error:
-            self._without(error)
+            self._degrade(error)
             written = {}
         for one, ways in keys.items():
             for met in (met for key in ways for met in written.get(key, ())):
@@ -215,26 +214,26 @@ class Mentions:
         return {uri: _strongest(met) for uri, met in found.items()}
 
     def _ways_to_write(self, uri: Uri) -> list[str]:
-        """A URI, and of a file the ends of its path that lead to it."""
+        """The spellings of a URI: itself, and for a file each unambiguous suffix of its path."""
         ends = path_ends(place(uri)) if scheme_of(uri) == "file" else ()
         return [str(uri), *(end for end in ends if uri in self._files(end))]
 
-    def _without(self, error: KgdError) -> None:
-        """A file that cannot be read costs mentions and nothing else; a damaged one is made anew."""
+    def _degrade(self, error: KgdError) -> None:
+        """Answer without mentions if the file cannot be read; a damaged one is rebuilt."""
         log.warning("mentions cannot be read", extra={"reason": str(error)[:200]})
         if isinstance(error, IndexDamaged):
             self._is_damaged = True
             self._wake.set()
 
     def _written(self, text: str) -> Collection[Uri]:
-        """The nodes that a path or a URI leads to, if there are such."""
+        """The existing nodes for a path or a URI."""
         if "://" in text:
             uri = self._workspace.graph.resolve(Uri(text))
             return [uri] if self._workspace.exists(uri) else ()
         return self._files(text)
 
     def _files(self, end: str) -> Collection[Uri]:
-        """The files of the code tree whose path ends so; none where they are too many for it to say which."""
+        """The files of the code tree with this path suffix; empty if it is too ambiguous."""
         if self._feed is None:
             return ()
         try:
@@ -249,7 +248,7 @@ class Mentions:
     def _common(self) -> int:
         return max(COMMON, int(self._count * COMMON_SHARE))
 
-    # ---- following (its own thread)
+    # ---- following the index (its own thread)
 
     def _follow(self) -> None:
         while not self._stop.is_set():
@@ -260,8 +259,8 @@ class Mentions:
             try:
                 self._attempt()
             except Exception as error:
-                # The thread outlives whatever a text or a disk did to it, and says so.
-                log.exception("mentions could not be followed")
+                # The thread survives any error of a text or a disk, and reports it.
+                log.exception("mentions could not be updated")
                 self._state = Stage("mentions", "degraded", self._state.last_success, f"{error}"[:200])
                 if not self._stop.wait(AGAIN_AFTER):
                     self._wake.set()
@@ -269,14 +268,14 @@ class Mentions:
     def _attempt(self) -> None:
         try:
             if self._is_damaged:
-                self._begin_anew()
+                self._restart()
             self._bring_forward()
         except IndexDamaged:
-            self._begin_anew()
+            self._restart()
             self._bring_forward()
 
-    def _begin_anew(self) -> None:
-        log.warning("what is known of mentions was damaged and is made anew")
+    def _restart(self) -> None:
+        log.warning("the file of mentions was damaged and is rebuilt")
         self._file.recreate()
         self._at, self._is_damaged = None, False
 
@@ -284,7 +283,7 @@ class Mentions:
         feed = self._feed = self._workspace.feed()
         if self._covers(feed.end()):
             return
-        position = self._take_in(feed)
+        position = self._update_texts(feed)
         if self._file.is_unsettled():
             self._settle(feed)
         waiting = self._file.pending_count()
@@ -297,7 +296,7 @@ class Mentions:
             self._look_through(feed, numbers, dictionary)
             self._looked = {}
             if self._is_building and not self._in_a_hurry:
-                # Only one thread can run Python: half of the time belongs to those who are answered meanwhile.
+                # Only one thread can run Python: half of the time is left to requests.
                 self._stop.wait(min(time.monotonic() - began, LONGEST_PAUSE))
         if self._stop.is_set():
             return
@@ -308,14 +307,14 @@ class Mentions:
             self._progress.notify_all()
 
     def _begin_building(self) -> None:
-        """Very much is to be looked through: nobody waits for that."""
-        self._state = Stage("mentions", "waiting", self._state.last_success, "names are being looked for")
+        """Start a large build, which callers do not wait for."""
+        self._state = Stage("mentions", "waiting", self._state.last_success, "searching the texts for names")
         with self._progress:
             self._is_building = True
             self._progress.notify_all()
 
-    def _take_in(self, feed: Feed) -> Position:
-        """What came into the index and what went out of it, with the names that came and went."""
+    def _update_texts(self, feed: Feed) -> Position:
+        """Add and remove texts and their names according to the feed."""
         end, at = feed.end(), self._file.position()
         if at is None or at.era != end.era:
             if at is not None:
@@ -337,7 +336,7 @@ class Mentions:
         return at._replace(number=max(at.number, end.number))
 
     def _settle(self, feed: Feed) -> None:
-        """Find the older texts that have a new name. Where very many names are new, all texts are looked through."""
+        """Find the older texts that may have a new name; with very many new names, all texts."""
         fresh = self._file.fresh()
         if len(fresh) > MANY and 4 * len(fresh) > self._file.count():
             self._file.settle(None)
@@ -361,7 +360,7 @@ class Mentions:
 
 
 class Loaded:
-    """All names in memory, for as long as many texts are looked through."""
+    """All names in memory, for a large build."""
 
     def __init__(self, keys: Iterable[tuple[str, str, int]]) -> None:
         self._keys, self._longest = set[str](), dict[str, int]()
@@ -381,17 +380,17 @@ def _note(found: dict[Uri, int], uri: Uri, count: int) -> None:
     found[uri] = min(count, found.get(uri, count))
 
 
-def _strongest(found: Mapping[Uri, int]) -> list[Met]:
-    return [Met(uri, count) for uri, count in sorted(found.items(), key=lambda item: (item[1], item[0]))][:MOST_MET]
+def _strongest(found: Mapping[Uri, int]) -> list[Mention]:
+    return [Mention(uri, count) for uri, count in sorted(found.items(), key=lambda item: (item[1], item[0]))][:MOST_MET]
 
 
 def strength_of(found: int) -> float:
-    """Of a mention by a name that so many texts have."""
+    """Strength of a mention by a name that is in `found` texts."""
     return 1.0 / (1.0 + FADING * math.log(max(1, found)))
 
 
 def _part_of(text: Indexed) -> str:
-    """The source of what is only a part of it: such a text mentions others, not what it is a part of."""
+    """The source of a text that is part of a document; such a text does not mention that document."""
     return text.source or text.origin if is_part(text) or text.origin else ""
 
 

@@ -1,1 +1,1 @@
-"""What things are: values without I/O. Validation happens when a value is made."""
+"""Values without I/O. Each value is validated when it is made."""

@@ -1,8 +1,8 @@
-"""This file is where it is decided who may do what to which node: `authorize`, and the values it judges by.
+"""Authorization: `authorize`, and the scopes and policies that it judges by.
 
-A *principal* is whoever asks, with the scopes of their token; the *policy* is what the team wrote into ``kgd.yaml``.
-Both have to agree. Every surface asks this one function, for every node it is about to show or change; None stands for
-the person at this machine, whom a daemon on the same machine could not keep out anyway.
+A *principal* is a caller with the scopes of their token; the *policy* is the team's, in ``kgd.yaml``. Both must agree.
+Every surface calls this one function for every node that it shows or changes. None stands for the user of this
+machine: a local daemon cannot restrict them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ MAX_NAME = 80
 
 
 class Verb(StrEnum):
-    """What may be done. A token has any set of these; `write` includes `propose`, and nothing else is included."""
+    """Kinds of access. A token has any set of them; `write` includes `propose`, and there is no other inclusion."""
 
     READ = "read"
     PROPOSE = "propose"
@@ -31,7 +31,7 @@ class Verb(StrEnum):
 
 
 Kind = Literal["person", "agent", "token"]
-"""What is behind a principal. A bare token counts as an agent: nobody said that a person looks on."""
+"""The holder of a token. A bare token counts as an agent: no person is known to supervise it."""
 Level = Literal["write", "propose", "none"]
 
 KINDS: tuple[Kind, ...] = ("person", "agent", "token")
@@ -41,7 +41,7 @@ _NEEDED: Mapping[Verb, tuple[Level, ...]] = {
     Verb.RESOLVE: ("write",),
     Verb.PROPOSE: ("write", "propose"),
 }
-"""The levels of the policy under which a verb is allowed. Reading and administration are the tokens' business alone."""
+"""The policy levels that allow a verb. Reading and administration depend on tokens alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,10 +64,10 @@ class Scope:
 
     @classmethod
     def of(cls, workspace: str, verbs: Iterable[str], paths: Iterable[str]) -> Scope:
-        """A scope from what somebody typed.
+        """A scope from user input.
 
         Raises:
-            Invalid, Limit: A verb is not known, or a path pattern matches nothing; the message names it.
+            Invalid, Limit: A verb is unknown, or a path pattern matches nothing; the message names it.
         """
         return cls(frozenset(map(_verb, verbs)), workspace, tuple(dict.fromkeys(map(Glob, paths))))
 
@@ -89,10 +89,10 @@ class Scope:
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """Whoever asks. `id` is their token's, `name` its holder, who is the author of what they change.
+    """A caller. `id` is the id of their token; `name` is its holder, the author of their changes.
 
-    `expires` is in Unix seconds, None for never; `parent` is the id of the token that this one was made from, and
-    `root` of the first one in that line, or of the one that this one replaced.
+    `expires` is in Unix seconds, None for never. `parent` is the id of the token that this one was made from. `root`
+    is the id of the first token of that line, or of the token that this one replaced.
     """
 
     id: str
@@ -106,7 +106,7 @@ class Principal:
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
             raise Invalid(
-                f"'{str(self.kind)[:40]}' is no kind of holder", at="kind", next=f"Known: {', '.join(KINDS)}."
+                f"'{str(self.kind)[:40]}' is not a kind of holder", at="kind", next=f"Known: {', '.join(KINDS)}."
             )
         name = self.name
         if (
@@ -123,20 +123,20 @@ class Principal:
 
     @property
     def identity(self) -> str:
-        """By what it is known whose something is, since names can be chosen; a rotation of a minted token keeps it."""
+        """The identity that owns things, since names can be chosen; rotating a minted token keeps it."""
         return self.id if self.parent else self.root or self.id
 
     @property
     def line(self) -> str:
-        """The identity of the token that the keeper minted, which this one was made from, or is: what is shared out
-        goes by it, since children can be made by anybody."""
+        """The identity of the minted token at the start of this line. Quotas count by it, since any holder can make
+        children."""
         return self.root or self.parent or self.id
 
     def has_expired(self, now: float) -> bool:
         return self.expires is not None and now >= self.expires
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain data that `principal_from` reads back; it holds no secret."""
+        """Plain data for `principal_from`, without any secret."""
         return {
             "id": self.id, "name": self.name, "kind": self.kind, "scopes": [scope.as_dict() for scope in self.scopes],
             "expires": self.expires, "parent": self.parent, "root": self.root,
@@ -145,7 +145,7 @@ class Principal:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """What people and agents may do on some paths; None says nothing about them."""
+    """Levels of people and agents on some paths; None leaves them to other rules."""
 
     globs: tuple[Glob, ...]
     people: Level | None = None
@@ -157,13 +157,13 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """Who writes and who proposes in one workspace. Where no rule says otherwise, tokens decide alone."""
+    """The write and propose rules of one workspace. Without a matching rule, tokens decide alone."""
 
     workspace: str
     rules: tuple[Rule, ...] = ()
 
     def level(self, kind: Kind, place: Place) -> tuple[Level, Glob | None]:
-        """What this kind of holder may do there, and the pattern that says so: the last rule that covers it counts."""
+        """The level of this kind of holder at a place, and the glob that sets it: the last matching rule counts."""
         for rule in reversed(self.rules):
             level = rule.level(kind)
             if level is not None:
@@ -174,15 +174,15 @@ class Policy:
 
 
 def authorize(principal: Principal | None, policy: Policy, verb: Verb, uri: Uri) -> None:
-    """Return if this principal may do this to that node of the policy's workspace.
+    """Check that the principal may do this to a node of the policy's workspace.
 
     Raises:
-        Forbidden: One sentence that names the node and the rule. It says nothing of whether the node exists.
+        Forbidden: One sentence that names the node and the rule. It does not reveal whether the node exists.
         Invalid: The URI is not canonical.
     """
     if principal is None:
         return
-    if uri == settings_uri(policy.workspace):  # what a conflict about them is under
+    if uri == settings_uri(policy.workspace):  # the subject of conflicts about settings
         authorize_settings(principal, policy, uri)
         return
     refusal = _refusal(principal, policy, verb, parse(uri))
@@ -191,10 +191,10 @@ def authorize(principal: Principal | None, policy: Policy, verb: Verb, uri: Uri)
 
 
 def authorize_settings(principal: Principal | None, policy: Policy, path: str) -> None:
-    """Return if this principal may change a file that is no node's: ``kgd.yaml``, ``.gitattributes``, an unknown one.
+    """Check that the principal may change a file of no node: ``kgd.yaml``, ``.gitattributes``, an unknown file.
 
     Raises:
-        Forbidden: No scope of theirs has `admin` on all of the workspace.
+        Forbidden: None of their scopes has `admin` on the whole workspace.
     """
     if principal is None:
         return
@@ -202,7 +202,7 @@ def authorize_settings(principal: Principal | None, policy: Policy, path: str) -
     if not any(Verb.ADMIN in scope.verbs and scope.is_whole for scope in scopes):
         raise Forbidden(
             f"'{principal.name}' may not change {path[:120]}: it is no node's file and needs admin on /**", at=path,
-            next="Leave that file out, or ask whoever runs the workspace to change it.",
+            next="Leave that file out, or ask the workspace's administrator to change it.",
         )  # fmt: skip
 
 
@@ -216,7 +216,7 @@ def may(principal: Principal | None, policy: Policy, verb: Verb, uri: Uri) -> bo
 
 
 def sight(principal: Principal | None, policy: Policy) -> Callable[[Uri], bool]:
-    """What tells whether this principal may read a node, for many nodes: it remembers what it said."""
+    """A cached predicate for the nodes that the principal may read."""
     if principal is None:
         return lambda uri: True
     known: dict[Uri, bool] = {}
@@ -231,13 +231,12 @@ def sight(principal: Principal | None, policy: Policy) -> Callable[[Uri], bool]:
 
 
 def check_narrower(child: Principal, parent: Principal) -> None:
-    """Return if the child may do nothing that its parent may not, and no longer than it.
+    """Check that the child may do nothing its parent may not, and expires no later.
 
-    Each path of the child has to lie within one path of the parent; that several of them cover it together is not
-    tried.
+    Each path of the child must lie within one path of the parent; combinations of the parent's paths are not tried.
 
     Raises:
-        Forbidden: Names the verb and path that the parent does not have.
+        Forbidden: Names the verb and path that the parent lacks.
     """
     for scope in child.scopes:
         for verb in scope.verbs:
@@ -245,21 +244,21 @@ def check_narrower(child: Principal, parent: Principal) -> None:
             for glob in scope.globs:
                 if not any(glob.within(own) for one in wider for own in one.globs):
                     raise Forbidden(
-                        f"'{parent.name}' may not {verb} {glob} in '{scope.workspace}' and cannot hand it on",
+                        f"'{parent.name}' may not {verb} {glob} in '{scope.workspace}' and cannot delegate it",
                         at="paths",
                         next=f"Its own scope is: {told(parent.scopes)}.",
                     )
     if parent.expires is not None and (child.expires is None or child.expires > parent.expires):
-        raise Forbidden("a token cannot outlive the one it is made from", at="expires", next="Choose an earlier end.")
+        raise Forbidden("a token cannot outlive its parent", at="expires", next="Choose an earlier end.")
     if child.kind == "person" and parent.kind != "person":
         raise Forbidden("only a person's token can make one for a person", at="kind", next="Make it for an agent.")
 
 
 def check_reach(scope: Scope, known: Iterable[Uri]) -> None:
-    """Return if each path of the scope covers at least one of the nodes that are known.
+    """Check that each path of the scope covers at least one of the known nodes.
 
     Raises:
-        Invalid: Names the first path that covers none; most often it is mistyped.
+        Invalid: Names the first path that covers none; it is usually mistyped.
     """
     left = list(scope.globs)
     for uri in known:
@@ -275,10 +274,10 @@ def check_reach(scope: Scope, known: Iterable[Uri]) -> None:
 
 
 def principal_from(values: Mapping[str, Any]) -> Principal:
-    """The principal that `Principal.as_dict` described.
+    """The inverse of `Principal.as_dict`.
 
     Raises:
-        Invalid, Limit: It describes none.
+        Invalid, Limit: The values are not a principal.
     """
     try:
         scopes = tuple(Scope.of(one["workspace"], one["verbs"], one["paths"]) for one in values["scopes"])
@@ -288,7 +287,7 @@ def principal_from(values: Mapping[str, Any]) -> Principal:
             None if expires is None else float(expires), str(values.get("parent") or ""), str(values.get("root") or ""),
         )  # fmt: skip
     except (KeyError, TypeError, ValueError, AttributeError):
-        raise Invalid("this describes no holder of a token") from None
+        raise Invalid("this is not a token's holder") from None
 
 
 def read_rules(value: Any) -> tuple[Rule, ...]:
@@ -303,7 +302,7 @@ def read_rules(value: Any) -> tuple[Rule, ...]:
 
 
 def plain_rules(rules: Collection[Rule]) -> list[dict[str, Any]]:
-    """The rules as plain data, which `read_rules` reads back."""
+    """The rules as plain data; the inverse of `read_rules`."""
     return [
         {"paths": [glob.text for glob in rule.globs]}
         | ({"people": rule.people} if rule.people else {})
@@ -313,7 +312,7 @@ def plain_rules(rules: Collection[Rule]) -> list[dict[str, Any]]:
 
 
 def told(scopes: Iterable[Scope]) -> str:
-    """Scopes in words, for people and refusals."""
+    """Scopes as text, for people and refusals."""
     return "; ".join(
         f"{', '.join(verb for verb in Verb if verb in scope.verbs)} on {', '.join(map(str, scope.globs[:5]))}"
         f"{' and more' if len(scope.globs) > 5 else ''} of '{scope.workspace}'"
@@ -332,7 +331,7 @@ def _refusal(principal: Principal, policy: Policy, verb: Verb, uri: Uri) -> Forb
         way_out = f"It may {told(here)[:200]}." if here else f"It has no scope in '{policy.workspace}'."
         if verb is Verb.WRITE and any(scope.has(Verb.PROPOSE) and scope.covers(place) for scope in here):
             way_out = "It may propose that: use submit_subgraph."
-        return Forbidden(f"{who}: no scope of its token covers that", at=uri, next=way_out)
+        return Forbidden(f"{who}: no scope of its token covers that node", at=uri, next=way_out)
     if verb in _NEEDED:
         level, glob = policy.level(principal.kind, place)
         if level not in _NEEDED[verb]:
@@ -340,7 +339,7 @@ def _refusal(principal: Principal, policy: Policy, verb: Verb, uri: Uri) -> Forb
             way_out = (
                 "Propose it with submit_subgraph."
                 if level == "propose"
-                else "Ask whoever keeps the policy in kgd.yaml."
+                else "Ask the maintainer of the policy in kgd.yaml."
             )
             allowed = "only propose" if level == "propose" else "change nothing"
             return Forbidden(f"{who}: the policy lets {group} {allowed} on {glob}", at=uri, next=way_out)
@@ -351,7 +350,7 @@ def _verb(text: str) -> Verb:
     try:
         return Verb(text)
     except ValueError:
-        raise Invalid(f"'{text[:40]}' is no verb", at="verbs", next=f"Known: {', '.join(Verb)}.") from None
+        raise Invalid(f"'{text[:40]}' is not a verb", at="verbs", next=f"Known: {', '.join(Verb)}.") from None
 
 
 def _rule(value: Any, at: str) -> Rule:
@@ -366,7 +365,7 @@ def _rule(value: Any, at: str) -> Rule:
         if who in value and value[who] not in LEVELS:
             raise Invalid(f"'{who}' is write, propose or none", at=f"{at}.{who}")
     if not {"people", "agents"} & value.keys():
-        raise Invalid("a rule says what people or agents may do", at=at, next="Add agents: propose, for example.")
+        raise Invalid("a rule needs 'people' or 'agents'", at=at, next="Add agents: propose, for example.")
     try:
         globs = tuple(Glob(one) for one in given)
     except KgdError as error:

@@ -1,18 +1,17 @@
-"""This file is where changes are described: what someone wants to be different, before anyone has checked it."""
+"""Changes: requested edits, before validation."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from kgd.model.changelog import LogEntry
 from kgd.model.node import Json, Relation, Source
 from kgd.model.uri import Uri
 
 
 @dataclass(frozen=True, slots=True)
 class Author:
-    """Who made a change. `client` is the program it came through, such as ``claude-code 2.1``."""
+    """The author of a change. `client` is their program, such as ``claude-code 2.1``."""
 
     name: str
     email: str
@@ -21,11 +20,11 @@ class Author:
 
 @dataclass(frozen=True, slots=True)
 class Upsert:
-    """Names what changes and leaves the rest. `data` merges by key, where None deletes; tags and relations add.
+    """Change the named fields and keep the rest. `data` merges by key, where None deletes; tags and relations add.
 
-    A field that is None is left as it is. `unset` names fields, or ``data.key``, to clear. `detail` is the Markdown
-    behind a memory, which is kept in a file of its own; to unset it deletes that file.
-    `expect_version` is the version the caller read; 0 means "not stored yet".
+    A field that is None stays. `unset` names fields, or ``data.key``, to clear. `detail` is the Markdown behind a
+    memory, kept in a separate file; unsetting it deletes that file. `expect_version` is the version that the caller
+    read; 0 means "not stored yet".
     """
 
     uri: Uri
@@ -45,15 +44,17 @@ class Upsert:
 
 @dataclass(frozen=True, slots=True)
 class Append:
-    """Adds a paragraph to `content`; makes the node where it is not there."""
+    """Add a paragraph to `content`. A missing node is created if `creates`, or if its URI is a file of the workspace or
+    external."""
 
     uri: Uri
     text: str
+    creates: bool = True
 
 
 @dataclass(frozen=True, slots=True)
 class Delete:
-    """Removes the node with its outgoing relations. Incoming ones become broken links."""
+    """Remove the node with its outgoing relations. Incoming ones become broken links."""
 
     uri: Uri
     expect_version: int | None = None
@@ -64,7 +65,7 @@ class Relate:
     source: Uri
     relation: Relation
     explicit: frozenset[str] = frozenset({"weight", "data"})
-    """Which of weight and data the caller gave; the others stay as they are on a relation that exists."""
+    """The values among weight and data that the caller gave; the others of an existing relation stay."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +83,7 @@ class Untag:
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """Gives the node another URI; the old one stays as an alias, so that links survive."""
+    """Give the node another URI; the old one becomes an alias, so that links survive."""
 
     uri: Uri
     to: Uri
@@ -90,7 +91,7 @@ class Move:
 
 @dataclass(frozen=True, slots=True)
 class Revert:
-    """The opposite of one commit, through the merge: what changed since is kept. With `only`, of these nodes alone."""
+    """Reverse one commit, through the merge: later changes are kept. With `only`, of these nodes alone."""
 
     commit: str
     only: frozenset[Uri] = frozenset()
@@ -98,9 +99,9 @@ class Revert:
 
 @dataclass(frozen=True, slots=True)
 class Settle:
-    """Decides one open conflict: per field the value to keep. Deletes the conflict's record.
+    """Decide one open conflict: the value to keep per field. Deletes the conflict's record.
 
-    With `as_shown` it is refused where somebody wrote a third value since: whoever decided has not seen that one.
+    With `as_shown` it is refused if a third value was written since: the caller has not seen it.
     """
 
     conflict: str
@@ -110,7 +111,7 @@ class Settle:
 
 @dataclass(frozen=True, slots=True)
 class Log:
-    """Adds an entry to the changelog of a node that is there."""
+    """Add an entry to the changelog of an existing node."""
 
     entry: LogEntry
 
@@ -122,7 +123,8 @@ Edit = Upsert | Append | Delete | Relate | Unrelate | Untag | Move | Revert | Se
 class ChangeSet:
     """An atomic set of edits: all of them become exactly one commit, or none does.
 
-    `request_id` makes a retry answer the first result. `message` is the commit's subject, or empty to have one made.
+    A retry with the same `request_id` returns the first result. `message` is the commit's subject; empty to generate
+    one.
     """
 
     edits: tuple[Edit, ...]
@@ -132,6 +134,23 @@ class ChangeSet:
     operation: str = "put"
     origin: str = ""
     resolved_by: str = ""
-    """Which model decided what people had written differently, where the author let one decide."""
+    """The model that settled conflicts, if the author delegated them."""
     accepted_by: str = ""
-    """Who accepted the proposal that this carries out."""
+    """The person who accepted this proposal."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogEntry:
+    """A changelog entry: a change in an area, its reason and its task. Written once, never changed.
+
+    `id` is a ULID, so that sorting by it sorts by time. `task` is free: a node's URI or a tracker's address.
+    `created_at` is ISO 8601 in UTC with milliseconds, the time of the ULID. `others` are keys unknown to this version;
+    they are kept.
+    """
+
+    id: str
+    parent: Uri
+    task: str
+    summary: str
+    created_at: str
+    others: Mapping[str, Json] = field(default_factory=dict)

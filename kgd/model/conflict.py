@@ -1,13 +1,20 @@
-"""This file is where a stored disagreement is defined: data, never an exception.
+"""Conflicts: stored disagreements, and the merge of a disputed field's values.
 
-Nothing here mentions commits or times, so replicas that meet in another order write the same record (DESIGN section 6).
+A conflict is data, never an exception. It contains no commit or time, so replicas that meet in another order write the
+same record (DESIGN section 6).
+
+A field holds one value, or several while it has an open conflict; one of them is shown. Two versions are merged as
+sets against their base: values that one side rejected are gone, values that either side wrote are in. So the order and
+number of merges do not matter, and one settlement is valid for all. Editing the field while it is open replaces the
+shown value. If both sides settle one conflict differently, it is open again in the next `round`, which separates
+decisions about the two disputes.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
@@ -16,19 +23,19 @@ from kgd.model.node import Json
 from kgd.model.uri import Uri, parse
 
 WHOLE = "node"
-"""Field name of a disagreement about the existence of the whole node: one side of it is None."""
+"""Field name of a disagreement about the existence of the whole node: one side is None."""
 PLACE = "uri"
-"""Field name of a disagreement about what a node is called: it was moved to two places. The sides are URIs."""
+"""Field name of a disagreement about a node's name: it was moved to two places. The sides are URIs."""
 TWIN = "twin"
-"""Field name of two nodes whose names some file systems take for one. The sides are their URIs; both are kept."""
+"""Field name of two nodes whose names are equal on some file systems. The sides are their URIs; both are kept."""
 
 
 @dataclass(frozen=True, slots=True)
 class FieldConflict:
     """One field that two sides changed differently. `sides` are sorted by their JSON text; None is absence.
 
-    `round` counts how often it was settled in two ways before: without it, a record that was deleted when it was
-    settled could not be told from the one about what it was settled to.
+    `round` counts earlier settlements in two ways. It separates a deleted record from the record about its
+    settlements.
     """
 
     base: Json
@@ -38,7 +45,7 @@ class FieldConflict:
 
 @dataclass(frozen=True, slots=True)
 class Conflict:
-    """Base and sides of one node's fields. `shown` names, per field, the index in `sides` that is served meanwhile."""
+    """Base and sides of one node's fields. `shown` is, per field, the index in `sides` that is served meanwhile."""
 
     uri: Uri
     fields: Mapping[str, FieldConflict]
@@ -46,23 +53,23 @@ class Conflict:
 
     @property
     def digest(self) -> str:
-        """16 hex digits over URI, fields, base and sorted sides: the record's name, alike on every replica."""
+        """16 hex digits over URI, fields, base and sorted sides: the record's name, equal on every replica."""
         body = [self.uri, {name: _body(field) for name, field in sorted(self.fields.items())}]
         return hashlib.sha256(canonical_json(body).encode()).hexdigest()[:16]
 
     @property
     def id(self) -> str:
-        """What a person or an agent names it by: ``<uri>#<digest>``, which also says where its record is."""
+        """Its name for people and agents: ``<uri>#<digest>``, which also gives the place of its record."""
         return f"{self.uri}#{self.digest}"
 
     def by_field(self) -> tuple[Conflict, ...]:
-        """One conflict for each field, as they are stored: each can be settled, and met again, on its own."""
+        """One conflict per field, as stored: each can be settled, and recur, on its own."""
         if len(self.fields) == 1:
             return (self,)
         return tuple(Conflict(self.uri, {n: f}, {n: self.shown[n]}) for n, f in sorted(self.fields.items()))
 
-    def spoken_of(self) -> set[Uri]:
-        """The URIs that a merge or a decision could give a node, or take from one, because this record says so."""
+    def mentioned_uris(self) -> set[Uri]:
+        """The URIs that a merge or a decision could give to a node, or take from one, because of this record."""
         said: list[Json] = []
         for name, disputed in self.fields.items():
             for value in (disputed.base, *disputed.sides):
@@ -78,7 +85,7 @@ class Conflict:
         return found
 
     def at(self, uri: Uri) -> Conflict:
-        """The same disagreement of a node that is called `uri` now."""
+        """The same disagreement for a node that is now called `uri`."""
         return self if uri == self.uri else replace(self, uri=uri)
 
 
@@ -90,5 +97,116 @@ def _body(field: FieldConflict) -> list[Json]:
 
 
 def canonical_json(value: Json) -> str:
-    """One text for equal values, used for order and digests only."""
+    """One text for equal values, for ordering and digests only."""
     return _ENCODE(value)
+
+
+Records = Mapping[str, Conflict]
+"""Open conflicts of one version of a node, by field; each concerns this field alone."""
+NO_RECORDS: Records = {}
+Together = Callable[[Json, Json, Json], Json]
+"""Combines two values that replaced the same one, or gives None."""
+Tag = tuple[str, int]
+"""A value as its JSON text, and the round of its dispute."""
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """The values of a field in one version, by JSON text. `is_open` is True if a conflict is recorded."""
+
+    values: Mapping[str, Json]
+    shown: str
+    round: int = 0
+    base: Json = None
+    is_open: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """The field's value after the merge, and the conflict about it, if there are several values."""
+
+    value: Json
+    conflict: FieldConflict | None = None
+
+
+def held(field: str, value: Json, records: Records) -> Held:
+    """The values of a field in a version whose node has this value."""
+    key, record = canonical_json(value), records.get(field)
+    if record is None:
+        return Held({key: value}, key)
+    disputed = record.fields[field]
+    values = {canonical_json(side): side for side in disputed.sides}
+    shown = canonical_json(disputed.sides[record.shown[field]])
+    if key != shown:
+        values.pop(shown)
+        values[key] = value
+    return Held(values, key, disputed.round, disputed.base, True)
+
+
+def merge_held(old: Held, a: Held, b: Held, together: Together | None = None) -> Decided:
+    """Merge both sides. `together` combines two values that replaced the same one, or returns None."""
+    values = {**old.values, **a.values, **b.values}
+    was, ours, theirs = _tags(old, old), _tags(a, old), _tags(b, old)
+    both_settled = old.is_open and not a.is_open and not b.is_open and a.shown != b.shown
+    left = (ours & theirs) | (ours - was) | (theirs - was)
+    round = max((tag[1] for tag in left), default=0)
+    if both_settled or not left:
+        left, round = ours | theirs, max(old.round, a.round, b.round) + 1
+    elif a.shown != b.shown:
+        two = {tag for tag in left - was if tag[0] in (a.shown, b.shown)}
+        made = together(values[old.shown], values[a.shown], values[b.shown]) if together and len(two) == 2 else None
+        if made is not None:
+            key = canonical_json(made)
+            values[key], left = made, (left - two) | {(key, round)}
+    keys = sorted({tag[0] for tag in left})
+    if len(keys) == 1:
+        return Decided(values[keys[0]])
+    sides = tuple(values[key] for key in keys)
+    return Decided(sides[shown_of(sides)], FieldConflict(_base(old, a, b), sides, round))
+
+
+def disagreement(base: Json, values: Iterable[Json], round: int = 0) -> FieldConflict:
+    """A conflict between these values, in the order of their JSON text."""
+    return FieldConflict(base, tuple(sorted(values, key=canonical_json)), round)
+
+
+def conflict_of(uri: Uri, fields: Mapping[str, FieldConflict]) -> Conflict:
+    """The conflict about these fields, with the values shown meanwhile."""
+    return Conflict(uri, fields, {name: shown_of(disputed.sides) for name, disputed in fields.items()})
+
+
+def shown_of(sides: tuple[Json, ...]) -> int:
+    """The index of the side served while a conflict is open: the last that exists, in an order all replicas compute."""
+    return max(n for n, side in enumerate(sides) if side is not None)
+
+
+def by_field(conflicts: Iterable[Conflict]) -> dict[str, Conflict]:
+    """One record per field, however many files hold it."""
+    found: dict[str, Conflict] = {}
+    for conflict in sorted(conflicts, key=lambda each: each.id):
+        for one in conflict.by_field():
+            ((name, disputed),) = one.fields.items()
+            before = found.get(name)
+            if before is not None:
+                other = before.fields[name]
+                values = {canonical_json(side): side for side in (*other.sides, *disputed.sides)}
+                base = max(other.base, disputed.base, key=canonical_json)
+                one = conflict_of(
+                    one.uri, {name: disagreement(base, values.values(), max(other.round, disputed.round))}
+                )
+            found[name] = one
+    return found
+
+
+def _tags(side: Held, old: Held) -> set[Tag]:
+    if side.is_open:
+        return {(key, side.round) for key in side.values}
+    return {(key, old.round if old.is_open and key in old.values else 0) for key in side.values}
+
+
+def _base(old: Held, a: Held, b: Held) -> Json:
+    """The value before the dispute. Of several answers a new one; of two, the last in order."""
+    known = old.base if old.is_open else old.values[old.shown]
+    bases = [side.base for side in (a, b) if side.is_open] or [known]
+    new = [base for base in bases if canonical_json(base) != canonical_json(known)] or bases
+    return max(new, key=canonical_json)

@@ -1,7 +1,7 @@
-"""This file is where text that somebody elsewhere wrote is made safe to show beside one's own: no character hides.
+"""Escaping of foreign text for display: no character stays invisible.
 
-Control characters, marks that turn the direction of writing, invisible ones and tags are shown as their escapes; the
-words stay as they are. What is said about where text came from is set by kgd and never read out of the text.
+Control characters, direction marks, invisible characters and tags become escapes; words are unchanged. Information
+about a text's origin is set by kgd and never read from the text.
 """
 
 from __future__ import annotations
@@ -13,28 +13,28 @@ _HIDDEN = (
     (0x200E, 0x200F), (0x2028, 0x202E), (0x2060, 0x206F), (0xD800, 0xDFFF), (0xFEFF, 0xFEFF), (0xFFF9, 0xFFFB),
     (0xE0000, 0xE01EF),
 )  # fmt: skip
-"""Left alone: tab and line feed, and the joiners that words in several scripts and emoji are spelt with."""
+"""Not included: tab and line feed, and the joiners needed in several scripts and emoji."""
 _TABLE = {
     code: chr(code).encode("unicode_escape", "surrogatepass").decode("ascii")
     for first, last in _HIDDEN
     for code in range(first, last + 1)
 }
 DEEPEST = 40
-"""Levels of a value that are shown; deeper ones are cut off."""
+"""Displayed levels of a value; deeper ones are cut off."""
 
 
 def fenced(text: str) -> str:
-    """The text with every character shown that would not show."""
+    """The text with every invisible character escaped."""
     return text if text.isascii() and text.isprintable() else text.translate(_TABLE)
 
 
 def fenced_line(text: str, limit: int) -> str:
-    """The same as one line of at most `limit` characters."""
+    """The same, as one line of at most `limit` characters."""
     return fenced(text.replace("\n", " ").replace("\t", " "))[:limit]
 
 
 def fenced_value(value: Any, depth: int = DEEPEST) -> Any:
-    """The same for every text in a value as JSON has it, keys included."""
+    """The same for every text in a JSON value, keys included."""
     if isinstance(value, str):
         return fenced(value)
     if isinstance(value, list | tuple):

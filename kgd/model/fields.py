@@ -1,7 +1,7 @@
-"""This file is where a node is taken apart into plain values and put together again, and one field is read or set.
+"""Fields of a node: plain values, and one field read or set by its path.
 
-A *field path* names a place in a node the way conflicts and diffs do: ``name``, ``data/owner``,
-``relations/depends_on/concept:~1~1ws~1x/weight``; parts are joined by ``/``, with ``~`` and ``/`` inside a part
+A *field path* names a place in a node, as in conflicts and diffs: ``name``, ``data/owner``,
+``relations/depends_on/concept:~1~1ws~1x/weight``. Parts are joined by ``/``, with ``~`` and ``/`` inside a part
 written ``~0`` and ``~1`` (RFC 6901 without the leading slash).
 """
 
@@ -16,7 +16,7 @@ from kgd.model.node import Json, Node, Relation, Source, default_type
 from kgd.model.uri import Uri
 
 CITES = "cites"
-"""Key of a node's data: the code that it speaks of."""
+"""Key of a node's data: the cited code."""
 SCALARS = ("type", "name", "summary", "content")
 FIELDS = ("uri", "type", "name", "summary", "aliases", "tags", "content", "source", "relations", "data")
 """All stored fields, in the order of the canonical file."""
@@ -24,26 +24,19 @@ FIELDS = ("uri", "type", "name", "summary", "aliases", "tags", "content", "sourc
 
 def plain(node: Node) -> dict[str, Json]:
     """The node as JSON-like values in canonical field order, defaults omitted."""
-    out: dict[str, Json] = {"uri": str(node.uri)}
-    if node.type != default_type(node.uri):
-        out["type"] = node.type
-    if node.name:
-        out["name"] = node.name
-    if node.summary:
-        out["summary"] = node.summary
-    if node.aliases:
-        out["aliases"] = [str(alias) for alias in node.aliases]
-    if node.tags:
-        out["tags"] = list(node.tags)
-    if node.content:
-        out["content"] = node.content
-    if node.source:
-        out["source"] = plain_source(node.source)
-    if node.relations:
-        out["relations"] = [plain_relation(r) for r in node.relations]
-    if node.data:
-        out["data"] = dict(node.data)
-    return out
+    values = {
+        "uri": str(node.uri),
+        "type": node.type if node.type != default_type(node.uri) else "",
+        "name": node.name,
+        "summary": node.summary,
+        "aliases": [str(alias) for alias in node.aliases],
+        "tags": list(node.tags),
+        "content": node.content,
+        "source": plain_source(node.source),
+        "relations": [plain_relation(relation) for relation in node.relations],
+        "data": dict(node.data),
+    }
+    return {name: value for name, value in values.items() if value}
 
 
 def plain_source(source: Source | None) -> Json:
@@ -60,12 +53,12 @@ def plain_relation(relation: Relation) -> dict[str, Json]:
 
 
 def plain_weight(weight: float) -> int | float:
-    """0 and 1 are written as whole numbers, so that a person who types `weight: 0` wrote the canonical form."""
+    """0 and 1 become whole numbers, so that a hand-written `weight: 0` is canonical."""
     return int(weight) if weight in (0.0, 1.0) else weight
 
 
 def from_plain(values: Mapping[str, Any]) -> Node:
-    """The node that `plain` described. Input must already have passed the codec's schema."""
+    """The inverse of `plain`. The input must have passed the codec's schema."""
     source = values.get("source")
     return Node(
         uri=Uri(values["uri"]),
@@ -94,10 +87,10 @@ def split(path: str) -> list[str]:
 
 
 def field_of(node: Node | None, path: str) -> Json:
-    """The plain value of one field, as conflicts have it; None where there is nothing.
+    """The plain value of one field, as in conflicts; None if it is absent.
 
     Raises:
-        Invalid: No field is called so.
+        Invalid: There is no such field.
     """
     head, *rest = split(path)
     if node is None:
@@ -125,22 +118,17 @@ def field_of(node: Node | None, path: str) -> Json:
 
 
 def value_at(values: Json, path: list[str]) -> Json:
-    """The value below these keys; None where there is none."""
+    """The value below these keys; None if there is none."""
     for key in path:
         values = values.get(key) if isinstance(values, Mapping) else None
     return values
-
-
-def with_value(values: Mapping[str, Json], keys: list[str], value: Json) -> dict[str, Json]:
-    """The mapping with one value below these keys; None removes it."""
-    return _with_key(values, keys, value)
 
 
 def with_field(node: Node, path: str, value: Json) -> Node:
     """The node with one field set to a plain value; None clears it.
 
     Raises:
-        Invalid: No field is called so, or the value does not fit it.
+        Invalid: There is no such field, or the value does not fit it.
     """
     head, *rest = split(path)
     try:
@@ -154,7 +142,7 @@ def with_field(node: Node, path: str, value: Json) -> Node:
         if head == "aliases" and not rest:
             return replace(node, aliases=tuple(value or ()))
         if head == "data" and rest:
-            return replace(node, data=_with_key(node.data, rest, value))
+            return replace(node, data=with_value(node.data, rest, value))
         if head == "relations" and len(rest) >= 2:
             return _with_relation_field(node, rest[0], Uri(rest[1]), rest[2:], value)
     except (TypeError, KeyError, AttributeError):
@@ -170,12 +158,13 @@ def _text(value: Json) -> str:
     return value
 
 
-def _with_key(values: Mapping[str, Json], path: list[str], value: Json) -> dict[str, Json]:
+def with_value(values: Mapping[str, Json], path: list[str], value: Json) -> dict[str, Json]:
+    """The mapping with one value below these keys; None removes it."""
     head, *rest = path
     out = dict(values)
     if rest:
         inner = out.get(head)
-        out[head] = _with_key(inner if isinstance(inner, Mapping) else {}, rest, value)
+        out[head] = with_value(inner if isinstance(inner, Mapping) else {}, rest, value)
     elif value is None:
         out.pop(head, None)
     else:
@@ -194,5 +183,5 @@ def _with_relation_field(node: Node, type: str, target: Uri, rest: list[str], va
     if rest[0] == "weight":
         return node.with_relation(replace(relation, weight=1.0 if value is None else value))
     if rest[0] == "data" and len(rest) > 1:
-        return node.with_relation(replace(relation, data=_with_key(relation.data, rest[1:], value)))
+        return node.with_relation(replace(relation, data=with_value(relation.data, rest[1:], value)))
     raise Invalid(f"'{'/'.join(rest)[:80]}' is not a field of a relation", at="fields")

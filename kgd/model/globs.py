@@ -1,11 +1,11 @@
-"""This file is where paths of nodes are matched: which nodes a scope or a rule of the policy covers (docs/scopes.md).
+"""Path patterns: the nodes that a scope or a policy rule covers (docs/scopes.md).
 
     /services/**      /services and everything below it, under every scheme of kgd
     /services/*/api   `*` stays inside one segment
-    /https/example.com/docs/**       resources outside are /<scheme>/<host>/<path>
+    /https/example.com/docs/**       outside resources are /<scheme>/<host>/<path>
 
-Both sides are lists of canonical segments. Nothing is decoded, folded or resolved while matching, so there is no second
-spelling of a path that would get past a glob.
+Both sides are lists of canonical segments. Matching decodes, folds and resolves nothing, so no second spelling of a
+path can bypass a glob.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from kgd.errors import Invalid, KgdError, Limit
 from kgd.model.uri import MAX_BYTES, MAX_SEGMENTS, decode_segment, encode_segment, is_owned, scheme_of
 
 ANY = "**"
-"""As a segment of a glob: none, one or many segments. As a segment of a path: somewhere below, nobody can say where."""
+"""In a glob: any number of segments. In a path: somewhere below, at an unknown place."""
 
 Place = tuple[str, ...]
 """The canonical path of a node as segments; the root of the code tree has none."""
@@ -30,7 +30,7 @@ class Glob:
     """A pattern over canonical paths.
 
     Raises:
-        Invalid: It could never cover a node as it is written; the message says what is wrong.
+        Invalid: It could never cover a node; the message gives the reason.
         Limit: It is longer than a URI may be.
     """
 
@@ -47,8 +47,8 @@ class Glob:
     def within(self, other: Glob) -> bool:
         """Whether `other` covers every path that this glob covers.
 
-        A wildcard is a letter that no path has: what matches it is a wildcard of `other`, which matches all that it
-        could have stood for.
+        A wildcard is a letter that no path has: only a wildcard of `other` matches it, and that matches all its
+        expansions.
         """
         return _match(other.segments, self.segments)
 
@@ -59,9 +59,8 @@ class Glob:
 def place_of(uri: str) -> Place:
     """The canonical path of a canonical URI.
 
-    An outside resource is /<scheme>/<host>/<path>, without query and fragment. Where its path does not say by itself
-    where it leads (`..`, `%2e`, `//`, an escaped slash), it lies somewhere below its host: only a glob that covers all
-    of the host covers it.
+    An outside resource is /<scheme>/<host>/<path>, without query and fragment. If its path is ambiguous (`..`, `%2e`,
+    `//`, an escaped slash), it lies somewhere below its host: only a glob for the whole host covers it.
     """
     scheme = scheme_of(uri)
     if is_owned(uri):
@@ -104,15 +103,15 @@ def _check(segment: str, text: str) -> None:
     if not segment:
         raise _refused(text, "no path has an empty segment", "Write one / between names, and none at the end.")
     if ANY in segment:
-        raise _refused(text, "** stands alone between slashes", "Write * inside a name.")
+        raise _refused(text, "** must be a whole segment", "Write * inside a name.")
     try:
-        # `*` is taken out first: it is a wildcard here, and the rest has to be spelled as a URI spells it.
+        # `*` is a wildcard here; the rest has to be spelled as in a URI.
         canonical = "*".join(encode_segment(decode_segment(part)) if part else "" for part in segment.split("*"))
     except KgdError as error:
         raise _refused(text, error.message, "No URI has such a segment.") from None
     if canonical != segment:
         wanted = text.replace(segment, canonical, 1)
-        raise _refused(text, "this is not how a URI spells that path", f"Write {wanted[:120]}.")
+        raise _refused(text, "a URI spells that path differently", f"Write {wanted[:120]}.")
 
 
 def _refused(text: str, why: str, next: str) -> Invalid:
@@ -120,7 +119,7 @@ def _refused(text: str, why: str, next: str) -> Invalid:
 
 
 def _match(pattern: Sequence[str], place: Sequence[str]) -> bool:
-    """Whether the segments match; on a mismatch only the last `**` is tried further on, which is enough."""
+    """Whether the segments match; on a mismatch only the last `**` is extended, which suffices."""
     at = index = 0
     anchor, resume = -1, 0
     while at < len(place):
@@ -139,7 +138,7 @@ def _match(pattern: Sequence[str], place: Sequence[str]) -> bool:
 
 
 def _match_segment(pattern: str, segment: str) -> bool:
-    if segment == ANY:  # stands for any number of segments: no single one matches it
+    if segment == ANY:  # any number of segments: no single one matches it
         return False
     if "*" not in pattern:
         return pattern == segment

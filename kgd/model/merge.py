@@ -1,8 +1,8 @@
-"""This file is where two versions of one node are merged against what they had in common.
+"""The three-way merge of one node.
 
-Pure and total: a merge always gives a node (or its absence) and what the two sides disagree about. The rules are the
-table of DESIGN section 6; the laws (tests/model/test_merge.py): ``merge(b, x, b) == x``; the result does not depend on
-which side is called a; every edit of either side is in the result or in the conflict.
+Pure and total: the result is always a node (or its absence) and the fields on which the sides disagree. The rules are
+the table of DESIGN section 6. The laws (tests/model/test_merge.py): ``merge(b, x, b) == x``; swapping the sides does
+not change the result; every edit of either side is in the result or in the conflict.
 """
 
 from __future__ import annotations
@@ -12,7 +12,22 @@ from dataclasses import dataclass, field, fields
 from typing import Any, TypeVar
 
 from kgd.errors import KgdError
-from kgd.model.conflict import PLACE, WHOLE, Conflict, FieldConflict, canonical_json
+from kgd.model.conflict import (
+    NO_RECORDS,
+    PLACE,
+    WHOLE,
+    Conflict,
+    FieldConflict,
+    Records,
+    Together,
+    by_field,
+    canonical_json,
+    conflict_of,
+    disagreement,
+    held,
+    merge_held,
+    shown_of,
+)
 from kgd.model.fields import (
     FIELDS,
     field_of,
@@ -29,38 +44,24 @@ from kgd.model.fields import (
 )
 from kgd.model.node import Json, Node, Relation, Source
 from kgd.model.prose import merge_text
-from kgd.model.register import (
-    NO_RECORDS,
-    Held,
-    Records,
-    by_field,
-    conflict_of,
-    disagreement,
-    held,
-    merge_held,
-    shown_of,
-)
 from kgd.model.uri import Uri
 
 RULES_VERSION = 1
-"""Written into `kgd.yaml`; replicas that know another number only fast-forward."""
-
-KNOWN_RULES = frozenset({RULES_VERSION})
-"""The versions this program can merge by. A merge follows the lower one of its parents."""
+"""The version in `kgd.yaml`; a replica with another version only fast-forwards."""
 
 ORDERED_SETS = ("paths", "observations", "cites")
-"""Lists in `data` that are merged as sets which keep their order."""
+"""Lists in `data` that are merged as sets and keep their order."""
 
 EITHER = ("lastTaskId", "position")
-"""Values in `data`, of a node or of a relation, that say who came last or where something stands in a list. Where both
-sides changed one there is nothing for a person to decide: the greater one counts, and history knows the other."""
+"""Keys in the `data` of a node or relation for the last task or a position in a list. If both sides change one, no
+person needs to decide: the greater value counts, and history has the other."""
 
 T = TypeVar("T", bound=Hashable)
 
 
 @dataclass(frozen=True, slots=True)
 class Merged:
-    """A node, or its absence, and the open conflicts about it, by field."""
+    """A node, or its absence, and its open conflicts by field."""
 
     node: Node | None
     records: Records = field(default_factory=dict)
@@ -77,17 +78,25 @@ class Merged:
 
 @dataclass(slots=True)
 class _Clashes:
-    """What the sides disagree about, found so far. `is_open` are fields that are merged as registers instead."""
+    """The disagreements found so far. Fields in `is_open` are merged as registers instead."""
 
     is_open: Collection[str] = ()
     fields: dict[str, FieldConflict] = field(default_factory=dict)
 
     def add(self, name: str, base: Json, a: Json, b: Json) -> Json:
-        """Record it; the value that is shown meanwhile."""
+        """Record a clash; returns the value to show meanwhile."""
         clash = disagreement(base, (a, b))
         if name not in self.is_open:
             self.fields[name] = clash
         return clash.sides[shown_of(clash.sides)]
+
+    def decide(self, name: str, values: Iterable[Json], records: Three, together: Together | None = None) -> Json:
+        """Merge a field that was open in a version, given its values in base, a and b; returns the new value."""
+        was, ours, theirs = (held(name, value, each) for value, each in zip(values, records, strict=True))
+        decided = merge_held(was, ours, theirs, together)
+        if decided.conflict:
+            self.fields[name] = decided.conflict
+        return decided.value
 
 
 Three = tuple[Records, Records, Records]
@@ -98,9 +107,8 @@ NOTHING_OPEN: Three = (NO_RECORDS, NO_RECORDS, NO_RECORDS)
 def merge(base: Node | None, a: Node | None, b: Node | None, records: Three = NOTHING_OPEN) -> Merged:
     """The node with the edits of both sides, and the fields where they differ.
 
-    None is absence. Where one side deleted a node of which the other side changed anything, the node stays and the
-    deletion is recorded. All given versions must have one URI. What is about several
-    nodes, or about other files, is left to `merge_graph` and its callers.
+    None is absence. If one side deleted a node that the other side changed, the node stays and the deletion is
+    recorded. All versions must have one URI. `merge_graph` and its callers handle several nodes and other files.
     """
     like_a, like_b = records[1] == records[0], records[2] == records[0]
     if same(a, b) and records[1] == records[2]:
@@ -115,7 +123,7 @@ def merge(base: Node | None, a: Node | None, b: Node | None, records: Three = NO
     try:
         merged = _merge_fields(base, a, b, records) if a and b else Merged(present, _of_node(records[1 if a else 2]))
     except KgdError:
-        # What each side may hold alone can be too much together (256 tags, say): then both whole nodes are the sides.
+        # The combined node may exceed a limit (256 tags, say): then both whole nodes are the sides.
         assert a is not None
         assert b is not None
         return either(base, a, b)
@@ -123,7 +131,7 @@ def merge(base: Node | None, a: Node | None, b: Node | None, records: Three = NO
 
 
 def either(base: Node | None, a: Node, b: Node) -> Merged:
-    """One of two nodes that cannot be one, with both in a conflict about the whole."""
+    """One of two nodes that cannot be combined, with both in a conflict about the whole."""
     clash = disagreement(plain(base) if base else None, (plain(a), plain(b)))
     return Merged(
         max(a, b, key=lambda side: canonical_json(plain(side))), by_field([conflict_of(a.uri, {WHOLE: clash})])
@@ -131,12 +139,12 @@ def either(base: Node | None, a: Node, b: Node) -> Merged:
 
 
 def _merge_existence(versions: tuple[Node | None, ...], records: Three, merged: Merged) -> Merged:
-    """Whether there is a node at all: deleted here, it is there still if anything was done about it there."""
+    """Decide whether the node exists: a node deleted on one side stays if the other side changed it."""
     _, a, b = versions
     if a and b and not any(WHOLE in each for each in records):
         return merged
     assert merged.node is not None
-    was, ours, theirs = (_state(node, each) for node, each in zip(versions, records, strict=True))
+    was, ours, theirs = (held(WHOLE, _whole(node, each), each) for node, each in zip(versions, records, strict=True))
     decided = merge_held(was, ours, theirs)
     sides = list(decided.conflict.sides) if decided.conflict else [decided.value]
     if sides == [None]:
@@ -160,21 +168,12 @@ def _merge_existence(versions: tuple[Node | None, ...], records: Three, merged: 
 _MARK = "open"
 
 
-def _state(node: Node | None, records: Records) -> Held:
-    return held(WHOLE, _whole(node, records), _marked(records))
-
-
 def _whole(node: Node | None, records: Records) -> Json:
-    """The node and what is open about it: who adds or settles a conflict did something about the node."""
+    """The node and its open conflicts: adding or settling a conflict counts as a change of the node."""
     if node is None:
         return None
     about = sorted(record.digest for name, record in records.items() if name != WHOLE)
     return plain(node) | ({_MARK: about} if about else {})
-
-
-def _marked(records: Records) -> Records:
-    """The record about the whole, with what it shows as the node was when it was written."""
-    return {name: record for name, record in records.items() if name == WHOLE}
 
 
 def _without_mark(value: Json) -> Json:
@@ -186,12 +185,12 @@ def _of_node(records: Records) -> dict[str, Conflict]:
 
 
 def is_of_node(name: str) -> bool:
-    """Whether a disputed field is one that a node's file holds, or the node itself."""
+    """Whether a disputed field is stored in a node's file, or is the node itself."""
     return name == WHOLE or (name != PLACE and name.partition("/")[0] in FIELDS)
 
 
 def same(a: Node | None, b: Node | None) -> bool:
-    """Whether two versions say the same. Stricter than ``==``, for which 1, 1.0 and true in `data` are one."""
+    """Whether two versions are equal. Stricter than ``==``, for which 1, 1.0 and true in `data` are equal."""
     if a is b:
         return True
     if a is None or b is None or a != b:
@@ -207,13 +206,10 @@ def _merge_fields(base: Node | None, a: Node, b: Node, records: Three) -> Merged
     values = [(each.name, *(getattr(side, each.name) for side in (common, a, b))) for each in fields(Node)]
     node = Node(**{name: FIELD_RULES[name](name, *three, clashes) for name, *three in values})
     for name in sorted(names):
-        versions = zip((common, a, b), records, strict=True)
-        was, ours, theirs = (held(name, field_of(version, name), each) for version, each in versions)
-        decided = merge_held(was, ours, theirs, *([_texts_together] if name == "content" else []))
-        if canonical_json(field_of(node, name)) != canonical_json(decided.value):
-            node = with_field(node, name, decided.value)
-        if decided.conflict:
-            clashes.fields[name] = decided.conflict
+        fields_now = [field_of(version, name) for version in (common, a, b)]
+        value = clashes.decide(name, fields_now, records, _texts_together if name == "content" else None)
+        if canonical_json(field_of(node, name)) != canonical_json(value):
+            node = with_field(node, name, value)
     return Merged(node, by_field([conflict_of(node.uri, clashes.fields)] if clashes.fields else []))
 
 
@@ -228,29 +224,25 @@ def merge_values(
     path: tuple[str, ...] = (),
     records: Three = NOTHING_OPEN,
 ) -> tuple[dict[str, Json], dict[str, FieldConflict]]:
-    """Merge plain values by key, at every level; what clashes is named by its path below `path`."""
+    """Merge plain values by key, at every level; a clash is named by its path below `path`."""
     names = {name for each in records for name in each if split(name)[: len(path)] == list(path)}
     clashes = _Clashes(names)
     values = _data(base, a, b, path, clashes)
     for name in sorted(names):
         keys = split(name)[len(path) :]
-        versions = zip((base, a, b), records, strict=True)
-        was, ours, theirs = (held(name, value_at(side, keys), each) for side, each in versions)
-        decided = merge_held(was, ours, theirs)
-        values = with_value(values, keys, decided.value)
-        if decided.conflict:
-            clashes.fields[name] = decided.conflict
+        value = clashes.decide(name, [value_at(side, keys) for side in (base, a, b)], records)
+        values = with_value(values, keys, value)
     return values, clashes.fields
 
 
 def merge_sets(base: Iterable[T], a: Iterable[T], b: Iterable[T]) -> tuple[T, ...]:
-    """Three-way set merge: what either side added is in, what either side removed is out. Order is not kept."""
+    """Three-way set merge: additions of either side are in, removals of either side are out. Order is not kept."""
     common, ours, theirs = set(base), set(a), set(b)
     return tuple((ours & theirs) | (ours - common) | (theirs - common))
 
 
 def merge_ordered(base: Sequence[Json], a: Sequence[Json], b: Sequence[Json]) -> list[Json]:
-    """The same for lists that keep their order: what was in common first, then what the sides added."""
+    """The same for ordered lists: common values first, then the sides' additions."""
     one, two, common = ({canonical_json(v): v for v in side} for side in (a, b, base))
     kept = set(merge_sets(common, one, two))
     first, second = sorted((one, two), key=lambda side: canonical_json(list(side)))
@@ -259,7 +251,7 @@ def merge_ordered(base: Sequence[Json], a: Sequence[Json], b: Sequence[Json]) ->
 
 
 def _same(a: Json, b: Json) -> bool:
-    """Whether two plain values are one: 1 and true are two."""
+    """Whether two plain values are equal: 1 and true differ."""
     if a is b:
         return True
     if isinstance(a, str) or isinstance(b, str) or a is None or b is None:
@@ -268,7 +260,7 @@ def _same(a: Json, b: Json) -> bool:
 
 
 def _choose(name: str, base: Json, a: Json, b: Json, clashes: _Clashes) -> Json:
-    """One value changed on both sides: the same way, or recorded."""
+    """One value changed on both sides: to the same value, or recorded."""
     if _same(a, b) or _same(b, base):
         return a
     if _same(a, base):
@@ -342,7 +334,7 @@ def _by_key(
     b: Mapping[str, Json],
     one: Callable[[str, Json, Json, Json], Json],
 ) -> dict[str, Json]:
-    """Key by key; None is absence, so a key that one side removed and the other edited is a choice like any other."""
+    """Key by key; None is absence, so a key that one side removed and the other edited is an ordinary choice."""
     merged = {key: one(key, base.get(key), a.get(key), b.get(key)) for key in sorted({*base, *a, *b})}
     return {key: value for key, value in merged.items() if value is not None}
 
@@ -390,7 +382,7 @@ FIELD_RULES: Mapping[str, Rule] = {
     "source": _source,
     "relations": _relations,
 }
-"""How each field of a node is merged. A field without a rule cannot be merged: the tests compare with `Node`."""
+"""The merge rule of each node field. A field without a rule cannot be merged: the tests compare with `Node`."""
 RELATION_KEY = ("type", "target")
 RELATION_RULES: Mapping[str, Rule] = {"weight": _weight, "data": _mapping}
-"""The same for what a relation holds beside its key."""
+"""The same for a relation's fields beside its key."""

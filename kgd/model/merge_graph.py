@@ -1,11 +1,10 @@
-"""This file is where sets of nodes are merged: what the merge of one node cannot see, because it is about several.
+"""The merge of node sets: moves, twins and deletions, which concern several nodes; and settling of conflicts.
 
-A node that one side moved and the other edited is one node. Two moves of it are one node at a place that all replicas
-compute, and a conflict about what it is called. A node is deleted only where its deleter saw all that the other side
-says of it.
+A node that one side moved and the other edited is one node. Two moves of it give one node at a place that all replicas
+compute, and a conflict about its name. A node is deleted only if its deleter saw all of the other side's changes.
 
-Pure: a graph holds the nodes and conflicts of one side, all of them or those that changed on any side and what they are
-moved to; more of them do not change the result. Conflicts are about one field each.
+Pure: a graph holds the nodes and conflicts of one side, either all or those that changed on any side, with the targets
+of moves; additional ones do not change the result. Each conflict concerns one field.
 """
 
 from __future__ import annotations
@@ -13,10 +12,23 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from kgd.model.conflict import PLACE, TWIN, Conflict
+from kgd.errors import Invalid
+from kgd.model.conflict import (
+    NO_RECORDS,
+    PLACE,
+    TWIN,
+    WHOLE,
+    Conflict,
+    Decided,
+    Records,
+    by_field,
+    disagreement,
+    held,
+    merge_held,
+)
+from kgd.model.fields import from_plain, with_field
 from kgd.model.merge import Merged, Three, is_of_node, merge, same
-from kgd.model.node import Node, default_type
-from kgd.model.register import NO_RECORDS, Decided, Records, by_field, disagreement, held, merge_held
+from kgd.model.node import Json, Node, default_type
 from kgd.model.uri import Uri, collision_key
 
 Conflicts = Mapping[str, Conflict]
@@ -41,7 +53,7 @@ class MergedGraph:
 
 
 def merge_graphs(base: Graph, a: Graph, b: Graph) -> MergedGraph:
-    """Merge two sets of nodes against what they had in common. The result does not depend on which is called a."""
+    """Merge two sets of nodes against their base. Swapping the sides does not change the result."""
     return _Merge(base, _Side(base, a), _Side(base, b)).run()
 
 
@@ -54,7 +66,7 @@ def moved(node: Node, to: Uri) -> Node:
 
 
 def twins(uris: Iterable[Uri], met_before: Callable[[Uri, Uri], bool]) -> list[Conflict]:
-    """A conflict for each two of these nodes whose names some file systems take for one, unless they met before."""
+    """A conflict for each pair of nodes whose names are equal on some file systems, unless they met before."""
     keys: dict[str, list[Uri]] = {}
     for uri in uris:
         keys.setdefault(collision_key(uri), []).append(uri)
@@ -63,12 +75,12 @@ def twins(uris: Iterable[Uri], met_before: Callable[[Uri, Uri], bool]) -> list[C
 
 
 def twin(one: Uri, two: Uri) -> Conflict:
-    """Of two nodes that both stay; `one` is the first in order."""
+    """The conflict of two nodes that both stay; `one` is first in order."""
     return Conflict(one, {TWIN: disagreement(None, (str(one), str(two)))}, {TWIN: 0})
 
 
 class _Side:
-    """What one side did since the base."""
+    """The changes of one side since the base."""
 
     def __init__(self, base: Graph, graph: Graph) -> None:
         self.nodes, self._base = graph.nodes, base
@@ -90,14 +102,14 @@ class _Side:
         return Merged(node, _at(self.conflicts, {uri}, uri) if node else NO_RECORDS)
 
     def free(self, uri: Uri) -> set[Uri]:
-        """The URI, if no node has it: then what is said about it is about the node that had it."""
+        """The URI, if no node has it: then its conflicts concern the node that had it."""
         return set() if uri in self.nodes else {uri}
 
     def moves(self, other: _Side) -> dict[Uri, Uri]:
-        """Where it moved the nodes that the other side cares about: a node that lists the old URI as a new alias.
+        """The moves of nodes that matter to the other side: a node that lists the old URI as a new alias.
 
-        Another node may have been made in the old place since. But a node may also list a URI that quite another node
-        has; then the one that is still called so is the one that was.
+        Another node may now have the old URI, and an alias may name a quite different node. Then the node that still
+        has the URI is the original, unless the other resembles it more.
         """
         gone = {uri for uri in self._base.nodes if self.did(uri)}
         found: dict[Uri, Uri] = {}
@@ -112,7 +124,7 @@ class _Side:
         return found
 
     def _is_rather(self, old: Uri, moved: Node, still: Node) -> bool:
-        """Whether the node that was at `old` is rather the one that lists it than the one that has its name now."""
+        """Whether the original at `old` is more likely the node that lists it than the node that has its name now."""
         was = _words(self._base.nodes[old], self._base_conflicts.get(old, {}))
         one, other = (_words(node, self.conflicts.get(node.uri, {})) for node in (moved, still))
         return len(was & one) >= len(was & other)
@@ -120,7 +132,7 @@ class _Side:
 
 @dataclass(frozen=True, slots=True)
 class _Lineage:
-    """One node of the base that at least one side calls something else now. None: that side deleted it."""
+    """One node of the base that at least one side renamed. None: that side deleted it."""
 
     old: Uri
     at_a: Uri | None
@@ -185,12 +197,12 @@ class _Merge:
             )
             lineage = _Lineage(old, at_a, at_b, at_a or at_b or old)
             found.append(replace(lineage, place=self._place(lineage)))
-        # Two nodes that were made one under the name of either: one lineage is enough to lead both to one place.
+        # Each side combined the two nodes under another name: one lineage is enough to lead both to one place.
         crossed = {(one.old, one.place) for one in found}
         return [one for one in found if (one.place, one.old) not in crossed or one.place > one.old]
 
     def _place(self, lineage: _Lineage) -> Uri:
-        """Where the node is after the merge: where it was moved; of several places the last in order."""
+        """The node's place after the merge: the target of its move; of several the last in order."""
         at_a, at_b = lineage.at_a, lineage.at_b
         if at_a is None or at_b is None or at_a == at_b:
             return lineage.place
@@ -199,7 +211,7 @@ class _Merge:
         return max((place for place in (at_a, at_b) if place in left), default=max(at_a, at_b))
 
     def _places(self, lineage: _Lineage) -> Decided:
-        """What the node is called, as a field like any other."""
+        """The node's name, merged like any other field."""
         at_a, at_b = lineage.at_a or lineage.old, lineage.at_b or lineage.old
         was, ours, theirs = (
             held(PLACE, str(at), _at(conflicts, {at}, at))
@@ -215,9 +227,9 @@ class _Merge:
             self._note(Conflict(place, {PLACE: decided.conflict}, {PLACE: sides.index(place) if place in sides else 0}))
 
     def _merge_moved(self, place: Uri, lineages: list[_Lineage]) -> None:
-        """What each side has at `place`, with what the other side made of it elsewhere; then both together."""
+        """Merge each side's node at `place` with the other side's changes to it elsewhere, then both sides."""
         together = next((one for one in lineages if one.at_a == one.at_b), None)
-        # What a side moved away from here is gone with that; what it has here now is another node.
+        # A node that a side moved away is gone from here; the side's present node here is different.
         old, uris = None if place in self.moved_away else self.base.nodes.get(place), {place}
         if together and old is None:
             old, uris = moved(self.base.nodes[together.old], place), {place, together.old}
@@ -243,7 +255,7 @@ class _Merge:
     def _with_elsewhere(
         self, place: Uri, old: Uri, here: Merged, mine: _Side, other: _Side, elsewhere: Uri | None
     ) -> Merged:
-        """A node that one side has at `place` now, with what the other side made of it since it was at `old`."""
+        """A node that one side has at `place`, with the other side's changes to it since it was at `old`."""
         was = Merged(moved(self.base.nodes[old], place), _at(self.old_conflicts, {old}, place))
         mine_now = Merged(here.node, {**_at(mine.conflicts, mine.free(old) | {place}, place), **here.records})
         there = moved(other.nodes[elsewhere], place) if elsewhere else None
@@ -251,7 +263,7 @@ class _Merge:
         return _merged(was, mine_now, Merged(there, _at(other.conflicts, about, place)))
 
     def _leave_behind(self, by_place: Mapping[Uri, list[_Lineage]]) -> None:
-        """Where a node was before, or would have been, is free, unless somebody has another one there."""
+        """Free the old places, unless a side has another node there."""
         for lineages in by_place.values():
             for lineage in lineages:
                 old = lineage.old
@@ -266,11 +278,11 @@ class _Merge:
     # ---- conflicts
 
     def _records(self, uris: Collection[Uri], at: Uri) -> Three:
-        """The open conflicts of a node that has, or had, these URIs, as those of the node that is at `at` now."""
+        """The open conflicts of a node with these URIs, past or present, as conflicts of the node at `at`."""
         return _at(self.old_conflicts, uris, at), _at(self.a.conflicts, uris, at), _at(self.b.conflicts, uris, at)
 
     def _keep_others(self, uris: Collection[Uri], at: Uri) -> None:
-        """What is not about the node's own fields is there while neither side took it away."""
+        """Keep conflicts that do not concern the node's own fields, unless a side removed them."""
         old, a, b = self._records(uris, at)
         for name in sorted({*a, *b}):
             if not is_of_node(name) and name != PLACE and ((name in a and name in b) or name not in old):
@@ -288,7 +300,7 @@ class _Merge:
 
 
 def _words(node: Node, conflicts: Conflicts) -> set[str]:
-    """What a version says, and what is open about it, piece by piece: to see of which node it is a version."""
+    """The pieces of a version's text and open conflicts, to find the node that it is a version of."""
     texts = [node.name, node.summary, node.content, *node.tags, *(f"{r.type} {r.target}" for r in node.relations)]
     texts += [str(side) for c in conflicts.values() for f in c.fields.values() for side in f.sides if side is not None]
     return {line for text in texts for line in text.split("\n") if line.strip()}
@@ -306,6 +318,51 @@ def _by_uri(conflicts: Conflicts) -> dict[Uri, dict[str, Conflict]]:
 
 
 def _at(conflicts: Mapping[Uri, Conflicts], uris: Collection[Uri], at: Uri) -> Records:
-    """Open conflicts by field, as those of the node that is at `at` now."""
+    """Open conflicts by field, as conflicts of the node at `at`."""
     found = [conflict.at(at) for uri in uris for conflict in conflicts.get(uri, {}).values()]
     return by_field(found) if found else NO_RECORDS
+
+
+def with_decision(node: Node | None, uri: Uri, field: str, value: Json) -> Node | None:
+    """The node at `uri` with one disputed field decided; None if the decision is deletion.
+
+    Not for `TWIN`, which concerns two nodes: see `combined`.
+
+    Raises:
+        Invalid: The value does not fit the field.
+    """
+    if field == WHOLE:
+        if value is None:
+            return None
+        if not isinstance(value, dict) or "uri" not in value:
+            raise Invalid("this version cannot be read", at="fields",
+                          next="Choose the other version, or write the node's fields.")  # fmt: skip
+        return from_plain({**value, "uri": uri})
+    if field == PLACE:
+        return renamed(node or Node(uri), Uri(str(value)) if value else uri)
+    if field == TWIN:
+        raise Invalid("this is about two nodes", at="fields")
+    return with_field(node or Node(uri), field, value)
+
+
+def renamed(node: Node, to: Uri) -> Node:
+    """The node under another URI, with the old one as an alias, so that links survive."""
+    if to == node.uri:
+        return node
+    there = moved(node, to)
+    return replace(there, aliases=(*there.aliases, node.uri))
+
+
+def combined(kept: Merged, other: Merged) -> Merged:
+    """Two nodes combined: the first, with the other's content and the other's URI as an alias.
+
+    Both must exist, with all open conflicts about their fields; so does the result.
+    """
+    assert kept.node is not None
+    assert other.node is not None
+    at = kept.node.uri
+    theirs = {name: record.at(at) for name, record in other.records.items()}
+    merged = merge(None, kept.node, moved(other.node, at), (NO_RECORDS, kept.records, theirs))
+    assert merged.node is not None
+    names = {*merged.node.aliases, other.node.uri} - {at}
+    return Merged(replace(merged.node, aliases=tuple(names)), merged.records)

@@ -1,21 +1,22 @@
-"""This file is where a node and its relations are defined: the one model behind every kind of knowledge.
+"""Nodes and relations: the one model of all knowledge.
 
-A concept, a file, an atom, a decision or a message differ by URI scheme and by `type`, an open label. What is derived
-from history (version, created, updated) is no field of a node and is never stored (DESIGN section 2).
+A concept, a file, an atom, a decision or a message differ by URI scheme and by `type`, an open label. Derived history
+(version, created, updated) is not a field and is never stored (DESIGN section 2).
 """
 
 from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from kgd.errors import Invalid, Limit
-from kgd.model.memory import MEMORY_TYPES, folded
 from kgd.model.uri import OWNED, Uri, name_of, scheme_of
 
+NODE_BYTES = 256 * 1024
+"""Maximum bytes of a file that kgd reads as a whole: a node, a memory, `kgd.yaml`."""
 SUMMARY_LIMIT = 100
 NAME_LIMIT = 255
 LABEL_LIMIT = 128
@@ -24,15 +25,15 @@ TAGS_LIMIT = 256
 RELATIONS_LIMIT = 10_000
 
 UNSEEN = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]").search
-"""Line ends, control and direction characters: a name with one reads as another name in lists and prompts."""
+"""Line ends, control and direction characters: they disguise a name in lists and prompts."""
 
 Json = Any
-"""What YAML's core schema can hold: None, bool, int, float, str, list and dict with string keys."""
+"""Values of YAML's core schema: None, bool, int, float, str, list and dict with string keys."""
 
 
 @dataclass(frozen=True, slots=True)
 class Relation:
-    """A directed, weighted edge; it lives in its source's file, so the source is not repeated here.
+    """A directed, weighted edge, stored in its source's file; so the source is not a field.
 
     `weight` is cost: 0 = always together, 1 = one full step.
     """
@@ -59,7 +60,7 @@ class Relation:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Where a node's content was taken from, for `delete by source` and for re-ingest. Both are any strings."""
+    """The origin of a node's content, for `delete by source` and re-ingest. Both are any strings."""
 
     type: str
     id: str
@@ -67,11 +68,11 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """One thing worth remembering, as it is stored.
+    """A stored unit of knowledge.
 
-    `tags`, `aliases` and `relations` are kept sorted and without repeats, so that equal nodes have equal bytes.
-    The tags of memories (decision, gotcha, insight, pattern, task) are lower case.
-    `name` may be empty: `title` then gives the last segment of the URI.
+    `tags`, `aliases` and `relations` are sorted and unique, so that equal nodes have equal bytes. The tags of memories
+    (decision, gotcha, insight, pattern, task) are lower case. `name` may be empty: `title` is then the last segment of
+    the URI.
     """
 
     uri: Uri
@@ -123,14 +124,14 @@ class Node:
         return next((r for r in self.relations if r.key == (type, target)), None)
 
     def with_relation(self, *relations: Relation) -> Node:
-        """The node with these relations added, each in place of one with its (type, target). The last one counts."""
+        """The node with these relations, each replacing one with the same (type, target). The last one counts."""
         added = {relation.key: relation for relation in relations}
         others = (relation for relation in self.relations if relation.key not in added)
         return replace(self, relations=(*others, *added.values()))
 
     @property
     def is_bare(self) -> bool:
-        """Whether nothing but the URI is stored: a resource that only exists because something points to it (E8)."""
+        """Whether only the URI is stored: a resource that exists because a relation points to it (E8)."""
         return self == Node(self.uri)
 
 
@@ -163,3 +164,28 @@ def cut_at_word(text: str, limit: int = SUMMARY_LIMIT) -> str:
     cut = line[: limit - 1]
     head = cut.rsplit(" ", 1)[0] if " " in cut[limit // 2 :] else cut
     return head.rstrip(" ,;:.") + "…"
+
+
+MEMORY_TYPES = frozenset({"decision", "gotcha", "insight", "pattern", "task"})
+"""Types of memories: their tags are lower case, and the detail behind their summary may be a separate file."""
+
+FILE = "file"
+"""Key in a node's data: the path of that file, ``memories/YYYY-MM-DD-topic.md``."""
+
+
+def folded(tags: Iterable[str]) -> tuple[str, ...]:
+    return tuple(tag.lower() for tag in tags)
+
+
+SUPERSEDES = "supersedes"
+SUPERSEDED = "superseded"
+"""The tag of knowledge that is outdated but kept."""
+SUPERSEDED_BY = "superseded_by"
+SUMMARISES = "summarises"
+SUMMARISED_BY = "summarised_by"
+_STANDS_BACK = frozenset([SUPERSEDED_BY, SUMMARISED_BY])
+
+
+def ranks_behind(type: str) -> bool:
+    """Whether a relation of this type ranks its source behind its equals; search still finds it."""
+    return type.lower() in _STANDS_BACK

@@ -1,8 +1,8 @@
-"""This file is where prose is merged: three versions of a text, by lines.
+"""Comparing and merging texts by parts, such as lines.
 
-Lines are matched by patience (lines unique in both texts anchor the rest), which is linear but for a sort and does not
-depend on how often a line repeats: content comes from anybody, so no quadratic matcher may see it. Merging is
-symmetric: `merge_text(base, a, b) == merge_text(base, b, a)`.
+Parts are matched by patience: parts unique in both texts anchor the rest. That is linear except for a sort, however
+often a part repeats; texts come from anywhere, so no quadratic matcher may see them whole. Merging is symmetric:
+`merge_text(base, a, b) == merge_text(base, b, a)`.
 """
 
 from __future__ import annotations
@@ -11,40 +11,43 @@ import hashlib
 import re
 from bisect import bisect_left
 from collections import Counter
+from collections.abc import Collection, Sequence
+from difflib import SequenceMatcher
+from typing import NamedTuple
 
 TIMESTAMP = re.compile(r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:?\d\d)?)?", re.ASCII)
 SEPARATOR = re.compile(r"\s*(?:-{3,}|#{1,6}\s|\*{3,}|\[)")
-"""A separator line of an appended block starts like a rule, a heading or a bracket, and holds a timestamp."""
+"""The separator line of an appended block starts like a rule, a heading or a bracket, and holds a timestamp."""
 Block = tuple[str, ...]
 """Lines that were appended together."""
 
 
 def merge_text(base: str, a: str, b: str) -> str | None:
-    """The text with the edits of both sides, or None where they overlap.
+    """The text with the edits of both sides, or None if they overlap.
 
-    Blocks that both sides appended at the end are both kept, ordered by the timestamp in their separator line where
-    they have one, then by hash. A block that both appended counts as one edit; a block that one side appended twice
-    stays twice. Where one side cleared the text, every other edit of it overlaps.
+    Blocks that both sides appended are all kept, ordered by the timestamp in their separator line if they have one,
+    then by hash. A block that both appended counts as one edit; a block that one side appended twice stays twice. If
+    one side cleared the text, every other edit of it overlaps.
     """
     if a == b or b == base:
         return a
     if a == base:
         return b
     if base.strip() and not (a.strip() and b.strip()):
-        return None  # split into lines, a cleared text is an empty line, which would match one of the base
+        return None  # as lines, a cleared text is an empty line, which would match one of the base
     if not base.strip() and (joined := _begun(a, b)) is not None:
         return joined
     if base.endswith("\n") and a.endswith("\n") and b.endswith("\n"):
-        # Without its last line end, what was added to a text is at its end, and not before an empty line.
+        # Without the last line end, an appended text is at the end, and not before an empty line.
         merged = _merge_lines(base[:-1], a[:-1], b[:-1])
         return None if merged is None else merged + "\n"
     return _merge_lines(base, a, b)
 
 
 def _begun(a: str, b: str) -> str | None:
-    """The dated blocks of two texts that hold nothing else, where there was no text before; None where they do.
+    """The dated blocks of two texts that hold nothing else, for an empty base; None if they hold other text.
 
-    Blank lines around a block do not tell it from itself: one that begins a text has none before it.
+    Blank lines around a block do not count: a block at the start of a text has none before it.
     """
     sides = [[_stripped(block) for block in _blocks(side.strip().split("\n"))] for side in (a, b)]
     if not all(_timestamp(block) for side in sides for block in side):
@@ -77,16 +80,12 @@ def _chunk(base: list[str], a: list[str], b: list[str], at_end: bool) -> list[st
     if a == base:
         return b
     if at_end and not base:
-        return _appended(a, b)
+        return [line for block in _of_both(_blocks(a), _blocks(b)) for line in block]
     return None
 
 
-def _appended(a: list[str], b: list[str]) -> list[str]:
-    return [line for block in _of_both(_blocks(a), _blocks(b)) for line in block]
-
-
 def _of_both(a: list[Block], b: list[Block]) -> list[Block]:
-    """The blocks of both sides in order, each as often as the side that has it more often."""
+    """The blocks of both sides in order, each as often as in the side that has it more often."""
     return sorted((Counter(a) | Counter(b)).elements(), key=_order)
 
 
@@ -99,7 +98,7 @@ def _order(block: Block) -> tuple[str, bytes]:
 
 
 def _blocks(lines: list[str]) -> list[Block]:
-    """The appended lines cut before each dated separator; blank lines before a separator go with it."""
+    """The appended lines, cut before each dated separator; blank lines before a separator belong to it."""
     starts = [0]
     for n, line in enumerate(lines):
         if n and SEPARATOR.match(line) and TIMESTAMP.search(line):
@@ -117,54 +116,139 @@ def _timestamp(block: Block) -> str:
 
 
 def _matches(base: list[str], side: list[str]) -> dict[int, int]:
-    """Which base line is which line of the side: increasing in both."""
-    found: dict[int, int] = {}
-    todo = [(0, len(base), 0, len(side))]
-    while todo:
-        low, high, side_low, side_high = todo.pop()
-        while low < high and side_low < side_high and base[low] == side[side_low]:
-            found[low] = side_low
-            low, side_low = low + 1, side_low + 1
-        while low < high and side_low < side_high and base[high - 1] == side[side_high - 1]:
-            high, side_high = high - 1, side_high - 1
-            found[high] = side_high
-        anchors = _anchors(base[low:high], side[side_low:side_high]) if low < high and side_low < side_high else []
-        previous, side_previous = low, side_low
-        for n, m in anchors:
-            n, m = n + low, m + side_low
-            found[n] = m
-            todo.append((previous, n, side_previous, m))
-            previous, side_previous = n + 1, m + 1
-        if anchors:
-            todo.append((previous, high, side_previous, side_high))
-    return found
+    """The line of the side for each base line that it kept: increasing in both."""
+    runs: list[Run] = []
+    stretches = [(0, len(base), 0, len(side))]
+    while stretches:
+        stretch = _trimmed(base, side, stretches.pop(), runs)
+        stretches += _between_anchors(base, side, stretch, runs)
+    return {run.old + n: run.new + n for run in runs for n in range(run.length)}
 
 
-def _anchors(base: list[str], side: list[str]) -> list[tuple[int, int]]:
-    """Lines that occur once in both, as the longest increasing run."""
-    ours, theirs = _unique(base), _unique(side)
-    pairs = sorted((n, theirs[line]) for line, n in ours.items() if line in theirs)
-    tails: list[int] = []
-    heads: list[int] = []
-    back: list[int] = []
-    for n, (_, m) in enumerate(pairs):
-        place = bisect_left(tails, m)
-        back.append(heads[place - 1] if place else -1)
-        if place == len(tails):
-            tails.append(m)
-            heads.append(n)
+# ---- comparing
+
+
+SMALL = 10_000
+"""Maximum number of pairs of parts that are compared with each other; larger stretches are first split at anchors."""
+EFFORT = 3_000_000
+"""Steps of one comparison, about a second. Beyond it a moved part may count as changed."""
+PAIR = 20
+"""Steps that a pair of a small stretch counts as."""
+JOINED = 8
+"""Versions before a merge that its parts may come from."""
+
+
+Stretch = tuple[int, int, int, int]
+"""Begin and end in the old text, begin and end in the new one."""
+
+
+class Run(NamedTuple):
+    """`length` equal parts: from `old` in one text, from `new` in the other."""
+
+    old: int
+    new: int
+    length: int
+
+
+def common_parts(old: Sequence[str], new: Sequence[str]) -> list[Run]:
+    """The common parts, in the order of both. A common beginning and end always belong to it."""
+    found: list[Run] = []
+    stretches = [(0, len(old), 0, len(new))]
+    left = EFFORT
+    while stretches:
+        a, a_end, b, b_end = stretches.pop()
+        a, a_end, b, b_end = _trimmed(old, new, (a, a_end, b, b_end), found)
+        size = (a_end - a) * (b_end - b)
+        if not size or left <= 0:
+            continue
+        if size <= SMALL:
+            left -= size * PAIR
+            blocks = SequenceMatcher(None, old[a:a_end], new[b:b_end], autojunk=False).get_matching_blocks()
+            found += [Run(a + block.a, b + block.b, block.size) for block in blocks if block.size]
+            continue
+        left -= a_end - a + b_end - b
+        stretches += _between_anchors(old, new, (a, a_end, b, b_end), found)
+    return _joined(sorted(found))
+
+
+def origin_versions(versions: Sequence[Sequence[str]], merges: Collection[int] = ()) -> list[int]:
+    """The number of the version that introduced each part of the last one.
+
+    Args:
+        versions: Oldest first.
+        merges: Numbers of merge versions, which have parts of more versions than the one before.
+    """
+    past: list[tuple[Sequence[str], list[int]]] = []
+    for number, parts in enumerate(versions):
+        owners = [number] * len(parts)
+        for before, known in reversed(past[-(JOINED if number in merges else 1) :]):
+            if number not in owners:
+                break
+            for run in common_parts(before, parts):
+                for step in range(run.length):
+                    if owners[run.new + step] == number:
+                        owners[run.new + step] = known[run.old + step]
+        past.append((parts, owners))
+    return past[-1][1] if past else []
+
+
+def _trimmed(old: Sequence[str], new: Sequence[str], stretch: Stretch, found: list[Run]) -> Stretch:
+    """The stretch without its common beginning and end, which are added to `found`."""
+    a, a_end, b, b_end = stretch
+    begin = 0
+    while a + begin < a_end and b + begin < b_end and old[a + begin] == new[b + begin]:
+        begin += 1
+    if begin:
+        found.append(Run(a, b, begin))
+        a, b = a + begin, b + begin
+    end = 0
+    while a < a_end - end and b < b_end - end and old[a_end - end - 1] == new[b_end - end - 1]:
+        end += 1
+    if end:
+        found.append(Run(a_end - end, b_end - end, end))
+    return a, a_end - end, b, b_end - end
+
+
+def _between_anchors(old: Sequence[str], new: Sequence[str], stretch: Stretch, found: list[Run]) -> list[Stretch]:
+    """The stretches between the anchors of a stretch, which are added to `found`; none without an anchor."""
+    a, a_end, b, b_end = stretch
+    between: list[Stretch] = []
+    start = (a, b)
+    for one, two in _anchors(old[a:a_end], new[b:b_end]) if a < a_end and b < b_end else ():
+        between.append((start[0], a + one, start[1], b + two))
+        found.append(Run(a + one, b + two, 1))
+        start = (a + one + 1, b + two + 1)
+    return [*between, (start[0], a_end, start[1], b_end)] if between else []
+
+
+def _anchors(old: Sequence[str], new: Sequence[str]) -> list[tuple[int, int]]:
+    """Parts that occur once on each side, as the longest selection with the same order on both."""
+    once_old = {part for part, count in Counter(old).items() if count == 1}
+    once_new = {part for part, count in Counter(new).items() if count == 1}
+    places = {part: index for index, part in enumerate(new) if part in once_new}
+    pairs = [(index, places[part]) for index, part in enumerate(old) if part in once_old and part in places]
+    ends: list[int] = []
+    """For each length the smallest place at which an ascending selection of it ends."""
+    holders: list[int] = []
+    previous: list[int] = []
+    for number, (_, place) in enumerate(pairs):
+        length = bisect_left(ends, place)
+        previous.append(holders[length - 1] if length else -1)
+        ends[length : length + 1] = [place]
+        holders[length : length + 1] = [number]
+    chosen, number = [], holders[-1] if holders else -1
+    while number >= 0:
+        chosen.append(pairs[number])
+        number = previous[number]
+    return chosen[::-1]
+
+
+def _joined(runs: Sequence[Run]) -> list[Run]:
+    """The runs, with adjacent ones combined."""
+    made: list[Run] = []
+    for run in runs:
+        if made and (made[-1].old + made[-1].length, made[-1].new + made[-1].length) == run[:2]:
+            made[-1] = made[-1]._replace(length=made[-1].length + run.length)
         else:
-            tails[place], heads[place] = m, n
-    run: list[tuple[int, int]] = []
-    at = heads[-1] if heads else -1
-    while at >= 0:
-        run.append(pairs[at])
-        at = back[at]
-    return run[::-1]
-
-
-def _unique(lines: list[str]) -> dict[str, int]:
-    where: dict[str, int] = {}
-    for n, line in enumerate(lines):
-        where[line] = -1 if line in where else n
-    return {line: n for line, n in where.items() if n >= 0}
+            made.append(run)
+    return made

@@ -1,9 +1,9 @@
-"""This file is where the text of a token is defined, and what a hub keeps about one: never the text itself.
+"""Tokens: their text, and a hub's record of one, which never contains the text.
 
     kgd_<kind>_<id>_<secret>_<check>      kgd_agent_Xk3p9QaZ_<43 letters and digits>_<6 letters and digits>
 
-The kind says who holds it, the id finds its record, the secret has 256 bits, and the check tells a slip of the hand
-from a wrong token without asking anybody. The prefix lets scanners find a token that was committed by mistake.
+The kind is the kind of holder, the id finds the record, the secret has 256 bits, and the check distinguishes a typing
+error from a wrong token without a look-up. The prefix lets scanners find a token that was committed by mistake.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from kgd.model.access import Kind, Principal
 SECRET_BYTES = 32
 ID_BYTES = 6
 LEEWAY_SECONDS = 60
-"""How much later than its expiry a token is still taken: clocks differ."""
+"""Seconds after its expiry in which a token is still valid: clocks differ."""
 
 _ALPHABET = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 _FORM = re.compile(r"kgd_(person|agent|token)_([0-9A-Za-z]{8})_([0-9A-Za-z]{43})_([0-9A-Za-z]{6})").fullmatch
@@ -28,7 +28,7 @@ _FORM = re.compile(r"kgd_(person|agent|token)_([0-9A-Za-z]{8})_([0-9A-Za-z]{43})
 
 @dataclass(frozen=True, slots=True)
 class Quota:
-    """What one token may use up. `pending_proposals` are those that wait at a time; the others are by time."""
+    """Limits of one token. `pending_proposals` are those waiting at a time; the others are rates."""
 
     requests_per_minute: int = 600
     bytes_per_day: int = 1 << 30
@@ -38,10 +38,10 @@ class Quota:
 
 @dataclass(frozen=True, slots=True)
 class TokenRecord:
-    """What is kept of a token. Times are Unix seconds; 0 is "not yet".
+    """The stored record of a token. Times are Unix seconds; 0 is "not yet".
 
-    `holder` is who comes with it, with its scopes and its end. `digest` is SHA-256 of the secret: that has 256 bits of
-    chance, so no slow hash is needed. When the token that it was made from is revoked, so is this.
+    `holder` has the scopes and the expiry. `digest` is SHA-256 of the secret: 256 random bits need no slow hash.
+    Revoking a parent token revokes this one.
     """
 
     holder: Principal
@@ -57,7 +57,7 @@ class TokenRecord:
 
 @dataclass(frozen=True, slots=True)
 class AuditEntry:
-    """One line of the audit trail: which token did what, where, and what came of it."""
+    """One line of the audit log: the token, its action, the place and the outcome."""
 
     at: int
     token: str
@@ -68,30 +68,30 @@ class AuditEntry:
 
 @dataclass(frozen=True, slots=True)
 class Presented:
-    """A token as somebody sent it; well formed, but not yet known to be one of ours."""
+    """A token as received; well formed, but not yet known to be valid."""
 
     kind: str
     id: str
     digest: bytes
 
     def matches(self, record: TokenRecord | None) -> bool:
-        """Whether it is that token; takes as long where there is no record."""
+        """Whether it is this token; takes as long without a record."""
         known = record.digest if record else bytes(32)
         return hmac.compare_digest(self.digest, known) and record is not None and record.holder.kind == self.kind
 
 
 def write(kind: Kind, id_bytes: bytes, secret: bytes) -> tuple[str, str, bytes]:
-    """(the token's text, its id, the digest to keep) from chance."""
+    """(the token's text, its id, the digest to keep) from random bytes."""
     id = base62(id_bytes, 8)
     body = f"kgd_{kind}_{id}_{base62(secret, 43)}"
     return f"{body}_{_check(body)}", id, _digest(base62(secret, 43))
 
 
 def read(text: str) -> Presented:
-    """What was sent, taken apart.
+    """Parse a received token.
 
     Raises:
-        Unauthorized: It is no token, or one letter of it is wrong. The text is never quoted.
+        Unauthorized: It is not a token, or has a typing error. The text is never quoted.
     """
     found = _FORM(text.strip())
     if found is None:
@@ -103,7 +103,7 @@ def read(text: str) -> Presented:
 
 
 def base62(data: bytes, width: int) -> str:
-    """The bytes as a number in digits and letters, padded; what does not fit the width is cut off at the top."""
+    """The bytes as a number in digits and letters, padded; excess leading digits are cut off."""
     number, out = int.from_bytes(data, "big"), ""
     for _ in range(width):
         number, digit = divmod(number, 62)

@@ -1,12 +1,12 @@
-"""This file is where URIs are parsed, built and compared: the one name that every node has.
+"""URIs: parsed, built and compared; the one name of every node.
 
 Two forms (CONTRACT section 1)::
 
-    <scheme>://<workspace>/<segment>(/<segment>)*    owned schemes; bijective with what git can hold as a path
+    <scheme>://<workspace>/<segment>(/<segment>)*    owned schemes; bijective with paths in git
     anything else with a scheme                      an external resource, kept verbatim
 
-A `Uri` is a plain ``str`` that went through `parse`; the graph holds hundreds of thousands of them, so it carries no
-object of its own. Everything here is O(length of the URI).
+A `Uri` is a plain ``str`` that passed `parse`; the graph holds hundreds of thousands of them, so it has no object of
+its own. Everything here is O(length of the URI).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import NewType
 from kgd.errors import Invalid, Limit
 
 Uri = NewType("Uri", str)
-"""A canonical URI: there is exactly one such string for one node."""
+"""A canonical URI: exactly one such string per node."""
 
 OWNED = frozenset(
     [
@@ -45,9 +45,9 @@ OWNED = frozenset(
 """Schemes whose form and files kgd defines."""
 
 CODE_TREE = ("file", "dir")
+"""Schemes of nodes that the code tree itself serves."""
 DIRECTORY_TYPE = "concept"
 """The type label of directories; as a filter it means concepts alone."""
-"""Schemes of what the code tree itself serves."""
 
 RESERVED = "kgd"
 """Scheme of kgd's own resources (status, conflicts, jobs); never the URI of a node."""
@@ -66,10 +66,10 @@ _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f]")
 
 
 def parse(text: str) -> Uri:
-    """The canonical URI that `text` is.
+    """The canonical URI in `text`.
 
     Raises:
-        Invalid: It is not canonical; the message names the canonical spelling where there is one.
+        Invalid: It is not canonical; the message gives the canonical spelling if there is one.
         Limit: It is longer than 2,048 bytes or has more than 64 segments.
     """
     scheme, rest = _split(text)
@@ -102,7 +102,7 @@ def parse(text: str) -> Uri:
 
 
 def build(scheme: str, workspace: str, segments: list[bytes]) -> Uri:
-    """The URI of a path given as raw bytes per segment. An empty list is allowed for `dir` alone and means the root.
+    """The URI of a path given as raw bytes per segment. Only `dir` allows an empty list: the root.
 
     Raises:
         Invalid: A segment is empty, ``.`` or ``..``, or the scheme is not one of kgd's.
@@ -144,9 +144,9 @@ def is_owned(uri: str) -> bool:
 
 
 def is_external(text: str) -> bool:
-    """Whether a text that somebody typed is meant as the URI of something outside, and not as a path with a colon.
+    """Whether user input is meant as an external URI, and not as a path with a colon.
 
-    A scheme with a dot is taken for a file's name unless ``//`` follows: ``main.py:12`` is none, ``x.y://h/a`` is one.
+    A scheme with a dot is a file name unless ``//`` follows: ``main.py:12`` is not a URI, ``x.y://h/a`` is one.
     """
     scheme, colon, rest = text.partition(":")
     if not colon or not rest or scheme in OWNED or "/" in scheme:
@@ -155,7 +155,7 @@ def is_external(text: str) -> bool:
 
 
 def workspace_of(uri: str) -> str | None:
-    """The workspace id in an owned URI; None for an external resource, which belongs to whoever holds it."""
+    """The workspace id in an owned URI; None for an external resource, which has no owner."""
     if not is_owned(uri):
         return None
     return uri.split("/", 3)[2]
@@ -173,7 +173,7 @@ def path_of(uri: str) -> str:
 
 
 def name_of(uri: str) -> str:
-    """A readable name for a node that was given none: its last segment, or the whole of an external URI."""
+    """A readable name for a node without one: its last segment, or the whole external URI."""
     if not is_owned(uri):
         return uri
     segments = segments_of(uri)
@@ -192,7 +192,7 @@ def is_workspace_id(text: str) -> bool:
 
 
 def settings_uri(workspace: str) -> Uri:
-    """What a disagreement about `kgd.yaml` is recorded under: a resource of kgd itself, never a node."""
+    """The subject of conflicts about `kgd.yaml`: a resource of kgd itself, never a node."""
     return Uri(f"{RESERVED}://{workspace}/settings")
 
 
@@ -201,7 +201,7 @@ def is_settings_uri(uri: str) -> bool:
 
 
 def parse_subject(text: str) -> Uri:
-    """What a conflict is about: a node, or the settings of a workspace.
+    """Parse the subject of a conflict: a node, or the settings of a workspace.
 
     Raises:
         Invalid, Limit: As `parse` does.
@@ -210,14 +210,14 @@ def parse_subject(text: str) -> Uri:
 
 
 def workspace_id_from(text: str) -> str:
-    """A workspace id made of any name, such as that of a repository or directory; never empty."""
+    """A workspace id made from any name, such as a repository's; never empty."""
     ascii_text = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode().lower()
     made = re.sub(r"[^a-z0-9]+", "-", ascii_text).strip("-")[:63].strip("-")
     return made or "workspace"
 
 
 def collision_key(uri: str) -> str:
-    """Equal for names that some file systems take for the same (NFKC, case-folded)."""
+    """Equal for names that are equal on some file systems (NFKC, case-folded)."""
     if not is_owned(uri):
         return uri
     path = path_of(uri).encode("utf-8", "surrogateescape").decode("utf-8", "replace")
@@ -225,7 +225,7 @@ def collision_key(uri: str) -> str:
 
 
 def encode_segment(raw: bytes) -> str:
-    """The one canonical spelling of a name that git can hold.
+    """The canonical spelling of a name that git can hold.
 
     Raises:
         Invalid: The name is empty, ``.`` or ``..``, or holds NUL, which no tree entry can.
@@ -239,7 +239,7 @@ def encode_segment(raw: bytes) -> str:
         raise Limit(f"a segment has at most {MAX_SEGMENT_BYTES} bytes, this one has {len(raw)}", at="uri")
     text = raw.decode("utf-8", "surrogateescape")
     composed = unicodedata.is_normalized("NFC", text)
-    return "".join(c if _is_plain(c, composed) else _escape(c) for c in text)
+    return "".join(c if _is_plain(c, composed) else percent_encoded(c) for c in text)
 
 
 def decode_segment(text: str) -> bytes:
@@ -273,7 +273,8 @@ def _is_plain(char: str, composed: bool) -> bool:
     return composed and code > 0x9F and not 0xD800 <= code <= 0xDFFF
 
 
-def _escape(char: str) -> str:
+def percent_encoded(char: str) -> str:
+    """The bytes of a character as ``%XX``."""
     return "".join(f"%{b:02X}" for b in char.encode("utf-8", "surrogateescape"))
 
 
@@ -299,7 +300,7 @@ def _parse_external(text: str, rest: str) -> Uri:
 
 
 def is_of_types(uri: str, type: str, types: Collection[str]) -> bool:
-    """Whether a filter on types selects a node: by its type, and `file` and `dir` by their scheme."""
+    """Whether a type filter selects a node: by its type, and `file` and `dir` by their scheme."""
     scheme = uri.partition("://")[0]
     if scheme in CODE_TREE and scheme in types:
         return True

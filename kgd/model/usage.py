@@ -1,24 +1,33 @@
-"""This file is where it is counted what conversations read, so that it can be told what goes together, and what not.
+"""Usage: counts of nodes read together, and suggestions for relations and weights.
 
-A conversation is a set of nodes that it named in a question of its own; what answers showed beside them does not count,
-or every relation would confirm itself. After half an hour of silence another one begins.
+A conversation is the set of nodes that it asked for by name. Nodes shown beside them do not count, or every relation
+would confirm itself. After half an hour of silence a new conversation begins.
+
+A suggestion compares use with chance. A new relation is suggested if conversations read two nodes together more often
+than by chance, given how often each is read and how much conversations read. A longer one is suggested if a relation
+was shown repeatedly and never followed, while others are followed. Both tests require odds below `ALPHA`, divided by
+the number of cases (Bonferroni), so that random use suggests nothing.
 """
 
 from __future__ import annotations
 
+import hashlib
+import math
 from collections import Counter, OrderedDict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
+from typing import Literal
 
+from kgd.model.node import edge_id
 from kgd.model.uri import Uri
 
 IDLE_SECONDS = 1_800
 MOST_READ = 40
-"""Nodes of one conversation that count; who reads more than that is not reading what belongs together."""
+"""Nodes of one conversation that count; a longer list says little about what belongs together."""
 MOST_SHOWN = 500
 CONVERSATIONS = 300
-"""That are under way at a time."""
+"""Maximum number of conversations at a time."""
 
 Pair = tuple[Uri, Uri]
 """Two nodes, in order."""
@@ -28,11 +37,11 @@ Link = tuple[Uri, Uri, str]
 
 @dataclass(slots=True)
 class Tally:
-    """Counts of conversations; those of two spans of time add up.
+    """Counts of conversations; the tallies of two periods add up.
 
-    `reads` and `squares` are the sums of the sizes of all conversations and of their squares: with them it can be told
-    how often two nodes would meet by chance. `offered` relations led from a node that was asked for to one that was not
-    read yet; `followed` are those whose other end was read later on.
+    `reads` and `squares` are the sums of the sizes of all conversations and of their squares, for the expected number
+    of chance meetings. `offered` relations led from a requested node to an unread one; `followed` are those whose
+    other end was read later.
     """
 
     conversations: int = 0
@@ -56,13 +65,13 @@ class _Conversation:
 
 
 class Conversations:
-    """Those that are under way. For one thread."""
+    """The running conversations. For one thread."""
 
     def __init__(self) -> None:
         self._known: OrderedDict[str, _Conversation] = OrderedDict()
 
     def read(self, tally: Tally, id: str, uris: Sequence[Uri], now: float) -> None:
-        """A conversation asked for these nodes by name."""
+        """Record that a conversation asked for these nodes by name."""
         one = self._of(id, now)
         for uri in uris:
             if uri in one.read or len(one.read) >= MOST_READ:
@@ -76,7 +85,7 @@ class Conversations:
             one.read.append(uri)
 
     def shown(self, tally: Tally, id: str, links: Iterable[Link], now: float) -> None:
-        """It was shown these relations of nodes that it asked for."""
+        """Record that a conversation was shown these relations of its nodes."""
         one = self._of(id, now)
         for link in islice(links, MOST_SHOWN):
             near = [end for end in link[:2] if end in one.read]
@@ -96,3 +105,124 @@ class Conversations:
         while len(self._known) > CONVERSATIONS:
             self._known.popitem(last=False)
         return one
+
+
+ALPHA = 0.01
+"""Maximum probability that any suggestion of a workspace is chance."""
+LEAST_TOGETHER = 5
+"""Minimum number of conversations that read both nodes."""
+LIFT = 3.0
+"""Minimum multiple of the expected number."""
+LEAST_OFFERED = 20
+LEAST_OFFERED_IN_ALL = 60
+"""Minimum number of times all other relations were shown: below it the rate of following is unknown."""
+CLEARLY = 0.1
+"""Minimum difference of weights that is worth a suggestion."""
+RELATION = "related_to"
+
+Kind = Literal["relate", "shorten", "lengthen"]
+Between = Callable[[Uri, Uri], tuple[Link, float] | None]
+"""The cheapest relation between two nodes, in either direction, and its weight."""
+Weight = Callable[[Link], float | None]
+"""The weight of a relation; None if it does not exist."""
+
+
+@dataclass(frozen=True, slots=True)
+class Suggestion:
+    """A new relation, or a new weight. `now` is the present weight, None without a relation.
+
+    `count` is the number of conversations behind it.
+    """
+
+    kind: Kind
+    source: Uri
+    target: Uri
+    type: str
+    now: float | None
+    weight: float
+    reason: str
+    count: int
+
+    @property
+    def id(self) -> str:
+        named = f"{self.kind} {edge_id(self.source, self.target, self.type)}"
+        return "suggestion-" + hashlib.sha256(named.encode()).hexdigest()[:16]
+
+
+def suggestions(tally: Tally, between: Between, weight_of: Weight) -> list[Suggestion]:
+    """All suggestions, the strongest first. O(pairs that met often enough)."""
+    return [*_together(tally, between), *_unfollowed(tally, weight_of)]
+
+
+def _together(tally: Tally, between: Between) -> list[Suggestion]:
+    often = sum(1 for count in tally.nodes.values() if count >= LEAST_TOGETHER)
+    looked_at = max(1, often * (often - 1) // 2)
+    found: list[tuple[float, Suggestion]] = []
+    for (a, b), count in tally.pairs.items():
+        if count < LEAST_TOGETHER:
+            continue
+        expected = expected_meetings(tally, a, b)
+        odds = poisson_tail(count, expected)
+        if count < LIFT * expected or odds * looked_at >= ALPHA:
+            continue
+        if one := _pair(tally, between, a, b, count, expected):
+            found.append((odds, one))
+    return [one for _, one in sorted(found, key=lambda item: (item[0], item[1].source, item[1].target))]
+
+
+def _pair(tally: Tally, between: Between, a: Uri, b: Uri, count: int, expected: float) -> Suggestion | None:
+    """The more often the two are read only together, the shorter the relation."""
+    rarer = min(tally.nodes[a], tally.nodes[b])
+    weight = round(max(0.1, 1.0 - 0.9 * min(1.0, count / max(1, rarer))), 1)
+    told = f"read together in {count} of {rarer} conversations that read one of them; by chance it would be "
+    told += f"{expected:.1f}" if expected >= 0.1 else "less than 0.1"
+    known = between(a, b)
+    if known is None:
+        return Suggestion("relate", a, b, RELATION, None, weight, told, count)
+    (source, target, type), now = known
+    if now - weight < CLEARLY:
+        return None
+    return Suggestion("shorten", source, target, type, now, weight, told, count)
+
+
+def _unfollowed(tally: Tally, weight_of: Weight) -> list[Suggestion]:
+    shown, followed = sum(tally.offered.values()), sum(tally.followed.values())
+    looked_at = max(1, sum(1 for count in tally.offered.values() if count >= LEAST_OFFERED))
+    found: list[tuple[float, Suggestion]] = []
+    for link, count in tally.offered.items():
+        others = shown - count
+        if count < LEAST_OFFERED or tally.followed[link] or others < LEAST_OFFERED_IN_ALL:
+            continue
+        rate = followed / others
+        odds = (1.0 - min(rate, 1.0)) ** count
+        now = weight_of(link)
+        if odds * looked_at >= ALPHA or now is None or 1.0 - now < CLEARLY:
+            continue
+        told = f"shown to {count} conversations and followed by none, where {rate:.0%} of all relations were"
+        weight = round(min(1.0, now + max(CLEARLY, (1.0 - now) / 2)), 2)
+        found.append((odds, Suggestion("lengthen", *link, now, weight, told, count)))
+    return [one for _, one in sorted(found, key=lambda item: (item[0], item[1].source, item[1].target))]
+
+
+def expected_meetings(tally: Tally, a: Uri, b: Uri) -> float:
+    """The expected number of conversations with both nodes if each conversation read at random.
+
+    A conversation of `n` reads has n(n - 1) places for the two. Long conversations weigh more, or their reads would
+    make everything belong together.
+    """
+    if not tally.reads:
+        return 0.0
+    return tally.nodes[a] * tally.nodes[b] * (tally.squares - tally.reads) / tally.reads**2
+
+
+def poisson_tail(count: int, expected: float) -> float:
+    """The odds of `count` or more events if `expected` is the mean (Poisson)."""
+    if expected <= 0:
+        return 0.0 if count else 1.0
+    term = math.exp(count * math.log(expected) - expected - math.lgamma(count + 1))
+    sum_so_far, number = 0.0, count
+    while term > 1e-18 * sum_so_far and number < count + 10_000:
+        sum_so_far += term
+        number += 1
+        term *= expected / number
+    return min(1.0, sum_so_far)

@@ -1,4 +1,4 @@
-"""This file is where links and tags are found in the text of a note, and a link's note among those of a vault."""
+"""Links and tags in the text of a note, and the note of a vault that a link names."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from urllib.parse import unquote
 
 NOTE = ".md"
 
-# Each of these is linear in a hostile text as well: what is opened and never closed ends with the text.
+# Each of these is linear even in a hostile text: an unclosed construct ends with the text.
 _FENCED = re.compile(r"^ {0,3}(`{3,}|~{3,}).*?(?:^ {0,3}\1[`~]*[ \t]*$|\Z)", re.S | re.M)
 _CODE = re.compile(r"(?<!`)(`+)(?!`)[^\n]{0,1000}?(?<!`)\1(?!`)")
 _COMMENT = re.compile(r"%%.*?(?:%%|\Z)|<!--.*?(?:-->|\Z)", re.S)
@@ -23,7 +23,7 @@ _WHOLE = re.compile(r"\[\[([^\[\]\n|#^]*)(?:[#^][^\[\]\n|]*)?(?:\|[^\[\]\n]*)?\]
 
 
 class Link(NamedTuple):
-    """A link as it is written: what it names, whether that is shown in place, and whether it is a path from here."""
+    """A link as written: its target, whether the target is shown in place, and whether it is a relative path."""
 
     target: str
     is_embed: bool
@@ -31,7 +31,7 @@ class Link(NamedTuple):
 
 
 class Written(NamedTuple):
-    """A link as a reader sees it: what it names, the words that stand for it, and where it ends in its text."""
+    """A link as displayed: its target, its words, and its end in the text."""
 
     target: str
     words: str
@@ -39,7 +39,7 @@ class Written(NamedTuple):
 
 
 def wiki_link(text: str, start: int) -> Written | None:
-    """The ``[[target#part|words]]`` that begins there; None where none does."""
+    """The ``[[target#part|words]]`` that begins at `start`; None if none does."""
     found = _SHOWN(text, start)
     target = found[1].strip() if found else ""
     if not found or not target:
@@ -48,13 +48,13 @@ def wiki_link(text: str, start: int) -> Written | None:
 
 
 def prose(text: str) -> str:
-    """The text without code and comments, in which brackets and number signs mean something else."""
+    """The text without code and comments, in which brackets and number signs have other meanings."""
     text = _FENCED.sub("\n", text)
     return _COMMENT.sub(" ", _CODE.sub(" ", text))
 
 
 def links(text: str) -> Iterator[Link]:
-    """The links of a `prose`, in order of their kinds; links to the web and within the note are not among them."""
+    """The links of a `prose`, ordered by kind; web links and links within the note are left out."""
     for found in _WIKI.finditer(text):
         target = found[2].strip().rstrip("\\").strip()
         if target:
@@ -71,14 +71,14 @@ def tags(text: str) -> list[str]:
 
 
 def whole_link(text: str) -> str | None:
-    """What a text names that is one link and nothing else, as links stand in properties."""
+    """The target of a text that is exactly one link, as in properties."""
     found = _WHOLE(text.strip())
     return found[1].strip() or None if found else None
 
 
 @dataclass(slots=True)
 class Names:
-    """Which note a link means. Of several notes of one name the one nearest to the top counts, then by path."""
+    """The note that a link names. Of several notes of one name the one nearest to the top counts, then by path."""
 
     _paths: dict[str, str] = field(default_factory=dict)
     _names: dict[str, str] = field(default_factory=dict)
@@ -94,7 +94,7 @@ class Names:
         self._aliases.setdefault(alias.casefold(), path)
 
     def find(self, link: Link, beside: str) -> str | None:
-        """The path of the note that a link in the note `beside` means; None where no note is called so."""
+        """The path of the note that a link in the note `beside` names; None if there is none."""
         target = link.target.removesuffix(NOTE)
         here = posixpath.normpath(posixpath.join(posixpath.dirname(beside), target))
         if link.is_path:

@@ -1,4 +1,4 @@
-"""This package is where the code tree is served as nodes: what its files and directories say about themselves.
+"""The code tree as nodes: facts about its files and directories, and the symbols and chunks in them.
 
-Nothing of it is ever stored, except by ``kgd bootstrap --store`` (`kgd.overlay.storing`).
+Nothing of it is stored, except by ``kgd bootstrap --store`` (`store_changes`).
 """

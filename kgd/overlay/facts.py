@@ -1,4 +1,4 @@
-"""This file is where a file is looked at: its facts, read once and kept for as long as its stamps stay the same."""
+"""Facts of a file of the code tree, read once and cached while its stamps stay the same."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from kgd.overlay.languages import extension_of, language_of, mime_type_of
 TEXT: Final = "text"
 BINARY: Final = "binary"
 LARGE: Final = "large"
-"""Text as far as its beginning shows, and too large to count its lines."""
+"""Text, judged by its beginning; too large to count its lines."""
 UNREADABLE: Final = "unreadable"
 SYMLINK: Final = "symlink"
 UNREAD: Final = "unread"
-"""Not looked into yet: a scan was interrupted before its turn came."""
+"""Not read yet, because the scan was interrupted."""
 
 COUNTED_BYTES = 8 << 20
-"""Lines are counted in files up to this size."""
+"""Largest file whose lines are counted."""
 HEAD_BYTES = 8 << 10
-"""A NUL byte among these makes a file binary, as git has it."""
+"""A NUL byte among these makes a file binary, as in git."""
 _CHUNK = 256 << 10
 
 _FINE_TICK_NS = 50_000_000
@@ -32,9 +32,9 @@ _LAST_MOMENT = datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC)
 
 
 class File(NamedTuple):
-    """What is kept of one file; a hundred thousand of these are in memory, so everything else is made when asked for.
+    """The cached facts of one file. A hundred thousand are in memory, so everything else is computed on demand.
 
-    `ctime_ns` is 0 where the stamps prove nothing (`stamps_settled`): such a file is read again by the next scan.
+    `ctime_ns` is 0 if the stamps prove nothing (`stamps_settled`); the next scan reads such a file again.
     """
 
     size: int
@@ -46,31 +46,26 @@ class File(NamedTuple):
     file_type: str
 
     def has_stamps_of(self, found: os.stat_result) -> bool:
-        """Whether the file on disk is still the one that was read."""
-        return (
-            self.ctime_ns == found.st_ctime_ns
-            and self.mtime_ns == found.st_mtime_ns
-            and self.size == found.st_size
-            and self.inode == found.st_ino
-            and self.content not in (UNREAD, UNREADABLE)
-        )
+        """Whether the file on disk still is the file that was read."""
+        stamps = (self.ctime_ns, self.mtime_ns, self.size, self.inode)
+        same = stamps == (found.st_ctime_ns, found.st_mtime_ns, found.st_size, found.st_ino)
+        return same and self.content not in (UNREAD, UNREADABLE)
 
     def says_the_same_as(self, other: File) -> bool:
-        """Whether both have the same facts; stamps that nobody sees are left out."""
+        """Whether both have the same visible facts, other stamps aside."""
         return self[:2] == other[:2] and self[4:] == other[4:]
 
 
 def unread(found: os.stat_result) -> File:
-    """A file of which only its directory entry is known. A symlink is complete with that: its target is not read."""
-    if stat.S_ISLNK(found.st_mode):
-        return File(found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino, SYMLINK, 0, SYMLINK)
-    return File(found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino, UNREAD, 0, "")
+    """A file known only by its directory entry. That is all of a symlink, whose target is not read."""
+    content, file_type = (SYMLINK, SYMLINK) if stat.S_ISLNK(found.st_mode) else (UNREAD, "")
+    return File(found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino, content, 0, file_type)
 
 
 def read(path: str, name: str, file: File, now_ns: int) -> File:
-    """The same file with what its content says. Reads at most `COUNTED_BYTES`; never raises for what it finds."""
+    """The file with the facts of its content. Reads at most `COUNTED_BYTES`; never raises for the content."""
     try:
-        # A FIFO that took the file's place since it was listed would block a plain open for good.
+        # A plain open would block on a FIFO that replaced the file since it was listed.
         fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
         return file._replace(content=UNREADABLE, file_type=language_of(name))
@@ -87,17 +82,17 @@ def read(path: str, name: str, file: File, now_ns: int) -> File:
 
 
 def stamps_settled(ctime_ns: int, now_ns: int) -> bool:
-    """Whether a change after `now_ns` is sure to carry another stamp.
+    """Whether any change after `now_ns` will have another stamp.
 
-    File systems stamp by a tick (4 ms, or 1 to 2 s on FAT and some network mounts). A file that is read within the tick
-    of its last change can change again and look the same; git knows such entries as racily clean.
+    File systems stamp by a tick (4 ms, or 1 to 2 s on FAT and some network mounts). A file read within the tick of its
+    last change can change again and look the same; git calls such entries racily clean.
     """
     tick = _FINE_TICK_NS if ctime_ns % _SECOND_NS else _COARSE_TICK_NS
     return ctime_ns + tick < now_ns
 
 
 def data_of(name: str, file: File) -> dict[str, Any]:
-    """The named facts of a file, as they are served and, with `--store`, stored."""
+    """The facts of a file as served and, with `--store`, stored."""
     binary = file.content == BINARY
     data: dict[str, Any] = {
         "file_type": file.file_type or language_of(name),
@@ -119,7 +114,7 @@ def data_of(name: str, file: File) -> dict[str, Any]:
 
 
 def summary_of(file: File) -> str:
-    """One line that tells a reader what the file is: ``python, 120 lines, 4.2 kB``."""
+    """One line about the file: ``python, 120 lines, 4.2 kB``."""
     if file.content == SYMLINK:
         return "symbolic link"
     words = [file.file_type] if file.file_type else []
@@ -132,7 +127,7 @@ def summary_of(file: File) -> str:
 
 
 def utc(time_ns: int) -> str:
-    """ISO 8601 in UTC, to the second; times beyond the calendar are cut to its ends."""
+    """ISO 8601 in UTC, to the second; times outside the calendar are clamped."""
     try:
         moment = datetime.fromtimestamp(time_ns // _SECOND_NS, UTC)
     except (OverflowError, ValueError, OSError):
@@ -152,7 +147,7 @@ def readable_size(size: int) -> str:
 
 
 def readable(name: str) -> str:
-    """A name of any bytes as text that JSON and YAML can hold."""
+    """A name of arbitrary bytes as text that JSON and YAML can hold."""
     return name.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
@@ -170,7 +165,7 @@ def _look_into(fd: int, name: str, size: int) -> tuple[str, int, str]:
         last = part[-1:]
         seen += len(part)
         if seen >= size:
-            # What is appended meanwhile changes the stamps; following a file that grows could last for ever.
+            # Appended data changes the stamps; following a growing file might never end.
             break
         part = os.read(fd, _CHUNK)
     return TEXT, lines + (last != b"\n"), file_type

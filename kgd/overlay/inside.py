@@ -1,7 +1,6 @@
-"""This file is where what is inside of files is served as nodes: their symbols, and the chunks of documents.
+"""Symbols and chunks of files, served as nodes from the code index.
 
-Nothing of it is stored in git; it is read from the derived index at each asking. An index that is damaged serves
-nothing until it is made again.
+Nothing of it is stored in git. While the index is damaged, nothing is served.
 """
 
 from __future__ import annotations
@@ -22,20 +21,20 @@ HAS_CHUNK: Final = "has_chunk"
 PART_OF: Final = "part_of"
 NEXT_CHUNK: Final = "NEXT_CHUNK"
 _CHUNK_WEIGHT = 0.5
-"""As the chunks of documents that are taken in."""
+"""Same weight as chunks of ingested documents."""
 
 T = TypeVar("T")
 
 log = logging.getLogger("kgd.overlay")
 
 
-class Inside:
-    """What is inside of the files of one workspace's code tree, as an `EdgeSource`. Any thread may read."""
+class FileParts:
+    """The parts of the files of one workspace's code tree, as an `EdgeSource`. Any thread may read."""
 
     def __init__(self, index: CodeIndex, workspace: str) -> None:
         self._index, self._workspace = index, workspace
         self.report: Callable[[], dict[str, Any]] = dict
-        """What was read and what is left to do; whoever reads sets this."""
+        """Progress of reading; set by the reader."""
 
     def out(self, uri: Uri) -> Sequence[Edge]:
         place = self._place(uri)
@@ -43,12 +42,12 @@ class Inside:
             return ()
         scheme, path, name = place
         if scheme == "chunk":
-            return self._asked(lambda: self._chunk_out(path, int(name)))
-        edges = [self._edge(row) for row in self._asked(lambda: self._index.out(path, name))]
+            return self._rows(lambda: self._chunk_out(path, int(name)))
+        edges = [self._edge(row) for row in self._rows(lambda: self._index.out(path, name))]
         if scheme == "file":
             edges += [
                 Edge(1.0, self.symbol_uri(path, row.name), DEFINES)
-                for row in self._asked(lambda: self._index.symbols(path))
+                for row in self._rows(lambda: self._index.symbols(path))
             ]
             if self._one(lambda: self._index.chunk(path, 1)):
                 edges.append(Edge(_CHUNK_WEIGHT, self.chunk_uri(path, 1), HAS_CHUNK))
@@ -60,14 +59,14 @@ class Inside:
             return ()
         scheme, path, name = place
         if scheme == "chunk":
-            return self._asked(lambda: self._chunk_into(path, int(name)))
-        edges = [self._edge(row) for row in self._asked(lambda: self._index.into(path, name))]
+            return self._rows(lambda: self._chunk_into(path, int(name)))
+        edges = [self._edge(row) for row in self._rows(lambda: self._index.into(path, name))]
         if scheme == "symbol" and self.node(uri) is not None:
             edges.append(Edge(1.0, self.file_uri(path), DEFINES))
         if scheme == "file":
             edges += [
                 Edge(_CHUNK_WEIGHT, self.chunk_uri(path, row.number), PART_OF)
-                for row in self._asked(lambda: self._index.chunks(path))
+                for row in self._rows(lambda: self._index.chunks(path))
             ]
         return sorted(edges)
 
@@ -90,19 +89,17 @@ class Inside:
         return self._chunk(uri, path, chunk) if chunk else None
 
     def nodes(self, path: str) -> list[Node]:
-        """All that is inside of one file: symbols by line, then chunks in order."""
-        found: list[Node] = []
-        for symbol in self._asked(lambda: self._index.symbols(path)):
-            if uri := self._built("symbol", path, symbol.name):
-                found.append(self._symbol(uri, symbol))
-        for chunk in self._asked(lambda: self._index.chunks(path)):
+        """The parts of one file: symbols by line, then chunks in order."""
+        parts = [(self._built("symbol", path, row.name), row) for row in self._rows(lambda: self._index.symbols(path))]
+        found = [self._symbol(uri, row) for uri, row in parts if uri]
+        for chunk in self._rows(lambda: self._index.chunks(path)):
             if uri := self._built("chunk", path, f"{chunk.number:04d}"):
                 found.append(self._chunk(uri, path, chunk))
         return found
 
     def files(self) -> Iterator[str]:
-        """The paths of the files that have something inside. O(files)."""
-        yield from self._asked(self._index.with_content)
+        """The paths of files that have parts. O(files)."""
+        yield from self._rows(self._index.with_content)
 
     def symbol_uri(self, path: str, name: str) -> Uri:
         return build("symbol", self._workspace, [*path.encode().split(b"/"), name.encode()])
@@ -144,7 +141,7 @@ class Inside:
         return Edge(1.0, end, row.type)
 
     def _place(self, uri: Uri) -> tuple[str, str, str] | None:
-        """Scheme, path of the file, and what is meant in it; None for whatever cannot be of this tree."""
+        """Scheme, path of the file, and name of the part; None for URIs outside this tree."""
         scheme = scheme_of(uri)
         if scheme not in ("file", "symbol", "chunk") or workspace_of(uri) != self._workspace:
             return None
@@ -168,15 +165,15 @@ class Inside:
         except (KgdError, UnicodeEncodeError):
             return None
 
-    def _asked(self, ask: Callable[[], list[T]]) -> list[T]:
+    def _rows(self, read: Callable[[], list[T]]) -> list[T]:
         try:
-            return ask()
+            return read()
         except KgdError:
-            log.warning("what is inside of the code tree cannot be read")
+            log.warning("the code index cannot be read")
             return []
 
-    def _one(self, ask: Callable[[], T | None]) -> T | None:
-        return next(iter(self._asked(lambda: [ask()])), None)
+    def _one(self, read: Callable[[], T | None]) -> T | None:
+        return next(iter(self._rows(lambda: [read()])), None)
 
 
 def _printable(text: str) -> str:

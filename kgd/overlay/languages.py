@@ -1,7 +1,7 @@
-"""This file is where a file's name, its first line and its bytes become a language and a MIME type.
+"""Languages and MIME types of files, by name, first line and bytes.
 
-The answer depends on nothing outside this file and the standard library's built-in table: two machines that look at the
-same file say the same, whatever their ``/etc/mime.types`` holds.
+The result depends only on this file and the standard library's built-in table, so two machines with
+different ``/etc/mime.types`` agree.
 """
 
 from __future__ import annotations
@@ -201,14 +201,14 @@ for _extension, _type in {
     ".woff": "font/woff",
     ".woff2": "font/woff2",
 }.items():
-    # Some came to the standard library after Python 3.11.
+    # Newer Python versions know some of these, but 3.11 does not.
     _BUILT_IN.add_type(_type, _extension)
 _ARCHIVES = frozenset(["7z", "bz2", "gz", "jar", "rar", "tar", "tgz", "war", "whl", "xz", "zip", "zst"])
 _SHEBANG = re.compile(rb"#![ \t]*(?:\S*/)?(?:env[ \t]+(?:-S[ \t]+)?)?([A-Za-z]+)").match
 
 
 def language_of(name: str, head: bytes = b"", *, binary: bool = False) -> str:
-    """The language or kind of a file: `python`, `markdown`, `image`, `text`, `binary`. Always one of few strings."""
+    """The language or kind of a file: `python`, `markdown`, `image`, `text`, `binary`. A small set of strings."""
     extension = extension_of(name)[1:].lower()
     if not binary:
         known = _NAMES.get(name.lower()) or _LANGUAGE.get(extension) or _by_prefix(name.lower()) or _interpreter(head)
@@ -225,7 +225,7 @@ def language_of(name: str, head: bytes = b"", *, binary: bool = False) -> str:
 
 
 def mime_type_of(name: str, language: str, *, binary: bool = False) -> str:
-    """The MIME type; for a language without a registered one ``text/x-<language>``."""
+    """The MIME type; ``text/x-<language>`` for a language without a registered type."""
     if language in _MIME:
         return _MIME[language]
     extension = extension_of(name).lower()
@@ -238,13 +238,13 @@ def mime_type_of(name: str, language: str, *, binary: bool = False) -> str:
 
 
 def extension_of(name: str) -> str:
-    """The extension with its dot, as it is spelled; empty for names like ``.gitignore`` and ``Makefile``."""
+    """The extension with its dot, as spelled; empty for names like ``.gitignore`` and ``Makefile``."""
     dot = name.rfind(".")
     return name[dot:] if dot > 0 and name[:dot].strip(".") and dot < len(name) - 1 else ""
 
 
 def _by_prefix(name: str) -> str | None:
-    """``Dockerfile.test``, ``Makefile.am``, ``LICENSE-MIT``: the well-known name with something behind it."""
+    """The language of ``Dockerfile.test``, ``Makefile.am``, ``LICENSE-MIT``: a well-known name with a suffix."""
     stem = re.split(r"[.-]", name, maxsplit=1)[0]
     if not stem or stem == name or stem in ("build", "workspace"):
         return None

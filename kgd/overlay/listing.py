@@ -1,12 +1,12 @@
-"""This file is where it is decided which entries of a tree belong to it.
+"""Listing of the code tree: which entries of a directory belong to it, and the walk that collects them.
 
-In a git repository: what git would track or show as new, that is everything but ignored files. git says what is
-ignored; the entries themselves come from our own walk, which also finds empty directories and what git cannot hold.
+In a git repository: everything but ignored files. git reports the ignored paths; the entries come from a walk, which
+also finds empty directories and files that git cannot hold.
 
-Outside a repository: everything but version control folders and what programs made for themselves (`MACHINE_MADE`, and
-directories that say so with a ``CACHEDIR.TAG`` or ``pyvenv.cfg``). Hidden files such as ``.env.example`` are listed.
+Outside a repository: everything but version control folders and generated directories (`MACHINE_MADE`, or marked by a
+``CACHEDIR.TAG`` or ``pyvenv.cfg``). Hidden files such as ``.env.example`` are listed.
 
-Never: ``.git`` and ``.kgd``; FIFOs, sockets and devices; what is inside nested repositories and submodules, which are
+Never: ``.git`` and ``.kgd``; FIFOs, sockets and devices; the content of nested repositories and submodules, which are
 listed as directories without members. Symlinks are listed and not followed.
 """
 
@@ -14,14 +14,17 @@ from __future__ import annotations
 
 import os
 import stat
+import threading
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
 from kgd.errors import KgdError, Limit
 from kgd.git.program import GitFailed, run
-from kgd.model.uri import from_path
+from kgd.model.uri import MAX_BYTES, MAX_SEGMENTS, from_path
+from kgd.overlay.facts import read, unread
+from kgd.overlay.tree import Directory, name_bytes
 
 NEVER = frozenset({".git", ".kgd"})
 MACHINE_MADE = frozenset(
@@ -40,15 +43,20 @@ VANISHED = "vanished while it was read"
 
 _OUTSIDE = (
     "not a git repository",
-    # What git 2.39 says of a folder deep inside one that it ignores.
+    # git 2.39's message for a folder deep inside an ignored one
     "directory entry not superset of prefix",
 )
 _GIT_SECONDS = 60.0
 _OUTPUT_LIMIT = 128 << 20
 
+Progress = Callable[[int, int], None]
+"""Called with (files read, files to read), at intervals and at the end."""
+
+PROGRESS_EVERY = 128
+
 
 class Rules(NamedTuple):
-    """What to leave out of a tree. `trouble` says why git could not be asked, though it should have been."""
+    """What to leave out of a tree. `trouble` is the reason why git could not be asked, if it failed."""
 
     repository: bool
     ignored: frozenset[str] = frozenset()
@@ -56,7 +64,7 @@ class Rules(NamedTuple):
 
 
 class Folder(NamedTuple):
-    """The entries of one directory that belong to the tree, unsorted. `note` says why a directory shows none."""
+    """The members of one directory, unsorted. `note` is the reason why a directory shows none."""
 
     files: list[tuple[str, os.stat_result]]
     folders: list[str]
@@ -64,10 +72,10 @@ class Folder(NamedTuple):
 
 
 def rules_of(root: Path, environment: Mapping[str, str] | None = None, last: Rules | None = None) -> Rules:
-    """The rules for the tree at `root`, by one run of git, which leaves the repository as it is, index included.
+    """The rules for the tree at `root`, by one run of git that does not modify the repository, its index included.
 
-    With a person's `environment` their own ignore file (``core.excludesFile``) counts too. Where git fails in a
-    repository the `last` rules stay in force, since without any a build folder would flood the graph.
+    With a user's `environment` their own ignore file (``core.excludesFile``) counts too. If git fails in a repository,
+    the `last` rules stay in force, because without rules a build folder would flood the graph.
     """
     asked = ["ls-files", "--others", "--ignored", "--exclude-standard", "--directory", "-z"]
     try:
@@ -83,7 +91,7 @@ def rules_of(root: Path, environment: Mapping[str, str] | None = None, last: Rul
     else:
         ignored = frozenset(os.fsdecode(path.rstrip(b"/")) for path in out.split(b"\0") if path)
         if "." in ignored and not (root / ".git").exists():
-            # A folder that a repository around it ignores as a whole (a scratch folder, a home under git).
+            # A surrounding repository ignores the whole folder (a scratch folder, or a home under git).
             return Rules(repository=False)
         return Rules(repository=True, ignored=ignored)
     known = last if last is not None and last.repository else Rules(repository=False)
@@ -91,9 +99,9 @@ def rules_of(root: Path, environment: Mapping[str, str] | None = None, last: Rul
 
 
 def look_into(root: str, path: str, rules: Rules, skipped: Counter[str]) -> Folder | None:
-    """The members of the directory at `path` (relative to `root`; the root itself is the empty string).
+    """The members of the directory at `path` (relative to `root`; empty for the root). Counts the entries left out.
 
-    None where it is not there any more, or outside a repository says that it is machine-made. Counts what is left out.
+    None if it no longer exists, or if outside a repository it is marked as generated.
     """
     files: list[tuple[str, os.stat_result]] = []
     folders: list[str] = []
@@ -128,7 +136,7 @@ def look_into(root: str, path: str, rules: Rules, skipped: Counter[str]) -> Fold
 
 
 def fits(scheme: str, workspace: str, path: str) -> bool:
-    """Whether the path has a URI at all: kgd's limits of length and depth are stricter than a file system's."""
+    """Whether the path has a URI: kgd's limits of length and depth are stricter than a file system's."""
     try:
         from_path(scheme, workspace, path)
     except Limit:
@@ -145,9 +153,9 @@ def belongs(
     listed: bool = False,
     environment: Mapping[str, str] | None = None,
 ) -> bool:
-    """Whether the tree has a file, or a directory, at `path` now: what a scan would say, for one path.
+    """Whether the tree has a file, or a directory, at `path` now; the result of a scan for one path.
 
-    A few `lstat`s, and in a repository one question to git unless the path is known to be `listed`.
+    A few `lstat`s, and in a repository one run of git unless the path is known to be `listed`.
     """
     steps = path.split("/")
     if NEVER.intersection(steps):
@@ -187,7 +195,7 @@ def _sort_in(
 
 
 def _is_git_entry(path: str) -> bool:
-    """A ``.git`` that git would take for one: a file that leads to a repository, or a directory with a HEAD."""
+    """A ``.git`` that git accepts: a file that points to a repository, or a directory with a HEAD."""
     return os.path.isfile(path) or os.path.lexists(f"{path}/HEAD")
 
 
@@ -204,11 +212,119 @@ def _machine_made(root: Path, steps: list[str], directory: bool) -> bool:
 
 
 def _git_takes(root: Path, path: str, environment: Mapping[str, str] | None) -> bool:
-    """Whether git tracks the path or shows it as new. True where git cannot be asked: it is there, and a wrong no would
-    store a node for it."""
-    # Not `check-ignore`: it refuses the literal pathspecs that every run of git has here.
+    """Whether git tracks the path or shows it as new. True if git fails: the path exists, and a wrong no would store a
+    node for it."""
+    # Not `check-ignore`, which refuses the literal pathspecs that every run of git has here.
     asked = ["ls-files", "--cached", "--others", "--exclude-standard", "--directory", "-z", "--", path]
     try:
         return run(None, asked, cwd=root, environment=environment, deadline=_GIT_SECONDS) != b""
     except (GitFailed, KgdError):
         return True
+
+
+class Stopped(Exception):
+    """The walk was stopped on request."""
+
+
+class Pending(NamedTuple):
+    """Files of one directory to read; `prefix` is the directory's path with its slash."""
+
+    directory: Directory
+    prefix: str
+    names: list[str]
+
+
+class Walk:
+    """One pass over a tree: `list` it, then `read` the changed files. Readers see nothing of it."""
+
+    def __init__(self, root: str, workspace: str, rules: Rules, stop: threading.Event) -> None:
+        self.skipped: Counter[str] = Counter()
+        self._root, self._workspace, self._rules, self._stop = root, workspace, rules, stop
+        self._pending: list[Pending] = []
+
+    def list(self, known: Directory | None) -> Directory | None:
+        """The directories of the tree, with known facts for unchanged files; other files are unread.
+
+        Raises:
+            Stopped: Between two directories.
+        """
+        return self._list("", 0, known)
+
+    def read(self, now: Callable[[], int], progress: Progress | None) -> None:
+        """Read the files that `list` left unread. After `Stopped` the tree keeps the files read so far."""
+        total, done = sum(len(pending.names) for pending in self._pending), 0
+        for directory, prefix, names in self._pending:
+            for name in names:
+                if done % PROGRESS_EVERY == 0:
+                    self._check()
+                    if progress and done:
+                        progress(done, total)
+                directory.files[name] = read(f"{self._root}/{prefix}{name}", name, directory.files[name], now())
+                done += 1
+        if progress:
+            progress(total, total)
+
+    def _list(self, path: str, depth: int, known: Directory | None) -> Directory | None:
+        self._check()
+        folder = look_into(self._root, path, self._rules, self.skipped)
+        if folder is None:
+            return None
+        made = Directory(note=folder.note)
+        prefix = f"{path}/" if path else ""
+        # The longest spelling has three characters a byte; the exact length matters only near the limit.
+        room = MAX_BYTES - 3 * len(name_bytes(prefix)) - len(self._workspace) - 8
+        pending: list[str] = []
+        for name, found in folder.files:
+            if not self._has_uri("file", prefix + name, depth, room):
+                continue
+            file = known.files.get(name) if known else None
+            if file is None or not file.has_stamps_of(found):
+                file = unread(found)
+                if not file.file_type:
+                    pending.append(name)
+            made.files[name] = file
+        for name in folder.folders:
+            if not self._has_uri("dir", prefix + name, depth, room):
+                continue
+            inner = self._list(prefix + name, depth + 1, known.folders.get(name) if known else None)
+            if inner is not None:
+                made.folders[name] = inner
+        if known is not None and not pending and _is_same(known, made):
+            return known
+        made.add_up()
+        if pending:
+            self._pending.append(Pending(made, prefix, pending))
+        return made
+
+    def _has_uri(self, scheme: str, path: str, depth: int, room: int) -> bool:
+        if depth < MAX_SEGMENTS and room > 3 * 255:
+            return True
+        if fits(scheme, self._workspace, path):
+            return True
+        self.skipped[TOO_LONG] += 1
+        return False
+
+    def _check(self) -> None:
+        if self._stop.is_set():
+            raise Stopped
+
+
+def settle(known: Directory | None, new: Directory) -> Directory:
+    """`new`, with each directory replaced by the equal one of `known` (its files were read for nothing).
+
+    So readers' caches and the next difference see that nothing changed there.
+    """
+    if known is None or known is new:
+        return new
+    for name, inner in new.folders.items():
+        new.folders[name] = settle(known.folders.get(name), inner)
+    return known if _is_same(known, new) else new
+
+
+def _is_same(one: Directory, two: Directory) -> bool:
+    return (
+        one.note == two.note
+        and one.files == two.files
+        and one.folders.keys() == two.folders.keys()
+        and all(folder is two.folders[name] for name, folder in one.folders.items())
+    )

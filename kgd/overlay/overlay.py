@@ -1,4 +1,4 @@
-"""This file is where the code tree as it is checked out is served and kept current."""
+"""The code tree as checked out: served as nodes, kept current, and stored on request."""
 
 from __future__ import annotations
 
@@ -13,24 +13,34 @@ from typing import Any, Literal
 
 from kgd.errors import KgdError
 from kgd.graph.edges import Card, Edge
-from kgd.model.node import Node
-from kgd.model.uri import Uri, path_of, scheme_of, workspace_of
-from kgd.overlay import persist
+from kgd.model.change import Upsert
+from kgd.model.node import Node, Relation
+from kgd.model.uri import Uri, from_path, path_of, scheme_of, workspace_of
 from kgd.overlay.facts import BINARY, LARGE, SYMLINK, TEXT, UNREADABLE, utc
-from kgd.overlay.inside import Inside
-from kgd.overlay.listing import IGNORED, Rules, belongs, rules_of
-from kgd.overlay.tree import Delta, Directory, Tree, difference, title_of
-from kgd.overlay.walk import Progress, Stopped, Walk, settle
+from kgd.overlay.inside import FileParts
+from kgd.overlay.listing import IGNORED, Progress, Rules, Stopped, Walk, belongs, rules_of, settle
+from kgd.overlay.tree import (
+    CONTAINS,
+    Delta,
+    Directory,
+    Tree,
+    difference,
+    facts_of,
+    load_facts,
+    members,
+    save_facts,
+    title_of,
+)
 
 Mode = Literal["unscanned", "ready", "absent"]
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What there is in the tree and what was left out, for `kgd bootstrap` and `kgd status`.
+    """Counts of the tree, for `kgd bootstrap` and `kgd status`.
 
-    `mode` is `absent`, with a `reason`, while the tree is moved away or unmounted: then nothing of it is served.
-    `reason` also says why git could not be asked what is ignored. `ignored` counts an ignored directory once.
+    `mode` is `absent`, with a `reason`, while the tree is moved away or unmounted; then nothing is served. `reason`
+    also reports why git could not list ignored files. `ignored` counts an ignored directory once.
     """
 
     mode: Mode
@@ -55,16 +65,16 @@ class Report:
 
 
 class Overlay:
-    """The code tree of one workspace as an `EdgeSource`: nothing is served before the first `scan`.
+    """The code tree of one workspace as an `EdgeSource`. Nothing is served before the first `scan`.
 
-    Reads come from memory, take no lock, see the state before or after a scan and never half of one, and never raise
-    for what happened to the tree. `view` gives one state for as long as the reader keeps it.
+    Reads come from memory without a lock. They see the state before or after a scan, never part of one, and never raise
+    for changes in the tree. `view` returns one state that stays unchanged.
 
     Args:
         root: The top of the tree.
-        environment: The person's own, so that their global ignore file counts; without it git's own rules only.
-        cache: Where facts are kept over a restart; without it every start reads every file.
-        clock: Nanoseconds of wall time, the clock that stamps the files.
+        environment: The user's, so that their global ignore file counts; without it only git's own rules do.
+        cache: File that keeps the facts over a restart; without it every start reads every file.
+        clock: Wall time in nanoseconds, of the clock that stamps the files.
     """
 
     def __init__(
@@ -81,57 +91,57 @@ class Overlay:
         self._scanning = threading.Lock()
         self._name = title_of(root.name) or workspace
         self._tree = Tree(workspace, None, self._name)
-        self.told: Callable[[Delta], object] = _nobody
-        """Called with what each scan found different, whoever asked for it; whoever follows the tree sets this."""
-        self.inside: Inside | None = None
-        """What is inside of the files; whoever has it read sets this."""
+        self.on_change: Callable[[Delta], object] = lambda delta: None
+        """Called with the changes of each scan; set by the follower of the tree."""
+        self.inside: FileParts | None = None
+        """The parts of the files; set by their reader."""
         self._known: Directory | None = None
-        """The last facts, also while the tree is absent: when it is back its files are not read again."""
+        """The last facts, also while the tree is absent, so that its files need not be read again."""
         self._kept: Directory | None = None
-        """What the cache file holds."""
+        """The facts in the cache file."""
         self._rules: Rules | None = None
         self._mode: Mode = "unscanned"
         self._reason = ""
         self._skipped: Counter[str] = Counter()
         self._counted: tuple[Tree, Counter[str], int] | None = None
-        """How many files of which kind, and how many directories, a state has that was asked about."""
+        """Files by kind, and the number of directories, of the last state that was counted."""
         self._scanned_at, self._seconds = 0, 0.0
 
     @property
     def view(self) -> Tree:
-        """The present state; it stays as it is while the overlay moves on."""
+        """The present state, which does not change while the overlay moves on."""
         return self._tree
 
     def out(self, uri: Uri) -> Sequence[Edge]:
-        edges = self._tree.out(uri)
-        inside = self.inside.out(uri) if self.inside is not None and self._tree.root is not None else ()
+        edges, parts = self._tree.out(uri), self._parts
+        inside = parts.out(uri) if parts else ()
         return sorted([*edges, *inside]) if inside else edges
 
     def into(self, uri: Uri) -> Sequence[Edge]:
-        edges = self._tree.into(uri)
-        inside = self.inside.into(uri) if self.inside is not None and self._tree.root is not None else ()
+        edges, parts = self._tree.into(uri), self._parts
+        inside = parts.into(uri) if parts else ()
         return sorted([*edges, *inside]) if inside else edges
 
     def card(self, uri: Uri) -> Card | None:
-        return self._tree.card(uri) or (
-            self.inside.card(uri) if self.inside is not None and self._tree.root is not None else None
-        )
+        return self._tree.card(uri) or (self._parts.card(uri) if self._parts else None)
 
     def resolve(self, uri: Uri) -> Uri:
         return uri
 
     def node(self, uri: Uri) -> Node | None:
-        return self._tree.node(uri) or (
-            self.inside.node(uri) if self.inside is not None and self._tree.root is not None else None
-        )
+        return self._tree.node(uri) or (self._parts.node(uri) if self._parts else None)
+
+    @property
+    def _parts(self) -> FileParts | None:
+        return self.inside if self._tree.root is not None else None
 
     def uris(self) -> Iterator[Uri]:
-        """Every file and directory that is served, from one state."""
+        """The URIs of all files and directories, from one state."""
         return self._tree.uris()
 
     def exists(self, uri: Uri) -> bool:
-        """Whether the tree has this file or directory now, also when it came after the last scan. A few system calls;
-        for a path that was not listed yet one run of git."""
+        """Whether the tree has this file or directory now, even if it came after the last scan. A few system calls; for
+        a path that was not listed yet, one run of git."""
         if workspace_of(uri) != self.workspace or scheme_of(uri) not in ("file", "dir"):
             return False
         directory = scheme_of(uri) == "dir"
@@ -146,34 +156,34 @@ class Overlay:
         return belongs(self.root, path, rules, directory=directory, listed=listed, environment=self._environment)
 
     def scan(self, progress: Progress | None = None, stop: threading.Event | None = None) -> Delta:
-        """Brings the overlay in step with the tree and keeps the facts in the cache.
+        """Bring the overlay up to date and save the facts to the cache.
 
-        Lists the tree and reads the files whose stamps are new. One scan at a time; a second caller waits. Stopped by
-        `stop` it leaves what is served as it was, but what it has read is not read again.
+        Lists the tree and reads the files whose stamps changed. One scan at a time; a second caller waits. When `stop`
+        is set, the served state stays unchanged, but files already read are not read again.
         """
         with self._scanning:
             delta = self._scan(progress, stop or threading.Event())
             if delta.complete:
                 self._save()
         if delta:
-            self.told(delta)
+            self.on_change(delta)
         return delta
 
     def rescan(self) -> Delta:
-        """The same after a hint that something changed, without writing the cache: `save` does that at the end."""
+        """A `scan` without writing the cache, after a hint that files changed; `save` writes it at the end."""
         with self._scanning:
             delta = self._scan(None, threading.Event())
         if delta:
-            self.told(delta)
+            self.on_change(delta)
         return delta
 
     def save(self) -> None:
-        """Keeps the facts over a restart, where there is a cache and they are not in it yet."""
+        """Write the facts to the cache if they changed."""
         with self._scanning:
             self._save()
 
     def report(self) -> Report:
-        """Counts of the state that is served. O(files), from memory, the first time."""
+        """Counts of the served state. The first call per state is O(files), from memory."""
         tree, rules = self._tree, self._rules or Rules(repository=False)
         if self._counted is None or self._counted[0] is not tree:
             self._counted = tree, Counter(file.content for file in tree.files()), tree.directory_count()
@@ -201,7 +211,7 @@ class Overlay:
     def _scan(self, progress: Progress | None, stop: threading.Event) -> Delta:
         began = self._clock()
         if self._known is None and self._cache is not None:
-            self._known = self._kept = persist.load(self._cache)
+            self._known = self._kept = load_facts(self._cache)
         absence = self._absence()
         if absence:
             return self._be_absent(absence)
@@ -211,7 +221,7 @@ class Overlay:
             made = walk.list(self._known)
         except Stopped:
             return Delta(complete=False)
-        # A tree that goes away under the walk looks like one whose files were all deleted.
+        # A tree that disappears during the walk looks as if all its files were deleted.
         absence = self._absence() if made is not None else "it went away while it was read"
         if absence or made is None:
             return self._be_absent(absence)
@@ -228,16 +238,16 @@ class Overlay:
         return delta
 
     def _absence(self) -> str:
-        """Why the tree cannot be served; empty where it can."""
+        """The reason why the tree cannot be served, or an empty string."""
         try:
             with os.scandir(self.root) as entries:
                 empty = next(entries, None) is None
         except (FileNotFoundError, NotADirectoryError):
-            return "the directory is not there"
+            return "the directory does not exist"
         except OSError as error:
             return f"the directory cannot be read: {error.strerror}"
         if empty and self._known is not None and self._known.file_count:
-            return "the directory is empty, as one that is not mounted is"
+            return "the directory is empty, as if it were not mounted"
         return ""
 
     def _be_absent(self, reason: str) -> Delta:
@@ -245,7 +255,7 @@ class Overlay:
         return self._serve(None)
 
     def _serve(self, root: Directory | None) -> Delta:
-        """Swaps the state that readers see. One assignment: there is no moment with half of it."""
+        """Replace the served state in one assignment, so that readers never see part of it."""
         old = self._tree.root
         if old is root:
             return Delta()
@@ -255,9 +265,65 @@ class Overlay:
 
     def _save(self) -> None:
         if self._cache is not None and self._known is not None and self._known is not self._kept:
-            persist.save(self._cache, self._known)
+            save_facts(self._cache, self._known)
             self._kept = self._known
 
 
-def _nobody(delta: Delta) -> None:
-    """Told in place of whoever follows the tree."""
+BATCH = 500
+"""Nodes of one commit: few enough to read in history, enough to be fast."""
+
+_RELATION_BYTES = 160 << 10
+"""Bytes for a directory's relations, of the 256 KiB that a node's file may have."""
+_AROUND_A_TARGET = 40
+
+
+def store_changes(overlay: Overlay, *, batch: int = BATCH) -> Iterator[tuple[Upsert, ...]]:
+    """Batches that store every served node with its facts; members first, so that no relation is broken.
+
+    Applied again to the same tree they change nothing. A directory with more members than fit in its file keeps the
+    first ones and counts the others in `data.contains_left_out`.
+    """
+    waiting: list[Upsert] = []
+    for edit in _edits(overlay.view):
+        waiting.append(edit)
+        if len(waiting) == batch:
+            yield tuple(waiting)
+            waiting.clear()
+    if waiting:
+        yield tuple(waiting)
+
+
+def _edits(tree: Tree) -> Iterator[Upsert]:
+    if tree.root is not None:
+        yield from _edits_below(tree, from_path("dir", tree.workspace, ""), tree.root)
+
+
+def _edits_below(tree: Tree, uri: Uri, directory: Directory) -> Iterator[Upsert]:
+    inside = members(tree.workspace, uri, directory)
+    for member in inside:
+        found = tree.find(member)
+        if isinstance(found, Directory):
+            yield from _edits_below(tree, member, found)
+        elif found is not None:
+            yield Upsert(member, summary=_summary(tree, member), data=facts_of(member, found))
+    relations = _relations(inside)
+    data = facts_of(uri, directory)
+    if len(relations) < len(inside):
+        data["contains_left_out"] = len(inside) - len(relations)
+    yield Upsert(uri, summary=_summary(tree, uri), data=data, relations=relations)
+
+
+def _relations(inside: list[Uri]) -> tuple[Relation, ...]:
+    room = _RELATION_BYTES
+    kept: list[Relation] = []
+    for member in inside:
+        room -= len(member.encode()) + _AROUND_A_TARGET
+        if room < 0:
+            break
+        kept.append(Relation(CONTAINS, member))
+    return tuple(kept)
+
+
+def _summary(tree: Tree, uri: Uri) -> str:
+    card = tree.card(uri)
+    return card.summary if card else ""

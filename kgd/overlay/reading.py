@@ -1,6 +1,6 @@
-"""This file is where files of the code tree are looked into: symbols and chunks are read, names are followed.
+"""Reading of code files into the code index: symbols, chunks, and edges between them.
 
-Only what changed is read, and only the files that asked for what changed are followed again.
+Only changed files are read, and only files that depend on a change are resolved again.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import orjson
 
-from kgd.index.code import ChunkRow, CodeIndex, SymbolRow, Written
+from kgd.index.code import ChunkRow, CodeIndex, StoredReading, SymbolRow
 from kgd.model.uri import MAX_BYTES, MAX_SEGMENT_BYTES
 from kgd.symbols.extracting import LARGEST, extract, language_for, why_not
 from kgd.symbols.places import keys_of
@@ -30,20 +30,20 @@ log = logging.getLogger("kgd.reading")
 
 READ = "read"
 SYMBOLS_LIMIT = 5_000
-"""Of one file; more were made by a program."""
+"""Symbols of one file; a file with more is generated."""
 DOCUMENT_BYTES = 4 << 20
 CHUNKS_LIMIT = 2_000
 KEPT_READINGS = 1_500
-"""Files whose reading is kept in memory while names are followed."""
+"""Parsed files that are cached while names are resolved."""
 
 _FIRST = re.compile(r"\**([^.()\[\]]*)").match
 
 Cut = Callable[[str, bytes], Sequence[tuple[str, str]]]
-"""The chunks of a document, by its path and bytes: headings and text of each. Raises ValueError where it has none."""
+"""Returns headings and texts of the chunks of a document, given path and bytes; ValueError if it has none."""
 
 
-class Asked(NamedTuple):
-    """A file to look into. `stamp` is what tells this state of it from others; `failed` why it is not to be tried."""
+class FileToRead(NamedTuple):
+    """A file to read. `stamp` identifies its state; `failed` is a reason not to read it."""
 
     path: str
     file_type: str
@@ -51,11 +51,11 @@ class Asked(NamedTuple):
     failed: str = ""
 
 
-class Reading:
-    """Looks into files for one `CodeIndex`, the only one that writes to it.
+class CodeReader:
+    """Reads files for one `CodeIndex`; its only writer.
 
     Args:
-        cut: What cuts documents; without it they are none.
+        cut: Splits documents into chunks; without it they are not read.
     """
 
     def __init__(self, index: CodeIndex, root: str, cut: Cut | None = None) -> None:
@@ -63,13 +63,13 @@ class Reading:
         self._root, self._cut = root, cut
         self._readings: OrderedDict[str, Symbols | None] = OrderedDict()
 
-    def read(self, files: Iterable[Asked], begin: Callable[[str], object] = lambda path: None) -> list[str]:
-        """Looks into these files, in one transaction; those of which anything is different now.
+    def read(self, files: Iterable[FileToRead], begin: Callable[[str], object] = lambda path: None) -> list[str]:
+        """Read these files in one transaction, and return the paths whose reading changed.
 
-        `begin` is told each path before its content is given to a parser.
+        `begin` is called with each path before a parser reads its content.
         """
         changed = []
-        with self.index.writing():
+        with self.index.write():
             for asked in files:
                 if self._read(asked, begin):
                     changed.append(asked.path)
@@ -77,20 +77,20 @@ class Reading:
         return changed
 
     def remove(self, paths: Iterable[str]) -> list[str]:
-        """Forgets these files; those that were known."""
-        with self.index.writing():
+        """Forget these files, and return the paths that were known."""
+        with self.index.write():
             gone = [path for path in paths if self.index.remove(path)]
         for path in gone:
             self._readings.pop(path, None)
         return gone
 
     def follow(self, limit: int = 100, begin: Callable[[str], object] = lambda path: None) -> list[str]:
-        """Follows the names of up to `limit` files whose edges are not current; these files."""
+        """Resolve the names of up to `limit` files whose edges are out of date, and return their paths."""
         paths = self.index.unresolved(limit)
-        with self.index.writing():
+        with self.index.write():
             for path in paths:
                 begin(path)
-                project = _Around(self)
+                project = _Project(self)
                 edges = [
                     (link.source.name, link.type, link.target.path, link.target.name) for link in resolve(path, project)
                 ]
@@ -98,7 +98,7 @@ class Reading:
         return paths
 
     def symbols(self, path: str) -> Symbols | None:
-        """What a file says, from the index."""
+        """The symbols of a file, from the index."""
         if path in self._readings:
             self._readings.move_to_end(path)
             return self._readings[path]
@@ -108,7 +108,7 @@ class Reading:
             self._readings.popitem(last=False)
         return found
 
-    def _read(self, asked: Asked, begin: Callable[[str], object]) -> bool:
+    def _read(self, asked: FileToRead, begin: Callable[[str], object]) -> bool:
         language = language_for(asked.path, asked.file_type)
         before = self.index.file(asked.path)
         if asked.failed:
@@ -129,14 +129,14 @@ class Reading:
             return self._leave_out(asked, language, reason or (symbols.reason if symbols else "no grammar"), digest)
         symbols = _storable(asked.path, symbols)
         rows = [SymbolRow(*_without_secrets(one)) for one in symbols.symbols]
-        written = Written(
+        written = StoredReading(
             asked.path, language, asked.stamp, digest, READ, shape_of(symbols), packed(symbols), rows,
             keys=keys_of(asked.path, symbols),
         )  # fmt: skip
         self.index.put(written)
         return True
 
-    def _document(self, asked: Asked, data: bytes, digest: str) -> bool:
+    def _document(self, asked: FileToRead, data: bytes, digest: str) -> bool:
         try:
             cut = self._cut(asked.path, data) if self._cut is not None and len(data) <= DOCUMENT_BYTES else None
         except ValueError as error:
@@ -144,18 +144,18 @@ class Reading:
         if cut is None:
             return self._leave_out(asked, asked.file_type, "large" if self._cut else "not read", digest)
         rows = [ChunkRow(number, heading, text) for number, (heading, text) in enumerate(cut[:CHUNKS_LIMIT], 1)]
-        self.index.put(Written(asked.path, asked.file_type, asked.stamp, digest, READ, chunks=rows))
+        self.index.put(StoredReading(asked.path, asked.file_type, asked.stamp, digest, READ, chunks=rows))
         return True
 
-    def _leave_out(self, asked: Asked, language: str, reason: str, digest: str) -> bool:
-        self.index.put(Written(asked.path, language or asked.file_type, asked.stamp, digest, reason))
+    def _leave_out(self, asked: FileToRead, language: str, reason: str, digest: str) -> bool:
+        self.index.put(StoredReading(asked.path, language or asked.file_type, asked.stamp, digest, reason))
         return True
 
 
-class _Around:
-    """The files around one whose names are followed; takes note of what was asked."""
+class _Project:
+    """The other files during resolution; records the keys that were asked for."""
 
-    def __init__(self, reading: Reading) -> None:
+    def __init__(self, reading: CodeReader) -> None:
         self._reading = reading
         self._found: dict[str, Sequence[str]] = {}
         self.asked: set[str] = set()
@@ -173,12 +173,12 @@ class _Around:
 
 
 def packed(symbols: Symbols) -> bytes:
-    """What names are followed by, small."""
-    told = [
+    """The part of a reading that resolution needs, compressed."""
+    fields = [
         symbols.language, symbols.package, [(one.name, one.kind) for one in symbols.symbols], symbols.imports,
         symbols.uses, [(*at, chain) for at, chain in symbols.types.items()],
     ]  # fmt: skip
-    return zlib.compress(orjson.dumps(told, option=orjson.OPT_PASSTHROUGH_SUBCLASS, default=list), 1)
+    return zlib.compress(orjson.dumps(fields, option=orjson.OPT_PASSTHROUGH_SUBCLASS, default=list), 1)
 
 
 def unpacked(data: bytes) -> Symbols:
@@ -190,14 +190,14 @@ def unpacked(data: bytes) -> Symbols:
 
 
 def shape_of(symbols: Symbols) -> str:
-    """What others can see of a file: a change of anything else is no matter of theirs."""
+    """Digest of the parts that other files can see; other changes do not affect them."""
     kinds = {one.name: one.kind for one in symbols.symbols}
-    types = {at: told for at, told in symbols.types.items() if kinds.get(at[0], "") not in ("function", "method")}
+    types = {at: chain for at, chain in symbols.types.items() if kinds.get(at[0], "") not in ("function", "method")}
     for scope in [scope for scope, name in symbols.types if name == "()"]:
         name = "()"
-        while (scope, name) not in types and (told := symbols.types.get((scope, name))) is not None:
-            types[scope, name] = told  # what a function gives back may be what a name in it holds
-            found = _FIRST(told)
+        while (scope, name) not in types and (chain := symbols.types.get((scope, name))) is not None:
+            types[scope, name] = chain  # the result of a function may be the value of a name in it
+            found = _FIRST(chain)
             name = found[1] if found else ""
     bases = sorted(use for use in symbols.uses if use.kind == INHERITS)
     seen = [symbols.package, sorted(kinds.items()), sorted(symbols.imports), bases, sorted(types.items())]
@@ -207,20 +207,20 @@ def shape_of(symbols: Symbols) -> str:
 def _extracted(path: str, data: bytes, language: str) -> Symbols | None:
     try:
         return extract(path, data, language)
-    except Exception:  # a mistake of ours about one file is no reason to leave out all others
+    except Exception:  # a bug about one file must not stop the reading of the others
         log.exception("a file could not be read")
         return Symbols(language, reason="it cannot be read")
 
 
 def _storable(path: str, symbols: Symbols) -> Symbols:
-    """Without what no URI can name: a path or a name that is too long for that."""
+    """The symbols without those whose path or name is too long for a URI."""
     room = MAX_BYTES - 3 * len(path.encode()) - 80
     kept = tuple(one for one in symbols.symbols[:SYMBOLS_LIMIT] if _fits(one.name, room))
     return symbols if len(kept) == len(symbols.symbols) else symbols._replace(symbols=kept)
 
 
 def _without_secrets(symbol: Symbol) -> Symbol:
-    """`TOKEN = "…"`: what is served travels further than the file does."""
+    """Hide values such as `TOKEN = "…"`: nodes are served more widely than the file."""
     return symbol._replace(
         signature=symbol.name if secret_in(symbol.signature) else symbol.signature,
         doc="" if secret_in(symbol.doc) else symbol.doc,
@@ -233,7 +233,7 @@ def _fits(name: str, room: int) -> bool:
 
 
 def _content(path: str, limit: int) -> bytes | None:
-    """The bytes of a regular file, one more than `limit` at most; None where it is not there or cannot be read."""
+    """At most `limit` + 1 bytes of a regular file; None if it cannot be read."""
     with contextlib.suppress(OSError):
         fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         with open(fd, "rb") as file:

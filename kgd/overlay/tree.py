@@ -1,16 +1,25 @@
-"""This file is where one state of the code tree is held and walked: directories, files and `contains` relations.
+"""One immutable state of the code tree: directories, files and `contains` relations; and its cache over a restart.
 
-A `Tree` never changes. The next scan makes a new one that shares every directory in which nothing changed, so a reader
-keeps what it began with and a rescan costs memory only for what is different.
+The next scan makes a new `Tree` that shares every unchanged directory. So a reader keeps its state, and a rescan needs
+memory only for the changes. The cache is derived data: a missing, damaged or foreign file counts as empty, and each
+fact holds only while its file's stamps do.
 """
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
+import io
+import logging
+import os
 import re
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, NamedTuple
+
+import orjson
 
 from kgd.errors import KgdError
 from kgd.graph.edges import Card, Edge
@@ -20,18 +29,18 @@ from kgd.overlay.facts import File, data_of, readable, readable_size, summary_of
 
 CONTAINS = "contains"
 ORIGIN = "tree"
-"""Who says so: the tree as it is checked out on this machine."""
+"""Origin of these nodes: the tree as checked out on this machine."""
 
 _CACHED_EDGES = 20_000
-"""Relations kept ready, whichever directories they are of; a cache of all would double the memory of a large tree."""
+"""Relations that are cached; caching all would double the memory of a large tree."""
 
 _PLAIN = re.compile(r"[A-Za-z0-9._:/-]+\Z").match
-"""Spellings that cannot be anything but canonical; another spelling of a path must not be served as a second node."""
+"""URIs that are surely canonical; another spelling of a path must not be served as a second node."""
 
 
 @dataclass(slots=True, eq=False)
 class Directory:
-    """The members of one directory by name; the totals include everything below it."""
+    """Members of a directory by name; the totals include everything below it."""
 
     files: dict[str, File] = field(default_factory=dict)
     folders: dict[str, Directory] = field(default_factory=dict)
@@ -40,26 +49,21 @@ class Directory:
     total_size: int = 0
 
     def add_up(self) -> None:
-        """Brings the totals in step with the members, whose own totals must be right."""
+        """Recompute the totals from the members, whose own totals must be right."""
         below = self.folders.values()
         self.file_count = len(self.files) + sum(d.file_count for d in below)
         self.total_size = sum(f.size for f in self.files.values()) + sum(d.total_size for d in below)
 
     def says_the_same_as(self, other: Directory) -> bool:
-        """Whether the directory's own node, relations included, is the same."""
-        return (
-            self.file_count == other.file_count
-            and self.total_size == other.total_size
-            and self.note == other.note
-            and self.files.keys() == other.files.keys()
-            and self.folders.keys() == other.folders.keys()
-        )
+        """Whether the node of the directory, relations included, is the same."""
+        mine, others = ((d.file_count, d.total_size, d.note, d.files.keys(), d.folders.keys()) for d in (self, other))
+        return mine == others
 
 
 class Delta(NamedTuple):
-    """What a scan found different, sorted: URIs whose node is new, says something else, or is gone.
+    """Changes found by a scan, sorted: URIs of new, changed and removed nodes.
 
-    Where `complete` is False the scan was interrupted and nothing changed for readers.
+    If `complete` is False, the scan was interrupted and nothing changed for readers.
     """
 
     added: tuple[Uri, ...] = ()
@@ -72,7 +76,7 @@ class Delta(NamedTuple):
 
 
 class Tree:
-    """One state of the tree as an `EdgeSource`. `root` is None where there is nothing to serve."""
+    """One state of the tree as an `EdgeSource`. `root` is None if there is nothing to serve."""
 
     def __init__(self, workspace: str, root: Directory | None, name: str) -> None:
         self.workspace, self.root, self.name = workspace, root, name
@@ -81,7 +85,7 @@ class Tree:
         self._lock = threading.Lock()
 
     def out(self, uri: Uri) -> Sequence[Edge]:
-        """The `contains` relations of a directory, sorted by URI; O(members) for the first call, then O(1)."""
+        """The `contains` relations of a directory, sorted by URI; O(members) at first, then O(1)."""
         ready = self._edges.get(uri)
         if ready is not None:
             return ready
@@ -98,7 +102,7 @@ class Tree:
         return edges
 
     def into(self, uri: Uri) -> Sequence[Edge]:
-        """The relation from the directory that holds it; none for the root."""
+        """The relation from its directory; none for the root."""
         if self.find(uri) is None:
             return ()
         segments = segments_of(uri)
@@ -115,7 +119,7 @@ class Tree:
         return uri
 
     def node(self, uri: Uri) -> Node | None:
-        """The node with its facts and relations (of these the first 10,000, which is what a node can have)."""
+        """The node with its facts and relations; at most the first 10,000, the limit of a node."""
         found = self.find(uri)
         if found is None:
             return None
@@ -129,12 +133,12 @@ class Tree:
         return Node(uri, name=self._name(uri), summary=_summary(found), data=data, relations=relations)
 
     def uris(self) -> Iterator[Uri]:
-        """Every URI, a directory before its members, in URI order within a directory."""
+        """All URIs, a directory before its members, in URI order within a directory."""
         if self.root is not None:
             yield from below(self.workspace, from_path("dir", self.workspace, ""), self.root)
 
     def files(self) -> Iterator[File]:
-        """Every file, in no order."""
+        """All files, in no order."""
         todo = [self.root] if self.root else []
         while todo:
             directory = todo.pop()
@@ -149,7 +153,7 @@ class Tree:
         return count
 
     def find(self, uri: str) -> File | Directory | None:
-        """What a canonical URI of this tree names. Any other string, however odd, names nothing."""
+        """The file or directory of a canonical URI of this tree; None for any other string."""
         scheme, _, rest = uri.partition("://")
         if self.root is None or scheme not in ("file", "dir") or rest.partition("/")[0] != self.workspace:
             return None
@@ -174,12 +178,12 @@ class Tree:
         if not segments:
             return self.name
         name = segments[-1].decode("utf-8", "replace")
-        # A line break or a direction mark in a file name would forge lines wherever names are listed.
+        # A line break or a direction mark in a file name could forge lines in lists of names.
         return name if name.isprintable() else uri.rsplit("/", 1)[1]
 
 
 def difference(workspace: str, old: Directory | None, new: Directory | None) -> Delta:
-    """What the nodes below two states of a root differ in; directories that both share are not visited."""
+    """The changed nodes between two states of a root; shared directories are not visited."""
     added: list[Uri] = []
     changed: list[Uri] = []
     removed: list[Uri] = []
@@ -216,7 +220,7 @@ def members(workspace: str, uri: Uri, directory: Directory) -> list[Uri]:
 
 
 def below(workspace: str, uri: Uri, directory: Directory) -> Iterator[Uri]:
-    """A directory's URI and those of everything in it."""
+    """The URIs of a directory and of everything in it."""
     yield uri
     files, folders = _prefixes(workspace, uri)
     yield from sorted(Uri(files + encode_segment(name_bytes(name))) for name in directory.files)
@@ -225,7 +229,7 @@ def below(workspace: str, uri: Uri, directory: Directory) -> Iterator[Uri]:
 
 
 def facts_of(uri: Uri, found: File | Directory) -> dict[str, Any]:
-    """The named facts of a file or directory."""
+    """The facts of a file or directory."""
     segments = segments_of(uri)
     if isinstance(found, File):
         return data_of(segments[-1].decode("utf-8", "surrogateescape"), found)
@@ -245,7 +249,7 @@ def name_bytes(name: str) -> bytes:
 
 
 def _prefixes(workspace: str, uri: Uri) -> tuple[str, str]:
-    """What the URIs of a directory's files and of its directories begin with."""
+    """The common prefix of the URIs of a directory's files, and of its directories."""
     segments = segments_of(uri)
     if not segments:
         return f"file://{workspace}/", f"dir://{workspace}/"
@@ -270,3 +274,80 @@ def title_of(name: str) -> str:
     """A root's name as one readable line."""
     text = readable(name)
     return text if text.isprintable() else ascii(text)[1:-1]
+
+
+_FORMAT = b"kgd-facts 1 "
+
+log = logging.getLogger(__name__)
+
+
+def save_facts(path: Path, root: Directory) -> None:
+    """Replace the cache file. A failure is logged, not raised; the next start then reads the tree again."""
+    body = b"".join(_lines(root))
+    unfinished = path.with_name(path.name + ".new")
+    try:
+        path.parent.mkdir(exist_ok=True)
+        with open(os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+            file.write(_header(body))
+            file.write(body)
+        unfinished.replace(path)
+    except OSError as error:
+        log.warning("the cache of the code tree could not be written", extra={"reason": error.strerror})
+        with contextlib.suppress(OSError):
+            unfinished.unlink(missing_ok=True)
+
+
+def load_facts(path: Path) -> Directory | None:
+    """The saved tree, or None. O(files), without touching any of them."""
+    try:
+        data = path.read_bytes()
+    except OSError:
+        return None
+    header, newline, body = data.partition(b"\n")
+    if header + newline != _header(body):
+        return None
+    try:
+        return _tree(io.BytesIO(body))
+    except (ValueError, TypeError, KeyError, AttributeError):
+        return None
+
+
+def _header(body: bytes) -> bytes:
+    return _FORMAT + hashlib.blake2b(body, digest_size=20).hexdigest().encode() + b"\n"
+
+
+def _lines(root: Directory) -> Iterator[bytes]:
+    """A line for each directory, above its members. One document for all would need five times its size to read."""
+    todo = [("", root)]
+    while todo:
+        path, directory = todo.pop()
+        files = {_to_text(name): list(file) for name, file in directory.files.items()}
+        yield orjson.dumps([path, directory.note, files], option=orjson.OPT_APPEND_NEWLINE)
+        todo += [(f"{path}/{_to_text(name)}", folder) for name, folder in directory.folders.items()]
+
+
+def _tree(lines: Iterable[bytes]) -> Directory | None:
+    made: dict[str, Directory] = {}
+    words: dict[str, str] = {}
+    for line in lines:
+        path, note, files = orjson.loads(line)
+        directory = made[path] = Directory(note=note)
+        for name, (size, mtime_ns, ctime_ns, inode, content, lines_in_it, file_type) in files.items():
+            # Intern the words: a hundred thousand copies of "python" would take 5 MB.
+            content, file_type = words.setdefault(content, content), words.setdefault(file_type, file_type)
+            directory.files[_from_text(name)] = File(size, mtime_ns, ctime_ns, inode, content, lines_in_it, file_type)
+        if path:
+            above, _, own = path.rpartition("/")
+            made[above].folders[_from_text(own)] = directory
+    for directory in reversed(made.values()):
+        directory.add_up()
+    return made.get("")
+
+
+def _to_text(name: str) -> str:
+    """A name of arbitrary bytes as text that JSON can hold: one character a byte."""
+    return os.fsencode(name).decode("latin-1")
+
+
+def _from_text(text: str) -> str:
+    return os.fsdecode(text.encode("latin-1"))

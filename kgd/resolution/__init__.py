@@ -1,1 +1,1 @@
-"""This room is where a conflict is put to a language model and its answer is judged before anything believes it."""
+"""Conflict resolution by a language model: prompts, requests, and checks of the answers."""

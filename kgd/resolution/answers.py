@@ -1,28 +1,26 @@
-"""This file is where a language model's answer is judged: a closed form, for one conflict, or a refusal with a reason.
+"""Check of a language model's answer to a conflict: a fixed form, or a refusal with a reason.
 
-An answer comes from a machine that has just read text of strangers. What it may do is therefore listed here, and
-nothing else passes: choose among the versions there were, or write a value of the same kind that is no longer than the
-versions together, leads nowhere they did not lead, and hides nothing they did not hide.
+The answer was made from untrusted text, so only listed forms are accepted: a choice of one version, or a value of the
+same kind that is not longer than all versions together, has no new links, and hides no characters.
 """
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 from kgd.errors import KgdError, Refused
 from kgd.model.conflict import Conflict, canonical_json
+from kgd.model.fenced_json import read_object
 from kgd.model.fields import SCALARS, split, with_field
 from kgd.model.node import Json, Node
 from kgd.resolution.prompts import SLACK, only_a_side, sides_of
 
 OVERHEAD = 2_000
-"""Characters of an answer beside its values."""
+"""Characters of an answer besides its values."""
 DEEPEST = 16
 
-_FENCE = re.compile(r"```(?:json)?\s*\n(?P<inside>.*)\n\s*```", re.DOTALL)
 _MARKERS = re.compile(r"^(?:<{7}|={7}|>{7}|\|{7})", re.MULTILINE)
 _LINK = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:[^\s<>\"'`(){}\[\]|\\^]*[^\s<>\"'`(){}\[\]|\\^.,;:!?*_]")
 _ADDRESS = re.compile(r"[\w.+-]+@[\w-]+\.[\w.-]*\w")
@@ -32,55 +30,27 @@ _MARKUP = re.compile(r"<\s*/?\s*[A-Za-z!?][^>]*>?")
 
 
 def judge(conflict: Conflict, text: str) -> dict[str, Json]:
-    """The value of each field of the conflict, as the answer has it.
+    """The value of each field of the conflict according to the answer.
 
     Raises:
-        Refused: The answer is not one; says why, and quotes nothing of it.
+        Refused: The answer is invalid; gives the reason without quoting the answer.
     """
-    given = _read(conflict, text)
+    room = sum(_weight(side) for field in conflict.fields.values() for side in (field.base, *field.sides))
+    given = read_object(text, 2 * room + OVERHEAD, "the answer is longer than all versions together")
     unknown = set(given) - set(conflict.fields)
     if unknown:
-        raise Refused("the answer speaks of a field that is not in conflict")
+        raise Refused("the answer has a field that is not in conflict")
     missing = sorted(set(conflict.fields) - set(given))
     if missing:
         raise Refused(f"the answer leaves the field '{missing[0][:60]}' undecided")
     return {field: _chosen(conflict, field, given[field]) for field in sorted(given)}
 
 
-def _read(conflict: Conflict, text: str) -> Mapping[str, Any]:
-    fenced = _FENCE.fullmatch(text.strip())
-    text = fenced["inside"] if fenced else text
-    room = sum(_weight(side) for field in conflict.fields.values() for side in (field.base, *field.sides))
-    if len(text) > 2 * room + OVERHEAD:
-        raise Refused("the answer is longer than all versions together")
-    try:
-        found = json.loads(text, object_pairs_hook=_once, parse_constant=_no_constant)
-    except (ValueError, RecursionError):
-        raise Refused("the answer is not one JSON object") from None
-    if not isinstance(found, dict):
-        raise Refused("the answer is not one JSON object")
-    return found
-
-
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Two values under one key: which of them counts would be up to the reader."""
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        raise ValueError
-    return found
-
-
-def _no_constant(name: str) -> Json:
-    raise ValueError(name)
-
-
 def _chosen(conflict: Conflict, field: str, given: Any) -> Json:
-    if not isinstance(given, dict) or len(given) != 1:
-        raise Refused(f"'{field[:60]}' is answered by one of take and value, and nothing else")
+    if not isinstance(given, dict) or len(given) != 1 or not set(given) <= {"take", "value"}:
+        raise Refused(f"'{field[:60]}' needs either take or value, and nothing else")
     if "take" in given:
         return _taken(conflict, field, given["take"])
-    if "value" not in given:
-        raise Refused(f"'{field[:60]}' is answered by one of take and value, and nothing else")
     if only_a_side(field):
         raise Refused(f"'{field[:60]}' can only be one of its versions")
     value = given["value"]
@@ -100,38 +70,40 @@ def _taken(conflict: Conflict, field: str, letter: Any) -> Json:
 def _check_value(conflict: Conflict, field: str, value: Json) -> None:
     sides = [side for side in conflict.fields[field].sides if side is not None]
     if value is None:
-        raise Refused(f"'{field[:60]}' is emptied by taking the version that is empty, not by a value")
+        raise Refused(f"'{field[:60]}' cannot be emptied by a value; take the empty version instead")
     if _kind(value) not in {_kind(side) for side in sides}:
-        raise Refused(f"the value of '{field[:60]}' is of another kind than its versions")
+        raise Refused(f"the value of '{field[:60]}' has another type than its versions")
     if _weight(value) > sum(_weight(side) for side in sides) + SLACK:
         raise Refused(f"the value of '{field[:60]}' is longer than its versions together")
-    known = "\n".join(text for side in sides for text in _texts(side))
-    links, seen, keys = _links(known), set(known), {key for side in sides for key in _keys(side)}
-    if not set(_keys(value)) <= keys:
+    strings = [one for side in sides for one in _strings(side)]
+    known = "\n".join(text for text, _ in strings)
+    links, seen, keys = _links(known), set(known), {text for text, is_key in strings if is_key}
+    found = list(_strings(value))
+    if not {text for text, is_key in found if is_key} <= keys:
         raise Refused(f"the value of '{field[:60]}' has a key that no version has")
-    for text in _texts(value):
+    for text, _ in found:
         _check_text(field, text, links, seen, known)
     try:
         with_field(Node(conflict.uri), field, value)
     except KgdError:
         raise Refused(f"the value does not fit the field '{field[:60]}'") from None
     if split(field)[0] in SCALARS and not str(value).strip():
-        raise Refused(f"'{field[:60]}' is emptied by taking the version that is empty, not by a value")
+        raise Refused(f"'{field[:60]}' cannot be emptied by a value; take the empty version instead")
 
 
 def _check_text(field: str, text: str, links: set[str], seen: set[str], known: str) -> None:
     if _MARKERS.search(text):
-        raise Refused(f"the value of '{field[:60]}' holds marks of an unfinished merge")
+        raise Refused(f"the value of '{field[:60]}' contains markers of an unfinished merge")
     if any(c not in seen and c not in "\n\t" and not c.isprintable() for c in text):
-        raise Refused(f"the value of '{field[:60]}' hides characters that no version has")
+        raise Refused(f"the value of '{field[:60]}' has hidden characters that no version has")
     if not _links(text) <= links:
-        raise Refused(f"the value of '{field[:60]}' leads somewhere that no version leads")
+        raise Refused(f"the value of '{field[:60]}' has a link that no version has")
     if any(tag not in known for tag in _MARKUP.findall(text)):
         raise Refused(f"the value of '{field[:60]}' has markup that no version has")
 
 
 def _links(text: str) -> set[str]:
-    """Everything in a text that a reader or a program might follow; words before a colon are no scheme of anything."""
+    """All links in a text that a reader or a program might follow; other words before a colon are not schemes."""
     found = {link for link in _LINK.findall(text) if _leads(link)}
     found |= set(_HOST.findall(text)) | set(_ADDRESS.findall(text))
     return found | {part for parts in _TARGET.findall(text) for part in parts if part}
@@ -143,40 +115,24 @@ def _leads(link: str) -> bool:
 
 
 def _kind(value: Json) -> str:
-    if isinstance(value, bool):
-        return "truth"
-    for kind, name in ((str, "text"), (int | float, "number"), (list, "list"), (dict, "map")):
-        if isinstance(value, kind):
-            return name
-    return "nothing"
+    kinds = ((bool, "truth"), (str, "text"), (int | float, "number"), (list, "list"), (dict, "map"))
+    return next((name for kind, name in kinds if isinstance(value, kind)), "nothing")
 
 
 def _weight(value: Json) -> int:
     return len(value) if isinstance(value, str) else len(canonical_json(value))
 
 
-def _texts(value: Json, depth: int = 0) -> Iterator[str]:
-    """Every string in a value, keys included."""
+def _strings(value: Json, depth: int = 0) -> Iterator[tuple[str, bool]]:
+    """Every string in a value, and whether it is a key."""
     if depth > DEEPEST:
         raise Refused("the answer is nested too deeply")
     if isinstance(value, str):
-        yield value
+        yield value, False
     elif isinstance(value, list):
         for item in value:
-            yield from _texts(item, depth + 1)
+            yield from _strings(item, depth + 1)
     elif isinstance(value, dict):
         for key, item in value.items():
-            yield key
-            yield from _texts(item, depth + 1)
-
-
-def _keys(value: Json, depth: int = 0) -> Iterator[str]:
-    if depth > DEEPEST:
-        raise Refused("the answer is nested too deeply")
-    if isinstance(value, list):
-        for item in value:
-            yield from _keys(item, depth + 1)
-    elif isinstance(value, dict):
-        for key, item in value.items():
-            yield key
-            yield from _keys(item, depth + 1)
+            yield key, True
+            yield from _strings(item, depth + 1)

@@ -1,1 +1,1 @@
-"""This room is where a question is answered from the graph: signals are fused, then edges bring in what belongs."""
+"""Search over the graph: fused scores from words and meaning, spread along edges."""

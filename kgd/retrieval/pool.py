@@ -1,7 +1,7 @@
-"""This file is where what may answer a question is brought together: by words and by meaning, a document once.
+"""Candidates for a query, by words and by meaning; a document once.
 
-A document and its chunks are one `Unit`: what is found is the chunk that fits best, and the document as a whole counts
-as much as that chunk does. Everything else is a unit of its own.
+A document and its chunks are one `Unit`. The hit is its best chunk, and the document's score includes that chunk's.
+Every other node is a unit of its own.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from kgd.index import ranking
 from kgd.index.belonging import whole_of
-from kgd.index.interface import Index
 from kgd.index.ranking import Found
+from kgd.index.text import TextIndex
 from kgd.index.words import parts_of, terms
 from kgd.model.uri import Uri
 from kgd.retrieval.question import Question, Step
@@ -22,53 +22,52 @@ if TYPE_CHECKING:
     from kgd.workspace.workspace import Workspace
 
 GATHERED, GATHERED_SHORT = 200, 60
-"""Texts with words of the question that are ranked; of one of few words."""
+"""Texts with words of the query that are ranked; for long and short queries."""
 NEAREST, NEAREST_SHORT = 60, 20
-"""Texts near to the question in meaning that are ranked."""
+"""Texts near the query in meaning that are ranked; for long and short queries."""
 
 ADDRESS = 0.5
-"""What the words of an address count beside those of a text: few words, all of them rare, would stand first else."""
+"""Weight of the words of a web address: few and rare, they would otherwise rank first."""
 
 LIKE = 0.5
-"""Of the similarity of the nearest text, above the least: what a text without any of few words needs to be a hit."""
+"""Share of the range from the least to the nearest similarity that a text without words of a short query needs."""
 _PARTS = ("chunk://", "file://")
-"""What may be a part of a document that is a hit in its place."""
+"""Schemes of nodes that may be represented by a document."""
 
 Sees = Callable[[Uri], bool]
 
 
 @dataclass(slots=True)
 class Unit:
-    """Something that can be one hit. Scores are 0..1 within one answer."""
+    """A potential hit. Scores are 0..1 within one answer."""
 
     key: Uri
     texts: dict[Uri, Found] = field(default_factory=dict)
-    """What of it was found, by words or by meaning."""
+    """Its texts that matched by words or by meaning."""
     words: dict[Uri, float] = field(default_factory=dict)
     part: float = 0.0
-    """The highest of them."""
+    """Maximum of `words`."""
     near: dict[Uri, float] = field(default_factory=dict)
     """Cosines."""
     similarity: float | None = None
-    """The highest of them."""
+    """Maximum of `near`."""
     lex: float = 0.0
     vec: float = 0.0
     score: float = 0.0
     tier: int = ranking.FILE
-    """How many of the words its best text has; `FILE` for none."""
+    """Tier of its best text; `FILE` if it has none of the words."""
     steps: tuple[Step, ...] = ()
-    """How it was reached from another unit, if that is what brought it here."""
+    """The relations by which it was reached from another unit."""
     helped: Step | None = None
-    """What brought it further up, where it was found by itself."""
-    from_unit: Uri | None = None
+    """The relation that raised its score, if it also matched by itself."""
 
     def texts_by_words(self, most: int) -> list[Uri]:
-        """The node itself and its best texts, at most so many, in order of URI."""
+        """The node itself and its best texts, at most `most`, in order of URI."""
         best = sorted(self.words, key=lambda uri: (-self.words[uri], uri))[:most]
         return sorted({*(best or sorted(self.texts)[:most]), self.key})
 
     def best(self) -> Uri | None:
-        """The text that fits best; of equals the first by URI. None for a document that was found only as a whole."""
+        """The best text; ties by URI. None for a document that matched only as a whole."""
         whole = [uri for uri, found in self.texts.items() if found.tier >= ranking.ALL and uri == self.key]
         if whole:  # its own name has all the words
             return self.key
@@ -80,24 +79,24 @@ class Unit:
 
 @dataclass(slots=True)
 class Pool:
-    """All units of one question, and what was learnt of the vectors."""
+    """All units of one query, and the range of similarities."""
 
     question: Question
     words: list[str]
     share: float
     units: dict[Uri, Unit] = field(default_factory=dict)
     is_short: bool = False
-    """The question has few words: it may well be a name."""
+    """The query has few words and may be a name."""
     is_full: bool = False
-    """More has words of the question than is here."""
+    """Further texts have words of the query."""
     floor: float = 0.0
     top: float = 0.0
-    """The least and the highest similarity of what was looked at."""
+    """The lowest and the highest similarity found."""
     beside: list[Found] = field(default_factory=list)
-    """Messages that have words of the question together with those before and after them."""
+    """Messages that have words of the query together with their neighbours."""
 
     def key(self, uri: Uri) -> Uri:
-        """What a node is a hit of: a chunk one of its document, but where chunks are asked for by type."""
+        """The unit of a node: a chunk belongs to its document, unless chunks are requested by type."""
         if not uri.startswith(_PARTS) or "chunk" in self.question.types:
             return uri
         if uri.startswith("file://"):
@@ -107,14 +106,14 @@ class Pool:
         return Uri(f"document://{uri.split('/', 3)[2]}/{path}") if path else uri
 
     def nearness(self, unit: Unit) -> float:
-        """How near a unit is, where 0 is the farthest text that was looked at and 1 the nearest."""
+        """Nearness of a unit: 0 for the farthest text that was compared, 1 for the nearest."""
         similarity = unit.similarity
         if similarity is None or self.top <= self.floor:
             return 0.0
         return min(1.0, max(0.0, (similarity - self.floor) / (self.top - self.floor)))
 
     def speaks_of(self, unit: Unit) -> bool:
-        """Whether a unit is a hit for itself: a text with none of few words has to be near."""
+        """Whether a unit is a hit by itself: a text without words of a short query has to be near."""
         return not self.is_short or unit.tier > ranking.FILE or (not self.is_full and unit.vec >= LIKE)
 
     def take(self, found: Found, *, words: float = 0.0) -> Unit:
@@ -133,7 +132,7 @@ class Pool:
 
 
 def gather(workspace: Workspace, question: Question, sees: Sees | None) -> Pool:
-    """What has words of the question or is near to it; for who may not read everything, of what they may."""
+    """The units that have words of the query or are near it; restricted to nodes that `sees` accepts."""
     index = workspace.text()
     filters = filters_of(question)
     few = len(terms(question.query)) < ranking.LONG
@@ -153,7 +152,7 @@ def gather(workspace: Workspace, question: Question, sees: Sees | None) -> Pool:
 
 
 def _is_address(workspace: Workspace, uri: Uri) -> bool:
-    """Whether it is a page of the web that texts link to and nobody said a word about."""
+    """Whether the node is a linked web page without name and summary."""
     if not uri.startswith(("https://", "http://")):
         return False
     card = workspace.graph.card(uri)
@@ -161,7 +160,7 @@ def _is_address(workspace: Workspace, uri: Uri) -> bool:
 
 
 def _is_answered(pool: Pool) -> bool:
-    """Whether an identifier was asked for and found: what is near to such a word in meaning says nothing."""
+    """Whether the query is an identifier that was found; nearness in meaning is useless for such a word."""
     if pool.question.min_similarity > 0:
         return False
     asked = pool.question.query.strip()
@@ -176,7 +175,7 @@ def filters_of(question: Question) -> dict[str, Any]:
     return {"types": types or None, "tags": tags, "namespace": namespace, "stored": question.stored}
 
 
-def _add_near(workspace: Workspace, index: Index, pool: Pool, filters: dict[str, Any], may: Sees) -> None:
+def _add_near(workspace: Workspace, index: TextIndex, pool: Pool, filters: dict[str, Any], may: Sees) -> None:
     meaning = workspace.meaning
     if not pool.question.query.strip() or not meaning.share:
         return
@@ -188,9 +187,9 @@ def _add_near(workspace: Workspace, index: Index, pool: Pool, filters: dict[str,
     wanted = enough if within is not None or not any(filters.values()) else 4 * enough
     near = meaning.nearest(pool.question.query, wanted, within)
     while may is not anybody and len(near.hits) == wanted and sum(may(uri) for uri, _ in near.hits) < enough:
-        wanted *= 8  # what may not be read takes no place from what may
+        wanted *= 8  # unreadable texts take places of readable ones
         near = meaning.nearest(pool.question.query, wanted, within)
-    if not near.hits:  # the question says nothing to it, or it cannot be asked just now
+    if not near.hits:  # the query has no vector, or the embedder is unavailable
         return
     known = {uri for unit in pool.units.values() for uri in unit.texts}
     least = pool.question.min_similarity or meaning.least
@@ -201,12 +200,12 @@ def _add_near(workspace: Workspace, index: Index, pool: Pool, filters: dict[str,
     pool.share = meaning.share
     cosines = [cosine for unit in pool.units.values() for cosine in unit.near.values()]
     pool.floor = min([near.floor, *cosines]) if may is anybody else min(cosines, default=0.0)
-    if meaning.least > 0:  # the only text there is, is not the farthest for that
+    if meaning.least > 0:  # a single text must not count as the farthest
         pool.floor = min(pool.floor, meaning.least)
 
 
 def measure(workspace: Workspace, query: str, units: Iterable[Unit]) -> None:
-    """Learn how near the texts of these units are to the question."""
+    """Add the similarities between the query and the texts of these units."""
     units = list(units)
     asked = [uri for unit in units for uri in unit.texts if uri not in unit.near]
     cosines = workspace.meaning.similarity(query, asked) if asked else {}
@@ -218,7 +217,7 @@ def measure(workspace: Workspace, query: str, units: Iterable[Unit]) -> None:
 
 
 def _score_words(pool: Pool, wholes: dict[str, float], workspace: str) -> None:
-    """Half of a document's share is its best chunk, half the document as a whole, each beside the best of its kind."""
+    """Half of a document's score is its best chunk, half the whole document, each relative to the best of its kind."""
     best = max((unit.part for unit in pool.units.values()), default=0.0)
     if not best:
         return
@@ -243,7 +242,7 @@ def _score_meaning(pool: Pool) -> None:
 
 
 def normalise(units: Iterable[Unit]) -> None:
-    """Have the best of them score 1."""
+    """Scale the scores so that the best is 1."""
     units = list(units)
     best = max((unit.score for unit in units), default=0.0)
     for unit in units:

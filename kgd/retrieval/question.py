@@ -1,4 +1,4 @@
-"""This file is where a question to the graph is defined, and what it is answered with."""
+"""Queries to the graph, and their answers."""
 
 from __future__ import annotations
 
@@ -11,13 +11,12 @@ from kgd.model.uri import Uri
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What to look for and where.
+    """A query and its filters.
 
-    `namespace`, `types` and `tags` (any of them) narrow what may be a hit. `edge_types` (none: all) are the relations
-    by which something may be reached; `stored` leaves out what is only served of the code tree, `stored_first` puts it
-    behind. With `max_depth` 0 a hit is there for its own text alone; 1 lets what surrounds
-    it count; more also bring what lies further away. `min_similarity` is about vectors alone, `min_score` about the
-    score of the answer.
+    `namespace`, `types` and `tags` (any of them) restrict the hits. `edge_types` (none: all) restricts the relations
+    that are followed. `stored` leaves out nodes that are only served from the code tree; `stored_first` ranks them
+    last. With `max_depth` 0 only a hit's own text counts; 1 adds its surroundings; more also adds nodes further away.
+    `min_similarity` refers to vectors, `min_score` to the final score.
     """
 
     query: str
@@ -33,12 +32,12 @@ class Question:
     stored_first: bool = False
 
     def follows(self, type: str) -> bool:
-        """Whether a relation of this type may be gone along."""
+        """Whether relations of this type are followed."""
         return not self.edge_types or type in self.edge_types
 
 
 class Step(NamedTuple):
-    """One relation that was gone along, from `source` to `target` or, if `backwards`, against its direction."""
+    """A relation that was followed, from `source` to `target` or, if `backwards`, against its direction."""
 
     source: Uri
     type: str
@@ -47,7 +46,7 @@ class Step(NamedTuple):
 
 
 class Answered(NamedTuple):
-    """One hit. `path` leads from the node that the words or the meaning found to this one; of itself alone for those.
+    """One hit. `path` leads to it from the node that matched the query; it is only itself if it matched directly.
 
     `lex` and `vec` are 0..1 within this answer; `similarity` is the cosine, None without vectors.
     """
@@ -64,7 +63,7 @@ class Answered(NamedTuple):
 
 
 class Link(NamedTuple):
-    """A relation between two nodes of an answer, or from one of them; `derived` is stored nowhere."""
+    """A relation of a hit, perhaps to another hit; `derived` relations are not stored."""
 
     source: Uri
     target: Uri
@@ -75,7 +74,7 @@ class Link(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Retrieved:
-    """The hits, best first; relations that they have; and the path to each, in the order of the hits."""
+    """The hits, best first; their relations; and the path to each hit, in the same order."""
 
     hits: tuple[Answered, ...]
     edges: tuple[Link, ...]
@@ -87,23 +86,23 @@ class Retrieved:
 
 
 class Mentions(Protocol):
-    """Which texts name which nodes; see `kgd.mentions`. The strongest mention first, equals by URI."""
+    """Names of nodes in texts; see `kgd.mentions`. Strongest mention first, ties by URI."""
 
     def look_up(self, out: Collection[Uri], into: Collection[Uri]) -> None:
-        """Say what is asked for next, so that it costs a few statements in all: `mentioned`, then `mentioning`."""
+        """Announce the next calls of `mentioned` and `mentioning`, so that they need few statements."""
 
     def mentioned(self, uri: Uri) -> Mapping[Uri, float]:
-        """What the texts of this node name, with the strength of each mention, 0..1."""
+        """The nodes that this node's texts name, with the strength of each mention, 0..1."""
 
     def mentioning(self, uri: Uri) -> Mapping[Uri, float]:
-        """Whose texts name this node."""
+        """The nodes whose texts name this node."""
 
 
 NAMELESS = ("chunk://", "message://")
 
 
 class Once:
-    """The mentions that one question asks for, each looked up once."""
+    """A cache of mentions for one query."""
 
     def __init__(self, mentions: Mentions) -> None:
         self._mentions = mentions
@@ -111,7 +110,7 @@ class Once:
         self._mentioning: dict[Uri, Mapping[Uri, float]] = {}
 
     def look_up(self, uris: Collection[Uri]) -> None:
-        """Say which nodes are asked for next."""
+        """Announce the nodes of the next calls."""
         out = [uri for uri in uris if uri not in self._mentioned]
         into = [uri for uri in uris if uri not in self._mentioning and not uri.startswith(NAMELESS)]
         self._mentions.look_up(out, into)
@@ -122,7 +121,7 @@ class Once:
         return self._mentioned[uri]
 
     def mentioning(self, uri: Uri) -> Mapping[Uri, float]:
-        """Nobody names a chunk or a message."""
+        """Empty for chunks and messages, which have no names."""
         if uri not in self._mentioning:
             self._mentioning[uri] = {} if uri.startswith(NAMELESS) else self._mentions.mentioning(uri)
         return self._mentioning[uri]

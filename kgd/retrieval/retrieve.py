@@ -1,4 +1,4 @@
-"""This file is where a question is answered: `retrieve` ranks nodes by words, meaning and the edges between them."""
+"""Search: `retrieve` ranks nodes by words, meaning and the edges between them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kgd.errors import Unavailable
 from kgd.graph.edges import EdgeSource
 from kgd.index import ranking
 from kgd.index.ranking import Found, Hit
-from kgd.model.standing import stands_back
+from kgd.model.node import ranks_behind
 from kgd.model.uri import Uri
 from kgd.retrieval import spreading
 from kgd.retrieval.pool import Pool, Sees, Unit, anybody, filters_of, gather, measure
@@ -25,18 +25,18 @@ if TYPE_CHECKING:
 SCORE_DIGITS = 6
 EDGES_PER_HIT = 5
 LOOKED_THROUGH = 100_000
-"""Tagged nodes among which those are found that a caller who may not read everything may read."""
+"""Tagged nodes that are checked for a restricted caller."""
 
 BANDS = {ranking.ALL: (0.7, 1.0), ranking.BEGUN: (0.5, 0.7), ranking.SOME: (0.2, 0.5), ranking.FILE: (0.05, 0.1)}
-"""Where scores lie for a question of few words: with all, with the last one begun, with some, by meaning alone."""
+"""Score ranges for a short query: with all words, with the last one as a prefix, with some, by meaning alone."""
 KNOWLEDGE = (0.1, 1.0)
-"""Where they lie for a question of more words."""
+"""Score range for a longer query."""
 BARE, BARE_SOME = 0.2, 0.05
-"""Where those of bare files end: with all words in their path, and with some. Below 0.1 in a long question."""
+"""Highest scores of bare files: with all words in their path, and with some. Below 0.1 for a long query."""
 
 
 class Ranked(NamedTuple):
-    """A hit before anybody explained it; `unit` is None for bare files and what was found far behind."""
+    """A hit without explanation; `unit` is None for bare files and for hits from a plain text search."""
 
     uri: Uri
     score: float
@@ -56,16 +56,16 @@ def retrieve(
 ) -> Retrieved:
     """The hits from `offset` on, at most `limit`, with the cheapest relations of each.
 
-    Equal questions to an equal graph have equal answers, whichever pages were asked for before.
+    Deterministic: pages requested before do not matter.
 
     Args:
-        mentions: Which texts name which nodes; without it nothing is reached by that.
-        sees: What the caller may read; everything else counts for nothing.
-        doubted: What stands behind its equals.
-        sources: What edges are taken from, as the caller may see them; the workspace's own by default.
+        mentions: Names of nodes in texts; without it they are not followed.
+        sees: The nodes that the caller may read; others have no influence.
+        doubted: Nodes that rank behind their equals.
+        sources: Edge sources as the caller may see them; by default the workspace's own.
 
     Raises:
-        Unavailable: `min_similarity` was given, and there are no vectors to tell it by.
+        Unavailable: `min_similarity` was given, but there are no vectors.
     """
     own = workspace.sources() if sources is None else sources
     named = Once(mentions) if mentions is not None and question.follows(spreading.MENTIONS) else None
@@ -90,7 +90,7 @@ def tagged(
     sources: Sequence[EdgeSource] | None = None,
     offset: int = 0,
 ) -> Retrieved:
-    """Nodes with any of the question's tags: those with most of them first, then the newest, then by URI."""
+    """Nodes with any of the query's tags: most matches first, then the newest, then by URI."""
     wanted = offset + question.limit + 1
     most = wanted if sees is None else LOOKED_THROUGH
     found = workspace.text().by_tags(
@@ -112,7 +112,7 @@ def rank(
     doubted: Collection[Uri],
     wanted: int,
 ) -> tuple[list[Ranked], Pool]:
-    """At least the first `wanted` hits, if there are as many."""
+    """At least the first `wanted` hits, if there are that many."""
     pool = gather(workspace, question, sees)
     if question.min_similarity > 0:
         _only_similar(pool)
@@ -132,9 +132,9 @@ def rank(
 def _stored_first(
     ranked: Callable[[Question], tuple[list[Ranked], Pool]], question: Question, wanted: int
 ) -> tuple[list[Ranked], Pool]:
-    """What somebody wrote, and behind it what is only served of the code tree.
+    """Stored nodes first, then nodes that are only served from the code tree.
 
-    What has none of few words, and is merely alike, stays behind what has them.
+    For a short query, nodes without its words follow later.
     """
     order, pool = ranked(replace(question, stored=True))
     first = [one for one in order if not (pool.is_short and one.unit and one.unit.tier == ranking.FILE)]
@@ -149,21 +149,21 @@ def _stored_first(
 def _only_similar(pool: Pool) -> None:
     if not pool.share:
         raise Unavailable(
-            "nothing is known of similarity: there are no vectors (yet)", at="min_similarity",
-            next="`kgd status` says what the embedder does; leave min_similarity out to search by words.",
+            "there are no vectors (yet) to compute similarity", at="min_similarity",
+            next="`kgd status` shows the embedder; leave min_similarity out to search by words.",
         )  # fmt: skip
     least = pool.question.min_similarity
     pool.units = {key: unit for key, unit in pool.units.items() if (unit.similarity or 0.0) >= least}
 
 
 def _in_order(pool: Pool, around: Surroundings, doubted: Collection[Uri]) -> Iterator[tuple[Unit, float]]:
-    """Units with their final score. Whether another node speaks for one now is looked up when its turn comes."""
+    """Units with their final scores. Whether a node is superseded is looked up only when it reaches the top."""
     scored = ((_scored(unit, pool, doubted), unit.key) for unit in pool.units.values())
     heap = [(-score, key, False) for score, key in scored if score]
     heapq.heapify(heap)
     while heap:
         minus, key, is_known = heap[0]
-        if not is_known and any(stands_back(edge.type) for edge in around.stored.out(key)):
+        if not is_known and any(ranks_behind(edge.type) for edge in around.stored.out(key)):
             heapq.heapreplace(heap, (round(minus * ranking.DOUBTED_SHARE, SCORE_DIGITS), key, True))
         else:
             heapq.heappop(heap)
@@ -171,7 +171,7 @@ def _in_order(pool: Pool, around: Surroundings, doubted: Collection[Uri]) -> Ite
 
 
 def _scored(unit: Unit, pool: Pool, doubted: Collection[Uri]) -> float:
-    """The score of a unit; 0 if it has too little to do with the question."""
+    """The score of a unit; 0 if it is not related to the query."""
     if not pool.speaks_of(unit) and not unit.steps:
         return 0.0
     if unit.score <= 0 or pool.question.min_similarity > max(0.0, unit.similarity or 0.0):
@@ -184,7 +184,7 @@ def _scored(unit: Unit, pool: Pool, doubted: Collection[Uri]) -> float:
 
 
 def _placed(unit: Unit, score: float, question: Question, around: Surroundings) -> Ranked | None:
-    """The hit that a unit makes: its best text, or itself. None for a document whose node is gone."""
+    """The hit of a unit: its best text, or its node. None for a document without a node."""
     uri = unit.best()
     if uri is None or ("document" in question.types and "chunk" not in question.types):
         uri = next((one for one in (unit.key, *unit.texts) if _is_node(one, around)), None)
@@ -200,7 +200,7 @@ def _is_node(uri: Uri, around: Surroundings) -> bool:
 def _with_rest(
     workspace: Workspace, question: Question, pool: Pool, order: list[Ranked], sees: Sees | None, wanted: int
 ) -> list[Ranked]:
-    """Behind what was ranked: more with the words where there is more, and the bare files of the code tree."""
+    """Append further nodes with the words, and bare files of the code tree."""
     if len([one for one in order if one.score > BARE]) >= wanted:
         return order
     filters: dict[str, Any] = {"types": question.types or None, "namespace": question.namespace}
@@ -252,25 +252,24 @@ def _surroundings(
 
 
 def _explained(workspace: Workspace, pool: Pool, page: Sequence[Ranked]) -> list[Answered]:
-    said: dict[Uri, Hit] = {}
+    found: dict[Uri, Hit] = {}
     known = [one.found for one in page if one.found.id]
     if known:
-        said = {hit.uri: hit for hit in workspace.text().explain(pool.question.query, known)}
+        found = {hit.uri: hit for hit in workspace.text().explain(pool.question.query, known)}
     answers = []
     for one in page:
-        hit = said.get(one.uri) or Hit(one.uri, 0.0, "", ())
+        hit = found.get(one.uri) or Hit(one.uri, 0.0, "", ())
         unit = one.unit
         if unit is None:
             answers.append(Answered(one.uri, one.score, hit.snippet, hit.why, (one.uri,)))
             continue
         steps = unit.steps
         why = [*hit.why, _weighed(unit, pool)]
-        why += [f"via {_told(step)}" for step in steps[-1:]]
-        why += [f"helped by {_told(unit.helped)}"] if unit.helped and not steps else []
-        lex, vec = round(unit.lex, 4), round(unit.vec, 4)
-        said_why = tuple(filter(None, why))
-        path = _path(one.uri, steps)
-        answers.append(Answered(one.uri, one.score, hit.snippet, said_why, path, lex, vec, unit.similarity, steps))
+        why += [f"via {_shown(step)}" for step in steps[-1:]]
+        why += [f"helped by {_shown(unit.helped)}"] if unit.helped and not steps else []
+        lex, vec, path = round(unit.lex, 4), round(unit.vec, 4), _path(one.uri, steps)
+        reasons = tuple(filter(None, why))
+        answers.append(Answered(one.uri, one.score, hit.snippet, reasons, path, lex, vec, unit.similarity, steps))
     return answers
 
 
@@ -281,12 +280,12 @@ def _weighed(unit: Unit, pool: Pool) -> str:
     return ", ".join(parts)
 
 
-def _told(step: Step) -> str:
+def _shown(step: Step) -> str:
     return f"{step.type} -> {step.target}" if step.backwards else f"{step.type} <- {step.source}"
 
 
 def _path(uri: Uri, steps: Sequence[Step]) -> tuple[Uri, ...]:
-    """From the seed to the hit, each node once."""
+    """The nodes from the seed to the hit, each once."""
     path: list[Uri] = []
     for step in steps:
         path += [step.target, step.source] if step.backwards else [step.source, step.target]
@@ -300,7 +299,7 @@ def links(
     question: Question,
     sees: Sees | None,
 ) -> list[Link]:
-    """The relations that hits were reached by, then the cheapest of each hit."""
+    """The relations by which hits were reached, then the cheapest of each hit."""
     found: dict[tuple[Uri, Uri, str], Link] = {}
     if mentions is not None:
         mentions.look_up([hit.uri for hit in hits])

@@ -1,7 +1,7 @@
-"""This file is where what surrounds a hit counts: its neighbours in a conversation, who speaks, what it leads to.
+"""Spreading of scores along edges: neighbours in a conversation, speakers, and relations.
 
-All of it is one hop: the best units hand on a part of their score along their edges, and what is reached keeps the
-largest part that it was handed. More hops did not find more (docs/search.md), so what lies further away is context.
+It is one hop: the best units pass a part of their scores along their edges, and a node keeps the largest part that it
+was passed. More hops did not improve results (docs/search.md), so nodes further away are only context.
 """
 
 from __future__ import annotations
@@ -19,35 +19,35 @@ from kgd.retrieval.pool import Pool, Unit, normalise
 from kgd.retrieval.question import Once, Step
 
 FOLLOWING = frozenset(["REPLIED_BY", "NEXT_CHUNK"])
-"""Relations between what was said or stands one after the other."""
+"""Relations between consecutive messages or chunks."""
 MENTIONS = "MENTIONS"
 ORDERED = ("message://", "chunk://")
-"""What stands one after the other."""
+"""Schemes of nodes with an order."""
 PERSON = 0.15
-"""What is said by somebody whom the question names has so much more."""
+"""Bonus for texts of a speaker named in the query."""
 BESIDE = 0.5
-"""Of the score of a message, the part that it and its neighbours have together."""
+"""Share of a message's score that comes from it and its neighbours together."""
 HELPED = 0.4
-"""Of the score that a unit has by itself: what is handed to it is worth a word from here on."""
+"""Share of a unit's own score from which a passed score is worth reporting."""
 AHEAD = 0.01
-"""By how much the best unit stays ahead of what it handed its score to."""
+"""Lead that the best unit keeps over the units that it passed its score to."""
 MOST_EDGES = 60
-"""Relations of one node that are gone along, the cheapest first."""
+"""Relations of one node that are followed, the cheapest first."""
 MOST_BROUGHT = 60
-"""Nodes without words of the question that one hop may bring, those that were handed most."""
+"""Nodes without words of the query that one hop may add, by the passed score."""
 TEXTS = 5
-"""Chunks of a document whose relations are gone along."""
+"""Chunks of a document whose relations are followed."""
 MOST_CONTEXT = 100
-"""Nodes that more than one hop may add."""
+"""Nodes that further hops may add."""
 
 
 class Along(NamedTuple):
-    """How much is handed on along relations of one kind, and by how many of the best units."""
+    """The part of a score that is passed along one kind of relation, and the number of best units that pass it."""
 
     part: float
     best: int
     backwards: float
-    """Of that part, what goes against the direction."""
+    """Factor against the direction."""
 
 
 BY_FOLLOWING = Along(0.3, 30, 1.0)
@@ -56,29 +56,24 @@ BY_RELATION = Along(0.3, 10, 0.5)
 
 
 class Surroundings(NamedTuple):
-    """What can be gone along: the stored graph, what texts mention, and what else has cards and order of chunks."""
+    """The sources of edges: the stored graph, mentions, and others with cards and the order of chunks."""
 
     stored: EdgeSource
     mentions: Once | None
     sources_of: Callable[[Uri], int]
-    """How many nodes have a stored relation to one."""
+    """Returns the number of nodes with a stored relation to a node."""
     others: Sequence[EdgeSource]
     find: Callable[[Sequence[Uri]], list[Found]]
-    """Of these nodes those that may be hits."""
+    """Filters these nodes to possible hits."""
     measure: Callable[[Iterable[Unit]], None]
     sees: Callable[[Uri], bool]
 
 
 def with_neighbours(pool: Pool, around: Surroundings) -> None:
-    """Give each message half its score for what it and the messages before and after it say together."""
+    """Score each message half by what it and its neighbours say together."""
     if not pool.beside or not pool.question.follows("REPLIED_BY"):
         return
-    fresh = [found for found in pool.beside if found.uri not in pool.units]
-    added = [pool.take(found) for found in fresh]
-    if pool.share:
-        around.measure(added)
-    for unit in added:
-        _score_added(unit, pool)
+    _add(pool, around, [found for found in pool.beside if found.uri not in pool.units])
     best = -min(found.rank for found in pool.beside)
     together = {found.uri: max(0.0, -found.rank) / best if best > 0 else 0.0 for found in pool.beside}
     messages = [unit for unit in pool.units.values() if scheme_of(unit.key) == "message"]
@@ -96,7 +91,7 @@ def with_neighbours(pool: Pool, around: Surroundings) -> None:
 
 
 def with_people(pool: Pool, by_people: Callable[[Sequence[str], Sequence[int]], set[int]]) -> None:
-    """Prefer what somebody says whom the question names."""
+    """Raise the scores of texts by speakers named in the query."""
     ids = {found.id: unit for unit in pool.units.values() for found in unit.texts.values()}
     said = {ids[id].key for id in by_people(pool.words, list(ids))}
     for key in said:
@@ -106,13 +101,13 @@ def with_people(pool: Pool, by_people: Callable[[Sequence[str], Sequence[int]], 
 
 
 def hop(pool: Pool, around: Surroundings) -> None:
-    """Let the best units hand on a part of their score. The best one keeps its place, and what was reached is in no
-    higher tier than what leads there."""
+    """Pass scores from the best units along their edges. The best unit keeps its place, and no unit gets a higher tier
+    than the unit that leads to it."""
     handed: dict[Uri, tuple[float, Unit, Step]] = {}
     order = best_of(pool, BY_FOLLOWING.best)
     giving = order
     if pool.is_short and (whole := [unit for unit in order if unit.tier >= BEGUN]):
-        giving = whole  # what has a part of a name is not what was meant: what it leads to is none the more
+        giving = whole  # a unit with part of a name is probably not meant, so it passes nothing on
     giving = [unit for unit in giving if pool.speaks_of(unit)]
     if around.mentions is not None:
         around.mentions.look_up([uri for unit in giving[: BY_MENTION.best] for uri in unit.texts_by_words(TEXTS)])
@@ -126,7 +121,7 @@ def hop(pool: Pool, around: Surroundings) -> None:
     for key, (gained, unit, step) in handed.items():
         if reached := pool.units.get(key):
             if gained > reached.score:
-                reached.steps, reached.from_unit = (step,), unit.key
+                reached.steps = (step,)
             elif gained >= HELPED * reached.score:
                 reached.helped = step
             reached.score += gained
@@ -138,7 +133,7 @@ def hop(pool: Pool, around: Surroundings) -> None:
 
 
 def further(pool: Pool, around: Surroundings, depth: int) -> None:
-    """Add what lies up to `depth` relations away from the best units, the nearest first, at most `MOST_CONTEXT`."""
+    """Add nodes up to `depth` relations away from the best units, nearest first, at most `MOST_CONTEXT`."""
     best = [unit for unit in best_of(pool, BY_RELATION.best) if unit.steps or pool.speaks_of(unit)]
     frontier = [(-unit.score, unit.key, len(unit.steps), unit) for unit in best]
     heapq.heapify(frontier)
@@ -157,7 +152,7 @@ def further(pool: Pool, around: Surroundings, depth: int) -> None:
         for target, (gained, _, step) in sorted(handed.items(), key=lambda item: (-item[1][0], item[0])):
             if (reached := pool.units.get(target)) and not reached.steps:
                 reached.score, reached.tier = gained, min(SOME, unit.tier)
-                reached.steps, reached.from_unit = (*unit.steps, step), unit.key
+                reached.steps = (*unit.steps, step)
                 heapq.heappush(frontier, (-gained, target, gone + 1, reached))
                 added += 1
 
@@ -169,35 +164,35 @@ def best_of(pool: Pool, most: int) -> list[Unit]:
 
 
 def _bring(pool: Pool, around: Surroundings, handed: dict[Uri, tuple[float, Unit, Step]]) -> None:
-    """Make units of what was reached and has no words of its own, where it may be a hit at all."""
+    """Add units for reached nodes without words of the query, if they may be hits."""
     fresh = (
         (-gained, step.source if step.backwards else step.target)
         for key, (gained, _, step) in handed.items()
         if key not in pool.units
     )
     brought = sorted(uri for _, uri in heapq.nsmallest(MOST_BROUGHT, fresh))
-    added = [pool.take(found) for found in around.find(brought)] if brought else []
+    _add(pool, around, around.find(brought) if brought else [])
+
+
+def _add(pool: Pool, around: Surroundings, texts: Iterable[Found]) -> None:
+    """Add units for texts without words of the query, or with too few, and score them by meaning alone."""
+    added = [pool.take(found) for found in texts]
     if pool.share:
         around.measure(added)
     for unit in added:
-        _score_added(unit, pool)
-
-
-def _score_added(unit: Unit, pool: Pool) -> None:
-    """By meaning alone: it has no words of the question, or too few to be among the best."""
-    unit.vec = pool.nearness(unit)
-    unit.score = pool.share * unit.vec
+        unit.vec = pool.nearness(unit)
+        unit.score = pool.share * unit.vec
 
 
 def _near_together(unit: Unit, pool: Pool, around: Surroundings) -> float:
-    """How near a message and its neighbours are together: vectors of a few texts in one are about their mean."""
+    """Nearness of a message together with its neighbours: the vector of joined texts is about the mean of theirs."""
     edges = (*around.stored.out(unit.key), *around.stored.into(unit.key))
     beside = [pool.units.get(edge.target) for edge in edges if edge.type == "REPLIED_BY"][:4]
     return (unit.vec + sum(other.vec for other in beside if other)) / (1 + len(beside))
 
 
 def _leading(unit: Unit, around: Surroundings, pool: Pool, place: int) -> Iterator[tuple[Step, float]]:
-    """The relations of a unit that may bring another, and which part of its score goes along each."""
+    """The relations of a unit that are followed, and the part of its score for each."""
     for step, part in _all_leading(unit, around, pool, place):
         if pool.question.follows(step.type) and around.sees(step.source) and around.sees(step.target):
             yield step, part
@@ -223,7 +218,7 @@ def _all_leading(unit: Unit, around: Surroundings, pool: Pool, place: int) -> It
 
 
 def strongest(strengths: Mapping[Uri, float]) -> list[tuple[Uri, float]]:
-    """The mentions that say most; at most `MOST_EDGES`."""
+    """The strongest mentions, at most `MOST_EDGES`."""
     return list(islice(strengths.items(), MOST_EDGES))
 
 
@@ -235,14 +230,14 @@ def _both(source: EdgeSource, uri: Uri) -> Iterator[tuple[Edge, bool]]:
 
 
 def _part(around: Surroundings, step: Step) -> float:
-    """What goes along a stored relation: less where many lead to the same, since that tells little."""
+    """The part passed along a stored relation; less for targets of many relations, which are unspecific."""
     often = around.sources_of(step.target)
     part = BY_RELATION.part / (1 + 0.15 * math.log(max(1, often)))
     return part * (BY_RELATION.backwards if step.backwards else 1.0)
 
 
 def _contains(one: Uri, other: Uri) -> bool:
-    """Whether one is where the other lies: a thread of a message, a document of a chunk. That one is no news."""
+    """Whether one node contains the other: a thread its message, a document its chunk. The other adds nothing."""
     if scheme_of(one) == scheme_of(other) or not (is_owned(one) and is_owned(other)):
         return False
     a, b = (uri.split("/", 3)[3] for uri in (one, other))

@@ -1,1 +1,1 @@
-"""This room is where the daemon's parts are put together and the daemon process begins and ends."""
+"""The composition root: the daemon process, its parts, its pages and its hub."""

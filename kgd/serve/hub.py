@@ -1,4 +1,4 @@
-"""This file is where a hub's parts are put together: the API, git, MCP, and the server that holds them."""
+"""The parts of a hub: API, git, MCP, pages, and their server."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from kgd.hub.problems import problem
 from kgd.hub.receiving import Receiving
 from kgd.hub.smart_http import SmartHttp
 from kgd.hub.v1 import Api
-from kgd.mcp.hub_http import HubHttp
+from kgd.mcp.http import HubHttp
 from kgd.ui.asked import ROOT
 from kgd.ui.live import Live
 from kgd.ui.server import Place, Ui
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     import socket
 
     from kgd.mcp.server import Surface
-    from kgd.serve.visiting import Visiting
+    from kgd.serve.visiting import BrowserAccess
 
 STOP_SECONDS = 2.8
 
@@ -39,19 +39,19 @@ log = logging.getLogger("kgd.serve")
 class Hub:
     """The hub of one daemon, from its listening socket to its last answer."""
 
-    def __init__(self, daemon: Daemon, listen: Listen, listening: socket.socket, visiting: Visiting) -> None:
-        self._daemon, self._listen, self._listening, self._visiting = daemon, listen, listening, visiting
+    def __init__(self, daemon: Daemon, listen: Listen, listening: socket.socket, browsers: BrowserAccess) -> None:
+        self._daemon, self._listen, self._listening, self._browsers = daemon, listen, listening, browsers
         self._server: HubServer | None = None
         self._serving: asyncio.Task[None] | None = None
         self._gate = gate = Gate(daemon, listen)
         home = daemon.home
         self._bodies = Bodies()
-        self._api = Api(daemon, gate, invite=visiting.path_for, bodies=self._bodies)
+        self._api = Api(daemon, gate, invite=browsers.path_for, bodies=self._bodies)
         self._receiving = Receiving(daemon, gate, Path(os.path.dirname(home.socket)) / "hub.sock")
         self._git = SmartHttp(daemon, gate, self._receiving, Path(home.state) / "hub-hooks")
 
     async def start(self, surface: Surface) -> None:
-        """Begin to answer; from here on the daemon says where it listens."""
+        """Start to answer, and publish the hub's URL in the daemon."""
         self._git.write_hooks()
         await self._receiving.start()
         http = HubHttp(surface, self._gate, self._bodies, problem)
@@ -71,30 +71,30 @@ class Hub:
         self._daemon.listening = self._listen.url(self._server.port)
         self._serving = asyncio.create_task(self._server.run_here())
         self._serving.add_done_callback(self._ended)
-        self._visiting.serve_at(self._listen.browser_url(self._server.port), live)
+        self._browsers.serve_at(self._listen.browser_url(self._server.port), live)
         log.info("serving as a hub", extra={"url": self._daemon.listening})
 
     def _pages(self, live: Live) -> list[Route]:
-        """The same pages that a person's own daemon serves, for holders of tokens too."""
+        """The routes of the web pages."""
         listen, port = self._listen, int(self._listening.getsockname()[1])
         place = Place(
             takes_host=listen.takes_host,
             takes_origin=listen.is_own_page,
             is_secure=listen.is_encrypted,
             cookie="__Host-kgd" if listen.is_encrypted else f"kgd-{port}",
-            path="/" if listen.is_encrypted else ROOT,  # which the name demands that only this host can set
+            path="/" if listen.is_encrypted else ROOT,  # the prefix __Host- requires the path /
         )
-        ui = Ui(self._daemon, self._visiting.sessions, live, place, self._gate, self._bodies)
-        return [Route("/", ui.first, methods=["GET"]), *ui.routes()]
+        ui = Ui(self._daemon, self._browsers.sessions, live, place, self._gate, self._bodies)
+        return [Route("/", ui.guarded(ui.first), methods=["GET"]), *ui.routes()]
 
     def _ended(self, serving: asyncio.Task[None]) -> None:
-        """Nobody asked it to: then the daemon leaves too, so that a service manager starts both again."""
+        """After an unexpected end stop the daemon too, so that a service manager restarts both."""
         if self._daemon.listening:
-            log.critical("the hub ended by itself", exc_info=None if serving.cancelled() else serving.exception())
+            log.critical("the hub ended unexpectedly", exc_info=None if serving.cancelled() else serving.exception())
             os.kill(os.getpid(), signal.SIGTERM)
 
     async def close(self) -> None:
-        """Answer what was read, as far as that takes no longer than a moment, and let go of the port."""
+        """Answer the requests that were read, within `STOP_SECONDS`, and release the port."""
         self._daemon.listening = ""
         if self._server and self._serving:
             self._server.stop()

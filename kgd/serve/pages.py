@@ -1,16 +1,18 @@
-"""This file is where the pages are served to the browsers of this machine, and `/v1` to its programs."""
+"""The HTTP server for this machine: web pages for browsers and `/v1` for programs."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import hashlib
+import hmac
 import logging
 import os
 import random
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import uvicorn
 from starlette.applications import Starlette
@@ -19,45 +21,52 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from kgd import __version__, tools
 from kgd.config import Home
-from kgd.config.own_token import token_of
-from kgd.daemon import descriptors
+from kgd.config.credentials import token_of
+from kgd.daemon import process
 from kgd.daemon.daemon import Daemon
-from kgd.errors import Invalid, NotFound, Unavailable
+from kgd.errors import Invalid, NotFound, Unauthorized, Unavailable
 from kgd.hub.app import HostCheck, tool_routes
 from kgd.hub.connections import HEADER_LIMIT, Connection
 from kgd.hub.listen import Listen
 from kgd.hub.openapi import own_document
 from kgd.hub.problems import problem
 from kgd.hub.v1 import Api
-from kgd.serve.own_api import OwnDoor
+from kgd.model.access import Verb
 from kgd.tools import EVERY
+from kgd.tools.session import Session
+from kgd.tools.tool import Answer, Tool
 from kgd.ui.asked import ROOT
 from kgd.ui.live import Live
 from kgd.ui.server import Place, Ui
 from kgd.ui.sessions import Sessions
-
-if TYPE_CHECKING:
-    from kgd.serve.visiting import Visiting
 
 LOOPBACK = "127.0.0.1"
 BACKLOG = 128
 CONNECTIONS_LIMIT = 1_000
 STOP_SECONDS = 1
 FREE_PORTS, TRIED = range(20_000, 32_000), 8
-"""Ports below those that systems give to outgoing connections, which could take ours while the daemon is replaced."""
+"""Ports below the range of outgoing connections, which could take the port while the daemon is replaced."""
 
 log = logging.getLogger("kgd.serve")
 
 
 class PagesServer:
-    """A server of pages on loopback. Its port stays the same from one start to the next where it can.
+    """A server of pages on loopback. It keeps its port over restarts if possible.
 
-    First `listen`, in any thread, then `serve` on the daemon's loop.
+    Call `listen` in any thread, then `serve` on the daemon's loop.
+
+    Args:
+        served: Called with the URL when the server answers.
+        ended: Called when the server has ended.
     """
 
-    def __init__(self, daemon: Daemon, home: Home, sessions: Sessions, visiting: Visiting) -> None:
-        self._daemon, self._sessions, self._visiting = daemon, sessions, visiting
+    def __init__(
+        self, daemon: Daemon, home: Home, sessions: Sessions, served: Callable[[str, Live], None],
+        ended: Callable[[], None],
+    ) -> None:  # fmt: skip
+        self._daemon, self._sessions, self._served, self._on_end = daemon, sessions, served, ended
         self._token = token_of(Path(home.state) / "http.token")
         self._port_file = Path(home.state) / "ui.port"
         self._listening: socket.socket | None = None
@@ -65,10 +74,10 @@ class PagesServer:
         self._serving: asyncio.Task[None] | None = None
 
     def listen(self) -> None:
-        """Take the port that the settings name, else the last one, else a free one of `FREE_PORTS`, else any.
+        """Take the port of the settings, or else the last port, a free one of `FREE_PORTS`, or any.
 
         Raises:
-            Unavailable: The settings name one that somebody else has, or there is none.
+            Unavailable: The port of the settings is in use, or no port is free.
         """
         if named := self._daemon.registry.current().settings.ui_port:
             self._listening = _listen((named,))
@@ -82,7 +91,7 @@ class PagesServer:
             self._port_file.write_text(f"{port}\n")
 
     async def serve(self) -> None:
-        """Begin to answer."""
+        """Start to answer."""
         assert self._listening is not None
         port = int(self._listening.getsockname()[1])
         live = Live()
@@ -92,11 +101,11 @@ class PagesServer:
         self._server = _Server(app, live)
         self._serving = asyncio.create_task(self._server.serve(sockets=[self._listening]))
         self._serving.add_done_callback(self._ended)
-        self._visiting.serve_at(f"http://{LOOPBACK}:{port}", live)
+        self._served(f"http://{LOOPBACK}:{port}", live)
         log.info("serving pages", extra={"port": port})
 
     async def close(self) -> None:
-        """Let go of the port; open streams end first."""
+        """End open streams and release the port."""
         if self._server and self._serving:
             self._server.stop()
             await asyncio.wait([self._serving], timeout=STOP_SECONDS + 2)
@@ -108,16 +117,16 @@ class PagesServer:
             takes_host=names.__contains__,
             takes_origin=lambda origin, host: origin == f"http://{host}",
             is_secure=False,
-            cookie=f"kgd-{port}",  # cookies know no ports: two homes of one machine keep theirs apart by name
+            cookie=f"kgd-{port}",  # cookies ignore ports, so homes on one machine need different names
             path=ROOT,
         )
         ui = Ui(self._daemon, self._sessions, live, place)
-        api = Api(self._daemon, OwnDoor(self._daemon, self._token), described=lambda: own_document(EVERY))
+        api = Api(self._daemon, HomeTokenAuth(self._daemon, self._token), described=lambda: own_document(EVERY))
 
         async def other_method(request: Request, error: Exception) -> Response:
             if not request.url.path.startswith("/v1/"):
                 return await ui.other_method(request, error)
-            return problem(Invalid("this is asked with another method", next="See /v1/openapi.json."), status=405)
+            return problem(Invalid("this URL needs another method", next="See /v1/openapi.json."), status=405)
 
         async def nothing(request: Request, error: Exception) -> Response:
             return problem(NotFound("there is nothing here", next=f"The pages are at {own}{ROOT}/."))
@@ -131,10 +140,10 @@ class PagesServer:
         return made
 
     def _ended(self, serving: asyncio.Task[None]) -> None:
-        """Nobody asked it to: then whoever asks for a link next starts it anew."""
+        """Log an unexpected end; the next request for a link starts the server again."""
         if self._server and not self._server.should_exit:
-            log.error("the pages ended by themselves", exc_info=None if serving.cancelled() else serving.exception())
-        self._visiting.stop_serving()
+            log.error("the pages ended unexpectedly", exc_info=None if serving.cancelled() else serving.exception())
+        self._on_end()
 
     def _last_port(self) -> int:
         with contextlib.suppress(OSError, ValueError):
@@ -149,7 +158,7 @@ class _Server(uvicorn.Server):
             uvicorn.Config(
                 app, log_config=None, access_log=False, server_header=False, proxy_headers=False, lifespan="off",
                 timeout_graceful_shutdown=STOP_SECONDS, http=Connection,
-                limit_concurrency=min(CONNECTIONS_LIMIT, descriptors.for_clients() // 2),
+                limit_concurrency=min(CONNECTIONS_LIMIT, process.for_clients() // 2),
                 h11_max_incomplete_event_size=HEADER_LIMIT,
             )
         )  # fmt: skip
@@ -160,12 +169,12 @@ class _Server(uvicorn.Server):
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[Any]:
-        """Signals belong to the daemon, which stops this server among others."""
+        """Leave signals to the daemon, which stops this server."""
         yield
 
 
 def _listen(ports: tuple[int, ...]) -> socket.socket:
-    """Raises Unavailable where none of them can be had."""
+    """A listening socket on the first free port. Raises Unavailable if none is free."""
     for port in ports:
         listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
         try:
@@ -178,6 +187,68 @@ def _listen(ports: tuple[int, ...]) -> socket.socket:
             continue
         return listening
     raise Unavailable(
-        f"the port {ports[0]} of the pages cannot be had: {reason}",
-        next="Let `ui_port` in workspaces.yaml name another one, or none.",
+        f"the port {ports[0]} of the pages cannot be used: {reason}",
+        next="Change or remove `ui_port` in workspaces.yaml.",
     )
+
+
+# ---- /v1 for this machine's programs
+
+
+class LocalUser:
+    """This machine's user, through a local program. A `kgd.hub.callers.Caller`."""
+
+    line = "person"
+    workspaces: Sequence[str] = ()
+
+    def __init__(self, daemon: Daemon) -> None:
+        self._daemon = daemon
+
+    def spend(self, size: int) -> None:
+        """The local user has no quota."""
+
+    def workspace(self, id: str) -> str:
+        if id not in self._daemon.workspace_ids():
+            raise NotFound("there is no such workspace here", at="workspace", next="See /v1/workspaces.")
+        return id
+
+    def tools(self) -> Mapping[str, Tool]:
+        return EVERY
+
+    def session(self, client: str) -> Session:
+        return Session(self._daemon, client=client, context_id=None)
+
+    def call(self, session: Session, name: str, arguments: Mapping[str, Any]) -> Answer:
+        return tools.call(session, name, arguments)
+
+    def who(self) -> dict[str, Any]:
+        ids = self._daemon.workspace_ids()
+        everything = [{"workspace": id, "verbs": [verb.value for verb in Verb], "paths": ["/**"]} for id in ids]
+        principal = {
+            "id": "", "name": "the person of this machine", "kind": "person", "state": "live", "scopes": everything,
+            "created": self._daemon.since, "expires": "",
+        }  # fmt: skip
+        return {"workspaces": ids, "principal": principal, "version": __version__}
+
+    def known(self) -> None:
+        """Answers have no validator, since many of them depend on more than commits."""
+
+
+class HomeTokenAuth:
+    """Authenticates callers by the token of the home. A `kgd.hub.callers.Door`."""
+
+    def __init__(self, daemon: Daemon, token: str) -> None:
+        self._user, self._digest = LocalUser(daemon), _digest(token)
+
+    def caller(self, authorization: str) -> LocalUser:
+        scheme, _, token = authorization.partition(" ")
+        if scheme.lower() != "bearer" or not hmac.compare_digest(_digest(token.strip()), self._digest):
+            raise Unauthorized(
+                "the token of this home is needed",
+                next="Send the content of http.token as `Authorization: Bearer TOKEN`; `kgd config` shows its path.",
+            )  # fmt: skip
+        return self._user
+
+
+def _digest(token: str) -> str:
+    return hashlib.sha256(token.encode("utf-8", "surrogatepass")).hexdigest()

@@ -1,4 +1,4 @@
-"""This file is where the daemon's parts are put together: open workspaces, tools, MCP over the socket and over HTTP."""
+"""The parts of a daemon: open workspaces, tools, MCP over the socket and over HTTP, pages and hub."""
 
 from __future__ import annotations
 
@@ -12,12 +12,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kgd.config import Home
-from kgd.daemon.calls import Call, Peer
+from kgd.daemon.calls import Call, LineReader, LineWriter, Peer
 from kgd.daemon.daemon import Daemon
-from kgd.daemon.outstanding import LineReader, LineWriter
 from kgd.errors import NotFound, Unavailable
 from kgd.git.layout import locate
-from kgd.serve.visiting import Visiting
+from kgd.serve.visiting import BrowserAccess
 from kgd.tools import EVERY, chosen
 from kgd.tools.session import Session
 from kgd.tools.tool import Tool
@@ -32,52 +31,54 @@ if TYPE_CHECKING:
     from kgd.serve.hub import Hub
 
 WARM_SECONDS = 10.0
-"""After so long a daemon gets ready for MCP, unless somebody speaks it before: when the first commands are through."""
+"""Delay before a daemon loads the MCP SDK, if no client needs it earlier; the first commands come before it."""
 
 log = logging.getLogger("kgd.serve")
 
 
 class Parts:
-    """Everything behind the endpoint of one daemon; with a listening socket it is also a hub."""
+    """The services behind the endpoint of one daemon; with a listening socket it is also a hub."""
 
     def __init__(self, home: Home, since: str, listen: tuple[Listen, socket.socket] | None = None) -> None:
         self.daemon = Daemon(home, since=since, locate=locate, open_workspace=Workspace.open)
         self._home = home
         self._surfaces: dict[frozenset[str], asyncio.Task[Surface]] = {}
-        """By the names of their tools: clients may ask for other toolsets than the settings name."""
+        """By the names of their tools, since clients may choose other toolsets than the settings."""
         self._http: tuple[HttpServer, asyncio.Task[None]] | None = None
         self._starting: asyncio.Task[None] | None = None
         self._listen = listen
-        self._visiting: Visiting | None = None
+        self._browsers: BrowserAccess | None = None
         self._hub: Hub | None = None
         self._starting_hub: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Begin what takes its time.
+        """Start the slow parts in the background.
 
-        The MCP SDK is more than a second of imports: the command that started this daemon does not share the processor
-        with them, and the first MCP client, if it comes later, does not wait for them.
+        Importing the MCP SDK takes more than a second. It is delayed so that it does not slow the command that started
+        this daemon, and done before the first MCP client needs it, if possible.
         """
         asyncio.get_running_loop().call_later(WARM_SECONDS, self._usual_surface)
         self._opening = asyncio.create_task(asyncio.to_thread(self.daemon.open_shared))
         self.daemon.organisation.start()
         loop = asyncio.get_running_loop()
-        self._visiting = self.daemon.pages = Visiting(self.daemon, self._home, loop, is_hub=self._listen is not None)
-        self._showing = loop.run_in_executor(None, self._visiting.start)
+        self._browsers = self.daemon.pages = BrowserAccess(
+            self.daemon, self._home, loop, is_hub=self._listen is not None
+        )
+        self._showing = loop.run_in_executor(None, self._browsers.start)
         if port := self.daemon.registry.current().settings.http_port:
             self._starting = asyncio.create_task(self._start_http(port))
         if self._listen:
             self._starting_hub = asyncio.create_task(self._start_hub(*self._listen))
 
     def dispatch(self, call: Call, name: str, args: dict[str, Any]) -> dict[str, Any]:
-        """Answer one call of the command line; runs in a worker thread. It is a conversation only if it names one."""
+        """Answer one call of the command line, in a worker thread. It has a conversation only if it names one."""
         tool = EVERY.get(name)
         if tool is None:
-            raise NotFound(f"this daemon knows no call '{name[:60]}'", next="`kgd down` makes room for a newer one.")
+            raise NotFound(f"this daemon has no call '{name[:60]}'", next="Stop it with `kgd down` and try again.")
 
         def progress(done: int, total: int | None, message: str) -> None:
             if call.cancelled.is_set():
-                raise Unavailable("nobody waits for this any more")
+                raise Unavailable("the client has disconnected")
             call.progress(done, total, message)
 
         session = Session(
@@ -88,7 +89,7 @@ class Parts:
             return dict(tool.call(session, args))
 
     def check(self, peer: Peer) -> None:
-        """Refuse a client that asks for what is not there, before its hello is answered."""
+        """Refuse a client that asks for unknown toolsets, before its hello is answered."""
         chosen(peer.tools)
 
     async def serve_mcp(self, peer: Peer, reader: LineReader, writer: LineWriter) -> None:
@@ -106,9 +107,9 @@ class Parts:
         return self._surfaces[names]
 
     async def close(self) -> None:
-        """Stop HTTP and close every workspace; what is being published or written comes to its end first."""
-        if self._visiting:
-            await self._visiting.close()
+        """Stop HTTP and close every workspace, after running writes and publications."""
+        if self._browsers:
+            await self._browsers.close()
         if self._hub:
             await self._hub.close()
         if self._http:
@@ -119,7 +120,7 @@ class Parts:
 
     async def _start_http(self, port: int) -> None:
         surface = await self._usual_surface()
-        from kgd.config.own_token import token_of
+        from kgd.config.credentials import token_of
         from kgd.mcp.http import HttpServer
 
         server = HttpServer(surface, token_of(Path(self._home.state) / "http.token"), port)
@@ -131,13 +132,13 @@ class Parts:
             surface = await self._usual_surface()
             from kgd.serve.hub import Hub
 
-            assert self._visiting is not None
-            self._hub = Hub(self.daemon, listen, listening, self._visiting)
+            assert self._browsers is not None
+            self._hub = Hub(self.daemon, listen, listening, self._browsers)
             await self._hub.start(surface)
         except Exception:
-            # A hub that does not serve is no hub: whoever started it has to notice.
+            # The user who started the hub has to notice the failure.
             log.critical("the hub could not be started", exc_info=True)
-            sys.stderr.write("kgd: the hub could not be started; its log says why\n")
+            sys.stderr.write("kgd: the hub could not be started; its log has the reason\n")
             os.kill(os.getpid(), signal.SIGTERM)
             return
         sys.stderr.write(f"kgd: serving {self.daemon.listening}\n")

@@ -1,4 +1,4 @@
-"""This file is where browsers are let in, and the pages are served as soon as somebody wants to look."""
+"""Sign-in links for browsers, and the start of the page server on demand."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ START_SECONDS = 10.0
 log = logging.getLogger("kgd.serve")
 
 
-class Visiting:
-    """The browsers of one home, and where they look: at a server of this machine's own, or at the hub that it is.
+class BrowserAccess:
+    """The browser sessions of one home, and the server of its pages: a local server or the hub.
 
     Args:
-        loop: The daemon's, on which the pages are served.
-        is_hub: Whether the hub serves them, which says so with `serve_at`.
+        loop: The daemon's event loop, on which the pages are served.
+        is_hub: Whether the hub serves the pages; it then calls `serve_at`.
     """
 
     def __init__(self, daemon: Daemon, home: Home, loop: asyncio.AbstractEventLoop, *, is_hub: bool) -> None:
@@ -47,12 +47,12 @@ class Visiting:
         return f"{self._url}{ROOT}/" if self._url else ""
 
     def serve_at(self, url: str, live: Live) -> None:
-        """From now on the pages are there."""
+        """Record that the pages are served at this URL."""
         self._url, self._live = url, live
         self._is_served.set()
 
     def stop_serving(self) -> None:
-        """They are there no longer, until somebody asks for them again."""
+        """Record that the pages are no longer served."""
         self._url, self._live, self._server = "", None, None
         self._is_served.clear()
 
@@ -61,7 +61,7 @@ class Visiting:
         return f"{self._url}{self.path_for('', workspace)}"
 
     def path_for(self, token: str, workspace: str) -> str:
-        """The path that lets one browser in, once, as the holder of that token; without one as the person here."""
+        """The path of a single-use sign-in link for the holder of a token, or without a token for the local user."""
         to = address(workspace, "overview") if workspace else ""
         return f"{ROOT}/in/{self.sessions.invite(Visitor(token), to)}"
 
@@ -75,7 +75,7 @@ class Visiting:
         return ended
 
     def start(self) -> None:
-        """Serve those who have a page open already, and where the settings name a port. Blocks for a moment."""
+        """Serve the pages if browsers are signed in or the settings name a port. Blocks for a moment."""
         if not self._is_hub and (self._daemon.registry.current().settings.ui_port or self.sessions.some):
             try:
                 self._serve()
@@ -83,12 +83,12 @@ class Visiting:
                 log.warning("no pages are served", extra={"reason": str(error)[:300]})
 
     async def close(self) -> None:
-        """Let go of the port; open streams end first."""
+        """End open streams and release the port."""
         if self._server:
             await self._server.close()
 
     def _serve(self) -> None:
-        """Raises Unavailable."""
+        """Start the page server if necessary. Raises Unavailable."""
         if self._is_hub:
             if not self._is_served.wait(START_SECONDS):
                 raise Unavailable("the hub is still starting", next="Ask again in a moment.")
@@ -97,7 +97,7 @@ class Visiting:
 
         with self._lock:
             if not self._is_served.is_set():
-                server = PagesServer(self._daemon, self._home, self.sessions, self)
+                server = PagesServer(self._daemon, self._home, self.sessions, self.serve_at, self.stop_serving)
                 server.listen()
                 started = asyncio.run_coroutine_threadsafe(server.serve(), self._loop)
                 try:

@@ -1,5 +1,5 @@
-"""This room is where source code is read: which symbols a file defines, and what they import, call and inherit.
+"""Symbols of source code: what a file defines, imports, calls and inherits.
 
-`kgd.symbols.extracting` reads one file and looks at nothing else; `kgd.symbols.resolving` says what the names in it
-mean across files. Both are pure: equal bytes give equal answers on every machine that has the same grammars.
+`kgd.symbols.extracting` reads one file; `kgd.symbols.resolving` follows names across files. Both are pure: equal bytes
+give equal results on every machine with the same grammars.
 """

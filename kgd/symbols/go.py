@@ -1,13 +1,12 @@
-"""This file is where Go is read."""
+"""Symbols of Go source files."""
 
 from __future__ import annotations
 
 import re
 from typing import TYPE_CHECKING, ClassVar
 
-from kgd.symbols.grammars import text
 from kgd.symbols.symbols import CALLS
-from kgd.symbols.walking import STOP, Walker, fields, first
+from kgd.symbols.walking import STOP, Walker, fields, first, text
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -21,15 +20,15 @@ class Go(Walker):
     calls: ClassVar = {"call_expression": "function"}
     items: ClassVar = {"index_expression": "operand"}
     through: ClassVar = {"parenthesized_expression": "", "unary_expression": "operand", "slice_expression": "operand"}
+    result = "result"
+    defines: ClassVar = {"function_declaration": "function", "method_elem": "method"}
     handlers: ClassVar = {
         "package_clause": "package",
         "import_spec": "imported",
-        "function_declaration": "function",
         "method_declaration": "method",
         "type_spec": "type",
         "type_alias": "type",
         "field_declaration": "field",
-        "method_elem": "element",
         "type_elem": "embedded",
         "const_spec": "value",
         "var_spec": "value",
@@ -54,42 +53,27 @@ class Go(Walker):
             self.found.take(module, "", "" if alias == "_" else alias)
         return STOP
 
-    def function(self, node: Node, scope: str) -> str:
-        name = self.define(node, scope, "function")
-        self._returns(node, name)
-        return name
-
     def method(self, node: Node, scope: str) -> str:
         receiver = node.child_by_field_name("receiver")
-        owner = (
-            next((self.typed(part.child_by_field_name("type")) for part in receiver.named_children), "")
-            if receiver
-            else ""
-        )
-        name = self.define(node, owner.removesuffix("()"), "method")
-        self._returns(node, name)
-        return name
+        parts = receiver.named_children if receiver else []
+        owner = next((self.typed(part.child_by_field_name("type")) for part in parts), "")
+        return self.define(node, owner.removesuffix("()"), "method")
 
     def type(self, node: Node, scope: str) -> str:
-        told = node.child_by_field_name("type")
-        kind = {"struct_type": "struct", "interface_type": "interface"}.get(told.type if told else "", "type")
+        body = node.child_by_field_name("type")
+        kind = {"struct_type": "struct", "interface_type": "interface"}.get(body.type if body else "", "type")
         return self.define(node, scope, kind, whole=node.parent if _alone(node) else None)
 
     def field(self, node: Node, scope: str) -> str:
         kind = node.child_by_field_name("type")
         named = fields(node, "name")
-        told = self.typed(kind)
+        declared = self.typed(kind)
         for one in named:
-            self.found.bind(scope, text(one), told)
+            self.found.bind(scope, text(one), declared)
         if not named and kind is not None:
             self.inherit(scope, [kind])
-            self.found.bind(scope, told.removesuffix("()").rpartition(".")[2], told)
+            self.found.bind(scope, declared.removesuffix("()").rpartition(".")[2], declared)
         return scope
-
-    def element(self, node: Node, scope: str) -> str:
-        name = self.define(node, scope, "method")
-        self._returns(node, name)
-        return name
 
     def embedded(self, node: Node, scope: str) -> str:
         if node.named_child_count == 1:
@@ -98,13 +82,13 @@ class Go(Walker):
 
     def value(self, node: Node, scope: str) -> str:
         values = [part for one in fields(node, "value") for part in one.named_children]
-        told = self.typed(node.child_by_field_name("type"))
+        declared = self.typed(node.child_by_field_name("type"))
         for number, one in enumerate(fields(node, "name")):
             name = text(one)
             if not scope and name != "_":
                 whole = node.parent if _alone(node) else None
                 self.define(node, scope, "constant" if node.type == "const_spec" else "variable", name, whole)
-            self.found.bind(scope, name, told or (self.chain(values[number]) if number < len(values) else ""))
+            self.found.bind(scope, name, declared or (self.chain(values[number]) if number < len(values) else ""))
         return scope
 
     def short(self, node: Node, scope: str) -> str:
@@ -122,9 +106,9 @@ class Go(Walker):
         return scope
 
     def parameter(self, node: Node, scope: str) -> str:
-        told = self.typed(node.child_by_field_name("type"))
+        declared = self.typed(node.child_by_field_name("type"))
         for one in fields(node, "name"):
-            self.found.bind(scope, text(one), told)
+            self.found.bind(scope, text(one), declared)
         return scope
 
     def called(self, node: Node, scope: str) -> str:
@@ -163,12 +147,7 @@ class Go(Walker):
                 return self.typed(one.child_by_field_name("type") if one is not None else None, left - 1)
         return ""
 
-    def _returns(self, node: Node, name: str) -> None:
-        told = self.typed(node.child_by_field_name("result"))
-        if told:
-            self.found.bind(name, "()", told)
-
 
 def _alone(node: Node) -> bool:
-    """Whether a declaration has this one part: then it is the whole of what is defined."""
+    """Whether a declaration has only this part, so that the declaration is the whole definition."""
     return node.parent is not None and node.parent.named_child_count == 1

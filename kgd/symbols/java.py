@@ -1,12 +1,11 @@
-"""This file is where Java is read."""
+"""Symbols of Java source files."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
-from kgd.symbols.grammars import text
 from kgd.symbols.symbols import CALLS
-from kgd.symbols.walking import STOP, Walker, first
+from kgd.symbols.walking import STOP, Walker, first, text
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -27,6 +26,7 @@ class Java(Walker):
     calls: ClassVar = {"object_creation_expression": "type"}
     items: ClassVar = {"array_access": "array"}
     through: ClassVar = {"parenthesized_expression": ""}
+    result = "type"
     handlers: ClassVar = {
         "package_declaration": "package",
         "import_declaration": "imported",
@@ -80,27 +80,23 @@ class Java(Walker):
         return name
 
     def method(self, node: Node, scope: str) -> str:
-        name = self.define(node, scope, "constructor" if node.type == "constructor_declaration" else "method")
-        told = self.typed(node.child_by_field_name("type"))
-        if told:
-            self.found.bind(name, "()", told)
-        return name
+        return self.define(node, scope, "constructor" if node.type == "constructor_declaration" else "method")
 
     def variables(self, node: Node, scope: str) -> str:
-        told = self.typed(node.child_by_field_name("type"))
+        declared = self.typed(node.child_by_field_name("type"))
         for one in node.children_by_field_name("declarator"):
-            value = "" if told else self.chain(one.child_by_field_name("value"))
-            self.found.bind(scope, text(one.child_by_field_name("name")), told or value)
+            value = "" if declared else self.chain(one.child_by_field_name("value"))
+            self.found.bind(scope, text(one.child_by_field_name("name")), declared or value)
         return scope
 
     def parameter(self, node: Node, scope: str) -> str:
-        told = self.typed(node.child_by_field_name("type")) or self.chain(node.child_by_field_name("value"))
-        self.found.bind(scope, text(node.child_by_field_name("name")), told)
+        declared = self.typed(node.child_by_field_name("type")) or self.chain(node.child_by_field_name("value"))
+        self.found.bind(scope, text(node.child_by_field_name("name")), declared)
         return scope
 
     def loop(self, node: Node, scope: str) -> str:
-        told, source = self.typed(node.child_by_field_name("type")), self.chain(node.child_by_field_name("value"))
-        self.found.bind(scope, text(node.child_by_field_name("name")), told or (f"{source}[]" if source else ""))
+        declared, source = self.typed(node.child_by_field_name("type")), self.chain(node.child_by_field_name("value"))
+        self.found.bind(scope, text(node.child_by_field_name("name")), declared or (f"{source}[]" if source else ""))
         return scope
 
     def called(self, node: Node, scope: str) -> str:

@@ -1,12 +1,11 @@
-"""This file is where JavaScript and TypeScript are read, JSX among them."""
+"""Symbols of JavaScript and TypeScript source files, including JSX."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
-from kgd.symbols.grammars import text
 from kgd.symbols.symbols import CALLS
-from kgd.symbols.walking import STOP, Walker, fields, first
+from kgd.symbols.walking import STOP, Walker, fields, first, text
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -32,6 +31,7 @@ class JavaScript(Walker):
         "await_expression": "", "parenthesized_expression": "", "non_null_expression": "",
         "assignment_expression": "right",
     }  # fmt: skip
+    defines: ClassVar = {"type_alias_declaration": "type", "enum_declaration": "enum"}
     handlers: ClassVar = {
         "function_declaration": "function",
         "generator_function_declaration": "function",
@@ -40,8 +40,6 @@ class JavaScript(Walker):
         "abstract_class_declaration": "cls",
         "class": "cls",
         "interface_declaration": "interface",
-        "type_alias_declaration": "alias",
-        "enum_declaration": "enum",
         "internal_module": "namespace",
         "module": "namespace",
         "method_definition": "method",
@@ -85,12 +83,6 @@ class JavaScript(Walker):
         for clause in (child for child in node.children if child.type in ("extends_type_clause", "extends_clause")):
             self.inherit(name, [base for base in clause.named_children if base.type != "type_arguments"])
         return name
-
-    def alias(self, node: Node, scope: str) -> str:
-        return self.define(node, scope, "type")
-
-    def enum(self, node: Node, scope: str) -> str:
-        return self.define(node, scope, "enum")
 
     def namespace(self, node: Node, scope: str) -> str:
         return self.define(node, scope, "namespace", text(node.child_by_field_name("name")).strip("\"'"))
@@ -169,7 +161,7 @@ class JavaScript(Walker):
             return self.define(right, owner.removesuffix(".prototype"), "method", name, node)
         elif owner == "@self":
             above = scope.rpartition(".")[0]
-            self.found.bind(above, name, self._told(self.chain(right), scope))
+            self.found.bind(above, name, self.found.outside(self.chain(right), scope))
         return scope
 
     def parameters(self, node: Node, scope: str) -> str:
@@ -180,10 +172,10 @@ class JavaScript(Walker):
             if pattern.type != "identifier":
                 self._hide(pattern, scope)
                 continue
-            told = self.typed(one.child_by_field_name("type"))
-            self.found.bind(scope, text(pattern), told)
+            declared = self.typed(one.child_by_field_name("type"))
+            self.found.bind(scope, text(pattern), declared)
             if any(child.type in ("accessibility_modifier", "readonly") for child in one.children):
-                self.found.bind(scope.rpartition(".")[0], text(pattern), told)
+                self.found.bind(scope.rpartition(".")[0], text(pattern), declared)
         return scope
 
     def arrow(self, node: Node, scope: str) -> str:
@@ -234,13 +226,13 @@ class JavaScript(Walker):
         if module and not any(part.type in ("export_clause", "namespace_export") for part in node.named_children):
             self.found.take(module, "*")
         if any(child.type == "default" for child in node.children):
-            told = node.child_by_field_name("declaration") or node.child_by_field_name("value")
-            name = text(told.child_by_field_name("name")) if told is not None else ""
-            if told is not None and not name and told.type in _FUNCTIONS:
-                return self.define(told, scope, "function", "default", node)
-            if told is not None and not name and told.type == "class":
-                return self.define(told, scope, "class", "default", node)
-            self.found.bind("", "default", name or self.chain(told))
+            declared = node.child_by_field_name("declaration") or node.child_by_field_name("value")
+            name = text(declared.child_by_field_name("name")) if declared is not None else ""
+            if declared is not None and not name and declared.type in _FUNCTIONS:
+                return self.define(declared, scope, "function", "default", node)
+            if declared is not None and not name and declared.type == "class":
+                return self.define(declared, scope, "class", "default", node)
+            self.found.bind("", "default", name or self.chain(declared))
         return STOP if module else scope
 
     def called(self, node: Node, scope: str) -> str:
@@ -256,7 +248,7 @@ class JavaScript(Walker):
 
     def element(self, node: Node, scope: str) -> str:
         name = self.chain(node.child_by_field_name("name"))
-        if name[:1].isupper() or "." in name:  # the others are elements of HTML
+        if name[:1].isupper() or "." in name:  # lower-case names are HTML elements
             self.found.use(CALLS, scope, name)
         return scope
 
@@ -282,7 +274,7 @@ class JavaScript(Walker):
             case "array_type":
                 return f"*{self.typed(first(node), left - 1)}"
             case "union_type" | "intersection_type":
-                return next((told for part in node.named_children if (told := self.typed(part, left - 1))), "")
+                return next((declared for part in node.named_children if (declared := self.typed(part, left - 1))), "")
             case "generic_type":
                 named = node.child_by_field_name("name")
                 inner = [
@@ -298,12 +290,12 @@ class JavaScript(Walker):
     def _returns(self, node: Node, name: str) -> None:
         body = node.child_by_field_name("body")
         given = self.chain(body) if node.type == "arrow_function" and body is not None else ""
-        told = self.typed(node.child_by_field_name("return_type")) or given
-        if told:
-            self.found.bind(name, "()", told)
+        declared = self.typed(node.child_by_field_name("return_type")) or given
+        if declared:
+            self.found.bind(name, "()", declared)
 
     def _hide(self, pattern: Node, scope: str) -> None:
-        """Names that are taken out of something stand for what nobody knows."""
+        """Bind the names of a destructuring pattern to an unknown value."""
         todo, budget = [pattern], 200
         while todo and budget:
             budget -= 1
@@ -311,11 +303,6 @@ class JavaScript(Walker):
             if node.type in ("identifier", "shorthand_property_identifier_pattern"):
                 self.found.bind(scope, text(node), "")
             todo += [node.child_by_field_name("value") or node] if node.type == "pair_pattern" else node.named_children
-
-    def _told(self, value: str, scope: str) -> str:
-        head, dot, rest = value.partition(".")
-        known = self.found.types.get((scope, head))
-        return f"{known}{dot}{rest}" if known else "" if known == "" else value
 
 
 def _required(node: Node | None) -> str:
@@ -327,7 +314,7 @@ def _required(node: Node | None) -> str:
 
 
 def _taken(pattern: Node) -> list[tuple[str, str]]:
-    """What ``const pattern = require(…)`` binds: the name there and the name here."""
+    """The names that ``const pattern = require(…)`` binds: the exported name and the local one."""
     if pattern.type == "identifier":
         return [("", text(pattern))]
     found = []

@@ -1,28 +1,27 @@
-"""This file is where modules are found: what a file may be imported by, and what an import of a language means.
+"""Module look-up: the keys that a file can be imported by, and the target of an import in each language.
 
-A file is known by keys such as ``path:shop/orders``, ``python:shop.orders`` or ``java:org.shop.Order``. Whoever
-resolves asks for keys alone, so what has to be resolved again after a change is told by the keys that came, went or
-changed.
+A file is known by keys such as ``path:shop/orders``, ``python:shop.orders`` or ``java:org.shop.Order``. Resolution asks
+only for keys, so the files to resolve again after a change follow from the keys that were added, removed or changed.
 """
 
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from kgd.symbols.symbols import Symbols
 
 Files = Callable[[str], Sequence[str]]
-"""The files that a key stands for, sorted."""
+"""The files that provide a key, sorted."""
 
 _SCRIPTS = (".d.ts", ".d.mts", ".d.cts", ".ts", ".tsx", ".mts", ".cts", ".js", ".jsx", ".mjs", ".cjs")
 _ROOTS = ("src", "lib", "python")
 
 
 class Place(NamedTuple):
-    """Where an import leads: the file of a module, or the files of a package; `rest` is what is to be looked for there,
-    one name after the other."""
+    """The target of an import: the file of a module, or the files of a package; `rest` are the names to look up in it,
+    in order."""
 
     files: tuple[str, ...]
     rest: tuple[str, ...] = ()
@@ -33,7 +32,7 @@ NOWHERE = Place(())
 
 
 def keys_of(path: str, symbols: Symbols) -> list[str]:
-    """What a file can be asked for by."""
+    """The keys that a file provides."""
     folder, _, name = path.rpartition("/")
     match symbols.language:
         case "python":
@@ -57,8 +56,8 @@ def keys_of(path: str, symbols: Symbols) -> list[str]:
     return []
 
 
-def find(module: str, path: str, symbols: Symbols, files: Files, scope: str = "") -> Place:
-    """Where an import in `path` leads to."""
+def find(module: str, path: str, symbols: Symbols, files: Files) -> Place:
+    """The target of an import in `path`."""
     match symbols.language:
         case "python":
             return _python(module, path, files)
@@ -74,7 +73,7 @@ def find(module: str, path: str, symbols: Symbols, files: Files, scope: str = ""
 
 
 def siblings(path: str, symbols: Symbols, files: Files) -> Sequence[str]:
-    """The files whose names are known in this one without an import."""
+    """The files whose names are visible in this one without an import."""
     if symbols.language == "go":
         return files(f"go:{posixpath.dirname(path)}")
     if symbols.language == "java":
@@ -83,7 +82,7 @@ def siblings(path: str, symbols: Symbols, files: Files) -> Sequence[str]:
 
 
 def below(path: str, name: str, files: Files) -> str:
-    """The module `name` of a Python package, by the file that is the package; empty where there is none."""
+    """The file of module `name` in a Python package, given the package's own file; empty if there is none."""
     folder, _, own = path.rpartition("/")
     if own not in ("__init__.py", "__init__.pyi"):
         return ""
@@ -91,15 +90,15 @@ def below(path: str, name: str, files: Files) -> str:
 
 
 def script(path: str) -> str:
-    """The path of a script as imports spell it: without what its name ends in."""
+    """The path of a script as imports spell it, without its extension."""
     return next((path.removesuffix(end) for end in _SCRIPTS if path.endswith(end)), path)
 
 
 def _modules(plain: str) -> list[str]:
-    """The dotted names a Python file may be imported by: from the top, from a folder for sources, or beside it."""
+    """The dotted names that may import a Python file: from the top, from a source folder, or from beside it."""
     parts = plain.split("/")
     starts = {0, len(parts) - 1} | {number + 1 for number, part in enumerate(parts[:-1]) if part in _ROOTS}
-    # A package is imported from the folder above it, which may be any.
+    # A package is imported from the folder above it, which can be any.
     return [".".join(parts[start:]) for start in sorted(starts | set(range(max(0, len(parts) - 4), len(parts))))]
 
 
@@ -116,7 +115,7 @@ def _python(module: str, path: str, files: Files) -> Place:
         found = one_of(files(f"path:{target}"), (".py", ".pyi"))
         if found:
             return Place((found,))
-        return Place((f"{target}/",))  # a folder without an __init__ file
+        return Place((f"{target}/",))  # a namespace package
     found = nearest(files(f"python:{'.'.join(parts)}"), path)
     return Place((found,)) if found else NOWHERE
 
@@ -126,15 +125,12 @@ def _script(module: str, path: str, files: Files) -> Place:
     if module.startswith("."):
         return _module(posixpath.normpath(posixpath.join(posixpath.dirname(path), module)), files)
     if module[:2] in ("@/", "~/"):
-        folder = posixpath.dirname(path)
-        while True:
+        for folder in _folders(path):
             for start in ("src", ""):
                 found = _module(posixpath.normpath(posixpath.join(folder, start, module[2:])), files)
                 if found.files:
                     return found
-            if not folder:
-                return NOWHERE
-            folder = posixpath.dirname(folder)
+        return NOWHERE
     parts = module.split("/")
     size = 2 if module.startswith("@") else 1
     name, rest = "/".join(parts[:size]), "/".join(parts[size:])
@@ -148,7 +144,7 @@ def _script(module: str, path: str, files: Files) -> Place:
 
 
 def _module(target: str, files: Files) -> Place:
-    """A script by its path: as it is spelled, without an end, or with that of what it is compiled to."""
+    """A script by its path: as spelled, without an extension, or with the extension of its source."""
     if target.startswith(".."):
         return NOWHERE
     for plain in dict.fromkeys((target, script(target))):
@@ -170,7 +166,7 @@ def _go(module: str, files: Files) -> Place:
 
 
 def _java(module: str, files: Files) -> Place:
-    """A package, or a class and what is in it."""
+    """A package, or a class and names in it."""
     found = files(f"javas:{module}")
     if found:
         return Place(tuple(found), (), True)
@@ -183,7 +179,7 @@ def _java(module: str, files: Files) -> Place:
 
 
 def rust(steps: list[str], path: str, files: Files) -> Place:
-    """A path of Rust: its first step says where it begins, the others are looked for there."""
+    """The target of a Rust path: its first step selects a module, the others are looked up there."""
     first, rest = steps[0], tuple(steps[1:])
     if first in ("crate", "@crate"):
         root = _crate(path, files)
@@ -207,11 +203,8 @@ def _submodule(path: str, name: str, files: Files) -> Place:
     folder, _, own = path.rpartition("/")
     if own not in ("lib.rs", "main.rs", "mod.rs"):
         folder = path.removesuffix(".rs")
-    for plain in (posixpath.join(folder, name), posixpath.join(folder, name, "mod")):
-        found = one_of(files(f"path:{plain}"), (".rs",))
-        if found:
-            return Place((found,))
-    return NOWHERE
+    found = _rust_file((posixpath.join(folder, name), posixpath.join(folder, name, "mod")), files)
+    return Place((found,)) if found else NOWHERE
 
 
 def _above(path: str, files: Files) -> str:
@@ -220,38 +213,39 @@ def _above(path: str, files: Files) -> str:
         folder = posixpath.dirname(folder)
     elif own in ("lib.rs", "main.rs"):
         return ""
-    for plain in (f"{folder}/mod", f"{folder}/lib", f"{folder}/main", folder):
-        found = one_of(files(f"path:{plain.lstrip('/')}"), (".rs",))
-        if found and found != path:
-            return found
-    return ""
+    return _rust_file((f"{folder}/mod", f"{folder}/lib", f"{folder}/main", folder), files, other_than=path)
 
 
 def _crate(path: str, files: Files) -> str:
     if path.rpartition("/")[2] in ("lib.rs", "main.rs"):
         return path
-    folder = posixpath.dirname(path)
-    while True:
-        for name in ("lib", "main"):
-            found = one_of(files(f"path:{posixpath.join(folder, name)}"), (".rs",))
-            if found:
-                return found
-        if not folder:
-            return ""
-        folder = posixpath.dirname(folder)
+    plains = (posixpath.join(folder, name) for folder in _folders(path) for name in ("lib", "main"))
+    return _rust_file(plains, files)
 
 
-def one_of(found: Sequence[str], ends: Sequence[str]) -> str:
-    """Of the files with one key the one that this language prefers."""
-    for end in ends:
-        for one in found:
-            if one.endswith(end):
-                return one
+def _rust_file(plains: Iterable[str], files: Files, other_than: str = "") -> str:
+    """The first existing file among paths without extension; empty if there is none."""
+    for plain in plains:
+        found = one_of(files(f"path:{plain.lstrip('/')}"), (".rs",))
+        if found and found != other_than:
+            return found
     return ""
 
 
+def _folders(path: str) -> Iterator[str]:
+    """The folders around a file, innermost first; the last is the top."""
+    while path:
+        path = posixpath.dirname(path)
+        yield path
+
+
+def one_of(found: Sequence[str], ends: Sequence[str]) -> str:
+    """The file of a key that the language prefers, by the order of its extensions."""
+    return next((one for end in ends for one in found if one.endswith(end)), "")
+
+
 def nearest(found: Iterable[str], path: str) -> str:
-    """Of several modules of one name the one that shares most folders with who imports it."""
+    """Of several modules of one name, the module that shares most folders with its importer."""
     here = path.split("/")
 
     def shared(one: str) -> tuple[bool, int, int, str]:

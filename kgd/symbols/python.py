@@ -1,4 +1,4 @@
-"""This file is where Python is read, by the language's own parser."""
+"""Symbols of Python source files, by the language's own parser."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from kgd.symbols.symbols import CALLS, INHERITS, Gathering, Symbols
 
 DOTS = 500
-"""Names joined by dots, one after the other: of a long chain in an import Python's parser keeps every beginning."""
+"""Longest chain of names joined by dots: for an import, Python's parser keeps every prefix of it."""
 _CHAIN = re.compile(r"(?:\.[\s\\]*\w*[\s\\]*)+")
 _COLLECTIONS = frozenset({
     "list", "set", "frozenset", "tuple", "List", "Set", "FrozenSet", "Tuple", "Sequence", "MutableSequence",
@@ -21,7 +21,7 @@ _COLLECTIONS = frozenset({
     "Deque",
 })  # fmt: skip
 _PARSING = threading.Lock()
-"""One parse at a time: filters of warnings are the same for all threads."""
+"""One parse at a time, because warning filters are global to all threads."""
 _MAPPINGS = frozenset(["dict", "Dict", "Mapping", "MutableMapping", "defaultdict", "DefaultDict", "OrderedDict"])
 _WRAPPERS = frozenset(["Optional", "Annotated", "Final", "ClassVar", "Awaitable", "Coroutine", "Type", "type"])
 
@@ -29,13 +29,13 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 def parse(source: str | bytes) -> ast.Module | None:
-    """The tree of a module; None where Python's parser refuses it, or would take too much memory."""
+    """The tree of a module; None if Python's parser refuses it or would need too much memory."""
     text = source if isinstance(source, str) else source.decode("utf-8", "replace")
     if any(one[0].count(".") > DOTS for one in _CHAIN.finditer(text)):
         return None
     try:
         with _PARSING, warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # what a file's author wrote is none of our business
+            warnings.simplefilter("ignore")  # warnings about the parsed code
             with _uninterrupted():
                 return ast.parse(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
@@ -46,8 +46,8 @@ def parse(source: str | bytes) -> ast.Module | None:
 def _uninterrupted() -> Iterator[None]:
     """Keep other threads from running while the tree is built.
 
-    CPython 3.11 counts its depth in one place for all threads, and raises SystemError if another one parses meanwhile,
-    as `inspect.signature` does too. Only a collection of garbage lets another thread in.
+    CPython 3.11 shares its recursion counter between threads, and raises SystemError if another thread parses
+    meanwhile, as `inspect.signature` does too. Only garbage collection lets another thread run.
     """
     was_enabled = gc.isenabled()
     gc.disable()
@@ -59,7 +59,7 @@ def _uninterrupted() -> Iterator[None]:
 
 
 def extract(data: bytes) -> Symbols:
-    """What a module says. One with errors says nothing, and why."""
+    """The symbols of a module, or the reason why it cannot be read."""
     tree = parse(data)
     if tree is None:
         return Symbols("python", reason="it is not valid Python")
@@ -77,7 +77,7 @@ class _Reader:
         self._lines = data.splitlines()
 
     def body(self, statements: list[ast.stmt], scope: str, cls: str) -> None:
-        """`cls` is the class whose method is read, or the class itself."""
+        """Read statements; `cls` is the innermost class around them, or empty."""
         for one in statements:
             self._visit(one, scope, cls)
 
@@ -137,15 +137,15 @@ class _Reader:
     def _function(self, node: Function, scope: str, cls: str) -> None:
         self._outside(node, scope, cls)
         method = scope == cls != ""
-        told = {chain(decorator).rpartition(".")[2] for decorator in node.decorator_list}
-        is_property = method and bool(told & {"property", "cached_property"})
+        declared = {chain(decorator).rpartition(".")[2] for decorator in node.decorator_list}
+        is_property = method and bool(declared & {"property", "cached_property"})
         name = self._define(scope, node, "property" if is_property else "method" if method else "function")
         if node.returns:
             self.found.bind(name, "()", typed(node.returns))
         arguments = node.args
         positional = [*arguments.posonlyargs, *arguments.args]
-        if method and positional and "staticmethod" not in told:
-            is_class = "classmethod" in told or node.name in ("__new__", "__init_subclass__", "__class_getitem__")
+        if method and positional and "staticmethod" not in declared:
+            is_class = "classmethod" in declared or node.name in ("__new__", "__init_subclass__", "__class_getitem__")
             self.found.bind(name, positional.pop(0).arg, "@class" if is_class else "@self")
         for one in [*positional, *arguments.kwonlyargs]:
             self.found.bind(name, one.arg, typed(one.annotation) if one.annotation else "")
@@ -157,7 +157,7 @@ class _Reader:
         self.body(node.body, name, cls)
 
     def _outside(self, node: Function | ast.ClassDef, scope: str, cls: str) -> None:
-        """A decorator is called where the definition stands."""
+        """Record the decorators, which are called in the scope around the definition."""
         for decorator in node.decorator_list:
             if not isinstance(decorator, ast.Call):
                 self.found.use(CALLS, scope, chain(decorator))
@@ -181,24 +181,18 @@ class _Reader:
                 if value != name:
                     self.found.bind(scope, name, value)
             case ast.Attribute(value=ast.Name(id=owner), attr=name) if self.found.types.get((scope, owner)) == "@self":
-                # What a name means is known where it stands: a parameter is none of the class.
-                self.found.bind(cls, name, self._told(value, scope))
+                # Resolve it here: a parameter is unknown outside of the method.
+                self.found.bind(cls, name, self.found.outside(value, scope))
             case ast.Tuple(elts=several) | ast.List(elts=several):
                 for one in several:
                     self._assign(one, "", node, scope, cls)
-
-    def _told(self, value: str, scope: str) -> str:
-        """A chain that begins with a parameter or a local name, as it reads from outside of the function."""
-        first, dot, rest = value.partition(".")
-        known = self.found.types.get((scope, first))
-        return f"{known}{dot}{rest}" if known else "" if known == "" else value
 
     def _text(self, line: int, end: int) -> str:
         return b"\n".join(self._lines[line - 1 : min(end, line + 20)]).decode("utf-8", "replace")
 
 
 def _head(text: str) -> str:
-    """``def f(a, b) -> int`` of lines that begin with it: up to the colon outside of brackets."""
+    """The signature ``def f(a, b) -> int`` at the start of a text: up to the colon outside of brackets."""
     depth, quote = 0, ""
     for at, character in enumerate(text):
         if quote:
@@ -215,7 +209,7 @@ def _head(text: str) -> str:
 
 
 def chain(node: ast.expr | None, left: int = 30) -> str:
-    """An expression as a chain; empty where it is none."""
+    """An expression as a chain; empty if it has none."""
     if left == 0:
         return ""
     match node:
@@ -246,7 +240,7 @@ def _member(value: str) -> str:
 
 
 def typed(node: ast.expr | None) -> str:
-    """What an annotation says of a value, as a chain."""
+    """The value that an annotation describes, as a chain."""
     match node:
         case ast.Constant(value=str(text)) if len(text) < 200:
             tree = parse(text)
@@ -277,13 +271,13 @@ def typed(node: ast.expr | None) -> str:
 
 
 def span(tree: ast.Module, name: str) -> tuple[int, int] | None:
-    """The lines, from 0 and without the last, of what a dotted name defines; None where it defines nothing."""
+    """The lines of a definition, from 0 and without the last; None if the dotted name is not defined."""
     scope: ast.AST = tree
     found: ast.stmt | None = None
     for step in re.split(r"\.|::", name):
         for one in _members(scope):
             if _defines(one, step):
-                found = one  # the last one is the one that counts
+                found = one  # members come last first, and the last definition counts
                 break
         else:
             return None
@@ -295,7 +289,7 @@ def span(tree: ast.Module, name: str) -> tuple[int, int] | None:
 
 
 def _members(scope: ast.AST) -> Iterator[ast.stmt]:
-    """The statements of a scope from the last to the first, those inside of if, try and with among them."""
+    """The statements of a scope from last to first, including those in if, try and with."""
     todo = list(getattr(scope, "body", []))
     while todo:
         one = todo.pop()

@@ -1,6 +1,6 @@
-"""This file is where names are followed across files: what is imported, called and inherited.
+"""Name resolution across files: imports, calls and inheritance.
 
-What cannot be told is left out: an edge is there because a reader of the code would draw it.
+Ambiguous names are left out, so each edge is certain to a reader of the code.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from kgd.symbols.places import Place
 from kgd.symbols.symbols import CALLS, IMPORTS, INHERITS, Import, Symbol, Symbols
 
 _DEEPEST = 25
-"""Names that stand for names that stand for names …"""
+"""Longest chain of aliases."""
 _BUDGET = 4_000
-"""Steps for one chain; what takes more is code that was made to take more."""
+"""Steps for one chain; only code made to exhaust the resolver needs more."""
 _BUDGET_OF_FILE = 400_000
 _CLASSES = frozenset({
     "class", "struct", "interface", "trait", "enum", "record", "annotation", "type", "namespace", "module",
@@ -24,13 +24,13 @@ _HOLDS_OTHERS = frozenset({"namespace", "module"})
 
 
 class Project(Protocol):
-    """The files around. Whoever answers may take note of what was asked: on nothing else does the answer depend."""
+    """The files around. The result depends only on these answers, so an implementation may record them."""
 
     def symbols(self, path: str) -> Symbols | None:
-        """What a file says; None where there is no such file."""
+        """The symbols of a file; None if there is no such file."""
 
     def files(self, key: str) -> Sequence[str]:
-        """The files that a key of `kgd.symbols.places` stands for, sorted."""
+        """The files that provide a key of `kgd.symbols.places`, sorted."""
 
 
 class End(NamedTuple):
@@ -47,7 +47,7 @@ class Link(NamedTuple):
 
 
 class _What(NamedTuple):
-    """What a chain stands for: a ``module``, a ``package`` of several files, a ``symbol``, an ``instance`` of one,
+    """The meaning of a chain: a ``module``, a ``package`` of several files, a ``symbol``, an ``instance`` of one,
     ``many`` of them, or the bases (``super``) of one."""
 
     kind: str
@@ -57,7 +57,7 @@ class _What(NamedTuple):
 
 
 def resolve(path: str, project: Project) -> list[Link]:
-    """The edges that begin in a file, sorted."""
+    """The edges that start in a file, sorted."""
     symbols = project.symbols(path)
     if symbols is None:
         return []
@@ -91,7 +91,7 @@ def resolve(path: str, project: Project) -> list[Link]:
 
 
 class Resolver:
-    """Follows chains. Made for one file: what it has looked up is kept for as long."""
+    """Evaluates chains for one file, and caches what it looks up."""
 
     def __init__(self, project: Project) -> None:
         self._project = project
@@ -101,7 +101,7 @@ class Resolver:
         self._budget, self._left = _BUDGET, _BUDGET_OF_FILE
 
     def begin(self) -> None:
-        """A new chain has all its steps, as long as the file has any."""
+        """Start a new chain with a full budget, as far as the budget of the file allows."""
         self._left -= _BUDGET - max(self._budget, 0)
         self._budget = min(_BUDGET, self._left)
 
@@ -114,7 +114,7 @@ class Resolver:
         return table
 
     def imported(self, path: str, symbols: Symbols, one: Import) -> Sequence[str]:
-        """The files that an import is of."""
+        """The files that an import refers to."""
         self.begin()
         place = self._place(path, symbols, one)
         if place.rest:
@@ -147,7 +147,7 @@ class Resolver:
     # Chains
 
     def chain(self, path: str, scope: str, text: str, depth: int = _DEEPEST) -> _What | None:
-        """What a chain stands for, read in a scope of a file."""
+        """The meaning of a chain in a scope of a file."""
         key = (path, scope, text)
         if key in self._known:
             return self._known[key]
@@ -171,8 +171,8 @@ class Resolver:
         for number, step in enumerate(text.split(".")):
             name = step.rstrip("()[]")
             what = self._name(path, scope, name, depth) if number == 0 else self.member(what, name, depth)
-            for suffix in _suffixes(step[len(name) :]):
-                what = self._applied(what, suffix, depth) if what is not None else None
+            for at in range(len(name), len(step), 2):
+                what = self._applied(what, step[at : at + 2], depth) if what is not None else None
             if what is None:
                 return None
         return what
@@ -180,11 +180,11 @@ class Resolver:
     def _applied(self, what: _What, suffix: str, depth: int) -> _What | None:
         if suffix == "[]":
             return what._replace(kind="instance") if what.kind == "many" else what if what.kind == "symbol" else None
-        if what.kind == "module":  # a module of Node that is a function or a class
+        if what.kind == "module":  # a Node module that is a function or a class
             inner = self.member(what, "default", depth)
             return self._applied(inner, suffix, depth) if inner is not None and inner.kind == "symbol" else None
         if what.kind == "instance":
-            return what  # an instance of something that can be called; its type stands for it
+            return what  # a callable instance; its type stands for it
         if what.kind != "symbol":
             return None
         symbol = self.table(what.path).get(what.name)
@@ -193,10 +193,10 @@ class Resolver:
         return self._answer(what, depth)
 
     def _answer(self, what: _What, depth: int) -> _What | None:
-        """What a function gives back, as it says itself."""
+        """The declared result of a function."""
         symbols = self._project.symbols(what.path)
-        told = symbols.types.get((what.name, "()")) if symbols else None
-        return self.chain(what.path, what.name, told, depth - 1) if told else None
+        declared = symbols.types.get((what.name, "()")) if symbols else None
+        return self.chain(what.path, what.name, declared, depth - 1) if declared else None
 
     # Names
 
@@ -226,23 +226,22 @@ class Resolver:
     def _in_scope(
         self, path: str, scope: str, name: str, symbols: Symbols, depth: int, innermost: bool
     ) -> _What | bool | None:  # fmt: skip
-        """What a name is in one scope: False where it is nothing there, None where it is something unknown."""
+        """The meaning of a name in one scope: False if it has none there, None if it is unknown."""
         table = self.table(path)
         qualified = f"{scope}.{name}" if scope else name
         kind = table[scope].kind if scope in table else ""
         is_class = kind in _CLASSES and kind not in _HOLDS_OTHERS
-        # Only Java looks into the classes around; in the others a body of a class sees its own names, if any.
+        # Only Java looks into the classes around; in other languages a class body sees at most its own names.
         if is_class and symbols.language != "java" and not (innermost and symbols.language == "python"):
             return False
-        told = symbols.types.get((scope, name))
-        if told is not None and not (qualified in table and table[qualified].kind in _CLASSES):
-            if told:
-                found = self.chain(path, scope, told, depth - 1)
+        declared = symbols.types.get((scope, name))
+        if declared is not None and not (qualified in table and table[qualified].kind in _CLASSES):
+            if declared:
+                found = self.chain(path, scope, declared, depth - 1)
                 if found is not None:
                     return found
             if qualified not in table:
-                imported = self._import(path, scope, name, symbols, depth)
-                return imported if imported is not None else None
+                return self._import(path, scope, name, symbols, depth)
         if qualified in table and table[qualified].kind != "constructor":
             return _What("symbol", path, qualified)
         if is_class and symbols.language == "java":
@@ -250,11 +249,9 @@ class Resolver:
             if found is not None:
                 return found
         imported = self._import(path, scope, name, symbols, depth)
-        return imported if imported is not None else self._is_imported(scope, name, symbols)
-
-    def _is_imported(self, scope: str, name: str, symbols: Symbols) -> bool | None:
-        """None, and so nothing further out, for what is imported from where nobody can look; else False."""
-        return None if any(one.alias == name and one.scope == scope for one in symbols.imports) else False
+        if imported is None and any(one.alias == name and one.scope == scope for one in symbols.imports):
+            return None  # imported from outside, so outer scopes do not count
+        return imported or False
 
     def _import(self, path: str, scope: str, name: str, symbols: Symbols, depth: int) -> _What | None:
         for one in symbols.imports:
@@ -331,7 +328,7 @@ class Resolver:
         return None
 
     def _java(self, path: str, symbols: Symbols, name: str) -> _What | None:
-        """A package's first name, or a class in the package without a name."""
+        """The first name of a package, or a class in the unnamed package."""
         if not name[:1].islower():
             return None
         files = self._project.files(f"javas:{name}")
@@ -362,12 +359,12 @@ class Resolver:
     # Members
 
     def member(self, what: _What | None, name: str, depth: int = _DEEPEST) -> _What | None:
-        """What a name is within something."""
+        """The meaning of a name within another meaning."""
         self._budget -= 1
         if what is None or depth <= 0 or self._budget < 0:
             return None
         if what.kind == "module":
-            if what.path.endswith("/"):  # a folder of Python without an __init__ file
+            if what.path.endswith("/"):  # a namespace package
                 found = places.one_of(self._project.files(f"path:{what.path}{name}".lstrip("/")), (".py", ".pyi"))
                 return _What("module", found) if found else None
             return self._top(what.path, name, depth - 1)
@@ -392,16 +389,16 @@ class Resolver:
     def _top(
         self, path: str, name: str, depth: int, seen: set[str] | None = None, *, imports: bool = True
     ) -> _What | None:  # fmt: skip
-        """What a module offers under a name: what it defines, what it takes from others, what is below it."""
+        """The meaning of a name in a module: defined, imported, or a module below it."""
         symbols = self._project.symbols(path)
         if symbols is None or depth <= 0:
             return None
         table = self.table(path)
         if name in table and table[name].kind not in ("variable", "constant"):
             return _What("symbol", path, name)
-        told = symbols.types.get(("", name))
-        if told:
-            found = self.chain(path, "", told, depth - 1)
+        declared = symbols.types.get(("", name))
+        if declared:
+            found = self.chain(path, "", declared, depth - 1)
             if found is not None:
                 return found
         if name in table:
@@ -431,9 +428,9 @@ class Resolver:
             for file in places.siblings(what.path, symbols, self._project.files):
                 if qualified in self.table(file):
                     return _What("symbol", file, qualified)
-        told = symbols.types.get((what.name, name))
-        if told:
-            return self.chain(what.path, what.name, told, depth - 1)
+        declared = symbols.types.get((what.name, name))
+        if declared:
+            return self.chain(what.path, what.name, declared, depth - 1)
         if what.name in table and table[what.name].kind in _HOLDS_OTHERS:
             taken = self._import(what.path, what.name, name, symbols, depth - 1)
             if taken is not None:
@@ -445,7 +442,7 @@ class Resolver:
         return None
 
     def bases(self, path: str, name: str, depth: int = _DEEPEST) -> list[_What]:
-        """What a class inherits from, in the order that it says."""
+        """The base classes of a class, in declaration order."""
         symbols = self._project.symbols(path)
         found = []
         for use in symbols.uses if symbols else ():
@@ -454,7 +451,3 @@ class Resolver:
                 if base is not None and base.kind == "symbol":
                     found.append(base)
         return found
-
-
-def _suffixes(text: str) -> list[str]:
-    return [text[at : at + 2] for at in range(0, len(text), 2)]

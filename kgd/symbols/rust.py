@@ -1,12 +1,11 @@
-"""This file is where Rust is read."""
+"""Symbols of Rust source files."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
-from kgd.symbols.grammars import text
 from kgd.symbols.symbols import CALLS
-from kgd.symbols.walking import STOP, Walker, first
+from kgd.symbols.walking import STOP, Walker, first, text
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -19,7 +18,7 @@ _SAME = frozenset({
     "unwrap", "expect", "clone", "as_ref", "as_mut", "borrow", "borrow_mut", "to_owned", "iter", "iter_mut",
     "into_iter", "values",
 })  # fmt: skip
-"""Methods whose answer is, for who looks for a name, what they were called on."""
+"""Methods whose result has, for name resolution, the type of their receiver."""
 
 
 class Rust(Walker):
@@ -36,15 +35,14 @@ class Rust(Walker):
         "generic_function": "function", "reference_expression": "value", "try_expression": "", "await_expression": "",
         "parenthesized_expression": "", "unary_expression": "", "generic_type": "type",
     }  # fmt: skip
+    result = "return_type"
+    defines: ClassVar = {"struct_item": "struct", "union_item": "struct", "enum_item": "enum"}
     handlers: ClassVar = {
         "mod_item": "module",
         "function_item": "function",
         "function_signature_item": "function",
         "impl_item": "implementation",
         "trait_item": "trait",
-        "struct_item": "struct",
-        "union_item": "struct",
-        "enum_item": "enum",
         "type_item": "alias",
         "const_item": "value",
         "static_item": "value",
@@ -69,11 +67,7 @@ class Rust(Walker):
     def function(self, node: Node, scope: str) -> str:
         inside = node.parent is not None and node.parent.parent is not None
         owner = node.parent.parent.type if inside and node.parent and node.parent.parent else ""
-        name = self.define(node, scope, "method" if owner in ("impl_item", "trait_item") else "function")
-        told = self.typed(node.child_by_field_name("return_type"))
-        if told:
-            self.found.bind(name, "()", told)
-        return name
+        return self.define(node, scope, "method" if owner in ("impl_item", "trait_item") else "function")
 
     def implementation(self, node: Node, scope: str) -> str:
         name = self.typed(node.child_by_field_name("type")).removesuffix("()").rpartition(".")[2]
@@ -91,12 +85,6 @@ class Rust(Walker):
         if bounds is not None:
             self.inherit(name, bounds.named_children)
         return name
-
-    def struct(self, node: Node, scope: str) -> str:
-        return self.define(node, scope, "struct")
-
-    def enum(self, node: Node, scope: str) -> str:
-        return self.define(node, scope, "enum")
 
     def alias(self, node: Node, scope: str) -> str:
         name = self.define(node, scope, "type")
@@ -156,8 +144,8 @@ class Rust(Walker):
             self.found.take(path, "", alias, scope)
 
     def let(self, node: Node, scope: str) -> str:
-        told = self.typed(node.child_by_field_name("type")) or self.chain(node.child_by_field_name("value"))
-        self._bind(node.child_by_field_name("pattern"), scope, told)
+        declared = self.typed(node.child_by_field_name("type")) or self.chain(node.child_by_field_name("value"))
+        self._bind(node.child_by_field_name("pattern"), scope, declared)
         return scope
 
     def parameter(self, node: Node, scope: str) -> str:
@@ -174,7 +162,7 @@ class Rust(Walker):
         return scope
 
     def expanded(self, node: Node, scope: str) -> str:
-        """What a macro is given is no tree yet; a name right before brackets is a call in all that people write."""
+        """A macro's arguments have no syntax tree; a name right before brackets counts as a call."""
         self.found.use(CALLS, scope, self.chain(node.child_by_field_name("macro")))
         todo = [child for child in node.named_children if child.type == "token_tree"]
         while todo:
@@ -249,8 +237,8 @@ class Rust(Walker):
                 return self.typed(named, left - 1)
         return ""
 
-    def _bind(self, pattern: Node | None, scope: str, told: str) -> None:
+    def _bind(self, pattern: Node | None, scope: str, declared: str) -> None:
         while pattern is not None and pattern.type in ("mut_pattern", "ref_pattern", "reference_pattern"):
             pattern = pattern.named_children[-1] if pattern.named_children else None
         if pattern is not None and pattern.type == "identifier":
-            self.found.bind(scope, text(pattern), told)
+            self.found.bind(scope, text(pattern), declared)

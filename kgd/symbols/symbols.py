@@ -1,9 +1,9 @@
-"""This file is where it is defined what reading a source file gives: symbols, imports, and uses of names.
+"""Symbols, imports and uses of names: the result of reading a source file.
 
-Names that are used stand as chains, which `kgd.symbols.resolving` evaluates: ``shop.Order().save`` is the member
-``save`` of what calling ``shop.Order`` gives; ``[]`` behind a name is one member of a collection, ``*`` before a chain
-a collection of it. ``@self``, ``@class`` and ``@super`` are the object, the class and the bases around, ``@module``,
-``@parent`` and ``@crate`` modules. An empty chain is a name of which nothing is known: it hides others all the same.
+Used names are chains, which `kgd.symbols.resolving` evaluates. ``shop.Order().save`` is the member ``save`` of the
+result of calling ``shop.Order``; ``[]`` after a name is one member of a collection, ``*`` before a chain is a
+collection of it. ``@self``, ``@class`` and ``@super`` are the surrounding object, class and bases; ``@module``,
+``@parent`` and ``@crate`` are modules. An empty chain is an unknown value; its name still hides others.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ IMPORTS = "imports"
 SIGNATURE_LENGTH = 300
 DOC_LENGTH = 300
 LONGEST_CHAIN = 200
-"""Characters; what is longer names nothing that a person wrote."""
+"""Characters; longer chains are not written by hand."""
 
 
 class Symbol(NamedTuple):
     """A definition. `name` is qualified (``Order.save``) and unique in its file: a second one ends in ``~2``.
 
-    Lines count from 1; `end` is the last one. `doc` is the first line of what its author says of it.
+    Lines count from 1, `end` included. `doc` is the first line of its documentation.
     """
 
     name: str
@@ -36,10 +36,9 @@ class Symbol(NamedTuple):
 
 
 class Import(NamedTuple):
-    """A name that a file takes from elsewhere.
+    """An import. `module` is as written; `name` is empty for the module itself, ``*`` for all of it.
 
-    `module` is as it is written. `name` is what is taken from it: empty for the module itself, ``*`` for all of it.
-    `alias` is what that is called here; empty where nothing is bound. `scope` is the symbol that it is bound in.
+    `alias` is the local name, empty if nothing is bound. `scope` is the symbol that the name is bound in.
     """
 
     module: str
@@ -49,7 +48,7 @@ class Import(NamedTuple):
 
 
 class Use(NamedTuple):
-    """That `scope` (a symbol, or empty: the file) calls, or inherits from, what a chain names."""
+    """A call or inheritance: `scope` (a symbol, or empty for the file) uses the name in `chain`."""
 
     kind: str
     scope: str
@@ -57,10 +56,10 @@ class Use(NamedTuple):
 
 
 class Symbols(NamedTuple):
-    """What one file says. `types` has what is known of names that are no symbols: (scope, name) to a chain.
+    """The symbols of one file. `types` maps (scope, name) of other names to chains.
 
-    The name ``()`` stands for what the scope itself gives back. `package` is the name of the package that a file
-    says it belongs to, or that a manifest gives to its folder. `reason` says why nothing could be read, else empty.
+    The name ``()`` is the result of the scope itself. `package` is the package that a file declares, or that a manifest
+    gives to its folder. `reason` says why the file could not be read, or is empty.
     """
 
     language: str
@@ -73,7 +72,7 @@ class Symbols(NamedTuple):
 
 
 class Gathering:
-    """What is found while a file is read, in the order of its text."""
+    """Collects the symbols of a file in text order."""
 
     def __init__(self, language: str) -> None:
         self.language, self.package = language, ""
@@ -85,7 +84,7 @@ class Gathering:
     def define(
         self, scope: str, name: str, kind: str, line: int, end: int, signature: str = "", doc: str = ""
     ) -> str:  # fmt: skip
-        """Add a symbol; its qualified name, with a number where the file has that name already."""
+        """Add a symbol and return its qualified name, numbered if the file already has that name."""
         plain = qualified = f"{scope}.{name}" if scope else name
         number = 1
         while qualified in self.symbols:
@@ -105,9 +104,15 @@ class Gathering:
             self.uses[Use(kind, scope, chain)] = None
 
     def bind(self, scope: str, name: str, chain: str) -> None:
-        """Say what a name holds. The first thing that is known of it counts."""
+        """Record the value of a name. The first known value counts."""
         if name and not self.types.get((scope, name)):
             self.types[scope, name] = chain if len(chain) <= LONGEST_CHAIN else ""
+
+    def outside(self, value: str, scope: str) -> str:
+        """A chain that starts with a parameter or a local name, rewritten for use outside of the function."""
+        first, dot, rest = value.partition(".")
+        known = self.types.get((scope, first))
+        return f"{known}{dot}{rest}" if known else "" if known == "" else value
 
     def done(self) -> Symbols:
         return Symbols(

@@ -1,44 +1,148 @@
-"""This file is where the tree of a grammar is walked, for what its languages have in common."""
+"""Tree-sitter grammars, each from a wheel that may be missing, and the syntax tree walker that languages share."""
 
 from __future__ import annotations
 
+import functools
+import importlib
+import importlib.resources
 import re
+import warnings
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
-from kgd.symbols.grammars import text
 from kgd.symbols.symbols import CALLS, INHERITS, Gathering
 
+try:
+    import tree_sitter
+except ImportError:  # the extra `code` brings it
+    tree_sitter = None  # type: ignore[assignment]
+
 if TYPE_CHECKING:
-    from tree_sitter import Node
+    from tree_sitter import Language, Node, Query, Tree
+
+
+class Wheel(NamedTuple):
+    """The module of a grammar, and its function that returns the language."""
+
+    module: str
+    function: str = "language"
+
+
+KNOWN = {
+    "javascript": Wheel("tree_sitter_javascript"),
+    "typescript": Wheel("tree_sitter_typescript", "language_typescript"),
+    "tsx": Wheel("tree_sitter_typescript", "language_tsx"),
+    "go": Wheel("tree_sitter_go"),
+    "java": Wheel("tree_sitter_java"),
+    "rust": Wheel("tree_sitter_rust"),
+}
+"""Grammars whose names are resolved. Other languages are searched by the tag queries of their grammars."""
+
+OTHERS = frozenset({
+    "ada", "c", "clojure", "cpp", "crystal", "csharp", "d", "dart", "elixir", "elm", "erlang", "fortran", "fsharp",
+    "haskell", "julia", "kotlin", "lua", "matlab", "nim", "objective-c", "ocaml", "pascal", "perl", "php", "r",
+    "racket", "ruby", "scala", "scheme", "shell", "solidity", "swift", "verilog", "vhdl", "zig",
+})  # fmt: skip
+"""Languages that are read if a wheel with ``queries/tags.scm`` is installed."""
+_NAMES = {"csharp": "c_sharp", "shell": "bash", "objective-c": "objc"}
+
+
+def wheel_of(language: str) -> Wheel:
+    return KNOWN.get(language) or Wheel(f"tree_sitter_{_NAMES.get(language, language)}")
+
+
+def to_install(language: str) -> str:
+    """The package to install so that a language can be read."""
+    if language in KNOWN:
+        return "the extra `code` of kgd (docs/code.md)"
+    return f"tree-sitter {wheel_of(language).module.replace('_', '-')}"
+
+
+@functools.cache
+def grammar(language: str) -> Language | None:
+    """The grammar of a language; None if its wheel or tree-sitter is missing or incompatible."""
+    wheel = wheel_of(language)
+    if tree_sitter is None:
+        return None
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # older wheels return a number instead of a capsule
+            return tree_sitter.Language(getattr(importlib.import_module(wheel.module), wheel.function)())
+    except (ImportError, AttributeError, ValueError, TypeError):
+        return None
+
+
+@functools.cache
+def tags(language: str) -> str:
+    """The grammar authors' query for definitions and calls; empty if the wheel has none."""
+    try:
+        return (importlib.resources.files(wheel_of(language).module) / "queries" / "tags.scm").read_text("utf-8")
+    except (ImportError, OSError, UnicodeDecodeError):
+        return ""
+
+
+def can_read(language: str) -> bool:
+    if language == "python":
+        return True
+    if grammar("tsx" if language == "tsx" else language) is None:
+        return False
+    return language in KNOWN or bool(tags(language))
+
+
+def tree(language: str, data: bytes) -> Tree:
+    """The syntax tree of a text, parse errors included. The language must have a grammar."""
+    return tree_sitter.Parser(grammar(language)).parse(data)
+
+
+def matches(query: Query, root: Node) -> list[dict[str, list[Node]]]:
+    """The matches of a query in a tree: nodes by capture name."""
+    return [captures for _, captures in tree_sitter.QueryCursor(query).matches(root)]
+
+
+@functools.cache
+def tag_query(language: str) -> Query | None:
+    """The query of `tags`; None if it does not fit the grammar."""
+    found = grammar(language)
+    try:
+        return tree_sitter.Query(found, tags(language)) if found is not None else None
+    except (tree_sitter.QueryError, ValueError):
+        return None
+
+
+def text(node: Node | None) -> str:
+    return node.text.decode("utf-8", "replace") if node is not None and node.text is not None else ""
+
 
 STOP = "\0"
-"""The answer of a handler that has read its node whole."""
+"""Returned by a handler that has read its whole node."""
 _DEEPEST = 30
 _HEAD_END = re.compile(r"(?:\s|[{=:]|=>)+\Z")
 _COMMENT = re.compile(r"^[\s/*!#\-]+|[\s*/]+$")
 
 
 class Walker:
-    """Reads one file. A language says what its kinds of nodes mean: `handlers` for definitions and what they bind,
-    the tables for expressions.
+    """Reads one file. A language declares `handlers` and `defines` for definitions, and tables for expressions.
 
-    Nodes are visited in the order of the text, without recursion: a text may be nested as deep as it likes.
+    Nodes are visited in text order without recursion, so a text may be nested to any depth.
     """
 
     handlers: ClassVar[Mapping[str, str]] = {}
-    """Kind of node to the name of the method that reads it; the method gives the scope of what is inside."""
+    """Kind of node to the method that reads it; the method returns the scope of the node's children."""
+    defines: ClassVar[Mapping[str, str]] = {}
+    """Kind of node that defines a symbol in the usual form, to the kind of the symbol."""
+    result: ClassVar[str] = ""
+    """Field of a definition with the type of its result."""
     names: ClassVar[frozenset[str]] = frozenset({"identifier", "type_identifier"})
     members: ClassVar[Mapping[str, tuple[str, str]]] = {}
-    """Kind of an expression to the fields with the object and with the name of its member."""
+    """Kind of expression to its fields for the object and for the member's name."""
     calls: ClassVar[Mapping[str, str]] = {}
-    """Kind of an expression to the field with what is called."""
+    """Kind of expression to the field with the callee."""
     through: ClassVar[Mapping[str, str]] = {}
-    """Kind of an expression that is what it holds, to the field (or none: the first one) that holds it."""
+    """Kind of expression that only wraps another, to the field that holds it (empty: its first child)."""
     items: ClassVar[Mapping[str, str]] = {}
-    """Kind of an expression for one member of a collection, to the field with the collection."""
+    """Kind of expression for one member of a collection, to the field with the collection."""
     words: ClassVar[Mapping[str, str]] = {}
-    """Kind of a node that is a word of the language, to its chain."""
+    """Kind of node that is a keyword, to its chain."""
 
     def __init__(self, language: str) -> None:
         self.found = Gathering(language)
@@ -50,13 +154,16 @@ class Walker:
         todo = [(root, "")]
         while todo:
             node, scope = todo.pop()
-            method = self._methods.get(node.type)
-            inner = method(node, scope) if method else scope
+            if node.type in self.defines:
+                inner = self.define(node, scope, self.defines[node.type])
+            else:
+                method = self._methods.get(node.type)
+                inner = method(node, scope) if method else scope
             if inner is not STOP:
                 todo += [(child, inner) for child in reversed(node.named_children)]
 
     def define(self, node: Node, scope: str, kind: str, name: str = "", whole: Node | None = None) -> str:
-        """Add what a node defines. `whole` is the statement around it, where that is more."""
+        """Add a definition and return its scope. `whole` is the statement around it, if larger."""
         whole = whole or node
         name = name or text(node.child_by_field_name("name"))
         if not name or len(name) > 200:
@@ -64,12 +171,15 @@ class Walker:
         body = node.child_by_field_name("body") or node.child_by_field_name("value")
         end = body.start_byte if body is not None and body.start_byte > whole.start_byte else whole.end_byte
         head = (whole.text or b"")[: end - whole.start_byte].decode("utf-8", "replace")
-        return self.found.define(
+        made = self.found.define(
             scope, name, kind, whole.start_point[0] + 1, whole.end_point[0] + 1, _HEAD_END.sub("", head), doc(whole)
         )
+        if self.result and (result := self.typed(node.child_by_field_name(self.result))):
+            self.found.bind(made, "()", result)
+        return made
 
     def chain(self, node: Node | None, left: int = _DEEPEST) -> str:
-        """An expression as a chain; empty where it is none."""
+        """An expression as a chain; empty if it has none."""
         if node is None or left == 0:
             return ""
         kind = node.type
@@ -93,23 +203,23 @@ class Walker:
         return self.special(node, left)
 
     def special(self, node: Node, left: int) -> str:
-        """The chain of an expression that only this language has."""
+        """The chain of an expression that is specific to the language."""
         return ""
 
     def typed(self, node: Node | None, left: int = _DEEPEST) -> str:
-        """What the text of a type says of a value, as a chain."""
+        """The value that a type describes, as a chain."""
         return ""
 
     def call(self, node: Node, scope: str) -> str:
-        """A call, of whatever kind."""
+        """Record a call."""
         self.found.use(CALLS, scope, self.chain(node.child_by_field_name(self.calls[node.type])))
         return scope
 
     def inherit(self, scope: str, bases: Iterable[Node]) -> None:
         for base in bases:
-            told = self.typed(base)
-            if told and not told.startswith("*"):
-                self.found.use(INHERITS, scope, told.removesuffix("()"))
+            declared = self.typed(base)
+            if declared and not declared.startswith("*"):
+                self.found.use(INHERITS, scope, declared.removesuffix("()"))
 
 
 def first(node: Node) -> Node | None:
@@ -117,17 +227,17 @@ def first(node: Node) -> Node | None:
 
 
 def fields(node: Node | None, *names: str) -> list[Node]:
-    """All children in the fields of these names."""
+    """All children in fields of these names."""
     if node is None:
         return []
     return [child for name in names for child in node.children_by_field_name(name)]
 
 
 def doc(node: Node) -> str:
-    """The first line of the comment that ends right above a node."""
+    """The first line of the comment right above a node."""
     at = node
     while at.prev_named_sibling is None and at.parent is not None and at.parent.start_point[0] == at.start_point[0]:
-        at = at.parent  # the statement around it: `export function …`
+        at = at.parent  # the surrounding statement, as in `export function …`
     above = at.prev_named_sibling
     found = ""
     while above is not None and ("comment" in above.type or above.type == "attribute_item"):

@@ -1,1 +1,1 @@
-"""This room is where other copies of a workspace, and workspaces of others, are reached: git remotes, hubs, clones."""
+"""Sync with git remotes, hub clients, and clones."""

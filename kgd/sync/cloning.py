@@ -1,55 +1,69 @@
-"""A clone of a workspace: fetched, vetted like everything from a remote, and put in place whole or not at all."""
+"""Clones of workspaces: fetched, vetted like everything from a remote, and put in place whole or not at all.
+
+`Clones` keeps read-only clones of workspaces that the registry knows only by a remote. Such a clone is fetched once in
+the background; later it only pulls, and has no work tree.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import logging
+import threading
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 from kgd.codec.settings import PATH, Settings, decode_settings
 from kgd.config.registry import Entry
-from kgd.errors import Refused
-from kgd.git import layout as layouts
-from kgd.git import refs, remote_settings
+from kgd.errors import KgdError, Refused, Unavailable
+from kgd.git import creation, refs, remote_settings
 from kgd.git.adopt import WHERE
 from kgd.git.incoming import Incoming
-from kgd.git.layout import OWN_BRANCH, Layout
+from kgd.git.layout import OWN_BRANCH, Layout, locate
 from kgd.git.objects import ObjectId
 from kgd.git.remote import GitRemote, Network
 from kgd.git.remote_settings import Remote
 from kgd.git.store import ObjectStore
 from kgd.git.trouble import Trouble
-from kgd.git.url import RemoteUrl
+from kgd.git.url import RemoteUrl, parse
 from kgd.sync.vetting import vet
+
+PAUSE, LONGEST_PAUSE = 2.0, 300.0
+"""Seconds between a failed fetch and the next attempt; doubled each time."""
+CLOSE_SECONDS = 3.0
+
+log = logging.getLogger("kgd.clones")
 
 
 class NothingThere(Trouble):
-    """The remote answers, and holds no workspace under the refs that were looked at."""
+    """The remote answers but holds no workspace under the expected refs."""
 
 
 def clone(
     layout: Layout, url: RemoteUrl, network: Network, entry: Entry, *, direction: str = "both",
     allow: Callable[[str], None] | None = None,
 ) -> str:  # fmt: skip
-    """Make the repository of `layout` from what the remote holds; the ref that was cloned. No work tree is written.
+    """Clone the remote into the repository of `layout`, without a work tree; returns the cloned ref.
 
     The remote becomes `origin` of the new repository.
 
     Args:
-        entry: `id` is the id that the workspace must have, empty for any; `ref` where the remote keeps it, empty for
-            the usual names; `token` and `sync` are kept for the remote.
+        entry: `id` is the expected workspace id, empty for any; `ref` the remote's ref, empty for the usual names;
+            `token` and `sync` become settings of the remote.
         allow: Called with the workspace's id before anything is kept; an exception leaves nothing behind.
 
     Raises:
         NothingThere: The remote has no workspace.
-        Trouble: The remote cannot be asked, or its workspace has another id.
+        Trouble: The remote cannot be reached, or its workspace has another id.
         KgdError: The content was refused.
     """
     cloned = ""
 
     def fill(half: Path) -> None:
         nonlocal cloned
-        remote = GitRemote(url, ObjectStore(half, layout.work_tree), half / "kgd" / "sync", network)
+        remote = GitRemote(url, ObjectStore(half, layout.work_tree), network)
         usual = WHERE if layout.in_code else (*WHERE, OWN_BRANCH)
         cloned, tip = _look(remote, [entry.ref] if entry.ref else usual)
         with remote.fetch({cloned: tip}) as incoming:
@@ -64,12 +78,12 @@ def clone(
         made = replace(layout, git_dir=half)
         remote_settings.add(made, Remote("origin", url, cloned, entry.token, entry.sync, direction))
 
-    layouts.build_repository(layout, fill)
+    creation.build_repository(layout, fill)
     return cloned
 
 
 def _look(remote: GitRemote, wanted: Sequence[str]) -> tuple[str, ObjectId]:
-    """The first of these refs that a remote has, with its commit."""
+    """The first of these refs on the remote, with its commit."""
     for one in wanted:
         if tip := remote.ls(one).get(one):
             return one, tip
@@ -78,8 +92,91 @@ def _look(remote: GitRemote, wanted: Sequence[str]) -> tuple[str, ObjectId]:
 
 
 def _settings(incoming: Incoming, tip: ObjectId) -> Settings:
-    """The id and the sharding of a workspace, which are fixed with its first commit."""
+    """The settings of a workspace; id and sharding never change after its first commit."""
     blob = incoming.entry(incoming.tree_of(tip), PATH)
     if blob is None:
-        raise Refused("what the remote has under this name is no workspace", next="Name another ref with --ref.")
+        raise Refused("the remote's ref holds no workspace", next="Name another ref with --ref.")
     return decode_settings(incoming.read(blob), newer=True)
+
+
+class Fetching(Unavailable):
+    """The clone is being fetched for the first time; try again later."""
+
+
+class Clones:
+    """The read-only clones of one home. Safe for threads.
+
+    Args:
+        network: Returns the network settings for an entry; its event ends a transfer early.
+    """
+
+    def __init__(self, folder: Path, network: Callable[[Entry, threading.Event], Network]) -> None:
+        self._folder, self._network = folder, network
+        self._lock = threading.Lock()
+        self._stop = threading.Event()
+        self._running: dict[Path, threading.Thread] = {}
+        self._failed: dict[Path, _Failure] = {}
+
+    def layout(self, entry: Entry) -> Layout:
+        """The clone of an entry that has a remote and no path; starts to fetch a missing one. Never waits.
+
+        Raises:
+            Fetching: It is being fetched.
+            Unavailable: The last attempt failed. A later call starts another.
+        """
+        place = self.place(entry)
+        if (place / ".git").exists() and (there := locate(place)) is not None:
+            return there
+        with self._lock:
+            failure = self._failed.get(place)
+            if failure is not None and time.monotonic() < failure.until:
+                raise Unavailable(f"it could not be fetched: {failure.error.message}", at=entry.remote,
+                                  next=failure.error.next)  # fmt: skip
+            if place not in self._running and not self._stop.is_set():
+                thread = threading.Thread(target=self._run, args=(entry, place), name="kgd-clone", daemon=True)
+                self._running[place] = thread
+                thread.start()
+        raise Fetching(f"workspace '{entry.id}' is being fetched", at=entry.remote, next="Ask again in a moment.")
+
+    def problems(self) -> list[str]:
+        """Clones that could not be fetched, one sentence each."""
+        with self._lock:
+            return sorted(f"{place.name}: {failure.error}" for place, failure in self._failed.items())
+
+    def close(self) -> None:
+        """End running fetches and kill their git programs. No partial clone is left."""
+        self._stop.set()
+        with self._lock:
+            running = list(self._running.values())
+        for thread in running:
+            thread.join(CLOSE_SECONDS)
+
+    def place(self, entry: Entry) -> Path:
+        """The folder of a clone; it depends on address and ref, so that a changed entry gets a new clone."""
+        known = hashlib.sha256(f"{entry.remote}\0{entry.ref}".encode()).hexdigest()[:10]
+        return self._folder / f"{entry.id}-{known}"
+
+    def _run(self, entry: Entry, place: Path) -> None:
+        try:
+            place.mkdir(mode=0o700, parents=True, exist_ok=True)
+            layout = Layout(place / ".git", place, None, OWN_BRANCH)
+            clone(layout, parse(entry.remote), self._network(entry, self._stop), entry, direction="pull")
+            log.info("cloned", extra={"workspace": entry.id, "path": str(place)})
+            failed = None
+        except (KgdError, OSError) as error:
+            failed = error if isinstance(error, KgdError) else Unavailable(f"disk error: {error.strerror}")
+            log.warning("a clone failed", extra={"workspace": entry.id, "reason": str(failed)})
+        with self._lock:
+            del self._running[place]
+            if failed is None:
+                self._failed.pop(place, None)
+            else:
+                before = self._failed.get(place)
+                pause = min(LONGEST_PAUSE, before.pause * 2) if before else PAUSE
+                self._failed[place] = _Failure(failed, pause, time.monotonic() + pause)
+
+
+class _Failure(NamedTuple):
+    error: KgdError
+    pause: float
+    until: float

@@ -1,7 +1,7 @@
-"""This file is where a hub's answer to `traverse` becomes a part of a graph: each field looked at, nothing believed.
+"""Conversion of a hub's `traverse` answer into a graph patch. Every field is validated.
 
-Whatever a hub says, what comes out is plain cards and relations of bounded size. That a hub speaks only for nodes of
-workspaces which it serves is held by the `Region` that takes the patch.
+The result is plain cards and relations of bounded size. The `Region` that receives the patch ensures that a hub adds
+only nodes of its own workspaces.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 from kgd.errors import KgdError
 from kgd.graph.across import Question
 from kgd.graph.edges import WEIGHT_DIGITS, Card, Edge
-from kgd.graph.region import FAR, Patch, Reach, Told
+from kgd.graph.region import FAR, AnsweredNode, Patch, Reach
 from kgd.graph.traverse import UNIT
 from kgd.model.fence import fenced_line
 from kgd.model.uri import Uri, parse, workspace_of
@@ -23,13 +23,13 @@ LONGEST_NAME = 300
 LONGEST_SUMMARY = 100
 LONGEST_TYPE = 100
 _WHOLE = ("max_cost", "max_depth")
-"""Limits that were asked for, and take nothing of what was."""
+"""Limits of the question itself; reaching them does not make the answer incomplete."""
 
 
 def patch_from(pages: Sequence[dict[str, Any]], question: Question, *, more: bool) -> Patch:
-    """What the pages of one answer say; `more` where the hub had further ones.
+    """The patch from the pages of one answer; `more` if the hub had further pages.
 
-    What is malformed is left out. Then, and where the hub cut its answer, its reach is not what was asked for.
+    Malformed parts are dropped. If the hub cut its answer, the patch's reach is smaller than the question's.
     """
     nodes, links = list(_nodes(pages, question)), []
     gone, forbidden, moved = set[Uri](), set[Uri](), dict[Uri, Uri]()
@@ -59,7 +59,7 @@ def patch_from(pages: Sequence[dict[str, Any]], question: Question, *, more: boo
     )  # fmt: skip
 
 
-def _nodes(pages: Sequence[dict[str, Any]], question: Question) -> Iterable[Told]:
+def _nodes(pages: Sequence[dict[str, Any]], question: Question) -> Iterable[AnsweredNode]:
     hops: dict[Uri, int] = {}
     for one in (one for page in pages for one in _dicts(page.get("nodes"))):
         uri, cost, steps = _uri(one.get("uri")), one.get("cost"), _hops(one, hops)
@@ -73,11 +73,11 @@ def _nodes(pages: Sequence[dict[str, Any]], question: Question) -> Iterable[Told
             _line(one.get("summary"), LONGEST_SUMMARY), None if one.get("stored") is False else b"",
             workspace_of(uri) or question.workspace,
         )  # fmt: skip
-        yield Told(card, round(cost * UNIT), steps)
+        yield AnsweredNode(card, round(cost * UNIT), steps)
 
 
 def _hops(one: dict[str, Any], known: Mapping[Uri, int]) -> int | None:
-    """How many relations lead to a node: those to one before it and its own; hubs up to 0.1.0 list all of them."""
+    """The number of relations on the path to a node. Hubs up to 0.1.0 list the whole path."""
     if "path" in one:
         return len(one["path"]) if isinstance(one["path"], list) else None
     via = one.get("via", {})
@@ -88,13 +88,15 @@ def _hops(one: dict[str, Any], known: Mapping[Uri, int]) -> int | None:
     return known[before] + len(steps) if before and before in known else None
 
 
-def _reach(question: Question, nodes: Sequence[Told], cut: bool) -> Reach:
+def _reach(question: Question, nodes: Sequence[AnsweredNode], cut: bool) -> Reach:
     cost = FAR if question.max_cost is None else round(question.max_cost * UNIT)
     hops = FAR if question.max_depth is None else question.max_depth
     return Reach(min(cost, max((told.cost for told in nodes), default=0)) if cut else cost, hops)
 
 
-def _stamped(pages: Sequence[dict[str, Any]], nodes: Sequence[Told]) -> Iterable[tuple[Told, tuple[str, str]]]:
+def _stamped(
+    pages: Sequence[dict[str, Any]], nodes: Sequence[AnsweredNode]
+) -> Iterable[tuple[AnsweredNode, tuple[str, str]]]:
     known = {told.card.uri: told for told in nodes}
     for one in (one for page in pages for one in _dicts(page.get("nodes"))):
         told, origin = known.get(_uri(one.get("uri")) or Uri("")), one.get("origin")
@@ -103,7 +105,7 @@ def _stamped(pages: Sequence[dict[str, Any]], nodes: Sequence[Told]) -> Iterable
 
 
 def stamp_of(origin: dict[str, Any]) -> tuple[str, str]:
-    """The commit and the author that an origin names; empty where it names none."""
+    """The commit and the author of an origin, empty if missing."""
     commit = origin.get("commit")
     is_id = isinstance(commit, str) and len(commit) in (40, 64) and set(commit) <= set("0123456789abcdef")
     return str(commit) if is_id else "", _line(origin.get("author"), LONGEST_NAME)
@@ -130,13 +132,13 @@ def _line(value: Any, limit: int) -> str:
 
 
 def _uri(value: Any) -> Uri | None:
-    """A URI that is canonical; hubs answer with no other ones."""
+    """The value as a URI if it is canonical, as hubs send it."""
     return _canonical(value) if isinstance(value, str) and len(value) <= 4_096 else None
 
 
 @lru_cache(maxsize=4_096)
 def _canonical(value: str) -> Uri | None:
-    """Kept, because each URI of an answer is in it several times, and most of them are in the next answer too."""
+    """Cached: each URI occurs several times in an answer, and again in the next one."""
     try:
         uri = parse(value)
     except KgdError:

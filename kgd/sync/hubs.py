@@ -1,7 +1,7 @@
-"""This file is where a hub is called: one tool of one workspace, with a token, an answer or a refusal that says why.
+"""The client of a hub: calls one tool of one workspace with a token.
 
-Answers of reads are kept with the hub's validator: asking again costs a short "nothing has changed", not the answer.
-What a hub says is somebody else's text; it is parsed, bounded and never followed.
+Answers to reads are cached with the hub's validator, so a repeated question costs a short "304 Not Modified". Answers
+are untrusted text: parsed, bounded, and redirects are not followed.
 """
 
 from __future__ import annotations
@@ -9,9 +9,11 @@ from __future__ import annotations
 import hashlib
 import ssl
 import threading
+import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
-from typing import Any
+from concurrent.futures import Future
+from typing import Any, TypeVar
 
 import orjson
 
@@ -20,12 +22,19 @@ from kgd.http_client import Address, HttpClient, Response
 from kgd.model.uri import is_workspace_id
 
 DEADLINE = 2.0
-"""Seconds that a read of a hub may take; a slow hub costs a walk no more than that."""
+"""Seconds for a read."""
 WRITE_DEADLINE = 60.0
-"""Seconds for what writes: the hub may have to push to its upstream first."""
+"""Seconds for a write: the hub may have to push to its upstream first."""
+GRACE = 0.2
+"""Seconds beyond the deadline before the caller continues without an answer: name lookup has no timeout of its own."""
+TOKEN_SECONDS = 60.0
+STUCK = 4
+"""Hanging calls to one hub after which further calls are refused at once."""
+REST_SECONDS = 5.0
+"""How long a hub is not asked after it missed a deadline, so that one walk waits and the next ones do not."""
 ANSWER_LIMIT = 8 << 20
 KEPT_BYTES = 16 << 20
-"""Answers with a validator that one client keeps."""
+"""Cached answers of one client."""
 READS = frozenset({"get", "search", "traverse", "history", "status", "context"})
 _AGENT = "kgd"
 
@@ -34,15 +43,17 @@ _BY_STATUS = {
     413: "LIMIT", 422: "VALIDATION_ERROR", 429: "LIMIT", 503: "UNAVAILABLE",
 }  # fmt: skip
 
+T = TypeVar("T")
+
 
 class HubClient:
     """One hub, called with one token. Safe for threads.
 
     Args:
-        url: ``https://host[:port][/base]``; plain http for this machine alone.
-        token: Asked before each call, so that a token that was replaced is used at once; empty sends none.
-        tls: Which certificates are believed; the machine's own list where none is given.
-        answered: Called after each answer of a hub, a refusal included.
+        url: ``https://host[:port][/base]``; plain http only for this machine.
+        token: Called before each request, so that a replaced token is used at once; an empty token is not sent.
+        tls: Trusted certificates; by default the system's.
+        answered: Called after each answer, refusals included.
     """
 
     def __init__(
@@ -62,15 +73,12 @@ class HubClient:
     def call(
         self, workspace: str, tool: str, args: Mapping[str, Any], *, deadline: float | None = None
     ) -> dict[str, Any]:
-        """The structured answer of a tool of one of the hub's workspaces.
-
-        Reads are asked with the validator of the last answer to the same question, under the same token.
+        """The structured answer of a tool. Reads send the validator of the last answer to the same question.
 
         Raises:
-            KgdError: The hub's own refusal, with its code; `Stale` carries the current version.
+            KgdError: The hub's refusal, with its code; `Stale` carries the current version.
             Unauthorized: The token is missing, expired or revoked.
-            Unavailable: The hub did not answer as one in time. What writes may or may not have been carried out: repeat
-                it with the same request id.
+            Unavailable: No valid answer in time. A write may have been carried out: repeat it with the same request id.
             Limit: The answer is longer than 8 MiB.
         """
         if not is_workspace_id(workspace) or not tool.replace("_", "").isalnum():
@@ -81,12 +89,12 @@ class HubClient:
                          keep=reads)  # fmt: skip
 
     def workspaces(self, *, deadline: float = DEADLINE * 5) -> dict[str, Any]:
-        """What the hub says about itself and the holder of the token: `workspaces` and, with a token, who that is."""
+        """The hub's `workspaces` and, with a token, its holder."""
         return self._ask("GET", "/v1/workspaces", None, deadline, keep=False)
 
-    def link(self, workspace: str, *, deadline: float = DEADLINE * 5) -> dict[str, Any]:
-        """The `path` of a page of the hub that lets one browser in, once, as the holder of the token."""
-        return self._ask("POST", "/v1/links", orjson.dumps({"workspace": workspace}), deadline, keep=False)
+    def link(self, workspace: str) -> dict[str, Any]:
+        """The `path` of a single-use link that signs a browser in as the holder of the token."""
+        return self._ask("POST", "/v1/links", orjson.dumps({"workspace": workspace}), DEADLINE * 5, keep=False)
 
     def close(self) -> None:
         self._http.close()
@@ -121,16 +129,16 @@ class HubClient:
         try:
             answer = orjson.loads(body)
         except orjson.JSONDecodeError as error:
-            raise self._strange() from error
+            raise self._not_a_hub() from error
         if not isinstance(answer, dict):
-            raise self._strange()
+            raise self._not_a_hub()
         return answer
 
     def _refusal(self, response: Response) -> KgdError:
-        """The problem details of a hub as the error they were; anything else is no hub's answer."""
+        """The error for a refusal: from its problem details, or Unavailable if the answer is not a hub's."""
         if 300 <= response.status < 400:
             return Unavailable(
-                "the hub sends its callers to another address, which is not followed", at=self.url,
+                "the hub redirects to another address, which is not followed", at=self.url,
                 next="If you trust that address, put it into workspaces.yaml.",
             )  # fmt: skip
         try:
@@ -140,9 +148,9 @@ class HubClient:
         if response.status == 401:
             words, then = (said.get("detail"), said.get("next")) if isinstance(said, dict) else ("", "")
             if not isinstance(words, str) or not words:
-                words = "the hub does not take this token: it is missing, expired or revoked"
+                words = "the hub rejects this token: it is missing, expired or revoked"
             if not isinstance(then, str) or not then:
-                then = "Ask its keeper for a new one."
+                then = "Ask the hub's administrator for a new one."
             return Unauthorized(words, at=self.url, next=f"{then} Then `kgd join {self.url}`.")
         fallback = _BY_STATUS.get(response.status)
         if not isinstance(said, dict) or fallback is None:
@@ -159,8 +167,8 @@ class HubClient:
             {**told, "code": code, "message": words, "current_version": version if isinstance(version, int) else 0}
         )
 
-    def _strange(self) -> Unavailable:
-        return Unavailable("what answers there is no hub", at=self.url, next="Look at the address in workspaces.yaml.")
+    def _not_a_hub(self) -> Unavailable:
+        return Unavailable("the server is not a kgd hub", at=self.url, next="Check the address in workspaces.yaml.")
 
     def _known(self, key: str) -> tuple[str, bytes] | None:
         with self._lock:
@@ -179,5 +187,69 @@ class HubClient:
 
 
 def _key(path: str, body: bytes | None, token: str) -> str:
-    """An answer belongs to the token that was allowed to see it."""
+    """The cache key; it contains the token, since another token may not see the same answer."""
     return hashlib.blake2b(b"\0".join((path.encode(), body or b"", token.encode())), digest_size=16).hexdigest()
+
+
+class Hub:
+    """One hub with one token, and its health. Safe for threads.
+
+    The token is cached for a minute and read again when the hub rejects it: a keyring is slower than a hub.
+    """
+
+    def __init__(self, url: str, secret: Callable[[], str], answered: Callable[[], None]) -> None:
+        self.client = HubClient(url, self._token, answered=answered)
+        self._secret, self._known, self._known_until = secret, "", 0.0
+        self._resting_until = 0.0
+        self._stuck = 0
+        self._lock = threading.Lock()
+        self.problem = ""
+
+    def forget_token(self) -> None:
+        self._known_until = 0.0
+
+    def ask(self, job: Callable[[HubClient], T], deadline: float) -> T:
+        """The result of `job` within `deadline` seconds, from a thread that is abandoned when it hangs.
+
+        Raises:
+            KgdError: Raised by the job.
+            Unavailable: The deadline passed, now or a few seconds ago.
+        """
+        if self._stuck >= STUCK or time.monotonic() < self._resting_until:
+            raise Unavailable(f"it is not asked again for some seconds: {self.problem}", at=self.client.url)
+        started, done = time.monotonic(), Future[T]()
+        threading.Thread(target=_settle, args=(done, job, self.client), name="kgd-hub", daemon=True).start()
+        try:
+            found = done.result(deadline + GRACE)
+        except TimeoutError:
+            self._count_stuck(1)
+            done.add_done_callback(lambda _: self._count_stuck(-1))
+            self.problem = f"it did not answer within {deadline:.3g} s"
+            self._resting_until = time.monotonic() + REST_SECONDS
+            raise Unavailable(self.problem, at=self.client.url) from None
+        except Unauthorized:
+            self.forget_token()
+            raise
+        except Unavailable as error:
+            self.problem = error.message
+            if time.monotonic() - started > deadline * 0.9:
+                self._resting_until = time.monotonic() + REST_SECONDS
+            raise
+        self.problem, self._resting_until = "", 0.0
+        return found
+
+    def _token(self) -> str:
+        if time.monotonic() >= self._known_until:
+            self._known, self._known_until = self._secret(), time.monotonic() + TOKEN_SECONDS
+        return self._known
+
+    def _count_stuck(self, change: int) -> None:
+        with self._lock:
+            self._stuck += change
+
+
+def _settle(done: Future[T], job: Callable[[HubClient], T], client: HubClient) -> None:
+    try:
+        done.set_result(job(client))
+    except Exception as error:  # noqa: BLE001  raised again in the waiting thread
+        done.set_exception(error)

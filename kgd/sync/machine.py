@@ -1,36 +1,37 @@
-"""This file is where one remote's state is kept from round to round: how it went, what waits, when to try again.
+"""The sync state of one remote between rounds: results, waits, and the time of the next attempt.
 
-Values and rules only: the clock and chance are arguments, and whoever runs the rounds tells how each one ended.
+Values and rules only; clock and chance are arguments. The caller runs the rounds and reports how each one ended.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from random import Random
 from typing import NamedTuple
 
 from kgd.errors import KgdError
 from kgd.git.objects import ObjectId
 from kgd.git.remote_settings import Remote, is_local
 from kgd.git.trouble import Trouble
-from kgd.sync.round import Chance, Done, Wait
+from kgd.sync.round import Done, Wait
 from kgd.workspace.outcome import Stage
 
 NEAR, FAR = 5.0, 15.0
-"""Seconds between two looks at a directory or a hub, and at anything else."""
+"""Seconds between two polls of a directory or hub, and of any other remote."""
 LAZY, LAZY_AFTER = 60.0, 600.0
-"""The interval where nothing has moved for so long."""
+"""The interval after so many seconds without a change."""
 FIRST_BACKOFF, LAST_BACKOFF = 1.0, 300.0
 PATIENT = ("host-key", "certificate", "redirect", "credentials", "refused", "newer", "unrelated", "other-workspace",
            "vanished", "protocol", "ownership", "bad-objects")  # fmt: skip
-"""Troubles that somebody has to end; they are tried again, but not in a hurry."""
+"""Troubles that a person has to fix; retried at a slower rate."""
 PATIENT_BACKOFF = 30.0
 DECIDED_THERE = ("proposed", "rejected")
-"""Waits about what was pushed; fetching goes on."""
+"""Waits about a push; fetching continues."""
 AFTER_FETCH = ("proposal", *DECIDED_THERE)
 
 
 class Now(NamedTuple):
-    """The time of the wall, for people, and seconds that only go forward, for waiting: clocks jump."""
+    """Wall-clock time for display, and monotonic seconds for waiting."""
 
     wall: float
     tick: float
@@ -38,7 +39,7 @@ class Now(NamedTuple):
 
 @dataclass(slots=True)
 class Machine:
-    """The state of one remote. Times that people see are the wall's, `moved_at` and `next_at` are ticks."""
+    """The state of one remote. `moved_at` and `next_at` are ticks; other times are wall-clock time."""
 
     remote: Remote
     near: bool = False
@@ -57,8 +58,8 @@ class Machine:
 
     @property
     def state(self) -> str:
-        """``ok``, ``waiting`` (to try again, or for a proposal to be decided there), ``blocked``, or what waits here:
-        ``diverged``, ``held``, ``emptied``."""
+        """``ok``, ``waiting`` (for a retry, or a decision on the remote), ``blocked``, ``diverged``, ``held`` or
+        ``emptied``."""
         kinds = {wait.kind for wait in self.waits}
         for kind in ("diverged", "held", "emptied"):
             if kind in kinds:
@@ -68,14 +69,14 @@ class Machine:
         return "blocked" if self.failures > 2 or self._is_stuck() else "waiting"
 
     def interval(self, tick: float) -> float:
-        """Seconds until the next look without a reason; 0 where it is done by hand only."""
+        """Seconds until the next periodic round; 0 for manual sync only."""
         if self.remote.seconds is not None:
             return self.remote.seconds
         usual = NEAR if self.near or is_local(self.remote) else FAR
         return LAZY if tick - self.moved_at > LAZY_AFTER else usual
 
-    def went_well(self, done: Done, now: Now, chance: Chance) -> None:
-        """A round came to its end; perhaps something waits for somebody."""
+    def record_success(self, done: Done, now: Now, chance: Random) -> None:
+        """Record a round without an error; it may have waits."""
         moved = bool(done.pulled or done.pushed) or done.theirs != self.theirs
         self.theirs = done.theirs
         self.moved_at = now.tick if moved else self.moved_at
@@ -88,8 +89,8 @@ class Machine:
                 self.pushed_at = now.wall
         self._plan(now.tick, self.interval(now.tick), chance)
 
-    def went_wrong(self, error: KgdError, stage: str, now: Now, chance: Chance) -> None:
-        """A round ended with an error; the next one comes later and later."""
+    def record_failure(self, error: KgdError, stage: str, now: Now, chance: Random) -> None:
+        """Record a round that failed; plans the next one with exponential backoff."""
         if stage == "push":
             self.fetched_at = now.wall
         self.since = self.since or now.wall
@@ -100,25 +101,25 @@ class Machine:
             self._plan(now.tick, pause, chance)
 
     def wake(self, tick: float) -> bool:
-        """Whether a reason to look, such as a commit, is followed at once: not while a remote is known not to work."""
+        """Whether an event such as a commit starts a round now; not while the remote is failing."""
         return self.trouble is None or (self.failures < 3 and not self._is_stuck()) or tick >= self.next_at
 
     def stages(self, suffix: str = "") -> tuple[Stage, Stage]:
-        """How fetching and pushing are, for `kgd status`."""
+        """The stages "fetch" and "push" for `kgd status`."""
         fetch = Stage(f"fetch{suffix}", "ok", self.fetched_at)
         push = Stage(f"push{suffix}", "off" if self.remote.direction == "pull" else "ok", self.pushed_at)
-        told = [wait for wait in self.waits if wait.kind not in AFTER_FETCH]
+        held = [wait for wait in self.waits if wait.kind not in AFTER_FETCH]
         ours = [wait for wait in self.waits if wait.kind in DECIDED_THERE]
         proposals = [wait for wait in self.waits if wait.kind == "proposal"]
-        if told:
-            fetch = Stage(fetch.name, "blocked", self.fetched_at, f"{told[0].reason}. {told[0].next}", self.since)
+        if held:
+            fetch = Stage(fetch.name, "blocked", self.fetched_at, f"{held[0].reason}. {held[0].next}", self.since)
         elif self.trouble is not None:
             state = "blocked" if self.state == "blocked" else "waiting"
-            stage = Stage("", state, None, f"{self.remote.name}: {self.trouble}", self.since)
+            blocker = f"{self.remote.name}: {self.trouble}"
             if self.trouble_stage == "push":
-                push = Stage(push.name, state, self.pushed_at, stage.blocker, stage.since)
+                push = Stage(push.name, state, self.pushed_at, blocker, self.since)
             else:
-                fetch = Stage(fetch.name, state, self.fetched_at, stage.blocker, stage.since)
+                fetch = Stage(fetch.name, state, self.fetched_at, blocker, self.since)
         elif ours:
             state = "waiting" if ours[0].kind == "proposed" else "blocked"
             push = Stage(push.name, state, self.pushed_at, f"{ours[0].reason}. {ours[0].next}".rstrip(), self.since)
@@ -129,6 +130,6 @@ class Machine:
     def _is_stuck(self) -> bool:
         return isinstance(self.trouble, Trouble) and self.trouble.kind in PATIENT
 
-    def _plan(self, tick: float, seconds: float, chance: Chance) -> None:
-        """Jitter of a quarter either way, so that a team's daemons do not come all at once."""
+    def _plan(self, tick: float, seconds: float, chance: Random) -> None:
+        """Set `next_at`, with a jitter of 25 %, so that a team's daemons do not poll at the same time."""
         self.next_at = tick + seconds * (0.75 + chance.random() / 2) if seconds > 0 else float("inf")

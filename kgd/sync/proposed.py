@@ -1,7 +1,7 @@
-"""This file is where it is known that what was pushed waits at a remote as a proposal, and what became of it there.
+"""Pushes that a hub kept as a proposal, and how they were decided.
 
-A hub takes the push of somebody who may only propose, and keeps it under a proposal's name. Which one that is stands in
-a ref of ours, ``refs/kgd/proposed/<remote>/<name>``; what became of it is read off what the remote has.
+A hub keeps the push of a holder without the right to write as a proposal. Its name is recorded in the local ref
+``refs/kgd/proposed/<remote>/<name>``; the decision shows in the remote's refs.
 """
 
 from __future__ import annotations
@@ -22,32 +22,32 @@ from kgd.workspace.integrate import merge_commits
 COMMITS_LIMIT = 10_000
 
 
-class Aim(NamedTuple):
-    """Which ref of the remote a push is for, and what it holds (None: it is not there)."""
+class PushTarget(NamedTuple):
+    """The remote ref to push to, and its current value (None if it does not exist)."""
 
     ref: str
     old: ObjectId | None
 
 
-class Stands(NamedTuple):
-    """Nothing is to be pushed: the proposal `name` ``waits`` there, or was ``rejected``, or nothing of ours is left."""
+class ProposalState(NamedTuple):
+    """Nothing to push: `how` is ``waits`` or ``rejected`` for the proposal, ``settled`` if all of ours was merged."""
 
     name: str
     tip: ObjectId
     how: str
 
 
-def aim(
+def push_target(
     host: Host, remote: Remote, theirs: ObjectId | None, listed: Mapping[str, ObjectId], *, again: bool = False
-) -> Aim | Stands:
-    """Where what is new here goes, by what became of what was proposed before.
+) -> PushTarget | ProposalState:
+    """The target of a push, given the state of the last proposal.
 
     Args:
-        theirs: What the remote's own ref holds, which is in ours.
+        theirs: The remote's tip, an ancestor of ours.
         listed: The remote's proposals, by the full names of their refs.
-        again: Whether somebody said to propose anew what was rejected.
+        again: Whether to propose a rejected proposal again.
     """
-    plain = Aim(remote.ref, theirs)
+    plain = PushTarget(remote.ref, theirs)
     mine = remembered(host, remote)
     if mine is None or theirs is None:
         return plain
@@ -61,16 +61,16 @@ def aim(
         if not host.store.exists(there) or again:
             return plain
         if host.store.is_ancestor(ours, there) or not _has_work(host, ours, [there, theirs]):
-            return Stands(name, there, "waits")
-        return Aim(name, there) if host.store.is_ancestor(there, ours) else plain
+            return ProposalState(name, there, "waits")
+        return PushTarget(name, there) if host.store.is_ancestor(there, ours) else plain
     if host.store.tree_of(ours) == host.store.tree_of(theirs):
-        remember(host, remote, name, ours)  # what comes later is told from what was decided
-        return Stands(name, ours, "settled")
-    return Stands(name, tip, "rejected") if not again and _adds(host, theirs, tip) else plain
+        remember(host, remote, name, ours)  # separates later commits from the decided ones
+        return ProposalState(name, ours, "settled")
+    return ProposalState(name, tip, "rejected") if not again and _adds(host, theirs, tip) else plain
 
 
 def remembered(host: Host, remote: Remote) -> tuple[str, ObjectId] | None:
-    """The full name of the proposal that holds what was pushed last, and the commit; None where there is none."""
+    """The full name and the commit of the proposal that holds the last push, or None."""
     if not _may_propose(remote):
         return None
     base = _base(remote)
@@ -80,11 +80,7 @@ def remembered(host: Host, remote: Remote) -> tuple[str, ObjectId] | None:
 
 
 def remember(host: Host, remote: Remote, name: str, tip: ObjectId) -> None:
-    """Note that the remote keeps `tip` as this proposal.
-
-    Raises:
-        Unavailable: The ref cannot be written.
-    """
+    """Record that the remote keeps `tip` as this proposal. Raises Unavailable if the ref cannot be written."""
     if remembered(host, remote) == (name, tip):
         return
     forget(host, remote)
@@ -96,7 +92,7 @@ def remember(host: Host, remote: Remote, name: str, tip: ObjectId) -> None:
 
 
 def forget(host: Host, remote: Remote) -> None:
-    """What was proposed is decided, or the remote is gone."""
+    """Drop the record: the proposal was decided, or the remote removed."""
     if not _may_propose(remote):
         return
     with contextlib.suppress(KgdError):
@@ -104,7 +100,7 @@ def forget(host: Host, remote: Remote) -> None:
 
 
 def _may_propose(remote: Remote) -> bool:
-    """Only a server that kgd runs behind makes proposals of pushes."""
+    """Whether the remote may be a hub; other git servers do not turn pushes into proposals."""
     return remote.url.kind in (HTTP, HTTPS)
 
 
@@ -113,7 +109,7 @@ def _base(remote: Remote) -> str:
 
 
 def _has_work(host: Host, ours: ObjectId, known: list[ObjectId]) -> bool:
-    """Whether there is more than merges of what others did."""
+    """Whether `ours` adds commits other than merges to `known`."""
     try:
         new = host.store.commits_between(known, ours, limit=COMMITS_LIMIT)
     except Limit:
@@ -122,7 +118,7 @@ def _has_work(host: Host, ours: ObjectId, known: list[ObjectId]) -> bool:
 
 
 def _adds(host: Host, theirs: ObjectId, tip: ObjectId) -> bool:
-    """Whether `tip` holds something that is not in `theirs` in some way."""
+    """Whether merging `tip` into `theirs` would change any file."""
     merged, tree = merge_commits(host.store, theirs, tip, host.sharded), host.store.tree_of(theirs)
     for path, data in merged.files.items():
         entry = host.store.entry(tree, path)

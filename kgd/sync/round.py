@@ -1,60 +1,63 @@
-"""This file is where one round with one remote happens: look, fetch, vet, merge, push, and again where a race was lost.
+"""One sync round with one remote: list, fetch, vet, merge, push; repeated after a lost race.
 
-Plain code over a workspace and a transport; time, chance and waiting are arguments, so that a simulator can run it.
-Nothing is ever forced, and nothing of ours is dropped: what the remote did to its own history is not followed, its old
-tip is kept under a ref, and a person decides.
+Plain code over a workspace and a transport. Time, chance and waiting are arguments, so that a simulator can run it.
+No push is forced, and no local commit is dropped. If the remote rewrote its history, its old tip is kept under a ref
+until the user decides.
 """
 
 from __future__ import annotations
 
 import contextlib
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from random import Random
 from typing import Protocol
 
 from kgd.errors import Damaged, KgdError, Unavailable
 from kgd.git import program, refs
 from kgd.git.files import replace
-from kgd.git.incoming import Incoming
+from kgd.git.incoming import Allowance, Incoming, measure
 from kgd.git.objects import ObjectId
-from kgd.git.refs import RefMoved
+from kgd.git.refs import NOTES, RefMoved
 from kgd.git.remote_settings import Remote
 from kgd.git.store import ObjectStore
 from kgd.git.trouble import LostRace, Trouble
-from kgd.sync import brake, proposed, pushes
+from kgd.sync import proposed, vetting
 from kgd.sync.vetting import vet
-from kgd.workspace import adoption
+from kgd.workspace import adoption, pushers
 from kgd.workspace.adoption import Host
 from kgd.workspace.proposals import is_name
 
 TRIES = 5
-"""Pushes of one round: each lost race means that somebody else's work came in, and is merged first."""
+"""Pushes per round; after each lost race the other commits are merged first."""
 PROPOSALS_LIMIT = 200
 COUNTED = 10_000
-"""Commits that are counted for an answer."""
+"""Commits that are counted for a report."""
 FIRST_PAUSE = 0.1
+LEDGER = Allowance(objects=5_000_000, bytes=1 << 30, blob=pushers.LARGEST, tree=8 << 20)
+"""The most that a fetch of the ledger of pushes may bring."""
 REMEMBERED = ("refused", "newer", "unrelated", "other-workspace", "bad-objects", "limit")
-"""Troubles that lie in what the remote holds, so that fetching it again would come to the same."""
+"""Troubles with the remote's content, which fetching it again would repeat."""
+
+
+log = logging.getLogger("kgd.sync")
 
 
 class Transport(Protocol):
-    """What a round asks of a remote; `kgd.git.remote.GitRemote` is the real one."""
+    """The calls of a round to a remote; implemented by `kgd.git.remote.GitRemote`."""
 
     def ls(self, ref: str, prefix: str = "") -> dict[str, ObjectId]: ...
     def fetch(self, wanted: Mapping[str, ObjectId]) -> Incoming: ...
     def push(self, ref: str, old: ObjectId | None, new: ObjectId) -> str | None: ...
 
 
-class Chance(Protocol):
-    def random(self) -> float: ...
-
-
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """Something that does not go on by itself: `kind` for programs, a sentence, what to do, and the commit it is about.
+    """A state that needs a decision: its kind, reason, next step, and commit.
 
-    `kind` is ``held``, ``diverged``, ``emptied``, ``proposed`` or ``rejected`` (what was pushed is a proposal there, or
-    was one), ``proposal`` (somebody else's cannot be taken), or that of a `Trouble`.
+    `kind` is ``held``, ``diverged``, ``emptied``, ``proposed`` or ``rejected`` (a push that became a proposal),
+    ``proposal`` (an incoming proposal was refused), or the kind of a `Trouble`.
     """
 
     kind: str
@@ -65,16 +68,16 @@ class Wait:
 
 @dataclass(slots=True)
 class Done:
-    """What one round came to. `stage` is where it stopped where something waits."""
+    """The result of one round. `stage` is the last stage reached, ``fetch`` or ``push``."""
 
     pulled: int = 0
     pushed: int = 0
     merged: str = ""
     proposals: int = 0
     withdrawn: int = 0
-    """Proposals that the remote has no more."""
+    """Proposals that the remote no longer has."""
     proposed: int = 0
-    """Commits that the remote took as a proposal, and not into its branch."""
+    """Commits that the remote kept as a proposal instead of merging them."""
     theirs: ObjectId | None = None
     waits: list[Wait] = field(default_factory=list)
     stage: str = ""
@@ -87,22 +90,22 @@ def run(
     *,
     direction: str = "both",
     confirm: str = "",
-    chance: Chance,
+    chance: Random,
     sleep: Callable[[float], object],
     refused: dict[ObjectId, Trouble] | None = None,
     done: Done | None = None,
 ) -> Done:
-    """Bring a workspace and a remote together, as far as it goes without a decision of somebody.
+    """Merge a remote into a workspace and push the result, as far as possible without a user's decision.
 
     Args:
-        confirm: The commit (or its beginning) that a wait named, or ``yes`` for whatever is held now.
-        refused: Tips that vetting has refused before, which are not fetched again; this round adds its own.
-        done: Where it is written down how far the round came, for whoever has to know after an error.
+        confirm: The commit (or a prefix of it) named by a wait, or ``yes`` for all current waits.
+        refused: Tips that vetting refused before and that are not fetched again; this round adds its own.
+        done: Filled as the round proceeds, so that the caller sees its progress after an error.
 
     Raises:
-        Trouble: The remote does not work, or what it sent was refused; ours is as it was, or further on by commits
-            that came through vetting.
-        KgdError: The workspace itself could not be written.
+        Trouble: The remote does not work, or its objects were refused. The workspace holds at most further vetted
+            commits.
+        KgdError: The workspace could not be written.
     """
     done = Done() if done is None else done
     for number in range(TRIES):
@@ -112,7 +115,7 @@ def run(
         if theirs in (refused or {}):
             raise (refused or {})[theirs]
         if theirs is not None and not _holds(host, theirs):
-            pushes.take(host, transport)
+            _take_ledger(host, transport)
         try:
             if not _take(host, remote, transport, theirs, done, confirm, pull=direction != "push"):
                 return done
@@ -131,7 +134,7 @@ def run(
             return _push(host, remote, transport, theirs, listed, done, confirm)
         except LostRace as lost:
             if number + 1 == TRIES:
-                raise Trouble("race", f"others were faster {TRIES} times: {lost}"[:200]) from None
+                raise Trouble("race", f"others pushed first {TRIES} times: {lost}"[:200]) from None
             sleep(FIRST_PAUSE * 2**number * (0.5 + chance.random()))
     raise AssertionError("unreachable")
 
@@ -139,17 +142,31 @@ def run(
 # ---- theirs becomes ours
 
 
+def _take_ledger(host: Host, transport: Transport) -> None:
+    """Add the remote's ledger of pushes to ours; see `kgd.workspace.pushers`. A failure is only logged."""
+    try:
+        there = transport.ls(NOTES).get(NOTES)
+        if there is None or there == host.store.ref(NOTES):
+            return
+        with transport.fetch({NOTES: there}) as incoming:
+            measure(incoming, incoming.ids, LEDGER)
+            incoming.keep()
+            pushers.take(host.layout, host.store, incoming.tips[NOTES])
+    except (KgdError, OSError) as error:
+        log.warning("the ledger of pushes was not fetched", extra={"reason": str(error)[:200]})
+
+
 def _take(
     host: Host, remote: Remote, transport: Transport, theirs: ObjectId | None, done: Done, confirm: str, *, pull: bool
 ) -> bool:
-    """Whether the round may go on to the push."""
+    """Fetch and merge; returns whether the round continues with the push."""
     known = _known(host, remote.incoming)
     if theirs is None:
         if known is None or _confirms(confirm, known):
             return True
         done.waits.append(Wait(
-            "emptied", f"'{remote.ref}' is gone from the remote; here everything is as it was",
-            "`kgd sync --confirm` puts it there again; `kgd remote remove` lets the remote go.", known.hex(),
+            "emptied", f"'{remote.ref}' is gone from the remote; the workspace is unchanged",
+            "`kgd sync --confirm` pushes it again; `kgd remote remove` removes the remote.", known.hex(),
         ))  # fmt: skip
         return False
     if theirs == known and _holds(host, theirs):
@@ -157,35 +174,30 @@ def _take(
     if not pull:
         if _holds(host, theirs):
             return True
-        raise Trouble("behind", "the remote has commits that are not here", next="`kgd sync` takes them first.")
+        raise Trouble("behind", "the remote has commits that are not here", next="`kgd sync` fetches them first.")
     if _holds(host, theirs):
-        return _follow(host, remote, host.store, theirs, done, confirm, bring=_nothing)
+        return _follow(host, remote, host.store, theirs, done, confirm)
     with transport.fetch({remote.ref: theirs}) as incoming:
-        theirs = done.theirs = incoming.tips[remote.ref]  # it may have moved on while it was fetched
-        vetted = vet(incoming, theirs, host.workspace, host.sharded)
-        if not vetted.related:
+        theirs = done.theirs = incoming.tips[remote.ref]  # it may have moved during the fetch
+        if not vet(incoming, theirs, host.workspace, host.sharded):
             raise _unrelated(host, remote, known)
-        return _follow(host, remote, incoming.with_ours(), theirs, done, confirm, bring=incoming.keep)
+        return _follow(host, remote, incoming.with_ours(), theirs, done, confirm, incoming)
 
 
 def _follow(
     host: Host, remote: Remote, store: ObjectStore, theirs: ObjectId, done: Done, confirm: str,
-    *, bring: Callable[[], None],
+    incoming: Incoming | None = None,
 ) -> bool:  # fmt: skip
-    """Merge what was vetted, or note what it waits for; `store` reads it, `bring` makes it ours."""
-    if not _may_follow(host, remote, store, theirs, done, confirm):
-        if _known(host, remote.tracking) != theirs:
-            bring()
-            _note_seen(host, remote, theirs)
-        return False
-    bring()
-    _merge(host, theirs, done)
-    _note(host, remote, theirs)
-    return True
-
-
-def _nothing() -> None:
-    """Everything is here, and part of the tip."""
+    """Merge a vetted tip, or add a wait. `store` reads the tip; objects of `incoming` are kept first."""
+    merges = _may_follow(host, remote, store, theirs, done, confirm)
+    if incoming is not None and (merges or _known(host, remote.tracking) != theirs):
+        incoming.keep()
+    if merges:
+        _merge(host, theirs, done)
+        _note(host, remote, theirs)
+    else:
+        _note_seen(host, remote, theirs)
+    return merges
 
 
 def _may_follow(
@@ -195,21 +207,22 @@ def _may_follow(
     confirmed = _confirms(confirm, theirs)
     if known is not None and known != theirs and not store.is_ancestor(known, theirs):
         _keep(host, remote, known)
-        decided = store.is_ancestor(theirs, ours) and not store.is_ancestor(theirs, known)  # by hand, in the work tree
+        # The user may have merged the rewritten branch by hand, in the work tree.
+        decided = store.is_ancestor(theirs, ours) and not store.is_ancestor(theirs, known)
         if not confirmed and not decided:
             done.waits.append(Wait(
-                "diverged", "the remote's history was rewritten: it does not hold "
-                f"{known.hex()[:10]} any more, which is kept as {remote.kept(known)}",
-                "`kgd sync --confirm` merges what is there now; nothing of either side is dropped.", theirs.hex(),
+                "diverged", "the remote's history was rewritten: it no longer holds "
+                f"{known.hex()[:10]}, which is kept as {remote.kept(known)}",
+                "`kgd sync --confirm` merges the new history; no commit of either side is dropped.", theirs.hex(),
             ))  # fmt: skip
             return False
-    found = None if confirmed or store.is_ancestor(theirs, ours) else brake.held(store, ours, theirs)
+    found = None if confirmed or store.is_ancestor(theirs, ours) else vetting.held(store, ours, theirs)
     if found:
         gone, total = found
         done.waits.append(Wait(
-            "held", f"the remote has deleted {gone} of {total} nodes; they are kept until somebody says so",
+            "held", f"the remote has deleted {gone} of {total} nodes; they are kept until you confirm",
             "Look with `git log -p` at "
-            f"{theirs.hex()[:10]}; `kgd sync --confirm` lets them go, a revert on the remote brings them back.",
+            f"{theirs.hex()[:10]}; `kgd sync --confirm` deletes them here, a revert on the remote restores them.",
             theirs.hex(),
         ))  # fmt: skip
         return False
@@ -232,15 +245,15 @@ def _unrelated(host: Host, remote: Remote, known: ObjectId | None) -> Trouble:
         _keep(host, remote, known)
     return Trouble(
         "unrelated", "the remote holds another history: it shares no commit with this workspace", at=remote.url.text,
-        next="Give the remote its repository back, or share under another ref or address. To use what is there, clone "
-             "it into a folder of its own.",
+        next="Restore the remote's repository, or share under another ref or address. To use the other history, clone "
+             "it into its own folder.",
     )  # fmt: skip
 
 
 def _take_proposals(
     host: Host, remote: Remote, transport: Transport, listed: Mapping[str, ObjectId], done: Done
 ) -> None:
-    """Proposals of others, under refs of their own; one that is refused keeps no other and nothing else from coming."""
+    """Fetch proposals, each into its own ref; a refused proposal does not stop the others."""
     base = f"{refs.INCOMING}{remote.name}/proposals/"
     known = refs.list_refs(host.layout.git_dir, base)
     names = {name[len(remote.proposals) :]: (name, tip) for name, tip in listed.items()}
@@ -254,7 +267,7 @@ def _take_proposals(
         try:
             with transport.fetch({name: tip}) as incoming:
                 tip = incoming.tips[name]
-                if not vet(incoming, tip, host.workspace, host.sharded).related:
+                if not vet(incoming, tip, host.workspace, host.sharded):
                     raise Trouble("unrelated", "it shares no commit with this workspace")
                 incoming.keep()
                 _move(host, local, known.get(local), tip)
@@ -276,19 +289,19 @@ def _push(
         _note(host, remote, ours)
         return done
     if theirs is not None and not host.store.is_ancestor(theirs, ours):
-        raise LostRace("something came in between")
+        raise LostRace("the workspace changed in between")
     before = proposed.remembered(host, remote)
     again = before is not None and _confirms(confirm, before[1])
-    aim = proposed.aim(host, remote, theirs, listed, again=again)
-    if isinstance(aim, proposed.Stands):
-        _tell(remote, aim, done)
+    target = proposed.push_target(host, remote, theirs, listed, again=again)
+    if isinstance(target, proposed.ProposalState):
+        _wait_for_decision(remote, target, done)
         return done
-    taken_as = transport.push(aim.ref, aim.old, ours) or aim.ref
-    count = _count(host, ours, [id for id in (theirs, aim.old) if id])
+    taken_as = transport.push(target.ref, target.old, ours) or target.ref
+    count = _count(host, ours, [id for id in (theirs, target.old) if id])
     if taken_as.startswith(remote.proposals):
         proposed.remember(host, remote, taken_as, ours)
         done.proposed += count
-        _tell(remote, proposed.Stands(taken_as, ours, "waits"), done)
+        _wait_for_decision(remote, proposed.ProposalState(taken_as, ours, "waits"), done)
         return done
     proposed.forget(host, remote)
     done.pushed += count
@@ -297,17 +310,17 @@ def _push(
     return done
 
 
-def _tell(remote: Remote, stands: proposed.Stands, done: Done) -> None:
+def _wait_for_decision(remote: Remote, stands: proposed.ProposalState, done: Done) -> None:
     name = stands.name.removeprefix(remote.proposals)
     if stands.how == "waits":
         done.waits.append(Wait(
-            "proposed", f"what is new here waits there as the proposal {name}, for somebody who may accept it",
+            "proposed", f"the new commits are the proposal {name} on the remote, until it is accepted there",
             commit=stands.tip.hex(),
         ))  # fmt: skip
     elif stands.how == "rejected":
         done.waits.append(Wait(
-            "rejected", f"the proposal {name} was rejected there, or taken in part only: the rest is here alone",
-            "`kgd sync --confirm` proposes it again, with what came since; `kgd revert` takes a commit back here.",
+            "rejected", f"the proposal {name} was rejected there, or accepted only in part: the rest is only here",
+            "`kgd sync --confirm` proposes it again with all later commits; `kgd revert` reverts a commit here.",
             stands.tip.hex(),
         ))  # fmt: skip
 
@@ -320,20 +333,19 @@ def _holds(host: Host, commit: ObjectId) -> bool:
 
 
 def _note(host: Host, remote: Remote, tip: ObjectId) -> None:
-    """Remember what the remote holds, and show it to git as the remote's branch."""
+    """Record the remote's tip, also as git's remote-tracking branch."""
     _set(host, remote.incoming, tip)
     _note_seen(host, remote, tip)
 
 
 def _note_seen(host: Host, remote: Remote, tip: ObjectId) -> None:
-    """Show to git what the remote holds and we do not take yet; it also keeps the objects from a gc."""
+    """Record the remote's tip as git's remote-tracking branch; this also protects its objects from gc."""
     with contextlib.suppress(Unavailable):
         _set(host, remote.tracking, tip)
 
 
 def _set(host: Host, name: str, tip: ObjectId) -> None:
-    """Let a ref that only says what a remote holds be `tip`. Not flushed: what it leads to is part of the tip, or can
-    be fetched again; after a power cut an older value, or none, means a look more."""
+    """Set a ref that records a remote's tip. Not flushed: a value lost in a power cut is fetched again."""
     if _known(host, name) == tip:
         return
     path = host.layout.git_dir / name
@@ -370,7 +382,7 @@ def _move(host: Host, name: str, old: ObjectId | None, new: ObjectId) -> None:
 
 
 def _drop_ref(host: Host, name: str, old: ObjectId) -> None:
-    """A proposal that is gone there was decided there."""
+    """Delete the ref of a proposal that was decided on the remote."""
     with contextlib.suppress(KgdError, program.GitFailed):
         program.run(host.layout.git_dir, ["update-ref", "-d", name, old.hex()])
 
@@ -380,7 +392,7 @@ def _confirms(confirm: str, commit: ObjectId) -> bool:
 
 
 def _count(host: Host, tip: ObjectId, known: Sequence[ObjectId]) -> int:
-    """Commits that lead to `tip` and to none of `known`, for an answer: at most `COUNTED`."""
+    """Commits reachable from `tip` and not from `known`, at most `COUNTED`."""
     try:
         return host.store.count(tip, known, limit=COUNTED)
     except Damaged:

@@ -1,12 +1,12 @@
-"""This file is where changes for a plain git server are put up there: as a commit on what it has, under ``proposals/``.
+"""Submissions to a plain git server: a commit on its tip, pushed to a branch under ``proposals/``.
 
-Nobody over there has to run kgd. Whoever accepts it merges the branch, or has their own daemon do it.
+The other side needs no kgd: it accepts a submission by merging the branch.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from kgd.errors import Invalid, KgdError
 from kgd.git.objects import ObjectId
@@ -15,6 +15,7 @@ from kgd.git.remote_settings import Remote
 from kgd.git.staging import Staging
 from kgd.git.trouble import LostRace
 from kgd.model.change import ChangeSet
+from kgd.sync.round import Transport
 from kgd.workspace.outcome import Outcome
 from kgd.workspace.proposals import holder_name, keep
 from kgd.workspace.submission import expecting
@@ -24,18 +25,12 @@ if TYPE_CHECKING:
     from kgd.workspace.workspace import Workspace
 
 SUBMITTED = "refs/kgd/submitted/"
-"""Where a commit is kept here that was put up elsewhere: nothing else may lead to it."""
-
-
-class Pusher(Protocol):
-    """What this asks of a remote; `kgd.git.remote.GitRemote` is the real one."""
-
-    def push(self, ref: str, old: ObjectId | None, new: ObjectId) -> str | None: ...
+"""Refs that keep submitted commits from gc."""
 
 
 @dataclass(frozen=True, slots=True)
 class Offered:
-    """What was put up: the full name of its ref over there, the commit, and what it changes."""
+    """A pushed submission: the full name of its remote ref, its commit and its outcome."""
 
     ref: str
     commit: str
@@ -43,16 +38,16 @@ class Offered:
 
 
 def offer(
-    workspace: Workspace, remote: Remote, transport: Pusher, changes: ChangeSet, base: ObjectId | None = None
+    workspace: Workspace, remote: Remote, transport: Transport, changes: ChangeSet, base: ObjectId | None = None
 ) -> Offered:
-    """Put the changes up at the remote, made against what was last fetched from it, or against an older `base`.
+    """Push the changes to the remote as a commit on its last fetched tip, or on an older `base`.
 
-    The same request id puts up the same commit: a push whose end nobody saw is repeated, and applies once.
+    The same request id pushes the same commit, so a push with an unknown result can be repeated.
 
     Raises:
-        Invalid: They change nothing of what the remote has.
-        Trouble: The remote refused, or cannot be reached; ask again with the same request id.
-        KgdError: What is wrong with the changes.
+        Invalid: The changes change nothing on the remote.
+        Trouble: The remote refused or cannot be reached; ask again with the same request id.
+        KgdError: The changes are invalid.
     """
     tip = base or workspace.store.ref(remote.incoming) or bytes.fromhex(workspace.tip)
     if base is not None:

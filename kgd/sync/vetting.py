@@ -1,9 +1,9 @@
-"""This file is where commits from elsewhere are looked through before any ref of ours leads to them.
+"""Vetting: checks on fetched commits before any local ref points to them.
 
-Sizes first, by the headers alone; then what each new commit changed, with a budget. What would harm whoever holds it
-(links, submodules, names that lead out, bombs) is refused wherever in the history it stands. What a further commit can
-mend (an executable bit, a file that is too large to be served) is asked of the newest tree only. A node file that says
-nothing sensible is no reason to stop a team: it is taken, and named as an invalid file where it is served.
+Object headers are checked for sizes first, then the changes of each new commit, within a budget. Harmful content
+(links, submodules, paths that leave the tree, bombs) is refused anywhere in the history. Faults that a later commit can
+fix (an executable bit, an oversized file) count in the newest tree only. A malformed node file is accepted and reported
+as invalid, so that it does not stop a team's sync.
 """
 
 from __future__ import annotations
@@ -11,22 +11,24 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from kgd.codec import documents
+from kgd.codec.paths import is_node_path
 from kgd.codec.settings import PATH as SETTINGS
 from kgd.codec.settings import decode_settings, why_too_new
 from kgd.errors import Damaged, KgdError, Limit
-from kgd.git.foreign import OWNED_FOLDERS, Allowance, harm_of, measure
-from kgd.git.incoming import Incoming
+from kgd.git.incoming import OWNED_FOLDERS, Allowance, Incoming, measure, unsafe_reason
 from kgd.git.objects import FILE, FOLDER, PLAIN, Commit, Entry, ObjectId, parse_id
 from kgd.git.store import ObjectStore
 from kgd.git.trouble import Trouble
+from kgd.workspace.parts import NodeFiles
 
-_MEND = "Nothing of it was taken. A further commit on the remote that mends it is enough."
-_DROP = "Nothing of it was taken. It stands in the remote's history: whoever keeps it has to take the commit out."
+_MEND = "Nothing was merged. Fix it with another commit on the remote."
+_DROP = "Nothing was merged. Its owner has to remove the commit from the remote's history."
 
 
 @dataclass(frozen=True, slots=True)
 class Budget(Allowance):
-    """The most that one fetch may bring."""
+    """Limits for one fetch."""
 
     objects: int = 5_000_000
     bytes: int = 8 << 30
@@ -35,18 +37,15 @@ class Budget(Allowance):
     file: int = 1 << 20
     """Bytes of a file in the newest tree."""
     changes: int = 5_000_000
-    """Paths that all new commits changed, together."""
+    """Changed paths of all new commits together."""
 
 
 BUDGET = Budget()
 
-
-@dataclass(frozen=True, slots=True)
-class Vetted:
-    """What came: new commits, newest first. Without `related` they share no commit with us."""
-
-    commits: tuple[Commit, ...]
-    related: bool
+FREE = 10
+"""Nodes that a sync may always remove."""
+SHARE = 0.2
+"""Share of all nodes above which a sync that removes more than `FREE` waits for confirmation."""
 
 
 def vet(
@@ -57,13 +56,14 @@ def vet(
     budget: Budget = BUDGET,
     *,
     newer: bool = False,
-) -> Vetted:
-    """Look through everything new that `tip` leads to.
+) -> bool:
+    """Check all new objects that are reachable from `tip`; returns whether it shares a commit with our history.
 
-    With `newer` it may be of a format or of merge rules that this kgd only reads: for a copy that is not written.
+    Args:
+        newer: Accept a format or merge rules that this kgd can only read; for read-only clones.
 
     Raises:
-        Trouble: Of kind ``refused``: what is wrong, and where. Of kind ``newer``: nothing is wrong with it.
+        Trouble: Of kind ``refused``, with the fault and its path; of kind ``newer`` for an unsupported format.
         Damaged: An object of this workspace cannot be read.
     """
     try:
@@ -78,13 +78,13 @@ def vet(
     except (Limit, Damaged) as error:
         if isinstance(error, Damaged) and _is_ours(incoming, error.at):
             raise
-        raise Trouble("refused", f"what the remote sent cannot be taken: {error.message}", at=error.at,
+        raise Trouble("refused", f"the remote's objects are refused: {error.message}", at=error.at,
                       next=_DROP) from None  # fmt: skip
-    return Vetted(tuple(commits), related)
+    return related
 
 
 def _is_ours(incoming: Incoming, at: str) -> bool:
-    """Whether this is the id of an object that did not come, so that git took our having it for granted."""
+    """Whether this is the id of an object that was not sent, because git assumed that we have it."""
     try:
         return not incoming.is_new(parse_id(at))
     except Damaged:
@@ -92,7 +92,7 @@ def _is_ours(incoming: Incoming, at: str) -> bool:
 
 
 def _new_commits(incoming: Incoming, tip: ObjectId) -> tuple[list[Commit], bool]:
-    """The commits that are new here, from the tip on, and whether any of them continues one that we have."""
+    """The new commits from the tip on, and whether one of them has a parent that we have."""
     if not incoming.is_new(tip):
         return [], True
     found, waiting, seen, related = list[Commit](), [tip], {tip}, False
@@ -114,12 +114,12 @@ def _check_commits(store: ObjectStore, commits: Iterable[Commit], budget: Budget
         for path, entry in _changes(store, commit):
             left -= 1
             if left < 0:
-                raise _refused("the new commits change more than kgd takes at once", commit, "")
+                raise _refused("the new commits change more than kgd accepts at once", commit, "")
             _check_harmless(path, entry, commit, budget)
 
 
 def _changes(incoming: ObjectStore, commit: Commit) -> Iterator[tuple[str, Entry]]:
-    """What it changed against its first parent, entries that it took away left out."""
+    """The entries that it added or changed against its first parent."""
     before = incoming.tree_of(commit.parents[0]) if commit.parents else None
     for path, entry in incoming.changed_entries(before, commit.tree):
         if entry is not None:
@@ -127,7 +127,7 @@ def _changes(incoming: ObjectStore, commit: Commit) -> Iterator[tuple[str, Entry
 
 
 def _check_harmless(path: str, entry: Entry, commit: Commit, budget: Budget) -> None:
-    if harm := harm_of(path, entry[0], budget):
+    if harm := unsafe_reason(path, entry[0], budget):
         raise _refused(f"the remote holds {harm}", commit, path)
 
 
@@ -146,7 +146,7 @@ def _check_newest(incoming: ObjectStore, newest: Commit, known: ObjectId | None,
 
 
 def _known_tree(incoming: Incoming, commits: list[Commit]) -> ObjectId | None:
-    """A tree that we have and that the new ones go on from."""
+    """A tree of ours that the new commits continue."""
     for commit in commits:
         for parent in commit.parents:
             if not incoming.is_new(parent) and incoming.exists(parent):
@@ -155,14 +155,14 @@ def _known_tree(incoming: Incoming, commits: list[Commit]) -> ObjectId | None:
 
 
 def _check_top(incoming: ObjectStore, tip: ObjectId, workspace: str, sharded: frozenset[str]) -> None:
-    """The folders that kgd owns are folders, and the settings are those of this workspace."""
+    """Check that kgd's folders are folders and the settings belong to this workspace."""
     top = incoming.tree(incoming.tree_of(tip))
     for folder in OWNED_FOLDERS:
         if (found := top.get(folder.encode())) and found[0] != FOLDER:
-            raise Trouble("refused", f"on the remote '{folder}' is no folder", at=folder, next=_MEND)
+            raise Trouble("refused", f"on the remote '{folder}' is not a folder", at=folder, next=_MEND)
     mode, id = top.get(SETTINGS.encode(), (b"", b""))
     if not mode.startswith(PLAIN):
-        raise Trouble("other-workspace", "what the remote has under this ref is no workspace", at=SETTINGS,
+        raise Trouble("other-workspace", "the remote's ref holds no workspace", at=SETTINGS,
                       next="Name another ref with --ref.")  # fmt: skip
     try:
         settings = decode_settings(incoming.read(id, BUDGET.file), newer=True)
@@ -172,29 +172,78 @@ def _check_top(incoming: ObjectStore, tip: ObjectId, workspace: str, sharded: fr
     if settings.workspace != workspace:
         raise Trouble(
             "other-workspace", f"the remote holds the workspace '{settings.workspace}', this one is '{workspace}'",
-            at=SETTINGS, next="Clone that one into a folder of its own (`git clone URL`, then `kgd up` there); to "
-                              "make one of the two, see docs/sync.md, 'Two workspaces that should be one'.",
+            at=SETTINGS, next="Clone the other into its own folder (`git clone URL`, then `kgd up` there); to "
+                              "join the two, see docs/sync.md, 'Merge two workspaces'.",
         )  # fmt: skip
     if settings.sharded != sharded:
         raise Trouble(
             "other-workspace", "the remote's workspace is sharded differently, so the two cannot be one", at=SETTINGS,
-            next="Clone that one into a folder of its own, and move your nodes there.",
+            next="Clone the other into its own folder, and move your nodes there.",
         )  # fmt: skip
 
 
 def refuse_newer(store: ObjectStore | Incoming, tip: ObjectId) -> None:
-    """Leave a commit where it is that is of a format or of merge rules which this kgd may read and not write.
-
-    Raises:
-        Trouble: Of kind ``newer``.
-    """
+    """Raise Trouble of kind ``newer`` if a commit has a format or merge rules that this kgd cannot write."""
     blob = store.entry(store.tree_of(tip), SETTINGS)
     if blob and (why := why_too_new(decode_settings(store.read(blob, BUDGET.file), newer=True))):
         raise Trouble(
             "newer", f"the remote's workspace has {why}", at=SETTINGS,
-            next="Install a newer kgd here; until then nothing is taken from there, and yours stays as it is.",
+            next="Install a newer kgd here. Until then nothing is fetched, and your workspace does not change.",
         )  # fmt: skip
 
 
 def _refused(what: str, commit: Commit, path: str, then: str = _DROP) -> Trouble:
     return Trouble("refused", f"{what} (commit {commit.id.hex()[:10]})", at=path, next=then)
+
+
+# ---- the brake on mass deletions
+
+
+def removed_nodes(store: ObjectStore, ours: ObjectId, theirs: ObjectId) -> int:
+    """How many of our nodes the other side deleted since the merge base; moved nodes do not count."""
+    store = NodeFiles(store, frozenset())
+    bases = store.merge_bases(ours, theirs)
+    base = store.tree_of(bases[0]) if bases else None
+    gone_here = {path for path, _, new in store.diff(base, store.tree_of(ours)) if new is None}
+    gone, came = list[str](), list[ObjectId]()
+    for path, old, new in store.diff(base, store.tree_of(theirs)):
+        if is_node_path(path):
+            if new is None and path not in gone_here:
+                gone.append(path)
+            elif old is None and new is not None:
+                came.append(new)
+    if len(gone) <= FREE:
+        return len(gone)
+    return len(gone) - min(len(gone), _moved(store, base, gone, came))
+
+
+def held(store: ObjectStore, ours: ObjectId, theirs: ObjectId) -> tuple[int, int] | None:
+    """(nodes to remove, all nodes) if a merge would remove so many that it needs confirmation, else None.
+
+    Costs a diff of their changes; our nodes are counted only if more than `FREE` would be removed.
+    """
+    gone = removed_nodes(store, ours, theirs)
+    if gone <= FREE:
+        return None
+    total = sum(1 for file in NodeFiles(store, frozenset()).files(store.tree_of(ours)) if is_node_path(file.path))
+    return (gone, total) if gone > SHARE * total else None
+
+
+def _moved(store: ObjectStore, base: ObjectId | None, gone: list[str], came: list[ObjectId]) -> int:
+    """How many of the removed nodes still exist under another URI, with the old one as an alias."""
+    aliases = set[str]()
+    for blob in came:
+        try:
+            aliases |= set(documents.decode(store.read(blob)).aliases)
+        except KgdError:
+            continue
+    if not aliases:
+        return 0
+    moved = 0
+    for path in gone:
+        before = store.entry(base, path) if base else None
+        try:
+            moved += before is not None and documents.decode(store.read(before)).uri in aliases
+        except KgdError:
+            continue
+    return moved

@@ -10,7 +10,7 @@ from typing_extensions import TypedDict
 
 from kgd.errors import KgdError, NotFound
 from kgd.model.access import Verb
-from kgd.model.alike import blamed
+from kgd.model.prose import origin_versions
 from kgd.model.uri import Uri
 from kgd.tools import addressing, cursors, sight
 from kgd.tools.budget import LEAST, Room, fitting
@@ -67,15 +67,15 @@ class BlameResult(TypedDict):
 def blame(session: Session, params: BlameParams) -> BlameResult:
     """The lines of the content as it is now, each with the commit that wrote it. A line that was moved is a new one."""
     workspace = addressing.choose(session, params.workspace, [params.uri])
-    uri = workspace.graph.resolve(addressing.resolve(session, workspace, params.uri))
-    session.allow(workspace, Verb.READ, [uri])
-    if workspace.node(uri) is None:
-        raise NotFound("nothing is stored about this node", at=uri, next="Look for it with search.")
-    sees = sight.sight(session, workspace.id)
+    asked = addressing.resolve(session, workspace, params.uri)
+    session.allow(workspace, Verb.READ, [asked])
+    uri, sees = workspace.graph.resolve(asked), sight.sight(session, workspace.id)
+    if workspace.node(uri) is None or (sees and not sees(uri)):  # it may have moved out of sight
+        raise NotFound("nothing is stored about this node", at=asked, next="Look for it with search.")
     versions, is_whole = _versions(workspace, uri, sees)
     texts = [_lines(node) for _, node in versions]
     merges = {number for number, (entry, _) in enumerate(versions) if len(entry.parents) > 1}
-    owners = blamed(texts, merges)
+    owners = origin_versions(texts, merges)
     tip = versions[-1][0].commit if versions else ""
     question = [uri, tip]
     begin = cursors.index(cursors.read("blame", question, params.cursor), 0) if params.cursor else 0

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, WithJsonSchema
@@ -10,11 +11,12 @@ from pydantic import BeforeValidator, Field, WithJsonSchema
 from kgd.errors import Invalid, KgdError, Limit
 from kgd.model import change as model
 from kgd.model import uri as uris
-from kgd.model.node import Relation, Source
+from kgd.model.node import NODE_BYTES, Relation, Source
 from kgd.model.uri import Uri
-from kgd.tools import addressing
+from kgd.tools import addressing, nodes, sight
 from kgd.tools.parameters import JsonObject, Many, Params, prefixed, read_many
 from kgd.tools.verifying import verified
+from kgd.workspace.edits import NothingToAppendTo
 
 if TYPE_CHECKING:
     from kgd.tools.session import Session
@@ -82,7 +84,7 @@ class Append(Params):
     text: str
 
     def edit(self, spell: Spell, own: Spell, workspace: str) -> model.Edit:
-        return model.Append(own(self.uri, "uri"), self.text)
+        return model.Append(own(self.uri, "uri"), self.text, creates=False)
 
 
 class Delete(Params):
@@ -189,8 +191,6 @@ _SCHEMA: dict[str, Any] = {
 """One flat object instead of eight alternatives: the same to an agent, at a fifth of the characters."""
 
 CHANGES_LIMIT = 1_000
-CONTENT_LIMIT = 256 * 1024
-"""Bytes; a node file may not be larger either, so this is only the earlier and clearer refusal."""
 
 Changes = Annotated[
     list[Change], BeforeValidator(read_many), Field(min_length=1, max_length=CHANGES_LIMIT), WithJsonSchema(_SCHEMA)
@@ -227,6 +227,18 @@ def edits(session: Session, workspace: Workspace, changes: Sequence[Any]) -> tup
     return tuple(_each(changes, edit, "changes"))
 
 
+@contextmanager
+def naming_similar(session: Session, workspace: Workspace) -> Iterator[None]:
+    """Have the refusal of an append to a missing node name nodes that may have been meant."""
+    try:
+        yield
+    except NothingToAppendTo as refusal:
+        close = ", ".join(nodes.similar(workspace, Uri(refusal.at), sight.sight(session, workspace.id)))
+        if close:
+            refusal.next = f"Did you mean {close}? An upsert makes a new node."
+        raise
+
+
 def addresses(changes: Sequence[Any]) -> list[str]:
     """All texts in the changes that stand for nodes."""
     found = [getattr(change, name, None) for change in changes for name in ("uri", "source", "target", "to")]
@@ -237,9 +249,9 @@ def addresses(changes: Sequence[Any]) -> list[str]:
 
 def _checked(change: Any) -> Any:
     text = getattr(change, "content", None) or getattr(change, "text", None) or ""
-    if len(text.encode("utf-8", "surrogatepass")) > CONTENT_LIMIT:
+    if len(text.encode("utf-8", "surrogatepass")) > NODE_BYTES:
         raise Limit(
-            f"content has at most {CONTENT_LIMIT // 1024} KiB, this one has {len(text) // 1024}",
+            f"content has at most {NODE_BYTES // 1024} KiB, this one has {len(text) // 1024}",
             at="content" if hasattr(change, "content") else "text",
             next="Split it into several nodes and relate them.",
         )

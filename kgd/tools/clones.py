@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import contextlib
-import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from kgd.config.credentials import secret
 from kgd.config.registry import Entry
 from kgd.errors import InvariantViolation
+from kgd.git import creation
 from kgd.git import layout as layouts
 from kgd.git.layout import OWN_BRANCH, Layout
 from kgd.git.place import Place
-from kgd.git.remote import Network
 from kgd.git.url import parse as parse_url
 from kgd.sync.cloning import NothingThere, clone
+from kgd.sync.network import network_of
 from kgd.tools.session import Session
 
 
@@ -56,11 +55,11 @@ def clone_to(
     """
     if isinstance(where, Place):
         layout = layouts.code_layout(where)
-        layouts.refuse_foreign(where, layout)
+        creation.check_place_is_free(where, layout)
     else:
         layout = _free(where)
     url = parse_url(remote_of(entry), layout.work_tree)
-    network = Network(environment, secret(entry.token) if entry.token else "", stop=threading.Event())
+    network = network_of(entry.token, environment=environment)
     made = [one for one in (layout.git_dir.parent, *layout.git_dir.parent.parents) if not one.exists()]
     layout.git_dir.parent.mkdir(parents=True, exist_ok=True)
     try:
@@ -73,9 +72,9 @@ def clone_to(
                 for folder in made:
                     folder.rmdir()
     if isinstance(where, Place):
-        layouts.finish(where, layout)
+        creation.finish(where, layout)
     else:
-        layouts.fill_work_tree(layout)
+        creation.fill_work_tree(layout)
     return Cloned(layout, f"{url.text} {ref}")
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from kgd.errors import Invalid
 from kgd.ingest import history
-from kgd.ingest.conversations.nodes import spelt
+from kgd.ingest.conversations.placing import spelt
 from kgd.ingest.messages import LAST, REPLIED_BY
 from kgd.model.uri import Uri, scheme_of
 from kgd.tools.budget import LEAST, Room, fitting

@@ -11,7 +11,7 @@ from pydantic import Field
 from typing_extensions import TypedDict
 
 from kgd.config import git_own_file
-from kgd.config.keeping import drop, keep, kept
+from kgd.config.credentials import drop, keep, kept
 from kgd.config.registry import Entry
 from kgd.errors import Forbidden, InvariantViolation, KgdError, NotFound, Unauthorized
 from kgd.git.identity import person

@@ -7,28 +7,27 @@ from __future__ import annotations
 
 import contextlib
 import re
-import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from kgd.config import person_environment
 from kgd.config.credentials import secret
 from kgd.errors import Invalid, KgdError, NotFound, Unavailable
-from kgd.git.remote import GitRemote, Network
+from kgd.git.remote import GitRemote
 from kgd.git.remote_settings import Remote, parse_stored, remote
 from kgd.git.trouble import LostRace
 from kgd.model.change import ChangeSet
 from kgd.sync.hubs import HubClient
+from kgd.sync.network import network_of
 from kgd.sync.submitting import offer
 from kgd.tools import addressing
 from kgd.tools.changes import edits
 from kgd.tools.copies import AtHand, OnHub, There
 from kgd.tools.hub_reads import checked
 from kgd.tools.origins import fence
-from kgd.tools.resubmitting import Piece, piece
+from kgd.tools.resubmitting import Piece, only_receiver, piece
 from kgd.tools.session import Session
 from kgd.tools.submissions import SubmitParams, SubmitResult
 
@@ -109,7 +108,7 @@ def piece_of(session: Session, target: Target | None, params: SubmitParams) -> t
     own = addressing.choose(session, params.workspace, params.roots)
     roots = {addressing.resolve(session, own, text, at=f"roots[{n}]"): params.max_cost
              for n, text in enumerate(params.roots)}  # fmt: skip
-    there = _there(session, target, params.remote or "")
+    there = _there(session, target, params.remote or only_receiver(own) or "")
     if target is None and there.id == own.id:
         raise Invalid("roots are submitted to another workspace", at="remote", next="Name the one that they are for.")
     return own, piece(own, there.id, there, roots, base=params.base)
@@ -151,8 +150,7 @@ def _to_git(
 
     made = edits(session, copy, read)
     given = ChangeSet(made, session.author(copy), params.message, params.request_id, operation="submit")
-    network = Network(person_environment(), secret(token) if token else "", stop=threading.Event())
-    transport = GitRemote(to.url, copy.store, copy.layout.derived_dir / "sync", network)
+    transport = GitRemote(to.url, copy.store, network_of(token))
     done = offer(copy, to, transport, given, bytes.fromhex(params.base) if params.base else None)
     outcome = done.outcome
     changed = {uri for uri, _ in outcome.nodes} | set(outcome.deleted)
@@ -199,8 +197,7 @@ def take_off(session: Session, workspace: Workspace, found: Proposal, reason: st
         if hub := _HUB(there.url.text):
             with contextlib.suppress(Unavailable):  # a git server, perhaps, that only looks like a hub
                 return _reject_at(hub[1], hub[2], token, found, reason)
-        network = Network(person_environment(), token, stop=threading.Event())
-        git = GitRemote(there.url, workspace.store, workspace.layout.derived_dir / "sync", network)
+        git = GitRemote(there.url, workspace.store, network_of(reference))
         try:
             git.delete(there.proposals + _name_there(found), bytes.fromhex(found.commit))
         finally:

@@ -16,6 +16,7 @@ from kgd.model.access import Policy, Principal, Verb, may, principal_from
 from kgd.model.change import ChangeSet
 from kgd.model.uri import OWNED, Uri, build, from_path
 from kgd.tools import outbound, submitting
+from kgd.tools.areas import hints
 from kgd.tools.changes import edits
 from kgd.tools.outbound import Target
 from kgd.tools.session import Session
@@ -83,6 +84,7 @@ def would_submit(session: Session, params: SubmitParams) -> PlanResult:
 def _tried(session: Session, workspace: Workspace, params: SubmitParams, outcome: Would, look: str) -> PlanResult:
     """As the copy here has it; what was submitted against an older base is held against what is there now."""
     made = edits(session, workspace, params.changes or [])
+    hints.check_molecules(session, workspace, made)
     changes = ChangeSet(made, session.author(workspace), params.message, operation="submit")
     if params.base:
         changes = expecting(

@@ -6,6 +6,7 @@ A copy names its origin in ``data.submitted_from``: the URI that it was copied f
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 from typing import Any
 
 from kgd.model.fields import plain
@@ -13,6 +14,7 @@ from kgd.model.node import Json, Node, Relation
 from kgd.model.uri import Uri, build, is_owned, scheme_of, segments_of, workspace_of
 
 ORIGIN = "submitted_from"
+_MOLECULE = "moleculeId"
 _PLAIN = ("type", "name", "summary", "content", "source")
 
 Changes = list[dict[str, Any]]
@@ -27,6 +29,7 @@ def rehomed(uri: Uri, own: str, into: str) -> Uri:
 
 def whole(node: Node, homes: Mapping[Uri, Uri], origin: Json) -> dict[str, Any]:
     """An upsert that makes the copy of a node; relations among copies lead to the copies."""
+    node = _in_its_molecule(node, homes)
     values = {name: value for name, value in plain(node).items() if name != "aliases"}
     values["uri"] = homes[node.uri]
     if node.relations:
@@ -44,6 +47,8 @@ def difference(then: Node, now: Node, homes: Mapping[Uri, Uri], origin: Json, *,
         new: Nodes that get their copy only now, so that relations to them come to lead to the copies.
     """
     uri = homes[now.uri]
+    then = _in_its_molecule(then, {own: home for own, home in homes.items() if own not in new})
+    now = _in_its_molecule(now, homes)
     before, after = plain(then), plain(now)
     gone = [name for name in _PLAIN if name in before and name not in after]
     upsert: dict[str, Any] = {
@@ -72,6 +77,16 @@ def difference(then: Node, now: Node, homes: Mapping[Uri, Uri], origin: Json, *,
         return []
     upsert["data"] = {**upsert.get("data", {}), ORIGIN: origin}
     return [{"op": "upsert", "uri": uri, **upsert}, *changes]
+
+
+def _in_its_molecule(node: Node, homes: Mapping[Uri, Uri]) -> Node:
+    """The node as a copy: an atom belongs to the copy of its molecule, or to none if there is no copy."""
+    named = node.data.get(_MOLECULE)
+    if scheme_of(node.uri) != "atom" or named is None:
+        return node
+    home = homes.get(Uri(named)) if isinstance(named, str) else None
+    rest = {key: value for key, value in node.data.items() if key != _MOLECULE}
+    return replace(node, data={**rest, _MOLECULE: home} if home else rest)
 
 
 def _relation(one: Relation, homes: Mapping[Uri, Uri]) -> dict[str, Any]:

@@ -189,5 +189,11 @@ def note(own: Workspace, done: Piece) -> None:
     replace(place, json.dumps({"roots": done.noted.roots, "nodes": done.noted.nodes}, sort_keys=True).encode())
 
 
+def only_receiver(own: Workspace) -> str | None:
+    """The workspace that all submissions from here went to; None where there are several, or none."""
+    found = [file.stem for file in _note(own, "").parent.glob("*.json")]
+    return found[0] if len(found) == 1 and found[0] != own.id else None
+
+
 def _note(own: Workspace, into: str) -> Path:
     return own.layout.derived_dir / "submitted" / f"{into}.json"

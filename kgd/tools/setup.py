@@ -14,7 +14,7 @@ from kgd.codec.settings import PATH, decode_settings, first_files
 from kgd.config import git_own_file
 from kgd.config.registry import Entry
 from kgd.errors import Forbidden, Invalid, InvariantViolation, NotFound
-from kgd.git import identity, removal
+from kgd.git import creation, identity
 from kgd.git import layout as layouts
 from kgd.git.adopt import adopt
 from kgd.git.layout import Layout
@@ -209,7 +209,7 @@ def _make(session: Session, directory: Path, id: str | None, params: UpParams, e
     if place and place.top and layouts.is_clone(place):
         store = ObjectStore(place.common_dir)
         allow(store, store.ref(checked_out(place.common_dir) or "") or b"")
-        return Made(layouts.create_standalone(place.top, "", {}), True, adopted="this clone")
+        return Made(creation.create_standalone(place.top, "", {}), True, adopted="this clone")
     if kept is not None:
         store = ObjectStore(kept)
         allow(store, store.ref(HEAD) or b"")
@@ -229,7 +229,7 @@ def _make(session: Session, directory: Path, id: str | None, params: UpParams, e
             return Made(asked.layout, not restored, restored, found, asked.unreachable)
         unreachable = asked.unreachable
     name = _new_id(session, directory, id, params)
-    make = layouts.create_in_code_repository if place else layouts.create_standalone
+    make = creation.create_in_code_repository if place else creation.create_standalone
     return Made(make(directory, name, first_files(name)), not restored, restored, unreachable=unreachable)
 
 
@@ -353,7 +353,7 @@ def uninstall(session: Session, params: UninstallParams) -> UninstallResult:
             continue
         daemon.forget(workspace)
         daemon.registry.forget(workspace.id)
-        answer["kept"].append(str(removal.remove(workspace.layout)))
+        answer["kept"].append(str(creation.remove(workspace.layout)))
         if workspace.layout.in_code and workspace.layout.work_tree.exists():
             answer["left"].append(str(workspace.layout.work_tree))
     session.here = None

@@ -16,7 +16,8 @@ from kgd.model.access import Verb
 from kgd.model.change import ChangeSet, Edit
 from kgd.model.uri import Uri
 from kgd.tools import addressing, outbound, resubmitting
-from kgd.tools.changes import edits
+from kgd.tools.areas import hints
+from kgd.tools.changes import edits, naming_similar
 from kgd.tools.parameters import refuse_unseen
 from kgd.tools.resubmitting import Piece
 from kgd.tools.session import Session
@@ -55,7 +56,8 @@ def given(params: SubmitParams) -> list[dict[str, Any]]:
 def with_changes(params: SubmitParams, piece: Piece) -> SubmitParams:
     """The same submission, with the changes that roots became."""
     known = params.model_dump(exclude={"changes", "roots", "max_cost"}, exclude_unset=True)
-    return SubmitParams.model_validate({**known, "changes": piece.changes, "base": piece.base})
+    remote = params.remote or piece.into
+    return SubmitParams.model_validate({**known, "remote": remote, "changes": piece.changes, "base": piece.base})
 
 
 def _nothing_new(workspace: str) -> SubmitResult:
@@ -80,14 +82,22 @@ def target_of(session: Session, params: SubmitParams) -> outbound.Target | None:
         raise Forbidden("a hub submits nothing elsewhere for somebody", at="remote", next="Leave remote out.")
     remote = params.remote or _inferred(session, params)
     if not params.changes and not remote:
-        raise Invalid("roots are submitted to a remote", at="remote", next="Name the workspace that they are for.")
+        raise Invalid(
+            "the workspace to submit to is not named", at="remote",
+            next="Name it: `kgd submit WORKSPACE --roots URI`, or without roots to submit again what changed since.",
+        )  # fmt: skip
     return outbound.find(session, remote, params.workspace) if remote else None
 
 
 def _inferred(session: Session, params: SubmitParams) -> str | None:
-    """The workspace elsewhere that the changes are for, by name or by their URIs; None for one of this machine."""
-    if session.principal is not None or not params.changes:
+    """The workspace elsewhere that the URIs of the changes name; None for one of this machine.
+
+    Without changes and roots it is the only workspace that was submitted to before.
+    """
+    if session.principal is not None or params.roots:
         return None
+    if not params.changes:
+        return resubmitting.only_receiver(addressing.choose(session, params.workspace))
     texts = _named(params)
     return addressing.far(session, params.workspace, texts) or addressing.cloned(session, params.workspace, texts)
 
@@ -107,11 +117,15 @@ def _here(session: Session, params: SubmitParams) -> SubmitResult:
     workspace = workspace_of(session, params)
     made = edits(session, workspace, params.changes or [])
     principal = session.principal
+    request = session.request(params.request_id)
+    if not (workspace.repeated(request) or proposals.by_request(workspace, request)):
+        hints.check_molecules(session, workspace, made)
     changes = ChangeSet(
         made, session.author(workspace), params.message, params.request_id, operation="submit",
         origin=f"token {principal.id}" if principal else "",
     )  # fmt: skip
-    found = submit_here(session, workspace, changes, base=params.base)
+    with naming_similar(session, workspace):
+        found = submit_here(session, workspace, changes, base=params.base)
     return answer(workspace, [_subject(edit) for edit in made], found)
 
 

@@ -19,7 +19,7 @@ from kgd.tools.proposing import Decided
 from kgd.workspace.usage import Usage
 
 if TYPE_CHECKING:
-    from kgd.model.suggestion import Suggestion
+    from kgd.model.usage import Suggestion
     from kgd.tools.session import Session
     from kgd.workspace.workspace import Workspace
 

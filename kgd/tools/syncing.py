@@ -11,8 +11,7 @@ from urllib.parse import urlsplit
 from pydantic import BeforeValidator, Field
 from typing_extensions import TypedDict
 
-from kgd.config.credentials import check_reference
-from kgd.config.keeping import drop, is_kept_as, keep
+from kgd.config.credentials import check_reference, drop, is_kept_as, keep
 from kgd.errors import Forbidden, Invalid, InvariantViolation, KgdError
 from kgd.git import remote_settings, url
 from kgd.git.adopt import code_remotes
@@ -161,7 +160,7 @@ def remote(session: Session, params: RemoteParams) -> RemotesResult:
             raise Invalid("say where it is", at="url", next="`kgd remote add NAME URL`.")
         there = url.parse(params.url, session.cwd or Path("/"))
         ref = params.ref or workspace.layout.branch
-        stored = remote_settings.as_written(workspace.layout, params.name).get(f"remote.{params.name}.url", "")
+        stored = remote_settings.settings_of(workspace.layout, params.name).get(f"remote.{params.name}.url", "")
         return _add(session, workspace,
                     Remote(params.name, there, ref, params.token, params.sync, params.direction), stored)  # fmt: skip
     return _answer(workspace, [_shown(one, workspace) for one in syncing.machines()])
@@ -190,7 +189,7 @@ def _add(
         raise InvariantViolation(f"this workspace is read-only: {workspace.read_only}")
     syncing, layout = session.daemon.syncing(workspace), workspace.layout
     shared = {one.name: one.ref for one in remote_settings.remotes(layout)}
-    before = remote_settings.as_written(layout, wanted.name)
+    before = remote_settings.settings_of(layout, wanted.name)
     wanted, told = _with_credential(session, workspace, wanted, stored)
     remote_settings.add(layout, wanted)
     syncing.reload(waiting=True)
@@ -198,7 +197,7 @@ def _add(
     error = answers[0].error
     if isinstance(error, Trouble) and error.kind in GIVEN_UP and shared.get(wanted.name) != wanted.ref:
         remote_settings.remove(layout, wanted.name)
-        remote_settings.put_back(layout, before)
+        remote_settings.write(layout, before)
         syncing.reload()
         if "`kgd remote remove" in error.next:
             error.next = "Nothing was added. Look at the address."
@@ -260,7 +259,7 @@ def _shown(machine: Machine, workspace: Workspace | None = None) -> RemoteAnswer
     if machine.last_success is not None:
         answer["last_success"] = moment(int(machine.last_success))
     if workspace is not None and machine.theirs and workspace.tip and workspace.store.exists(machine.theirs):
-        answer["ahead"], answer["behind"] = workspace.store.apart(bytes.fromhex(workspace.tip), machine.theirs)
+        answer["ahead"], answer["behind"] = workspace.store.ahead_behind(bytes.fromhex(workspace.tip), machine.theirs)
     if machine.remote.direction != "both":
         answer["direction"] = machine.remote.direction
     for wait in machine.waits:

@@ -9,8 +9,8 @@ from pydantic import Field
 from typing_extensions import TypedDict
 
 from kgd.areas.atlas import Atlas
-from kgd.drawing.scene import of_walk, of_whole
-from kgd.drawing.svg import drawn
+from kgd.drawing.scene import scene_of_walk, scene_of_workspace
+from kgd.drawing.svg import draw
 from kgd.tools import addressing, sight, walking
 from kgd.tools.parameters import Many
 from kgd.tools.session import Session
@@ -84,9 +84,9 @@ def _near(session: Session, params: TraverseParams) -> GraphViewResult:
     params = params.model_copy(update={"include": ["path"]})
     answer: Any = walking.settling(session, params)
     is_short = any(cut["limit"] == "budget" for cut in answer["cut"])
-    scene = of_walk(cast("Any", walking.at_once(session, params)) if is_short else answer)
+    scene = scene_of_walk(cast("Any", walking.at_once(session, params)) if is_short else answer)
     begun = ", ".join(dot.name for dot in scene.dots if "start" in dot.marks)
-    picture = drawn(scene, title=f"Around {begun}"[:200], alone=True)
+    picture = draw(scene, title=f"Around {begun}"[:200], alone=True)
     return {**answer, "drawing": picture}  # type: ignore[typeddict-item]
 
 
@@ -102,7 +102,7 @@ def _whole(workspace: Workspace, sees: Sees | None) -> GraphViewResult:
         if there > most and sees is None:
             answer["cut"].append({"limit": limit, "at": "", "count": there - most})
     title = f"The workspace {workspace.id}"
-    answer["drawing"] = drawn(of_whole(workspace.id, areas, types), title=title, alone=True)
+    answer["drawing"] = draw(scene_of_workspace(workspace.id, areas, types), title=title, alone=True)
     return answer
 
 

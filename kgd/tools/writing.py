@@ -3,28 +3,27 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NotRequired
 
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from kgd.errors import Invalid, NotFound, Stale
+from kgd.errors import Invalid, Stale
 from kgd.memories.recording import first_words, memory
-from kgd.model.change import Append, ChangeSet, Edit, Move, Upsert
+from kgd.model.change import ChangeSet, Upsert
 from kgd.model.fields import CITES
 from kgd.model.node import Relation
 from kgd.model.uri import OWNED, Uri, build
-from kgd.tools import addressing, nodes, sight, write_conflicts
+from kgd.tools import addressing, write_conflicts
 from kgd.tools.areas import hints
-from kgd.tools.changes import Changes, addresses, edits
+from kgd.tools.changes import Changes, addresses, edits, naming_similar
 from kgd.tools.consulting import Resolved, settle
 from kgd.tools.nodes import CommitLine
 from kgd.tools.parameters import Many, Params, refuse_unseen
 from kgd.tools.session import Session
 from kgd.tools.tool import Hints, Tool
-from kgd.workspace.draft import is_resource
 
 if TYPE_CHECKING:
     from kgd.workspace.outcome import Outcome
@@ -75,45 +74,29 @@ def put(session: Session, params: PutParams) -> PutResult:
         message=params.message,
         request_id=params.request_id,
     )
-    if not (params.request_id and workspace.repeated(session.request(params.request_id))):
-        _check_appends(session, workspace, changes.edits)
-    resolved: list[Resolved] = []
-    if params.conflicts == "show":
-        outcome = session.submit(workspace, changes, dry_run=params.dry_run)
-    elif params.dry_run:
-        outcome = write_conflicts.rebased(session, workspace, changes, dry_run=True)
-    else:
-        found = write_conflicts.beside(session, workspace, changes.edits)
-        outcome, resolved = write_conflicts.carried_out(session, workspace, changes)
-        settled = settle(session, workspace, found)
-        outcome = write_conflicts.after(outcome, settled)
-        resolved += settled
+    if not workspace.repeated(session.request(params.request_id)):
+        hints.check_molecules(session, workspace, changes.edits)
+    with naming_similar(session, workspace):
+        outcome, resolved = _carried_out(session, workspace, changes, params)
     answer = answer_of(workspace, outcome, dry_run=params.dry_run)
-    answer["warnings"] += hints.warnings(workspace, changes.edits)
+    answer["warnings"] += hints.warnings(changes.edits)
     answer["warnings"] += addressing.guesses(session, workspace, addresses(params.changes))
     if resolved:
         answer["resolved"] = resolved
     return answer
 
 
-def _check_appends(session: Session, workspace: Workspace, edits: Sequence[Edit]) -> None:
-    """Refuse an append that would make a node.
-
-    Raises:
-        NotFound: Neither the workspace nor the code tree has the node, and no other change makes it.
-    """
-    made = {edit.to if isinstance(edit, Move) else edit.uri for edit in edits if isinstance(edit, Upsert | Move)}
-    sees = sight.sight(session, workspace.id)
-    for edit in edits:
-        uri = workspace.graph.resolve(edit.uri) if isinstance(edit, Append) else None
-        if not uri or uri in made or not (sees is None or sees(uri)):  # an unseen one is refused as such, there or not
-            continue
-        if not (workspace.exists(uri) or is_resource(uri, workspace.id)):
-            close = ", ".join(nodes.similar(workspace, uri, sees))
-            raise NotFound(
-                "there is no such node to append to", at=uri,
-                next=f"Did you mean {close}? An upsert makes a new node." if close else "Make it with an upsert.",
-            )  # fmt: skip
+def _carried_out(
+    session: Session, workspace: Workspace, changes: ChangeSet, params: PutParams
+) -> tuple[Outcome, list[Resolved]]:
+    if params.conflicts == "show":
+        return session.submit(workspace, changes, dry_run=params.dry_run), []
+    if params.dry_run:
+        return write_conflicts.rebased(session, workspace, changes, dry_run=True), []
+    found = write_conflicts.beside(session, workspace, changes.edits)
+    outcome, resolved = write_conflicts.carried_out(session, workspace, changes)
+    settled = settle(session, workspace, found)
+    return write_conflicts.after(outcome, settled), [*resolved, *settled]
 
 
 def answer_of(

@@ -1,4 +1,4 @@
-"""This room is what a person sees: pages in a browser over the same tools that agents and the command line call.
+"""Pages in the browser, over the same tools that agents and the command line call.
 
-Pages are made on the server and work without scripts; a script only makes them lively. No rule of kgd is kept here.
+The server renders the pages. They work without scripts; a script adds live updates. No rule of kgd lives here.
 """

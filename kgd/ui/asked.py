@@ -1,4 +1,4 @@
-"""This file is where one request for a page is described: who asks, where, and how the tools are called."""
+"""One request of a page: its visitor, workspace, fields, and calls of tools."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ROOT = "/ui"
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """A page to be shown: a template and what it is told."""
+    """A rendered page: a template and its variables."""
 
     template: str
     told: Mapping[str, Any] = field(default_factory=dict)
@@ -31,31 +31,31 @@ class Page:
 
 
 @dataclass(frozen=True, slots=True)
-class Go:
-    """Another page to be looked at, after something was done; `said` is shown there once."""
+class Redirect:
+    """A redirect after a change; the next page shows `said` once."""
 
     to: str
     said: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class Whole:
-    """An answer that is no page, such as a picture."""
+class Download:
+    """A response that is not a page, such as a picture."""
 
     body: bytes
     media_type: str
     filename: str = ""
 
 
-Handled = Page | Go | Whole
+Handled = Page | Redirect | Download
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class Visit:
     """One request. Its methods may block.
 
-    `query` and `form` hold the last value of each name; `many` all values of a name in either. `record` is the token
-    that the visitor came in with, as it is at this moment; None for the person of this machine, who may do everything.
+    `query` and `form` hold the last value of each name, `many` returns all values of a name in either. `record` is the
+    visitor's token at this moment; None for the user of this machine, with all permissions.
     """
 
     daemon: Daemon
@@ -72,19 +72,19 @@ class Asked:
 
     @property
     def may_do_all(self) -> bool:
-        """Whether it is the person of this machine, who may call what no token may."""
+        """Whether the visitor is the user of this machine, who may call every tool."""
         return self.record is None
 
     def can(self, tool: str) -> bool:
-        """Whether this visitor may call that tool at all; what it may touch is judged inside."""
+        """Whether the visitor may call a tool; the tool checks the scope itself."""
         if self.record is None:
             return tool in tools.EVERY
         return tool in visible(tools.SERVED, self.record.holder)
 
     def may(self, tool: str, verb: Verb = Verb.WRITE) -> bool:
-        """Whether a form of that tool is worth showing: there is something here that this visitor may do that to.
+        """Whether to show a form of a tool: a scope of the visitor has the verb in this workspace.
 
-        What it may touch is judged by the tool, when it is sent.
+        The tool checks the paths of the scope when the form is sent.
         """
         if self.record is None:
             return self.can(tool)
@@ -92,19 +92,21 @@ class Asked:
         return self.can(tool) and any(one.has(verb) for one in scopes if one.workspace == self.workspace)
 
     def form_for(self, tool: str, verb: Verb = Verb.WRITE) -> None:
-        """Return if the page of a form may be shown.
+        """Check that a form of a tool may be shown.
 
         Raises:
-            Forbidden: Whatever is written into it would be refused.
+            Forbidden: The tool would refuse the form.
         """
         if not self.may(tool, verb):
-            raise Forbidden("this form is not for you", next="Ask whoever gave you your token for more.")
+            raise Forbidden(
+                "you do not have permission to edit this", next="Ask the hub's administrator for a wider scope."
+            )
 
     def call(self, tool: str, **arguments: Any) -> Answer:
-        """The answer of a tool about this workspace; an argument that is None is left out.
+        """Call a tool on this workspace, without the arguments that are None.
 
         Raises:
-            KgdError: As the tool refuses.
+            KgdError: The tool's error.
         """
         given = {name: value for name, value in arguments.items() if value is not None}
         if self.workspace:
@@ -122,32 +124,55 @@ class Asked:
         )  # fmt: skip
 
     def workspaces(self) -> list[str]:
-        """The ids of the workspaces that this visitor may see, sorted."""
+        """Return the sorted ids of the workspaces that the visitor may see."""
         return self.served() if self.served else self.daemon.workspace_ids()
 
     def on_hubs(self) -> dict[str, str]:
-        """Those of them whose pages are not here but on a hub, each with the hub's address."""
+        """Return the workspaces of other hubs, each with the hub's address."""
         entries = self.daemon.registry.current().entries if self.record is None else {}
         return {id: entry.hub for id, entry in entries.items() if entry.hub}
 
+    def text(self, name: str) -> str:
+        """Return a field of the form with normalised line ends, without surrounding blanks."""
+        return self.form.get(name, "").replace("\r\n", "\n").strip()
+
+    def number(self, name: str) -> int:
+        """Return a non-negative number of the address; 0 if it is missing or malformed."""
+        text = self.query.get(name, "")
+        return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0
+
     def required(self, name: str) -> str:
-        """A value that the form or the address has to have.
+        """Return a required value of the form or the address.
 
         Raises:
-            NotFound: It has none.
+            NotFound: The value is missing.
         """
         value = self.form.get(name) or self.query.get(name)
         if not value:
-            raise NotFound(f"this address says no {name}", at=name, next="Come here from another page.")
+            raise NotFound(f"this address has no {name}", at=name, next="Open the page through a link.")
         return value
 
     def to(self, page: str, **query: Any) -> str:
-        """The address of a page of this workspace; an argument that is None or empty is left out."""
+        """Return the address of a page of this workspace, without empty arguments."""
         return address(self.workspace, page, **query)
 
 
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """An address below a workspace, and its handler, which runs in a worker thread.
+
+    `name` is the page's name in the navigation. A handler of POST makes a change and returns `Redirect`, or a page with
+    the error.
+    """
+
+    name: str
+    place: str
+    handle: Callable[[Visit], Handled]
+    methods: tuple[str, ...] = ("GET",)
+
+
 def address(workspace: str, page: str, **query: Any) -> str:
-    """The address of a page; a list is repeated."""
+    """Return the address of a page; a list becomes a repeated argument."""
     given = {name: value for name, value in query.items() if value not in (None, "", [])}
     place = f"{ROOT}/w/{workspace}/{page}" if workspace else f"{ROOT}/{page}"
     return f"{place}?{urlencode(given, doseq=True)}" if given else place

@@ -1,30 +1,54 @@
-"""This file is where what differs in nodes becomes rows of a page: each field by a name a person knows, with marks."""
+"""Differences between versions of nodes, as rows and marked text of a page."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from kgd.model.fields import split
 from kgd.model.node import Json
-from kgd.ui.differences import Mark, marked
+from kgd.model.prose import common_parts
 from kgd.ui.values import as_text
 
-_CUT = re.compile(r"… \(\d+ characters\)\Z").search
 LONGEST_MARK = 20_000
-"""Characters of one stretch that are shown."""
+"""Characters of one stretch that a page shows."""
+WORDS_LIMIT = 4_000
+"""Words of a changed stretch that are compared one by one; a longer stretch is shown as deleted and inserted."""
+AROUND = 120
+"""Characters of unchanged text that are shown before and after a change."""
+GAP = " … "
 TITLES = {
-    "node": "the whole node", "uri": "what it is called", "twin": "two nodes of one name", "type": "type",
+    "node": "the whole node", "uri": "address", "twin": "two nodes of one name", "type": "type",
     "name": "name", "summary": "summary", "content": "content", "detail": "detail", "source": "source",
-    "tags": "tags", "aliases": "other names",
+    "tags": "tags", "aliases": "aliases",
 }  # fmt: skip
+DEEDS = {
+    "put": "changed", "relate": "related", "unrelate": "removed a relation", "append to": "added text",
+    "untag": "removed tags", "verify": "verified", "settle": "resolved a conflict", "delete": "deleted",
+    "move": "changed the address", "review: take back": "reverted",
+}  # fmt: skip
+"""Words for a generated commit subject, by its words before the node's URI."""
+_LINE = re.compile(r"[^\n]*\n|[^\n]+")
+_WORD = re.compile(r"\w+|\s+|[^\w\s]")
+_CUT = re.compile(r"… \(\d+ characters\)\Z").search
+"""The end of a text that did not fit into an answer."""
+
+Kind = Literal["same", "del", "ins"]
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """A stretch of text: in both versions, or only in the older or newer one."""
+
+    kind: Kind
+    text: str
 
 
 @dataclass(frozen=True, slots=True)
 class FieldRow:
-    """One field that differs."""
+    """A changed field."""
 
     title: str
     marks: tuple[Mark, ...]
@@ -32,31 +56,23 @@ class FieldRow:
 
 @dataclass(frozen=True, slots=True)
 class NodeRow:
-    """One node, or one file that is no node's (`uri` is empty then), with what differs in it."""
+    """A changed node, or a changed file of no node, whose `uri` is empty."""
 
     uri: str
     name: str
     change: str
     fields: tuple[FieldRow, ...]
     is_cut: bool = False
-    """Whether a text in it is longer than the answer."""
-
-
-DEEDS = {
-    "put": "changed", "relate": "related", "unrelate": "took a relation away", "append to": "added text",
-    "untag": "took tags away", "verify": "verified", "settle": "settled a conflict", "delete": "deleted",
-    "move": "gave it another address", "review: take back": "took it back",
-}  # fmt: skip
-"""What a commit did to a node, by the words before the node's URI in a subject that nobody wrote."""
+    """Whether the answer shortened a text of the row."""
 
 
 def deed_of(subject: str, uri: str) -> str:
-    """What a subject says was done to a node where it only names it; empty where somebody wrote it."""
+    """Describe the change of a generated commit subject; empty for a subject that an author wrote."""
     return DEEDS.get(subject.removesuffix(uri).rstrip(), "") if subject.endswith(f" {uri}") else ""
 
 
 def titled(field: str) -> str:
-    """What a person calls a field: ``data/owner`` is *owner (data)*."""
+    """Return the label of a field: ``data/owner`` is *owner (data)*."""
     head, *rest = split(field)
     if head == "relations" and len(rest) >= 2:
         what = f", its {' / '.join(rest[2:])}" if len(rest) > 2 else ""
@@ -70,14 +86,14 @@ def titled(field: str) -> str:
 
 
 def written(value: Json) -> str:
-    """A value of a field as text. A relation is its cost, and what else it says."""
+    """Return a field's value as text; a relation without data is shown by its cost."""
     if isinstance(value, Mapping) and set(value) == {"weight"}:
         return f"cost {value['weight']}"
     return as_text(value)
 
 
 def is_cut(value: Json) -> bool:
-    """Whether an answer ends some text in it before its end."""
+    """Whether an answer shortened a text in the value."""
     if isinstance(value, Mapping):
         return any(map(is_cut, value.values()))
     if isinstance(value, list):
@@ -85,25 +101,78 @@ def is_cut(value: Json) -> bool:
     return isinstance(value, str) and _CUT(value) is not None
 
 
+def lines_of(text: str) -> list[str]:
+    """Split a text into lines, each with its line feed."""
+    return _LINE.findall(text)
+
+
+def stretches(old: Sequence[str], new: Sequence[str]) -> Iterator[tuple[Sequence[str], Sequence[str]]]:
+    """Yield pairs of stretches that cover both sequences in order; the members of a pair are equal or differ."""
+    at_old = at_new = 0
+    for run in common_parts(old, new):
+        if run.old > at_old or run.new > at_new:
+            yield old[at_old : run.old], new[at_new : run.new]
+        at_old, at_new = run.old + run.length, run.new + run.length
+        yield old[run.old : at_old], new[run.new : at_new]
+    if at_old < len(old) or at_new < len(new):
+        yield old[at_old:], new[at_new:]
+
+
+def marked(old: str, new: str, *, around: int = AROUND) -> list[Mark]:
+    """Compare two texts word by word and return the newer text, with deleted words in their place.
+
+    Args:
+        around: Characters of unchanged text that stay before and after a change.
+    """
+    found: list[Mark] = []
+    for one, two in stretches(lines_of(old), lines_of(new)):
+        if one == two:
+            _add(found, "same", "".join(two))
+            continue
+        words = _WORD.findall("".join(one)), _WORD.findall("".join(two))
+        if max(map(len, words)) > WORDS_LIMIT:
+            words = ["".join(one)], ["".join(two)]
+        for before, after in stretches(*words):
+            if before == after:
+                _add(found, "same", "".join(after))
+            else:
+                _add(found, "del", "".join(before))
+                _add(found, "ins", "".join(after))
+    return [_cut(mark, n, len(found), around) for n, mark in enumerate(found)]
+
+
+def _add(found: list[Mark], kind: Kind, text: str) -> None:
+    if not text:
+        return
+    if found and found[-1].kind == kind:
+        found[-1] = Mark(kind, found[-1].text + text)
+    else:
+        found.append(Mark(kind, text))
+
+
+def _cut(mark: Mark, number: int, count: int, around: int) -> Mark:
+    text = mark.text
+    if mark.kind != "same" or len(text) <= 2 * around + len(GAP):
+        return mark
+    begin = text[:around] if number else ""
+    end = text[-around:] if number < count - 1 else ""
+    return Mark("same", begin + GAP + end)
+
+
 def marks(old: str, new: str) -> tuple[Mark, ...]:
-    """The newer text with what was taken out in its place, none of it longer than a page bears."""
+    """Compare two texts as `marked`, with each stretch clipped to a length that a page can show."""
     return tuple(clipped(mark) for mark in marked(old, new))
 
 
-def _marks_of(change: str, field: Mapping[str, Any]) -> tuple[Mark, ...]:
-    """Of a node that is new everything is: only its text is shown."""
-    after = written(field["after"])
-    return (clipped(Mark("same", after)),) if change == "created" else marks(written(field["before"]), after)
-
-
 def clipped(mark: Mark) -> Mark:
+    """Shorten a stretch to `LONGEST_MARK` characters."""
     if len(mark.text) <= LONGEST_MARK:
         return mark
     return Mark(mark.kind, f"{mark.text[:LONGEST_MARK]}… ({len(mark.text):,} characters)")
 
 
 def rows(diff: Iterable[Mapping[str, Any]], names: Mapping[str, str] | None = None) -> list[NodeRow]:
-    """The nodes of a tool's `diff`."""
+    """Return the nodes of a tool's `diff`; `names` maps URIs to names."""
     return [
         NodeRow(
             one["uri"], (names or {}).get(one["uri"], ""), one["change"],
@@ -117,8 +186,13 @@ def rows(diff: Iterable[Mapping[str, Any]], names: Mapping[str, str] | None = No
     ]  # fmt: skip
 
 
-def foretold(would: Mapping[str, Any] | None) -> dict[str, Any]:
-    """The commit that a dry run tells of, for `commit_shown` of the templates."""
+def _marks_of(change: str, field: Mapping[str, Any]) -> tuple[Mark, ...]:
+    after = written(field["after"])
+    return (clipped(Mark("same", after)),) if change == "created" else marks(written(field["before"]), after)
+
+
+def previewed_commit(would: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Return the commit of a dry run, for the template macro `commit_shown`."""
     if would is None:
         return {"message": "", "author": "", "rows": [], "more": 0}
     found = rows(would["diff"])

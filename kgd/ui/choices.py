@@ -1,32 +1,26 @@
-"""This file is where it is worked out what a person may choose of a conflict, and what value a choice comes to.
+"""Choices that a page offers for a conflict, and the value of each choice.
 
-A text of which both versions changed several stretches can be put together of parts; likewise a node that is in dispute
-as a whole. Nothing here asks or writes anything.
+A text with several changed stretches can be combined from parts of both versions, and so can a whole node. These
+functions call no tools.
 """
 
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeGuard
 
 from kgd.errors import Invalid
-from kgd.model.alike import alike
 from kgd.model.node import Json
-from kgd.ui.changes import clipped, marks, titled, written
-from kgd.ui.differences import Mark
+from kgd.ui.changes import Mark, clipped, lines_of, marks, stretches, titled, written
 
 MOST_PARTS = 60
-PART_SHOWN = 4_000
-_LINE = re.compile(r"[^\n]*\n|[^\n]+")
-BOTH = "both"
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A stretch of a text: alike in both versions (`is_same`), or once as A and once as B has it."""
+    """A stretch of a text: equal in both versions (`is_same`), or different."""
 
     a: str
     b: str
@@ -39,7 +33,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """One version: how it can be taken, who wrote it, and its text with marks against what was before."""
+    """One version: its label, author, and text marked against the merge base."""
 
     letter: str
     label: str
@@ -53,8 +47,8 @@ class Side:
 class Dispute:
     """One field of one conflict, as a page shows it.
 
-    `own` is what a text of one's own begins with, None where a version has to be taken; `now` is what somebody wrote
-    since, where no version says that.
+    `own` is the initial text for another version, None if only versions can be chosen. `now` is the current value if it
+    is none of the versions.
     """
 
     id: str
@@ -72,13 +66,13 @@ class Dispute:
 
     @property
     def differing(self) -> list[tuple[int, Part]]:
-        """The parts that are to be chosen, by number."""
+        """The parts to choose, by number."""
         return [(number, part) for number, part in enumerate(self.parts) if not part.is_same]
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What a form says about one field. `take` is a letter, ``base``, ``now``, ``own``, ``parts``, or empty."""
+    """A form's choice for one field. `take` is a letter, ``base``, ``now``, ``own``, ``parts``, or empty."""
 
     take: str = ""
     own: str = ""
@@ -86,12 +80,12 @@ class Choice:
 
 
 def disputes(conflict: Mapping[str, Any]) -> list[Dispute]:
-    """The fields of a conflict, as the tool `conflicts` tells of it."""
+    """Return the fields of a conflict of the tool `conflicts`."""
     return [_dispute(conflict, name, field) for name, field in conflict["fields"].items()]
 
 
 def kind_of(uri: str, name: str) -> str:
-    """Which kind of conflict it is: field, node, uri, twin, memory or setting."""
+    """Return the kind of a conflict: field, node, uri, twin, memory or setting."""
     if uri.startswith("kgd://"):
         return "setting"
     if name in ("node", "uri", "twin"):
@@ -100,26 +94,16 @@ def kind_of(uri: str, name: str) -> str:
 
 
 def parts_of(a: str, b: str) -> tuple[Part, ...]:
-    """Two texts line by line: what is alike, and what is once so and once so, in turn."""
-    old, new = _LINE.findall(a), _LINE.findall(b)
-    found: list[Part] = []
-    at_old = at_new = 0
-    for run in (*alike(old, new), None):
-        to_old, to_new = (run.old, run.new) if run else (len(old), len(new))
-        if to_old > at_old or to_new > at_new:
-            found.append(Part("".join(old[at_old:to_old]), "".join(new[at_new:to_new])))
-        if run and run.length:
-            same = "".join(old[run.old : run.old + run.length])
-            found.append(Part(same, same))
-            at_old, at_new = run.old + run.length, run.new + run.length
-    return tuple(found)
+    """Split two texts by lines into equal and different parts."""
+    pairs = stretches(lines_of(a), lines_of(b))
+    return tuple(Part("".join(one), "".join(two)) for one, two in pairs if one or two)
 
 
 def assembled(parts: Sequence[Part], chosen: Mapping[int, str]) -> str:
-    """The text of the parts as they were chosen, by number: ``a``, ``b``, ``both`` (A, then B) or ``none``.
+    """Join the chosen parts. A choice, by number, is ``a``, ``b``, ``both`` (A, then B) or ``none``.
 
     Raises:
-        Invalid: One was not chosen.
+        Invalid: A part has no choice.
     """
     return "".join(_chosen(number, part, chosen) for number, part in enumerate(parts))
 
@@ -136,14 +120,14 @@ def _chosen(number: int, part: Part, chosen: Mapping[int, str]) -> str:
             return (part.a if part.a.endswith("\n") or not part.a else part.a + "\n") + part.b
         case "none":
             return ""
-    raise Invalid("one of the parts is not decided", at=f"part {number + 1}", next="Choose a version for each part.")
+    raise Invalid("a part has no choice", at=f"part {number + 1}", next="Choose a version for each part.")
 
 
 def value_of(dispute: Dispute, choice: Choice) -> Json:
-    """The value that a choice comes to.
+    """Return the value of a choice.
 
     Raises:
-        Invalid: Nothing was chosen, or what was written is no such value.
+        Invalid: Nothing was chosen, or the text cannot be parsed.
     """
     if choice.take in dispute.values:
         return dispute.values[choice.take]
@@ -153,11 +137,11 @@ def value_of(dispute: Dispute, choice: Choice) -> Json:
         if dispute.kind != "node":
             return assembled(dispute.parts, choice.parts or {})
         return _node_of_parts(dispute, choice.parts or {})
-    raise Invalid(f"nothing was chosen for the {dispute.title}", at=dispute.name[:60], next="Choose what shall count.")
+    raise Invalid(f"nothing was chosen for the {dispute.title}", at=dispute.name[:60], next="Choose a version.")
 
 
 def resolution(found: Sequence[Dispute], chosen: Sequence[Choice]) -> dict[str, Any]:
-    """What the tool `resolve` is told about one conflict, whose fields these are.
+    """Return the resolution of one conflict for the tool `resolve`, from a choice for each field.
 
     Raises:
         Invalid: As `value_of`.
@@ -199,7 +183,7 @@ def _dispute(conflict: Mapping[str, Any], name: str, field: Mapping[str, Any]) -
 
 def _text(kind: str, value: Json) -> str:
     if isinstance(value, Mapping) and set(value) == {"kept"}:
-        return f"It is too large to be shown here. It is in the file {value['kept']} of the workspace."
+        return f"This version is too large to show. It is in the file {value['kept']} of the workspace."
     if isinstance(value, Mapping) and set(value) == {"unreadable"}:
         return str(value["unreadable"])
     if value is None:
@@ -210,7 +194,7 @@ def _text(kind: str, value: Json) -> str:
 
 
 def _marks(text: str, against: str | None, is_other: bool) -> tuple[Mark, ...]:
-    """With marks against what was before; where that is not known, against the other version, which is beside it."""
+    """Mark a text against the merge base, or against the other version if there is no base."""
     if against is None:
         return (clipped(Mark("same", text)),)
     found = marks(against, text)
@@ -219,11 +203,11 @@ def _marks(text: str, against: str | None, is_other: bool) -> tuple[Mark, ...]:
 
 def _label(kind: str, letter: str, side: Json) -> str:
     if kind == "uri":
-        return f"Call it {side}"
+        return f"Name it {side}"
     if kind == "twin":
-        return f"Make both one, called {side}"
+        return f"Merge both as {side}"
     if kind == "node":
-        return "Delete the node" if side is None else f"Keep it as version {letter.upper()} has it"
+        return "Delete the node" if side is None else f"Keep version {letter.upper()}"
     if kind == "memory" and side is None:
         return "Delete the file"
     return f"Take version {letter.upper()}" if side is not None else f"Take version {letter.upper()}: nothing"
@@ -235,27 +219,21 @@ def _has_base(kind: str, base: Json) -> bool:
 
 def _base_label(kind: str, base: Json) -> str:
     if kind == "twin":
-        return "Leave both as they are"
+        return "Keep both nodes"
     if kind == "uri":
-        return f"Call it {base} again"
-    return "Go back to what was before" if base is not None else "Leave it empty, as it was before"
+        return f"Name it {base} again"
+    return "Restore the merge base" if base is not None else "Leave it empty, as before"
 
 
 def _parts(kind: str, sides: Sequence[Json]) -> tuple[Part, ...]:
-    """What can be put together of the first two versions; nothing where that is one choice only, or too many."""
+    """Return the parts of the first two versions; empty for a single part or more than `MOST_PARTS`."""
     if len(sides) < 2:
         return ()
     a, b = sides[0], sides[1]
     if isinstance(a, str) and isinstance(b, str) and kind in ("field", "memory", "setting"):
         found = parts_of(a, b)
     elif kind == "node" and _is_node(a) and _is_node(b):
-        assert isinstance(a, dict)
-        assert isinstance(b, dict)
-        found = tuple(
-            Part(written(a.get(key)), written(b.get(key)), titled(key))
-            for key in {**a, **b}
-            if key != "uri" and not _same(a.get(key), b.get(key))
-        )
+        found = tuple(Part(written(a.get(key)), written(b.get(key)), titled(key)) for key in _differing_keys(a, b))
     else:
         return ()
     count = sum(not part.is_same for part in found)
@@ -264,21 +242,24 @@ def _parts(kind: str, sides: Sequence[Json]) -> tuple[Part, ...]:
 
 def _node_of_parts(dispute: Dispute, chosen: Mapping[int, str]) -> Json:
     a, b = dispute.values["a"], dispute.values["b"]
-    assert isinstance(a, dict)
-    assert isinstance(b, dict)
+    assert _is_node(a)
+    assert _is_node(b)
     node = dict(a)
-    keys = [key for key in {**a, **b} if key != "uri" and not _same(a.get(key), b.get(key))]
-    for number, key in enumerate(keys):
+    for number, key in enumerate(_differing_keys(a, b)):
         side = {"a": a, "b": b}.get(chosen.get(number, ""))
         if side is None:
-            raise Invalid("one of the parts is not decided", at=key, next="Choose a version for each part.")
+            raise Invalid("a part has no choice", at=key, next="Choose a version for each part.")
         node.pop(key, None)
         if key in side:
             node[key] = side[key]
     return node
 
 
-def _is_node(value: Json) -> bool:
+def _differing_keys(a: Mapping[str, Json], b: Mapping[str, Json]) -> list[str]:
+    return [key for key in {**a, **b} if key != "uri" and not _same(a.get(key), b.get(key))]
+
+
+def _is_node(value: Json) -> TypeGuard[dict[str, Json]]:
     return isinstance(value, dict) and "uri" in value
 
 
@@ -291,7 +272,7 @@ def _own_begin(kind: str, sides: Sequence[Json], shown: Json) -> str | None:
 
 
 def is_text(dispute: Dispute) -> bool:
-    """Whether a value of one's own is written as it is; else it is JSON."""
+    """Whether another version is entered as plain text; otherwise it is JSON."""
     return all(value is None or isinstance(value, str) for value in dispute.values.values())
 
 
@@ -303,7 +284,7 @@ def _own(dispute: Dispute, text: str) -> Json:
         value: Json = json.loads(text)
     except ValueError:
         raise Invalid(
-            f"what was written for the {dispute.title} is no JSON", at=dispute.name[:60],
+            f"the text for the {dispute.title} is not JSON", at=dispute.name[:60],
             next='Write a number, true, false, a text in "quotes", a list or an object.',
         ) from None  # fmt: skip
     return value

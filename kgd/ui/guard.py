@@ -1,7 +1,7 @@
-"""This file is where it is decided what a request of a browser has to pass before anything is read of it.
+"""Protection against requests from other sites, and reading of forms.
 
-A page of another site can have a person's browser send requests, and with a session on this machine even with their
-cookie, since cookies know no ports. So what a browser says of where a request comes from is looked at each time.
+A page of another site can make a browser send requests to kgd. On this machine such a request even carries the session
+cookie, because cookies ignore ports. So each request is checked by the origin that the browser reports.
 """
 
 from __future__ import annotations
@@ -20,45 +20,45 @@ from kgd.errors import Forbidden, Invalid, KgdError
 
 FORM_LIMIT = 1 << 20
 ENTRY_LIMIT = 8 << 10
-"""Bytes of the form of a browser that is not known yet."""
+"""Bytes of a form without a session."""
 FIELDS_LIMIT = 2_000
 OWN = ("", "same-origin", "none")
-"""What `Sec-Fetch-Site` says of a request that our own page made, or the person; nothing in older browsers."""
+"""`Sec-Fetch-Site` of requests by our own pages or by the user; older browsers omit it."""
 FRAMES = ("iframe", "frame", "embed", "object")
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where the pages are: by which names, for which origins, over TLS or not, and how a session's cookie is called."""
+    """The host names, origins, TLS and cookie of the pages."""
 
     takes_host: Callable[[str], bool]
     takes_origin: Callable[[str, str], bool]
-    """Whether a page of that origin is one of ours, by the Host that it asked."""
+    """Whether an origin is ours, given the requested host."""
     is_secure: bool
     cookie: str
     path: str
-    """Below which the cookie is sent."""
+    """Path of the cookie."""
 
 
 def refusal(place: Place, request: Request) -> tuple[KgdError, int] | None:
-    """Why a request that another site may have caused is not answered, and with which status; None for one of ours."""
+    """Return the error and status for a request that another site may have caused; None if the request is ours."""
     hosts, origins = request.headers.getlist("host"), request.headers.getlist("origin")
     if len(hosts) != 1 or len(origins) > 1:
         return Invalid("a request has one Host, and one Origin at most", at="Host, Origin"), 400
     if not place.takes_host(hosts[0]):
-        return Invalid("nobody is called by that name here", at="Host"), 421
-    # A page that may not say where it is from says "null", as a stranger's may: ours do not.
+        return Invalid("this server does not have that name", at="Host"), 421
+    # A page without a known origin sends "null". Our pages never do, pages of others may.
     if origins and not place.takes_origin(origins[0], hosts[0]):
-        return Forbidden("pages of other sites may not ask this one", at="Origin"), 403
+        return Forbidden("pages of other sites may not send requests here", at="Origin"), 403
     site, mode, goal = (request.headers.get(f"sec-fetch-{name}", "") for name in ("site", "mode", "dest"))
     is_link = request.method in ("GET", "HEAD") and mode == "navigate" and goal == "document"
     if (site not in OWN and not is_link) or goal in FRAMES:
-        return Forbidden("pages of other sites may lead here, and no more", at="Sec-Fetch-Site"), 403
+        return Forbidden("pages of other sites may only link here", at="Sec-Fetch-Site"), 403
     return None
 
 
 def comes_from_elsewhere(request: Request) -> bool:
-    """Whether another site's page led here."""
+    """Whether another site caused the request."""
     return request.headers.get("sec-fetch-site", "") not in OWN
 
 
@@ -66,24 +66,25 @@ def comes_from_elsewhere(request: Request) -> bool:
 async def form_of(
     request: Request, bodies: Bodies, client: str = "", limit: int = ENTRY_LIMIT
 ) -> AsyncIterator[FormData]:
-    """The fields that were sent; held as long as the context lasts.
+    """Read a form; its body counts as held while the context lasts.
 
     Args:
-        client: Who sends it, once that is known.
+        client: The sender, if known.
+        limit: Most bytes of the body.
 
     Raises:
-        Limit: It is too large, or comes too slowly; no more than the limit was read.
-        Invalid: It is no form.
-        Unavailable, TooMuch: There is no room for it at this moment.
+        Limit: The body is too large or too slow. At most `limit` bytes were read.
+        Invalid: The body is not a form.
+        Unavailable, TooMuch: The server is busy.
     """
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/x-www-form-urlencoded":
-        raise Invalid("what is sent here has to be a form", at="Content-Type")
+        raise Invalid("the body must be a form", at="Content-Type")
     async with bodies.read(aiter(request.stream()), request.headers.get("content-length"), client, limit) as body:
         request._body = body
         try:
             form = await request.form(max_fields=FIELDS_LIMIT)
-        except HTTPException as error:  # which is how the library refuses too many fields, and what is no form
+        except HTTPException as error:  # the library's error for too many fields or a malformed form
             raise Invalid(f"the form cannot be read: {error.detail}", at="form") from error
         except (MultiPartException, ValueError) as error:
             raise Invalid(f"the form cannot be read: {error}", at="form") from error

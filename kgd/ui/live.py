@@ -1,4 +1,4 @@
-"""This file is where open pages hear that something changed: one stream of events a page, a cue to look again."""
+"""Live updates: a stream of events per open page, with a cue to refresh after each change."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from kgd.errors import KgdError
 from kgd.model.uri import Uri
 
 PING_SECONDS = 15.0
-"""A stream says something at least so often, so that both ends notice when the other one is gone."""
+"""Longest silence of a stream, so that both ends notice a lost connection."""
 REST_SECONDS = 0.2
-"""Between two cues: a burst of commits is looked at once."""
+"""Pause between two cues, so that a burst of commits causes one refresh."""
 STREAMS_EACH, STREAMS_LIMIT = 60, 600
-"""Streams of one visitor, and of all: beyond, the oldest ends."""
+"""Most streams of one visitor and of all; beyond, the oldest stream ends."""
 RETRY_MILLISECONDS = 1_500
 LOOKED_AT = 500
-"""Of a commit with more nodes it is not asked whether a listener may read one of them: it is told all the same."""
+"""Commits with more nodes are announced to every listener, without a check of read permission."""
 REMEMBERED = 200
-"""Changes that a page may have missed until it listens. One that missed more looks again."""
+"""Changes kept for pages that start to listen late. A page that missed more refreshes."""
 
 CUE = b"event: changed\ndata: 1\n\n"
 
 Sees = Callable[[Uri], bool]
-"""Whether a listener may read the node of that URI."""
+"""Whether a listener may read the node of a URI."""
 
 
 @dataclass(eq=False, slots=True)
@@ -59,42 +59,46 @@ class _Change(NamedTuple):
 
 
 class Live:
-    """Who listens to which workspace. Lives on the event loop; `announce`, `mark`, `look` are for any thread."""
+    """The streams of all open pages. Lives on the event loop; `announce`, `mark` and `look` are thread-safe."""
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._streams: dict[_Stream, None] = {}
         self._closed = False
         self._began = deque([secrets.token_hex(8)], maxlen=2)
-        """Marks of who has heard of nothing: a new one after `REMEMBERED` changes, and the one before."""
+        """Marks for listeners without changes; a new mark after `REMEMBERED` changes, and the previous mark."""
         self._told = 0
-        self._changes: deque[_Change] = deque(maxlen=2 * REMEMBERED)  # all since the older of the two
+        self._changes: deque[_Change] = deque(maxlen=2 * REMEMBERED)  # all since the older mark
 
     def mark(self, workspace: str, sees: Sees | None = None) -> str:
-        """What a page that is made from now on gives to `stream`, which then tells it what it misses until it listens.
+        """Return a mark of this moment; a page passes it to `stream` to learn of changes before it listened.
 
-        It says nothing about changes that its visitor may not hear of, not even how many there are.
+        The mark reveals nothing about changes that the visitor may not see, not even their number.
         """
         heard = (one.mark for one in reversed(self._changes.copy()) if one.is_heard(workspace, sees))
         return next(heard, self._began[-1])
 
     def announce(self, workspace: str, uris: Collection[str] = ()) -> None:
-        """Tell the pages of a workspace that these nodes changed; returns at once."""
-        with contextlib.suppress(RuntimeError):  # the loop has ended: nobody is left to be told
+        """Report changed nodes to the pages of a workspace; returns at once."""
+        with contextlib.suppress(RuntimeError):  # the loop has ended, and no page is open
             self._loop.call_soon_threadsafe(self._tell, workspace, uris)
 
     def look(self) -> None:
-        """Have every stream ask now whether it may go on; returns at once."""
+        """Make every stream check its session now; returns at once."""
         with contextlib.suppress(RuntimeError):
             self._loop.call_soon_threadsafe(self._wake_all)
 
     async def stream(
         self, workspace: str, who: str, still: Callable[[], object], sees: Sees | None = None, since: str = ""
     ) -> AsyncIterator[bytes]:
-        """What one page is sent, until it goes away, `close`, or `still`, which may block, raises KgdError.
+        """Yield the events of one page until it disconnects, `close` is called, or `still` raises KgdError.
 
-        `who` is whose limit it counts for, `since` the page's `mark`. The last cue of a visitor who may no longer look
-        has their page ask again, and hear that.
+        After `still` raises, a last cue makes the page refresh and show the error.
+
+        Args:
+            who: The visitor whose limit of streams applies.
+            still: Checks the session; may block.
+            since: The page's `mark`.
         """
         own = _Stream(workspace, who, sees)
         self._make_room(who)
@@ -124,7 +128,7 @@ class Live:
             self._streams.pop(own, None)
 
     def close(self) -> None:
-        """End every stream; an open one would keep a server from stopping."""
+        """End every stream; an open stream would keep a server from stopping."""
         self._closed = True
         for one in self._streams:
             one.end()

@@ -1,6 +1,6 @@
-"""This file is where the manual is read: the documents that come with kgd, in their order, each as HTML.
+"""The manual: the documents shipped with kgd, in reading order, as HTML.
 
-The documents are our own, but they are laid out with no more rights than a node's text: markup in them stays text.
+The documents get no more rights than a node's text: HTML in them stays text.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from markupsafe import Markup, escape
 from kgd.errors import NotFound
 
 INDEX = "README"
-"""The page that lists all others, in the order in which they are read."""
+"""The page that lists all others in reading order."""
 GLOSSARY = ("concepts", "Glossary")
-"""The page and the heading under which words are explained."""
+"""The page and heading of the glossary."""
 PICTURES = "pictures"
 
 _LISTED = re.compile(r"^\| \[([^\]]+)\]\(([\w./-]+)\.md\) \| (.*) \|$", re.M)
@@ -35,7 +35,7 @@ _FENCE = re.compile(r"^```.*?^```$", re.M | re.S)
 
 @dataclass(frozen=True, slots=True)
 class Chapter:
-    """One page of the manual: its place below the folder without the ending, its title, and what it is for."""
+    """One page of the manual: its path without extension, its title, and its purpose."""
 
     name: str
     title: str
@@ -44,7 +44,7 @@ class Chapter:
 
 @dataclass(frozen=True, slots=True)
 class Heading:
-    """One heading of a page, and how it is linked to."""
+    """One heading of a page."""
 
     level: int
     anchor: str
@@ -53,7 +53,7 @@ class Heading:
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """One page, ready to be shown."""
+    """One rendered page."""
 
     chapter: Chapter
     body: Markup
@@ -64,7 +64,7 @@ class Read:
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """One word of the glossary, and how it is linked to."""
+    """One word of the glossary."""
 
     word: str
     anchor: str
@@ -73,7 +73,7 @@ class Word:
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """Where pages and pictures of the manual are for whoever reads it: browsers of a daemon, or files of a folder."""
+    """Addresses of the manual's pages and pictures: in the daemon, or in a folder of files."""
 
     page: Callable[[str, str], str]
     picture: Callable[[str], str]
@@ -81,7 +81,7 @@ class Places:
 
 @dataclass(slots=True)
 class _Around:
-    """What a page's links and headings need to know while it is laid out."""
+    """State of the rendering of one page, for its links and headings."""
 
     name: str
     places: Places
@@ -89,22 +89,17 @@ class _Around:
     anchors: set[str] = field(default_factory=set)
 
 
-def chapters() -> tuple[Chapter, ...]:
-    """Every page, in the order in which the manual is read."""
-    return _chapters()
-
-
 @lru_cache(maxsize=64)
 def read(name: str, places: Places) -> Read:
-    """One page.
+    """Return one page.
 
     Raises:
-        NotFound: The manual has none of that name.
+        NotFound: The manual has no page of that name.
     """
     all_of_them = chapters()
     at = next((number for number, chapter in enumerate(all_of_them) if chapter.name == name), None)
     if at is None:
-        raise NotFound("the manual has no such page", at=name[:100], next="The manual's first page lists all of them.")
+        raise NotFound("the manual has no such page", at=name[:100], next="The manual's first page lists all pages.")
     around = _Around(name, places)
     body = Markup(_PARSER.render(_text(name), {"around": around}))
     return Read(
@@ -114,7 +109,7 @@ def read(name: str, places: Places) -> Read:
 
 
 def glossary(places: Places) -> tuple[Word, ...]:
-    """The words of kgd, and what each means."""
+    """Return the words of kgd with their meanings."""
     page, title = GLOSSARY
     section = _text(page).partition(f"\n## {title}\n")[2].partition("\n## ")[0]
     words = []
@@ -127,10 +122,10 @@ def glossary(places: Places) -> tuple[Word, ...]:
 
 
 def picture(name: str) -> bytes:
-    """A picture that a page shows.
+    """Return a picture of the manual.
 
     Raises:
-        NotFound: There is none of that name.
+        NotFound: The manual has no picture of that name.
     """
     place = folder().joinpath(PICTURES, name)
     if not re.fullmatch(r"[\w-]+\.png", name) or not place.is_file():
@@ -139,19 +134,19 @@ def picture(name: str) -> bytes:
 
 
 def pictures() -> list[str]:
-    """The names of all pictures."""
+    """Return the names of all pictures."""
     place = folder().joinpath(PICTURES)
     return sorted(one.name for one in place.iterdir() if one.name.endswith(".png")) if place.is_dir() else []
 
 
 def anchor(title: str) -> str:
-    """What a heading is linked to by, as git servers make it too."""
+    """Return the anchor of a heading, as git servers derive it."""
     return re.sub(r"[^\w -]", "", title).strip().lower().replace(" ", "-")
 
 
 @cache
 def folder() -> Traversable:
-    """The documents: inside of an installed package, or beside a package that is worked on."""
+    """Return the folder of documents: in an installed package, or beside a source checkout."""
     packaged = files("kgd.ui").joinpath("docs")
     return packaged if packaged.is_dir() else Path(__file__).resolve().parent.parent.parent / "docs"
 
@@ -162,8 +157,8 @@ def _text(name: str) -> str:
 
 
 @cache
-def _chapters() -> tuple[Chapter, ...]:
-    """From the tables of the first page, and of each page of a folder that they lead to."""
+def chapters() -> tuple[Chapter, ...]:
+    """Return every page in reading order, from the tables of the index and of the folders that it links to."""
     found = [Chapter(INDEX, _title(INDEX))]
     for _, name, about in _LISTED.findall(_text(INDEX)):
         found.append(Chapter(name, _title(name), _plain(about)))
@@ -184,7 +179,7 @@ def _title(name: str) -> str:
 
 
 def _plain(text: str) -> str:
-    """One line of Markdown without its marks."""
+    """Remove the markup of one line of Markdown."""
     return re.sub(r"\[([^\]]+)\]\([^)]*\)", r"\1", text).replace("`", "").replace("**", "").replace("*", "")
 
 
@@ -228,7 +223,7 @@ def _link(renderer: Any, tokens: Sequence[Token], index: int, options: Any, env:
     if _WEB.match(url):
         return str(Markup('<a href="{}" rel="noreferrer noopener" class="out">').format(url))
     address = _address(url, env["around"])
-    # What is only in the repository is named and leads nowhere.
+    # A file that is only in the repository has no page to link to.
     return str(Markup('<a href="{}">').format(address)) if address else '<span class="file">'
 
 
@@ -241,7 +236,7 @@ def _link_end(renderer: Any, tokens: Sequence[Token], index: int, options: Any, 
 
 
 def _address(url: str, around: _Around) -> str:
-    """Where a relative link of a page leads; empty for a file that is no page."""
+    """Return the target of a relative link; empty for a file without a page."""
     path, _, heading = url.partition("#")
     if not path:
         return f"#{heading}"
@@ -262,7 +257,7 @@ def _picture(renderer: Any, tokens: Sequence[Token], index: int, options: Any, e
 
 
 def _cell(renderer: Any, tokens: Sequence[Token], index: int, options: Any, env: Any) -> str:
-    """Without alignment, which would be a style of its own; a header that says nothing is none."""
+    """Render a cell without alignment, which needs inline style; an empty header becomes a plain cell."""
     opens = tokens[index].nesting > 0
     text = tokens[index + 1 if opens else index - 1].content
     return f"<{'' if opens else '/'}{tokens[index].tag if text else 'td'}>"
@@ -270,7 +265,7 @@ def _cell(renderer: Any, tokens: Sequence[Token], index: int, options: Any, env:
 
 def _code(renderer: Any, tokens: Sequence[Token], index: int, options: Any, env: Any) -> str:
     language = (tokens[index].info.split() or ["text"])[0]
-    # It may be wider than the window, and is then moved by keyboard too.
+    # Focusable, so that wide code scrolls by keyboard.
     return str(
         Markup('<pre tabindex="0" data-language="{}"><code>{}</code></pre>\n').format(
             language, escape(tokens[index].content)

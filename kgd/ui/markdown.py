@@ -1,8 +1,8 @@
-"""This file is where Markdown that anybody may have written becomes HTML that can do nothing but be read.
+"""Untrusted Markdown as harmless HTML.
 
-Markup in it stays text, pictures become links, and a link leads to the web, to a mail program or to a node. Nothing of
-it is hidden: what a reader would not see, such as the definition of a link, is shown below. What would take long to lay
-out is shown as it is written.
+HTML stays text, pictures become links, and links lead to the web, to a mail program or to a node. Nothing is hidden:
+invisible parts, such as link definitions, are shown below the text. A text that is expensive to render is shown as
+source.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Callable, MutableMapping, Sequence
 from typing import Any
-from urllib.parse import quote
 
 from markdown_it import MarkdownIt
 from markdown_it.common.normalize_url import normalizeLink
@@ -23,27 +22,27 @@ from kgd.model.uri import OWNED
 from kgd.model.wiki_links import wiki_link
 
 LONGEST = 300_000
-"""Characters that are laid out; what is longer is shown as it is written."""
+"""Most characters that are rendered; a longer text is shown as source."""
 STEPS = 120_000
-"""Looks at a place of the text that are taken to lay it out, about a second; prose of 256 KiB takes a third of them."""
+"""Most parser steps for one text, about a second; prose of 256 KiB needs a third of them."""
 DEEPEST = 40
-"""Levels of quotes and lists; what has more is shown as it is written, where a parser would leave it out."""
+"""Most levels of quotes and lists. The parser would drop deeper levels, so such a text is shown as source."""
 WEB = ("https://", "http://", "mailto:")
 
 _UNSEEN_LETTERS = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0") | {
     chr(code) for code in range(0xE0100, 0xE01F0)
 }
-"""Letters and marks to Unicode that take a place or none, and show nothing."""
+"""Characters that are letters or marks in Unicode but have no visible glyph."""
 _BLANK = "\n\t\u200c\u200d"
-"""Line feed, tab, and the joiners that words in several scripts and emoji are spelt with."""
+"""Line feed, tab, and the joiners that several scripts and emoji need."""
 
 
 class _TooMuch(Exception):
-    """Laying it out would take longer than anybody waits for a page."""
+    """The text is too expensive to render."""
 
 
 def shown(text: str) -> str:
-    """The text with what could not be seen, or would turn a line around, written out."""
+    """Spell out invisible characters, and controls of the text direction."""
     unseen = {ord(c): f"⟨U+{ord(c):04X}⟩" for c in set(text) if not _is_seen(c)}
     return text.translate(unseen) if unseen else text
 
@@ -53,12 +52,12 @@ def _is_seen(c: str) -> bool:
 
 
 def laid_out(text: str, place: Callable[[str], str]) -> Markup:
-    """Markdown as HTML. `place` gives the address of a node's page."""
+    """Render Markdown as HTML. `place` returns the address of a node's page."""
     text = shown(text)
     if len(text) <= LONGEST:
         env: dict[str, Any] = {"place": place, "steps": STEPS}
         try:
-            # What was written as an entity is a character only now.
+            # Entities have become characters only after parsing.
             return Markup(shown(_PARSER.render(text, env)) + _definitions(env))
         except _TooMuch:
             pass
@@ -66,7 +65,7 @@ def laid_out(text: str, place: Callable[[str], str]) -> Markup:
 
 
 def _definitions(env: dict[str, Any]) -> str:
-    """What links by reference lead to, and definitions that no link uses: a text could else be hidden in them."""
+    """Show the targets of reference links and unused definitions, which could otherwise hide text."""
     found = [(label, one) for label, one in env.get("references", {}).items()]
     found += [(str(one.get("label", "")), one) for one in env.get("duplicate_refs", ())]
     rows = (
@@ -118,7 +117,7 @@ def _count_tokens(state: StateCore) -> None:
 
 
 def _titles(state: StateCore) -> None:
-    """What a link says only to whoever points at it is written behind it."""
+    """Write the title of a link, which is visible only on hover, behind the link."""
     for token in state.tokens:
         if token.children and any(one.type == "link_open" and one.attrGet("title") for one in token.children):
             made, titles = [], list[str]()
@@ -140,12 +139,12 @@ def _is_node(url: str) -> bool:
 
 
 def _normal(url: str) -> str:
-    """A node's URI is as it is; another address is spelt so that what it leads to can be seen."""
+    """Keep a node's URI; encode other addresses so that their target is visible."""
     return url if _is_node(url) else normalizeLink(url)
 
 
 def _wiki(state: StateInline, silent: bool) -> bool:
-    """``[[target|words]]`` as a link to that node, however it is addressed."""
+    """Parse ``[[target|words]]`` as a link to a node."""
     if state.src[state.pos : state.pos + 2] != "[[":
         return False
     found = wiki_link(state.src, state.pos)
@@ -168,7 +167,7 @@ def _link(renderer: Any, tokens: Sequence[Token], index: int, options: Any, env:
 
 
 def _picture(renderer: Any, tokens: Sequence[Token], index: int, options: Any, env: Any) -> str:
-    """A picture from elsewhere would tell its owner who reads this and when."""
+    """Render a picture as a link: loading it would reveal the reader to its host."""
     url = str(tokens[index].attrGet("src") or "")
     title = tokens[index].attrGet("title")
     text = (tokens[index].content or url) + (f" ({title})" if title else "")
@@ -178,26 +177,21 @@ def _picture(renderer: Any, tokens: Sequence[Token], index: int, options: Any, e
 
 
 def _fence(renderer: Any, tokens: Sequence[Token], index: int, options: Any, env: Any) -> str:
-    """With the words behind its first line, which could else hide anything."""
+    """Render a code block with its info string, which could otherwise hide text."""
     said = Markup('<span class="aside">{}</span>\n').format(info) if (info := tokens[index].info.strip()) else ""
     return str(Markup("<pre>{}<code>{}</code></pre>\n").format(said, tokens[index].content))
 
 
 def _heading(renderer: Any, tokens: Sequence[Token], index: int, options: Any, env: Any) -> str:
-    """Two levels down: the page has its own heading."""
+    """Render a heading two levels lower, below the page's own headings."""
     token = tokens[index]
     level = min(6, int(token.tag[1]) + 2)
     return f"<{'/' if token.nesting < 0 else ''}h{level}>" + ("\n" if token.nesting < 0 else "")
 
 
 def _cell(renderer: Any, tokens: Sequence[Token], index: int, options: Any, env: Any) -> str:
-    """Without its alignment, which would be a style attribute: the pages' policy refuses those."""
+    """Render a cell without alignment, because the content policy blocks style attributes."""
     return f"<{tokens[index].tag}>"
-
-
-def quoted(text: str) -> str:
-    """For an address."""
-    return quote(text, safe="")
 
 
 _PARSER = _parser()

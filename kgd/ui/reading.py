@@ -1,4 +1,4 @@
-"""This file is where one node is read for its page: whole, however many answers of `get` that takes, and its links."""
+"""Reading of a whole node and its relations for a page, over as many calls of `get` as needed."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from typing import Any
 
 from kgd.errors import KgdError, NotFound
 from kgd.model.uri import name_of, workspace_of
-from kgd.ui.asked import Asked
+from kgd.ui.asked import Visit
 
 WHOLE = 10_000
-"""Tokens that one answer may take."""
+"""Token budget of one answer."""
 MOST_ANSWERS = 60
-"""A node's content and the file behind it are some 20 answers long at most."""
+"""Most answers for one node; content and detail need about 20."""
 PAGE = 2_500
-"""Tokens of one page of relations, some 80 of them."""
+"""Token budget of one page of relations, about 80 of them."""
 NAMED = 100
 
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """What is said of a node that is not there."""
+    """A node that does not exist."""
 
     uri: str
     similar: tuple[str, ...] = ()
@@ -30,7 +30,7 @@ class Missing:
 
 @dataclass(frozen=True, slots=True)
 class Links:
-    """One page of a node's relations one way. `cursor` goes on; `of` is how many there are in all."""
+    """One page of a node's relations in one direction. `of` is their total number."""
 
     rows: list[dict[str, Any]] = field(default_factory=list)
     start: int = 0
@@ -38,25 +38,25 @@ class Links:
     cursor: str = ""
 
 
-def whole(asked: Asked, uri: str, *beside: str, as_of: str | None = None) -> dict[str, Any] | Missing:
-    """The node with all of its content, and what else of it `beside` asks for.
+def whole(visit: Visit, uri: str, *beside: str, as_of: str | None = None) -> dict[str, Any] | Missing:
+    """Return a node with all of its content, and the parts that `beside` names.
 
     Raises:
-        KgdError: As `get` refuses.
+        KgdError: As `get` raises.
     """
     for _ in range(3):
-        node = _whole(asked, uri, beside, as_of)
+        node = _whole(visit, uri, beside, as_of)
         if node is not None:
             return node
-    raise NotFound("this node is written faster than it can be read", at=uri, next="Load the page again.")
+    raise NotFound("this node changes faster than it can be read", at=uri, next="Reload the page.")
 
 
-def _whole(asked: Asked, uri: str, beside: tuple[str, ...], as_of: str | None) -> dict[str, Any] | Missing | None:
-    """None where it changed while it was read."""
+def _whole(visit: Visit, uri: str, beside: tuple[str, ...], as_of: str | None) -> dict[str, Any] | Missing | None:
+    """Return None if the node changed during the read."""
     question: dict[str, Any] = {
         "uris": [uri], "include": ["content", *beside], "as_of": as_of, "budget": WHOLE,
     }  # fmt: skip
-    answer = asked.call("get", **question)
+    answer = visit.call("get", **question)
     if not answer["nodes"]:
         lacking = answer["missing"][0]
         return Missing(lacking["uri"], tuple(lacking["similar"]), lacking.get("invalid_file"))
@@ -64,7 +64,7 @@ def _whole(asked: Asked, uri: str, beside: tuple[str, ...], as_of: str | None) -
     for _ in range(MOST_ANSWERS):
         if not (cursor := answer.get("cursor")):
             break
-        answer = asked.call("get", **question, cursor=cursor)
+        answer = visit.call("get", **question, cursor=cursor)
         more = answer["nodes"][0] if answer["nodes"] else {}
         if more.get("version") != node["version"]:
             return None
@@ -77,39 +77,44 @@ def _whole(asked: Asked, uri: str, beside: tuple[str, ...], as_of: str | None) -
     return node
 
 
-def links(asked: Asked, uri: str, way: str, cursor: str | None = None, as_of: str | None = None) -> Links:
-    """A page of the relations of a node: ``relations`` that it has, or ``incoming`` ones of others."""
-    answer = asked.call("get", uris=[uri], include=[way], budget=PAGE, cursor=cursor, as_of=as_of)
+def links(visit: Visit, uri: str, way: str, cursor: str | None = None, as_of: str | None = None) -> Links:
+    """Return a page of a node's relations; `way` is ``relations`` or ``incoming``."""
+    answer = visit.call("get", uris=[uri], include=[way], budget=PAGE, cursor=cursor, as_of=as_of)
     node = answer["nodes"][0] if answer["nodes"] else {}
     rows = [dict(row) for row in node.get(way, ())]
     other = "target" if way == "relations" else "source"
-    known = names(asked, [row[other] for row in rows], as_of)
+    known = names(visit, [row[other] for row in rows], as_of)
     for row in rows:
         row["other"] = row[other]
         row["card"] = known.get(row[other])
         row["name"] = (row["card"] or {}).get("name") or name_of(row[other])
         home = workspace_of(row[other])
-        row["foreign"] = home if home not in (None, asked.workspace) else ""
+        row["foreign"] = home if home not in (None, visit.workspace) else ""
     cut = node.get(f"{way}_cut", {})
     return Links(rows, cut.get("start", 0), cut.get("of", len(rows)), answer.get("cursor", ""))
 
 
-def names(asked: Asked, uris: Iterable[str], as_of: str | None = None) -> dict[str, dict[str, Any]]:
-    """Name, type and summary of those nodes of this workspace that are there; of the first of them, if they are many.
+def names(visit: Visit, uris: Iterable[str], as_of: str | None = None) -> dict[str, dict[str, Any]]:
+    """Return name, type and summary of the first `NAMED` nodes of this workspace that exist.
 
-    They are for reading alone, so that what refuses them only leaves them out.
+    A refused call returns no names, because names only help the reader.
     """
-    here = [uri for uri in dict.fromkeys(uris) if workspace_of(uri) in (None, asked.workspace)][:NAMED]
+    here = [uri for uri in dict.fromkeys(uris) if workspace_of(uri) in (None, visit.workspace)][:NAMED]
     if not here:
         return {}
     try:
-        answer = asked.call("traverse", start=here, max_depth=0, max_nodes=NAMED, budget=WHOLE, as_of=as_of)
+        answer = visit.call("traverse", start=here, max_depth=0, max_nodes=NAMED, budget=WHOLE, as_of=as_of)
     except KgdError:
         return {}
     found = {one["uri"]: one for one in answer["nodes"]}
     return found | {old: one for one in answer["nodes"] for old in one.get("asked", ())}
 
 
+def titles(visit: Visit, uris: Iterable[str]) -> dict[str, str]:
+    """Return the names of nodes, as `names`."""
+    return {uri: card.get("name", "") for uri, card in names(visit, uris).items()}
+
+
 def by_line(commit: Mapping[str, Any]) -> str:
-    """The author, and the token that pushed it where one did: an author is whatever its maker wrote."""
+    """Return the author, and the token that pushed the commit: the author alone is not authenticated."""
     return f"{commit['author']}, pushed by {commit['pushed_by']}" if commit.get("pushed_by") else str(commit["author"])

@@ -1,4 +1,4 @@
-"""This file is where a page becomes HTML: templates that escape everything, and the headers that go with it."""
+"""Rendering of pages: templates with escaping, static files, and HTTP headers."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ STATIC = {
     "sse.js": "text/javascript; charset=utf-8",
     "icon.svg": "image/svg+xml",
 }
-"""What pages load, and as what. Nothing else is given out of the folder."""
+"""Static files and their types; no other file of the folder is served."""
 
 
 _IN_CALL = re.compile(r"(?:changes|resolutions)\[\d+\]|[a-z]+[A-Z]\w*\Z").match
@@ -63,13 +63,13 @@ def page(template: str, told: Mapping[str, Any]) -> str:
 
 @cache
 def asset(name: str) -> tuple[bytes, str]:
-    """A file that pages load, and a digest of it, which its address carries so that it may be kept for ever."""
+    """Return a static file and its digest; the digest in the address lets browsers cache it permanently."""
     data = files("kgd.ui").joinpath("static", name).read_bytes()
     return data, hashlib.sha256(data).hexdigest()[:16]
 
 
 def ago(moment: str | float, now: float | None = None) -> str:
-    """How long ago, in the largest unit that says something."""
+    """Return the time since a moment, in its largest unit."""
     try:
         then = datetime.fromisoformat(moment).timestamp() if isinstance(moment, str) else float(moment)
     except ValueError:
@@ -104,14 +104,14 @@ def _environment() -> Environment:
 
 
 def sentence(text: str) -> str:
-    """The text with a capital letter; an address or a path at its beginning stays as it is."""
+    """Capitalise a text, unless it starts with an address or a path."""
     if {"/", "#", "_", "`"} & set(text.partition(" ")[0]):
         return text
     return text[:1].upper() + text[1:]
 
 
 def commands(text: str) -> Markup:
-    """The text with what stands between backticks as code: answers name commands and fields that way."""
+    """Render text between backticks as code."""
     parts = shown(text).split("`")
     if len(parts) % 2 == 0:
         return escape("`".join(parts))
@@ -121,7 +121,7 @@ def commands(text: str) -> Markup:
 
 
 def place(at: str) -> str:
-    """Where a refusal points to; nothing where that is a place in a call, which no form shows."""
+    """Return the place of an error; empty for a place in a call, which no form shows."""
     return "" if _IN_CALL(at) else at
 
 
@@ -133,7 +133,7 @@ def spoken(text: str) -> str:
 
 
 def exact(text: str) -> Markup:
-    """As it is written, for a field that it may be sent back from."""
+    """Escape a text without spelling out invisible characters, for a form field that is sent back."""
     return escape(text)
 
 
@@ -143,5 +143,5 @@ def counted(number: int, one: str, many: str = "") -> str:
 
 
 def _finalize(value: Any) -> Any:
-    """What stands in a page is seen as it is: nothing in it is invisible or turns a line around."""
+    """Spell out invisible characters in every text of a page."""
     return shown(value) if isinstance(value, str) and not isinstance(value, Markup) else value

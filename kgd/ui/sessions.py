@@ -1,6 +1,6 @@
-"""This file is where it is known whose browser asks: links that work once, sessions, and the proof a form carries.
+"""Sessions of browsers: one-time sign-in links, session keys, and the proof in each form.
 
-A session is kept on disk, by a digest of its key, so that a page that is open survives a restart of the daemon.
+Sessions are stored on disk by a digest of their keys, so that open pages survive a restart of the daemon.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from kgd.daemon.browsers import Browser
 from kgd.errors import NotFound, Unauthorized, Unavailable
 
 LINK_SECONDS = 600
-"""How long a link that was never used can be."""
+"""Lifetime of an unused link."""
 IDLE_SECONDS = 14 * 86_400
-"""After so long without a look a session has ended. A page that is open looks by itself."""
+"""A session ends after this time without a request. Open pages send requests by themselves."""
 CLOCK_SECONDS = 60
-"""A clock that goes back by less is only being put right."""
+"""Smaller backward steps of the clock are corrections."""
 SEEN_SECONDS = 3_600
-"""How exact "last used" is: each look that is noted is a write."""
+"""Precision of "last seen": each update is a write."""
 SESSIONS_EACH, SESSIONS_LIMIT = 50, 2_000
-"""Sessions of one holder, and of all: beyond, the one that was used longest ago ends."""
+"""Most sessions of one holder and of all; beyond, the least recently used session ends."""
 LINKS_EACH, LINKS_LIMIT = 10, 1_000
-"""Links that wait: beyond, the oldest lets nobody in any more."""
+"""Most unused links of one holder and of all; beyond, the oldest link expires."""
 PROGRAM_LIMIT = 200
 
 K = TypeVar("K", bound=Hashable)
@@ -40,21 +40,21 @@ K = TypeVar("K", bound=Hashable)
 
 @dataclass(frozen=True, slots=True)
 class Visitor:
-    """Who looks. `token` is the id of the token that they came in with; empty for the person of this machine."""
+    """The holder of a session. `token` is the id of their token; empty for the user of this machine."""
 
     token: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """What a link is for: whom it lets in, and where they arrive."""
+    """A sign-in link: its visitor, and the page that it opens."""
 
     visitor: Visitor
     to: str
     until: float
 
     def is_good(self, now: float) -> bool:
-        """A clock that was set back makes no link last longer."""
+        """Whether the link is valid; setting back the clock does not extend it."""
         return 0 <= self.until - now <= LINK_SECONDS + CLOCK_SECONDS
 
 
@@ -67,11 +67,11 @@ class _Kept:
 
 
 class Sessions:
-    """The sessions of one home. Safe for threads.
+    """The sessions of one home. Thread-safe.
 
     Args:
-        path: Where they are kept; only its owner can read it, and what it holds opens nothing.
-        clock: Unix seconds.
+        path: The file of sessions, readable by its owner only. Its content does not grant access.
+        clock: Returns Unix seconds.
     """
 
     def __init__(self, path: Path, clock: Callable[[], float]) -> None:
@@ -82,11 +82,11 @@ class Sessions:
 
     @property
     def some(self) -> bool:
-        """Whether a browser may still have a page open."""
+        """Whether any session exists."""
         return bool(self.browsers())
 
     def browsers(self) -> list[Browser]:
-        """Those that were let in, the last one that was seen first."""
+        """Return the signed-in browsers, most recently seen first."""
         with self._lock:
             self._drop_old()
             found = [
@@ -96,7 +96,7 @@ class Sessions:
         return sorted(found, key=lambda one: (-one.seen, one.id))
 
     def invite(self, visitor: Visitor, to: str = "") -> str:
-        """The code of a link that lets one browser in, once, within `LINK_SECONDS`; they arrive at `to`."""
+        """Return the code of a link that signs in one browser, once, within `LINK_SECONDS`, and opens `to`."""
         code = secrets.token_urlsafe(24)
         with self._lock:
             made = self._links
@@ -106,22 +106,22 @@ class Sessions:
         return code
 
     def invited(self, code: str) -> Link | None:
-        """What a link is for, which uses nothing up; None where it lets nobody in."""
+        """Return a link without using it up; None if it is not valid."""
         with self._lock:
             link = self._links.get(_digest(code))
         return link if link and link.is_good(self._clock()) else None
 
     def enter(self, code: str, program: str = "") -> tuple[str, str]:
-        """The key of a new session, for a link's code, and where they arrive.
+        """Use up a link. Returns the key of a new session, and the page to open.
 
         Raises:
-            Unauthorized: The link was used, or is too old, or never was one.
-            Unavailable: The session cannot be kept; the link is as good as before.
+            Unauthorized: The link is used, expired or unknown.
+            Unavailable: The session cannot be stored. The link stays valid.
         """
         with self._lock:
             link = self._links.pop(_digest(code), None)
         if link is None or not link.is_good(self._clock()):
-            raise Unauthorized("this link was used already, or is too old", next="`kgd ui` makes another one.")
+            raise Unauthorized("this link has already been used or has expired", next="Run `kgd ui` for a new link.")
         try:
             return self.open(link.visitor, program), link.to
         except Unavailable:
@@ -130,10 +130,10 @@ class Sessions:
             raise
 
     def open(self, visitor: Visitor, program: str = "") -> str:
-        """The key of a new session.
+        """Return the key of a new session.
 
         Raises:
-            Unavailable: It cannot be kept.
+            Unavailable: The session cannot be stored.
         """
         key, now = secrets.token_urlsafe(32), self._clock()
         with self._lock:
@@ -145,20 +145,20 @@ class Sessions:
             try:
                 self._write()
             except Unavailable:
-                del self._kept[_digest(key)]  # nobody has its key
+                del self._kept[_digest(key)]  # its key was never handed out
                 raise
         return key
 
     def visitor(self, key: str) -> Visitor | None:
-        """Who has this session; None where it has ended, or never was one."""
+        """Return the holder of a session; None if the session has ended or is unknown."""
         now = self._clock()
         with self._lock:
             kept = self._kept.get(_digest(key))
             if kept is None or kept.seen + IDLE_SECONDS < now:
                 return None
-            if abs(now - kept.seen) > SEEN_SECONDS:  # either way: a clock may have been ahead
+            if abs(now - kept.seen) > SEEN_SECONDS:  # in both directions: the clock may have been ahead
                 kept.seen = now
-                with contextlib.suppress(Unavailable):  # a full disk keeps nobody from reading
+                with contextlib.suppress(Unavailable):  # reading still works on a full disk
                     self._write()
             return kept.visitor
 
@@ -169,16 +169,16 @@ class Sessions:
                 self._write_ends()
 
     def end(self, id: str | None = None) -> int:
-        """End the session that `browsers` names so, or all of them, and the links that wait; how many sessions.
+        """End one session by its id in `browsers`, or all sessions and links. Returns the number of ended sessions.
 
         Raises:
             NotFound: There is no such session.
-            Unavailable: They have ended, and come back with the next start: what is kept of them cannot be changed.
+            Unavailable: The file cannot be changed. The sessions have ended but return with the next start.
         """
         with self._lock:
             ending = [digest for digest in self._kept if id is None or digest[:12] == id]
             if id is not None and not ending:
-                raise NotFound("this browser is not let in any more", at=id[:20], next="Look at the list again.")
+                raise NotFound("this browser is no longer signed in", at=id[:20], next="Reload the list.")
             for digest in ending:
                 del self._kept[digest]
             if id is None:
@@ -190,11 +190,11 @@ class Sessions:
         now = self._clock()
         oldest = now - IDLE_SECONDS
         for kept in self._kept.values():
-            kept.seen = min(kept.seen, now)  # a clock that was years ahead leaves no session that lasts as long
+            kept.seen = min(kept.seen, now)  # a clock that was ahead must not extend a session
         self._kept = {digest: kept for digest, kept in self._kept.items() if kept.seen >= oldest}
 
     def _write_ends(self) -> None:
-        """Where there is no room for those that go on, none is kept: what ended must not come back with a restart."""
+        """Write the sessions, or delete the file if writing fails: ended sessions must not return with a restart."""
         try:
             self._write()
         except Unavailable:
@@ -220,13 +220,13 @@ class Sessions:
 
 def _cannot(path: Path, error: OSError) -> Unavailable:
     return Unavailable(
-        f"the sessions of browsers cannot be kept: {error.strerror}", at=str(path),
-        next="Make room there, or make it writable.",
+        f"the browser sessions cannot be stored: {error.strerror}", at=str(path),
+        next="Free disk space, or make the file writable.",
     )  # fmt: skip
 
 
 def proof(key: str) -> str:
-    """What a form of this session carries; a page of another site can neither read nor guess it."""
+    """Return the secret of a session's forms, which pages of other sites can neither read nor guess."""
     return hmac.digest(key.encode("utf-8", "replace"), b"form", "sha256").hex()
 
 
@@ -235,7 +235,7 @@ def is_proof(key: str, given: str) -> bool:
 
 
 def _make_room(oldest_first: list[K], limit: int, known: dict[K, object] | dict[K, Link] | dict[K, _Kept]) -> None:
-    """Have one place below the limit."""
+    """Delete the oldest entries until one more fits."""
     for one in oldest_first[: max(0, len(oldest_first) - limit + 1)]:
         del known[one]
 
@@ -249,7 +249,7 @@ def _digest(secret: str) -> str:
 
 
 def _read(path: Path) -> dict[str, _Kept]:
-    """What is there; a file that cannot be read ends all sessions, which asks for no more than another link."""
+    """Read the sessions. An unreadable file ends all sessions, and users sign in again."""
     with contextlib.suppress(OSError, ValueError, TypeError, KeyError, AttributeError):
         return {
             str(digest): _Kept(

@@ -1,4 +1,4 @@
-"""This file is where the manual is written as a folder of HTML: ``python -m kgd.ui.site FOLDER``."""
+"""The manual as a folder of HTML: ``python -m kgd.ui.site FOLDER``."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ SHEET = "kgd.css"
 
 
 def write(folder: Path) -> int:
-    """Write every page, with what it shows; what else is in the folder stays.
+    """Write every page with its pictures; other files of the folder stay.
 
     Returns:
-        How many pages there are.
+        The number of pages.
     """
     chapters = manual.chapters()
     for chapter in chapters:
@@ -55,7 +55,7 @@ def _relative(beside: str, target: str) -> str:
 
 
 def _file(name: str) -> str:
-    """Of a page: the first one of a folder is what web servers show for the folder."""
+    """Return the file of a page; a folder's index becomes ``index.html``."""
     folder, last = posixpath.split(name)
     return posixpath.join(folder, "index.html" if last == manual.INDEX else f"{last}.html")
 
@@ -68,7 +68,7 @@ def main(words: list[str]) -> int:
         sys.stderr.write("usage: python -m kgd.ui.site FOLDER\n")
         return 2
     folder = Path(words[0])
-    sys.stdout.write(f"{write(folder)} pages in {folder}: begin with {folder / 'index.html'}\n")
+    sys.stdout.write(f"{write(folder)} pages in {folder}: open {folder / 'index.html'}\n")
     return 0
 
 

@@ -1,4 +1,4 @@
-"""This file is where a value of a node becomes text that a person reads and writes, and text becomes such a value."""
+"""Values of a node as editable text, and back."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ AT = "data"
 
 
 def as_text(value: Json) -> str:
-    """A value as somebody would write it: text as it is, a list line by line, what is nested as YAML."""
+    """Return a value as text: a list by lines, nested values as YAML."""
     if value is None:
         return ""
     if isinstance(value, str):
@@ -26,15 +26,15 @@ def as_text(value: Json) -> str:
 
 
 def mapping_text(values: Mapping[str, Json]) -> str:
-    """The data of a node as YAML; nothing where it has none."""
+    """Return the data of a node as YAML; empty without data."""
     return canonical.dump(values, depth=canonical.DEPTH + 4) if values else ""
 
 
 def mapping_of(text: str) -> dict[str, Json]:
-    """The data that a person wrote as YAML.
+    """Parse the data of a node from YAML.
 
     Raises:
-        Invalid: It is none; says on which line.
+        Invalid: The text is not valid data; names the line.
     """
     if not text.strip():
         return {}
@@ -43,6 +43,6 @@ def mapping_of(text: str) -> dict[str, Json]:
     except KgdError as error:
         place = error.at.removeprefix(f"{AT}:")
         where = f"line {place} of data" if place.isdigit() else AT
-        raise Invalid(error.message, at=where, next=error.next or "Write one 'key: value' on each line.") from error
+        raise Invalid(error.message, at=where, next=error.next or "Write one 'key: value' per line.") from error
     except UnicodeEncodeError:
-        raise Invalid("half of a character cannot be stored", at=AT, next="Delete that character.") from None
+        raise Invalid("the data contains half of a character", at=AT, next="Delete that character.") from None

@@ -1,1 +1,1 @@
-"""This room is where text becomes vectors: models on this machine or behind an endpoint, and nearest vectors."""
+"""Vectors: embedding models, local or behind an endpoint, and nearest-neighbour search."""

@@ -1,7 +1,7 @@
-"""This file is where text becomes vectors without a download: the static model inside the wheel of `wordllama`.
+"""Built-in embedder, without a download: the static model inside the wheel of `wordllama`.
 
-A static model is a table with one vector for each piece of a word; the vector of a text is the mean of those of its
-pieces. The package itself is never imported: it would load four times as much, and look for its files on a network.
+A static model is a table with a vector for each token; the vector of a text is the mean over its tokens. The package
+itself is never imported: it would load four times as much, and look for its files on the network.
 """
 
 from __future__ import annotations
@@ -27,33 +27,34 @@ from kgd.vectors.embedder import Kind, Vectors
 WEIGHTS = "weights/l2_supercat_256.safetensors"
 TOKENIZER = "tokenizers/l2_supercat_tokenizer_config.json"
 SHARE = 0.3
-"""What it counts beside the words themselves; more gains on prose and loses on chat."""
+"""Weight beside full text; more gains on prose and loses on chat."""
 LEAST = 0.15
-"""What a text needs to be near a question at all. To questions about nothing that is there the nearest of a dozen texts
-was at 0.04 to 0.12, to questions in other words the right one at 0.31 and more, and what is akin at 0.17 to 0.2."""
+"""Similarity that relates a text to a query at all. For queries about nothing in the workspace the nearest of a dozen
+texts was at 0.04 to 0.12; for queries in other words the right text was at 0.31 or more, related ones at 0.17 to 0.2.
+"""
 FEWEST = 20
-"""Texts below which the rarity of a word says nothing, so that all weigh the same; 20 are as good as 300."""
+"""Texts below which rarity means nothing, so that all words weigh the same; 20 are as good as 300."""
 TEXT_LIMIT = 8_000
-"""Characters of a text that are read: a mean over more says less, and long documents have chunks besides."""
+"""Characters of a text that are read: a longer mean says less, and long documents also have chunks."""
 _LOADING = threading.Lock()
 
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """The table and what cuts text into its pieces; one for all workspaces of a process, 40 MB."""
+    """Table and tokenizer; one for all workspaces of a process, 40 MB."""
 
     digest: str
     table: NDArray[np.float16]
     tokenizer: Tokenizer
 
     def pieces(self, text: str) -> list[int]:
-        # One by one: encoding many at once starts threads of its own, which compete with those that answer calls.
+        # One by one: batch encoding starts threads that compete with requests.
         clean = text[:TEXT_LIMIT].encode("utf-8", "replace").decode("utf-8")
         return list(self.tokenizer.encode(clean, add_special_tokens=False).ids)
 
 
 class Builtin:
-    """The static model with the weights of one workspace."""
+    """The static model, with the weights of one workspace."""
 
     batch = 64
     least = LEAST
@@ -67,20 +68,20 @@ class Builtin:
 
     @classmethod
     def load(cls, share: float | None = None) -> Builtin:
-        """With equal weights for all words. A quarter of a second for the first in a process.
+        """The model with equal weights for all words. The first load in a process takes a quarter of a second.
 
         Raises:
-            Unavailable: The files are not there or not what they should be.
+            Unavailable: The files are missing or unusable.
         """
         with _LOADING:
             return cls(_model(), share)
 
     def embed(self, texts: Sequence[str], kind: Kind) -> Vectors:
-        """See `Embedder`. Documents are plain means, so that they stay as they are when the weights move."""
+        """See `Embedder`. Documents are plain means, so they stay valid when the weights change."""
         model, weights = self._model, self._weights if kind == "query" else None
         pieces = [model.pieces(text) for text in texts]
         found = np.zeros((len(texts), self.dim), np.float32)
-        # Halves become floats slowly, so each piece of the batch does so once.
+        # Converting halves to floats is slow, so each token of the batch is converted once.
         used, places = np.unique(np.fromiter(chain.from_iterable(pieces), np.int64), return_inverse=True)
         rows = model.table[used].astype(np.float32)
         if weights is not None:
@@ -95,11 +96,10 @@ class Builtin:
         return found
 
     def tokens(self, text: str) -> bytes:
-        """See `Weighing`."""
         return np.unique(np.array(self._model.pieces(text), np.uint16)).tobytes()
 
     def learn(self, texts: Sequence[bytes]) -> None:
-        """See `Weighing`: the weight of a piece is the logarithm of how few of the texts have it."""
+        """See `Weighing`: the weight of a token is the logarithm of its inverse document frequency."""
         if len(texts) < FEWEST:
             self._weights = None
             return
@@ -118,7 +118,7 @@ def _model() -> Model:
     if spec is None or spec.origin is None:
         raise Unavailable(
             "the package wordllama is not installed, so there is no built-in embedder",
-            next="Install kgd anew, or name another embedder in workspaces.yaml.",
+            next="Reinstall kgd, or choose another embedder in workspaces.yaml.",
         )
     root = Path(spec.origin).parent
     try:
@@ -126,15 +126,15 @@ def _model() -> Model:
             digest = hashlib.file_digest(file, "sha256").hexdigest()[:12]
         [table] = load_file(root / WEIGHTS).values()
         tokenizer = Tokenizer.from_file(str(root / TOKENIZER))
-    except Exception as error:  # the libraries raise whatever they like, plain Exceptions among it
+    except Exception as error:  # the libraries raise plain Exceptions
         raise Unavailable(
             f"the built-in embedder's files cannot be read: {error}"[:300],
-            next="Install wordllama anew, or name another embedder in workspaces.yaml.",
+            next="Reinstall wordllama, or choose another embedder in workspaces.yaml.",
         ) from error
     if table.ndim != 2 or len(table) > 1 << 16:
-        raise Unavailable("the built-in embedder's table is not what it should be", next="Install wordllama anew.")
+        raise Unavailable("the built-in embedder's table has an unexpected format", next="Reinstall wordllama.")
     tokenizer.no_padding()
     tokenizer.no_truncation()
-    with contextlib.suppress(AttributeError):  # it would keep 10,000 whole texts, 70 MB, and be no quicker by it
+    with contextlib.suppress(AttributeError):  # its cache would keep 10,000 whole texts, 70 MB, and save no time
         tokenizer.model._resize_cache(0)
     return Model(digest, table, tokenizer)

@@ -1,7 +1,7 @@
-"""This file is where a person's choice of an embedder is read. It loads no library and no model.
+"""The user's choice of an embedder. Reading it loads no library and no model.
 
-The choice stands in the person's own settings. A workspace cannot name one: whoever wrote it would choose where the
-text of everybody who reads it is sent.
+It is part of the user's own settings. A workspace cannot choose one, because its author would then decide where the
+text of every reader is sent.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ FORMS = "builtin; off; or a mapping with kind: onnx, fastembed or openai"
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """Which embedder, and how it is used. Fields that its kind does not know are at their defaults.
+    """An embedder and its settings. Fields that its kind does not have keep their defaults.
 
-    `dir` holds model.onnx and tokenizer.json; `url` is the base of an endpoint, `key` the reference to its credential.
-    The prefixes are put before questions and texts, as some models want it. `share` is what its similarity counts in
-    a score, 0..1; None leaves it to the embedder.
+    `dir` contains model.onnx and tokenizer.json; `url` is the base of an endpoint, `key` the reference to its
+    credential. The prefixes are added to queries and documents, as some models expect. `share` is the weight of its
+    similarity in a score, 0..1; None leaves it to the embedder.
     """
 
     kind: Kind = "builtin"
@@ -58,38 +58,38 @@ class Choice:
     share: float | None = None
 
     def __str__(self) -> str:
-        told = self.model or os.path.basename(self.dir.rstrip("/"))
-        return f"{self.kind} {told}".strip() + (f" at {self.url}" if self.url else "")
+        name = self.model or os.path.basename(self.dir.rstrip("/"))
+        return f"{self.kind} {name}".strip() + (f" at {self.url}" if self.url else "")
 
     def written(self) -> str:
-        """As text that `read` understands. It holds no credential."""
+        """The choice as text for `read`. It contains no credential."""
         return json.dumps({name: value for name, value in asdict(self).items() if value != getattr(_DEFAULT, name)})
 
     @classmethod
     def read(cls, text: str) -> Choice:
-        """What `written` wrote.
+        """The choice that `written` returned.
 
         Raises:
-            Invalid: It is something else.
+            Invalid: The text is not a choice.
         """
         try:
             return parse({"kind": "builtin"} | json.loads(text))
         except (ValueError, TypeError):
-            raise Invalid("this is no choice of an embedder") from None
+            raise Invalid("the text is not a choice of an embedder") from None
 
 
 _DEFAULT = Choice()
 
 
 def parse(value: object) -> Choice:
-    """The choice that a setting says: ``builtin``, ``off``, or a mapping.
+    """The choice in a setting: ``builtin``, ``off``, or a mapping.
 
     Raises:
-        Invalid: It says something else. The sentence names the field.
+        Invalid: It is not a choice. The message names the field.
     """
     if isinstance(value, Choice):
         return value
-    if value is False:  # YAML 1.1's word for it, which editors still write
+    if value is False:  # YAML 1.1 reads `off` as false, and editors still write that
         value = "off"
     if isinstance(value, str):
         value = {"kind": value}
@@ -99,8 +99,8 @@ def parse(value: object) -> Choice:
     known = ("kind", *NEEDED[kind], *_MORE[kind])
     for name in value:
         if name not in known:
-            raise Invalid(f"'{str(name)[:70]}' is not known of an embedder of kind {kind}",
-                          next=f"Known: {', '.join(known)}.")  # fmt: skip
+            raise Invalid(f"'{str(name)[:70]}' is not a field of an embedder of kind {kind}",
+                          next=f"Its fields: {', '.join(known)}.")  # fmt: skip
     for name in NEEDED[kind]:
         if not value.get(name):
             raise Invalid(f"an embedder of kind {kind} needs '{name}'")
@@ -122,18 +122,18 @@ def _checked(choice: Choice) -> Choice:
     if choice.dir and not os.path.isabs(os.path.expanduser(choice.dir)):
         raise Invalid("'dir' of an embedder is an absolute path, or begins with ~/")
     if choice.url:
-        from kgd.http_client import Address  # 20 ms, which most commands do not need to pay
+        from kgd.http_client import Address  # takes 20 ms, which most commands can save
 
         Address.parse(choice.url, of="model")
     if choice.key and re.match(r"(env|keyring|file):", choice.key) is None:
-        raise Invalid("'key' of an embedder refers to a credential and is none",
+        raise Invalid("'key' of an embedder must be a reference to a credential",
                       next="Write env:NAME, keyring:NAME or file:PATH.")  # fmt: skip
     return choice
 
 
 def may_serve(old: Choice, new: Choice) -> bool:
-    """Whether questions may still go to an embedder that was replaced, until the new one has all texts.
+    """Whether the replaced embedder may answer queries until the new one has all texts.
 
-    To one on this machine they may; to an endpoint only where the new one is the same: a person may have had reasons.
+    A local one may. An endpoint may only if the new choice uses the same one: it may have been replaced for privacy.
     """
     return old.kind in ("builtin", "onnx", "fastembed") or (old.url == new.url and old.key == new.key)

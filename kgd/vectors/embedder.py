@@ -1,29 +1,32 @@
-"""This file is where an embedder is defined: whatever turns texts into vectors that are near if they mean alike."""
+"""Embedders: models that turn texts into vectors, near each other if the texts mean alike."""
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from typing import Literal, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
+from kgd.errors import Invalid
+from kgd.vectors.choosing import Choice
+
 Kind = Literal["document", "query"]
 Vectors = NDArray[np.float32]
 
-
 ANY = -1.0
-"""As `least`: every text has to do with every question."""
+"""Value of `least` if every text may be related to every query."""
+SHARE = 0.5
 
 
 class Embedder(Protocol):
-    """A model of meaning. Calls may come from several threads at once; none is made on the path of a request but for
-    the one vector of a question.
+    """A model of meaning. Several threads may call it. A request waits only for the one vector of its query.
 
-    `id` names model and prefixes: vectors of different ids are never compared. `dim` is the length of a vector, 0
-    while nobody knows it yet. `share` is what its similarity counts in a fused score, 0..1, beside full text's
-    ``1 - share``; `least` the similarity that a text without any of a question's words needs to have to do with it,
-    `ANY` where nobody measured that. `batch` is how many texts one call had best have.
+    `id` names model and prefixes: vectors of different ids are never compared. `dim` is the length of a vector, 0 until
+    it is known. `share` is the weight of its similarity in a fused score, 0..1; full text has the rest. `least` is the
+    similarity that a text without any word of the query needs to be related, `ANY` if not measured. `batch` is the best
+    number of texts per call.
     """
 
     @property
@@ -38,26 +41,92 @@ class Embedder(Protocol):
     def batch(self) -> int: ...
 
     def embed(self, texts: Sequence[str], kind: Kind) -> Vectors:
-        """One row of length 1 for each text, (n, `dim`); zeros for a text that says nothing.
+        """One row of length 1 for each text, (n, `dim`); zeros for an empty text.
 
         Raises:
-            Unavailable: The model cannot be reached or read just now.
-            Invalid: It answers vectors of another size, or of another number, or none.
+            Unavailable: The model cannot be reached or read.
+            Invalid: It returns no vectors, or vectors of another number or size.
         """
 
     def close(self) -> None:
-        """Let go of what it holds open. Using it again is fine."""
+        """Release resources. It may be used again."""
 
 
 @runtime_checkable
 class Weighing(Protocol):
-    """An embedder that weighs the words of a question by how rare they are where it is asked.
+    """An embedder that weighs the words of a query by their rarity in the workspace.
 
-    What it learns is a function of the texts alone, whatever their order. Vectors of documents do not depend on it.
+    The weights are a function of the set of texts. Vectors of documents do not depend on them.
     """
 
     def tokens(self, text: str) -> bytes:
-        """The different words of a text, in a form that is `learn`'s alone and worth keeping."""
+        """The distinct words of a text, in a private form for `learn`."""
 
     def learn(self, texts: Sequence[bytes]) -> None:
-        """Weigh by these texts from now on; by nothing where they are too few to tell."""
+        """Compute the weights from these texts; with too few texts all words weigh the same."""
+
+
+class Configured:
+    """The settings that embedders from a user's choice share."""
+
+    least = ANY
+
+    def __init__(self, choice: Choice, name: str, batch: int, *settings: object) -> None:
+        settings_digest = hashlib.sha256("\0".join(map(str, settings)).encode()).hexdigest()[:12]
+        self.id = f"{choice.kind}/{name}/{settings_digest}"
+        self.batch = choice.batch or batch
+        self.share = SHARE if choice.share is None else choice.share
+        self.dim = 0
+        self._choice = choice
+
+    def prefixed(self, texts: Sequence[str], kind: Kind, limit: int) -> list[str]:
+        """The texts with the prefix of their kind, cut to `limit` characters, as valid UTF-8."""
+        prefix = self._choice.query_prefix if kind == "query" else self._choice.document_prefix
+        return [(prefix + text)[:limit].encode("utf-8", "replace").decode() for text in texts]
+
+    def close(self) -> None:
+        """Nothing is held open."""
+
+
+def checked(vectors: Vectors, count: int, dim: int) -> Vectors:
+    """The vectors scaled to length 1, or zero.
+
+    Args:
+        dim: Their length so far; 0 if unknown.
+
+    Raises:
+        Invalid: Their number or length differs, or they are not finite.
+    """
+    way_out = "Check the model's server; `kgd reindex` starts again with another model."
+    if vectors.ndim != 2 or len(vectors) != count or not vectors.shape[1]:
+        raise Invalid(f"the embedder returned vectors of shape {vectors.shape} for {count} texts", next=way_out)
+    if dim and vectors.shape[1] != dim:
+        raise Invalid(f"the embedder returned vectors of {vectors.shape[1]} numbers instead of {dim}", next=way_out)
+    if not np.isfinite(vectors).all():
+        raise Invalid("the embedder returned vectors that are not finite", next=way_out)
+    return unit(vectors)
+
+
+def unit(vectors: Vectors) -> Vectors:
+    """The vectors scaled to length 1; zeros stay zero."""
+    lengths = np.linalg.norm(vectors.astype(np.float64), axis=1)[:, None]
+    return (vectors / np.where(lengths > 0, lengths, 1)).astype(np.float32)
+
+
+def to_bytes(vectors: Vectors) -> list[bytes]:
+    """Each vector as little-endian half floats; empty for zeros."""
+    return [row.tobytes() if row.any() else b"" for row in vectors.astype("<f2")]
+
+
+def from_bytes(halves: Sequence[bytes], dim: int) -> Vectors:
+    """The stored vectors, of length about 1.
+
+    Raises:
+        Invalid: The bytes are not vectors of this size.
+    """
+    if any(len(one) != 2 * dim for one in halves):
+        raise Invalid("stored vectors have another size")
+    vectors = np.frombuffer(b"".join(halves), "<f2").reshape(len(halves), dim).astype(np.float32)
+    if not np.isfinite(vectors).all():
+        raise Invalid("stored vectors are not finite")
+    return vectors

@@ -1,42 +1,210 @@
-"""This file is where the nearest vectors are found: all of a workspace in memory, every one of them looked at.
+"""Nearest vectors of a workspace: all of them in memory, each one compared.
 
-Exact, current with each change, nothing to build and nothing to damage. How the rows are kept changes with their
-number (`kgd.vectors.packed`): the more there are, the fewer bits of each.
+Exact, current after each change, without an index to build or to damage. The more rows there are, the fewer bits are
+kept of each: floats, then bytes, then bytes behind a sketch of bits. On one core with 256 dimensions, the 20 nearest
+take 0.3 ms for 10k rows of floats and 11 ms for 100k. Bytes are as fast at 100k in a quarter of the memory, and find
+.99 of the same rows; bits find .93 of the same in a fifth of the time.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection, Iterable, Sequence
-from typing import NamedTuple
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kgd.model.uri import Uri
 from kgd.vectors.embedder import Vectors
-from kgd.vectors.packed import BITS_ABOVE, BYTES_ABOVE, Floats, Packed, packed_for
+
+BYTES_ABOVE, BITS_ABOVE = 50_000, 500_000
+"""Rows above which fewer bits are kept: bytes as soon as they are as fast as floats."""
+LOOKED_AT = 20
+"""Candidates from the sketch for each wanted row."""
+FEWEST_LOOKED_AT = 400
+_TIE = 1e-5
+"""Rounding difference between two ways of adding up the same products."""
+_FAR = np.uint16(0xFFFF)
+_BLOCK = 8_192
+_SAMPLE = 20_000
+_GROWTH = 1.5
+
+Rows = NDArray[np.int64]
+Alive = NDArray[np.bool_]
+
+
+class Packed(Protocol):
+    """Rows of vectors of length 1, numbered from 0. A read beside a write may see some rows old and some new."""
+
+    dim: int
+
+    def put(self, rows: Rows, vectors: Vectors) -> None:
+        """Write old or new rows; the matrix grows as needed."""
+
+    def vectors(self, rows: Rows) -> Vectors:
+        """These rows, as precisely as they are stored."""
+
+    def best(
+        self, query: NDArray[np.float32], count: int, rows: Rows | None, alive: Alive | None, limit: int
+    ) -> tuple[Rows, float]:
+        """At least the `limit` nearest rows in no order, and the lowest similarity of all.
+
+        Searches `rows`, or the first `count` rows that are `alive`.
+        """
+
+
+class Floats:
+    """4 bytes a number."""
+
+    def __init__(self, dim: int, capacity: int) -> None:
+        self.dim = dim
+        self._matrix = np.zeros((capacity, dim), np.float32)
+
+    def put(self, rows: Rows, vectors: Vectors) -> None:
+        self._matrix = _with_room(self._matrix, rows)
+        self._matrix[rows] = vectors
+
+    def vectors(self, rows: Rows) -> Vectors:
+        return self._matrix[rows]
+
+    def best(
+        self, query: NDArray[np.float32], count: int, rows: Rows | None, alive: Alive | None, limit: int
+    ) -> tuple[Rows, float]:
+        matrix = self._matrix
+        return _best((matrix[:count] if rows is None else matrix[rows]) @ query, rows, alive, limit)
+
+
+class Bytes:
+    """One byte a number, and a scale a row."""
+
+    def __init__(self, dim: int, capacity: int) -> None:
+        self.dim = dim
+        self._matrix = np.zeros((capacity, dim), np.int8)
+        self._scale = np.zeros(capacity, np.float32)
+
+    def put(self, rows: Rows, vectors: Vectors) -> None:
+        self._matrix, self._scale = _with_room(self._matrix, rows), _with_room(self._scale, rows)
+        scale = np.abs(vectors).max(axis=1) / 127
+        self._scale[rows] = scale
+        self._matrix[rows] = np.round(vectors / np.where(scale > 0, scale, 1)[:, None]).astype(np.int8)
+
+    def vectors(self, rows: Rows) -> Vectors:
+        return self._matrix[rows].astype(np.float32) * self._scale[rows][:, None]
+
+    def best(
+        self, query: NDArray[np.float32], count: int, rows: Rows | None, alive: Alive | None, limit: int
+    ) -> tuple[Rows, float]:
+        matrix, scale = self._matrix, self._scale
+        total = count if rows is None else len(rows)
+        similarity = np.empty(total, np.float32)
+        for start in range(0, total, _BLOCK):
+            some = slice(start, min(start + _BLOCK, total))
+            chosen = some if rows is None else rows[some]
+            similarity[some] = (matrix[chosen].astype(np.float32) @ query) * scale[chosen]
+        return _best(similarity, rows, alive, limit)
+
+
+class Bits:
+    """Bytes, and a sketch with one bit a number: whether it is above the mean of its column."""
+
+    def __init__(self, own: Bytes, count: int) -> None:
+        self.dim, self._bytes = own.dim, own
+        self._mean = own.vectors(np.arange(min(count, _SAMPLE), dtype=np.int64)).mean(axis=0)
+        self._sketch = np.zeros((count, -(-self.dim // 64)), np.uint64)
+        for rows in _blocks(count):
+            self._sketch[rows] = self._bits(own.vectors(rows))
+
+    def put(self, rows: Rows, vectors: Vectors) -> None:
+        self._bytes.put(rows, vectors)
+        self._sketch = _with_room(self._sketch, rows)
+        self._sketch[rows] = self._bits(vectors)
+
+    def vectors(self, rows: Rows) -> Vectors:
+        return self._bytes.vectors(rows)
+
+    def best(
+        self, query: NDArray[np.float32], count: int, rows: Rows | None, alive: Alive | None, limit: int
+    ) -> tuple[Rows, float]:
+        want = max(FEWEST_LOOKED_AT, LOOKED_AT * limit)
+        if rows is not None or want >= count // 4:
+            return self._bytes.best(query, count, rows, alive, limit)
+        [bits], sketch = self._bits(query[None]), self._sketch[:count]
+        apart = np.zeros(count, np.uint16)
+        for column, own in enumerate(bits):
+            apart += np.bitwise_count(sketch[:, column] ^ own)
+        least, most = (apart, apart) if alive is None else (np.where(alive, apart, _FAR), np.where(alive, apart, 0))
+        near = np.argpartition(least, want)[:want].astype(np.int64)
+        far = np.argpartition(most, count - want)[count - want :].astype(np.int64)
+        some, _ = self._bytes.best(query, count, near, None, limit)
+        return some, float((self._bytes.vectors(far) @ query).min())
+
+    def _bits(self, vectors: Vectors) -> NDArray[np.uint64]:
+        bits = np.packbits(vectors > self._mean, axis=1)
+        wide = np.zeros((len(bits), 8 * self._sketch.shape[1]), np.uint8)
+        wide[:, : bits.shape[1]] = bits
+        return wide.view(np.uint64)
+
+
+def packed_for(now: Packed, held: int, count: int, bytes_above: int, bits_above: int) -> Packed:
+    """The storage for `count` rows: `now` itself, or a smaller one with its first `held` rows."""
+    if count > bytes_above and isinstance(now, Floats):
+        own = Bytes(now.dim, count)
+        for rows in _blocks(held):
+            own.put(rows, now.vectors(rows))
+        now = own
+    if count > bits_above and isinstance(now, Bytes):
+        now = Bits(now, held)
+    return now
+
+
+def _blocks(count: int) -> Iterator[Rows]:
+    for start in range(0, count, _BLOCK):
+        yield np.arange(start, min(start + _BLOCK, count), dtype=np.int64)
+
+
+def _best(similarity: Vectors, rows: Rows | None, alive: Alive | None, limit: int) -> tuple[Rows, float]:
+    """The rows that may be among the `limit` nearest: those as near as the last of them, ties included."""
+    if alive is not None:
+        floor = float(similarity.min(where=alive, initial=2.0))
+        similarity = np.where(alive, similarity, np.float32(-2.0))
+    else:
+        floor = float(similarity.min())
+    count = len(similarity)
+    last = -2.0 if limit >= count else float(np.partition(similarity, count - limit)[count - limit])
+    some = np.flatnonzero(similarity >= last - _TIE)
+    return (some if rows is None else rows[some]), floor
+
+
+def _with_room(matrix: NDArray[Any], rows: Rows) -> NDArray[Any]:
+    """The matrix with room for these rows, and some to spare, so that adding one by one does not copy all each time."""
+    needed = int(rows.max(initial=-1)) + 1
+    if needed <= len(matrix):
+        return matrix
+    wider = np.zeros((int(needed * _GROWTH), *matrix.shape[1:]), matrix.dtype)
+    wider[: len(matrix)] = matrix
+    return wider
+
 
 DIGITS = 6
-"""Of a similarity; what lies behind them depends on the machine."""
+"""Decimal places of a similarity; later ones depend on the machine."""
 _FIRST = 256
 
 
 class Found(NamedTuple):
-    """Best first, equals by URI. `floor` is the lowest similarity of all that was looked at, 0.0 where nothing was."""
+    """Best first, equals by URI. `floor` is the lowest similarity of all vectors searched, 0.0 if there were none."""
 
     hits: list[tuple[Uri, float]]
     floor: float
 
 
 class Nearest:
-    """The vectors of one workspace by URI. Safe for threads; a question does not keep changes waiting.
+    """The vectors of one workspace by URI. Safe for threads; a search does not block changes.
 
-    What is known of a URI twice (stored, and read from the code tree) has a vector for each `origin`: the nearer one
-    counts.
+    A URI that is both stored and read from the code tree has a vector for each `origin`; the nearer one counts.
 
     Args:
-        bytes_above: Rows from which on a number is kept in one byte, and `bits_above` with a sketch in front of it.
+        bytes_above: Rows above which a number is kept in one byte; above `bits_above` with a sketch.
     """
 
     def __init__(self, dim: int, bytes_above: int = BYTES_ABOVE, bits_above: int = BITS_ABOVE) -> None:
@@ -44,7 +212,7 @@ class Nearest:
         self._lock = threading.Lock()
         self._packed: Packed = Floats(dim, _FIRST)
         self._uris: list[Uri | None] = []
-        """By row; None is a row to be used again."""
+        """By row; None marks a free row."""
         self._free: list[int] = []
         self._row: dict[Uri, int] = {}
         self._other: dict[Uri, dict[str, int]] = {}
@@ -53,7 +221,7 @@ class Nearest:
         return len(self._uris) - len(self._free)
 
     def put(self, keys: Sequence[tuple[Uri, str]], vectors: Vectors) -> None:
-        """Add vectors of length 1, in place of those that these (URI, origin) had."""
+        """Add or replace the vectors, of length 1, of these (URI, origin)."""
         with self._lock:
             held = len(self._uris)
             rows = [self._own(uri, origin) for uri, origin in keys]
@@ -61,7 +229,7 @@ class Nearest:
             self._packed.put(np.array(rows, np.int64), vectors)
 
     def drop(self, keys: Iterable[tuple[Uri, str]]) -> None:
-        """Forget these; unknown ones are fine."""
+        """Remove vectors; unknown keys are ignored."""
         with self._lock:
             for uri, origin in keys:
                 row = self._taken(uri, origin)
@@ -70,15 +238,17 @@ class Nearest:
                     self._free.append(row)
 
     def search(self, query: NDArray[np.float32], limit: int, within: Collection[Uri] | None = None) -> Found:
-        """The nearest to a vector of length 1. About 0.3 ms for 10k rows and 10 ms for 100k; O(`within`) if given."""
+        """The nearest to a vector of length 1. 0.3 ms for 10k rows, 10 ms for 100k; O(`within`) if given."""
         with self._lock:
             rows = None if within is None else self._rows_of(within)
             packed, count = self._packed, len(self._uris)
-            alive = self._alive() if rows is None and self._free else None
+            alive = np.ones(len(self._uris), np.bool_) if rows is None and self._free else None
+            if alive is not None:
+                alive[self._free] = False
         if limit <= 0 or (rows is not None and not len(rows)) or not count:
             return Found([], 0.0)
         some, floor = packed.best(query, count, rows, alive, limit)
-        with self._lock:  # a row may have become another's since
+        with self._lock:  # a row may have been reused since
             similarity = _similarity(self._packed.vectors(some), query)
             best: dict[Uri, float] = {}
             for row, value in zip(some.tolist(), similarity, strict=True):
@@ -89,7 +259,7 @@ class Nearest:
         return Found(hits, round(min(floor, hits[-1][1]), DIGITS) if hits else 0.0)
 
     def similarity(self, query: NDArray[np.float32], uris: Collection[Uri]) -> dict[Uri, float]:
-        """Of each of these that has a vector. O(`uris`)."""
+        """The similarity of each of these that has a vector. O(`uris`)."""
         with self._lock:
             row_of = self._row
             asked = [(uri, row) for uri in uris if (row := row_of.get(uri)) is not None]
@@ -106,9 +276,9 @@ class Nearest:
     def pairs(
         self, some: Sequence[Uri], within: Sequence[Uri], above: float, each: int
     ) -> list[tuple[Uri, Uri, float]]:
-        """For each of `some` the `each` nearest of `within` that are more similar than `above`, never itself.
+        """For each of `some` the `each` nearest of `within` with a similarity above `above`, except itself.
 
-        By what is stored, so that nothing is embedded. One product of two matrices: O(`some` x `within`).
+        Uses stored vectors; embeds nothing. One matrix product: O(`some` x `within`).
         """
         with self._lock:
             rows = [{uri: row for uri in uris if (row := self._row.get(uri)) is not None} for uris in (some, within)]
@@ -154,13 +324,8 @@ class Nearest:
             rows += [row for uri in uris if uri in self._other for row in self._other[uri].values()]
         return np.array(rows, np.int64)
 
-    def _alive(self) -> NDArray[np.bool_]:
-        alive = np.ones(len(self._uris), np.bool_)
-        alive[self._free] = False
-        return alive
-
 
 def _similarity(vectors: Vectors, query: NDArray[np.float32]) -> list[float]:
-    """Row by row, so that it depends on nothing but the two vectors."""
+    """Row by row, so that a value depends only on its two vectors."""
     found: list[float] = np.round((vectors * query).sum(axis=1).astype(np.float64), DIGITS).tolist()
     return found

@@ -1,11 +1,13 @@
-"""This file is where a transformer of the person's own is run: a folder with `model.onnx` and `tokenizer.json`.
+"""Transformer models on this machine: a folder with an ONNX model, or a model that `fastembed` downloads.
 
-The library is the extra `kgd-daemon[onnx]`. It runs on one thread that does not spin, so that calls come first.
+The libraries are the extras `kgd-daemon[onnx]` and `kgd-daemon[fastembed]`. A model runs on one thread that does not
+spin, so that requests come first.
 """
 
 from __future__ import annotations
 
 import hashlib
+import importlib
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,38 +19,36 @@ from tokenizers import Tokenizer
 
 from kgd.errors import Invalid, Unavailable
 from kgd.vectors.choosing import Choice
-from kgd.vectors.embedder import ANY, Kind, Vectors
+from kgd.vectors.embedder import Configured, Kind, Vectors, checked, unit
 
-SHARE = 0.5
 BATCH = 16
 TEXT_LIMIT = 32_000
-"""Characters that are cut into tokens, of which `max_tokens` are read."""
+"""Characters that are tokenized; the model reads `max_tokens` of the tokens."""
 _INPUTS = ("input_ids", "attention_mask", "token_type_ids")
 _PLACES = ("model.onnx", "onnx/model.onnx")
+_FILES = "`dir` of `embedder` must contain model.onnx and tokenizer.json."
 
 
-class Onnx:
-    """One model, loaded. Use `load`."""
+class Onnx(Configured):
+    """A loaded model folder. Use `load`."""
 
     def __init__(self, session: Any, tokenizer: Tokenizer, choice: Choice, digest: str) -> None:
-        self._session, self._tokenizer, self._choice = session, tokenizer, choice
+        super().__init__(
+            choice, digest, BATCH, choice.query_prefix, choice.document_prefix, choice.pooling, choice.max_tokens
+        )
+        self._session, self._tokenizer = session, tokenizer
+
         self._inputs = {one.name for one in session.get_inputs()}
         outputs = [one.name for one in session.get_outputs()]
         self._output = "sentence_embedding" if "sentence_embedding" in outputs else outputs[0]
-        told = "\0".join((choice.query_prefix, choice.document_prefix, choice.pooling, str(choice.max_tokens)))
-        self.id = f"onnx/{digest}/{hashlib.sha256(told.encode()).hexdigest()[:12]}"
-        self.batch = choice.batch or BATCH
-        self.share = SHARE if choice.share is None else choice.share
-        self.least = ANY
-        self.dim = 0
 
     @classmethod
     def load(cls, choice: Choice) -> Onnx:
         """Read the model and try it on a word.
 
         Raises:
-            Unavailable: The library or a file is not there, or cannot be read.
-            Invalid: The model takes or answers something else than a sentence embedder's.
+            Unavailable: The library or a file is missing or cannot be read.
+            Invalid: It is not a sentence model, by its inputs or outputs.
         """
         try:
             import onnxruntime
@@ -70,23 +70,22 @@ class Onnx:
             session = onnxruntime.InferenceSession(str(model), options, providers=["CPUExecutionProvider"])
         except OSError as error:
             raise Unavailable(f"the embedder's model cannot be read: {error.strerror}", at=str(model),
-                              next="`dir` of `embedder` holds model.onnx and tokenizer.json.") from error  # fmt: skip
-        except Exception as error:  # both libraries raise whatever they like
+                              next=_FILES) from error  # fmt: skip
+        except Exception as error:  # both libraries raise plain Exceptions
             raise Unavailable(f"the embedder's model cannot be read: {error}"[:300], at=str(folder),
-                              next="`dir` of `embedder` holds model.onnx and tokenizer.json.") from error  # fmt: skip
+                              next=_FILES) from error  # fmt: skip
         tokenizer.no_padding()
         tokenizer.enable_truncation(choice.max_tokens)
         found = cls(session, tokenizer, choice, digest)
         if "input_ids" not in found._inputs or not found._inputs <= set(_INPUTS):
             raise Invalid(f"the embedder's model takes {', '.join(sorted(found._inputs))}", at=str(model),
-                          next="One for sentences takes input_ids and attention_mask.")  # fmt: skip
+                          next="A sentence model takes input_ids and attention_mask.")  # fmt: skip
         found.dim = int(found.embed(["a"], "document").shape[1])
         return found
 
     def embed(self, texts: Sequence[str], kind: Kind) -> Vectors:
-        """See `Embedder`. Texts of like length are run together, so that little is padded."""
-        prefix = self._choice.query_prefix if kind == "query" else self._choice.document_prefix
-        sent = [(prefix + text)[:TEXT_LIMIT].encode("utf-8", "replace").decode() for text in texts]
+        """See `Embedder`. Texts of similar length run together, to keep padding short."""
+        sent = self.prefixed(texts, kind, TEXT_LIMIT)
         pieces = [list(self._tokenizer.encode(text).ids) for text in sent]
         order = sorted(range(len(texts)), key=lambda number: (len(pieces[number]), number))
         found: NDArray[np.float32] | None = None
@@ -99,9 +98,6 @@ class Onnx:
                 found = np.zeros((len(texts), vectors.shape[1]), np.float32)
             found[some] = vectors
         return found if found is not None else np.zeros((len(texts), max(1, self.dim)), np.float32)
-
-    def close(self) -> None:
-        """Nothing is held open."""
 
     def _run(self, pieces: list[list[int]]) -> Vectors:
         width = max(map(len, pieces))
@@ -123,6 +119,44 @@ class Onnx:
                 hidden = (hidden * shown).sum(axis=1) / shown.sum(axis=1)
         if hidden.ndim != 2 or len(hidden) != len(pieces):
             raise Invalid(f"the embedder's model answers something of shape {hidden.shape}",
-                          next="One for sentences answers a vector for each token or for each text.")  # fmt: skip
-        lengths = np.linalg.norm(hidden, axis=1)[:, None]
-        return (hidden / np.where(lengths > 0, lengths, 1)).astype(np.float32)
+                          next="A sentence model returns a vector for each token or for each text.")  # fmt: skip
+        return unit(hidden)
+
+
+class Downloaded(Configured):
+    """A model of `fastembed`. Use `load`."""
+
+    def __init__(self, model: Any, choice: Choice) -> None:
+        super().__init__(choice, choice.model, BATCH, choice.query_prefix, choice.document_prefix)
+        self._model = model
+
+    @classmethod
+    def load(cls, choice: Choice) -> Downloaded:
+        """Read the model. The first use downloads it, which takes minutes.
+
+        Raises:
+            Unavailable: The library is missing, does not know the model, or cannot download it.
+        """
+        try:
+            library: Any = importlib.import_module("fastembed")
+        except ImportError as error:
+            raise Unavailable(
+                "an embedder of kind fastembed needs that library",
+                next="Run `uv tool install '.[fastembed]'` in the clone of kgd.",
+            ) from error
+        try:
+            return cls(library.TextEmbedding(model_name=choice.model, threads=1), choice)
+        except Exception as error:  # plain Exceptions from the hub, the disk or the model
+            raise Unavailable(f"fastembed cannot load this model: {error}"[:300], at=choice.model) from error
+
+    def embed(self, texts: Sequence[str], kind: Kind) -> Vectors:
+        """See `Embedder`. The library adds prefixes of its own for models that it knows to need them."""
+        ask = self._model.query_embed if kind == "query" else self._model.passage_embed
+        try:
+            vectors = np.array(list(ask(self.prefixed(texts, kind, TEXT_LIMIT))), np.float32)
+        except Exception as error:
+            raise Unavailable(f"fastembed cannot run this model: {error}"[:300], at=self._choice.model) from error
+        vectors[[not text.strip() for text in texts]] = 0
+        vectors = checked(vectors, len(texts), self.dim)
+        self.dim = int(vectors.shape[1])
+        return vectors

@@ -1,4 +1,4 @@
-"""This file is where a choice becomes an embedder. Libraries and models are loaded no sooner than that."""
+"""Creation of the chosen embedder. Libraries and models are loaded here and not before."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ if TYPE_CHECKING:
 
 
 def opened(choice: Choice, secret: Callable[[str], str]) -> Embedder:
-    """The embedder that was chosen, which is not `off`; local ones are read now, an endpoint is asked when it is used.
+    """The chosen embedder, which must not be `off`. Local models are read now; an endpoint is contacted on use.
 
     Args:
-        secret: Looks a credential up by its reference.
+        secret: Returns a credential by its reference.
 
     Raises:
-        Unavailable: A file or a library is not there.
-        Invalid: A model is not what it should be.
-        Unauthorized: There is no such credential.
+        Unavailable: A file or a library is missing.
+        Invalid: The model cannot be used.
+        Unauthorized: The credential does not exist.
     """
     if choice.kind == "builtin":
         from kgd.vectors.builtin import Builtin
@@ -32,7 +32,7 @@ def opened(choice: Choice, secret: Callable[[str], str]) -> Embedder:
 
         return Onnx.load(choice)
     if choice.kind == "fastembed":
-        from kgd.vectors.downloaded import Downloaded
+        from kgd.vectors.onnx import Downloaded
 
         return Downloaded.load(choice)
     if choice.kind == "openai":

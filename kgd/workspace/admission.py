@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 
-from kgd.codec import bulk, changelog, documents, memories, paths
+from kgd.codec import bulk, documents, memories, paths
 from kgd.codec.settings import PATH as SETTINGS
 from kgd.codec.settings import decode_settings
 from kgd.errors import Invalid, InvariantViolation, KgdError, Limit
@@ -19,18 +19,12 @@ from kgd.git.objects import ObjectId
 from kgd.git.store import ObjectStore
 from kgd.model.conflict import Conflict
 from kgd.model.fields import CITES
-from kgd.model.memory import MEMORY_TYPES
-from kgd.model.node import UNSEEN, Node
+from kgd.model.node import MEMORY_TYPES, NODE_BYTES, UNSEEN, Node
 from kgd.model.uri import Uri, parse, scheme_of, workspace_of
-from kgd.workspace import memory_files
+from kgd.workspace import area_bounds, memory_files
 from kgd.workspace.memory_files import Home
 from kgd.workspace.parts import node_in
 from kgd.workspace.secrets import SAY_WHERE, HoldsSecret, Secret, line_of, new_secret_in, refuse_secrets
-
-MAX_NODE_BYTES = 256 * 1024
-MAX_KNOWLEDGE = 32 * 1024
-"""Bytes of an area's content."""
-AREAS = frozenset({"atom", "molecule"})
 
 Place = Callable[[str, Secret | None], str]
 """The place of a field, or of the secret in it: ``<path>:<line>``."""
@@ -67,14 +61,8 @@ def admit_text(node: Node, before: Node | None, data: bytes, place: Place | None
                 f"a {field} cannot have line ends, control or direction characters",
                 at=place(field, None) if place else node.uri, next="Leave them out.",
             )  # fmt: skip
-    if scheme_of(node.uri) in AREAS and (before is None or before.content != node.content):
-        size = len(node.content.strip().encode("utf-8", "surrogatepass"))
-        if size > MAX_KNOWLEDGE:
-            raise Limit(
-                f"the knowledge of an area has at most {MAX_KNOWLEDGE >> 10} KiB, this one has {size >> 10}",
-                at=place("content", None) if place else node.uri,
-                next="Keep facts that are not in the code; put the rest into a further atom.",
-            )
+    if scheme_of(node.uri) in area_bounds.AREAS:
+        area_bounds.admit(node, before, place)
     _refuse_citations(node, before, place)
     refuse_secrets(node, before, place)
 
@@ -92,9 +80,9 @@ def _refuse_citations(node: Node, before: Node | None, place: Place | None) -> N
 
 
 def _refuse_large(data: bytes, at: str) -> None:
-    if len(data) > MAX_NODE_BYTES:
+    if len(data) > NODE_BYTES:
         raise Limit(
-            f"a node has at most {MAX_NODE_BYTES >> 10} KiB, this one has {len(data) // 1024 + 1}", at=at,
+            f"a node has at most {NODE_BYTES >> 10} KiB, this one has {len(data) // 1024 + 1}", at=at,
             next="Split it into several nodes and relate them.",
         )  # fmt: skip
 
@@ -191,9 +179,9 @@ def admit_memory(path: str, data: bytes, base: bytes | None, home: Home, owner: 
     if before is None and not data.startswith((b"---\n", b"---\r\n", b"\xef\xbb\xbf---")):
         return
     memory = memories.decode(data, at=path)
-    if len(data) > memories.MAX_BYTES:
+    if len(data) > NODE_BYTES:
         raise Limit(
-            f"a memory has at most {memories.MAX_BYTES >> 10} KiB, this one has {len(data) // 1024 + 1}",
+            f"a memory has at most {NODE_BYTES >> 10} KiB, this one has {len(data) // 1024 + 1}",
             at=owner or f"{path}:1", next="Split it into several nodes and relate them.",
         )  # fmt: skip
     was = memory_files.owner_of(before)
@@ -231,7 +219,7 @@ def admit_entry(path: str, data: bytes, base: bytes | None, home: Home) -> None:
     """
     at = f"{path}:1"
     try:
-        entry = changelog.decode(data, at=path)
+        entry = documents.decode_entry(data, at=path)
         belongs = paths.log_path(entry.parent, entry.id)
     except KgdError as refusal:
         refusal.at = refusal.at if refusal.at.startswith(path) else at

@@ -19,9 +19,8 @@ from kgd.git.objects import FOLDER, PLAIN, ObjectId, Signature, signature, with_
 from kgd.git.staging import KGD, Staging
 from kgd.git.store import ObjectStore
 from kgd.model.change import Author, ChangeSet
-from kgd.model.memory import MEMORY_TYPES
 from kgd.model.merge import RULES_VERSION
-from kgd.model.node import Node
+from kgd.model.node import MEMORY_TYPES, Node
 from kgd.model.uri import Uri, collision_key
 from kgd.workspace.admission import check, twin_of
 from kgd.workspace.draft import conflict_records, is_resource
@@ -182,7 +181,7 @@ def _look_through(host: Host, branch: ObjectId) -> None:
     store, name = host.store, host.layout.branch.removeprefix("refs/heads/")
     try:
         tip = bytes.fromhex(host.tip)
-        store.walk_through(branch, [tip, *store.merge_bases(tip, branch)])
+        store.check_history(branch, [tip, *store.merge_bases(tip, branch)])
         _check_top(host, store.tree_of(branch))
     except Unavailable:
         raise  # a newer format is no error

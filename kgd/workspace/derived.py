@@ -94,7 +94,7 @@ class Derived:
         self._closing = False
         self._thread: threading.Thread | None = None
         self._tip = self._tree = b""
-        self._database = Database.open(folder / "index.sqlite")
+        self._database = Database(folder / "index.sqlite")
         self._is_mending = False
         self._database.on_damage = self._met_damage
         self._text = TextIndex(self._database)

@@ -10,14 +10,13 @@ from dataclasses import replace
 from functools import singledispatch
 from typing import Any
 
-from kgd.codec import canonical, changelog, documents, memories, paths
+from kgd.codec import canonical, documents, memories, paths
 from kgd.errors import Invalid, InvariantViolation, NotFound, Stale
 from kgd.model.change import Append, Delete, Edit, Log, Move, Relate, Revert, Settle, Unrelate, Untag, Upsert
 from kgd.model.conflict import WHOLE, Conflict, canonical_json
 from kgd.model.fields import field_of, plain
-from kgd.model.memory import FILE, MEMORY_TYPES, folded
-from kgd.model.node import Json, Node, Relation
-from kgd.model.settle import renamed
+from kgd.model.merge_graph import renamed
+from kgd.model.node import FILE, MEMORY_TYPES, Json, Node, Relation, folded
 from kgd.model.uri import Uri, is_owned, path_of, scheme_of, workspace_of
 from kgd.workspace import memory_files
 from kgd.workspace.draft import Draft, is_resource
@@ -27,6 +26,10 @@ from kgd.workspace.settling import carry, is_about_node, settle
 DETAIL = "detail"
 
 CLEARABLE = ("type", "name", "summary", "content", "tags", "source", "relations", "aliases", "data")
+
+
+class NothingToAppendTo(NotFound):
+    """`at` is the URI of the missing node."""
 
 
 @singledispatch
@@ -78,7 +81,11 @@ def _append(edit: Append, draft: Draft) -> None:
     text = edit.text.strip("\n")
     if not text.strip():
         raise Invalid("there is no text to append", at="text")
-    old = draft.node(uri) or Node(uri)
+    old = draft.node(uri)
+    if old is None:
+        if not (edit.creates or draft.around.in_overlay(uri) or is_resource(uri, draft.around.workspace)):
+            raise NothingToAppendTo("there is no such node to append to", at=uri, next="Make it with an upsert.")
+        old = Node(uri)
     before = old.content.rstrip("\n")
     draft.put(replace(old, content=f"{before}\n\n{text}\n" if before else f"{text}\n"))
 
@@ -150,8 +157,8 @@ def _move(edit: Move, draft: Draft) -> None:
     for path in draft.log_paths(uri):
         data = draft.read_file(path)
         if data is not None:
-            entry = replace(changelog.decode(data, at=path), parent=edit.to)
-            draft.files |= {path: None, paths.log_path(edit.to, entry.id): changelog.encode(entry)}
+            entry = replace(documents.decode_entry(data, at=path), parent=edit.to)
+            draft.files |= {path: None, paths.log_path(edit.to, entry.id): documents.encode_entry(entry)}
 
 
 @apply.register
@@ -183,7 +190,7 @@ def _log(edit: Log, draft: Draft) -> None:
     parent = _resolved(draft, edit.entry.parent)
     _required(draft, parent)
     entry = replace(edit.entry, parent=parent)
-    draft.files[paths.log_path(parent, entry.id)] = changelog.encode(entry)
+    draft.files[paths.log_path(parent, entry.id)] = documents.encode_entry(entry)
 
 
 @apply.register

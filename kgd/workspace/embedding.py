@@ -234,7 +234,7 @@ class Embedding:
 
     def _load(self, model: Model) -> None:
         """Read its vectors into memory: 0.5 s for 100k."""
-        from kgd.vectors import halves
+        from kgd.vectors.embedder import from_bytes
         from kgd.vectors.nearest import Nearest
 
         if not model.dim:
@@ -242,7 +242,7 @@ class Embedding:
         nearest = Nearest(model.dim)
         try:
             for rows in self._opened_file().vectors(model.embedder.id):
-                nearest.put([key for key, _ in rows], halves.from_bytes([vector for _, vector in rows], model.dim))
+                nearest.put([key for key, _ in rows], from_bytes([vector for _, vector in rows], model.dim))
                 self._go_on()
         except Invalid as error:
             raise IndexDamaged("the file of vectors holds something else", at=str(self._path)) from error
@@ -282,7 +282,7 @@ class Embedding:
             begun = time.monotonic()
 
     def _embed(self, model: Model, texts: Sequence[Indexed]) -> None:
-        from kgd.vectors import halves
+        from kgd.vectors.embedder import from_bytes
         from kgd.vectors.nearest import Nearest
 
         spoken = {(one.uri, one.origin): spoken_text(one) for one in texts}
@@ -308,7 +308,7 @@ class Embedding:
             model.nearest.drop(key for key in fresh if not made[key])
             speaking = [key for key in fresh if made[key]]
             if speaking:
-                model.nearest.put(speaking, halves.from_bytes([made[key] for key in speaking], model.dim))
+                model.nearest.put(speaking, from_bytes([made[key] for key in speaking], model.dim))
             self.changes += bool(fresh)
 
     def _vectors(self, model: Model, texts: dict[Key, str]) -> dict[Key, bytes]:
@@ -333,12 +333,12 @@ class Embedding:
             return self._asked(model, {key: text[:SHORTENED]}) if len(text) > SHORTENED else {}
 
     def _asked_once(self, model: Model, texts: list[str]) -> list[bytes]:
-        from kgd.vectors import halves
+        from kgd.vectors.embedder import checked, to_bytes
 
         self._go_on()
-        vectors = halves.checked(model.embedder.embed(texts, "document"), len(texts), model.dim)
+        vectors = checked(model.embedder.embed(texts, "document"), len(texts), model.dim)
         model.dim = vectors.shape[1]
-        return halves.to_bytes(vectors)
+        return to_bytes(vectors)
 
     def _remove(self, model: Model, feed: Feed, end: Position) -> None:
         """Forget texts removed until `end`; all of its texts were embedded before."""

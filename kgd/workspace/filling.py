@@ -16,6 +16,7 @@ from typing import Protocol
 from kgd.codec import bulk, canonical, documents
 from kgd.errors import Invalid, KgdError
 from kgd.git.objects import ObjectId
+from kgd.model.node import NODE_BYTES
 from kgd.model.uri import Uri, workspace_of
 from kgd.workspace import parts
 
@@ -40,7 +41,7 @@ class Capacity:
 
 
 WRITTEN = Capacity(bulk.PART_BYTES, bulk.PART_EVENTS)
-READABLE = Capacity(canonical.MAX_BYTES, canonical.MAX_EVENTS)
+READABLE = Capacity(NODE_BYTES, canonical.MAX_EVENTS)
 
 
 @dataclass(slots=True)
@@ -129,7 +130,7 @@ class Folder:
     def files(self, source: str | None = None) -> dict[str, bytes | None]:
         """The changed files. With `source`, every part records it as its origin."""
         return {
-            path: bulk.joined(bulk.Entries(nodes, self.sources.get(path, "") if source is None else source))
+            path: bulk.encode_entries(bulk.Entries(nodes, self.sources.get(path, "") if source is None else source))
             if nodes
             else None
             for path, nodes in self.changed.items()

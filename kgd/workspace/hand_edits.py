@@ -19,7 +19,8 @@ from kgd.codec import paths
 from kgd.codec.settings import PATH as SETTINGS
 from kgd.errors import Invalid, KgdError
 from kgd.git.objects import PLAIN, ObjectId, object_id
-from kgd.git.store import Lookup, ObjectStore
+from kgd.git.store import ObjectStore
+from kgd.git.walk import Lookup
 from kgd.workspace.admission import check
 from kgd.workspace.memory_files import Home
 from kgd.workspace.outcome import InvalidFile
@@ -186,9 +187,9 @@ class HandEdits:
         else:
             asked = sorted({*hints, *self._seen, *self._invalid, *self.unpublished.bases})
             found = {path: self._tree.look(path) for path in asked}
-            there = Lookup(self._store, published)
+            there = Lookup(self._store.tree, published)
             base = {path: there.entry(path) for path in asked}
-        now, tip = time.monotonic(), Lookup(self._store, head)
+        now, tip = time.monotonic(), Lookup(self._store.tree, head)
         edits: list[HandEdit] = []
         missing: set[str] = set()
         restore: list[str] = []

@@ -19,7 +19,8 @@ from kgd.errors import KgdError
 from kgd.git import index_file
 from kgd.git.files import is_cut, sync_file_system
 from kgd.git.objects import PLAIN, ObjectId
-from kgd.git.store import Lookup, ObjectStore
+from kgd.git.store import ObjectStore
+from kgd.git.walk import Lookup
 from kgd.workspace.adoption import Host
 from kgd.workspace.aside import FORMER_INDEX, Placement, Plan, PlanFolder, slots
 from kgd.workspace.hand_edits import HandEdits
@@ -95,7 +96,7 @@ class Healing:
         return found
 
     def _tree_of(self, commit: ObjectId) -> Lookup:
-        return Lookup(self._store, self._store.tree_of(commit))
+        return Lookup(self._store.tree, self._store.tree_of(commit))
 
     def _versions(self, published: ObjectId) -> tuple[dict[str, set[ObjectId]], dict[str, set[ObjectId | None]]]:
         """Versions that the plans placed or found, by path; and the same for published plans."""

@@ -94,7 +94,7 @@ class History:
         path, store = self._served.path_of(uri), self._past.store
         sent = self._sent.get(path, version)
         if isinstance(sent, Written):
-            return self._past.node_at(uri, bytes.fromhex(sent.commit))
+            return self._past.node_at(uri, sent.commit)
         before = self._count(path) - version
         entries = self.entries(uri=uri, limit=before + 1) if sent is not None and before >= 0 else ()
         if not 0 <= before < len(entries):

@@ -13,12 +13,11 @@ from kgd.codec.settings import PATH as SETTINGS
 from kgd.codec.settings import decode_settings
 from kgd.errors import Invalid, Limit, Refused, Unavailable
 from kgd.git.objects import ObjectId
-from kgd.git.staging import Staging
+from kgd.git.staging import Staging, Unwritten
 from kgd.git.store import ObjectStore
-from kgd.git.unwritten import Unwritten
-from kgd.model.ancestry import in_common
+from kgd.model.ancestry import common_content
 from kgd.model.conflict import Conflict
-from kgd.model.merge import KNOWN_RULES, RULES_VERSION
+from kgd.model.merge import RULES_VERSION
 from kgd.workspace import merge_twins
 from kgd.workspace.merge_tree import MergedTree, merge_trees
 
@@ -85,7 +84,7 @@ def base_tree(view: Unwritten, a: ObjectId, b: ObjectId, sharded: frozenset[str]
     def merge_held(base: ObjectId | None, ours: ObjectId, theirs: ObjectId) -> ObjectId:
         return _written(view, ours, merge_trees(view, base, ours, theirs, sharded))
 
-    return in_common(a, b, bases=view.merge_bases, held=view.tree_of, merge=merge_held)
+    return common_content(a, b, bases=view.merge_bases, held=view.tree_of, merge=merge_held)
 
 
 def check_rules(store: ObjectStore, commits: Iterable[ObjectId]) -> int:
@@ -95,9 +94,9 @@ def check_rules(store: ObjectStore, commits: Iterable[ObjectId]) -> int:
         Unavailable: This kgd does not know it.
     """
     rules = min(_rules_of(store, commit) for commit in commits)
-    if rules not in KNOWN_RULES:
+    if rules != RULES_VERSION:
         raise Unavailable(
-            f"the workspace merges by rules of version {rules}, this kgd knows {max(KNOWN_RULES)}",
+            f"the workspace merges by rules of version {rules}, this kgd knows {RULES_VERSION}",
             at=SETTINGS, next="Upgrade kgd; until then nothing is merged.",
         )  # fmt: skip
     return rules

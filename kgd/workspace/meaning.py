@@ -214,10 +214,10 @@ class Meaning:
                 return questions[query]
         if not model.dim or time.monotonic() < self._quiet_until:
             return None
-        from kgd.vectors import halves
+        from kgd.vectors.embedder import checked
 
         try:
-            [vector] = halves.checked(model.embedder.embed([query], "query"), 1, model.dim)
+            [vector] = checked(model.embedder.embed([query], "query"), 1, model.dim)
         except KgdError as error:
             self._quiet_until = time.monotonic() + RETRY
             self._in_trouble(f"questions cannot be embedded: {error}")

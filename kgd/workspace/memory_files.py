@@ -18,8 +18,7 @@ from kgd.codec.memories import FOLDER, Memory
 from kgd.errors import Invalid, KgdError, Limit
 from kgd.git.objects import LAST_MOMENT, ObjectId
 from kgd.git.store import ObjectStore
-from kgd.model.memory import FILE, MEMORY_TYPES, folded
-from kgd.model.node import Json, Node, check_label, cut_at_word
+from kgd.model.node import FILE, MEMORY_TYPES, Json, Node, check_label, cut_at_word, folded
 from kgd.model.uri import Uri, is_owned, parse, path_of, scheme_of, workspace_of
 from kgd.workspace.parts import FILE_LIMIT, node_in
 

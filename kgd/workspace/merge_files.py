@@ -16,12 +16,20 @@ from kgd.codec.settings import PATH as SETTINGS
 from kgd.codec.settings import decode_settings, plain_settings, rewrite_settings, settings_from_plain
 from kgd.errors import Invalid, KgdError
 from kgd.git.objects import object_id
-from kgd.model.conflict import WHOLE, Conflict, FieldConflict, canonical_json
+from kgd.model.conflict import (
+    WHOLE,
+    Conflict,
+    FieldConflict,
+    canonical_json,
+    conflict_of,
+    disagreement,
+    held,
+    merge_held,
+)
 from kgd.model.fields import join, plain
 from kgd.model.merge import NOTHING_OPEN, Three, either, merge, merge_sets, merge_values, same
 from kgd.model.node import Json, Node
 from kgd.model.prose import merge_text
-from kgd.model.register import conflict_of, disagreement, held, merge_held
 from kgd.model.uri import Uri, parse, settings_uri
 
 log = logging.getLogger(__name__)

@@ -14,7 +14,7 @@ from kgd.codec import bulk, paths
 from kgd.errors import KgdError
 from kgd.git.objects import FILE, FOLDER, Entry, ObjectId, object_id, text
 from kgd.git.store import ObjectStore
-from kgd.git.three_way import Change, Changes
+from kgd.git.walk import Change, Changes
 from kgd.model.uri import Uri
 from kgd.workspace import parts
 from kgd.workspace.filling import READABLE, Folder, fits
@@ -231,7 +231,7 @@ class PartsMerge:
         sides = [bulk.split(data, at=path) for data in versions]
         source = self._merged_source(path, [side.source for side in sides])
         same = [d for d, side in zip(versions, sides, strict=True) if side.nodes == nodes and side.source == source]
-        return min(same) if same else bulk.joined(bulk.Entries(nodes, source))
+        return min(same) if same else bulk.encode_entries(bulk.Entries(nodes, source))
 
     def _merged_source(self, path: str, sources: list[str]) -> str:
         """The merged source of a part, from the side that remade it."""

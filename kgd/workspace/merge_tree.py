@@ -18,13 +18,12 @@ from kgd.codec.settings import decode_settings
 from kgd.errors import KgdError
 from kgd.git.objects import FILE, FOLDER, PLAIN, Entry, ObjectId, object_id, text
 from kgd.git.store import ObjectStore
-from kgd.git.three_way import Changes, changes_of
-from kgd.model.conflict import PLACE, TWIN, Conflict
+from kgd.git.walk import Changes, changes_of
+from kgd.model.conflict import NO_RECORDS, PLACE, TWIN, Conflict, Records, by_field
 from kgd.model.fields import split
 from kgd.model.merge import either, is_of_node, same
 from kgd.model.merge_graph import Graph, MergedGraph, merge_graphs, moved
 from kgd.model.node import Node
-from kgd.model.register import NO_RECORDS, Records, by_field
 from kgd.model.uri import Uri, is_settings_uri, parse, settings_uri
 from kgd.workspace import memory_files, merge_twins
 from kgd.workspace.merge_files import (
@@ -118,7 +117,7 @@ class _TreeMerge:
         self.odd: set[str] = set()
         self.files: dict[str, bytes | None] = {}
         self.known: dict[ObjectId, bytes] = {}
-        self.parts = PartsMerge(store, self.store, ours, *changes_of(store, base, ours, theirs), sharded)
+        self.parts = PartsMerge(store, self.store, ours, *changes_of(store.read, base, ours, theirs), sharded)
         self.ours, self.theirs = self._changes(self.parts.ours, is_ours=True), self._changes(self.parts.theirs)
         self.records: dict[str, _Record] = {}
         self.acted: tuple[set[Uri], set[Uri]] = (set(), set())

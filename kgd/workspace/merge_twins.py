@@ -15,7 +15,7 @@ from kgd.git.objects import FOLDER, ObjectId, Tree, raw, text
 from kgd.git.store import ObjectStore
 from kgd.model.conflict import Conflict
 from kgd.model.merge_graph import twin
-from kgd.model.uri import OWNED, Uri, collision_key
+from kgd.model.uri import OWNED, Uri, collision_key, decode_segment
 
 EverOpen = Callable[[int, str], bool]
 """Whether side 0 (ours) or 1 (theirs) ever had the conflict's record at this path since the base."""
@@ -136,7 +136,7 @@ def _key(name: bytes) -> str:
     if name.isascii() and b"%" not in name:
         return name.decode("ascii").lower()
     try:
-        plain = paths.unescape_name(text(name))
+        plain = decode_segment(text(name))
     except KgdError:
         plain = name
     return unicodedata.normalize("NFKC", plain.decode("utf-8", "replace")).casefold()

@@ -50,7 +50,7 @@ class OpenConflicts:
             chosen = (path for path in chosen if (named := self._subject(path)) is None or about(named))
         found = (one for path in chosen if (one := self._read(path)))
         if about is not None:
-            found = (one for one in found if about(one.uri) and all(map(about, one.conflict.spoken_of())))
+            found = (one for one in found if about(one.uri) and all(map(about, one.conflict.mentioned_uris())))
         return tuple(islice(found, limit))
 
     def count(self, uri: Uri | None = None, *, about: Counts | None = None) -> int:

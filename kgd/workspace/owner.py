@@ -33,7 +33,7 @@ class Ownership:
         self._file, self.can_write, self._gives_way = -1, True, gives_way
         self._lock = lock = derived_dir / "lock"
         try:
-            derived_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+            derived_dir.mkdir(mode=0o700, exist_ok=True)  # never the repository itself: it may be being deleted
             self._file = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
             if error.errno not in (errno.EROFS, errno.EACCES, errno.EPERM):

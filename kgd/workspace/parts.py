@@ -16,8 +16,7 @@ from kgd.codec import bulk, documents, paths
 from kgd.errors import KgdError
 from kgd.git.history import Change
 from kgd.git.objects import FILE, FOLDER, PLAIN, Entry, ObjectId, object_id, text
-from kgd.git.store import READ_LIMIT, FileEntry, ObjectStore
-from kgd.git.store import Difference as FileDiff
+from kgd.git.store import READ_LIMIT, ObjectStore
 from kgd.git.walk import ENTRY_BUDGET
 from kgd.model.node import Node
 from kgd.model.uri import Uri
@@ -147,7 +146,7 @@ class NodeFiles(ObjectStore):
     """The same repository with nodes in place of parts, for one thread and one computation.
 
     A part that is unreadable or holds a misplaced node stays an ordinary file. `tree` and its users (`Lookup`,
-    `walk_through`) see the repository unchanged.
+    `check_history`) see the repository unchanged.
 
     Args:
         hint: The part that holds a node now, if known; it is searched first.
@@ -192,23 +191,8 @@ class NodeFiles(ObjectStore):
 
     # ---- walks
 
-    def files(self, tree: ObjectId, *, budget: int = ENTRY_BUDGET) -> Iterator[FileEntry]:
-        for path, _, new in self.changes(None, tree):
-            if new is not None:
-                yield FileEntry(path, *new)
-
-    def changed_entries(
-        self, old: ObjectId | None, new: ObjectId | None, *, budget: int = ENTRY_BUDGET
-    ) -> Iterator[tuple[str, Entry | None]]:
-        for path, _, after in self.changes(old, new):
-            yield path, after
-
-    def changes(self, old: ObjectId | None, new: ObjectId | None) -> Iterator[Changed]:
+    def changes(self, old: ObjectId | None, new: ObjectId | None, *, budget: int = ENTRY_BUDGET) -> Iterator[Changed]:
         return self.expanded(super().changes(old, new))
-
-    def diff(self, old: ObjectId | None, new: ObjectId | None, *, budget: int = ENTRY_BUDGET) -> Iterator[FileDiff]:
-        for path, before, after in self.changes(old, new):
-            yield FileDiff(path, before and before[1], after and after[1])
 
     def expanded(self, changes: Iterable[Changed]) -> Iterator[Changed]:
         """Changes of files with nodes in place of parts; moving a node into a part is no change."""

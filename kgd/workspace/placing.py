@@ -20,7 +20,7 @@ from kgd.git import index_file, refs
 from kgd.git.files import same_file
 from kgd.git.objects import PLAIN, ObjectId
 from kgd.git.refs import RefMoved, move_ref
-from kgd.git.store import Lookup
+from kgd.git.walk import Lookup
 from kgd.workspace import git_state
 from kgd.workspace.adoption import Host
 from kgd.workspace.aside import FORMER_INDEX, Placement, Plan, PlanFolder, finished
@@ -235,7 +235,7 @@ def record_abandoned(host: Host, tree: WorkTree, plan_folder: PlanFolder, edits:
     plan, store, branch = plan_folder.unfinished, host.store, host.store.ref(host.layout.branch)
     if plan is None or branch is None or not store.exists(plan.after) or store.is_ancestor(plan.after, branch):
         return
-    published = Lookup(store, store.tree_of(branch))
+    published = Lookup(store.tree, store.tree_of(branch))
     is_lost = not store.is_ancestor(plan.after, bytes.fromhex(host.tip))  # the tip was reset behind it
     for file in plan.files:
         there, placed = tree.look(file.path), file.taken | {file.new}
@@ -272,7 +272,7 @@ def record_placed(host: Host, published: ObjectId | None, tip: ObjectId, tree: W
         seen.add(commit)
         known = store.commit(commit)
         waiting += known.parents
-        files = Lookup(store, known.tree)
+        files = Lookup(store.tree, known.tree)
         for path in [path for path, blob in unknown.items() if files.entry(path) == blob]:
             edits.unpublished.record_own(path, unknown.pop(path))
 

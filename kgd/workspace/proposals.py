@@ -233,7 +233,7 @@ def vet(workspace: Workspace, base: ObjectId, commit: ObjectId) -> None:
     """
     store = workspace.store
     before, after = store.tree_of(base), store.tree_of(commit)
-    store.walk_through(commit, [base])
+    store.check_history(commit, [base])
 
     def read(path: str) -> bytes | None:
         blob = store.entry(after, path)

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from kgd.config import git_own_file
 from kgd.errors import KgdError
-from kgd.git import identity, index_file, layout, ref_repair, refs
+from kgd.git import creation, identity, index_file, layout, ref_repair, refs
 from kgd.git.files import replace, same_file, sync_file_system, sync_folder
 from kgd.git.objects import ObjectId
 from kgd.workspace import adoption, git_state
@@ -43,6 +43,8 @@ PAUSE_LIMIT = 2.0
 LOOK_PAUSE = 0.05
 POLL = 1.0
 """Seconds between two looks at git's files without a hint, and from a person's git command to the next pass."""
+DELETING_SECONDS = 2.0
+"""Seconds that HEAD or refs may be missing before a repair: a deletion of the repository removes them early."""
 ACTIVITY_CAP = 5.0
 """Programs that refresh the index every second (prompts, editors) delay publication at most this many seconds."""
 FLUSHED_EDITS = 50
@@ -83,6 +85,7 @@ class Publication:
         """The branch when it was last in step; an ancestor of the tip."""
         self._last: Signature | None = None
         self._foreign_at = self._foreign_since = float("-inf")
+        self._whole_at = time.monotonic()
         self._scanned_at = time.monotonic()
         self._not_before = 0.0
         self._unsettled = False
@@ -211,11 +214,7 @@ class Publication:
             )
         if same_file(self._derived / INDEX, self._git_dir / "index.lock"):
             finish_interrupted(self._host, self._tree, self._plan_folder, self._edits)
-        if refs.value_of(self._git_dir, refs.HEAD) != self._tip:
-            # The ref was moved or removed by hand; the writer checks the ref before each job.
-            self._host.run(lambda staging, tip: Staged[object](None))
-        if refs.value_of(self._git_dir, self._branch) is None:
-            ref_repair.repair(self._host.layout, {})
+        self._look_after_refs()
         found = git_state.signature(self._git_dir, self._branch)
         self._notice(found)
         if found.branch is not None and found.branch != self._published:
@@ -226,7 +225,7 @@ class Publication:
         if time.monotonic() - self._foreign_at < POLL and time.monotonic() - self._foreign_since < ACTIVITY_CAP:
             raise Blocked("a git command ran a moment ago")
         if found.stamp == (0, 0, 0):
-            layout.fill_work_tree(self._host.layout)
+            creation.fill_work_tree(self._host.layout)
             found = self._last = git_state.signature(self._git_dir, self._branch)
         if self._healing.is_due:
             self._heal()
@@ -235,6 +234,18 @@ class Publication:
         self._commit_saved(found)
         if (self._published != self._tip or self._unpublished.differing()) and time.monotonic() >= self._not_before:
             self._publish(found)
+
+    def _look_after_refs(self) -> None:
+        """Have the writer follow a tip that was moved or removed by hand; repair a lost branch and a damaged HEAD."""
+        if all((self._git_dir / name).exists() for name in ("HEAD", "refs")):
+            self._whole_at = time.monotonic()
+        elif time.monotonic() - self._whole_at < DELETING_SECONDS:
+            raise Blocked("HEAD or refs is missing: the repository is being deleted, or will be repaired")
+        ref_repair.repair_head_file(self._host.layout)
+        if refs.value_of(self._git_dir, refs.HEAD) != self._tip:
+            self._host.run(lambda staging, tip: Staged[object](None))  # the writer checks the ref before each job
+        if refs.value_of(self._git_dir, self._branch) is None:
+            ref_repair.repair(self._host.layout, {})
 
     @property
     def _tip(self) -> ObjectId:
@@ -380,7 +391,7 @@ class Publication:
     def _restore(self, missing: list[str]) -> None:
         """Put back a missing folder as a whole: that is an accident, never a deletion."""
         assert self._published is not None
-        layout.link_work_tree(self._host.layout)
+        creation.link_work_tree(self._host.layout)
         if not self._tree.exists():
             raise Blocked(f"the work tree {self._host.layout.work_tree} is missing", stuck=True)
         tree = self._store.tree_of(self._published)

@@ -63,6 +63,7 @@ class Served:
         self.tree: ObjectId | None = None
         self._invalid: dict[str, InvalidFile] = {}
         self._conflicts: dict[str, set[str]] = {}
+        self._disputed: set[Uri] = set()
         self._cut: dict[str, Uri] = {}
         """Paths that do not tell their URI."""
         self.locations = PartLocations()
@@ -81,6 +82,11 @@ class Served:
         with self._lock:
             chosen = self._conflicts.values() if folder is None else [self._conflicts.get(folder, set())]
             return sorted(path for paths in chosen for path in paths)
+
+    def disputed(self) -> set[Uri]:
+        """The nodes whose conflict records came, changed or went since the last call. For the writer's thread."""
+        found, self._disputed = self._disputed, set()
+        return found
 
     @property
     def conflict_count(self) -> int:
@@ -270,6 +276,9 @@ class Served:
         except KgdError as error:
             refusal = error
         self._note_conflict(path, bool(new) and refusal is None)
+        folder = path.removeprefix("conflicts/").rpartition("/")[0]
+        if self.tree is not None and (uri := self._uri_of(f"nodes/{folder}.yaml")):
+            self._disputed.add(uri)
         self._mark(path, refusal)
 
     def _note_conflict(self, path: str, is_open: bool) -> None:

@@ -8,12 +8,11 @@ from kgd.codec import documents, memories
 from kgd.codec.settings import PATH as SETTINGS
 from kgd.codec.settings import decode_settings, plain_settings, rewrite_settings, settings_from_plain
 from kgd.errors import Invalid, InvariantViolation, KgdError, NotFound
-from kgd.model.conflict import PLACE, TWIN, Conflict
+from kgd.model.conflict import PLACE, TWIN, Conflict, by_field
 from kgd.model.fields import split, with_value
 from kgd.model.merge import Merged, is_of_node
+from kgd.model.merge_graph import combined, renamed, with_decision
 from kgd.model.node import Json, Node
-from kgd.model.register import by_field
-from kgd.model.settle import as_one, renamed, with_decision
 from kgd.model.uri import Uri, is_settings_uri, parse
 from kgd.workspace.draft import Draft
 from kgd.workspace.merge_files import MEMORIES
@@ -96,7 +95,7 @@ def _settle_twin(draft: Draft, conflict: Conflict, value: Json) -> None:
     if kept is None:
         raise NotFound("this node no longer exists", at=str(value), next="Take the other one.")
     for other in others:
-        joined = as_one(Merged(kept, _withdrawn(draft, kept.uri)), Merged(other, _withdrawn(draft, other.uri)))
+        joined = combined(Merged(kept, _withdrawn(draft, kept.uri)), Merged(other, _withdrawn(draft, other.uri)))
         assert joined.node is not None
         draft.remove(other.uri)
         carry(draft, other.uri, joined.node)

@@ -13,8 +13,7 @@ from kgd.codec.settings import PATH as SETTINGS
 from kgd.codec.settings import policy_in
 from kgd.errors import Forbidden, Invalid, KgdError, NotFound, Stale
 from kgd.git.objects import ObjectId, signature
-from kgd.git.staging import Staging
-from kgd.git.unwritten import Unwritten
+from kgd.git.staging import Staging, Unwritten
 from kgd.model.access import Principal
 from kgd.model.change import ChangeSet, Delete, Edit, Upsert
 from kgd.model.uri import Uri

@@ -22,7 +22,7 @@ from kgd.model.access import Policy, Principal, Verb, authorize, authorize_setti
 from kgd.model.change import Append, Delete, Edit, Log, Move, Relate, Settle, Unrelate, Untag, Upsert
 from kgd.model.fields import split
 from kgd.model.node import Node
-from kgd.model.uri import Uri, is_settings_uri, parse
+from kgd.model.uri import Uri, decode_segment, is_settings_uri, parse
 from kgd.workspace import memory_files, parts
 
 File = tuple[str, ObjectId | None, ObjectId | None]
@@ -291,7 +291,7 @@ class _Look:
                     return frozenset()
                 found.add(conflict.uri)
             if conflict and blob is new:
-                found |= conflict.spoken_of()
+                found |= conflict.mentioned_uris()
                 self.disputed |= {f"{first}/{rest[0]}" for first, *rest in map(split, conflict.fields)
                                   if first == "memories" and rest}  # fmt: skip
         return frozenset(found)
@@ -352,7 +352,7 @@ class _Look:
         try:
             last = parts[-1]
             if last != "%5F":
-                last = paths.escape_name(paths.unescape_name(last), folder=False)
+                last = paths.escape_name(decode_segment(last), folder=False)
             uri = paths.uri_of(
                 "/".join(["nodes", *parts[1:-1], last]) + ".yaml", self.workspace, self.sharded | sharded
             )

@@ -15,6 +15,7 @@ from kgd.errors import Invalid, KgdError, Limit
 from kgd.git.objects import ObjectId, Signature, signature, with_trailers
 from kgd.git.staging import Staging
 from kgd.model.change import Append, ChangeSet, Delete, Edit, Log, Move, Relate, Revert, Settle, Untag, Upsert
+from kgd.model.node import NODE_BYTES
 from kgd.model.uri import Uri
 from kgd.workspace import edits
 from kgd.workspace.draft import Draft
@@ -160,9 +161,6 @@ def subject_of(changes: Iterable[Edit], uris: list[Uri]) -> str:
     return f"{verb} {uris[0]}"[:100] + (f" and {len(uris) - 1} more" if len(uris) > 1 else "")
 
 
-TEXT_LIMIT = 256 * 1024
-"""Bytes shown of another file."""
-
 Data = bytes | None
 """None is absence."""
 
@@ -212,4 +210,4 @@ def _inside(path: str, data: Data) -> Mapping[Uri, bytes]:
 
 
 def _text(data: Data) -> str | None:
-    return data[:TEXT_LIMIT].decode("utf-8", "backslashreplace") if data is not None else None
+    return data[:NODE_BYTES].decode("utf-8", "backslashreplace") if data is not None else None

@@ -15,7 +15,8 @@ from kgd.errors import Damaged, KgdError, Limit
 from kgd.git.files import replace
 from kgd.git.objects import Object, ObjectId
 from kgd.git.refs import HEAD
-from kgd.git.store import Lookup, ObjectStore
+from kgd.git.store import ObjectStore
+from kgd.git.walk import Lookup
 from kgd.workspace.aside import hex_of, id_of
 from kgd.workspace.parts import FILE_LIMIT
 from kgd.workspace.work_tree import Found, WorkTree, is_owned
@@ -49,7 +50,7 @@ class Unpublished:
 
     def set_published(self, tree: ObjectId) -> None:
         """Set the published tree."""
-        self._published = Lookup(self._store, tree)
+        self._published = Lookup(self._store.tree, tree)
         if self._is_loaded:  # an entry published after it was saved, before a kill, is obsolete
             self._is_loaded = False
             for path, known in list(self._contents.items()):

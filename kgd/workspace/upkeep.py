@@ -56,12 +56,12 @@ class Upkeep:
         self._thread.join(CLOSE_WITHIN)
 
     def _run(self) -> None:
-        left = 0
+        left = seen = 0
         while not self._stopping:
-            before = self._flushes
             self._wake.wait(QUIET_SECONDS if left else LOOK_SECONDS)
             self._wake.clear()
-            is_quiet = before == self._flushes
+            before, seen = seen, self._flushes
+            is_quiet = before == seen
             try:
                 if rollup.due(self._store.pack_dir):
                     done = rollup.maintain(self._store.git_dir)

@@ -12,9 +12,8 @@ from typing import NamedTuple, Protocol
 
 from kgd.errors import KgdError
 from kgd.index.usage import UsageFile
-from kgd.model.suggestion import LEAST_TOGETHER, Suggestion, suggestions
 from kgd.model.uri import Uri
-from kgd.model.usage import Conversations, Link, Tally
+from kgd.model.usage import LEAST_TOGETHER, Conversations, Link, Suggestion, Tally, suggestions
 from kgd.workspace.workspace import Workspace
 
 WAITING = 1_000

@@ -131,7 +131,7 @@ class Workspace:
             if isinstance(failure, Damaged):
                 raise Damaged(
                     f"the newest change cannot be read: {failure.message}", at=failure.at,
-                    next=integrity.way_out(layout),
+                    next=integrity.recovery_advice(layout),
                 ) from failure  # fmt: skip
             raise
 
@@ -348,7 +348,8 @@ class Workspace:
         self._closing.append(listener)
 
     def on_commit(self, listener: Listener) -> None:
-        """Call `listener` with the URIs of each flush, in the writer's thread: it must not block."""
+        """Call `listener` in the writer's thread with the nodes of each flush, and those whose conflicts came or went:
+        it must not block."""
         self._listeners.append(listener)
 
     def on_uncommitted(self, listener: Callable[[], object]) -> None:
@@ -488,7 +489,7 @@ class Workspace:
         self._wake_publication()
 
     def _tell(self, changes: Iterable[Change]) -> None:
-        touched = frozenset(change.uri for change in changes)
+        touched = frozenset((*(change.uri for change in changes), *self._served.disputed()))
         for listener in self._listeners:
             listener(touched)
 

@@ -1,4 +1,4 @@
-"""A workspace of its own for each test, and holders of tokens to come with."""
+"""A fresh workspace for each test, and holders of tokens."""
 
 from __future__ import annotations
 
@@ -22,5 +22,5 @@ def ws(tmp_path: Path) -> Iterator[Workspace]:
 def holder(
     verbs: str, *paths: str, name: str = "billing-agent", workspace: str = WS, kind: str = "agent", id: str = "tok00001"
 ) -> Principal:
-    """Who comes with a token: `holder("read,propose", "/services/**")`."""
+    """The holder of a token: `holder("read,propose", "/services/**")`."""
     return Principal(id, name, kind, (Scope.of(workspace, verbs.split(","), paths),))  # type: ignore[arg-type]

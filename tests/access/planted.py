@@ -2,7 +2,7 @@
 
     python -m tests.access.planted [NAME...]
 
-Prints a row for each. Not part of any suite: it takes some minutes, and is run again where a check changes.
+Prints a row for each. Not part of any suite: it takes some minutes. Run it again when a check changes.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from tests.planting import Bug, main
 
 ACCESS = "tests/access/"
 RANDOM = f"{ACCESS}test_breaches.py::test_no_operation_reaches_outside_its_token"
-OUTSIDE = f"{ACCESS}test_submissions.py::test_outside_the_scope_nothing_is_merged_and_nothing_waits"
+OUTSIDE = f"{ACCESS}test_submissions.py::test_outside_the_scope_a_submission_is_neither_merged_nor_kept"
 
 BUGS = {
     "alias": Bug(
@@ -23,9 +23,9 @@ BUGS = {
          f"{ACCESS}test_touched.py::test_a_move_touches_both_ends_and_an_alias_the_name_that_it_takes"),
     ),
     "records": Bug(
-        "a conflict record is about its folder's node, whatever it says", "kgd/workspace/touched.py",
+        "a conflict record is about its folder's node, not the node it names", "kgd/workspace/touched.py",
         "                found.add(conflict.uri)\n", "                found |= by_path or {conflict.uri}\n",
-        (f"{ACCESS}test_touched.py::test_a_conflict_record_is_about_the_node_of_its_folder_and_the_one_that_it_speaks_of",),
+        (f"{ACCESS}test_touched.py::test_a_conflict_record_is_about_the_node_of_its_folder_and_the_node_it_names",),
     ),
     "record-place": Bug(
         "a conflict record may lie anywhere", "kgd/codec/documents.py",
@@ -56,17 +56,17 @@ BUGS = {
     "chain": Bug(
         "a proposal is judged by its net change alone", "kgd/workspace/accepting.py",
         "touched | _touched_by_commits(workspace, tip, commit))", "touched)",
-        (f"{ACCESS}test_proposals.py::test_a_change_that_a_later_commit_of_it_takes_back_is_judged_too",),
+        (f"{ACCESS}test_proposals.py::test_a_change_reverted_within_the_proposal_is_judged_too",),
     ),
     "vet": Bug(
         "a proposal is accepted unlooked at", "kgd/workspace/accepting.py",
         "    vet(workspace, bases[0], commit)\n", "    pass\n",
-        (f"{ACCESS}test_proposals.py::test_what_no_workspace_can_hold_is_shown_as_broken_and_not_accepted",),
+        (f"{ACCESS}test_proposals.py::test_a_proposal_that_no_workspace_can_hold_is_shown_as_broken_and_not_accepted",),
     ),
     "base": Bug(
         "what happened since the base is written over", "kgd/workspace/submission.py",
         "    if merged.conflicts:\n", "    if False:\n",
-        (f"{ACCESS}test_submissions.py::test_where_both_changed_the_same_it_waits_and_names_the_node",),
+        (f"{ACCESS}test_submissions.py::test_a_submission_in_conflict_waits_and_names_the_node",),
     ),
     "requests": Bug(
         "request ids of two tokens are one", "kgd/tools/session.py",
@@ -79,7 +79,7 @@ BUGS = {
         ("tests/surfaces/test_scopes.py::test_a_search_finds_and_counts_nothing_hidden",),
     ),
     "read": Bug(
-        "a node may be got by anybody", "kgd/model/access.py",
+        "every caller may get a node", "kgd/model/access.py",
         "    if not any(scope.covers(place) for scope in granted):", "    if verb is not Verb.READ and not granted:",
         ("tests/surfaces/test_scopes.py::test_only_what_may_be_read_is_got", RANDOM),
     ),

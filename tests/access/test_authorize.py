@@ -1,4 +1,4 @@
-"""One function decides: the scopes of the token and the policy of the workspace both have to agree."""
+"""The authorization function: the token's scopes and the workspace's policy must both allow an operation."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_nothing_is_forbidden_to_the_person_of_this_machine() -> None:
     authorize_settings(None, POLICY, "kgd.yaml")
 
 
-def test_a_refusal_is_one_sentence_that_names_the_node_and_what_is_allowed() -> None:
+def test_a_refusal_is_one_sentence_that_names_the_node_and_the_allowed_scope() -> None:
     with pytest.raises(Forbidden) as caught:
         authorize(holder("read,propose", "/infra/**"), OPEN, Verb.WRITE, uri("infra/a"))
     assert "'billing-agent' may not write concept://ws/infra/a" in caught.value.message
@@ -58,7 +58,7 @@ def test_a_refusal_is_one_sentence_that_names_the_node_and_what_is_allowed() -> 
 
 
 @pytest.mark.parametrize("verb", list(Verb))
-def test_what_is_disputed_about_the_settings_needs_admin_on_everything(verb: Verb) -> None:
+def test_a_conflict_about_the_settings_needs_admin_on_everything(verb: Verb) -> None:
     settings = settings_uri("ws")
     authorize(holder("admin", "/**"), POLICY, verb, settings)
     authorize(None, POLICY, verb, settings)
@@ -82,7 +82,7 @@ def test_another_workspace_s_token_and_another_workspace_s_node_are_refused() ->
     assert not may(holder("write", "/**"), OPEN, Verb.WRITE, Uri("concept://other/a"))
 
 
-def test_what_is_not_canonical_is_refused_before_it_is_matched() -> None:
+def test_a_uri_that_is_not_canonical_is_refused_before_matching() -> None:
     for wrong in ("concept://ws/infra/../db", "concept://ws/infra/%2E%2E/db", "concept://ws/infra/%61", "nonsense"):
         with pytest.raises(KgdError) as caught:
             authorize(holder("write", "/**"), OPEN, Verb.WRITE, Uri(wrong))
@@ -147,7 +147,7 @@ def test_a_child_is_never_wider_than_its_parent() -> None:
             check_narrower(child, parent)
 
 
-def test_a_holder_is_written_down_and_read_back() -> None:
+def test_a_holder_survives_being_written_and_read() -> None:
     who = replace(holder("read,propose", "/infra/**", "/a%20b"), expires=12.0, parent="p1")
     assert principal_from(who.as_dict()) == who
     for broken in ({}, {"id": 1, "name": "", "kind": "agent", "scopes": []}, {**who.as_dict(), "scopes": [3]}):

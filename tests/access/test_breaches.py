@@ -1,6 +1,6 @@
-"""Random tokens, operations and graphs: what gets through is what an independent checker lets through, and all of it.
+"""Random tokens, operations and graphs: kgd allows exactly the operations that an independent checker allows.
 
-The checker looks at the files before and after and knows nothing of the code that it checks.
+The checker compares the files before and after and shares no code with kgd.
 """
 
 from __future__ import annotations
@@ -13,8 +13,7 @@ import pytest
 
 from kgd.codec import documents
 from kgd.errors import Forbidden, KgdError
-from kgd.git.staging import Staging
-from kgd.git.unwritten import Unwritten
+from kgd.git.staging import Staging, Unwritten
 from kgd.model.access import Policy, Principal, Scope, Verb, plain_rules, read_rules
 from kgd.model.change import Append, Delete, Edit, Move, Relate, Revert, Unrelate, Untag
 from kgd.model.node import Node, Relation
@@ -34,7 +33,7 @@ GLOBS = ["/**", "/infra/**", "/infra", "/infra/*", "/*", "/**/infra", "/infra/a/
 SUBJECTS = [uri(name) for name in (*NAMES, *OTHERS)]
 
 
-# ---- the independent checker: about thirty lines over texts of files, and nothing of kgd's
+# ---- the independent checker: about thirty lines over texts of files, without kgd's code
 
 
 def may_write(verbs: list[str], globs: list[str], rules: list[dict[str, object]], kind: str, touched: set[str]) -> bool:
@@ -65,7 +64,7 @@ def path(node: str) -> str:
 
 
 def nodes_of(files: dict[str, str | None]) -> dict[str, set[str]]:
-    """URI to the aliases of its node, of what these texts are."""
+    """URI to the aliases of its node, read from these texts."""
     found = {}
     for text in files.values():
         if text and (named := re.search(r"^uri: \"?([^\"\n]+)", text, re.M)):
@@ -112,7 +111,7 @@ def random_edit(chance: random.Random, commits: list[str]) -> Edit:
 
 
 def breaches(folder: Path, seed: int, graphs: int, cases: int) -> tuple[int, int]:
-    """How many cases were allowed and refused; each is as the checker says."""
+    """The numbers of allowed and refused cases, each compared with the checker."""
     chance, allowed, refused = random.Random(seed), 0, 0
     for number in range(graphs):
         ws = Workspace.open(new_layout(folder / f"g{number}"), publish=False)
@@ -136,7 +135,7 @@ def here(ws: Workspace, one: Uri) -> bool:
 
 
 def one_case(ws: Workspace, chance: random.Random, commits: list[str]) -> bool | None:
-    """Whether it was allowed; None where the change could not be made by anybody."""
+    """Whether it was allowed; None if the change is invalid for every caller."""
     principal, verbs, globs = random_token(chance)
     policy = random_policy(chance)
     edits = [random_edit(chance, commits) for _ in range(chance.choice([1, 1, 2, 3]))]

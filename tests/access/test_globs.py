@@ -1,4 +1,4 @@
-"""Paths are matched by whole canonical segments; nothing that is spelled otherwise gets past a pattern."""
+"""Paths are matched by whole canonical segments; another spelling cannot bypass a pattern."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ def independent(glob: str, place: tuple[str, ...]) -> bool:
 
 @given(GLOBS, PLACES)
 @example("/**/a*/**/x", ("a", "b", "x", "a", "q"))
-def test_a_glob_covers_what_an_independent_matcher_says(glob: str, place: tuple[str, ...]) -> None:
+def test_a_glob_agrees_with_an_independent_matcher(glob: str, place: tuple[str, ...]) -> None:
     assert Glob(glob).covers(place) == independent(glob, place)
 
 
 @given(GLOBS, GLOBS, PLACES)
 @example("/**", "/a/*", ("a",))
 @example("/a/*", "/a/**", ("a", "x", "x"))
-def test_what_lies_within_another_covers_nothing_more(one: str, other: str, place: tuple[str, ...]) -> None:
+def test_a_glob_within_another_covers_nothing_more(one: str, other: str, place: tuple[str, ...]) -> None:
     if Glob(one).within(Glob(other)) and Glob(one).covers(place):
         assert Glob(other).covers(place)
 
@@ -50,7 +50,7 @@ def test_what_lies_within_another_covers_nothing_more(one: str, other: str, plac
         ("/a*b", "/a*", True), ("/a*", "/a*b", False), ("/**/x", "/**", True), ("/*/**", "/**", True),
     ],
 )  # fmt: skip
-def test_a_narrower_pattern_is_known_as_one(narrow: str, wide: str, within: bool) -> None:
+def test_a_narrower_pattern_is_recognised(narrow: str, wide: str, within: bool) -> None:
     assert Glob(narrow).within(Glob(wide)) is within
 
 
@@ -91,7 +91,7 @@ def test_a_pattern_that_could_match_nothing_is_refused_where_it_is_given(glob: s
         Glob(glob)
 
 
-def test_a_pattern_is_told_how_it_would_be_right() -> None:
+def test_a_refused_pattern_comes_with_a_correction() -> None:
     with pytest.raises(Invalid, match=re.escape("Write /a%20b/**.")):
         Glob("/a b/**")
     with pytest.raises(Invalid, match=re.escape("Write /infra/**.")):

@@ -1,4 +1,4 @@
-"""What `context` tells the holder of a token does not depend on what they may not read."""
+"""`context` for a token holder does not depend on unreadable nodes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def holder(session: Session) -> Ask:
     return Ask(Session(session.daemon, client="claude", trusted=False, principal=principal))
 
 
-def test_what_is_theirs_is_found_behind_any_number_of_hidden_nodes(ask: Ask, holder: Ask) -> None:
+def test_a_holder_finds_readable_nodes_behind_any_number_of_hidden_nodes(ask: Ask, holder: Ask) -> None:
     hidden = [
         upsert(f"gotcha://shop/secret/{n}", summary="zebra webhook", tags=["zebra", "webhook"]) for n in range(60)
     ]
@@ -36,7 +36,7 @@ def test_what_is_theirs_is_found_behind_any_number_of_hidden_nodes(ask: Ask, hol
         assert [one["uri"] for one in holder.context(**question)["items"]] == ["gotcha://shop/pay/mine"]
 
 
-def test_nobody_learns_which_hidden_directories_and_files_there_are(holder: Ask, code: Path) -> None:
+def test_an_answer_reveals_no_hidden_directories_and_files(holder: Ask, code: Path) -> None:
     (code / "src" / "a,b.py").write_text("")
 
     def told(path: str) -> dict[str, Any]:
@@ -47,10 +47,10 @@ def test_nobody_learns_which_hidden_directories_and_files_there_are(holder: Ask,
     assert told("src/a,b.py")["unmatched_paths"] == ["src/a", "b.py"]
 
 
-def test_the_order_does_not_tell_what_a_hidden_file_holds(
+def test_the_order_does_not_reveal_the_content_of_a_hidden_file(
     ask: Ask, holder: Ask, session: Session, ws: Workspace, code: Path
 ) -> None:
-    """Whoever writes a note of what they guess a file to hold would else see whether they guessed it."""
+    """Otherwise a holder could guess a file's content in a note and see whether the guess was right."""
     right = id_of((code / KEYS).read_bytes(), KEYS)[0]
     guesses = {"a": "0" * 12, "b": right}
     for name, id in guesses.items():

@@ -1,4 +1,4 @@
-"""A proposal waits as a commit of its own, moves nothing, and is accepted, taken in part, or rejected."""
+"""A proposal waits as its own commit, moves nothing, and is accepted, partly accepted, or rejected."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_a_proposal_moves_nothing_and_survives_a_restart(ws: Workspace) -> None:
     assert subprocess.run(["git", "-C", str(ws.layout.git_dir), "fsck", "--full"], capture_output=True).returncode == 0
 
 
-def test_it_is_shown_as_a_difference_of_nodes(ws: Workspace) -> None:
+def test_a_proposal_is_shown_as_a_difference_of_nodes(ws: Workspace) -> None:
     put(ws, upsert("a", content="one\n"))
     made = propose(ws, upsert("a", summary="short"), upsert("b", name="B"))
     look = proposals.look(ws, made)
@@ -62,7 +62,7 @@ def test_it_is_shown_as_a_difference_of_nodes(ws: Workspace) -> None:
     assert [(c.uri, c.before is None) for c in look.changes] == [(uri("a"), False), (uri("b"), True)]
 
 
-def test_accepted_it_is_in_history_with_its_author_and_no_longer_waits(ws: Workspace) -> None:
+def test_an_accepted_proposal_is_in_history_with_its_author_and_no_longer_waits(ws: Workspace) -> None:
     put(ws, upsert("a", content="one\n"))
     made = propose(ws, upsert("b", name="B"))
     put(ws, upsert("c", name="meanwhile"))
@@ -75,7 +75,7 @@ def test_accepted_it_is_in_history_with_its_author_and_no_longer_waits(ws: Works
     assert ws.version(ws.path(uri("b"))) == 1
 
 
-def test_what_both_changed_is_kept_as_a_conflict(ws: Workspace) -> None:
+def test_a_field_changed_on_both_sides_is_kept_as_a_conflict(ws: Workspace) -> None:
     put(ws, upsert("a", name="one"))
     made = propose(ws, upsert("a", name="two"))
     put(ws, upsert("a", name="three"))
@@ -102,7 +102,7 @@ def test_a_part_becomes_one_commit_of_the_same_author_and_the_rest_waits(ws: Wor
     assert proposals.listed(ws) == ()
 
 
-def test_both_ends_of_a_move_are_taken_together(ws: Workspace) -> None:
+def test_both_ends_of_a_move_are_accepted_together(ws: Workspace) -> None:
     put(ws, upsert("a", name="A"))
     made = propose(ws, Move(uri("a"), uri("b")))
     with pytest.raises(Invalid, match="cannot be taken alone"):
@@ -111,13 +111,13 @@ def test_both_ends_of_a_move_are_taken_together(ws: Workspace) -> None:
     assert ws.graph.resolve(uri("a")) == uri("b")
 
 
-def test_what_it_does_not_change_cannot_be_chosen(ws: Workspace) -> None:
+def test_a_node_outside_the_proposal_cannot_be_selected(ws: Workspace) -> None:
     made = propose(ws, upsert("b", name="B"))
     with pytest.raises(NotFound, match="does not change"):
         accepting.accept(ws, made, ANN, only=[uri("zzz")])
 
 
-def test_a_rejected_one_is_kept_with_the_reason(ws: Workspace) -> None:
+def test_a_rejected_proposal_is_kept_with_the_reason(ws: Workspace) -> None:
     made = propose(ws, upsert("b", name="B"))
     kept = accepting.reject(ws, made, "Ann", "not now")
     assert proposals.listed(ws) == ()
@@ -129,7 +129,7 @@ def test_a_rejected_one_is_kept_with_the_reason(ws: Workspace) -> None:
     assert len(list_refs(ws.layout.git_dir, "refs/kgd/rejected/")) == 2
 
 
-def test_a_decision_about_what_it_was_before_is_refused(ws: Workspace) -> None:
+def test_a_decision_about_an_older_version_is_refused(ws: Workspace) -> None:
     made = propose(ws, upsert("b", name="B"))
     assert proposals.named(ws, made.id) == made
     other = propose(ws, upsert("c", name="C"))
@@ -147,7 +147,7 @@ def test_the_same_request_is_one_proposal(ws: Workspace) -> None:
     assert len(proposals.listed(ws)) == 1
 
 
-def test_only_so_many_of_one_line_of_tokens_wait_whatever_they_are_called(ws: Workspace) -> None:
+def test_a_token_and_its_children_share_one_limit_of_proposals_under_any_name(ws: Workspace) -> None:
     one = holder("propose", "/**")
     child = replace(one, id="child001", parent=one.id, root=one.id, name="other")
     other = replace(one, id="other001")
@@ -164,7 +164,7 @@ def test_only_so_many_of_one_line_of_tokens_wait_whatever_they_are_called(ws: Wo
     put_up(2, other)
 
 
-def test_whoever_accepts_needs_the_right_to_every_node_of_it(ws: Workspace) -> None:
+def test_accepting_a_proposal_needs_the_right_to_all_its_nodes(ws: Workspace) -> None:
     put(ws, upsert("infra/a", name="A"))
     made = propose(ws, upsert("infra/a", to("infra/b"), summary="s"), upsert("other/c", name="C"))
     permit = permit_of("write", "/infra/**")
@@ -179,7 +179,7 @@ def test_whoever_accepts_needs_the_right_to_every_node_of_it(ws: Workspace) -> N
 
 
 def commit_on(ws: Workspace, parent: str, *files: tuple[str, str | None], mode: str = "100644") -> str:
-    """A commit that somebody made with git, however they did it."""
+    """A commit made with git in any way."""
     import os
 
     git_dir = str(ws.layout.git_dir)
@@ -208,7 +208,7 @@ def offered(ws: Workspace, commit: str, name: str = "eve-1") -> Proposal:
     return proposals.named(ws, name)
 
 
-def test_a_change_that_a_later_commit_of_it_takes_back_is_judged_too(ws: Workspace) -> None:
+def test_a_change_reverted_within_the_proposal_is_judged_too(ws: Workspace) -> None:
     base = put(ws, upsert("infra/a", name="A"), upsert("secret/b", name="B"))
     hidden = commit_on(ws, base, ("nodes/concept/secret/b.yaml", "uri: concept://ws/secret/b\nname: stolen\n"))
     taken_back = commit_on(
@@ -234,7 +234,7 @@ def test_a_change_that_a_later_commit_of_it_takes_back_is_judged_too(ws: Workspa
         ("kgd.yaml", None, "100644", "settings"),
     ],
 )
-def test_what_no_workspace_can_hold_is_shown_as_broken_and_not_accepted(
+def test_a_proposal_that_no_workspace_can_hold_is_shown_as_broken_and_not_accepted(
     ws: Workspace, path: str, text: str | None, mode: str, says: str
 ) -> None:
     base = put(ws, upsert("a", name="A"))

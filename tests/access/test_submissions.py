@@ -1,4 +1,4 @@
-"""What somebody elsewhere submits is merged with what happened since they looked, or waits as a proposal of theirs."""
+"""A submission is merged with the changes since its base, or waits as a proposal."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ PROPOSER = holder("propose", "/infra/**")
 
 
 @pytest.mark.requirement("E17")
-def test_under_write_it_becomes_one_commit_of_the_holder(ws: Workspace) -> None:
+def test_with_write_a_submission_becomes_one_commit_of_the_holder(ws: Workspace) -> None:
     found = submit(ws, WRITER, upsert("infra/a", name="A"), upsert("infra/b", to("infra/a")))
     assert found.what == "merged"
     (entry,) = ws.history.entries(commit=found.outcome.commit)
@@ -52,7 +52,7 @@ def test_under_write_it_becomes_one_commit_of_the_holder(ws: Workspace) -> None:
 
 
 @pytest.mark.requirement("B9")
-def test_under_propose_it_waits_and_moves_nothing(ws: Workspace) -> None:
+def test_with_propose_a_submission_waits_and_moves_nothing(ws: Workspace) -> None:
     tip = put(ws, upsert("infra/a", name="A"))
     found = submit(ws, PROPOSER, upsert("infra/a", summary="s"))
     assert found.what == "proposed"
@@ -75,7 +75,7 @@ OUTSIDE: list[list[Edit]] = [
 
 @pytest.mark.requirement("E16")
 @pytest.mark.parametrize("who", [WRITER, PROPOSER], ids=["write", "propose"])
-def test_outside_the_scope_nothing_is_merged_and_nothing_waits(ws: Workspace, who: Principal) -> None:
+def test_outside_the_scope_a_submission_is_neither_merged_nor_kept(ws: Workspace, who: Principal) -> None:
     put(ws, upsert("infra/old", name="O"), upsert("db/old", name="D", aliases=(uri("old-name"),)))
     tip = ws.tip
     for edits in OUTSIDE:
@@ -86,7 +86,7 @@ def test_outside_the_scope_nothing_is_merged_and_nothing_waits(ws: Workspace, wh
     assert proposals.listed(ws) == ()
 
 
-def test_the_opposite_of_somebody_else_s_change_needs_scope_too(ws: Workspace) -> None:
+def test_reverting_another_user_s_change_needs_scope_too(ws: Workspace) -> None:
     commit = put(ws, upsert("infra/a", name="A"), upsert("db/x", name="X"))
     with pytest.raises(Forbidden, match="db/x"):
         submit(ws, WRITER, Revert(commit))
@@ -107,7 +107,7 @@ def test_the_policy_turns_writing_into_proposing(ws: Workspace) -> None:
     assert submit(ws, holder("write", "/infra/**", kind="person"), upsert("infra/b")).what == "merged"
 
 
-def test_what_changed_since_the_base_is_kept(ws: Workspace) -> None:
+def test_changes_since_the_base_are_kept(ws: Workspace) -> None:
     base = put(ws, upsert("infra/a", name="A", content="one\n"))
     put(ws, upsert("infra/a", summary="by somebody"), upsert("infra/c"))
     found = submit(ws, WRITER, upsert("infra/a", content="two\n"), base=base)
@@ -119,7 +119,7 @@ def test_what_changed_since_the_base_is_kept(ws: Workspace) -> None:
     assert found.outcome.nodes == ((uri("infra/a"), ws.version(ws.path(uri("infra/a")))),)
 
 
-def test_where_both_changed_the_same_it_waits_and_names_the_node(ws: Workspace) -> None:
+def test_a_submission_in_conflict_waits_and_names_the_node(ws: Workspace) -> None:
     base = put(ws, upsert("infra/a", name="A"))
     put(ws, upsert("infra/a", name="B"))
     found = submit(ws, WRITER, upsert("infra/a", name="C"), upsert("infra/z", name="Z"), base=base)
@@ -130,7 +130,7 @@ def test_where_both_changed_the_same_it_waits_and_names_the_node(ws: Workspace) 
     assert look.base == base
 
 
-def test_the_versions_that_were_read_stand_for_a_base(ws: Workspace) -> None:
+def test_the_versions_read_stand_for_a_base(ws: Workspace) -> None:
     put(ws, upsert("infra/a", name="A", content="one\n"))
     version = ws.version(ws.path(uri("infra/a")))
     put(ws, upsert("infra/a", summary="later"))
@@ -141,7 +141,7 @@ def test_the_versions_that_were_read_stand_for_a_base(ws: Workspace) -> None:
         submit(ws, WRITER, upsert("infra/a", content="x", expect_version=99))
 
 
-def test_a_base_of_somewhere_else_is_refused(ws: Workspace) -> None:
+def test_a_base_of_another_history_is_refused(ws: Workspace) -> None:
     from tests.access.test_proposals import commit_on
 
     stray = commit_on(ws, ws.tip, ("nodes/concept/b.yaml", "uri: concept://ws/b\n"))
@@ -149,7 +149,7 @@ def test_a_base_of_somewhere_else_is_refused(ws: Workspace) -> None:
         submit(ws, WRITER, upsert("infra/a"), base=stray)
 
 
-def test_a_repeat_of_a_request_finds_what_became_of_it(ws: Workspace) -> None:
+def test_a_repeated_request_gets_the_outcome_of_the_first(ws: Workspace) -> None:
     one = submit(ws, WRITER, upsert("infra/a", name="A"), request="tok00001/r1")
     again = submit(ws, WRITER, upsert("infra/a", name="other"), request="tok00001/r1")
     assert (again.what, again.outcome.commit, again.outcome.repeated) == ("merged", one.outcome.commit, True)
@@ -178,7 +178,7 @@ def test_many_at_once_are_each_merged_or_wait_once(ws: Workspace) -> None:
 
 
 @pytest.mark.parametrize("who", [WRITER, PROPOSER], ids=["write", "propose"])
-def test_a_secret_neither_goes_in_nor_waits(ws: Workspace, who: Principal) -> None:
+def test_a_secret_is_neither_merged_nor_kept(ws: Workspace, who: Principal) -> None:
     secret = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
     with pytest.raises(Refused) as caught:
         submit(ws, who, upsert("infra/a", content=f"token {secret}\n"))
@@ -194,7 +194,7 @@ def test_only_so_many_may_wait(ws: Workspace) -> None:
         submission.submit(ws, ChangeSet((upsert("infra/b"),), BILLING), submitter(PROPOSER, most=1))
 
 
-def test_nothing_new_is_said_to_be_so(ws: Workspace) -> None:
+def test_a_submission_without_changes_is_reported_as_unchanged(ws: Workspace) -> None:
     base = put(ws, upsert("infra/a", name="A"))
     put(ws, upsert("infra/b"))
     assert submit(ws, WRITER, upsert("infra/a", name="A"), base=base).what == "unchanged"

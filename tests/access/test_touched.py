@@ -1,4 +1,4 @@
-"""Which nodes a change of files is about: whatever the files are called, and whatever was tried to hide it."""
+"""The nodes that a change of files is about, under any file names and attempts to hide them."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ import pytest
 from kgd.codec import bulk, documents, paths
 from kgd.errors import Forbidden
 from kgd.git.objects import make
-from kgd.git.staging import Staging
-from kgd.git.unwritten import Unwritten
+from kgd.git.staging import Staging, Unwritten
 from kgd.model.access import Policy, Verb
 from kgd.model.conflict import PLACE, TWIN, WHOLE, Conflict, FieldConflict, canonical_json
 from kgd.model.node import Json, Node
@@ -25,7 +24,7 @@ LONG = "x" * 220
 
 
 def of(ws: Workspace, files: dict[str, str | None], before: dict[str, str | None] | None = None) -> Touched:
-    """What it touches to write these files onto a tree that has those."""
+    """The nodes touched by writing these files onto a tree with the files of `before`."""
     staging = Staging(ws.store, ws.store.tree_of(bytes.fromhex(ws.tip)))
     for given in (before or {}, files):
         if given is files:
@@ -53,7 +52,7 @@ def test_a_file_that_cannot_be_read_is_about_the_node_of_its_path(ws: Workspace)
         assert uri("infra/a") in of(ws, {"nodes/concept/infra/a.yaml": text}).uris
 
 
-def test_a_name_that_was_cut_is_told_by_the_file_and_only_if_it_tells_the_truth(ws: Workspace) -> None:
+def test_a_shortened_path_takes_its_name_from_the_file_only_if_the_two_agree(ws: Workspace) -> None:
     long = uri(f"infra/{LONG}")
     path = paths.path_of(long)
     assert of(ws, {path: node(long)}) == Touched(frozenset({long}))
@@ -101,7 +100,7 @@ def test_a_changelog_entry_is_about_its_parent(ws: Workspace) -> None:
     assert of(ws, {wrong: "id: x\n"}).settings == {wrong}
 
 
-def test_what_a_merge_kept_beside_a_file_is_about_the_same_node(ws: Workspace) -> None:
+def test_a_side_that_a_merge_kept_beside_a_file_is_about_the_same_node(ws: Workspace) -> None:
     large, deep = "x" * 1_200_000, uri("infra/deep/a")
     conflict = Conflict(deep, {"content": FieldConflict(None, (large, large[1:]))}, {"content": 0})
     written = record_files([conflict], ws.sharded)
@@ -117,7 +116,7 @@ def test_what_a_merge_kept_beside_a_file_is_about_the_same_node(ws: Workspace) -
 
 
 def record(subject: Uri, name: str, *sides: Json, at: Uri | None = None) -> dict[str, str | None]:
-    """A conflict record about one node, in the folder of another one where `at` says so."""
+    """A conflict record about one node; with `at`, in the folder of another node."""
     conflict = Conflict(subject, {name: FieldConflict(None, tuple(sorted(sides, key=canonical_json)))}, {name: 0})
     ((path, data),) = record_files([conflict], NONE).items()
     if at is not None:
@@ -125,7 +124,7 @@ def record(subject: Uri, name: str, *sides: Json, at: Uri | None = None) -> dict
     return {path: data.decode()}
 
 
-def test_a_conflict_record_is_about_the_node_of_its_folder_and_the_one_that_it_speaks_of(ws: Workspace) -> None:
+def test_a_conflict_record_is_about_the_node_of_its_folder_and_the_node_it_names(ws: Workspace) -> None:
     mine, other = uri("infra/a"), uri("app/checkout")
     assert of(ws, record(mine, "summary", "x", "y")) == Touched(frozenset({mine}))
     planted = record(other, "summary", "x", "y", at=mine)
@@ -149,7 +148,7 @@ def test_a_record_that_would_give_a_node_another_name_is_about_that_name_too(
     assert uri("app/checkout") in of(ws, record(uri("infra/a"), name, *sides)).uris
 
 
-def test_a_record_about_a_memory_or_the_settings_is_for_those_who_may_write_them(ws: Workspace) -> None:
+def test_a_record_about_a_memory_or_the_settings_needs_the_right_to_write_them(ws: Workspace) -> None:
     named = {"nodes/concept/app/checkout.yaml": node("app/checkout", data={"file": "memories/b.md"}),
              "memories/b.md": "---\nid: concept://ws/app/checkout\n---\nb\n"}  # fmt: skip
     planted = record(uri("infra/a"), "memories/b.md/prose", "b", "evil")
@@ -160,13 +159,13 @@ def test_a_record_about_a_memory_or_the_settings_is_for_those_who_may_write_them
     assert of(ws, settings) == Touched(settings=frozenset({path}))
 
 
-def test_a_memory_is_also_about_the_node_that_it_says_it_is_of(ws: Workspace) -> None:
+def test_a_memory_is_also_about_the_node_it_claims_to_belong_to(ws: Workspace) -> None:
     named = {"nodes/concept/infra/a.yaml": node("infra/a", data={"file": "memories/a.md"})}
     text = "---\nid: concept://ws/app/checkout\n---\nx\n"
     assert of(ws, {"memories/a.md": text}, dict(named)).uris == {uri("infra/a"), uri("app/checkout")}
 
 
-def test_a_memory_is_about_the_node_that_it_belongs_to_whoever_else_names_it(ws: Workspace) -> None:
+def test_a_memory_is_about_its_own_node_even_if_other_nodes_name_it(ws: Workspace) -> None:
     text = "---\nid: concept://ws/app/checkout\n---\n{}\n"
     named = {f"nodes/concept/{name}.yaml": node(name, data={"file": "memories/a.md"}) for name in ("app/checkout", "x")}
     before = {**named, "memories/a.md": text.format("a")}
@@ -189,7 +188,7 @@ def test_a_bulk_part_is_about_the_nodes_in_it_that_changed(ws: Workspace) -> Non
     assert of(ws, {path.format(0): sourced}, {path.format(0): first}).uris == {Uri("thread://ws/talk")}
 
 
-def test_a_bulk_part_with_nodes_of_something_else_is_about_all_that_is_in_it(ws: Workspace) -> None:
+def test_a_bulk_part_with_foreign_nodes_is_about_all_its_nodes(ws: Workspace) -> None:
     path = f"bulk/message/{paths.shard(b'talk')}/talk/0.yaml"
     inside, other = Node(Uri("message://ws/talk/1")), Node(Uri("concept://ws/app/checkout"))
     assert of(ws, {path: bulk.encode(bulk.Part((inside,))).decode()}).uris == {inside.uri}
@@ -208,7 +207,7 @@ def test_a_bulk_part_is_about_its_thread_or_document(ws: Workspace) -> None:
 
 @pytest.mark.parametrize("path", ["kgd.yaml", ".gitattributes", "README.md", "nodes/x.txt", "nodes/concept/.hidden",
                                   "conflicts/x", "log/x.yaml", "nodes/concept/a%zz.yaml"])  # fmt: skip
-def test_what_is_no_node_s_is_for_administrators(ws: Workspace, path: str) -> None:
+def test_files_of_no_node_need_an_administrator(ws: Workspace, path: str) -> None:
     found = of(ws, {path: "text\n"}, {path: "before\n"})
     assert found == Touched(settings=frozenset({path}))
     with pytest.raises(Forbidden, match="admin"):
@@ -218,7 +217,7 @@ def test_what_is_no_node_s_is_for_administrators(ws: Workspace, path: str) -> No
 def test_a_memory_is_judged_by_every_node_that_names_it_before_or_after(ws: Workspace) -> None:
     memory, other = "memories/it's a day.md", "memories/b.md"
     ws.submit(change(upsert("x/y")))
-    for name in ("infra/d", "db/e"):  # a change of ours names no memory that is not its own
+    for name in ("infra/d", "db/e"):  # a change by kgd names only its own memories
         commit_file(ws, f"nodes/concept/{name}.yaml", node(name, data={"file": memory}))
     before = {memory: "old", other: "old"}
     assert of(ws, {memory: "new"}, before).uris == {uri("infra/d"), uri("db/e")}
@@ -231,7 +230,7 @@ def test_a_memory_is_judged_by_every_node_that_names_it_before_or_after(ws: Work
     assert uri("q") in of(ws, {memory: "new", "nodes/concept/q.yaml": single}, before).uris
 
 
-def test_only_the_mode_of_a_file_changed_is_a_change_of_it(ws: Workspace) -> None:
+def test_a_change_of_the_mode_alone_is_a_change(ws: Workspace) -> None:
     blob = make("blob", b"uri: concept://ws/a\n")
     files = [("nodes/concept/a.yaml", blob.id, blob.id)]
     found = touched.of_changes(files, lambda id: blob.body, tuple, ws.id, ws.sharded)

@@ -1,4 +1,4 @@
-"""A hub's counterpart for what a real hub never does: a server that answers each request as it is told to."""
+"""A stand-in for a misbehaving hub: a server whose answers a test chooses."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 
 class Counter:
-    """Listens on loopback; every connection is handed to `serve`, in a thread of its own, until `close`."""
+    """Listens on loopback; `serve` handles every connection in its own thread, until `close`."""
 
     def __init__(self, serve: Callable[[socket.socket, Counter], None]) -> None:
         self.seen: list[bytes] = []
@@ -35,7 +35,7 @@ class Counter:
             thread.join(5)
 
     def read(self, peer: socket.socket) -> bytes:
-        """One request: head and body. Empty when the client has gone."""
+        """One request: head and body. Empty if the client has disconnected."""
         data = b""
         while b"\r\n\r\n" not in data:
             part = peer.recv(1 << 16)

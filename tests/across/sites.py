@@ -1,4 +1,4 @@
-"""People with a home each, in this process: daemons, workspaces, and hubs that really listen."""
+"""Users with one home each, in this process: daemons, workspaces, and listening hubs."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from tests.waiting import until
 
 
 def node(uri: str, *links: tuple[str, float], **fields: Any) -> dict[str, Any]:
-    """A change that makes a node with relations ``uses`` to these targets at these weights."""
+    """A change that creates a node with relations ``uses`` to these targets at these weights."""
     relations = [{"type": "uses", "target": target, "weight": weight} for target, weight in links]
     return {"op": "upsert", "uri": uri, "relations": relations, **fields}
 
 
 class Site:
-    """One person's home: a daemon with standalone workspaces, and what their tools answer."""
+    """One person's home: a daemon with standalone workspaces, and the answers of its tools."""
 
     def __init__(self, root: Path, name: str) -> None:
         self.root = root / name
@@ -45,7 +45,7 @@ class Site:
         self.daemon = self._daemon()
 
     def up(self, id: str, *changes: Mapping[str, Any]) -> Workspace:
-        """A workspace of its own with these nodes."""
+        """Create a workspace with these nodes."""
         folder = self.root / id
         folder.mkdir()
         call(self.session(folder), "up", {"standalone": True, "id": id})
@@ -66,7 +66,7 @@ class Site:
         path.write_text(text + f"  {id}:\n" + "".join(f"    {name}: {value}\n" for name, value in fields.items()))
 
     def know_hub(self, hub: Hub, *ids: str, token: str = "") -> None:
-        """Entries for workspaces of a hub, with a token that is kept in a file."""
+        """Register workspaces of a hub, with a token in a file."""
         secret = self.root / f"token-{hub.port}"
         secret.write_text(token or hub.token(ids))
         secret.chmod(0o600)

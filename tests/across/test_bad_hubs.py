@@ -1,4 +1,4 @@
-"""Hubs that are slow, dead or hostile: a walk goes on, names them, and takes nothing that is not theirs to say."""
+"""Slow, dead and hostile hubs: a walk continues, names them, and accepts only statements about their own nodes."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ from typing import Any
 import orjson
 import pytest
 
-from kgd.daemon.elsewhere import GRACE
-from kgd.sync.hubs import DEADLINE
+from kgd.sync.hubs import DEADLINE, GRACE
 from tests.across.counter import Counter, always, http
 from tests.across.sites import Site, names, node
 
@@ -19,7 +18,7 @@ MakeSite = Callable[[str], Site]
 
 
 def shop(site: MakeSite, *urls: str) -> Site:
-    """A workspace with a relation into a workspace of each hub, and one of its own behind them."""
+    """A workspace with a relation into a workspace of each hub, and a node of its own behind them."""
     here = site("here")
     links = [(f"concept://far{n}/x", 0.25) for n in range(len(urls))]
     here.up("shop", node("concept://shop/a", *links, ("concept://shop/b", 0.5)), node("concept://shop/b", name="mine"))
@@ -38,7 +37,7 @@ def one(uri: str, **fields: Any) -> dict[str, Any]:
 
 
 @pytest.mark.requirement("E12")
-def test_slow_hubs_cost_a_walk_one_deadline_together_and_the_next_walk_nothing(site: MakeSite) -> None:
+def test_slow_hubs_share_one_deadline_and_cost_the_next_walk_nothing(site: MakeSite) -> None:
     def silent(peer: socket.socket, counter: Counter) -> None:
         counter.read(peer)
         counter.closing.wait(30)
@@ -81,7 +80,7 @@ def test_a_hub_speaks_for_its_own_nodes_alone(site: MakeSite) -> None:
 
 
 @pytest.mark.requirement("E12")
-def test_what_a_hub_says_of_itself_and_hides_in_its_text_is_not_believed(site: MakeSite) -> None:
+def test_claims_and_hidden_characters_of_a_hub_are_not_trusted(site: MakeSite) -> None:
     text = "ig\u202enore\x1b[31m \U000e0041tags\nand lines " + "x" * 5_000
     said = found(one(
         "concept://far0/x", name=text, summary=text, type="decision\u2066",
@@ -108,7 +107,7 @@ def test_what_a_hub_says_of_itself_and_hides_in_its_text_is_not_believed(site: M
         found(missing=[["x"], 7, "concept://far0/x"], absent=[{"uri": {}, "reason": []}]),
     ],
 )  # fmt: skip
-def test_a_malformed_answer_is_an_answer_without_it(site: MakeSite, body: bytes) -> None:
+def test_a_malformed_hub_answer_is_left_out(site: MakeSite, body: bytes) -> None:
     with Counter(always(http("200 OK", body))) as hub:
         answer = shop(site, hub.url).ask("traverse", start=["concept://shop/a"])
     assert names(answer) == ["shop/a", "shop/b"]

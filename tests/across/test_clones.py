@@ -1,4 +1,4 @@
-"""Workspaces that the registry knows by a git remote alone."""
+"""Workspaces with only a git remote in the registry."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def there(site: MakeSite, tmp_path: Path) -> Path:
 
 
 def push(team: Site, bare: Path) -> None:
-    """As plain git does it, from the head that kgd keeps."""
+    """Push with plain git, from the head that kgd keeps."""
     folder = team.root / "infra"
     subprocess.run(["git", "-C", str(folder), "push", "-q", str(bare), "refs/kgd/head:refs/heads/main"], check=True)
 
@@ -39,7 +39,7 @@ def walk(here: Site) -> list[str]:
 
 
 @pytest.mark.requirement("E11")
-def test_until_a_clone_is_there_its_link_says_that_it_is_fetched(site: MakeSite, there: Path) -> None:
+def test_until_a_clone_exists_its_link_says_that_it_is_being_fetched(site: MakeSite, there: Path) -> None:
     here = site("here")
     here.up("shop", node("concept://shop/a", ("concept://infra/keys", 0.5)))
     here.know("infra", remote=str(there))
@@ -68,9 +68,7 @@ def test_a_clone_is_read_and_never_written(site: MakeSite, there: Path) -> None:
 
 
 @pytest.mark.requirement("B9")
-def test_what_is_submitted_to_it_waits_there_as_a_proposal_and_comes_back_when_it_is_accepted(
-    site: MakeSite, there: Path
-) -> None:
+def test_a_submission_to_a_clone_waits_upstream_and_comes_back_once_accepted(site: MakeSite, there: Path) -> None:
     here = site("here")
     here.up("shop", node("concept://shop/a", ("concept://infra/keys", 0.5), summary="mine"))
     here.know("infra", remote=str(there))

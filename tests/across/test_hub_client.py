@@ -1,4 +1,4 @@
-"""What calling a hub promises, whatever answers at its address."""
+"""The hub client: its promises for any server at the address."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_a_call_carries_the_token_and_answers_the_structured_result() -> None:
     assert hub.seen[0].endswith(b'{"uris":["concept://infra/a"]}')
 
 
-def test_the_same_question_again_is_asked_with_the_validator_and_costs_no_answer() -> None:
+def test_a_repeated_question_is_revalidated_without_a_second_answer() -> None:
     def serve(peer: socket.socket, counter: Counter) -> None:
         while request := counter.read(peer):
             known = b'if-none-match: "v7"' in request.lower()
@@ -52,13 +52,13 @@ def test_the_same_question_again_is_asked_with_the_validator_and_costs_no_answer
         ("403 Forbidden", b'{"code":"FORBIDDEN","detail":"outside /infra/**"}', Forbidden, "outside /infra/**"),
         ("409 Conflict", b'{"code":"CONFLICT","detail":"stale","current_version":4}', Stale, "stale"),
         ("302 Found", b"", Unavailable, "not followed"),
-        ("200 OK", b"<html>", Unavailable, "no hub"),
-        ("200 OK", b"[1]", Unavailable, "no hub"),
+        ("200 OK", b"<html>", Unavailable, "not a kgd hub"),
+        ("200 OK", b"[1]", Unavailable, "not a kgd hub"),
         ("500 Internal Server Error", b"oops", Unavailable, "500"),
         ("403 Forbidden", b'{"code":"HAHA","detail":"\\u202eevil\\u001b[2J"}', Forbidden, "\\u202eevil\\x1b[2J"),
     ],
 )
-def test_a_refusal_is_told_with_its_code(status: str, body: bytes, kind: type[KgdError], words: str) -> None:
+def test_a_refusal_keeps_its_code(status: str, body: bytes, kind: type[KgdError], words: str) -> None:
     with Counter(always(http(status, body, "Location: http://127.0.0.1:1/"))) as hub:
         client = HubClient(hub.url)
         with pytest.raises(kind) as caught:
@@ -85,7 +85,7 @@ def test_one_byte_at_a_time_ends_at_the_deadline() -> None:
         client.close()
 
 
-def test_an_answer_without_end_is_refused_by_what_it_declares_and_by_what_it_is() -> None:
+def test_an_oversized_answer_is_refused_by_its_header_and_by_its_length() -> None:
     def endless(peer: socket.socket, counter: Counter) -> None:
         counter.read(peer)
         peer.sendall(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
@@ -128,7 +128,7 @@ def test_a_hub_that_closes_after_each_answer_is_read_to_the_end() -> None:
     ["http://hub.example.org", "ftp://hub", "https://me:secret@hub", "https://hub?x=1", "https://hub:99999",
      "https://", "hub.example.org", "https://hub\n.org", "https://hub/ x", "file:///etc/passwd"],
 )  # fmt: skip
-def test_only_the_address_of_a_hub_is_taken(url: str) -> None:
+def test_only_the_address_of_a_hub_is_accepted(url: str) -> None:
     with pytest.raises(Invalid):
         Address.parse(url)
 
@@ -138,7 +138,7 @@ def test_plain_http_is_for_this_machine_alone() -> None:
     assert str(Address.parse("https://hub.example.org/kgd/")) == "https://hub.example.org:443/kgd"
 
 
-def test_a_certificate_is_believed_only_where_it_is_known_and_the_token_stays_here(tmp_path: Path) -> None:
+def test_an_untrusted_certificate_is_refused_before_the_token_is_sent(tmp_path: Path) -> None:
     cert, key = tmp_path / "cert.pem", tmp_path / "key.pem"
     subprocess.run(
         ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2",

@@ -1,4 +1,4 @@
-"""Joining a hub: what is kept, what is registered, and what is not when the hub says no."""
+"""Joining a hub: the stored token, the registered workspaces, and no changes if the hub refuses."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from kgd.config.credentials import secret
-from kgd.config.keeping import drop, keep
+from kgd.config.credentials import drop, keep, secret
 from kgd.errors import Forbidden, KgdError, NotFound, Unauthorized
 from kgd.tools import call
 from kgd.tools.session import Session
@@ -27,7 +26,7 @@ def infra(site: MakeSite, hub: MakeHub) -> Hub:
     return hub(there)
 
 
-def test_joining_keeps_the_token_registers_the_workspaces_and_says_who_one_is(site: MakeSite, infra: Hub) -> None:
+def test_joining_keeps_the_token_registers_the_workspaces_and_names_the_caller(site: MakeSite, infra: Hub) -> None:
     here, token = site("here"), infra.token(["infra"])
     here.up("shop", node("concept://shop/a", ("concept://infra/keys", 0.5)))
     found = here.ask("join", url=f"{infra.url}/", token=f"{token}\n")
@@ -57,7 +56,7 @@ def test_leaving_forgets_token_and_workspaces(site: MakeSite, infra: Hub) -> Non
         here.ask("leave", url=infra.url)
 
 
-def test_a_token_that_the_hub_does_not_take_changes_nothing(site: MakeSite, infra: Hub) -> None:
+def test_a_token_that_the_hub_refuses_changes_nothing(site: MakeSite, infra: Hub) -> None:
     here, token = site("here"), infra.token(["infra"])
     wrong = token[:-1] + ("a" if token[-1] != "a" else "b")
     for given, why in ((wrong, "mistyped.*Copy it again"), ("", "with a token"), ("nonsense", "not a token of kgd")):
@@ -67,7 +66,7 @@ def test_a_token_that_the_hub_does_not_take_changes_nothing(site: MakeSite, infr
     assert not (Path(here.home.state) / "tokens").exists()
 
 
-def test_a_revoked_token_is_refused_at_once_and_said(site: MakeSite, infra: Hub) -> None:
+def test_a_revoked_token_is_refused_at_once_and_reported(site: MakeSite, infra: Hub) -> None:
     here = site("here")
     here.up("shop", node("concept://shop/a", ("concept://infra/keys", 0.5)))
     here.ask("join", url=infra.url, token=infra.token(["infra"]))
@@ -89,19 +88,19 @@ def test_an_own_workspace_of_the_same_id_stays(site: MakeSite, infra: Hub) -> No
     assert here.daemon.registry.current().entries["infra"].path
 
 
-def test_a_token_that_nothing_uses_any_more_can_be_forgotten(site: MakeSite, infra: Hub) -> None:
+def test_an_unused_token_can_be_forgotten(site: MakeSite, infra: Hub) -> None:
     here = site("here")
     kept = Path(here.ask("join", url=infra.url, token=infra.token(["infra"]))["token"].removeprefix("file:"))
     with pytest.raises(NotFound):
         here.ask("leave", url="http://127.0.0.1:1")
-    here.daemon.registry.forget("infra")  # as somebody does who edits the file
+    here.daemon.registry.forget("infra")  # as an edit of the file does
     left = here.ask("leave", url=infra.url)
     assert (left["left"], left["forgotten"], kept.exists()) == ([], True, False)
     with pytest.raises(NotFound):
         here.ask("leave", url=infra.url)
 
 
-def test_what_answers_there_may_be_no_hub_or_a_bad_one(site: MakeSite) -> None:
+def test_joining_an_invalid_hub_is_refused(site: MakeSite) -> None:
     here = site("here")
     answers = (
         b'{"workspaces": ["../../etc", "ok"], "principal": 7}', b'{"workspaces": "all"}', b"[]", b"<html>",
@@ -113,14 +112,14 @@ def test_what_answers_there_may_be_no_hub_or_a_bad_one(site: MakeSite) -> None:
     assert here.daemon.workspace_ids() == []
 
 
-def test_only_the_person_of_this_machine_joins(site: MakeSite, infra: Hub) -> None:
+def test_only_the_local_user_joins(site: MakeSite, infra: Hub) -> None:
     here = site("here")
     session = Session(here.daemon, context_id=None, trusted=False)
     with pytest.raises((Forbidden, NotFound)):
         call(session, "join", {"url": infra.url, "token": "x"})
 
 
-def test_a_keyring_that_answers_keeps_the_token_and_one_that_does_not_is_passed_over(tmp_path: Path) -> None:
+def test_a_working_keyring_keeps_the_token_and_a_broken_keyring_is_skipped(tmp_path: Path) -> None:
     programs, held = tmp_path / "bin", tmp_path / "held"
     programs.mkdir()
     tool = programs / "secret-tool"
@@ -137,7 +136,7 @@ def test_a_keyring_that_answers_keeps_the_token_and_one_that_does_not_is_passed_
     assert keep(str(tmp_path / "state"), "hub.example.org:443", "kgd_secret", env).startswith("file:")
 
 
-def test_a_file_of_the_person_s_own_is_not_forgotten_with_a_hub(tmp_path: Path) -> None:
+def test_a_token_file_of_the_user_is_not_deleted_with_a_hub(tmp_path: Path) -> None:
     own = tmp_path / "token"
     own.write_text("x")
     assert not drop(str(tmp_path / "state"), f"file:{own}")

@@ -1,4 +1,4 @@
-"""A walk over several workspaces is the walk over one graph that holds them all, cut as that one would be."""
+"""A walk over several workspaces equals the walk over one joined graph, cut in the same place."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Cloud:
         return {hub: self._answer(hub, question) for hub, question in questions.items()}
 
     def _answer(self, hub: str, question: Question) -> Patch:
-        """As the tool of a hub answers, which knows its own workspaces alone."""
+        """Answer as the tool of a hub, which knows only its own workspaces."""
         self.calls += 1
         found = traverse(
             [Joined(id, self.graphs[id]) for id in sorted(HUBS) if HUBS[id] == hub], list(question.starts),
@@ -78,7 +78,7 @@ class Cloud:
 
     @staticmethod
     def _way(node: Visited) -> dict[str, Any]:
-        """The steps to a node from its start, as a hub may give them where it lists nothing between."""
+        """The steps from the start to a node, as a hub gives them without the nodes between."""
         steps = [{"from": step.uri} for step in node.path]
         return {"via": {**steps[-1], "through": steps[:-1]}} if steps else {}
 
@@ -89,7 +89,7 @@ class Cloud:
     max_nodes=st.sampled_from((3, 8, 20, 500)), edge_types=st.sampled_from(((), ("a",))),
 )  # fmt: skip
 @pytest.mark.requirement("E11")
-def test_the_order_is_that_of_one_graph(
+def test_a_walk_across_has_the_order_of_one_graph(
     seed: int, size: int, degree: int, max_cost: float | None, max_depth: int | None, max_nodes: int,
     edge_types: tuple[str, ...],
 ) -> None:  # fmt: skip
@@ -99,11 +99,11 @@ def test_the_order_is_that_of_one_graph(
     wanted = traverse([cloud.whole], start, **limits)
     found = walk_across("home", [cloud.graphs["home"]], [start], cloud, **limits)
     if found.cut and max_depth is not None:
-        return  # cost and hops at once may need more rounds than there are; the answer says so
+        return  # limits on cost and hops together may need more rounds than allowed; the answer says so
     assert not found.cut
     assert [(n.uri, n.cost, n.hops) for n in found.walk.nodes] == [(n.uri, n.cost, n.hops) for n in wanted.nodes]
     assert [n.path for n in found.walk.nodes] == [n.path for n in wanted.nodes]
-    # A hub names no relation that is dearer than what was left for it, even if both its ends are answered.
+    # A hub omits relations above its remaining budget, even if it returns both ends.
     left_out = set(wanted.edges) - set(found.walk.edges)
     assert not set(found.walk.edges) - set(wanted.edges)
     assert all(workspace_of(edge.source) in HUBS for edge in left_out)
@@ -124,8 +124,8 @@ def test_a_step_into_a_hub_is_one_call() -> None:
     assert cloud.calls == 1
 
 
-def test_another_workspace_does_not_take_a_name_of_this_one() -> None:
-    """Neither by a node that it holds under it nor by saying that one of its own was called so."""
+def test_another_workspace_cannot_claim_a_name_of_this_workspace() -> None:
+    """Neither by a node stored under the name nor by an alias of one of its nodes."""
     cloud = Cloud(0, 0, 0)
     home, near = cloud.graphs["home"], cloud.graphs["near"]
     stolen, forged = Uri("concept://home/stolen"), Uri("concept://home/forged")
@@ -138,7 +138,7 @@ def test_another_workspace_does_not_take_a_name_of_this_one() -> None:
     assert [(link.target, why.reason) for link, why in found.broken()] == [(forged, "missing"), (stolen, "missing")]
 
 
-def test_locks_are_taken_in_one_order_whatever_the_walk_began_with() -> None:
+def test_locks_are_acquired_in_one_order_from_any_start() -> None:
     cloud, taken = Cloud(0, 0, 0), list[str]()
 
     class Recorded:

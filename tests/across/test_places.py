@@ -1,4 +1,4 @@
-"""Where the registry says that workspaces are: other workspaces at their paths, and paths that are still empty."""
+"""Paths in the registry: with another workspace at the path, and still empty."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_an_entry_at_the_path_of_another_workspace_reaches_nothing(here: Site, t
     assert here.daemon.workspace("shop").tip == tip
 
 
-def test_such_an_entry_is_reported_by_doctor_status_and_up(here: Site) -> None:
+def test_an_entry_of_another_workspace_is_reported_by_doctor_status_and_up(here: Site) -> None:
     here.up("shop")
     assert here.ask("doctor", workspace="shop")["ok"]
     here.know("wrongname", path=str(here.root / "shop"))
@@ -69,7 +69,7 @@ def test_such_an_entry_is_reported_by_doctor_status_and_up(here: Site) -> None:
     assert any("'wrongname'" in one for one in run(here, here.root / "shop", "up")["warnings"])
 
 
-def test_a_second_workspace_may_take_the_id_that_an_entry_gave_to_another_one(here: Site) -> None:
+def test_a_second_workspace_may_take_the_id_of_a_mismatched_entry(here: Site) -> None:
     here.up("shop")
     here.know("infra", path=str(here.root / "shop"))
     assert here.up("infra", node("concept://infra/a")).id == "infra"
@@ -100,7 +100,7 @@ def test_after_the_registry_names_another_copy_nothing_is_written_to_the_first(h
 
 @pytest.mark.parametrize("by_name", [True, False], ids=["-w", "in it"])
 @pytest.mark.parametrize("there", [True, False], ids=["empty folder", "no folder"])
-def test_up_clones_what_the_registry_has_a_remote_for(here: Site, remote: Path, by_name: bool, there: bool) -> None:
+def test_up_clones_a_workspace_whose_entry_has_a_remote(here: Site, remote: Path, by_name: bool, there: bool) -> None:
     place = here.root / "deep" / "knowledge"
     if there:
         place.mkdir(parents=True)
@@ -119,7 +119,7 @@ def test_up_clones_what_the_registry_has_a_remote_for(here: Site, remote: Path, 
     assert (again["created"], again["workspace"]) == (False, "infra")
 
 
-def test_until_it_is_cloned_the_error_and_doctor_name_the_command(here: Site, remote: Path) -> None:
+def test_until_the_clone_exists_the_error_and_doctor_name_the_command(here: Site, remote: Path) -> None:
     here.know("infra", path=str(here.root / "k"), remote=str(remote))
     with pytest.raises(Unavailable, match=r"not cloned yet.*`kgd clone infra`"):
         here.ask("put", workspace="infra", changes=[node("concept://infra/a")])
@@ -164,9 +164,7 @@ def test_an_empty_remote_gets_a_new_workspace_with_the_id_of_the_entry(here: Sit
     [("other", "", "infra"), ("infra", "gone.git", "there is nothing at"), ("infra", "", "files here already")],
     ids=["another workspace", "no such remote", "files in the way"],
 )
-def test_what_cannot_be_cloned_leaves_nothing_behind(
-    here: Site, remote: Path, id: str, address: str, said: str
-) -> None:
+def test_a_failed_clone_leaves_nothing_behind(here: Site, remote: Path, id: str, address: str, said: str) -> None:
     place = here.root / "place"
     if "files" in said:
         place.mkdir()
@@ -193,7 +191,7 @@ def test_a_workspace_known_by_its_remote_alone_is_cloned_to_be_written(here: Sit
 
 
 def _fails(here: Site, workspace: str, node: str) -> bool:
-    """Whether it cannot be read yet."""
+    """Whether it is not readable yet."""
     try:
         return not here.ask("get", workspace=workspace, uris=[node])["nodes"]
     except Unavailable:
@@ -209,7 +207,7 @@ def test_an_address_is_cloned_into_a_folder_of_its_name_under_the_id_that_it_has
     write_and_wait(here, named)
 
 
-def test_a_name_that_nothing_has_is_no_address(here: Site) -> None:
+def test_an_unknown_workspace_name_is_not_cloned_as_an_address(here: Site) -> None:
     here.up("shop")
     with pytest.raises(NotFound, match=r"no workspace 'infar'.*Known: shop"):
         run(here, here.root, "clone", source="infar")
@@ -231,7 +229,7 @@ def test_a_workspace_of_its_own_serves_the_code_that_its_entry_names(here: Site)
 
 
 @pytest.mark.requirement("B4")
-def test_the_example_registry_works_as_it_is_written(
+def test_the_example_registry_works_unchanged(
     here: Site, site: MakeSite, remote: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ann = tmp_path / "ann"

@@ -1,4 +1,4 @@
-"""Three homes and two hubs as real processes, with the commands that a person types."""
+"""Three homes and two hubs as real processes, with the commands that a user types."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Person:
         return json.loads(self(*words, "--json"))
 
     def serve(self) -> None:
-        """Be a hub; again at the same port."""
+        """Start a hub; a restart uses the same port."""
         self.serving = subprocess.Popen(
             [*KGD, "serve", "--listen", self.address], cwd=self.folder, env=self.env,
             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
@@ -88,7 +88,7 @@ def person(tmp_path: Path) -> Iterator[Callable[[str], Person]]:
 @pytest.mark.slow
 @pytest.mark.requirement("E11")
 @pytest.mark.requirement("E12")
-def test_a_walk_crosses_two_hubs_names_the_one_that_died_and_heals(person: Callable[[str], Person]) -> None:
+def test_a_walk_crosses_two_hubs_names_a_stopped_hub_and_recovers(person: Callable[[str], Person]) -> None:
     ann, bea, cem = person("ann"), person("bea"), person("cem")
     cem("put", "concept://cem/c", "--summary", "at the end")
     bea("put", "concept://bea/b", "--relations", "uses:concept://cem/c@0.25")
@@ -119,7 +119,7 @@ def test_a_walk_crosses_two_hubs_names_the_one_that_died_and_heals(person: Calla
 
 
 @pytest.mark.slow
-def test_a_node_that_nobody_could_look_for_is_not_said_to_be_missing(person: Callable[[str], Person]) -> None:
+def test_a_node_that_cannot_be_looked_up_is_not_reported_as_missing(person: Callable[[str], Person]) -> None:
     ann, bea = person("ann"), person("bea")
     bea("put", "concept://bea/b", "--summary", "there")
     bea.serve()

@@ -1,4 +1,4 @@
-"""Reading nodes elsewhere: whole, fenced, with where they came from, and told apart when they are not there."""
+"""Reading nodes of other workspaces: complete, fenced, with their origin, and with the reason if missing."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from mcp import Client
 from mcp.types import CallToolResult
 
-from kgd.daemon.seen import LastSeen
+from kgd.daemon.elsewhere import LastSeen
 from kgd.errors import Forbidden, NotFound, Unavailable
 from kgd.mcp.server import Surface
 from tests.across.sites import Hub, Site, node
@@ -50,7 +50,7 @@ def test_a_node_of_a_hub_is_read_in_full_with_its_origin(here: Site) -> None:
 
 
 @pytest.mark.requirement("E11")
-def test_foreign_text_shows_what_would_not_show(here: Site) -> None:
+def test_foreign_text_shows_its_invisible_characters(here: Site) -> None:
     (found,) = here.ask("get", uris=["concept://infra/keys"])["nodes"]
     assert found["content"] == "first line\\u202esecond\\u2028third"
 
@@ -73,7 +73,7 @@ def test_a_long_node_of_a_hub_continues_by_cursor_to_its_end(here: Site) -> None
     assert read == LONG
 
 
-def test_what_the_token_may_not_read_is_refused_alone(here: Site) -> None:
+def test_only_the_unreadable_nodes_are_refused(here: Site) -> None:
     found = here.ask("get", uris=["decision://infra/secret/plan", "concept://infra/keys"])
     assert [one["uri"] for one in found["nodes"]] == ["concept://infra/keys"]
     assert [one["reason"] for one in found["missing"]] == ["forbidden"]
@@ -81,7 +81,7 @@ def test_what_the_token_may_not_read_is_refused_alone(here: Site) -> None:
         here.ask("traverse", start=["decision://infra/secret/plan"])
 
 
-def test_a_hub_that_is_gone_is_named_with_the_time_it_was_last_seen(here: Site) -> None:
+def test_an_unreachable_hub_is_named_with_the_time_it_was_last_seen(here: Site) -> None:
     here.ask("get", uris=["concept://infra/keys"])
     here.hub.stop()  # type: ignore[attr-defined]
     (missing,) = here.ask("get", uris=["concept://infra/keys"])["missing"]
@@ -114,7 +114,7 @@ def test_any_answer_of_a_hub_counts_as_seen(here: Site, way: str) -> None:
     assert missing["last_seen"]
 
 
-def test_a_hub_that_took_the_place_of_another_was_not_seen_yet(here: Site) -> None:
+def test_a_hub_that_replaces_another_has_not_been_seen_yet(here: Site) -> None:
     served: Hub = here.hub  # type: ignore[attr-defined]
     here.ask("get", uris=["concept://infra/keys"])
     path = Path(here.home.registry)
@@ -134,7 +134,7 @@ def test_last_seen_is_the_time_of_the_last_answer_and_outlives_a_daemon_that_end
     assert LastSeen(tmp_path / "seen", time.time).at("infra") == 1_007.0
 
 
-def test_a_walk_may_begin_on_a_hub(here: Site) -> None:
+def test_a_walk_may_start_on_a_hub(here: Site) -> None:
     found = here.ask("traverse", start=["keys"], workspace="infra")
     assert found["workspace"] == "infra"
     assert [one["uri"] for one in found["nodes"]] == ["concept://infra/keys", "concept://infra/long"]
@@ -171,23 +171,23 @@ def anyio_backend() -> str:
     return "asyncio"
 
 
-def test_a_workspace_that_nobody_knows_is_refused_with_what_is_close(here: Site) -> None:
+def test_an_unknown_workspace_is_refused_with_similar_names(here: Site) -> None:
     with pytest.raises(NotFound, match="Did you mean 'infra'"):
         here.ask("get", uris=["concept://infro/keys"])
 
 
-def test_nobody_writes_through_a_walk(here: Site) -> None:
+def test_a_walk_cannot_be_used_to_write(here: Site) -> None:
     for given in ({"workspace": "infra"}, {}):
         with pytest.raises(Forbidden, match="submit_subgraph"):
             here.ask("put", changes=[{"op": "upsert", "uri": "concept://infra/keys", "summary": "mine"}], **given)
 
 
-def test_a_hubs_node_first_keeps_no_local_one_from_coming(here: Site) -> None:
+def test_a_hub_node_listed_first_does_not_hide_local_nodes(here: Site) -> None:
     found = here.ask("get", uris=["concept://infra/keys", "concept://shop/a"])
     assert [one["uri"] for one in found["nodes"]] == ["concept://infra/keys", "concept://shop/a"]
 
 
-def test_in_a_home_with_nothing_but_a_hub_one_can_ask_who_one_is_and_how_it_is(site: MakeSite, here: Site) -> None:
+def test_whoami_and_status_work_in_a_home_with_only_a_hub(site: MakeSite, here: Site) -> None:
     alone = site("alone")
     alone.know_hub(here.hub, "infra", token=here.hub.token(["infra"]))  # type: ignore[attr-defined]
     assert alone.ask("whoami")["hubs"][0]["workspaces"]

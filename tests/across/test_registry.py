@@ -1,4 +1,4 @@
-"""The registry that an organisation shares, and what happens when it, or one's own, is edited into nonsense."""
+"""The shared registry of an organisation, and invalid edits of it and of the own registry."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_the_organisation_s_file_names_workspaces_and_own_entries_win(site: Make
     assert not degraded(here)
 
 
-def test_it_may_come_from_a_git_repository(site: MakeSite, tmp_path: Path) -> None:
+def test_the_shared_registry_may_come_from_a_git_repository(site: MakeSite, tmp_path: Path) -> None:
     here = site("here")
     source = repository(tmp_path / "registry", SHARED)
     follow(here, source)
@@ -67,7 +67,7 @@ def test_it_may_come_from_a_git_repository(site: MakeSite, tmp_path: Path) -> No
     assert here.daemon.workspace_ids() == ["invoices", "payments"]
 
 
-def test_where_it_cannot_be_had_the_last_good_one_stays_and_status_says_so(site: MakeSite, tmp_path: Path) -> None:
+def test_an_unreachable_registry_keeps_the_last_good_copy_and_status_reports_it(site: MakeSite, tmp_path: Path) -> None:
     here = site("here")
     source = repository(tmp_path / "registry", SHARED)
     follow(here, source)
@@ -92,7 +92,7 @@ def test_where_it_cannot_be_had_the_last_good_one_stays_and_status_says_so(site:
         ("# nothing\n", "empty now"),
     ],
 )
-def test_nonsense_in_it_is_not_taken(site: MakeSite, tmp_path: Path, text: str, said: str) -> None:
+def test_an_invalid_shared_registry_is_refused(site: MakeSite, tmp_path: Path, text: str, said: str) -> None:
     here = site("here")
     shared = tmp_path / "shared.yaml"
     shared.write_text(SHARED)
@@ -103,7 +103,7 @@ def test_nonsense_in_it_is_not_taken(site: MakeSite, tmp_path: Path, text: str, 
     assert said in degraded(here)
 
 
-def test_an_own_registry_edited_into_nonsense_keeps_the_last_good_one_and_names_the_line(site: MakeSite) -> None:
+def test_an_invalid_edit_of_the_own_registry_keeps_the_last_good_copy_and_names_the_line(site: MakeSite) -> None:
     here = site("here")
     here.up("shop", node("concept://shop/a"))
     path = Path(here.home.registry)
@@ -118,13 +118,13 @@ def test_an_own_registry_edited_into_nonsense_keeps_the_last_good_one_and_names_
     assert not degraded(here)
 
 
-def test_a_credential_reference_is_nothing_for_an_organisation_to_say() -> None:
+def test_a_shared_registry_cannot_name_a_credential() -> None:
     with pytest.raises(KgdError, match="token"):
         parse_shared(b"workspaces:\n  a:\n    hub: https://h.example.org\n    token: env:SECRET\n")
 
 
 @pytest.mark.requirement("B4")
-def test_the_example_shows_what_is_understood() -> None:
+def test_the_example_shows_every_supported_field() -> None:
     example = Path(__file__).resolve().parents[2] / "workspaces.example.yaml"
     found = parse(example.read_bytes(), "workspaces.yaml")
     assert found.organisation

@@ -1,4 +1,4 @@
-"""One's own nodes in another team's workspace: submitted, edited on both sides, submitted again, taken back."""
+"""Submitting nodes to another team's workspace: submit, edit on both sides, submit again, withdraw."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LIMITS, RATES = "concept://shop/limits", "concept://shop/rates"
 
 
 class Teams:
-    """The team `shop`, which submits, and the team `infra`, whose workspace is at a site of its own or at the same."""
+    """The team `shop`, which submits, and the team `infra`, with a workspace at another site or the same site."""
 
     def __init__(self, shop: Site, infra: Site) -> None:
         self.shop, self.infra = shop, infra
@@ -64,8 +64,27 @@ def test_a_copy_names_its_origin_and_relations_among_copies_stay_among_them(team
     assert [one["target"] for one in copy["relations"]] == ["concept://infra/rates"]
 
 
+def test_the_copy_of_an_atom_belongs_to_the_copy_of_its_molecule(teams: Teams) -> None:
+    def molecule_of_copy() -> Any:
+        (copy,) = teams.infra.ask("get", workspace="infra", uris=["atom://infra/bus"])["nodes"]
+        return copy["data"].get("moleculeId")
+
+    domain = "molecule://shop/domain"
+    teams.put(
+        node(domain, summary="all buses"), node("atom://shop/bus", summary="moves data", data={"moleculeId": domain})
+    )
+    teams.submit("atom://shop/bus")
+    assert molecule_of_copy() is None
+    teams.put(node("atom://shop/bus", summary="moves all data"))
+    teams.submit("atom://shop/bus", domain)
+    assert molecule_of_copy() == "molecule://infra/domain"
+    teams.put(node("atom://shop/bus", data={"moleculeId": None}))
+    teams.submit()
+    assert molecule_of_copy() is None
+
+
 @pytest.mark.parametrize("tool", ["submit_subgraph", "would_submit"])
-def test_a_node_of_theirs_under_the_same_path_is_a_conflict_and_stays(teams: Teams, tool: str) -> None:
+def test_an_upstream_node_under_the_same_path_is_a_conflict_and_stays(teams: Teams, tool: str) -> None:
     teams.put(node("concept://shop/keys", summary="ours", data={"a": 1}))
     tip = teams.tip()
     with pytest.raises(Stale, match=r"has a node of its own there.*concept://infra/keys") as refused:
@@ -74,7 +93,7 @@ def test_a_node_of_theirs_under_the_same_path_is_a_conflict_and_stays(teams: Tea
     assert (teams.tip(), (teams.get("keys") or {})["summary"]) == (tip, "theirs")
 
 
-def test_with_the_commit_that_was_seen_a_node_of_theirs_is_changed_on_purpose(teams: Teams) -> None:
+def test_with_the_commit_seen_an_upstream_node_is_changed_on_purpose(teams: Teams) -> None:
     teams.put(node("concept://shop/keys", summary="ours"))
     assert teams.submit("concept://shop/keys", base=teams.tip())["outcome"] == "merged"
     assert (teams.get("keys") or {})["summary"] == "ours"
@@ -98,7 +117,7 @@ def test_an_edit_and_a_removal_travel_without_a_base(teams: Teams) -> None:
     assert teams.submit(LIMITS, RATES)["outcome"] == "unchanged"
 
 
-def test_what_they_changed_meanwhile_is_kept(teams: Teams) -> None:
+def test_upstream_changes_made_meanwhile_are_kept(teams: Teams) -> None:
     teams.submit(LIMITS)
     teams.theirs({"op": "upsert", "uri": "concept://infra/limits", "name": "Their name", "tags": ["seen"]})
     teams.theirs({"op": "upsert", "uri": "concept://infra/limits", "data": {"owner": "infra"}})
@@ -121,7 +140,7 @@ def test_the_same_field_changed_on_both_sides_waits_as_a_proposal(teams: Teams) 
     assert (teams.get("limits") or {})["summary"] == "their words"
 
 
-def test_submit_alone_brings_all_that_changed_since_the_last_time(teams: Teams) -> None:
+def test_submit_without_arguments_sends_every_change_since_the_last_submit(teams: Teams) -> None:
     with pytest.raises(NotFound, match="nothing was submitted to 'infra'"):
         teams.submit()
     teams.submit(LIMITS, max_cost=0.5)
@@ -140,14 +159,14 @@ def test_submit_alone_brings_all_that_changed_since_the_last_time(teams: Teams) 
     assert teams.submit()["outcome"] == "unchanged"
 
 
-def test_a_node_that_is_submitted_later_is_linked_to_by_the_copies_there(teams: Teams) -> None:
+def test_upstream_copies_link_to_a_node_submitted_later(teams: Teams) -> None:
     teams.submit(LIMITS)
     assert [one["target"] for one in (teams.get("limits") or {})["relations"]] == [RATES]
     teams.submit(LIMITS, RATES)
     assert [one["target"] for one in (teams.get("limits") or {})["relations"]] == ["concept://infra/rates"]
 
 
-def test_without_the_note_of_what_was_submitted_an_edit_and_a_named_removal_still_travel(teams: Teams) -> None:
+def test_without_the_submission_note_an_edit_and_a_named_removal_still_travel(teams: Teams) -> None:
     teams.submit(LIMITS, RATES)
     for one in teams.shop.root.rglob("submitted/infra.json"):
         one.unlink()
@@ -171,7 +190,7 @@ def test_nodes_are_not_submitted_to_their_own_workspace(teams: Teams) -> None:
         teams.shop.ask("submit_subgraph", workspace="shop", remote="shop", roots=[LIMITS])
 
 
-def test_a_resource_that_both_have_keeps_their_description(teams: Teams) -> None:
+def test_a_resource_on_both_sides_keeps_the_upstream_description(teams: Teams) -> None:
     page = "https://example.org/page"
     teams.theirs({"op": "upsert", "uri": page, "summary": "their words"})
     teams.put({"op": "upsert", "uri": page, "summary": "our words"}, node(LIMITS, (page, 0.1)))
@@ -199,7 +218,7 @@ def test_changes_go_to_the_workspace_that_their_uris_name(site: MakeSite, hub: C
 
 @pytest.fixture
 def clone(site: MakeSite, tmp_path: Path) -> tuple[Teams, Path]:
-    """The team `infra` at a plain git server, of which `shop` has a read-only clone."""
+    """The team `infra` at a plain git server; `shop` has a read-only clone."""
     shop, infra = site("shop"), site("infra")
     shop.up("shop", node(LIMITS, summary="ours"), node("concept://shop/keys", summary="ours"))
     infra.up("infra", node("concept://infra/keys", summary="theirs"))
@@ -218,7 +237,7 @@ def _is_readable(site: Site) -> bool:
 
 
 def accept(teams: Teams, server: Path) -> None:
-    """Take the only proposal, and wait until the clone has it."""
+    """Accept the only proposal, and wait until the clone has it."""
     teams.infra.ask("sync", workspace="infra")
     (waits,) = teams.infra.ask("proposals", workspace="infra")["proposals"]
     teams.infra.ask("accept", workspace="infra", name=waits["id"])
@@ -227,7 +246,7 @@ def accept(teams: Teams, server: Path) -> None:
     until(lambda: teams.shop.daemon.workspace("infra").tip == tip)
 
 
-def test_a_plain_git_server_is_offered_what_changed_since_it_took_the_last(clone: tuple[Teams, Path]) -> None:
+def test_a_plain_git_server_gets_the_changes_since_the_last_accepted_submission(clone: tuple[Teams, Path]) -> None:
     teams, server = clone
     with pytest.raises(Stale, match="has a node of its own there"):
         teams.submit("concept://shop/keys")
@@ -255,3 +274,16 @@ def test_changes_for_a_read_only_clone_go_to_its_server(clone: tuple[Teams, Path
     done = teams.shop.ask("submit_subgraph", changes=[node("concept://infra/new", summary="learned")])
     assert (done["outcome"], done["workspace"]) == ("proposed", "infra")
     assert re.search(r"refs/heads/proposals/", git(server, "for-each-ref"))
+
+
+def test_a_sole_submission_target_need_not_be_named_again(teams: Teams) -> None:
+    def again() -> Any:
+        return teams.shop.ask("submit_subgraph", workspace="shop")
+
+    with pytest.raises(Invalid, match="is not named"):
+        again()
+    teams.submit(LIMITS)
+    teams.put({"op": "upsert", "uri": LIMITS, "summary": "edited"})
+    assert teams.shop.ask("would_submit", workspace="shop")["outcome"] == "merged"
+    assert again()["outcome"] == "merged"
+    assert (teams.get("limits") or {})["summary"] == "edited"

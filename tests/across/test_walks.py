@@ -1,4 +1,4 @@
-"""Walks that leave their workspace: into others of this machine, and into those of hubs."""
+"""Walks that leave their workspace: into local workspaces and workspaces of hubs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MakeHub = Callable[[Site], Hub]
 
 
 @pytest.mark.requirement("E11")
-def test_a_walk_goes_on_in_another_workspace_of_this_machine_and_comes_back(site: MakeSite) -> None:
+def test_a_walk_continues_in_another_local_workspace_and_comes_back(site: MakeSite) -> None:
     here = site("here")
     here.up("beta", node("concept://beta/b", ("concept://beta/c", 0.2), ("concept://alpha/z", 0.1)),
             node("concept://beta/c", ("concept://beta/b", 0.1)))  # fmt: skip
@@ -31,7 +31,7 @@ def test_a_walk_goes_on_in_another_workspace_of_this_machine_and_comes_back(site
 
 @pytest.mark.requirement("E11")
 def test_two_hubs_and_three_workspaces(site: MakeSite, hub: MakeHub) -> None:
-    """The first reaches the third through the second; a hub that stops is named, and heals when it is back."""
+    """The first reaches the third through the second. A stopped hub is named, and works again after its return."""
     third = site("third")
     third.up("gamma", node("concept://gamma/g", ("concept://alpha/a", 0), summary="the third team's"))
     second = site("second")
@@ -76,7 +76,7 @@ def test_walks_through_each_other_and_writers_never_wait_in_a_circle(site: MakeS
             for n in range(40):
                 found = here.ask("traverse", start=[f"concept://{id}/{n % 20}"], direction=direction)
                 assert {one["uri"].split("/")[2] for one in found["nodes"]} >= {"alpha", "beta", "gamma"}
-        except BaseException as error:  # noqa: BLE001  told to the test, which is another thread
+        except BaseException as error:  # noqa: BLE001  passed to the test's thread
             failures.append(error)
 
     def write(id: str) -> None:
@@ -94,7 +94,7 @@ def test_walks_through_each_other_and_writers_never_wait_in_a_circle(site: MakeS
     assert not any(thread.is_alive() for thread in threads)
 
 
-def test_what_a_token_may_not_read_is_in_no_walk(site: MakeSite, hub: MakeHub) -> None:
+def test_a_walk_contains_only_nodes_that_the_token_may_read(site: MakeSite, hub: MakeHub) -> None:
     there = site("there")
     there.up("infra", node("concept://infra/open", ("concept://infra/secret/plan", 0.1), ("concept://infra/also", 0.2),
                            ("concept://shop/b", 0.3)),
@@ -112,7 +112,7 @@ def test_what_a_token_may_not_read_is_in_no_walk(site: MakeSite, hub: MakeHub) -
     assert "the plan" not in repr(found)
 
 
-def test_a_walk_of_yesterday_goes_on_in_what_others_are_today(site: MakeSite) -> None:
+def test_a_walk_of_the_past_continues_in_the_present_state_of_other_workspaces(site: MakeSite) -> None:
     here = site("here")
     here.up("beta", node("concept://beta/b"))
     made = here.up("alpha", node("concept://alpha/a", ("concept://beta/b", 0.1)))
@@ -135,7 +135,7 @@ def test_a_moved_node_of_another_workspace_is_found_under_its_old_name(site: Mak
 
 
 @pytest.mark.requirement("E12")
-def test_a_node_that_is_gone_elsewhere_is_a_broken_link_and_the_walk_goes_on(site: MakeSite, hub: MakeHub) -> None:
+def test_a_node_deleted_elsewhere_is_a_broken_link_and_the_walk_continues(site: MakeSite, hub: MakeHub) -> None:
     there = site("there")
     there.up("infra", node("concept://infra/keys"), node("concept://infra/other"))
     here = site("here")
@@ -165,8 +165,8 @@ def test_a_node_that_is_gone_elsewhere_is_a_broken_link_and_the_walk_goes_on(sit
     assert len(here.ask("traverse", start=["concept://shop/a"])["nodes"]) == 4
 
 
-def test_a_hub_does_not_walk_beyond_what_a_token_is_for(site: MakeSite, hub: MakeHub) -> None:
-    """Neither into another of its workspaces nor, with credentials of its own, into those of a further hub."""
+def test_a_hub_does_not_walk_beyond_the_workspaces_of_a_token(site: MakeSite, hub: MakeHub) -> None:
+    """Neither into its other workspaces nor, with its own credentials, into workspaces of a further hub."""
     third = site("third")
     third.up("gamma", node("concept://gamma/g", name="for the second team"))
     there = site("there")

@@ -1,4 +1,4 @@
-"""Random changes get the same answer on every way in, and leave the same node."""
+"""Random changes get one answer on every way into a workspace, and leave the same node."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ from tests.builders import ANN, change
 NAMES = (
     "concept://ws/auth", "concept://ws/Auth", "concept://ws/old", "concept://ws/new", "concept://ws/deep/er",
     "decision://ws/pub/mine", "decision://ws/pub/new", "gotcha://ws/new", "entity://ws/Ann", "entity://ws/ann",
-    "concept://other/x", "https://example.com/a?b", "x.y-z+1://h/a", "file://ws/src/a.py", "concept://ws/" + "y" * 220,
+    "concept://other/x", "https://example.com/a?b", "x.y-z+1://h/a", "file://ws/src/a.py", "atom://ws/area",
+    "concept://ws/" + "y" * 220,
 )  # fmt: skip
 FIELDS: dict[str, tuple[Any, ...]] = {
     "name": ("A name", "N" * 255, "N" * 256, "two\nlines", "\u202eeman"),
@@ -31,10 +32,12 @@ FIELDS: dict[str, tuple[Any, ...]] = {
     "type": ("decision", "note", " x", "y" * 129),
     "data": ({"a": 1}, {"a": [1.5, None, {"b": []}]}, deep(12), deep(13), deep(15), deep(40), {"k": KEY},
              {"k" * 257: 1}, {"a\u202e": 1}, {"file": "memories/none.md"}, {"file": "?"}, {"file": "src/a.py"},
-             {"n": 2**63}, {"n": 2**63 - 1}),
+             {"n": 2**63}, {"n": 2**63 - 1}, {"paths": [f"{n}/**" for n in range(20)]},
+             {"paths": [f"{n}/**" for n in range(21)]}, {"paths": ["p" * 513]}),
     "relations": ([{"type": "t", "target": "concept://ws/auth"}], [{"type": "t", "target": "concept://far/x"}],
                   [{"type": "t", "target": "concept://ws/auth", "weight": 1.5}], [{"type": " ", "target": "x:y"}],
-                  [{"type": "t", "target": "x:y", "data": deep(14)}]),
+                  [{"type": "t", "target": "x:y", "data": deep(14)}],
+                  [{"type": "related_to", "target": f"atom://ws/{n}"} for n in range(51)]),
 }  # fmt: skip
 
 
@@ -59,7 +62,7 @@ def anything(chance: random.Random, ways: Ways) -> Change:
 
 
 def carry_out(chance: random.Random, ways: Ways, one: Change) -> str:
-    """By any of the ways; which one."""
+    """Write it by any of the ways; return the way."""
     ws, way = ways.ws, chance.choice(["put", "submit", "sync", "save"])
     if way == "put":
         ws.submit(change(one.edit(ws)))

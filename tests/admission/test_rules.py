@@ -1,4 +1,4 @@
-"""Each rule holds on every way into a workspace, and violations that a sync brings are reported."""
+"""Each rule holds on every way into a workspace, and violations that arrive by sync are reported."""
 
 from __future__ import annotations
 
@@ -6,12 +6,11 @@ from typing import Any
 
 import pytest
 
-from kgd.codec import changelog, paths
+from kgd.codec import documents, paths
 from kgd.codec.bulk import folder_of
 from kgd.errors import KgdError, Limit
 from kgd.hooks.receive import Update, check_push
-from kgd.model.change import Move, Relate
-from kgd.model.changelog import LogEntry
+from kgd.model.change import LogEntry, Move, Relate
 from kgd.model.uri import Uri
 from kgd.workspace import adoption
 from kgd.workspace.check import check
@@ -58,6 +57,12 @@ RULES: dict[str, dict[str, Any]] = {
     "a node of another workspace": {"uri": "concept://other/x"},
     "a node of another workspace, in a file whose name is cut": {"uri": "concept://other/" + "y" * 220},
     "a name that differs by case alone": {"uri": "concept://ws/Auth"},
+    "an atom of too much knowledge": {"uri": "atom://ws/x", "content": "k" * 40_000},
+    "an atom of too many patterns": {"uri": "atom://ws/x", "data": {"paths": [f"src/{n}/**" for n in range(21)]}},
+    "an atom with a pattern too long": {"uri": "atom://ws/x", "data": {"paths": ["p" * 513]}},
+    "a molecule of too many relations": {
+        "uri": "molecule://ws/x",
+        "relations": [{"type": "related_to", "target": f"molecule://ws/{n}"} for n in range(51)]},
     "a memory that is not there": {"uri": "decision://ws/pub/new", "data": {"file": "memories/none.md"}},
     "the memory of another node": {"uri": "decision://ws/pub/new", "data": {"file": "?"}},
     "the memory of another node in place of its own": {"uri": "decision://ws/pub/mine", "data": {"file": "?"}},
@@ -79,7 +84,7 @@ def test_every_way_refuses(ways: Ways, name: str) -> None:
     push = refused["push"]
     assert push is not None
     path = paths.path_of(one.uri)
-    assert push.at.startswith(path[:70]), "the refusal of a push names file and line"
+    assert push.at.startswith(path[:70]), "a refused push names the file and its line"
     if push.code == "VALIDATION_ERROR" and "another" not in name:
         assert refused["put"].code == push.code  # type: ignore[union-attr]
 
@@ -91,9 +96,15 @@ def test_every_way_refuses(ways: Ways, name: str) -> None:
         {"uri": "concept://ws/old", "content": f"{KEY}, and more"},
         {"uri": "decision://ws/pub/mine", "summary": "Another one"},
         {"uri": "x.y-z+1://host/a", "name": "Outside"},
+        {
+            "uri": "atom://ws/x",
+            "data": {"paths": [f"src/{n}/**" for n in range(20)], "moleculeId": "molecule://ws/y"},
+            "relations": [{"type": "related_to", "target": f"atom://ws/{n}"} for n in range(50)],
+        },
+        {"uri": "concept://ws/x", "data": {"paths": [f"src/{n}/**" for n in range(21)]}},
     ],
 )
-def test_every_way_admits(ways: Ways, values: dict[str, Any]) -> None:
+def test_every_way_accepts(ways: Ways, values: dict[str, Any]) -> None:
     if values["uri"] == "decision://ws/pub/mine":
         values = {**values, "data": {"file": named_by(ways.ws, values["uri"])}}
     for way, ask in ways.all().items():
@@ -112,7 +123,7 @@ def test_a_detail_has_the_same_rules_on_every_way(ways: Ways) -> None:
 
 
 @pytest.mark.parametrize("name", [name for name in RULES if "case alone" not in name])
-def test_a_violation_that_a_sync_brings_is_kept_and_reported(ways: Ways, name: str) -> None:
+def test_a_node_that_a_sync_brings_against_a_rule_is_kept_and_reported(ways: Ways, name: str) -> None:
     ws, one = ways.ws, rule(ways.ws, name)
     ws.run(adoption.merge(ws, ways.commit(one)), alone=True)
     path = paths.path_of(one.uri)
@@ -150,14 +161,14 @@ def test_an_entry_of_a_changelog_has_a_node_a_place_and_one_content(ways: Ways) 
     def pushed(path: str, data: bytes) -> KgdError | None:
         return ways.push_files({path: data})
 
-    assert pushed(there, changelog.encode(good)) is None
-    assert "is not there" in str(pushed(paths.log_path(lost.parent, lost.id), changelog.encode(lost)))
-    assert "where it belongs" in str(pushed(there.replace("01", "02"), changelog.encode(good)))
-    assert "where it belongs" in str(pushed(paths.log_path(far.parent, far.id), changelog.encode(far)))
+    assert pushed(there, documents.encode_entry(good)) is None
+    assert "does not exist" in str(pushed(paths.log_path(lost.parent, lost.id), documents.encode_entry(lost)))
+    assert "in the wrong place" in str(pushed(there.replace("01", "02"), documents.encode_entry(good)))
+    assert "in the wrong place" in str(pushed(paths.log_path(far.parent, far.id), documents.encode_entry(far)))
     assert "has the text" in str(pushed(there, b"id: x\n"))
-    commit_file(ws, there, changelog.encode(good).decode())
-    again = LogEntry(good.id, good.parent, "", "a missing change", good.created_at)
-    assert "never changed" in str(pushed(there, changelog.encode(again)))
+    commit_file(ws, there, documents.encode_entry(good).decode())
+    again = LogEntry(good.id, good.parent, "", "a change never made", good.created_at)
+    assert "cannot be changed" in str(pushed(there, documents.encode_entry(again)))
 
 
 def test_a_part_holds_no_node_that_names_a_memory(ways: Ways) -> None:

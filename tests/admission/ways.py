@@ -1,4 +1,4 @@
-"""Every way into a workspace, asked what it makes of one change: nothing is written by asking."""
+"""Every way into a workspace, and its verdict on one change. Nothing is written."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Values = Mapping[str, Json]
 
 @dataclass(frozen=True)
 class Change:
-    """The wanted fields of a node, with the text of its detail."""
+    """The intended node: the given fields, and the prose."""
 
     values: Values
     detail: str = ""
@@ -42,7 +42,7 @@ class Change:
         return Uri(str(self.values["uri"]))
 
     def edit(self, ws: Workspace) -> Upsert:
-        """What `put` would be asked for."""
+        """The arguments of `put`."""
         known: dict[str, Any] = {
             name: self.values[name] for name in ("type", "name", "summary", "content", "data") if name in self.values
         }
@@ -53,7 +53,7 @@ class Change:
         )  # fmt: skip
 
     def files(self, ws: Workspace) -> dict[str, bytes]:
-        """What a person would write by hand. The node is JSON, which is YAML, and can be wrong in any way."""
+        """The file as a person writes it by hand. The node is JSON, which is YAML, and may be invalid in any way."""
         values, files = dict(self.values), dict[str, bytes]()
         if self.detail:
             values["data"] = {**values.get("data", {}), "file": MEMORY}
@@ -94,7 +94,7 @@ class Ways:
         return _refusal(lambda: submission.submit(self.ws, change(one.edit(self.ws)), who, base=tip))
 
     def import_(self, one: Change) -> KgdError | None:
-        """Import a new node. An existing node is put, since an import decides which of its fields to keep."""
+        """As an import of a new node. An existing node is put, since an import may keep some of its fields."""
         if self.ws.node(one.uri) is not None:
             return self.put(one)
 
@@ -126,7 +126,7 @@ class Ways:
         return _refusal(lambda: proposals.vet(self.ws, bytes.fromhex(self.ws.tip), self.commit(one)))
 
     def save(self, one: Change) -> KgdError | None:
-        """As a person's files in the work tree, up to the commit of them."""
+        """As a person's files in the work tree, up to their commit."""
         found, refused = self.looked_at(one)
         store = self.ws.store
         tip = bytes.fromhex(self.ws.tip)
@@ -134,10 +134,10 @@ class Ways:
         assert isinstance(taken, adoption.Committed)
         return next(iter([*refused, *(error for _, error in taken.refused)]), None)
 
-    # ---- checks
+    # ---- parts of a change
 
     def commit(self, one: Change) -> ObjectId:
-        """A commit with the files, which no ref leads to."""
+        """A commit with the files, without a ref."""
         return self.commit_files(one.files(self.ws))
 
     def commit_files(self, files: Mapping[str, bytes]) -> ObjectId:
@@ -149,7 +149,7 @@ class Ways:
         return commit
 
     def looked_at(self, one: Change) -> tuple[list[HandEdit], list[KgdError]]:
-        """The edits among the saved files, and the refusals."""
+        """The accepted files, and the reasons against the others."""
         store, tip = self.ws.store, bytes.fromhex(self.ws.tip)
         tree = store.tree_of(tip)
         shutil.rmtree(self.folder, ignore_errors=True)

@@ -1,4 +1,4 @@
-"""What agents are told: prompts, instructions and the skill name only what there is, and say when to call it."""
+"""Texts for agents: prompts, instructions and the skill name only existing tools, and when to call them."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from mcp import Client
 
-from kgd.agents.guidance import BLOCK, skill
+from kgd.agents.clients import BLOCK, skill
 from kgd.cli.verbs import VERBS
-from kgd.mcp.instructions import INSTRUCTIONS
+from kgd.mcp.prompts import INSTRUCTIONS
 from kgd.mcp.server import Surface
 from kgd.tools import LOCAL, TOOLS, TOOLSETS
 from kgd.tools.schemas import input_schema
@@ -65,7 +65,7 @@ KINDS = {"decision", "gotcha", "pattern", "insight", "about", "tasks", "unverifi
 
 
 @pytest.mark.requirement("A18")
-def test_the_skill_is_a_skill_and_names_only_what_there_is() -> None:
+def test_the_skill_is_valid_and_names_only_existing_tools() -> None:
     text = skill()
     front = re.match(r"---\nname: kgd\ndescription: >-\n((?:  .*\n)+)---\n", text)
     assert front is not None
@@ -78,7 +78,7 @@ def test_the_skill_is_a_skill_and_names_only_what_there_is() -> None:
         assert heading in text
 
 
-def test_instructions_and_block_name_only_what_there_is() -> None:
+def test_instructions_and_block_name_only_existing_tools() -> None:
     for text in (INSTRUCTIONS, BLOCK, TEXTS.read_text()):
         assert quoted(text) - words_there_are() - KINDS == set()
     for tool in ("context", "search", "traverse", "get", "put", "history", "status", "query_graph", "manage_graph",

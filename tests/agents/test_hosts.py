@@ -1,4 +1,4 @@
-"""What was written into the hosts' files is what they run: each server answers, each start hook says what is known."""
+"""The entries in the hosts' files work: each server answers, and each start hook prints knowledge."""
 
 from __future__ import annotations
 

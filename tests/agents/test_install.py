@@ -1,4 +1,4 @@
-"""`kgd agents`: a home with all four hosts in it is set up, works, and is afterwards what it was, byte for byte."""
+"""`kgd agents`: a home with all four hosts is set up, works, and is restored byte for byte."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ def test_a_home_with_all_four_clients_is_set_up_and_given_back(desk: Desk) -> No
     codex = tomllib.loads((desk.home / ".codex/config.toml").read_text())
     assert codex["mcp_servers"].pop("kgd")["args"] == ["mcp"]
     assert codex == tomllib.loads(CODEX.replace("\r\n", "\n"))
-    for name in FILES:  # comments, line ends and marks: what was there is there, in its order
+    for name in FILES:  # comments, line ends and marks stay, in their order
         assert _is_within(FILES[name].encode(), (desk.home / name).read_bytes())
 
     assert set(desk.states("uninstall", "--user", "--dry-run").values()) == {"removed"}
@@ -161,7 +161,7 @@ def _is_within(part: bytes, whole: bytes) -> bool:
     return all(byte in rest for byte in part)
 
 
-def test_a_project_is_set_up_for_everybody_and_given_back(desk: Desk) -> None:
+def test_a_project_is_set_up_and_restored(desk: Desk) -> None:
     files = {
         "AGENTS.md": "# Rules\r\n\r\n- test\r\n",
         "CLAUDE.md": "@AGENTS.md\n",
@@ -184,7 +184,7 @@ def test_a_project_is_set_up_for_everybody_and_given_back(desk: Desk) -> None:
     assert desk.snapshot() == before
 
 
-def test_without_a_note_of_what_was_written_the_text_alone_tells(desk: Desk) -> None:
+def test_without_notes_entries_are_recognised_by_their_text(desk: Desk) -> None:
     """As in a colleague's clone, to which the files came by git."""
     desk.write({"AGENTS.md": "# Rules\n", ".cursor/mcp.json": CURSOR}, desk.project)
     before = {name: text for name, text in desk.snapshot().items() if (Path(name)).is_file()}
@@ -204,7 +204,7 @@ def test_rule_files_are_made_only_where_that_is_asked_for(desk: Desk) -> None:
     assert sorted(path.name for path in desk.project.iterdir()) == [".git"]
 
 
-def test_what_cannot_be_edited_is_named_and_the_rest_goes_on(desk: Desk) -> None:
+def test_files_that_cannot_be_edited_are_reported_and_the_rest_continues(desk: Desk) -> None:
     desk.write({
         ".claude.json": '{\n "mcpServers": {\n  oops\n }\n}', ".claude/settings.json": "{}",
         ".cursor/mcp.json": '{"mcpServers": []}', ".cursor/hooks.json": "\xff\x00".encode("latin-1").decode("latin-1"),
@@ -245,7 +245,7 @@ def test_a_file_behind_a_link_is_edited_and_the_link_stays(desk: Desk) -> None:
 
 
 def test_a_project_does_not_choose_by_a_link_which_file_of_mine_is_edited(desk: Desk) -> None:
-    """A rule file that somebody checked in as a link to a start file of the shell would be run by it."""
+    """A rule file checked in as a link to a start file of the shell would be executed."""
     desk.write({".bashrc": "# mine\n", "other/mcp.json": CURSOR})
     desk.write({"docs/rules.md": "# Rules\n"}, desk.project)
     (desk.project / "AGENTS.md").symlink_to(desk.home / ".bashrc")
@@ -262,7 +262,7 @@ def test_a_project_does_not_choose_by_a_link_which_file_of_mine_is_edited(desk: 
     assert desk.snapshot() == before
 
 
-def test_an_entry_of_the_persons_own_stays_and_is_told(desk: Desk) -> None:
+def test_a_users_own_entry_stays_and_is_reported(desk: Desk) -> None:
     own = '{"mcpServers": {"kgd": {"command": "kgd", "args": ["-C", "/home/me/shop", "mcp"]}}}'
     desk.write({".cursor/mcp.json": own, ".agents/skills/kgd/SKILL.md": "my own words\n"})
     before = desk.snapshot()
@@ -275,7 +275,7 @@ def test_an_entry_of_the_persons_own_stays_and_is_told(desk: Desk) -> None:
     assert desk.snapshot() == before
 
 
-def test_what_several_hosts_read_stays_until_the_last_of_them_goes(desk: Desk) -> None:
+def test_shared_files_stay_until_the_last_host_is_removed(desk: Desk) -> None:
     desk.write({"AGENTS.md": "# Rules\n"}, desk.project)
     desk.states("install", "--client", "cursor,codex")
     states = desk.states("uninstall", "--client", "cursor")
@@ -289,11 +289,11 @@ def test_what_several_hosts_read_stays_until_the_last_of_them_goes(desk: Desk) -
     ("words", "says"),
     [
         (["install"], "none of the clients"),
-        (["install", "--client", "zed"], "no client that kgd can set up"),
+        (["install", "--client", "zed"], "kgd cannot set up"),
         (["install", "--client", "cursor", "--user", "--project"], "two places"),
     ],
 )
-def test_what_is_asked_wrongly_is_refused(desk: Desk, words: list[str], says: str) -> None:
+def test_wrong_arguments_are_refused(desk: Desk, words: list[str], says: str) -> None:
     done = desk.run("agents", *words)
     assert done.returncode == 2
     assert says in done.stderr
@@ -320,7 +320,7 @@ def test_any_other_client_gets_its_entry_printed(desk: Desk) -> None:
     assert "prime --hook" in shown
 
 
-def test_within_the_project_the_files_are_those_at_its_top(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_within_the_project_its_top_level_files_are_used(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     for place in ("src/deep", ".kgd/nodes"):
         (desk.project / place).mkdir(parents=True)
     subprocess.run(["git", "init", "-q", desk.project / ".kgd"], check=True)

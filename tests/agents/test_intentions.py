@@ -51,14 +51,14 @@ DOES: dict[str, Callable[[Answer], object]] = {
     "What must I know before I touch this?": lambda a: {GOTCHA, DECISION} <= set(uris(a)),
     "What must I know for this task?": lambda a: {GOTCHA, DECISION} <= set(uris(a)),
     "What do we know about it?": lambda a: a["hits"][0]["uri"] == GOTCHA,
-    "What was decided here?": lambda a: [hit["uri"] for hit in a["hits"]] == [DECISION],
+    "Which decision was made here?": lambda a: [hit["uri"] for hit in a["hits"]] == [DECISION],
     "Tell me all of it": lambda a: "Two signers drifted apart" in json.dumps(a["nodes"][0]),
     "Who depends on it?": lambda a: GOTCHA in uris(a),
     "It hangs together with that": lambda a: a["commit"],
     "There is more to say": lambda a: a["nodes"] == [{"uri": GOTCHA, "version": 3}],
     "I was wrong": lambda a: a["nodes"] == [{"uri": GOTCHA, "version": 4}],
     "Undo that": lambda a: a["nodes"] == [{"uri": GOTCHA, "version": 5}],
-    "Who wrote that, and why?": lambda a: (
+    "Whose change is that, and why?": lambda a: (
         "for a day" in json.dumps(a["commits"][1]["diff"]) and a["commits"][0]["author"]
     ),
     "What changed lately?": lambda a: len(a["commits"]) == 5 and a["commits"][0]["nodes"] == [GOTCHA],
@@ -70,7 +70,7 @@ DOES: dict[str, Callable[[Answer], object]] = {
     ),
     "Note what changed in this part": lambda a: a["data"]["entry"]["summary"] == "Keys are rotated weekly.",
     "Forget it": lambda a: a["deleted"] == [GOTCHA],
-    "Does anybody contradict that?": lambda a: not a["remaining"],
+    "Is that in conflict?": lambda a: not a["remaining"],
     "Is everything in order?": lambda a: a["workspace"]["id"] == "shop",
 }
 

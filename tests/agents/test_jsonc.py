@@ -64,14 +64,14 @@ def documents(draw: st.DrawFn) -> str:
 
 @settings(max_examples=2 * settings().max_examples, deadline=None)
 @given(text=documents(), entry=st.sampled_from([ENTRY, HOOK]))
-def test_what_was_put_in_is_taken_out_and_all_else_is_as_it_was(text: str, entry: JsonEntry) -> None:
+def test_removal_restores_the_text_before_insertion(text: str, entry: JsonEntry) -> None:
     before = jsonc.parse(text).data
     try:
         if entry.state(text, known=False) != "absent":
             return
         new = entry.put(text)
     except Invalid:
-        return  # what is there is no object, or no list
+        return  # the value is not an object, or not a list
     assert jsonc.parse(new).data == with_entry(before, entry)
     assert entry.state(new, known=False) == "present"
     event("checked")
@@ -169,7 +169,7 @@ def test_a_hook_beside_ours_in_one_group_makes_the_group_the_persons() -> None:
     assert HOOK.state(json.dumps({"hooks": {"SessionStart": [group]}}), known=True) == "own"
 
 
-def test_a_file_that_the_host_wrote_anew_is_still_cleared() -> None:
+def test_a_file_reformatted_by_the_host_is_still_cleared() -> None:
     """Claude Code writes its file again and again, in its own layout and with its own additions."""
     written = json.loads(ENTRY.put('{"numStartups": 1}'))
     written["mcpServers"]["kgd"].update({"type": "stdio", "env": {}})

@@ -30,7 +30,7 @@ def sections(session: Session) -> dict[str, list[str]]:
     return {one["title"]: one["lines"] for one in call(session, "prime")["sections"]}
 
 
-def test_where_nothing_is_known_it_says_what_would_be_worth_recording(session: Session) -> None:
+def test_without_knowledge_it_suggests_what_to_record(session: Session) -> None:
     answer = call(session, "prime")
     assert not answer["known"]
     text = rendered(dict(answer))
@@ -39,7 +39,7 @@ def test_where_nothing_is_known_it_says_what_would_be_worth_recording(session: S
         assert f"`{word}`" in text
 
 
-def test_it_tells_rules_traps_decisions_and_what_is_under_way(session: Session, ask: Ask) -> None:
+def test_it_shows_rules_traps_decisions_and_current_work(session: Session, ask: Ask) -> None:
     ask.put(changes=[
         upsert("gotcha", "Tokens outlive a key rotation", summary="They are signed with the old key for an hour."),
         upsert("decision", "Use Postgres", summary="One store for everything."),
@@ -91,7 +91,7 @@ def test_text_of_others_stays_on_its_line(session: Session, ask: Ask) -> None:
     assert "\u202e" not in shown[0]
 
 
-def test_conflicts_and_what_waits_are_told(session: Session, ask: Ask, ws: Workspace) -> None:
+def test_conflicts_and_pending_items_are_shown(session: Session, ask: Ask, ws: Workspace) -> None:
     (ws.layout.work_tree / "nodes" / "concept").mkdir(parents=True)
     (ws.layout.work_tree / "nodes" / "concept" / "broken.yaml").write_text("uri: [\n")
     ws.hint()
@@ -99,7 +99,7 @@ def test_conflicts_and_what_waits_are_told(session: Session, ask: Ask, ws: Works
     assert "1 file that cannot be read" in sections(session)["Waiting"][0]
 
 
-def test_of_another_directory_nothing_is_told_although_there_is_but_one_workspace(
+def test_another_directory_gets_no_output_although_there_is_only_one_workspace(
     session: Session, tmp_path: Path
 ) -> None:
     elsewhere = Session(session.daemon, cwd=tmp_path, client="test")
@@ -115,7 +115,7 @@ def test_a_node_without_a_name_is_called_by_its_uri(ask: Ask, session: Session) 
     ]
 
 
-def test_what_marks_the_lines_of_an_areas_knowledge_is_left_out_of_its_one_line(ask: Ask, session: Session) -> None:
+def test_markup_of_an_areas_knowledge_is_omitted_from_its_one_line(ask: Ask, session: Session) -> None:
     area = {"entityType": "molecule", "projectId": "shop"}
     made = ask.manage_graph(**area, operation="create", name="Payments", knowledge="# Payments\nIn cents #1.",
                             createdByTaskId="https://tracker.example/1")["data"]["molecule"]  # fmt: skip

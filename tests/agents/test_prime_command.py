@@ -10,7 +10,7 @@ from tests.cli.conftest import Kgd, code, kgd, module_home
 __all__ = ["code", "kgd", "module_home"]
 
 
-def test_it_prints_markdown_and_what_each_hook_wants(kgd: Kgd) -> None:
+def test_it_prints_markdown_and_the_format_of_each_hook(kgd: Kgd) -> None:
     kgd("remember", "Never retry a charge", "--type", "gotcha")
     assert "# kgd: what the team knows in `shop`" in kgd("prime")
     shared = json.loads(kgd("prime", "--hook"))
@@ -37,7 +37,7 @@ def test_where_there_is_no_workspace_no_daemon_is_started(kgd: Kgd, tmp_path: Pa
     assert not (tmp_path / "home").exists()
 
 
-def test_whatever_is_wrong_a_session_starts(kgd: Kgd, tmp_path: Path) -> None:
+def test_a_session_starts_despite_any_error(kgd: Kgd, tmp_path: Path) -> None:
     (tmp_path / "home").write_text("no folder")
     done = kgd.run("prime", "--hook", KGD_HOME=str(tmp_path / "home"))
     assert (done.returncode, done.stdout) == (0, "")

@@ -42,7 +42,7 @@ lines = st.sampled_from(LINES.splitlines())
 
 @settings(max_examples=2 * settings().max_examples, deadline=None)
 @given(st.lists(lines, max_size=8), st.sampled_from(["\n", "\r\n"]), st.booleans())
-def test_a_table_comes_and_goes_and_all_else_means_what_it_meant(some: list[str], newline: str, ends: bool) -> None:
+def test_a_table_is_added_and_removed_and_the_rest_keeps_its_meaning(some: list[str], newline: str, ends: bool) -> None:
     text = newline.join(some) + (newline if ends else "")
     try:
         before = tomllib.loads(text.replace("\r\n", "\n"))
@@ -59,7 +59,7 @@ def test_a_table_comes_and_goes_and_all_else_means_what_it_meant(some: list[str]
 
 @settings(max_examples=2 * settings().max_examples, deadline=None)
 @given(st.text("ab#\n\r`<!->", max_size=30))
-def test_a_block_comes_and_goes(text: str) -> None:
+def test_a_block_is_added_and_removed(text: str) -> None:
     new = BLOCK.put(text)
     assert new.startswith(text)
     assert BLOCK.state(new, known=False) == "present"
@@ -73,7 +73,7 @@ def test_a_file_that_was_made_is_gone_without_its_entry() -> None:
         assert entry.taken(entry.put("")) == ""
 
 
-def test_what_a_person_writes_behind_the_entry_stays() -> None:
+def test_a_users_text_after_the_entry_stays() -> None:
     text = TABLE.put('model = "x"\n') + "\n[tools]\nsearch = true\n"
     assert TABLE.taken(text) == 'model = "x"\n\n[tools]\nsearch = true\n'
     text = BLOCK.put("# Rules\n") + "\nMore.\n"
@@ -99,7 +99,7 @@ def test_settings_that_a_person_added_to_our_table_make_it_theirs() -> None:
 
 
 def test_a_table_that_has_no_place_is_refused() -> None:
-    with pytest.raises(Invalid, match="no place"):
+    with pytest.raises(Invalid, match="cannot be added"):
         TABLE.put("mcp_servers = { a = { command = 'x' } }\n")
 
 
@@ -124,7 +124,7 @@ def test_marks_that_do_not_match_are_refused() -> None:
         BLOCK.taken(2 * BLOCK.put(None))
 
 
-def test_a_file_of_ours_is_known_in_every_version_until_somebody_changes_it() -> None:
+def test_a_file_of_ours_is_recognised_in_every_version_until_it_is_changed() -> None:
     older, newer = FileEntry("skill", "# Skill\n\nOld.\n"), FileEntry("skill", "# Skill\n\nNew.\n")
     text = older.put(None)
     assert [one.state(text, known=False) for one in (older, newer)] == ["present", "outdated"]

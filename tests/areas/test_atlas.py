@@ -1,4 +1,4 @@
-"""What is kept in memory of areas equals what is in the files, whatever was done to them."""
+"""The areas in memory equal the files after any changes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`coverage`: a person is told, folder by folder, which files have an area and which nobody has written about."""
+"""`coverage`: the files with and without an area, folder by folder."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def told(one: dict[str, Any]) -> tuple[str, int, int, int, list[str]]:
     return one["path"], one["files"], one["covered"], one["shared"], [area["name"] for area in one["areas"]]
 
 
-def test_a_folder_is_told_with_what_is_right_inside_of_it(covered: Ask) -> None:
+def test_a_folder_is_listed_with_its_direct_content(covered: Ask) -> None:
     answer = covered.coverage()
     assert told(answer["folder"]) == ("", 6, 3, 2, ["Python", "Auth"])
     assert [told(one) for one in answer["folders"]] == [("docs", 1, 0, 0, []), ("src", 3, 3, 2, ["Python", "Auth"])]
@@ -51,13 +51,13 @@ def test_a_folder_is_told_with_what_is_right_inside_of_it(covered: Ask) -> None:
     assert covered.coverage(path="dir://shop/src")["folder"] == covered.coverage(path="src")["folder"]
 
 
-def test_where_areas_overlap_is_told_with_a_folder_in_which_they_do(covered: Ask) -> None:
+def test_overlaps_are_listed_with_an_example_folder(covered: Ask) -> None:
     (overlap,) = covered.coverage()["overlaps"]
     assert [one["name"] for one in overlap["areas"]] == ["Auth", "Python"]
     assert (overlap["files"], overlap["folder"]) == (2, "src/auth")
 
 
-def test_a_long_folder_is_told_page_by_page_and_gaps_come_first_on_demand(covered: Ask, code: Path) -> None:
+def test_a_long_folder_is_paged_with_gaps_first_on_request(covered: Ask, code: Path) -> None:
     for number in range(12):
         (code / f"bare{number:02}.txt").write_text("x\n")
     covered.ingest()
@@ -83,7 +83,7 @@ def test_an_area_has_its_files_page_by_page(covered: Ask) -> None:
     assert "cursor" not in rest
 
 
-def test_what_is_written_or_deleted_is_counted_at_once(covered: Ask, code: Path) -> None:
+def test_writes_and_deletions_are_counted_at_once(covered: Ask, code: Path) -> None:
     docs = area(covered, "Docs", "docs")
     assert covered.coverage()["folder"]["covered"] == 4
     (code / "src/auth/keys.py").unlink()
@@ -94,7 +94,7 @@ def test_what_is_written_or_deleted_is_counted_at_once(covered: Ask, code: Path)
     assert covered.coverage()["folder"]["covered"] == 2
 
 
-def test_areas_whose_code_changed_since_are_told_the_most_changed_first(covered: Ask, code: Path) -> None:
+def test_areas_with_changed_code_are_listed_most_changed_first(covered: Ask, code: Path) -> None:
     assert covered.coverage()["moved"] == []
     (code / "src/auth/keys.py").write_text("".join(f"KEY{number} = {number}\n" for number in range(90)))
     when = f"@{int(time.time()) + 60} +0000"
@@ -109,7 +109,7 @@ def test_areas_whose_code_changed_since_are_told_the_most_changed_first(covered:
     assert "since it was last confirmed" in moved[0]["unverified"]
 
 
-def test_what_is_no_folder_of_the_code_is_said(covered: Ask) -> None:
+def test_an_unknown_folder_is_reported(covered: Ask) -> None:
     with pytest.raises(NotFound, match="no such folder"):
         covered.coverage(path="src/nowhere")
     with pytest.raises(Invalid, match="outside"):
@@ -118,7 +118,7 @@ def test_what_is_no_folder_of_the_code_is_said(covered: Ask) -> None:
         covered.coverage(area="nobody")
 
 
-def test_names_of_any_bytes_are_told_and_gone_into(covered: Ask, code: Path) -> None:
+def test_names_of_arbitrary_bytes_are_listed_and_entered(covered: Ask, code: Path) -> None:
     odd = code / "odd\udcff"
     odd.mkdir()
     (odd / "a\nb.py").write_text("x = 1\n")
@@ -139,7 +139,7 @@ def test_a_token_is_not_told_what_this_machine_has(covered: Ask, tool: Tool) -> 
 
 
 @pytest.mark.requirement("E9")
-def test_broken_links_are_listed_by_what_is_missing(ask: Ask) -> None:
+def test_broken_links_are_listed_by_missing_node(ask: Ask) -> None:
     ask.put(changes=[
         upsert("a", name="A", relations=[{"type": "needs", "target": "concept://shop/nobody"},
                                          {"type": "needs", "target": "concept://shop/z"}]),
@@ -155,5 +155,5 @@ def test_broken_links_are_listed_by_what_is_missing(ask: Ask) -> None:
     first = ask.broken(limit=1)
     rest = ask.broken(limit=5, cursor=first["cursor"])
     assert [len(one["links"]) for one in (*first["broken"], *rest["broken"])] == [1, 1, 1]
-    ask.put(changes=upsert("nobody", name="Somebody"))
+    ask.put(changes=upsert("nobody", name="Found"))
     assert [one["uri"] for one in ask.broken()["broken"]] == ["concept://shop/z"]

@@ -27,7 +27,7 @@ def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
 
 
 @pytest.mark.slow
-def test_what_a_hub_knows_of_paths_is_answered_here_and_written_there(ask: Ask, hub: Hub, tmp_path: Path) -> None:
+def test_a_hubs_areas_are_read_here_and_written_there(ask: Ask, hub: Hub, tmp_path: Path) -> None:
     join(ask.session, hub, tmp_path, "read,write")
     found = ask.query_graph(operation="context", projectId="infra", paths="bus/a.py,other.py")
     assert found["success"]

@@ -66,7 +66,7 @@ def test_a_file_that_is_really_called_so_keeps_its_name(tree: Path) -> None:
 
 
 @given(st.text(max_size=60))
-def test_whatever_is_given_the_answer_is_inside_and_stays_as_it_is(text: str) -> None:
+def test_normalisation_stays_inside_the_tree_and_is_idempotent(text: str) -> None:
     found = normalise(text, None)
     if found is not None:
         assert not found.startswith("/")

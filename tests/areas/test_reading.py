@@ -1,4 +1,4 @@
-"""Whatever stands in a string parameter is read, or refused as what it is; nothing else is raised."""
+"""Any string parameter is read, or refused with its field; nothing else is raised."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ strings = values | values.map(json.dumps) | texts
 
 
 def tried(read: Callable[..., Any], *arguments: Any) -> tuple[Any, str]:
-    """What is read, or None and the place of the refusal."""
+    """The value, or None and the place of the refusal."""
     try:
         return read(*arguments), ""
     except (Invalid, InvariantViolation) as refused:

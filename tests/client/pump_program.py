@@ -1,4 +1,4 @@
-"""`kgd mcp` against a rehearsal daemon: pump_program.py HOME. PUMP_MODULES=1 tells what was imported before stdin."""
+"""`kgd mcp` against a rehearsal daemon: pump_program.py HOME. PUMP_MODULES=1 prints early imports."""
 
 from __future__ import annotations
 

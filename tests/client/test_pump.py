@@ -1,4 +1,4 @@
-"""`kgd mcp`: a host sees one server, whatever becomes of the daemon behind it."""
+"""`kgd mcp`: a host sees one server, even if the daemon behind it is replaced or dies."""
 
 from __future__ import annotations
 
@@ -153,7 +153,7 @@ def test_a_daemon_that_retires_is_followed_and_no_request_is_lost(
          "start.retire(Home.at(sys.argv[1]))", home.config], env={**os.environ, "PYTHONPATH": str(ROOT)},
     )  # fmt: skip
     until(lambda: not os.path.exists(home.socket))
-    late = host.send("tools/call")  # read by nobody: the old daemon takes no requests any more
+    late = host.send("tools/call")  # not read: the old daemon accepts no more requests
     (tmp_path / "go").touch()
     first, second = host.read(), host.read()
     assert (first["id"], first["result"]["pid"]) == (waiting, old)
@@ -203,7 +203,7 @@ def test_the_log_level_is_set_again_at_the_next_daemon(host: Host, home: Rehears
     assert answer["result"]["level"] == "warning"
 
 
-def test_where_no_daemon_can_be_started_the_host_is_told_why_and_later_requests_try_again(
+def test_if_no_daemon_starts_the_host_gets_the_reason_and_later_requests_try_again(
     home: RehearsalHome, tmp_path: Path
 ) -> None:
     home.prepare()
@@ -217,7 +217,7 @@ def test_where_no_daemon_can_be_started_the_host_is_told_why_and_later_requests_
         host.close()
 
 
-def test_it_ends_when_nobody_reads_its_answers(host: Host) -> None:
+def test_it_ends_when_the_host_stops_reading(host: Host) -> None:
     host.ask("ping")
     assert host.process.stdout
     host.process.stdout.close()

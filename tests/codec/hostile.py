@@ -1,4 +1,4 @@
-"""This file is where bytes, paths and URIs stand that nobody means well with, and the error each of them gets.
+"""Hostile bytes, paths and URIs, and the error that each of them causes.
 
 Other tests import the tables: what the codec refuses must be refused through every surface.
 """

@@ -1,4 +1,4 @@
-"""This file is where Hypothesis strategies for names, URIs and nodes are, for every test that needs any of them."""
+"""Hypothesis strategies for names, URIs and nodes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The canonical form carries every value exactly, and means to us what it means to every YAML 1.2 reader."""
+"""The canonical form keeps every value exactly, and every YAML 1.2 reader reads the same."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def sorted_keys(value: Any, top: bool = True) -> Any:
 
 @pytest.mark.requirement("E21")
 @given(values)
-def test_what_is_written_reads_back_the_same_here_and_in_ruamel(value: dict[str, Any]) -> None:
+def test_written_values_read_back_the_same_here_and_in_ruamel(value: dict[str, Any]) -> None:
     text = canonical.dump(value)
     read = canonical.load(text)
     assert same(read, sorted_keys(value))
@@ -54,7 +54,7 @@ def test_what_is_written_reads_back_the_same_here_and_in_ruamel(value: dict[str,
 @pytest.mark.slow
 @settings(max_examples=300)
 @given(values)
-def test_what_is_written_reads_back_the_same_three_hundred_times(value: dict[str, Any]) -> None:
+def test_written_values_read_back_the_same_three_hundred_times(value: dict[str, Any]) -> None:
     text = canonical.dump(value)
     assert same(canonical.load(text), by_ruamel(text))
 
@@ -77,7 +77,7 @@ def test_any_text_survives_as_a_value_and_in_a_list(text: str) -> None:
     assert same(by_ruamel(written), value)
 
 
-def test_prose_stands_as_a_literal_block_and_odd_text_as_a_json_string() -> None:
+def test_prose_is_a_literal_block_and_odd_text_a_json_string() -> None:
     assert canonical.dump({"a": "one\n\ttwo  \n\nthree\n"}) == "a: |\n  one\n  \ttwo  \n\n  three\n"
     assert canonical.dump({"a": "one\ntwo"}) == "a: |-\n  one\n  two\n"
     assert canonical.dump({"a": "one\n\n"}) == "a: |+\n  one\n\n"
@@ -109,7 +109,7 @@ def test_prose_stands_as_a_literal_block_and_odd_text_as_a_json_string() -> None
         "=",
     ],
 )
-def test_a_word_that_some_reader_takes_for_something_else_is_quoted(word: str) -> None:
+def test_a_word_with_another_meaning_to_some_reader_is_quoted(word: str) -> None:
     assert canonical.dump({"a": word}) == f'a: "{word}"\n'
 
 
@@ -171,13 +171,13 @@ def check_against_ruamel(text: str) -> bool:
     return True
 
 
-def test_whatever_the_strict_parser_accepts_means_the_same_to_ruamel() -> None:
+def test_accepted_text_means_the_same_to_ruamel() -> None:
     accepted = sum(map(check_against_ruamel, mutated(BASES, 3000, seed=7)))
     assert accepted > 300, "the mutations must not all be refused"
 
 
 @pytest.mark.slow
-def test_whatever_the_strict_parser_accepts_means_the_same_to_ruamel_in_5_000_documents() -> None:
+def test_accepted_text_means_the_same_to_ruamel_in_5_000_documents() -> None:
     accepted = sum(map(check_against_ruamel, mutated(BASES, 5_000, seed=11)))
     assert accepted > 500
 
@@ -213,7 +213,7 @@ UNSTORABLE: list[dict[Any, Any]] = [
 
 
 @pytest.mark.parametrize("value", UNSTORABLE, ids=repr)
-def test_what_the_form_cannot_hold_is_refused_when_it_is_written(value: dict[Any, Any]) -> None:
+def test_values_outside_of_the_form_are_refused_on_writing(value: dict[Any, Any]) -> None:
     with pytest.raises(Invalid):
         canonical.dump(value)
 
@@ -231,7 +231,7 @@ def test_depth_is_limited_when_written_and_when_read() -> None:
 
 
 @given(data())
-def test_equal_data_has_equal_bytes_whatever_the_order_of_its_keys(value: dict[str, Any]) -> None:
+def test_equal_data_has_equal_bytes_in_any_order_of_its_keys(value: dict[str, Any]) -> None:
     def turned(item: Any) -> Any:
         if isinstance(item, dict):
             return {k: turned(item[k]) for k in reversed(list(item))}

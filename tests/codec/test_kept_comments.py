@@ -62,7 +62,7 @@ def test_a_changed_field_leaves_every_comment_and_the_persons_form() -> None:
 @pytest.mark.requirement("B11")
 @FEWER
 @given(nodes())
-def test_whatever_changes_every_line_of_comment_stays_and_the_values_are_exact(node: Node) -> None:
+def test_any_change_keeps_every_comment_line_and_writes_exact_values(node: Node) -> None:
     node = replace(node, uri=Uri("concept://infra/services/auth"))
     written = documents.rewrite(BY_HAND, node)
     assert documents.decode(written) == node

@@ -1,4 +1,4 @@
-"""A node becomes bytes and the bytes become the same node, whoever wrote them."""
+"""A node becomes bytes and the bytes become the same node, by any author."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_any_type_label_and_any_data_are_stored() -> None:
 @given(nodes())
 def test_the_lean_reading_is_a_part_of_the_whole(node: Node) -> None:
     lean = glance(documents.encode(node))
-    if lean is not None:  # what is out of the ordinary is read whole
+    if lean is not None:  # unusual files are read whole
         assert lean[:6] == (node.uri, node.type, node.name, node.summary, node.tags, node.aliases)
         assert lean.relations == tuple((r.type, r.target, r.weight) for r in node.relations)
 
@@ -107,7 +107,7 @@ def test_the_quick_reading_of_a_whole_node_gives_that_node(node: Node) -> None:
     assert whole(documents.encode(node)) in (None, node)
 
 
-def test_the_quick_reading_of_a_whole_node_says_what_the_guarded_one_says() -> None:
+def test_the_quick_reading_of_a_whole_node_equals_the_guarded_reading() -> None:
     quick = 0
     for text in mutated([EXAMPLE.decode(), *BASES[:2]], 3000, seed=4):
         node = whole(text.encode("utf-8", "replace"))
@@ -130,8 +130,9 @@ def test_content_of_one_line_is_read_the_quick_way_too() -> None:
 def test_canonical_files_are_read_without_the_yaml_library() -> None:
     """It costs 60 ms, which the merge driver and the hooks would pay for every file."""
     program = (
-        "import sys; from kgd.codec import documents as d; n = d.decode(sys.stdin.buffer.read()); d.encode(n);"
-        "d.rewrite(None, n); d.decode_settings(d.first_files('ws')['kgd.yaml']); print('ruamel.yaml' in sys.modules)"
+        "import sys; from kgd.codec import documents as d, settings as s; n = d.decode(sys.stdin.buffer.read());"
+        "d.encode(n); d.rewrite(None, n); s.decode_settings(s.first_files('ws')['kgd.yaml']);"
+        "print('ruamel.yaml' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", program], input=EXAMPLE, cwd=ROOT, capture_output=True, check=True)
     assert done.stdout == b"False\n"
@@ -178,7 +179,7 @@ def test_an_empty_field_is_an_absent_one_and_windows_line_ends_are_read() -> Non
     assert documents.decode(text) == Node(Uri("concept://ws/a"), content="a\nb\n")
 
 
-def test_a_wrong_field_is_named_with_its_line_and_what_was_meant() -> None:
+def test_a_wrong_field_is_named_with_its_line_and_the_likely_spelling() -> None:
     for text in (b"uri: concept://ws/a\nsumary: x\n", b"# c\nuri: concept://ws/a\nsumary: x\n"):
         with pytest.raises(Invalid) as caught:
             documents.decode(text, at="nodes/concept/a.yaml")
@@ -289,7 +290,7 @@ def test_a_changed_name_changes_its_line_alone(node: Node, name: str) -> None:
         ("- type: uses\n  target: concept://ws/b\n  data:\n    k: v\n- type: a\n  target: b\n", 8),
     ],
 )
-def test_what_is_wrong_in_a_relation_is_named_with_its_own_line(relations: str, line: int) -> None:
+def test_an_error_in_a_relation_is_named_with_its_own_line(relations: str, line: int) -> None:
     text = f"uri: concept://ws/a\nrelations:\n{relations}"
     with pytest.raises(KgdError) as refused:
         documents.decode(text.encode(), at="a.yaml")

@@ -27,7 +27,7 @@ shardings = st.sampled_from([frozenset[str](), frozenset({"concept"}), frozenset
 
 @pytest.mark.requirement("E2")
 @pytest.mark.parametrize("vector", VECTORS["paths"], ids=lambda v: v["uri"][:50])
-def test_the_path_of_a_uri_is_what_the_format_document_says(vector: dict[str, str]) -> None:
+def test_the_path_of_a_uri_follows_the_format_document(vector: dict[str, str]) -> None:
     sharded = frozenset(vector.get("sharded", ()))
     assert paths.path_of(parse(vector["uri"]), sharded) == vector["path"]
     expected = None if vector.get("hashed") else vector["uri"]
@@ -35,7 +35,7 @@ def test_the_path_of_a_uri_is_what_the_format_document_says(vector: dict[str, st
 
 
 @pytest.mark.parametrize("vector", VECTORS["shards"], ids=lambda v: v["segment"])
-def test_the_shard_of_a_segment_is_what_the_format_document_says(vector: dict[str, str]) -> None:
+def test_the_shard_of_a_segment_follows_the_format_document(vector: dict[str, str]) -> None:
     assert paths.shard(vector["segment"].encode()) == vector["shard"]
 
 
@@ -76,7 +76,7 @@ def test_no_path_leaves_the_node_folders_or_upsets_a_file_system(uri: Uri, shard
         (paths.conflict_path(uri, "0123456789abcdef", sharded), "conflicts"),
         (paths.log_path(uri, "01ARZ3NDEKTSV4RRFFQ69G5FAV", sharded), "log"),
     ):
-        assert not re.search("[\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]", path), "nobody could see them"
+        assert not re.search("[\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]", path), "invisible characters"
         head, *rest = path.split("/")
         assert head == top
         assert len(path.encode()) <= paths.PATH_BYTES + 250

@@ -1,4 +1,4 @@
-"""`kgd.yaml` says what belongs to the whole team, and the first commit is the same wherever it is made."""
+"""`kgd.yaml` holds team-wide settings, and the first commit is the same everywhere."""
 
 from __future__ import annotations
 
@@ -6,23 +6,24 @@ from dataclasses import replace
 
 import pytest
 
-from kgd.codec import documents
-from kgd.codec.documents import Settings
+from kgd.codec import settings as settings_file
+from kgd.codec.settings import Settings
 from kgd.errors import Invalid, KgdError, Unavailable
+from kgd.workspace.merge_files import merge_file
 
 
-def test_settings_read_back_and_keep_what_this_version_does_not_know() -> None:
+def test_settings_read_back_and_keep_unknown_keys() -> None:
     text = b"workspace: infra\nformat: 1\nmerge_rules: 1\nsharded:\n- message\nshape:\n  /infra/**: ada\n"
-    settings = documents.decode_settings(text)
+    settings = settings_file.decode_settings(text)
     assert settings == Settings("infra", sharded=frozenset({"message"}), others={"shape": {"/infra/**": "ada"}})
-    assert documents.decode_settings(documents.encode_settings(settings)) == settings
+    assert settings_file.decode_settings(settings_file.encode_settings(settings)) == settings
 
 
 def test_a_rewrite_keeps_comments_and_unknown_keys() -> None:
     text = b"# ours\nworkspace: infra # fixed\nformat: 1\nshape: {a: b} # soon\n"
-    settings = replace(documents.decode_settings(text), merge_rules=2)
-    written = documents.rewrite_settings(text, settings)
-    assert documents.decode_settings(written, newer=True) == settings
+    settings = replace(settings_file.decode_settings(text), merge_rules=2)
+    written = settings_file.rewrite_settings(text, settings)
+    assert settings_file.decode_settings(written, newer=True) == settings
     assert written == b"# ours\nworkspace: infra # fixed\nformat: 1\nmerge_rules: 2\nshape: {a: b} # soon\n"
 
 
@@ -30,10 +31,10 @@ def test_a_rewrite_keeps_comments_and_unknown_keys() -> None:
 def test_a_newer_format_and_newer_rules_are_reported_and_can_still_be_read(newer: bytes) -> None:
     text = b"workspace: infra\n" + newer + b"\nnew: {a: 1}\n"
     with pytest.raises(Unavailable) as caught:
-        documents.decode_settings(text)
+        settings_file.decode_settings(text)
     assert caught.value.at == "kgd.yaml:2"
     assert "Upgrade" in caught.value.next
-    assert documents.decode_settings(text, newer=True).workspace == "infra"
+    assert settings_file.decode_settings(text, newer=True).workspace == "infra"
 
 
 @pytest.mark.parametrize(
@@ -47,24 +48,40 @@ def test_a_newer_format_and_newer_rules_are_reported_and_can_still_be_read(newer
 )  # fmt: skip
 def test_bad_settings_are_refused_with_their_line(text: bytes) -> None:
     with pytest.raises(KgdError) as caught:
-        documents.decode_settings(text)
+        settings_file.decode_settings(text)
     assert caught.value.at.startswith("kgd.yaml")
 
 
 def test_the_first_files_are_a_pure_function() -> None:
-    assert documents.first_files("infra") == {
+    assert settings_file.first_files("infra") == {
         ".gitattributes": b"* -text\nnodes/** merge=kgd\nmemories/** merge=kgd\nlog/** merge=kgd\nbulk/** merge=kgd\n"
         b"conflicts/** merge=kgd\n",
         "kgd.yaml": b"workspace: infra\nformat: 1\nmerge_rules: 1\n",
     }
-    one, two = (documents.first_files("infra", frozenset(s)) for s in (["task", "message"], ["message", "task"]))
+    one, two = (settings_file.first_files("infra", frozenset(s)) for s in (["task", "message"], ["message", "task"]))
     assert one == two
     assert one["kgd.yaml"].endswith(b"sharded:\n- message\n- task\n")
     with pytest.raises(Invalid):
-        documents.first_files("Infra")
+        settings_file.first_files("Infra")
 
 
-def test_settings_that_are_no_mapping_are_told_so_and_not_what_a_node_needs() -> None:
+def test_settings_that_are_no_mapping_get_their_own_message() -> None:
     with pytest.raises(Invalid, match="must be a mapping") as refused:
-        documents.decode_settings(b"- a\n- b\n")
+        settings_file.decode_settings(b"- a\n- b\n")
     assert "uri" not in f"{refused.value.message} {refused.value.next}"
+
+
+def test_settings_with_a_policy_survive_as_plain_values() -> None:
+    """Merges and settlements work on the plain values."""
+    text = b'workspace: infra\npolicy:\n- paths:\n  - "/**"\n  agents: propose\nowner: ann\n'
+    settings = settings_file.decode_settings(text)
+    assert settings_file.settings_from_plain(settings_file.plain_settings(settings)) == settings
+
+
+def test_both_sides_of_a_merge_may_change_settings_with_a_policy() -> None:
+    policy = '\npolicy:\n- paths:\n  - "/**"\n  agents: propose\n'
+    base, ours, theirs = (f"workspace: infra{policy}{more}".encode() for more in ("", "owner: ann\n", "team: web\n"))
+    merged = merge_file("kgd.yaml", base, ours, theirs)
+    assert merged.data is not None
+    settings = settings_file.decode_settings(merged.data)
+    assert (settings.others, len(settings.rules)) == ({"owner": "ann", "team": "web"}, 1)

@@ -1,4 +1,4 @@
-"""Nothing that anybody wrote can make reading it slow, large or dangerous."""
+"""No file can make reading slow, large or dangerous."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_all_hostile_files_together_stay_within_64_mib() -> None:
     """In a process of its own, whose address space may not grow by more."""
     program = """
 import resource
-from kgd.codec import documents, reading
+from kgd.codec import documents, guard
 from kgd.errors import KgdError
 from tests.codec.hostile import YAML
 used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
@@ -102,11 +102,11 @@ SECRET = "hunter2-this-must-not-be-repeated"
         ("data:\n\ta: 1\n", 3, "a tab cannot indent a line or begin a value"),
         ("summary: @all\n", 2, "a value begins with a character that needs quotes"),
         ("tags: ]\n", 2, "a value begins with a character that needs quotes"),
-        ("summary: - x\n", 2, "a '- ' stands where no list can begin"),
+        ("summary: - x\n", 2, "a '- ' is where no list can begin"),
         ("content: |x\n  a\n", 2, "only an indent, + or - may follow the | or > that begins a block of text"),
     ],
 )
-def test_what_is_no_yaml_is_told_in_a_whole_sentence_with_its_line(text: str, line: int, reason: str) -> None:
+def test_invalid_yaml_is_reported_in_a_sentence_with_its_line(text: str, line: int, reason: str) -> None:
     error = refusal(URI + text.encode())
     assert error is not None
     assert (error.at, error.message) == (f"f.yaml:{line}", f"this is not YAML: {reason}")
@@ -145,7 +145,7 @@ def test_a_refusal_never_repeats_the_bytes(text: str) -> None:
     ],
     ids=["brackets in prose", "markers in prose", "indicators in quotes", "explicit document", "some depth"],
 )
-def test_what_only_looks_hostile_is_read(text: bytes) -> None:
+def test_harmless_text_that_looks_hostile_is_read(text: bytes) -> None:
     assert len(text) <= FULL
     assert documents.decode(text).uri == "concept://ws/a"
 

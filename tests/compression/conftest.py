@@ -19,7 +19,7 @@ __all__ = ["ask", "code", "session", "ws"]
 
 
 class Clock:
-    """The time that commits and ages are told by."""
+    """The clock of commits and ages."""
 
     def __init__(self) -> None:
         self.now = time.time() - 1_000 * 86_400

@@ -1,5 +1,4 @@
-"""What would make a workspace smaller or truer is proposed with its reasons, and nothing is changed before somebody
-accepts it."""
+"""Compression proposes changes with their reasons; nothing changes before a user accepts it."""
 
 from __future__ import annotations
 
@@ -56,7 +55,7 @@ def plant(ask: Ask, clock: Clock) -> None:
         upsert("facts/limit-old", name="Upload limit", content="An upload has at most 10 MB.", tags=["contradicted"]),
         upsert("facts/quota-old", name="Mail quota", content="It is 1 GB."),
         upsert("keys", name="Key vault", content="Keeps keys."),
-        upsert("ledger", name="Ledger", content="Books what was paid."),
+        upsert("ledger", name="Ledger", content="Books all payments."),
         upsert("facts/port-2019", name="Port in 2019", content="The service listens on 8080."),
     ])  # fmt: skip
     clock.days(100)
@@ -107,7 +106,7 @@ def test_planted_doubles_and_stale_facts_are_proposed_and_nothing_else(planted: 
     assert tree(ws) == before, "a proposal changes nothing"
 
 
-def test_what_comes_next_is_told_in_commands_to_people_and_in_tools_to_agents(planted: Ask) -> None:
+def test_next_steps_are_commands_for_users_and_tools_for_agents(planted: Ask) -> None:
     told = planted.compress()
     assert f"`kgd accept {told['proposal']}`" in told["next"]
     assert "resolve_conflicts" not in told["next"]
@@ -146,7 +145,7 @@ def test_half_is_accepted_and_taken_back_byte_for_byte_and_the_rest_too(planted:
         "each change that was taken, with its reason"
     )
     rest = planted.compress()
-    assert (rest["changes"], len(rest["waiting"])) == ([], 1), "what waits already is not proposed again"
+    assert (rest["changes"], len(rest["waiting"])) == ([], 1), "waiting changes are not proposed again"
     planted.undo()
     assert tree(ws) == before
     whole = planted.accept(name=id)
@@ -171,7 +170,7 @@ def test_the_newer_fact_ranks_first_once_the_old_one_is_marked(planted: Ask) -> 
 
 
 @pytest.mark.requirement("U13")
-def test_what_was_rejected_comes_again_when_it_changed_and_not_before(planted: Ask) -> None:
+def test_a_rejected_change_returns_only_after_its_nodes_change(planted: Ask) -> None:
     planted.reject(name=planted.compress()["proposal"], reason="not now")
     assert planted.compress()["changes"] == []
     planted.put(changes=[{"op": "append", "uri": "mail/senders", "text": "Or five times."}])
@@ -186,14 +185,14 @@ def test_two_runs_at_once_make_one_proposal(planted: Ask) -> None:
     assert [one["id"] for one in planted.proposals()["proposals"]] == list(ids)
 
 
-def test_kinds_and_a_place_narrow_what_is_proposed(planted: Ask) -> None:
+def test_kinds_and_a_namespace_restrict_the_proposal(planted: Ask) -> None:
     assert {kind for kind, *_ in named(planted.compress(kinds=["merges"], dry_run=True))} == {"merge"}
     below = planted.compress(below="concept://shop/facts", dry_run=True)
     assert named(below) == {one for one in PLANTED if one[1].startswith("facts/")}
     assert named(planted.compress(below="facts/", dry_run=True)) == named(below)
 
 
-def test_a_proposal_that_aged_keeps_what_was_written_since(planted: Ask) -> None:
+def test_an_old_proposal_keeps_later_writes(planted: Ask) -> None:
     id = planted.compress(kinds=["merges"])["proposal"]
     planted.put(
         changes=[upsert("auth", summary="Signs and checks tokens."), {"op": "append", "uri": "keys", "text": "Other."}]
@@ -214,7 +213,7 @@ def test_a_double_that_was_edited_since_is_not_lost(planted: Ask) -> None:
     assert planted.proposals()["proposals"] == []
 
 
-def test_links_that_lead_nowhere_for_long_and_relations_nobody_follows(ask: Ask, ws: Workspace, clock: Clock) -> None:
+def test_old_broken_links_and_unfollowed_relations_are_pruned(ask: Ask, ws: Workspace, clock: Clock) -> None:
     ask.put(changes=[upsert("a", name="Alpha"), upsert("gone", name="Goes"), relate("a", "gone", "uses"),
                      relate("a", "never", "uses")])  # fmt: skip
     clock.days(200)
@@ -278,9 +277,7 @@ def test_a_big_find_is_proposed_in_pieces_that_a_person_can_read(ask: Ask) -> No
     assert found["more"] == 0
 
 
-def test_what_somebody_else_calls_compress_neither_hides_a_find_nor_takes_part_in_it(
-    planted: Ask, ws: Workspace
-) -> None:
+def test_a_foreign_proposal_named_compress_neither_hides_nor_joins_a_change(planted: Ask, ws: Workspace) -> None:
     trial = planted.compress(kinds=["merges"])
     theirs = ws.store.commit(bytes.fromhex(planted.proposals()["proposals"][0]["commit"]))
     planted.reject(name=trial["proposal"])
@@ -296,7 +293,7 @@ def test_what_somebody_else_calls_compress_neither_hides_a_find_nor_takes_part_i
     assert named(planted.compress(kinds=["merges"], dry_run=True)) == named(trial)
 
 
-def test_whoever_pointed_to_both_points_to_the_one_that_stays_once(ask: Ask, ws: Workspace) -> None:
+def test_a_relation_to_both_duplicates_becomes_one_to_the_kept_node(ask: Ask, ws: Workspace) -> None:
     ask.put(changes=[upsert("auth", name="Auth service"), upsert("old/auth", name="Auth Service"), upsert("shop"),
                      relate("shop", "auth", "uses", 0.5), relate("shop", "old/auth", "uses", 0.2),
                      relate("old/auth", "auth", "related_to"), relate("auth", "old/auth", "same_as")])  # fmt: skip

@@ -1,4 +1,4 @@
-"""Who may propose where, and what is found by meaning."""
+"""Permissions for proposals, and groups by meaning."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_a_token_proposes_where_it_may_and_learns_of_nothing_else(ask: Ask, sess
 
 
 @pytest.mark.slow
-def test_old_nodes_are_brought_together_by_what_they_mean(ask: Ask, ws: Workspace, clock: Clock) -> None:
+def test_old_nodes_are_grouped_by_meaning(ask: Ask, ws: Workspace, clock: Clock) -> None:
     other = ["Customers pay with cards through Nova Bank.", "Users sign in with a password.", "A dark theme since May.",
              "Eight workers take jobs from a queue."]  # fmt: skip
     ask.put(changes=[upsert(f"notes/n{n}", name=f"Note {n}", content=text) for n, text in enumerate([*SAID, *other])])

@@ -1,5 +1,4 @@
-"""Old nodes are summed up by the client's model or by the agent itself; what it says is believed where it can be held
-against the nodes, and proposed."""
+"""Old nodes are summarised by the client's model or by the agent; a summary is accepted if the nodes support it."""
 
 from __future__ import annotations
 
@@ -8,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from kgd.compression.clusters import Old, clusters
-from kgd.compression.summaries import Group, fenced, judge, question
+from kgd.compression.summaries import Group, Old, clusters, fenced, judge, question
 from kgd.errors import Refused
 from kgd.model.uri import Uri
 from kgd.tools.session import Session
@@ -39,7 +37,7 @@ def said(**more: Any) -> str:
     return json.dumps({"summaries": [one]})
 
 
-def test_a_summary_that_quotes_each_node_and_says_what_they_say_is_believed() -> None:
+def test_a_summary_that_quotes_each_node_and_uses_their_words_is_accepted() -> None:
     [found], dropped = judge({GROUP.id: GROUP}, f"```json\n{said()}\n```")
     assert (found.name, found.text, len(found.quotes), dropped) == ("Invoices importer", TEXT, 3, [])
 
@@ -77,7 +75,7 @@ def test_a_lie_costs_itself_and_is_not_quoted() -> None:
         assert "evil" not in dropped[0]
 
 
-def test_what_is_no_answer_is_refused() -> None:
+def test_an_invalid_answer_is_refused() -> None:
     for text in ("", "[]", "no", '{"summaries": 1}', '{"summaries": [], "changes": []}', "[" * 90_000, "x" * 90_000,
                  '{"summaries": [], "summaries": []}'):  # fmt: skip
         with pytest.raises(Refused):
@@ -113,7 +111,7 @@ def plant(clock: Clock, ask: Ask) -> None:
 
 
 class Summariser(Model):
-    """A model that answers what it is asked about, as `said` would."""
+    """A model that answers every prompt as `said` would."""
 
     def __init__(self, **more: Any) -> None:
         super().__init__(name="scribe")
@@ -145,14 +143,14 @@ async def test_the_clients_model_sums_up_what_is_old_and_the_nodes_stay(
         assert (len(model.asked), found["counts"]) == (1, {"summaries": 1}), found
         assert tree(ws) == before, "a proposal changes nothing"
         again = await call(client, "ingest", kind="compression")
-        assert (len(model.asked), again["counts"]) == (1, {}), "what waits is not asked about again"
+        assert (len(model.asked), again["counts"]) == (1, {}), "waiting groups are not prompted again"
         await call(client, "resolve_conflicts", resolutions=[{"id": found["proposal"], "take": "accept"}])
         [uri] = found["nodes"]
         made = await node(client, uri)
         assert (made["type"], made["content"], len(made["data"]["quotes"])) == ("summary", f"{TEXT}\n", 3)
         for n, text in enumerate(SAID):
             old = await node(client, f"concept://shop/importer/n{n}")
-            assert old["content"] == text, "what was summed up stays as it was"
+            assert old["content"] == text, "summarised nodes stay unchanged"
             assert [(r["type"], r["target"]) for r in old["relations"]] == [("summarised_by", uri)]
         hits = (await call(client, "search", query="importer mail server"))["hits"]
         assert hits[0]["uri"] == uri, "it ranks before what it speaks for"

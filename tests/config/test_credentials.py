@@ -50,7 +50,7 @@ def test_the_keyring_is_asked_through_its_own_program(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "text", [TOKEN, "", "env:", "env:1X", "file:relative", "password:x", f"env:{TOKEN} x", "env:A\nB"]
 )
-def test_what_is_no_reference_is_refused_and_not_repeated(text: str) -> None:
+def test_an_invalid_reference_is_refused_and_not_repeated(text: str) -> None:
     with pytest.raises(Invalid) as refused:
         check_reference(text)
     assert TOKEN not in str(refused.value)

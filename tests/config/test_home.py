@@ -37,7 +37,7 @@ def test_a_long_home_has_a_short_socket_of_its_own() -> None:
     assert one.socket == Home.at("/" + "a" * 200).socket
 
 
-def test_a_folder_named_kgd_where_the_person_stands_is_not_what_is_started(tmp_path: Path) -> None:
+def test_a_folder_named_kgd_in_the_current_directory_is_not_started(tmp_path: Path) -> None:
     """Else a repository could bring its own daemon."""
     (tmp_path / "kgd").mkdir()
     (tmp_path / "kgd" / "__init__.py").write_text("raise SystemExit('not ours')")

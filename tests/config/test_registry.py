@@ -129,7 +129,7 @@ def test_a_second_repository_with_a_registered_id_is_refused_with_both_ways_out(
     file.register(Entry("a", "/one"))
     with pytest.raises(InvariantViolation) as refused:
         file.register(Entry("a", "/two"), is_alive=lambda known: True)
-    assert "Work with it there" in refused.value.next
+    assert "Use it there" in refused.value.next
     assert "--replace" in refused.value.next
     assert refused.value.at == "/one"
     file.register(Entry("a", "/two"), replace=True)
@@ -163,7 +163,7 @@ def test_the_example_is_valid_and_shows_every_setting_with_its_default() -> None
     assert all(f"    {field.name}: " in text for field in fields(Entry) if field.name != "id")
 
 
-def test_every_setting_and_field_is_documented_as_it_is() -> None:
+def test_every_setting_and_field_is_documented() -> None:
     page = (ROOT / "docs" / "config.md").read_text()
     for setting in fields(Settings):
         allowed, meaning = setting.metadata["allowed"], setting.metadata["meaning"]

@@ -27,7 +27,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[RehearsalH
 
 
 def end_daemon(home: RehearsalHome) -> None:
-    """Kills whatever still holds the home, and waits until it is gone."""
+    """Kill the home's daemon, if it runs, and wait for its end."""
     deadline = time.monotonic() + 10
     while start.running(home) and time.monotonic() < deadline:
         with contextlib.suppress(ProcessLookupError, KeyError):

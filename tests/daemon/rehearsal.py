@@ -55,7 +55,7 @@ class Stage:
         pass
 
     async def serve_mcp(self, peer: Any, reader: Any, writer: Any) -> None:
-        """Answers each request with its method, this process and what it was told before; `wait` as above."""
+        """Answers each request with its method, this process and earlier settings; `wait` as above."""
         told: dict[str, Any] = {"ready": False, "level": ""}
         running: set[asyncio.Task[None]] = set()
         while line := await reader.readline():

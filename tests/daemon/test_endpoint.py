@@ -1,4 +1,4 @@
-"""The socket: no client, however slow, rude or short-lived, stops another one or a call that began."""
+"""The socket: slow, rude or short-lived clients do not disturb other clients or running calls."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_calls_of_one_connection_run_beside_each_other_and_say_how_far_they_are(
     assert client.line()["id"] == 1
 
 
-def test_what_fails_inside_is_a_defect_in_words_and_the_connection_goes_on(wire: Callable[..., Wire]) -> None:
+def test_an_exception_is_reported_as_a_defect_and_the_connection_continues(wire: Callable[..., Wire]) -> None:
     client = wire()
     client.line()
     client.call(1, "no-such-thing")
@@ -98,7 +98,7 @@ def test_a_client_that_vanishes_in_a_call_does_not_stop_it(
         assert connection.call("echo", {"a": 1}) == {"a": 1}
 
 
-def test_a_client_that_does_not_read_holds_up_nobody(wire: Callable[..., Wire]) -> None:
+def test_a_client_that_does_not_read_blocks_no_other(wire: Callable[..., Wire]) -> None:
     deaf, other = wire(), wire()
     for key in range(200):
         deaf.call(key, "echo", text="x" * 20_000)
@@ -133,7 +133,7 @@ def test_a_client_that_does_not_read_holds_up_nobody(wire: Callable[..., Wire]) 
     ],
     ids=range(9),
 )
-def test_what_is_no_call_is_refused_in_words_and_the_daemon_lives(
+def test_a_malformed_call_is_refused_and_the_daemon_survives(
     wire: Callable[..., Wire], home: RehearsalHome, line: bytes
 ) -> None:
     client = wire()

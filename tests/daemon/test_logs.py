@@ -1,4 +1,4 @@
-"""The log of a daemon in the foreground: complete in its file, and on standard error as far as it is read."""
+"""The log of a daemon in the foreground: complete in its file, and on standard error while it is read."""
 
 from __future__ import annotations
 

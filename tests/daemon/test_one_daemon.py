@@ -1,4 +1,4 @@
-"""One daemon per home: by a lock that dies with its holder, whoever starts it and however it ended."""
+"""One daemon per home, by a lock that the kernel releases with its holder."""
 
 from __future__ import annotations
 
@@ -65,10 +65,10 @@ def test_a_hundred_clients_that_find_no_daemon_start_one(home: RehearsalHome) ->
 
 
 @pytest.mark.requirement("B1")
-def test_a_second_daemon_is_refused_within_a_second_and_told_pid_version_and_start(home: RehearsalHome) -> None:
+def test_a_second_daemon_is_refused_within_a_second_with_pid_version_and_start(home: RehearsalHome) -> None:
     pid = pid_of(home)
     took = []
-    while not took or (took[-1] >= 1.0 and len(took) < 3):  # one that the machine was busy in says nothing
+    while not took or (took[-1] >= 1.0 and len(took) < 3):  # a measurement on a busy machine proves nothing
         began = time.monotonic()
         second = subprocess.run(home.daemon_command(), capture_output=True, text=True, check=False)
         took.append(time.monotonic() - began)
@@ -94,7 +94,7 @@ def test_a_socket_without_a_daemon_is_replaced(home: RehearsalHome) -> None:
     assert pid_of(home) > 0
 
 
-def test_what_others_could_read_is_closed_to_them(home: RehearsalHome) -> None:
+def test_files_readable_by_others_are_made_private(home: RehearsalHome) -> None:
     os.makedirs(home.state, mode=0o755)
     pid_of(home)
     assert stat.S_IMODE(os.stat(home.state).st_mode) == 0o700
@@ -115,7 +115,7 @@ def test_a_home_with_a_long_path_has_a_short_socket_that_every_client_finds(
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder away")
-def test_a_home_of_somebody_else_is_refused(tmp_path: Path) -> None:
+def test_a_home_of_another_user_is_refused(tmp_path: Path) -> None:
     home = Home.at(str(tmp_path / "theirs"))
     os.mkdir(home.config)
     os.chown(home.config, 65534, 65534)
@@ -142,7 +142,7 @@ def test_a_lock_is_free_again_when_it_was_released(tmp_path: Path) -> None:
 
 
 @pytest.mark.requirement("B1")
-def test_an_older_daemon_answers_what_it_has_read_and_makes_room(
+def test_an_older_daemon_answers_its_calls_and_is_replaced(
     home: RehearsalHome, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The newer client waits for the older daemon's calls; every call is carried out exactly once."""
@@ -188,7 +188,7 @@ def test_two_homes_have_two_daemons(tmp_path: Path, home: RehearsalHome) -> None
     until(lambda: not start.running(other))
 
 
-def test_a_socket_that_was_cleaned_away_comes_back(home: RehearsalHome) -> None:
+def test_a_deleted_socket_is_restored(home: RehearsalHome) -> None:
     pid = pid_of(home)
     os.unlink(home.socket)
     until(lambda: os.path.exists(home.socket))

@@ -1,15 +1,16 @@
-"""The folder of what is derived is removed under a running daemon: work goes on, published as before."""
+"""The folder of derived data is removed under a running daemon: work continues and is published."""
 
 from __future__ import annotations
 
 import shutil
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.git.support import fsck
-from tests.sync.people import Person
+from tests.sync.people import Person, git
 from tests.waiting import until
 
 
@@ -35,7 +36,7 @@ def test_writes_and_publication_go_on(ann: Person) -> None:
     assert fsck(ann.tree / ".git") == []
 
 
-def test_an_idle_daemon_opens_the_workspace_anew_by_itself(ann: Person) -> None:
+def test_an_idle_daemon_opens_the_workspace_again(ann: Person) -> None:
     remove_derived(ann)
     until(lambda: (ann.tree / ".git/kgd/lock").exists())
     file = ann.tree / "nodes/concept/before.yaml"
@@ -50,3 +51,24 @@ def test_a_request_is_not_carried_out_again(ann: Person) -> None:
     remove_derived(ann)
     ann.call("put", changes=change, request_id="r")
     assert (ann.node("log") or {})["content"].count("once") == 1
+
+
+def test_a_repository_that_was_deleted_is_not_written_again(tmp_path: Path) -> None:
+    code = tmp_path / "code"
+    code.mkdir()
+    git(code, "init", "-q")
+    person = Person(tmp_path / "ann", tree=code, standalone=False)
+    try:
+        workspace = person.workspace
+        layout, displaced = workspace.layout, threading.Event()
+        workspace.on_displaced(displaced.set)
+        for part in sorted(layout.git_dir.iterdir(), key=lambda one: one.name == "kgd"):  # HEAD first, the lock last
+            shutil.rmtree(part) if part.is_dir() else part.unlink()
+        workspace.hint()
+        assert displaced.wait(20)
+        until(lambda: not any("_open_anew" in thread.name for thread in threading.enumerate()))
+        # A cache may be written at the very end; `kgd up` clears it away.
+        assert {one.name for one in layout.git_dir.iterdir()} <= {"kgd"}
+        assert not (layout.derived_dir / "lock").exists()
+    finally:
+        person.close()

@@ -17,7 +17,7 @@ from tests.waiting import until
 
 
 class Heard:
-    """What a watch told: every path, and how often it said "everything"."""
+    """Records the calls of a watch: all paths, and the number of full scans."""
 
     def __init__(self) -> None:
         self.paths: set[str] = set()
@@ -56,7 +56,7 @@ def watch(tree: Path, heard: Heard) -> Iterator[Watch]:
 
 
 @pytest.mark.usefixtures("watch")
-def test_files_that_are_made_changed_moved_and_deleted_are_told(tree: Path, heard: Heard) -> None:
+def test_created_changed_moved_and_deleted_files_are_reported(tree: Path, heard: Heard) -> None:
     deep = tree / "src" / "deep" / "er"
     (deep / "a").write_text("1")
     until(lambda: str(deep / "a") in heard.paths)
@@ -68,17 +68,17 @@ def test_files_that_are_made_changed_moved_and_deleted_are_told(tree: Path, hear
 
 
 @pytest.mark.usefixtures("watch")
-def test_a_folder_that_comes_later_is_watched_with_all_that_came_in_it(tree: Path, heard: Heard) -> None:
+def test_a_new_folder_is_watched_with_its_content(tree: Path, heard: Heard) -> None:
     before = heard.everything
     (tree / "new" / "er").mkdir(parents=True)
     (tree / "new" / "er" / "early").write_text("1")
-    until(lambda: heard.everything > before)  # what came before the folder was under watch
+    until(lambda: heard.everything > before)  # files created before the folder was watched
     (tree / "new" / "er" / "late").write_text("1")
     until(lambda: str(tree / "new" / "er" / "late") in heard.paths)
 
 
 @pytest.mark.usefixtures("watch")
-def test_a_folder_that_goes_and_comes_back_is_watched_again(tree: Path, heard: Heard) -> None:
+def test_a_folder_that_is_removed_and_restored_is_watched_again(tree: Path, heard: Heard) -> None:
     for again in range(3):
         before = heard.everything
         shutil.rmtree(tree / "src")
@@ -91,7 +91,7 @@ def test_a_folder_that_goes_and_comes_back_is_watched_again(tree: Path, heard: H
 
 
 @pytest.mark.usefixtures("watch")
-def test_what_is_skipped_is_not_told(tree: Path, heard: Heard) -> None:
+def test_skipped_folders_are_not_reported(tree: Path, heard: Heard) -> None:
     (tree / "node_modules" / "many" / "x").write_text("1")
     (tree / ".git" / "objects" / "x").write_text("1")
     (tree / "last").write_text("1")
@@ -100,7 +100,7 @@ def test_what_is_skipped_is_not_told(tree: Path, heard: Heard) -> None:
 
 
 @pytest.mark.usefixtures("watch")
-def test_reading_is_no_change(tree: Path, heard: Heard) -> None:
+def test_reading_is_not_a_change(tree: Path, heard: Heard) -> None:
     (tree / "a").write_text("1")
     until(lambda: heard.paths)
     heard.paths.clear()
@@ -120,7 +120,7 @@ def test_a_thousand_changes_are_a_few_calls(tree: Path, heard: Heard) -> None:
     assert heard.calls - before < 100
 
 
-def test_what_changes_while_a_hint_is_worked_on_is_told_afterwards(watch: Watch, tree: Path, heard: Heard) -> None:
+def test_changes_during_a_callback_are_reported_afterwards(watch: Watch, tree: Path, heard: Heard) -> None:
     heard.busy.clear()
     watch.hint("/first")
     (tree / "a").write_text("1")
@@ -160,7 +160,7 @@ def test_a_hint_that_fails_does_not_end_the_watch(tree: Path) -> None:
     watch.close()
 
 
-def test_where_the_kernel_allows_no_more_watches_it_is_degraded_and_says_what_to_raise(
+def test_without_free_kernel_watches_it_is_degraded_and_names_the_limit_to_raise(
     tree: Path, heard: Heard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The limit is the kernel's and shared by the whole machine, so its refusal is played."""
@@ -177,7 +177,7 @@ def test_where_the_kernel_allows_no_more_watches_it_is_degraded_and_says_what_to
     watch.close()
 
 
-def test_a_folder_that_is_not_there_is_no_error(tree: Path, heard: Heard) -> None:
+def test_a_missing_folder_is_not_an_error(tree: Path, heard: Heard) -> None:
     watch = Watch([Folder(tree / "nowhere")], heard, rescan_seconds=60)
     watch.start()
     watch.close()

@@ -16,10 +16,10 @@ BUGS: dict[str, Bug] = {
          "tests/hub/test_admission.py::test_a_push_that_names_the_memory_of_another_is_refused_and_its_owner_edits_on"),
     ),
     "21-say-in-a-memory": Bug(
-        "who names the memory of another has a say in it", "kgd/workspace/touched.py",
+        "naming the memory of another node gives rights to it", "kgd/workspace/touched.py",
         "        return frozenset(own or {node.uri for node in namers})\n",
         "        return frozenset({node.uri for node in namers})\n",
-        ("tests/access/test_touched.py::test_a_memory_is_about_the_node_that_it_belongs_to_whoever_else_names_it",
+        ("tests/access/test_touched.py::test_a_memory_is_about_its_own_node_even_if_other_nodes_name_it",
          "tests/memories/test_tokens.py::"
          "test_a_node_that_names_the_memory_of_another_does_not_keep_its_owner_from_writing"),
     ),
@@ -41,7 +41,7 @@ BUGS: dict[str, Bug] = {
     "21-old-secret": Bug(
         "a text with an old secret cannot be edited", "kgd/workspace/secrets.py",
         "        if found.text not in known:\n", "        if True:\n",
-        (f"{_RULES}test_every_way_admits[values1]",),
+        (f"{_RULES}test_every_way_accepts[values1]",),
     ),
     "21-twins-in-a-push": Bug(
         "a push brings a name that differs by case alone", "kgd/hooks/receive.py",
@@ -67,7 +67,7 @@ BUGS: dict[str, Bug] = {
         (f"{_RULES}test_an_entry_of_a_changelog_has_a_node_a_place_and_one_content",),
     ),
     "21-moved-memory": Bug(
-        "a memory that moved with its node cannot be pushed", "kgd/workspace/admission.py",
+        "a memory moved with its node cannot be pushed", "kgd/workspace/admission.py",
         " and not _is_moved(path, was, memory, home):", ":",
         (f"{_RULES}test_a_memory_that_moved_with_its_node_is_pushed",),
     ),
@@ -77,17 +77,17 @@ BUGS: dict[str, Bug] = {
         (f"{_RULES}test_a_detail_has_the_same_rules_on_every_way",),
     ),
     "21-not-reported": Bug(
-        "what came by sync against a rule is never reported", "kgd/workspace/check.py",
+        "violations that arrive by sync are never reported", "kgd/workspace/check.py",
         "                yield from _texts(node, data, path)\n", "",
-        (f"{_RULES}test_a_violation_that_a_sync_brings_is_kept_and_reported[a secret]",),
+        (f"{_RULES}test_a_node_that_a_sync_brings_against_a_rule_is_kept_and_reported[a secret]",),
     ),
     "28-deep-edit": Bug(
-        "an edit with data nested without end is INTERNAL", "kgd/workspace/edits.py",
+        "an edit with endlessly nested data is an INTERNAL error", "kgd/workspace/edits.py",
         "        canonical.check_depth(data)\n", "        pass\n",
         (f"{_RULES}test_deep_data_is_never_an_internal_error",),
     ),
     "28-deep-import": Bug(
-        "an import of data nested deeply is INTERNAL", "kgd/tools/exchange/reconciling.py",
+        "an import of deeply nested data is an INTERNAL error", "kgd/tools/exchange/reconciling.py",
         "            canonical.check_depth(one.node.data)\n", "            pass\n",
         (f"{_RULES}test_every_way_refuses[very deep data]",),
     ),
@@ -116,7 +116,7 @@ BUGS: dict[str, Bug] = {
          "test_taking_the_name_of_a_memory_out_of_a_node_deletes_no_prose[False]"),
     ),
     "39-other-prose-deleted": Bug(
-        "a node that names a copy of its memory loses the first one", "kgd/workspace/memory_files.py",
+        "a node that names a copy of its memory loses the original", "kgd/workspace/memory_files.py",
         "            elif after is None or not (new or by_hand):\n", "            elif after is None or not by_hand:\n",
         ("tests/memories/test_detail.py::test_naming_a_copy_of_a_memory_deletes_neither",),
     ),

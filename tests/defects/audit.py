@@ -82,14 +82,14 @@ BUGS = {
     ),
     "25-clones-lack-the-record": Bug(
         "a clone does not fetch who pushed", "kgd/sync/round.py",
-        "            pushes.take(host, transport)\n", "            pass\n",
+        "            _take_ledger(host, transport)\n", "            pass\n",
         (f"{_AUTHORS}::test_a_clone_that_kgd_keeps_in_step_shows_who_pushed",),
     ),
     "25-who-accepted": Bug(
         "who accepted a part of a proposal is not recorded", "kgd/workspace/transaction.py",
         "        (ACCEPTED_BY, changes.accepted_by),\n", "",
-        (f"{_AUTHORS}::test_a_proposal_that_is_accepted_names_who_did[all]",
-         f"{_AUTHORS}::test_a_proposal_that_is_accepted_names_who_did[part]"),
+        (f"{_AUTHORS}::test_an_accepted_proposal_names_who_accepted_it[all]",
+         f"{_AUTHORS}::test_an_accepted_proposal_names_who_accepted_it[part]"),
     ),
     "25-forged-acceptance": Bug(
         "a pushed commit says who accepted it", "kgd/workspace/past.py",
@@ -114,7 +114,7 @@ BUGS = {
     "26-unknown-tokens": Bug(
         "an unknown token leaves no line", "kgd/daemon/tokens.py",
         '            self.refused("", "sign in", error)\n', "",
-        (f"{_AUDIT}::test_a_token_that_nobody_knows_is_noted_without_an_id",),
+        (f"{_AUDIT}::test_an_unknown_token_is_noted_without_an_id",),
     ),
     "26-refused-fetches": Bug(
         "a refused fetch leaves no line", "kgd/hub/smart_http.py",
@@ -127,7 +127,7 @@ BUGS = {
         (f"{_AUDIT}::test_writes_that_change_nothing_are_one_line_a_minute",),
     ),
     "26-flood-of-refusals": Bug(
-        "each refusal is a line", "kgd/daemon/tally.py",
+        "each refusal is a line", "kgd/daemon/tokens.py",
         "            line = self._lines.get(key)\n", "            line = None\n",
         (f"{_AUDIT}::test_refusals_of_one_kind_are_one_line_a_minute",),
     ),

@@ -6,8 +6,8 @@ from tests.planting import Bug
 
 BUGS = {
     "1-handles-wait-for-the-collector": Bug(
-        "a handle that was renewed is freed by the garbage collector alone",
-        "kgd/git/handle.py",
+        "only the garbage collector frees a renewed handle",
+        "kgd/git/place.py",
         "    del repository.branches, repository.references, repository.remotes, repository.submodules\n",
         "",
         (
@@ -16,7 +16,7 @@ BUGS = {
         ),
     ),
     "1-all-packs-open": Bug(
-        "every pack that was ever read stays open",
+        "every pack ever read stays open",
         "kgd/git/store.py",
         "pygit2.settings.mwindow_file_limit = OPEN_PACKS\n",
         "",
@@ -37,16 +37,16 @@ BUGS = {
         ("tests/git/test_rollup.py::test_rolled_up_versions_of_many_folders_take_little_more_than_git_needs",),
     ),
     "1-soft-limit": Bug(
-        "the soft limit of descriptors is left as it is",
-        "kgd/serve/__main__.py",
-        "    descriptors.raise_limit()\n",
+        "the soft limit of descriptors stays unchanged",
+        "kgd/daemon/process.py",
+        "    raise_limit()\n",
         "",
         ("tests/faults/test_descriptors.py::test_the_soft_limit_is_raised_to_the_hard_limit",),
     ),
     "1-no-reserve": Bug(
         "clients are accepted until no descriptor is left",
         "kgd/daemon/endpoint.py",
-        "        if shortage := descriptors.shortage():\n",
+        "        if shortage := process.shortage():\n",
         '        if shortage := "":\n',
         ("tests/faults/test_descriptors.py::test_clients_are_refused_while_descriptors_are_left_for_writing",),
     ),
@@ -58,14 +58,14 @@ BUGS = {
         ("tests/daemon/test_opening.py::test_without_a_free_inotify_instance_folders_are_polled_and_status_says_so",),
     ),
     "4-half-opened": Bug(
-        "a workspace that was opened in part stays open",
+        "a partly opened workspace stays open",
         "kgd/daemon/daemon.py",
         "                undo.callback(_quietly, workspace.close)\n",
         "",
         ("tests/daemon/test_opening.py::test_an_opening_that_cannot_start_a_thread_leaves_nothing_open",),
     ),
     "4-half-opened-threads": Bug(
-        "the writer of a workspace that was opened in part goes on",
+        "the writer of a partly opened workspace continues",
         "kgd/workspace/workspace.py",
         "            opened.callback(self._writer.close)\n",
         "",

@@ -23,7 +23,7 @@ BUGS = {
         (f"{MODEL}test_a_field_that_one_side_sets_is_there_after_both_sides_changed_other_fields",),
     ),
     "39-block-twice": Bug(
-        "of a dated block that one side appended twice, one is dropped", "kgd/model/prose.py",
+        "a dated block appended twice by one side is kept once", "kgd/model/prose.py",
         "(Counter(a) | Counter(b)).elements()", "{*a, *b}",
         (f"{MODEL}test_a_dated_block_that_one_side_appended_twice_stays_twice",),
     ),
@@ -38,7 +38,7 @@ BUGS = {
         (f"{MODEL}test_zero_and_false_are_two_values_whichever_side_wrote_one",),
     ),
     "37-name-that-one-side-touched": Bug(
-        "what is merged beside a node changes the conflict about its name", "kgd/model/merge_graph.py",
+        "a merge beside a node changes the conflict about its name", "kgd/model/merge_graph.py",
         "        if self.a.did(uri) and self.b.did(uri):", "        if True:",
         ("tests/model/test_merge_graph.py::"
          "test_a_conflict_about_a_name_that_one_side_alone_touched_stays_as_that_side_has_it",),

@@ -8,18 +8,25 @@ _REFS = "tests/workspace/test_lost_refs.py::"
 _TIDYING = "tests/sync/test_tidying.py::"
 
 BUGS: dict[str, Bug] = {
+    "2-two-tries": Bug(
+        "an object is given up after two attempts, though a gc beside the daemon may move its pack again",
+        "kgd/git/store.py",
+        "READ_AGAIN_AFTER = (0.0, 0.0, 0.01, 0.05, 0.2, 0.6)",
+        "READ_AGAIN_AFTER = (0.0,)",
+        ("tests/git/test_store.py::test_an_object_whose_pack_cannot_be_read_is_tried_seven_times",),
+    ),
     "2-existence-is-proof": Bug(
-        "an object that is here without a ref is merged as it lies there",
+        "an object without a ref is merged unchecked",
         "kgd/git/remote.py",
         "return copied(self._home, self._scratch, wanted, haves)",
         "return Incoming(scratch_repository(self._scratch), self._home, wanted)",
         (
-            f"{_TIDYING}test_what_a_killed_round_left_is_not_merged_from_under_a_running_repack",
+            f"{_TIDYING}test_the_packs_of_a_killed_round_are_not_merged_under_a_running_repack",
             f"{_TIDYING}test_a_proposal_that_is_here_already_is_not_listed_from_under_a_running_repack",
         ),
     ),
     "2-same-pack": Bug(
-        "a pack that is here already is relied on, though a gc may have listed it",
+        "an existing pack is trusted, though a gc may have listed it",
         "kgd/git/incoming.py",
         """            while there.with_suffix(".idx").exists() or there.with_suffix(".pack").exists():
 """,
@@ -27,7 +34,7 @@ BUGS: dict[str, Bug] = {
                 continue
             while there.with_suffix(".pack").exists():
 """,
-        (f"{_TIDYING}test_what_a_killed_round_left_is_not_merged_from_under_a_running_repack",),
+        (f"{_TIDYING}test_the_packs_of_a_killed_round_are_not_merged_under_a_running_repack",),
     ),
     "2-half-pruned": Bug(
         "a commit whose files were pruned stops the sync",
@@ -58,7 +65,7 @@ BUGS: dict[str, Bug] = {
         (f"{_TIDYING}test_with_a_hole_that_no_remote_can_fill_nothing_is_done_twice",),
     ),
     "3-lost-head": Bug(
-        "a lost ref is left as it is at a start",
+        "a lost ref is not restored at a start",
         "kgd/git/refs.py",
         "        if (value := read_ref(git_dir, name)) is not None:\n            return value\n",
         "        return read_ref(git_dir, name)\n",
@@ -66,6 +73,20 @@ BUGS: dict[str, Bug] = {
             f"{_REFS}test_a_lost_tip_is_found_again_at_the_next_start",
             f"{_REFS}test_a_tip_lost_under_an_open_workspace_is_restored",
         ),
+    ),
+    "3-lost-head-file": Bug(
+        "a workspace without HEAD or refs is not found, and `kgd up` says to move it away",
+        "kgd/git/place.py",
+        'and ((has_head and (path / "refs").is_dir()) or is_workspace(path))',
+        'and has_head and (path / "refs").is_dir()',
+        (f"{_REFS}test_a_workspace_without_head_is_found_and_repaired_at_a_start",),
+    ),
+    "3-head-file-in-use": Bug(
+        "a damaged HEAD stops publication until a restart, with advice that git refuses",
+        "kgd/workspace/publication.py",
+        "        ref_repair.repair_head_file(self._host.layout)\n",
+        "",
+        (f"{_REFS}test_a_damaged_head_is_written_again_under_an_open_workspace",),
     ),
     "3-lost-others": Bug(
         "only the tip comes back when packed-refs is lost",
@@ -78,14 +99,14 @@ BUGS: dict[str, Bug] = {
         ),
     ),
     "8-moved-while-open": Bug(
-        "commits that a tip moved by hand left are dropped",
+        "commits left behind by a manual move of the tip are dropped",
         "kgd/workspace/workspace.py",
         "        ref_repair.keep(self.layout, left, tip)\n",
         "",
         (f"{_REFS}test_a_tip_moved_back_by_hand_loses_no_commit",),
     ),
     "8-moved-while-closed": Bug(
-        "commits that a tip moved by hand left while nothing ran are dropped",
+        "commits left behind by a manual move of the tip, made without a daemon, are dropped",
         "kgd/git/integrity.py",
         "    ref_repair.keep_dropped(layout, good.get(refs.HEAD), _checkpoint_time(layout))\n",
         "",
@@ -95,21 +116,35 @@ BUGS: dict[str, Bug] = {
         ),
     ),
     "6-half-made": Bug(
-        "what a kill left in the first up counts as a person's file",
-        "kgd/git/layout.py",
+        "remains of a first up that was killed count as a person's files",
+        "kgd/git/creation.py",
         "any(not _HALF(file.name) for file in directory.iterdir())",
         "any(directory.iterdir())",
         ("tests/git/test_layout.py::test_a_kill_in_the_first_up_does_not_stop_the_next_one",),
     ),
     "6-half-made-in-code": Bug(
-        "what a kill left in the first up stays for ever",
-        "kgd/git/layout.py",
+        "remains of a first up that was killed stay permanently",
+        "kgd/git/creation.py",
         "            shutil.rmtree(left, ignore_errors=True)\n",
         "            pass\n",
         (
             "tests/git/test_layout.py::test_a_kill_in_the_first_up_leaves_nothing_in_a_code_repository",
             "tests/git/test_layout.py::test_a_kill_in_the_first_up_does_not_stop_the_next_one",
         ),
+    ),
+    "7-deleted-and-written-again": Bug(
+        "a daemon writes into a repository that is being deleted",
+        "kgd/daemon/daemon.py",
+        "            if is_workspace(layout.git_dir):\n",
+        "            if layout.git_dir.exists():\n",
+        ("tests/daemon/test_removed_folder.py::test_a_repository_that_was_deleted_is_not_written_again",),
+    ),
+    "7-remains": Bug(
+        "remains in a deleted repository prevent a new one",
+        "kgd/git/creation.py",
+        " and not _clear_remains(layout.git_dir):",
+        ":",
+        ("tests/git/test_layout.py::test_what_a_daemon_left_of_a_deleted_repository_is_no_obstacle",),
     ),
     "7-folder-removed": Bug(
         "a call uses a workspace whose derived folder was removed",
@@ -118,27 +153,27 @@ BUGS: dict[str, Bug] = {
         "        except FileNotFoundError:\n            return True\n",
         (
             "tests/daemon/test_removed_folder.py::test_writes_and_publication_go_on",
-            "tests/daemon/test_removed_folder.py::test_an_idle_daemon_opens_the_workspace_anew_by_itself",
+            "tests/daemon/test_removed_folder.py::test_an_idle_daemon_opens_the_workspace_again",
         ),
     ),
     "8-mode-left-staged": Bug(
-        "a mode that changed alone is not brought into the index",
+        "a change of only the mode is not brought into the index",
         "kgd/git/index_file.py",
         "        elif present != new or _mode(mode, entry) != _mode(None, entry):\n",
         "        elif present != new:\n",
         ("tests/workspace/test_publication.py::test_a_committed_executable_bit_that_a_merge_drops_is_not_left_staged",),
     ),
     "8-mode-lost-anew": Bug(
-        "an index that is made anew leaves executable files out",
+        "a rebuilt index leaves executable files out",
         "kgd/workspace/placing.py",
         "(entry for entry in files_after if entry.mode.startswith(PLAIN))",
         '(entry for entry in files_after if entry.mode == b"100644")',
         ("tests/workspace/test_publication.py::test_an_executable_file_stays_in_a_rebuilt_index[garbage]",),
     ),
     "8-stderr-unread": Bug(
-        "a log line waits for whoever reads standard error",
+        "a log line waits for a reader of standard error",
         "kgd/daemon/logs.py",
-        "handlers.append(_Unhurried(sys.stderr.fileno()))",
+        "handlers.append(_NonBlockingHandler(sys.stderr.fileno()))",
         "handlers.append(logging.StreamHandler(sys.stderr))",
         ("tests/daemon/test_logs.py::test_a_daemon_whose_standard_error_is_not_read_does_not_wait",),
     ),

@@ -15,17 +15,17 @@ BUGS = {
         (f"{TRAVERSE}test_a_long_chain_names_predecessors_and_later_pages_are_as_full_as_the_first",),
     ),
     "18-hidden-predecessor": Bug(
-        "a path through nodes that are not listed cannot be rebuilt", "kgd/tools/walking.py",
+        "a path through unlisted nodes cannot be rebuilt", "kgd/tools/walking.py",
         "    if path[at:-1]:\n", "    if False:\n",
         (f"{TRAVERSE}test_a_path_through_nodes_that_are_not_listed_so_is_rebuilt_too",),
     ),
     "18-detour": Bug(
-        "a node is answered with a cheaper path than the limit of hops let it have", "kgd/tools/walking.py",
+        "a node gets a cheaper path than the limit of hops allows", "kgd/tools/walking.py",
         " and known[-1] is path[at - 1])", " or known)",
         (f"{TRAVERSE}test_a_path_through_nodes_that_are_not_listed_so_is_rebuilt_too",),
     ),
     "17-whole-node-version": Bug(
-        "a put is refused for a version of its own although another field changed since", "kgd/tools/writing.py",
+        "a put is refused for its own version although only another field changed since", "kgd/tools/writing.py",
         "        workspace.sent.note_written(outcome.commit, outcome.nodes)\n", "        pass\n",
         (f"{PUT}test_a_version_is_compared_field_by_field[from its own put]",),
     ),
@@ -39,23 +39,23 @@ BUGS = {
         ),
     ),
     "17-newer-than-its-version": Bug(
-        "content that a writer replaced while it was read counts as read", "kgd/workspace/history.py",
+        "content replaced during a read counts as read", "kgd/workspace/history.py",
         "            return node if store.entry(store.tree_of(commit), path) == sent else None\n",
         "            return documents.decode(store.read(sent), at=uri)\n",
         ("tests/surfaces/test_get.py::"
          "test_what_was_read_before_somebody_wrote_never_goes_out_under_the_version_after[node]",),
     ),
     "17-settled-beside": Bug(
-        "a put that also settles a conflict answers the version before that", "kgd/tools/writing.py",
-        "        outcome = write_conflicts.after(outcome, settled)\n", "",
+        "a put that also resolves a conflict returns the version before the resolution", "kgd/tools/writing.py",
+        "write_conflicts.after(outcome, settled), [", "outcome, [",
         ("tests/mcp/test_sampling_places.py::"
          "test_a_put_on_a_node_in_conflict_has_it_settled_in_a_commit_of_its_own",),
     ),
     "17-merged-over-a-base": Bug(
-        "a submission that is merged over a base answers the version on the base", "kgd/workspace/submission.py",
+        "a submission merged over a base returns the version on the base", "kgd/workspace/submission.py",
         "tuple((uri, workspace.version(workspace.path(uri)) + 1) for uri in written)",
         "tuple((uri, dict(made.answer.nodes)[uri]) for uri in written)",
-        ("tests/access/test_submissions.py::test_what_changed_since_the_base_is_kept",),
+        ("tests/access/test_submissions.py::test_changes_since_the_base_are_kept",),
     ),
     "14-file-url": Bug(
         "a file URL of this machine is refused", "kgd/tools/addressing.py",
@@ -99,7 +99,7 @@ BUGS = {
         (f"{TRAVERSE}test_another_size_of_the_working_set_holds_at_once",),
     ),
     "16-port-in-force": Bug(
-        "a setting that needs a restart is shown as if it held", "kgd/daemon/daemon.py",
+        "a setting that needs a restart is shown as active", "kgd/daemon/daemon.py",
         "            if getattr(now, name) != getattr(self._settings, name)\n", "            if False\n",
         (f"{TRAVERSE}test_a_setting_that_is_read_at_the_start_is_shown_as_not_in_force",),
     ),

@@ -2,7 +2,29 @@
 
 from tests.planting import Bug
 
+_SUBSCRIPTIONS = "tests/surfaces/test_subscriptions.py::"
+
 BUGS = {
+    "19-conflicts-unheard": Bug(
+        "subscribers of a node do not hear of a conflict that comes or goes without changing its file",
+        "kgd/workspace/served.py", "            self._disputed.add(uri)\n", "            pass\n",
+        (f"{_SUBSCRIPTIONS}test_a_conflict_that_leaves_its_node_as_it_is_is_heard_of",),
+    ),
+    "19-files-unheard": Bug(
+        "subscribers do not hear of files of the code tree that changed", "kgd/mcp/server.py",
+        "        daemon.on_code(self._changed)\n", "",
+        (f"{_SUBSCRIPTIONS}test_a_file_of_the_code_tree_that_is_saved_is_heard_of",),
+    ),
+    "19-symbols-unheard": Bug(
+        "subscribers do not hear of symbols that came and went", "kgd/daemon/reading_tree.py",
+        "            self._on_change(touched)\n", "            pass\n",
+        (f"{_SUBSCRIPTIONS}test_symbols_that_come_and_go_with_a_save_are_heard_of",),
+    ),
+    "19-stale-unheard": Bug(
+        "subscribers of a node do not hear that the code it cites changed", "kgd/freshness/freshness.py",
+        "self.on_change(changed)", "self.told(frozenset())",
+        (f"{_SUBSCRIPTIONS}test_a_note_on_code_that_changed_is_heard_of",),
+    ),
     "33-no-progress": Bug(
         "clients that send a progress token hear nothing", "kgd/mcp/server.py",
         "progress=progress or session.progress", "progress=session.progress",
@@ -14,7 +36,7 @@ BUGS = {
         ("tests/mcp/test_reporting.py::test_progress_only_grows_over_all_phases_and_is_not_sent_for_every_step",),
     ),
     "33-progress-floods": Bug(
-        "each step of a tool is a notification", "kgd/mcp/reporting.py", " or clock() < due:", ":",
+        "each step of a tool is a notification", "kgd/mcp/reporting.py", " or time.monotonic() < due:", ":",
         ("tests/mcp/test_reporting.py::test_progress_only_grows_over_all_phases_and_is_not_sent_for_every_step",),
     ),
     "33-no-logging": Bug(
@@ -42,8 +64,15 @@ BUGS = {
     ),
     "33-no-roots": Bug(
         "a host that starts servers outside the project is not asked for its roots", "kgd/mcp/server.py",
-        "            await self._roots.place(ctx, session)\n", "",
+        "            await self._roots.place(ctx, params, session)\n", "",
         ("tests/mcp/test_roots.py::test_a_server_started_elsewhere_works_in_the_first_root_that_has_a_workspace",),
+    ),
+    "33-no-roots-later": Bug(
+        "a client of the newer protocol is not asked for its roots", "kgd/mcp/roots.py",
+        "                raise AnswersNeeded({ROOTS: ListRootsRequest()})\n", "                return\n",
+        ("tests/mcp/test_roots.py::"
+         "test_a_server_started_elsewhere_works_in_the_first_root_that_has_a_workspace[auto]",
+         "tests/mcp/test_roots.py::test_a_call_may_be_asked_for_roots_and_then_for_the_word_of_a_model"),
     ),
     "33-roots-stay": Bug(
         "roots that changed are not asked for again", "kgd/mcp/roots.py",
@@ -60,7 +89,7 @@ BUGS = {
         "completion offers nodes that a token may not read", "kgd/mcp/completing.py",
         "for uri in workspace.graph.uris() if sees is None or sees(uri)", "for uri in workspace.graph.uris()",
         ("tests/hub/test_mcp.py::"
-         "test_a_holder_is_offered_what_they_may_read_as_completion[auto]",),
+         "test_a_holder_is_offered_readable_nodes_as_completion[auto]",),
     ),
     "33-log-level-lost": Bug(
         "a new daemon does not know the log level that a client set", "kgd/client/ledger.py",

@@ -8,19 +8,19 @@ _STOPS = "tests/workspace/test_unclean_stop.py::"
 
 BUGS = {
     "5-damaged-files": Bug(
-        "files that a power cut took of a publication stay damaged, or count as edits", "kgd/workspace/healing.py",
+        "published files damaged by a power cut stay damaged, or count as edits", "kgd/workspace/healing.py",
         "damaged = self._damaged(published) if self._plans else []", "damaged: list[Placement] = []",
         (f"{_STOPS}test_published_files_lost_in_a_power_cut_are_restored",
          f"{_STOPS}test_created_and_deleted_nodes_are_restored_as_published",
          f"{_STOPS}test_each_of_several_publications_may_be_lost"),
     ),
     "5-no-record": Bug(
-        "what was published is forgotten before it is flushed", "kgd/workspace/aside.py",
+        "publications are forgotten before their flush", "kgd/workspace/aside.py",
         "    is_flushed: bool = False\n", "    is_flushed: bool = True\n",
         (f"{_STOPS}test_published_files_lost_in_a_power_cut_are_restored",),
     ),
     "5-edits-restored": Bug(
-        "an edit of a file that was published just before an unclean stop is undone", "kgd/workspace/healing.py",
+        "an edit of a file published just before an unclean stop is undone", "kgd/workspace/healing.py",
         "if is_former or self._is_cut(self._tree.read(path), ids):", "if True:",
         (f"{_STOPS}test_an_edit_stays_an_edit_after_an_unclean_stop",),
     ),
@@ -37,12 +37,12 @@ BUGS = {
          f"{_STOPS}test_an_unreadable_index_is_rebuilt_and_keeps_staged_changes"),
     ),
     "5-staged": Bug(
-        "an index that is built again has lost what was staged", "kgd/workspace/healing.py",
+        "a rebuilt index loses staged changes", "kgd/workspace/healing.py",
         "if not any(self._follow(plan, published, mine) for plan in reversed(self._plans)):", "if True:",
         (f"{_STOPS}test_an_unreadable_index_is_rebuilt_and_keeps_staged_changes",),
     ),
     "5-late-edits": Bug(
-        "a damaged file that was swapped out counts as an edit saved late", "kgd/workspace/healing.py",
+        "a swapped-out damaged file counts as a late edit", "kgd/workspace/healing.py",
         "        self._drop_damaged_slots(versions)\n", "",
         (f"{_STOPS}test_a_damaged_displaced_file_is_no_late_edit",),
     ),
@@ -52,12 +52,12 @@ BUGS = {
         (f"{_STOPS}test_a_missing_folder_comes_back_whole",),
     ),
     "5-first-files": Bug(
-        "files of a new clone that a power cut emptied stay empty", "kgd/git/layout.py",
+        "files of a new clone that a power cut emptied stay empty", "kgd/git/creation.py",
         "            replace(target, data, flush=False)\n", "            pass\n",
         ("tests/git/test_layout.py::test_files_that_a_power_cut_took_before_there_was_an_index_are_written_again",),
     ),
     "5-edits-not-flushed": Bug(
-        "a person's edit is taken before it is on the disk", "kgd/workspace/publication.py",
+        "a person's edit is committed before it is on the disk", "kgd/workspace/publication.py",
         "                self._tree.flush(edit.path)\n", "                pass\n",
         (f"{_STOPS}test_a_persons_edit_is_flushed_before_it_is_committed",),
     ),

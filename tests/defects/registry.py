@@ -9,7 +9,7 @@ _COPIES = "tests/across/test_submissions.py::"
 
 BUGS = {
     "11-write-elsewhere": Bug(
-        "an entry reaches whatever workspace is at its path",
+        "an entry reaches any workspace at its path",
         "kgd/daemon/daemon.py",
         "        if found.id != entry.id:\n            raise misnamed(entry, found.id)\n",
         "",
@@ -20,15 +20,15 @@ BUGS = {
         "kgd/daemon/places.py",
         "not in (None, entry.id)",
         "is False",
-        (f"{_PLACES}test_such_an_entry_is_reported_by_doctor_status_and_up",),
+        (f"{_PLACES}test_an_entry_of_another_workspace_is_reported_by_doctor_status_and_up",),
     ),
     "11-id-taken-by-mistake": Bug(
-        "an entry that leads to another workspace keeps its id from the right one",
+        "an entry that leads to another workspace keeps the id from the right workspace",
         "kgd/daemon/places.py",
         "            return self.id_at(entry) == entry.id\n",
         "            return self.id_at(entry) is not None\n",
         (
-            f"{_PLACES}test_a_second_workspace_may_take_the_id_that_an_entry_gave_to_another_one",
+            f"{_PLACES}test_a_second_workspace_may_take_the_id_of_a_mismatched_entry",
             f"{_PLACES}test_an_entry_of_another_workspace_does_not_keep_the_others_from_being_removed",
         ),
     ),
@@ -38,7 +38,7 @@ BUGS = {
         "elif entry is not None and clones.remote_of(entry):",
         "elif False:",
         (
-            f"{_PLACES}test_up_clones_what_the_registry_has_a_remote_for",
+            f"{_PLACES}test_up_clones_a_workspace_whose_entry_has_a_remote",
             f"{_PLACES}test_a_code_repository_whose_entry_has_a_remote_gets_that_workspace",
         ),
     ),
@@ -50,7 +50,7 @@ BUGS = {
         (f"{_PLACES}test_an_empty_folder_inside_a_code_repository_is_cloned_into_itself",),
     ),
     "11-stale-copy": Bug(
-        "a copy that was open before is written to after the registry named another",
+        "an open copy is written to after the registry names another copy",
         "kgd/daemon/daemon.py",
         "if one.id == id and place == (entry.path or str(one.layout.work_tree)):",
         "if one.id == id:",
@@ -68,10 +68,10 @@ BUGS = {
         "kgd/tools/resubmitting.py",
         "        if base:\n            return [whole",
         "        if True:\n            return [whole",
-        (f"{_COPIES}test_a_node_of_theirs_under_the_same_path_is_a_conflict_and_stays",),
+        (f"{_COPIES}test_an_upstream_node_under_the_same_path_is_a_conflict_and_stays",),
     ),
     "12-merged-into-an-older-state": Bug(
-        "a node that was to be new is merged into one that is there",
+        "a new node is merged into an existing node",
         "kgd/workspace/submission.py",
         "None if _exists_already(workspace, changes) else ",
         "",
@@ -95,28 +95,35 @@ BUGS = {
         ),
     ),
     "12-their-edits-lost": Bug(
-        "what they changed since the last submission is not merged",
+        "upstream changes since the last submission are not merged",
         "kgd/tools/resubmitting.py",
         "return commits.pop() if changed else",
         "return",
         (f"{_COPIES}test_the_same_field_changed_on_both_sides_waits_as_a_proposal",),
     ),
     "12-removals": Bug(
-        "a deleted node stays where it was submitted",
+        "a deleted node stays in the workspace of its submission",
         "kgd/tools/resubmitting.py",
         "        if (copy := copies.get(homes[uri])) is not None and _comes_from(copy, uri):",
         "        if False:",
         (
-            f"{_COPIES}test_submit_alone_brings_all_that_changed_since_the_last_time",
-            f"{_COPIES}test_a_plain_git_server_is_offered_what_changed_since_it_took_the_last",
+            f"{_COPIES}test_submit_without_arguments_sends_every_change_since_the_last_submit",
+            f"{_COPIES}test_a_plain_git_server_gets_the_changes_since_the_last_accepted_submission",
         ),
     ),
+    "12-receiver-named-again": Bug(
+        "a sole submission target has to be named again",
+        "kgd/tools/resubmitting.py",
+        "return found[0] if len(found) == 1 and",
+        "return found[0] if False and",
+        (f"{_COPIES}test_a_sole_submission_target_need_not_be_named_again",),
+    ),
     "12-since-the-last-time": Bug(
-        "what changed since the last submission has to be named",
+        "changes since the last submission have to be named",
         "kgd/tools/resubmitting.py",
         "    replace(place, json.dumps(",
         "    (json.dumps(",
-        (f"{_COPIES}test_submit_alone_brings_all_that_changed_since_the_last_time",),
+        (f"{_COPIES}test_submit_without_arguments_sends_every_change_since_the_last_submit",),
     ),
     "12-local": Bug(
         "roots cannot be submitted to another workspace of this machine",
@@ -146,7 +153,7 @@ BUGS = {
         "    if entry.id:\n        return entry.id",
         (
             "tests/across/test_reading.py::test_any_answer_of_a_hub_counts_as_seen[another workspace]",
-            "tests/across/test_reading.py::test_a_hub_that_took_the_place_of_another_was_not_seen_yet",
+            "tests/across/test_reading.py::test_a_hub_that_replaces_another_has_not_been_seen_yet",
         ),
     ),
     "13-remote-inferred": Bug(

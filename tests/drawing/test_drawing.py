@@ -1,4 +1,4 @@
-"""A picture shows distance as cost, lays nothing over another thing, and says any text as text."""
+"""A picture shows distance as cost, without overlaps, and any text as text."""
 
 from __future__ import annotations
 
@@ -10,10 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kgd.drawing.labels import HEIGHT, OFF, Box, labelled, shortened, width
-from kgd.drawing.layout import APART, laid_out
-from kgd.drawing.scene import Dot, Line, Scene, of_walk, of_whole
-from kgd.drawing.svg import drawn
+from kgd.drawing.layout import APART, HEIGHT, OFF, Box, layout_dots, place_labels, shortened, width
+from kgd.drawing.scene import Dot, Line, Scene, scene_of_walk, scene_of_workspace
+from kgd.drawing.svg import draw
 
 SVG = "{http://www.w3.org/2000/svg}"
 WEIGHTS = (0.0, 0.1, 0.25, 0.5, 1.0)
@@ -38,8 +37,8 @@ def scenes(draw: st.DrawFn, most: int = 60) -> Scene:
 
 @settings(max_examples=40, deadline=None)
 @given(scenes())
-def test_what_costs_more_is_never_nearer(scene: Scene) -> None:
-    layout = laid_out(scene.dots)
+def test_dearer_nodes_are_never_nearer(scene: Scene) -> None:
+    layout = layout_dots(scene.dots)
     rings = [ring.radius for ring in layout.rings]
     assert rings == sorted(rings)
     away = {dot.uri: hypot(layout.points[dot.uri].x, layout.points[dot.uri].y) for dot in scene.dots}
@@ -51,7 +50,7 @@ def test_what_costs_more_is_never_nearer(scene: Scene) -> None:
 @settings(max_examples=40, deadline=None)
 @given(scenes())
 def test_no_dot_lies_over_another(scene: Scene) -> None:
-    points = list(laid_out(scene.dots).points.values())
+    points = list(layout_dots(scene.dots).points.values())
     for number, one in enumerate(points):
         for other in points[:number]:
             assert hypot(one.x - other.x, one.y - other.y) > APART * 0.6
@@ -60,9 +59,9 @@ def test_no_dot_lies_over_another(scene: Scene) -> None:
 @settings(max_examples=40, deadline=None)
 @given(scenes())
 def test_no_label_lies_over_another_or_over_a_dot(scene: Scene) -> None:
-    layout = laid_out(scene.dots)
+    layout = layout_dots(scene.dots)
     boxes = []
-    for uri, label in labelled(scene.dots, layout).items():
+    for uri, label in place_labels(scene.dots, layout).items():
         if label.size == 1:
             point, wide = layout.points[uri], width(label.text) * 6.6
             left = point.x - OFF - wide if label.on_left else point.x + OFF
@@ -80,7 +79,7 @@ def _cross(a: Box, b: Box) -> bool:
 @settings(max_examples=40, deadline=None)
 @given(scenes())
 def test_the_same_scene_is_always_drawn_alike(scene: Scene) -> None:
-    assert drawn(scene) == drawn(scene)
+    assert draw(scene) == draw(scene)
 
 
 @settings(max_examples=150, deadline=None)
@@ -88,15 +87,15 @@ def test_the_same_scene_is_always_drawn_alike(scene: Scene) -> None:
 @pytest.mark.requirement("E9")
 def test_any_text_is_shown_as_text_in_a_well_formed_file(name: str, summary: str) -> None:
     scene = Scene((Dot("concept://w/a", name, name, 0.0, summary=summary, marks=("start",)),), ())
-    root = ET.fromstring(drawn(scene, title=name, alone=True, leads=lambda dot: f"/x?{name}"))
+    root = ET.fromstring(draw(scene, title=name, alone=True, leads=lambda dot: f"/x?{name}"))
     tags = {element.tag.removeprefix(SVG) for element in root.iter()}
     assert tags <= {"svg", "title", "rect", "g", "a", "circle", "text"}
     assert not any(attribute.startswith("on") for element in root.iter() for attribute in element.attrib)
 
 
 def test_a_file_needs_no_styles_of_a_page() -> None:
-    scene = of_whole("shop", [{"uri": "atom://shop/a", "name": "A"}], {"concept": 40_000})
-    root = ET.fromstring(drawn(scene, title="all", alone=True))
+    scene = scene_of_workspace("shop", [{"uri": "atom://shop/a", "name": "A"}], {"concept": 40_000})
+    root = ET.fromstring(draw(scene, title="all", alone=True))
     assert root.find(f"{SVG}style") is None
     figures = [one for one in root.iter() if one.get("class", "").startswith("figure")]
     assert len(figures) == 3
@@ -114,36 +113,36 @@ def _answer(nodes: list[dict[str, Any]], **more: Any) -> dict[str, Any]:
     return {"nodes": nodes, "edges": [], "broken_links": [], "conflicts": [], **more}
 
 
-def test_a_node_is_marked_by_what_is_said_of_it() -> None:
+def test_a_node_is_marked_by_its_state() -> None:
     a, b, c = (f"concept://w/{name}" for name in "abc")
     nodes = [
         _node(a), _node(b, 0.5, [a], unverified={"reason": "changed"}),
         _node(c, 1.0, [a, b], origin={"workspace": "x", "trust": "remote"}),
     ]  # fmt: skip
-    scene = of_walk(_answer(nodes, conflicts=[{"uri": b}]))
+    scene = scene_of_walk(_answer(nodes, conflicts=[{"uri": b}]))
     assert [dot.marks for dot in scene.dots] == [("start",), ("conflict", "unverified"), ("foreign",)]
     assert scene.marks == ["start", "conflict", "unverified", "foreign"]
 
 
-def test_what_nobody_has_written_stands_as_far_as_its_cheapest_link() -> None:
+def test_a_missing_node_is_as_far_as_its_cheapest_link() -> None:
     a, b = "concept://w/a", "concept://w/b"
     links = [
         {"source": a, "type": "see", "target": "concept://w/gone", "weight": 0.9, "reason": "missing"},
         {"source": b, "type": "see", "target": "concept://w/gone", "weight": 0.25, "reason": "missing"},
         {"source": a, "type": "see", "target": "concept://far/x", "weight": 0.1, "reason": "unreachable"},
     ]
-    scene = of_walk(_answer([_node(a), _node(b, 0.5, [a])], broken_links=links))
+    scene = scene_of_walk(_answer([_node(a), _node(b, 0.5, [a])], broken_links=links))
     by_uri = {dot.uri: dot for dot in scene.dots}
     gone = by_uri["concept://w/gone"]
     assert (gone.cost, gone.parent, gone.marks, gone.shape) == (0.75, b, ("missing",), "missing")
     assert by_uri["concept://far/x"].marks == ("unreachable",)
 
 
-def test_a_path_through_what_is_not_shown_is_a_dashed_line() -> None:
+def test_a_path_through_hidden_nodes_is_a_dashed_line() -> None:
     a, c = "concept://w/a", "concept://w/c"
-    scene = of_walk(_answer([_node(a), _node(c, 1.0, [a, "file://w/hidden"])]))
+    scene = scene_of_walk(_answer([_node(a), _node(c, 1.0, [a, "file://w/hidden"])]))
     assert scene.lines == (Line(a, c, (), 1.0, is_path=True),)
-    assert 'stroke-dasharray="4 3"' in drawn(scene)
+    assert 'stroke-dasharray="4 3"' in draw(scene)
 
 
 def test_a_long_name_is_cut_by_its_width() -> None:
@@ -152,7 +151,7 @@ def test_a_long_name_is_cut_by_its_width() -> None:
     assert width(shortened("漢" * 100)) <= 26
 
 
-def test_of_too_many_relations_the_cheapest_are_drawn() -> None:
+def test_the_cheapest_of_too_many_relations_are_drawn() -> None:
     nodes = [_node(f"concept://w/{number}") for number in range(100)]
     edges = [
         {"source": f"concept://w/{a}", "target": f"concept://w/{b}", "type": "see", "weight": a / 10}
@@ -160,6 +159,6 @@ def test_of_too_many_relations_the_cheapest_are_drawn() -> None:
         for b in range(100)
         if a != b
     ]
-    scene = of_walk(_answer(nodes, edges=edges))
+    scene = scene_of_walk(_answer(nodes, edges=edges))
     assert len(scene.lines) + scene.left_out == 9_900
     assert max(line.weight for line in scene.lines) < 5

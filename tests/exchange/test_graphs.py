@@ -1,4 +1,4 @@
-"""GraphML and Mermaid: what is missing is red, names are harmless, and the order is always the same."""
+"""GraphML and Mermaid: missing nodes are red, names are harmless, and the order is always the same."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_a_missing_concept_is_red_and_marked_in_mermaid(ask: Ask) -> None:
     assert "#60;Auth#62; #34;#38;#34; #93;#93;#62;" in text
 
 
-def test_a_walk_and_a_bound_say_what_they_leave_out(ask: Ask, tmp_path: Path) -> None:
+def test_a_walk_and_a_limit_report_omissions(ask: Ask, tmp_path: Path) -> None:
     planted(ask)
     near = ask.export(target="-", format="graphml", roots=["auth"], max_cost=0.5)
     assert near["wrote"] == {"nodes": 3, "relations": 3, "missing": 1, "relations_out_of_view": 1}

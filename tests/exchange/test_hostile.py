@@ -1,4 +1,4 @@
-"""Folders that others put together: what is no file is not opened, what leads out is not read, the rest goes on."""
+"""Untrusted folders: special files are not opened, links out are not followed, the rest is imported."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ def orchestrator(root: Path, *nodes: dict[str, Any]) -> Path:
     return folder
 
 
-def test_what_is_neither_a_file_nor_a_folder_is_refused_unopened(ask: Ask, tmp_path: Path) -> None:
+def test_special_files_are_refused_without_opening_them(ask: Ask, tmp_path: Path) -> None:
     pipe = tmp_path / "memory.jsonl"
-    os.mkfifo(pipe)  # nobody ever writes into it: to open it is to wait for ever
+    os.mkfifo(pipe)  # without a writer, so opening it would block forever
     for source in (pipe, Path("/dev/zero")):
         for format in ("jsonl", "rules", "vault", "orchestrator", ""):
             with pytest.raises(Invalid, match="pipe or a device"):
@@ -36,7 +36,7 @@ def test_what_is_neither_a_file_nor_a_folder_is_refused_unopened(ask: Ask, tmp_p
         take(ask, tmp_path / "nothing")
 
 
-def test_what_cannot_be_read_is_told_and_is_no_defect(ask: Ask) -> None:
+def test_unreadable_files_are_reported(ask: Ask) -> None:
     with pytest.raises(Unavailable, match="cannot be read"):
         take(ask, Path("/proc/self/mem"), format="jsonl")
     assert "cannot be read" in str(take(ask, Path("/proc/self/mem"), format="rules")["troubles"])

@@ -1,4 +1,4 @@
-"""An `.orchestrator/` folder comes in whole, tells what is broken in it, and goes out again."""
+"""An `.orchestrator/` folder is imported completely, with its errors reported, and exported again."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def test_the_example_of_the_specification_comes_in_whole(ask: Ask, ws: Workspace
     assert task.data["status"] == "completed"
     assert [one["title"] for one in task.data["sections"]] == ["Objective", "Handoff Notes", "Gotchas"]
     assert at(ws, "pattern://shop/pattern-001").type == "pattern"
-    broken = [t for t in answer["troubles"] if "not there" in t["reason"]]
+    broken = [t for t in answer["troubles"] if "does not exist" in t["reason"]]
     assert [t["reason"].split(",")[0] for t in broken] == [
         "it is connected to task-005", "it is connected to task-003"
     ]  # fmt: skip
@@ -146,7 +146,7 @@ def test_a_second_import_changes_nothing_and_an_export_gives_the_graph_and_memor
     assert (out / "knowledge_graph.json").read_bytes() == first
 
 
-def test_what_is_edited_in_the_folder_is_taken_and_its_prose_with_it(ask: Ask, ws: Workspace, tmp_path: Path) -> None:
+def test_edits_in_the_folder_are_imported_with_their_prose(ask: Ask, ws: Workspace, tmp_path: Path) -> None:
     folder = lay(tmp_path)
     take(ask, folder)
     path = folder / "memories/2024-12-10-database-choice.md"
@@ -158,7 +158,7 @@ def test_what_is_edited_in_the_folder_is_taken_and_its_prose_with_it(ask: Ask, w
     assert found[1].endswith("Chose PostgreSQL 17.")
 
 
-def test_what_was_deleted_here_comes_back_with_the_next_import(ask: Ask, ws: Workspace, tmp_path: Path) -> None:
+def test_a_deleted_node_returns_with_the_next_import(ask: Ask, ws: Workspace, tmp_path: Path) -> None:
     folder = lay(tmp_path)
     take(ask, folder)
     was = at(ws, "decision://shop/decision-001")
@@ -192,7 +192,7 @@ def test_journal_and_state_are_read_where_there_is_no_graph(ask: Ask, ws: Worksp
     assert task.tags
     told = " / ".join(t["reason"] for t in answer["troubles"])
     assert "1 tasks are not completed" in told
-    assert "task-009 is listed as completed, and its file is not there" in told
+    assert "task-009 is listed as completed, but its file is missing" in told
     hits = ask.search(query="redis sessions", types=["decision"])["hits"]
     assert [hit["summary"] for hit in hits if "Redis" in hit["summary"]] == ["Use Redis for sessions"]
     assert take(ask, folder)["commits"] == []
@@ -230,10 +230,10 @@ def test_one_broken_piece_is_one_line_and_the_rest_goes_on(ask: Ask, ws: Workspa
     answer = take(ask, folder)
     told = {t["at"]: t["reason"] for t in answer["troubles"]}
     assert "has no summary" in told["knowledge_graph.json nodes[0]"]
-    assert "no object" in told["knowledge_graph.json nodes[1]"]
-    assert "not taken" in told["knowledge_graph.json a/../b"]
-    assert "given twice" in told["knowledge_graph.json gotcha-2"] or "outside" in told["knowledge_graph.json gotcha-2"]
-    assert "front matter is not read" in next(reason for where, reason in told.items() if "broken.md" in where)
+    assert "not an object" in told["knowledge_graph.json nodes[1]"]
+    assert "skipped" in told["knowledge_graph.json a/../b"]
+    assert "used twice" in told["knowledge_graph.json gotcha-2"] or "outside" in told["knowledge_graph.json gotcha-2"]
+    assert "invalid front matter" in next(reason for where, reason in told.items() if "broken.md" in where)
     rule = at(ws, "concept://shop/rule-1")
     assert (rule.type, rule.data["owner"], rule.tags) == ("rule", "ann", ("up",))
     assert rule.content.strip() == "s" * 140
@@ -251,7 +251,7 @@ def test_a_project_is_imported_by_the_folder_in_it(ask: Ask, ws: Workspace, tmp_
     assert take(ask, tmp_path / "app" / ".orchestrator")["nodes"]["unchanged"] == 4
 
 
-def test_a_project_with_rules_as_well_is_told_of_what_was_not_looked_into(ask: Ask, tmp_path: Path) -> None:
+def test_a_project_with_rules_reports_the_folder_that_was_skipped(ask: Ask, tmp_path: Path) -> None:
     lay(tmp_path)
     (tmp_path / "CLAUDE.md").write_text("# Rules\nUse tabs.\n")
     answer = take(ask, tmp_path)
@@ -262,7 +262,7 @@ def test_a_project_with_rules_as_well_is_told_of_what_was_not_looked_into(ask: A
 def test_hidden_notes_alone_make_no_vault_of_a_folder(ask: Ask, tmp_path: Path) -> None:
     (tmp_path / "app" / ".cache").mkdir(parents=True)
     (tmp_path / "app" / ".cache" / "a.md").write_text("# A\n")
-    with pytest.raises(Invalid, match="looks like nothing that can be imported"):
+    with pytest.raises(Invalid, match="is not in a known format"):
         take(ask, tmp_path / "app")
 
 
@@ -285,11 +285,11 @@ def test_memories_that_kgd_had_first_can_be_exported(ask: Ask, tmp_path: Path) -
     assert "They do." in (out / nodes[1]["file"]).read_text()
     assert {t["reason"] for t in answer["troubles"]} == {
         "1 relations of type about have no place in this format",
-        "1 nodes are no memories and have no place in this format",
+        "1 nodes are not memories and were left out",
     }
 
 
-def test_what_kgd_had_first_comes_back_as_it_was_from_its_own_export(ask: Ask, ws: Workspace, tmp_path: Path) -> None:
+def test_kgds_own_nodes_survive_export_and_import(ask: Ask, ws: Workspace, tmp_path: Path) -> None:
     sections = [{"title": "Objective", "content": "Renew early.\n"}]
     nodes = [
         upsert("gotcha:services/clock-skew", name="Clock skew", summary="Clocks differ", tags=["time"],
@@ -324,7 +324,7 @@ def test_what_kgd_had_first_comes_back_as_it_was_from_its_own_export(ask: Ask, w
     assert json.loads((tmp_path / "again/knowledge_graph.json").read_text())["nodes"] == first
 
 
-def test_no_data_of_a_node_takes_the_place_of_what_the_format_says(ask: Ask, ws: Workspace, tmp_path: Path) -> None:
+def test_node_data_cannot_replace_fields_of_the_format(ask: Ask, ws: Workspace, tmp_path: Path) -> None:
     data = {"id": "task-9", "type": "task", "tags": 3, "summary": 4, "connections": ["b"], "kgd": {"path": "c"}, "x": 1}
     ask.put(changes=upsert("gotcha:gotcha-a", summary="Clocks differ", tags=["time"], data=data))
     ask.export(target=str(tmp_path / "out"), format="orchestrator")

@@ -43,7 +43,7 @@ def at(ws: Workspace, uri: str) -> Node:
     return node
 
 
-def test_each_rule_is_an_area_for_what_it_is_about(ask: Ask, ws: Workspace, code: Path) -> None:
+def test_each_rule_becomes_the_area_it_applies_to(ask: Ask, ws: Workspace, code: Path) -> None:
     answer = take(ask, lay(code))
     assert (answer["format"], answer["nodes"]["new"], answer["troubles"]) == ("rules", 9, [])
     api = at(ws, "atom://shop/cursor/api")
@@ -82,7 +82,7 @@ def test_rules_go_round_with_the_same_bytes(ask: Ask, ws: Workspace, code: Path,
     assert ask.export(target=str(code), format="rules")["files"] == {"new": 0, "changed": 0, "unchanged": 9, "left": 0}
 
 
-def test_of_an_edited_rule_only_what_changed_is_written(ask: Ask, code: Path, tmp_path: Path) -> None:
+def test_only_the_changed_parts_of_a_rule_are_written(ask: Ask, code: Path, tmp_path: Path) -> None:
     take(ask, lay(code))
     ask.put(changes=[upsert("atom:cursor/api", summary="Handlers and jobs", data={"paths": ["src/**/*.py"]})])
     out = tmp_path / "out"
@@ -123,7 +123,7 @@ def test_areas_that_kgd_had_first_become_rules_of_each_program(
     assert (again["read"], ws.tip) == ({"rule_files": 1, "written_by_kgd": 1}, tip)
 
 
-def test_a_program_is_not_given_a_second_file_of_what_it_reads_already(ask: Ask, code: Path) -> None:
+def test_a_program_does_not_get_the_same_rule_twice(ask: Ask, code: Path) -> None:
     (code / "CLAUDE.md").write_text("# Rules\nUse tabs.\n")
     take(ask, code, format="rules")
     told = ask.export(target=str(code), format="claude-rules")
@@ -131,7 +131,7 @@ def test_a_program_is_not_given_a_second_file_of_what_it_reads_already(ask: Ask,
     assert ask.export(target=str(code), format="cursor-rules", dry_run=True)["files"]["new"] == 1
 
 
-def test_agents_md_keeps_what_a_person_wrote_around_the_block(ask: Ask, code: Path) -> None:
+def test_agents_md_keeps_the_users_text_around_the_block(ask: Ask, code: Path) -> None:
     (code / "AGENTS.md").write_bytes(b"# Ours\r\n\r\nBe kind.")
     ask.put(changes=[upsert("atom:checkout", name="Checkout", content="One.\n", data={"paths": ["src/checkout.py"]})])
     ask.export(target=str(code), format="agents-md")
@@ -170,7 +170,7 @@ def test_bad_rules_are_a_line_each_and_the_others_go_on(ask: Ask, ws: Workspace,
     assert at(ws, "atom://shop/cursor/half").data["paths"] == ["src/*.py"]
     wanted = (
         "out.mdc none of its globs", "half.mdc the glob '../x/*.py' was left out", "it has 21 globs",
-        "its front matter is not read", "long.md it has more than 32 KB", "AGENTS.md a symbolic link",
+        "invalid front matter", "long.md larger than 32 KB", "AGENTS.md a symbolic link",
     )  # fmt: skip
     for words in wanted:
         assert any(words in line for line in troubles), words

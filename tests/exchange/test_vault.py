@@ -1,4 +1,4 @@
-"""A vault of notes comes in, stays as it is, and goes out again with the same bytes."""
+"""A vault of notes is imported, stays unchanged, and is exported with the same bytes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ NOTES = {
                "See [[Payments]] and [[Payments#Webhooks|the webhooks]], ![[assets/flow.png]] and #todo.\n",
     "areas/Payments.md": "---\nstatus: done\nup: \"[[Home]]\"\ncount: 3\nempty:\n---\nStripe retries for three days.\n"
                          "![[Retry policy]]\n[back](../Home.md) `[[not a link]]` https://x.example/#no-tag\n",
-    "areas/Retry policy.md": "Backs off. [[Nobody wrote this]] [[nobody wrote THIS]] [[Start]]\n",
+    "areas/Retry policy.md": "Backs off. [[Missing note]] [[missing NOTE]] [[Start]]\n",
     "crlf.md": "---\r\ntags:\r\n- windows\r\n---\r\nLine one\r\nLine two",
     "broken.md": "---\ntags: [never, closed\nstatus: x\n---\nThe text is good.\n",
     "empty.md": "",
@@ -85,14 +85,14 @@ def test_a_note_is_a_concept_with_tags_data_and_relations(ask: Ask, ws: Workspac
     assert at(ws, "concept://shop/crlf").content == "Line one\r\nLine two"
 
 
-def test_what_could_not_be_taken_is_told_line_by_line(ask: Ask, vault: Path) -> None:
+def test_skipped_notes_are_reported_line_by_line(ask: Ask, vault: Path) -> None:
     (vault / "latin.md").write_bytes(b"caf\xe9\n")
     (vault / "huge.md").write_text("x" * 300_000)
     (vault / "leads away.md").symlink_to("/etc/passwd")
     (vault / "secret.md").write_text("password = 9f8A7c6B5d4E3f2A1b0C9d8E7f\n")
     (vault / "home.md").write_text("a twin of Home\n")
     troubles = {t["at"]: t["reason"] for t in take(ask, vault)["troubles"]}
-    assert "front matter is not read" in troubles["broken.md:3"]
+    assert "invalid front matter" in troubles["broken.md:3"]
     assert "not UTF-8" in troubles["latin.md:1"]
     assert "more than 256 KiB" in troubles["huge.md"]
     assert "symbolic link" in troubles["leads away.md"]
@@ -134,7 +134,7 @@ def test_an_edit_there_is_taken_and_an_edit_here_stays(ask: Ask, ws: Workspace, 
     assert at(ws, "concept://shop/areas/Payments").content == "Changed there as well.\n"
 
 
-def test_of_an_edited_note_only_what_changed_is_written(ask: Ask, vault: Path, tmp_path: Path) -> None:
+def test_only_the_changed_parts_of_a_note_are_written(ask: Ask, vault: Path, tmp_path: Path) -> None:
     take(ask, vault)
     ask.put(
         changes=[
@@ -265,14 +265,14 @@ def test_a_thousand_notes_go_round(ask: Ask, ws: Workspace, tmp_path: Path) -> N
     assert len(go_round(ask, ws, tmp_path, 1000)["commits"]) == 1
 
 
-def test_what_one_bad_note_would_refuse_is_taken_without_it(ask: Ask, ws: Workspace, tmp_path: Path) -> None:
+def test_the_import_succeeds_without_the_bad_note(ask: Ask, ws: Workspace, tmp_path: Path) -> None:
     notes = many(40) | {"bad.md": "AKIAABCDEFGHIJKLMNOP\n", "worse.md": "token: 9f8A7c6B5d4E3f2A1b0C9d8E7f\n"}
     answer = take(ask, lay(tmp_path / "some", notes))
     assert (answer["nodes"]["new"], len(answer["commits"])) == (40, 1)
     assert sorted(t["at"] for t in answer["troubles"]) == ["bad.md", "worse.md"]
 
 
-def test_notes_may_be_taken_below_a_path_and_do_not_meet_what_is_there(ask: Ask, ws: Workspace, vault: Path) -> None:
+def test_notes_imported_below_a_path_do_not_collide_with_existing_nodes(ask: Ask, ws: Workspace, vault: Path) -> None:
     ask.put(changes=[upsert("Home", summary="ours")])
     first = take(ask, vault)
     assert first["nodes"]["kept"] == 1
@@ -294,7 +294,7 @@ def test_a_source_that_is_nothing_is_refused(ask: Ask, tmp_path: Path) -> None:
     with pytest.raises(NotFound, match="no such file"):
         take(ask, tmp_path / "nowhere")
     (tmp_path / "empty").mkdir()
-    with pytest.raises(Invalid, match="looks like nothing"):
+    with pytest.raises(Invalid, match="not in a known format"):
         take(ask, tmp_path / "empty")
     with pytest.raises(Invalid, match="no format 'film'"):
         take(ask, tmp_path, format="film")

@@ -1,4 +1,4 @@
-"""The auditor: opens a workspace after whatever happened to it, without any help, and compares it with the diary."""
+"""The auditor: opens a workspace after a failure, without any help, and compares it with the diary."""
 
 from __future__ import annotations
 
@@ -55,10 +55,10 @@ def git(where: Path, *words: str, check: bool = True) -> str:
 
 
 def strays(git_dir: Path) -> list[str]:
-    """Locks and half-written files that nobody works with any more.
+    """Abandoned locks and half-written files.
 
-    Left out: what a power cut made of a ``.keep`` (empty, it could be a person's), and the lock of git's own
-    commit-graph, which goes after a day: a person's gc may hold it.
+    Exceptions: an empty ``.keep`` after a power cut, which could be a person's, and the lock of git's own commit-graph,
+    which is removed after a day because a person's gc may hold it.
     """
     found = sorted(path for kind in STRAYS for path in git_dir.rglob(kind) if path.name != "commit-graph.lock")
     return [
@@ -67,7 +67,7 @@ def strays(git_dir: Path) -> list[str]:
 
 
 def requests_in(git_dir: Path) -> dict[str, list[str]]:
-    """Request id to the commits that carry it, as git tells."""
+    """Request id to the commits that carry it, according to git."""
     said = git(git_dir, "log", "--format=%H %(trailers:key=Kgd-Request,valueonly,separator=%x20)", HEAD)
     found: dict[str, list[str]] = defaultdict(list)
     for line in said.splitlines():
@@ -77,7 +77,7 @@ def requests_in(git_dir: Path) -> dict[str, list[str]]:
 
 
 def counted_by_git(git_dir: Path) -> Counter[str]:
-    """How many commits changed each path; true as long as there are no merges."""
+    """The number of commits that changed each path; correct without merges."""
     said = git(
         git_dir, "-c", "core.quotePath=false", "log", "--format=", "--name-only", "--no-renames", "refs/kgd/head"
     )
@@ -85,7 +85,7 @@ def counted_by_git(git_dir: Path) -> Counter[str]:
 
 
 def audit(layout: Layout, diary: Path, *, publish: bool = False, retries: int = 40) -> Findings:
-    """Open, look at everything that was promised, ask again for what was not answered, write, close, look again."""
+    """Open, check every promise, repeat the unanswered requests, write, close, check again."""
     found = Findings()
     complain = found.complaints.append
     for line in fsck(layout.git_dir):
@@ -111,7 +111,7 @@ def audit(layout: Layout, diary: Path, *, publish: bool = False, retries: int = 
 
 
 def _promises(ws: Workspace, diary: list[dict[str, str]], found: Findings, retries: int) -> None:
-    """Acknowledged: in history, once. Not acknowledged: wholly there or not at all, and asking again applies once."""
+    """Acknowledged: in history, once. Not acknowledged: complete or absent, and a repeated request applies once."""
     history = requests_in(ws.layout.git_dir)
     asked = {line["asked"]: line for line in diary if "asked" in line}
     acked = {line["acked"]: line["commit"] for line in diary if "acked" in line}
@@ -153,7 +153,7 @@ def _log_of(ws: Workspace, text: str) -> str | None:
 
 
 def _contents(ws: Workspace, diary: list[dict[str, str]], found: Findings) -> None:
-    """Every text whose change is in history is there exactly once, and nothing that nobody wrote."""
+    """Every text whose change is in history is there exactly once, and no text is invented."""
     history = requests_in(ws.layout.git_dir)
     nodes = [node for n in range(LOGS) if (node := ws.node(uri(f"log/{n}")))]
     there = Counter(text for node in nodes for text in re.findall(r"<[^>]*>", node.content))
@@ -180,7 +180,7 @@ def _versions(ws: Workspace, found: Findings) -> None:
 
 
 def _published(ws: Workspace, found: Findings) -> None:
-    """The branch, the index and the work tree are where the tip is, and nothing of it was taken for a hand edit."""
+    """The branch, the index and the work tree are at the tip, and no published file counts as a hand edit."""
     end = time.monotonic() + 20
     said = "?"
     while time.monotonic() < end:

@@ -20,7 +20,7 @@ WORDS = ["lease", "clock", "n7", "summary", "moved"]
 
 
 def make_template(place: Path) -> Layout:
-    """Some of everything: large and small packs, loose objects of a person, packed refs, a broken link."""
+    """A mixture: large and small packs, loose objects of a person, packed refs, a broken link."""
     layout = new_layout(place)
     ws = Workspace.open(layout)
     for n in range(24):
@@ -56,7 +56,7 @@ def copy(template: Layout, place: Path) -> Layout:
     return found
 
 
-# ---- kinds of damage: each takes a file's bytes and gives others
+# ---- kinds of damage: each maps a file's bytes to damaged bytes
 
 
 def emptied(data: bytes, dice: random.Random) -> bytes:
@@ -75,7 +75,7 @@ def flipped(data: bytes, dice: random.Random) -> bytes:
 
 
 def zeroed(data: bytes, dice: random.Random) -> bytes:
-    """A stretch of zero bytes: what a power cut leaves."""
+    """A range of zero bytes, as a power cut leaves it."""
     start = dice.randrange(max(1, len(data)))
     return data[:start] + bytes(len(data[start : start + 4096])) + data[start + 4096 :]
 

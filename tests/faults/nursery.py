@@ -1,6 +1,6 @@
 """Children that can be killed: forked from a process that has imported everything, so that a trial costs milliseconds.
 
-No pkill, no fork of the test process with its threads: multiprocessing's fork server does it.
+Uses multiprocessing's fork server: no fork of the test process with its threads.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ _context.set_forkserver_preload(["tests.faults.scribes", "tests.faults.readers",
 
 
 class Silent(AssertionError):
-    """A child said nothing within its deadline: it hangs."""
+    """A child sent nothing within its deadline: it hangs."""
 
 
 class Child:
-    """One process that runs ``target(line, *arguments)``; `line` leads to us. Killed when the block is left."""
+    """One process that runs ``target(line, *arguments)``; `line` connects it to the test. Killed at the block's end."""
 
     def __init__(self, target: Callable[..., None], *arguments: Any) -> None:
         self._line, theirs = _context.Pipe()
@@ -44,10 +44,10 @@ class Child:
         return self._process.is_alive()
 
     def hear(self, patience: float = PATIENCE) -> Any:
-        """What the child says next.
+        """The next message of the child.
 
         Raises:
-            Silent: Nothing, for too long.
+            Silent: No message within the deadline.
             EOFError: The child is gone.
         """
         if not self._line.poll(patience):
@@ -88,7 +88,7 @@ def _begin(line: Connection, world: dict[str, str], target: Callable[..., None],
 
 
 def _end_with_parent() -> None:
-    """Who killed the parent cannot kill us: our threads would go on writing for nobody."""
+    """End with the parent: otherwise the threads of an orphan would continue to write."""
     parent = multiprocessing.parent_process()
     assert parent is not None
     wait([parent.sentinel])

@@ -1,4 +1,4 @@
-"""A process that makes one change when it is told to, so that strace can be put on the very thread that does it."""
+"""A process that makes one change on command, so that strace can attach to the thread that makes it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _PR_SET_PTRACER = 0x59616D61
 
 
 def change_once(line: Connection, place: str, kind: str, request: str) -> None:
-    """Say which threads there are; on a word do it and say what became of it; on another go on as if nothing was."""
+    """Send the thread ids; on one command make the change and send the outcome; on another continue normally."""
     ctypes.CDLL(None).prctl(_PR_SET_PTRACER, ctypes.c_ulong(-1), 0, 0, 0)
     layout = locate(Path(place))
     assert layout is not None
@@ -57,13 +57,13 @@ def change_once(line: Connection, place: str, kind: str, request: str) -> None:
 
 
 def composed(kind: str, request: str) -> ChangeSet:
-    """What each kind of process asks for. A delete needs the node that a put with the same number made."""
+    """The changes of each kind of process. A delete needs the node of a put with the same number."""
     if kind == "delete":
         return change(Delete(uri("victim")), request=request)
     edits: list[Edit] = [
         upsert(f"n/{request}", to("log"), name=request, summary="s"),
         Append(uri("log"), f"<{request}>"),
-        upsert(f"message://{WS}/talk/{request}", name=request),  # in a part with those of all others
+        upsert(f"message://{WS}/talk/{request}", name=request),  # in one part with the messages of all others
     ]
     if kind == "publication":
         edits.append(Delete(uri("victim")))
@@ -120,17 +120,17 @@ def points(layout: Layout, log: Path) -> list[Point]:
 
 @dataclass(slots=True)
 class Told:
-    """What a child that was interfered with had said before its end."""
+    """The messages of a disturbed child before its end."""
 
     answer: Any = None
     wrong: list[str] = field(default_factory=list)
-    """What a check in that process found after one more change."""
+    """The findings of a check in that process after one more change."""
     closed: bool = False
     reached: bool = False
 
 
 def interfere(layout: Layout, kind: str, request: str, log: Path, inject: str, *, patience: float = 30) -> Told:
-    """One change in a child with strace on the thread that carries it out."""
+    """Make one change in a child with strace on the executing thread."""
     told = Told()
     with Child(change_once, str(layout.work_tree), kind, request) as child:
         threads = child.hear()

@@ -1,8 +1,8 @@
-"""Bugs planted one by one into a copy of the code, to see which test finds each: a test that finds nothing is none.
+"""Bugs planted one by one into a copy of the code, to see which test finds each.
 
     python -m tests.faults.planted [NAME...]
 
-Prints a row for each. Not part of any suite: it takes some minutes, and is run again where the write path changes.
+Prints a row for each. Not part of any suite: it takes some minutes. Run it again when the write path changes.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ BUGS = {
     "sync-brake": Bug(
         "a sync deletes as much as it likes", "kgd/sync/round.py",
         "    if found:\n        gone, total", "    if False:\n        gone, total",
-        ("tests/sync/test_trouble.py::test_a_sync_that_would_remove_much_is_held_until_somebody_says_so",),
+        ("tests/sync/test_trouble.py::test_a_sync_that_would_remove_much_is_held_until_confirmed",),
     ),
     "sync-rewritten": Bug(
         "rewritten history is followed", "kgd/sync/round.py",
@@ -35,18 +35,18 @@ BUGS = {
     ),
     "sync-unrelated": Bug(
         "another history is merged", "kgd/sync/round.py",
-        "if not vetted.related:", "if False:",
+        "if not vet(incoming, theirs, host.workspace, host.sharded):", "if False:",
         ("tests/sync/test_trouble.py::test_a_remote_that_became_another_repository_is_refused",),
     ),
     "sync-emptied": Bug(
         "an emptied remote is filled again", "kgd/sync/round.py",
         "if known is None or _confirms(confirm, known):", "if True:",
-        ("tests/sync/test_trouble.py::test_an_emptied_remote_is_not_filled_again_before_somebody_says_so",),
+        ("tests/sync/test_trouble.py::test_an_emptied_remote_is_not_filled_again_without_confirmation",),
     ),
     "sync-lease": Bug(
-        "a push replaces what came between", "kgd/git/remote.py",
+        "a push replaces commits made in between", "kgd/git/remote.py",
         """f"--force-with-lease={ref}:{old.hex() if old else ''}",""", '"--force",',
-        ("tests/sync/test_sharing.py::test_a_push_never_replaces_what_came_between_the_look_and_the_push",),
+        ("tests/sync/test_sharing.py::test_a_push_never_replaces_commits_that_arrived_after_the_listing",),
     ),
     "sync-proposal-names": Bug(
         "a proposal's name is used as it comes", "kgd/sync/round.py",
@@ -56,17 +56,17 @@ BUGS = {
     "sync-host-key": Bug(
         "any host key will do", "kgd/git/remote.py",
         "StrictHostKeyChecking=yes", "StrictHostKeyChecking=no",
-        ("tests/sync/test_ssh.py::test_a_wrong_host_key_is_refused_before_anything_is_said",),
+        ("tests/sync/test_ssh.py::test_a_wrong_host_key_is_refused_before_any_data_is_sent",),
     ),
     "sync-certificate": Bug(
         "the shell's word against certificates counts", "kgd/git/remote.py",
         'if name != "GIT_SSL_NO_VERIFY"', "if True",
-        ("tests/sync/test_trouble.py::test_a_certificate_of_nobody_known_is_refused_whatever_the_environment_says",),
+        ("tests/sync/test_trouble.py::test_an_unknown_certificate_is_refused_regardless_of_the_environment",),
     ),
     "sync-token": Bug(
         "the registry's credential goes to every remote", "kgd/daemon/syncing.py",
-        "return entry.token if one.url == remote_settings.parse_stored(self.workspace.layout, entry.remote) else \"\"",
-        "return entry.token",
+        "return entry.token if entry and entry.token and self._is_of(entry, one) else \"\"",
+        "return entry.token if entry else \"\"",
         ("tests/sync/test_trouble.py::test_the_registrys_token_goes_to_its_own_address_and_to_no_other",),
     ),
     "hub-revoked": Bug(
@@ -77,17 +77,17 @@ BUGS = {
     "hub-children": Bug(
         "a revoked token leaves those made from it", "kgd/index/hub_state.py",
         "ON tokens.parent = tree.id)", "ON tokens.parent = tree.id WHERE 0)",
-        ("tests/hub/test_tokens.py::test_a_revoked_token_takes_those_made_from_it_along",),
+        ("tests/hub/test_tokens.py::test_revoking_a_token_revokes_its_children",),
     ),
     "hub-old": Bug(
         "what a client says its ref held is believed", "kgd/hub/pushed.py",
         "        return receive.Update(ref, branch, new)\n", "        return receive.Update(ref, old, new)\n",
-        ("tests/hub/test_git.py::test_what_a_client_says_its_ref_held_is_not_believed",),
+        ("tests/hub/test_git.py::test_a_clients_claim_about_the_old_value_is_not_trusted",),
     ),
     "hub-served": Bug(
         "a token reaches workspaces that the hub does not serve", "kgd/hub/gate.py",
         "scope.workspace in served)", "True)",
-        ("tests/hub/test_api.py::test_what_is_not_served_or_not_in_scope_looks_as_if_it_were_not_there",),
+        ("tests/hub/test_api.py::test_workspaces_out_of_scope_or_not_served_look_missing",),
     ),
     "hub-validator": Bug(
         "a read's validator is the same for every token", "kgd/hub/v1.py",
@@ -95,7 +95,7 @@ BUGS = {
         ("tests/hub/test_api.py::test_an_unchanged_read_is_answered_without_a_body_until_something_changes",),
     ),
     "hub-session": Bug(
-        "a session of MCP is anybody's", "kgd/mcp/hub_http.py",
+        "an MCP session is open to every caller", "kgd/mcp/http.py",
         "client_id=id, subject=id", 'client_id="x", subject="x"',
         ("tests/hub/test_mcp.py::test_a_session_belongs_to_its_token",),
     ),
@@ -107,22 +107,22 @@ BUGS = {
     "read-back": Bug(
         "objects are not read back", "kgd/git/store.py",
         "        try:\n            self.confirm(objects)\n", "        try:\n            pass\n",
-        ("tests/faults/test_each_step.py::test_a_disk_that_says_yes_and_does_nothing_is_found_out_by_reading_back",),
+        ("tests/faults/test_each_step.py::test_a_disk_that_ignores_a_write_is_detected_by_reading_back",),
     ),
     "ref-read-back": Bug(
         "the ref is not read back", "kgd/git/refs.py",
         "        if found != new and found in (old, None):  #", "        if False:  #",
-        ("tests/faults/test_each_step.py::test_a_disk_that_says_yes_and_does_nothing_is_found_out_by_reading_back",),
+        ("tests/faults/test_each_step.py::test_a_disk_that_ignores_a_write_is_detected_by_reading_back",),
     ),
     "ref-cas": Bug(
-        "the ref is moved whatever it holds", "kgd/git/refs.py",
+        "the ref is moved from any value", "kgd/git/refs.py",
         "        if found != old:\n", "        if False:\n",
         ("tests/git/test_refs.py::test_a_move_from_a_stale_value_is_refused_and_changes_nothing",),
     ),
     "fsync": Bug(
         "files are not flushed", "kgd/git/files.py",
         "            if flush:\n                os.fsync(fd)", "            if False:\n                os.fsync(fd)",
-        ("tests/faults/test_power_cut.py::test_a_power_cut_takes_nothing_that_was_acknowledged",
+        ("tests/faults/test_power_cut.py::test_a_power_cut_loses_nothing_that_was_acknowledged",
          "tests/git/test_durability.py::test_everything_is_flushed_before_the_ref_moves_and_the_ref_before_it_is_acknowledged"),
     ),
     "folder-fsync": Bug(
@@ -136,7 +136,7 @@ BUGS = {
         ("tests/hooks/test_guarded_branch.py::test_a_kgd_yaml_in_the_code_does_not_switch_the_guard_off",),
     ),
     "request-seal": Bug(
-        "a request id in anybody's commit is believed", "kgd/workspace/seal.py",
+        "a request id in any commit is believed", "kgd/workspace/seal.py",
         'return said if hmac.compare_digest(line, expected) else ""', "return said",
         ("tests/workspace/test_request_ids.py::test_a_request_id_claimed_by_a_foreign_commit_is_still_carried_out",
          "tests/workspace/test_request_ids.py::test_a_seal_is_good_for_its_own_commit_only",
@@ -146,7 +146,7 @@ BUGS = {
         "request ids are not looked up", "kgd/workspace/workspace.py",
         "commit = self._derived.versions.request(request) if request else None", "commit = None",
         ("tests/faults/test_kill.py::test_nothing_acknowledged_is_lost_when_the_writer_is_killed",
-         "tests/faults/test_together.py::test_a_request_that_is_asked_eight_times_at_once_is_done_once"),
+         "tests/faults/test_together.py::test_a_request_sent_eight_times_at_once_is_executed_once"),
     ),
     "blind-flush": Bug(
         "changes of one flush do not see each other", "kgd/workspace/surroundings.py",
@@ -178,17 +178,17 @@ BUGS = {
         "a merge commit is judged by its first parent", "kgd/hooks/receive.py",
         "    if len(commit.parents) > 1:\n        expected", "    if False:\n        expected",
         ("tests/hooks/test_pushing.py::"
-         "test_a_merge_that_carries_what_others_have_on_the_server_already_is_taken[file]",),
+         "test_a_merge_of_commits_that_the_server_already_has_is_accepted[file]",),
     ),
     "push-policy": Bug(
-        "who may write is not asked of the branch", "kgd/hooks/receive.py",
+        "the branch's writers are not checked", "kgd/hooks/receive.py",
         "        touched.authorize_all(pushed.principal, pushed.settings.policy, Verb.WRITE, found)\n",
         "        pass\n",
         ("tests/hooks/test_pushing.py::"
          "test_a_change_outside_is_refused_with_the_node_and_the_rule_and_leaves_nothing[file]",),
     ),
     "push-measure": Bug(
-        "what was pushed is read without being measured", "kgd/hooks/receive.py",
+        "a push is read before its size is checked", "kgd/hooks/receive.py",
         "        measure(store, list(islice(_ids(quarantine), LIMITS.objects + 1)), LIMITS)\n", "        pass\n",
         ("tests/hooks/test_hostile_pushes.py::test_a_blob_that_inflates_without_end_is_refused_by_its_header",),
     ),
@@ -200,12 +200,12 @@ BUGS = {
     "pick-base": Bug(
         "a commit that is picked is merged as if it were a branch", "kgd/hooks/strategy.py",
         "list(sides.bases) == store.merge_bases(sides.head, sides.theirs)", "True",
-        ("tests/hooks/test_merging.py::test_a_cherry_pick_takes_one_commit_and_not_what_came_before_it",),
+        ("tests/hooks/test_merging.py::test_a_cherry_pick_takes_one_commit_without_its_ancestors",),
     ),
     "dirty-index": Bug(
-        "a merge takes along what was staged", "kgd/hooks/strategy.py",
+        "a merge includes staged changes", "kgd/hooks/strategy.py",
         "    if staged:\n", "    if False:\n",
-        ("tests/hooks/test_merging.py::test_a_merge_never_goes_over_what_is_not_committed",),
+        ("tests/hooks/test_merging.py::test_a_merge_never_overwrites_uncommitted_changes",),
     ),
     "fail-open": Bug(
         "a server without kgd takes every push", "kgd/hooks/scripts.py",
@@ -216,12 +216,12 @@ BUGS = {
         "another workspace may say that a node of its own has one of our names", "kgd/graph/across.py",
         "return self._source.resolve(uri) if workspace_of(uri) == self.workspace else uri",
         "return self._source.resolve(uri)",
-        ("tests/across/test_one_graph.py::test_another_workspace_does_not_take_a_name_of_this_one",),
+        ("tests/across/test_one_graph.py::test_another_workspace_cannot_claim_a_name_of_this_workspace",),
     ),
     "across-locks": Bug(
         "a walk takes the locks of workspaces as it came to them", "kgd/graph/traverse.py",
         'key=lambda source: getattr(source, "workspace", "")', "key=lambda source: 0",
-        ("tests/across/test_one_graph.py::test_locks_are_taken_in_one_order_whatever_the_walk_began_with",),
+        ("tests/across/test_one_graph.py::test_locks_are_acquired_in_one_order_from_any_start",),
     ),
     "hub-forges": Bug(
         "a hub speaks for nodes of others", "kgd/graph/region.py",
@@ -231,18 +231,18 @@ BUGS = {
     "hub-beyond": Bug(
         "a hub walks on into what a token is not for", "kgd/daemon/elsewhere.py",
         "if self._allowed is not None and workspace not in self._allowed:", "if False:",
-        ("tests/across/test_walks.py::test_a_hub_does_not_walk_beyond_what_a_token_is_for",),
+        ("tests/across/test_walks.py::test_a_hub_does_not_walk_beyond_the_workspaces_of_a_token",),
     ),
     "hub-kept": Bug(
         "an answer that was kept is used under another token", "kgd/sync/hubs.py",
         "_key(path, body, token)", '_key(path, body, "")',
         ("tests/across/test_hub_client.py::"
-         "test_the_same_question_again_is_asked_with_the_validator_and_costs_no_answer",),
+         "test_a_repeated_question_is_revalidated_without_a_second_answer",),
     ),
     "shared-token": Bug(
         "a registry that others write says which secret goes where", "kgd/config/entries.py",
         '{"remote", "hub", "ref", "sync"}', '{"remote", "hub", "ref", "sync", "token"}',
-        ("tests/across/test_registry.py::test_a_credential_reference_is_nothing_for_an_organisation_to_say",),
+        ("tests/across/test_registry.py::test_a_shared_registry_cannot_name_a_credential",),
     ),
 }  # fmt: skip
 

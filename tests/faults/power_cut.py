@@ -1,8 +1,8 @@
-"""Run as a program of its own, in a mount namespace of its own: the power goes while eight threads write.
+"""A program in its own mount namespace: the power fails while eight threads write.
 
-A power cut is an image of the disk as it is at one moment: the writer is stopped, the image behind the loop device is
-copied while nothing is written to it, and the copy is mounted. What only the page cache knew is not in it. With
-``unflushed`` the writer's flushes do nothing; if that loses nothing, this program proves nothing.
+A power cut is an image of the disk at one moment: the writer is stopped, the image behind the loop device is copied
+without writes to it, and the copy is mounted. It lacks the contents of the page cache. With ``unflushed`` the writer's
+flushes do nothing; if that loses nothing, this program proves nothing.
 
 Prints one JSON object: how many cuts, how many of them lost something, the counts of the audits.
 """
@@ -58,7 +58,7 @@ def made_template(ram: Path) -> Path:
         file.truncate(SIZE)
     subprocess.run(["mkfs.ext4", "-q", str(image)], check=True)
     mounted(image, disk, MOUNTS[0])
-    with Child(made, str(disk / "knowledge")) as maker:  # a process of its own, so that nothing stays open
+    with Child(made, str(disk / "knowledge")) as maker:  # a separate process, so that nothing stays open
         maker.hear()
     unmounted(disk)
     return image
@@ -102,12 +102,12 @@ def audited(line: Connection, place: str, diary: str) -> None:
         layout = locate(Path(place))
         assert layout is not None
         line.send(audit(layout, Path(diary)))
-    except Exception as error:  # noqa: BLE001  whatever it is, the disk was not as promised
+    except Exception as error:  # noqa: BLE001  any error breaks the promise about the disk
         line.send(Findings(complaints=[repr(error)]))
 
 
 def still_copy(source: Path, copied: Path, device: str) -> None:
-    """Copy while nothing is under way to the device: a block device's writes reach the image at once."""
+    """Copy while the device has no pending requests: its writes reach the image at once."""
     for _ in range(200):
         before = written(device)
         copy(source, copied)
@@ -117,13 +117,13 @@ def still_copy(source: Path, copied: Path, device: str) -> None:
 
 
 def written(device: str) -> tuple[int, int]:
-    """Sectors written so far, and requests under way."""
+    """Sectors written so far, and pending requests."""
     fields = Path(f"/sys/block/{device}/stat").read_text().split()
     return int(fields[6]), int(fields[8])
 
 
 def mounted(image: Path, disk: Path, options: str) -> str:
-    """Mount; the name of the loop device."""
+    """Mount the image and return the name of the loop device."""
     subprocess.run(["mount", "-o", options, str(image), str(disk)], check=True)
     said = subprocess.run(["findmnt", "-no", "SOURCE", str(disk)], capture_output=True, text=True, check=True).stdout
     return said.strip().removeprefix("/dev/")

@@ -1,10 +1,10 @@
-"""Power cuts right after a publication, on ext4, xfs and btrfs; run in a mount namespace of its own.
+"""Power cuts right after a publication, on ext4, xfs and btrfs; run in a separate mount namespace.
 
     unshare -m python -m tests.faults.publication_cut PLACE KIND FILE_SYSTEM FIRST CUTS
 
 A writer publishes, and the disk's image is copied up to two seconds later, as in `tests.faults.power_cut`. The
 workspace on the copy is then opened and compared with the writer's ledger. With the KIND ``unhealed`` kgd flushes
-nothing and does not know what it published before; if that damages nothing, this program proves nothing. Prints one
+nothing and forgets its publications; if that damages nothing, this program proves nothing. Prints one
 JSON object.
 """
 
@@ -35,7 +35,7 @@ from tests.faults.power_cut import copy, mounted, still_copy, unmounted
 from tests.waiting import until
 
 SIZES = {"ext4": 48 << 20, "xfs": 300 << 20, "btrfs": 128 << 20}
-"""Bytes of an image: the least that each file system takes, more or less. They are sparse."""
+"""Bytes of an image: about the minimum of each file system. Images are sparse."""
 MAKE = {"ext4": ["mkfs.ext4", "-q"], "xfs": ["mkfs.xfs", "-q"], "btrfs": ["mkfs.btrfs", "-q"]}
 MOUNTS = {"ext4": ("loop", "loop,commit=1,noauto_da_alloc")}
 NODES = 24
@@ -44,13 +44,13 @@ FILES = ("nodes/", "kgd.yaml", "memories/", "conflicts/")
 
 @dataclass(slots=True)
 class Cut:
-    """What the cuts left on the disk, and what was wrong after the next start."""
+    """The state of the disk after the cuts, and the complaints after the next start."""
 
     acknowledged: int = 0
     absent: int = 0
     empty: int = 0
     other: int = 0
-    """Files that hold neither what is published there nor nothing: cut, zeroed or old ones."""
+    """Damaged files: cut, zeroed or old; neither the published content nor absent."""
     unreadable_indexes: int = 0
     complaints: list[str] = field(default_factory=list)
 
@@ -133,7 +133,7 @@ def _made(line: Connection, place: str) -> None:
 
 
 def _write(line: Connection, place: str, ledger: str, seed: int, flushed: bool) -> None:
-    """Write and publish a few times, say so, and in two of three cases go on until the power goes."""
+    """Write and publish a few times, report it, and in two of three cases continue until the power fails."""
     if not flushed:
         healing.AFTER = 1e6
     layout = locate(Path(place))
@@ -199,13 +199,13 @@ def _audited(line: Connection, place: str, ledger: str, healed: bool) -> None:
         assert layout is not None
         _look_at_disk(layout, found)
         _compare(layout, Path(ledger), found)
-    except Exception as error:  # noqa: BLE001  whatever it is, the disk was not as promised
+    except Exception as error:  # noqa: BLE001  any error breaks the promise about the disk
         found.complaints.append(repr(error)[:500])
     line.send(found)
 
 
 def _look_at_disk(layout: Layout, found: Cut) -> None:
-    """What the cut did, before kgd sees it."""
+    """The damage by the cut, before kgd opens the workspace."""
     store = layout.open()
     branch = store.ref(layout.branch)
     assert branch is not None
@@ -227,7 +227,7 @@ def _look_at_disk(layout: Layout, found: Cut) -> None:
 
 
 def _compare(layout: Layout, ledger: Path, found: Cut) -> None:
-    """Open it without any help: the tip, the files and the index hold what was acknowledged, also after a write."""
+    """Open it without any help: the tip, the files and the index hold every acknowledged change, also after a write."""
     lines = [json.loads(line) for line in ledger.read_bytes().splitlines()]
     promised: dict[str, str] = {name: value for line in lines for name, value in line.get("acked", {}).items()}
     unanswered: dict[str, str] = lines[-1].get("asked", {}) if lines else {}  # it may be durable, or not

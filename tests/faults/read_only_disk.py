@@ -1,6 +1,6 @@
-"""Run as a program of its own, in a mount namespace of its own: the disk turns read-only under an open workspace.
+"""A program in its own mount namespace: the disk turns read-only under an open workspace.
 
-Prints one JSON object of what was seen.
+Prints its observations as one JSON object.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def refusal(job: object) -> str:
 
 
 def opening(layout: Layout) -> str:
-    """A start on the read-only disk: it serves, or says in one clear error why not."""
+    """Start on the read-only disk: it serves, or reports one clear error."""
     try:
         ws = Workspace.open(layout, publish=False)
     except KgdError as error:

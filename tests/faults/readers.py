@@ -1,6 +1,6 @@
-"""What children do that only look: open a workspace and say what they see. Forked by the nursery, for a deadline.
+"""Reading children: open a workspace and report its contents. Forked by the nursery, with a deadline.
 
-libgit2 may hang for ever on a damaged object with the interpreter's lock held, so this is not done in the test itself.
+libgit2 may hang on a damaged object while it holds the interpreter's lock, so the test itself does not read.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tests.builders import change, uri
 
 
 def look(line: Connection, place: str, words: list[str]) -> None:
-    """Say everything that the workspace answers, with refusals as text; then write one change and close."""
+    """Send every answer of the workspace, with refusals as text; then write one change and close."""
     began, seen = time.monotonic(), dict[str, Any]()
     try:
         layout = locate(Path(place))
@@ -30,7 +30,7 @@ def look(line: Connection, place: str, words: list[str]) -> None:
     except KgdError as error:
         line.send({"refused": f"{error.code} {error}"})
         return
-    except Exception as defect:  # noqa: BLE001  a refusal has to be one of ours
+    except Exception as defect:  # noqa: BLE001  a refusal has to be a KgdError
         line.send({"defect": repr(defect)})
         return
     try:
@@ -48,7 +48,7 @@ def look(line: Connection, place: str, words: list[str]) -> None:
 
 
 def answers(ws: Workspace, words: list[str]) -> dict[str, Any]:
-    """Nodes, versions, relations, searches, broken links and history: what has to be the same after any rebuild."""
+    """Nodes, versions, relations, searches, broken links and history: equal after any rebuild."""
     uris = sorted(ws.graph.uris())
     return {
         "nodes": {one: said(lambda one=one: ws.node(one)) for one in uris},

@@ -1,7 +1,7 @@
-"""Threads that write into a workspace and keep a diary of what they were promised. Forked by the nursery.
+"""Threads that write into a workspace and keep a diary of its promises. Forked by the nursery.
 
-Every value is unique and every change an addition or an increment, so that a lost one, a doubled one and an invented
-one all show. The diary is appended with one write a line, so it tells the truth after a ``kill -9``.
+Every value is unique and every change an addition or an increment, so that lost, doubled and invented values show. The
+diary is appended with one write a line, so it is correct after a ``kill -9``.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ OWN = 12
 
 
 class Diary:
-    """What was asked for and what was answered, in order; shared by all threads of all lives of a workspace."""
+    """Requests and answers in order; shared by all threads of all lives of a workspace."""
 
     def __init__(self, path: Path) -> None:
         self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
@@ -45,14 +45,14 @@ def read_diary(path: Path) -> list[dict[str, str]]:
 
 
 def answers_in(diary: Path) -> int:
-    """How many changes were acknowledged so far, by all lives: what a test waits for instead of a time."""
+    """The number of changes acknowledged so far in all lives; a test waits for it instead of a time."""
     return diary.read_bytes().count(b'"acked"') if diary.exists() else 0
 
 
 def scribble(
     line: Connection, place: str, diary: str, seed: int, publish: bool, threads: int = 8, count: int = 0
 ) -> None:
-    """Open the workspace at `place`, say how many changes it finds, write with `threads` until killed or told.
+    """Open the workspace at `place`, send the number of changes found, write with `threads` until killed or stopped.
 
     With `count` each thread writes that many changes and the process ends by itself, cleanly.
     """
@@ -94,7 +94,7 @@ def _scribe(
         try:
             changes, text = compose(ws, dice, kind, request, number)
         except KgdError:
-            continue  # a reader's own trouble; nothing was asked for
+            continue  # a reader's error; no change was requested
         diary.note(asked=request, kind=kind, text=text)
         try:
             outcome = ws.submit(changes)

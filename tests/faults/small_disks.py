@@ -1,7 +1,7 @@
-"""Run as a program of its own, in a mount namespace of its own: writes until a small disk is full, for many sizes.
+"""A program in its own mount namespace: writes until a small disk is full, for many sizes.
 
-Prints one JSON object: the counts of `tests.faults.audit.Findings` and what it complained about. The diaries are kept
-elsewhere, so that they tell the truth.
+Prints one JSON object: the counts and complaints of `tests.faults.audit.Findings`. The diaries are on another disk, so
+that they stay complete.
 """
 
 from __future__ import annotations
@@ -63,14 +63,14 @@ def fill(place: Path, diary: Path, number: int) -> Findings:
             if not ws.submit(change(upsert("known", summary=f"{again}"))).commit:
                 wrong.append("space again, and still nothing is written")
     finally:
-        ws.close()  # or it would go on in what is mounted there next
+        ws.close()  # otherwise it would continue on the disk mounted there next
     found = audit(layout, diary, publish=publish)
     found.complaints += wrong
     return found
 
 
 def full(ws: Workspace) -> list[str]:
-    """While the disk is full reads go on."""
+    """Reads continue while the disk is full."""
     node = ws.node(uri("known"))
     wrong = [] if node and node.name == "known" else [f"the node reads as {node}"]
     if not ws.graph.uris() or ws.node_version(uri("known")) is None:
@@ -79,7 +79,7 @@ def full(ws: Workspace) -> list[str]:
 
 
 def restarted(ws: Workspace, layout: Layout, publish: bool) -> list[str]:
-    """A stop and a start on the full disk: it serves, or it says what is wrong in one clear error."""
+    """Stop and start on the full disk: it serves, or reports one clear error."""
     ws.close()
     try:
         again = Workspace.open(layout, publish=publish)

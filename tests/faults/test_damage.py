@@ -1,4 +1,4 @@
-"""Bytes that are not what they were: never a hang, never a wrong answer, and what is hit is named."""
+"""Damaged bytes: never a hang, never a wrong answer, and the damaged node is named."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def differences(seen: dict[str, Any], truth: dict[str, Any]) -> list[str]:
     return [name for name in ANSWERS if seen.get(name) != truth[name]]
 
 
-def test_everything_derived_may_be_deleted(template: Layout, truth: dict[str, Any], tmp_path: Path) -> None:
+def test_all_derived_files_may_be_deleted(template: Layout, truth: dict[str, Any], tmp_path: Path) -> None:
     layout = copy(template, tmp_path / "knowledge")
     shutil.rmtree(layout.derived_dir)
     seen = looked_at(layout)
@@ -94,15 +94,15 @@ def hit_stored(template: Layout, truth: dict[str, Any], place: Path, seed: int) 
         wrong = [one for one, row in seen["versions"].items() if row != truth["versions"].get(one) and is_said(row)]
         assert wrong == [], f"{case}: versions of {wrong}"
         if path.read_bytes() != before if path.exists() else True:
-            assert result == "the same" or seen["check"] or seen["degraded"], f"{case}: nobody says so"
+            assert result == "the same" or seen["check"] or seen["degraded"], f"{case}: no report of it"
     shutil.rmtree(place)
     return result
 
 
 def named(one: str, seen: dict[str, Any]) -> bool:
-    """Whether something says that this node is hit: its answer, or the list of files that cannot be read.
+    """Whether the damage of this node is reported: in its answer, or in the list of unreadable files.
 
-    Spoiled bytes may read as a size that is past the limit: it is the size that is refused then.
+    Damaged bytes may read as a size above the limit; then the size is refused.
     """
     answer, name = seen["nodes"].get(one), one.rpartition("/")[2]
     return (isinstance(answer, str) and answer.startswith(("DAMAGED", "LIMIT"))) or any(
@@ -115,7 +115,7 @@ def is_said(row: Any) -> bool:
 
 
 def hit_ref(template: Layout, truth: dict[str, Any], place: Path, seed: int) -> str:
-    """The last good value comes back from the reflog, with a line in `kgd status`; or the workspace says no."""
+    """The last good value comes back from the reflog, with a line in `kgd status`; or the workspace refuses."""
     dice = random.Random(seed)
     layout = copy(template, place)
     path, kind = dice.choice(ref_files(layout)), dice.choice(KINDS)

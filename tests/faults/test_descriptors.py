@@ -1,4 +1,4 @@
-"""A daemon that may open few files: it holds no more the longer it runs, and refuses clients before it runs out."""
+"""A daemon with a low limit of open files: its use does not grow, and it refuses clients before it runs out."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_clients_are_refused_while_descriptors_are_left_for_writing(few_files: S
     until(lambda: not few_files.call("status")["degraded"])
 
 
-def test_a_flood_of_clients_that_say_nothing_does_not_stop_a_writer(few_files: Served) -> None:
+def test_a_flood_of_silent_clients_does_not_stop_a_writer(few_files: Served) -> None:
     flood = [silent(few_files) for _ in range(300)]
     try:
         few_files.many("put", [write(number) for number in range(100)])
@@ -91,19 +91,17 @@ def test_a_flood_of_clients_that_say_nothing_does_not_stop_a_writer(few_files: S
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-def test_a_daemon_that_is_written_to_and_read_for_long_holds_no_more(served: Served) -> None:
+def test_a_daemon_in_long_use_does_not_grow(served: Served) -> None:
     """A tenth of the endurance run of `make soak`."""
     seen = []
     for half, vitals in enumerate(lived_through(served, 10_000, 20_000, parts=2)):
         seen.append(vitals)
         print(line(50 * half, vitals))
-    # Fragmentation of the heap adds 3 to 8 % before it levels off; a leak of one handle a write added 15 %.
-    assert complaints(served, seen, memory=1.1) == []
+    assert complaints(served, seen) == []
 
 
 @pytest.mark.large
 @pytest.mark.timeout(1200)
-@pytest.mark.xfail(reason="resident memory levels off at 5 to 8 % above the warm-up; the bound is 5 %", strict=False)
 def test_a_thousand_nodes_in_one_folder_are_overwritten_twenty_thousand_times(served: Served) -> None:
     seen = []
     for tenth, vitals in enumerate(lived_through(served, 20_000, 0, folders=1)):
@@ -128,7 +126,7 @@ def open_packs(served: Served) -> list[str]:
 
 
 def removed_and_mapped(served: Served) -> list[str]:
-    """Packs and their indexes that are gone, and still in the daemon's memory."""
+    """Deleted packs and indexes that the daemon still maps."""
     lines = Path(f"/proc/{served.pid}/maps").read_text().splitlines()
     return [line for line in lines if "/objects/pack/" in line and line.endswith(" (deleted)")]
 

@@ -1,4 +1,4 @@
-"""A disk that is full or read-only: no false promise, reads go on, and writing goes on when it can."""
+"""A full or read-only disk: no false promise, reads continue, and writes resume when possible."""
 
 from __future__ import annotations
 

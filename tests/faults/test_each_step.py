@@ -41,7 +41,7 @@ def steps(layout: Layout, kind: str, log: Path) -> list[Point]:
 
 
 def settled(layout: Layout, kind: str, request: str, acknowledged: str | None) -> list[str]:
-    """What is wrong after whatever happened: nothing lost, nothing half done, no help needed, and it goes on."""
+    """The complaints after a failure. None: nothing lost, nothing half done, no help needed, and writes continue."""
     wrong = [f"fsck before the start: {line}" for line in fsck(layout.git_dir)]
     ws = Workspace.open(layout, publish=layout.in_code)
     try:
@@ -95,7 +95,7 @@ def fails(point: Point) -> bool:
 @pytest.mark.parametrize("error", ["ENOSPC", pytest.param("EIO", marks=pytest.mark.large)])
 @pytest.mark.parametrize("kind", ["put", "publication", "index"])
 def test_an_error_at_any_step_is_never_answered_with_success(tmp_path: Path, kind: str, error: str) -> None:
-    """Nor does it stop the process: the graph equals git afterwards, and it can be closed and opened again."""
+    """The process also survives: the graph equals git afterwards, and the workspace can be closed and opened again."""
     layout, log = a_layout(tmp_path, kind), tmp_path / "strace.log"
     found, reached = [point for point in steps(layout, kind, log) if fails(point)], 0
     for number, point in enumerate(found):
@@ -113,7 +113,7 @@ def test_an_error_at_any_step_is_never_answered_with_success(tmp_path: Path, kin
 
 
 @pytest.mark.parametrize("call", ["rename", "link", "unlink"])
-def test_a_disk_that_says_yes_and_does_nothing_is_found_out_by_reading_back(tmp_path: Path, call: str) -> None:
+def test_a_disk_that_ignores_a_write_is_detected_by_reading_back(tmp_path: Path, call: str) -> None:
     layout, log = a_layout(tmp_path, "put"), tmp_path / "strace.log"
     found = [point for point in steps(layout, "put", log) if point.call == call]
     assert found

@@ -1,4 +1,4 @@
-"""A person's git tidies up beside eight writers: nothing that was acknowledged is lost, and nothing is in the way."""
+"""A person's git gc beside eight writers: no acknowledged change is lost, and no write is blocked."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ ROUND = sum(((CHORES[0], other) for other in CHORES[1:]), ())
 
 
 def tidied_up(tmp_path: Path, changes: int, seed: int, *, publish: bool) -> tuple[Findings, Counter[str]]:
-    """Round after round, until so many changes were answered beside them."""
+    """Run rounds until `count` changes were answered meanwhile."""
     layout = code_layout(tmp_path / "code") if publish else new_layout(tmp_path / "knowledge")
     diary, ran = tmp_path / "diary", Counter[str]()
     with Child(scribble, str(layout.work_tree), str(diary), seed, publish) as child:

@@ -1,4 +1,4 @@
-"""``kill -9`` at any moment: what was acknowledged is in history, the rest wholly or not at all; nobody has to help."""
+"""``kill -9`` at any moment: acknowledged changes are in history, others completely or not at all, without help."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.workspace.people import code_layout
 pytestmark = pytest.mark.slow
 
 LIVES = 20
-"""Kills that one workspace goes through before the next one begins."""
+"""Kills of one workspace before the next workspace starts."""
 
 
 def killed_at_random(tmp_path: Path, kills: int, seed: int) -> Findings:
@@ -34,7 +34,7 @@ def killed_at_random(tmp_path: Path, kills: int, seed: int) -> Findings:
         with Child(scribble, str(layout.work_tree), str(diary), seed * 100_000 + number, publish) as child:
             _let_live(child, layout, diary, dice, early=number % 5 == 0, placing=publish and number % 2 == 0)
         if number % 10 == 9:
-            git(layout.git_dir, "gc", "-q", "--prune=now", check=False)  # it may meet a lock of the dead
+            git(layout.git_dir, "gc", "-q", "--prune=now", check=False)  # it may meet a lock of the killed process
         found = audit(layout, diary, publish=publish)
         assert found.complaints == [], f"seed {seed}, kill {number}: {found}"
         if number % LIVES == LIVES - 1 or number == kills - 1:
@@ -43,7 +43,7 @@ def killed_at_random(tmp_path: Path, kills: int, seed: int) -> Findings:
 
 
 def _let_live(child: Child, layout: Layout, diary: Path, dice: random.Random, *, early: bool, placing: bool) -> None:
-    """Until so many changes were answered, however slow the machine is, and then for a part of another one."""
+    """Wait until so many changes were answered on a machine of any speed, and then for part of a further change."""
     if early:
         time.sleep(dice.uniform(0, 0.06))
         return

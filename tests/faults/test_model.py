@@ -1,4 +1,4 @@
-"""Any order of changes, restarts and rebuilds: a workspace is what a dictionary would be, its graph a fresh load."""
+"""Any order of changes, restarts and rebuilds: a workspace equals a dictionary, its graph equals a fresh load."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ WEIGHTS = st.sampled_from([0.0, 0.25, 1.0])
 
 
 class Model(RuleBasedStateMachine):
-    """`nodes` and `changed` are what must be so; the workspace is compared with them after every step."""
+    """`nodes` and `changed` are the expected state; the workspace is compared with them after every step."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -73,7 +73,7 @@ class Model(RuleBasedStateMachine):
         self.past.append((outcome.commit, before))
         assert dict(outcome.nodes) == {one: self.changed[one] for one in differs if one in after}
 
-    # ---- what may happen
+    # ---- steps
 
     @initialize()
     def begin(self) -> None:
@@ -180,7 +180,7 @@ class Model(RuleBasedStateMachine):
     def reindex(self) -> None:
         self.ws.reindex()
 
-    # ---- what must be so
+    # ---- invariants
 
     @invariant()
     def nodes_and_versions(self) -> None:

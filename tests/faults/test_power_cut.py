@@ -1,4 +1,4 @@
-"""The power goes: what was acknowledged is on the disk. And where nothing is flushed, this very test notices."""
+"""Power cuts: acknowledged changes are on the disk, and the test notices missing flushes."""
 
 from __future__ import annotations
 
@@ -33,21 +33,21 @@ def _answer(program: str, place: Path, *words: object) -> dict[str, Any]:
     return answer
 
 
-def test_a_power_cut_takes_nothing_that_was_acknowledged(tmp_path: Path) -> None:
+def test_a_power_cut_loses_nothing_that_was_acknowledged(tmp_path: Path) -> None:
     seen = cuts(tmp_path, "flushed", 1, 8)
     print(seen)
     assert seen["found"]["complaints"] == []
     assert seen["found"]["acked"] > 200, seen
 
 
-def test_a_power_cut_takes_what_was_never_flushed(tmp_path: Path) -> None:
-    """The control: where it passes without flushes, the test above proves nothing."""
+def test_a_power_cut_loses_unflushed_changes(tmp_path: Path) -> None:
+    """The control: if it passes without flushes, the test above proves nothing."""
     seen = cuts(tmp_path, "unflushed", 1, 4)
     assert seen["failed"] == seen["cuts"], seen
 
 
-def test_what_was_published_comes_back_after_a_power_cut(tmp_path: Path) -> None:
-    """And the control, which does not know what was published: it is left with damaged files."""
+def test_published_files_come_back_after_a_power_cut(tmp_path: Path) -> None:
+    """The control forgets its publications and is left with damaged files."""
     seen = publication_cuts(tmp_path / "healed", "healed", "ext4", 1, 4)
     assert (seen["found"]["complaints"], seen["damaged"] > 0) == ([], True), seen
     control = publication_cuts(tmp_path / "control", "unhealed", "ext4", 1, 2)

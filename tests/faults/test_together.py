@@ -1,4 +1,4 @@
-"""Many writers at one workspace: none is lost, none is done twice, and nobody overwrites what they have not read."""
+"""Many writers on one workspace: no change is lost or repeated, and no unread change is overwritten."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def ws(tmp_path: Path) -> Iterator[Workspace]:
 
 
 def at_once(jobs: Sequence[Callable[[], object]]) -> list[object]:
-    """Start all of them at one moment; their answers, refusals as values."""
+    """Start all at once; return their answers, with refusals as values."""
     gate, answers = threading.Barrier(len(jobs)), [Missing] * len(jobs)
 
     def run(number: int) -> None:
@@ -47,7 +47,7 @@ def at_once(jobs: Sequence[Callable[[], object]]) -> list[object]:
 
 
 def in_one_flush(ws: Workspace, *edits: Sequence[Edit]) -> list[object]:
-    """The answers to changes that come one after the other while the writer is busy."""
+    """The answers to changes queued one after the other while the writer is busy."""
     entered, release = threading.Event(), threading.Event()
 
     def busy(staging: object, tip: object) -> Staged[object]:
@@ -83,7 +83,7 @@ def _answer(answers: list[object], number: int, job: Callable[[], object]) -> No
 
 
 @pytest.mark.parametrize("round", range(5))
-def test_a_request_that_is_asked_eight_times_at_once_is_done_once(ws: Workspace, round: int) -> None:
+def test_a_request_sent_eight_times_at_once_is_executed_once(ws: Workspace, round: int) -> None:
     asked = change(Append(uri("a"), "only once"), request="the same")
     outcomes = at_once([lambda: ws.submit(asked)] * 8)
     assert {outcome.commit for outcome in outcomes if isinstance(outcome, Outcome)} == {ws.tip}
@@ -92,7 +92,7 @@ def test_a_request_that_is_asked_eight_times_at_once_is_done_once(ws: Workspace,
     assert node.content == "only once\n"
 
 
-def test_of_writers_that_expect_one_version_only_the_first_is_done(ws: Workspace) -> None:
+def test_of_writers_that_expect_one_version_only_the_first_succeeds(ws: Workspace) -> None:
     ws.submit(change(upsert("a", name="first")))
     outcomes = in_one_flush(ws, *([upsert("a", summary=f"by {n}", expect_version=1)] for n in range(4)))
     assert [type(outcome) for outcome in outcomes] == [Outcome, Stale, Stale, Stale]
@@ -123,13 +123,13 @@ def test_names_that_differ_by_case_are_refused_within_a_flush_too(ws: Workspace)
     assert [type(outcome) for outcome in outcomes] == [Outcome, InvariantViolation]
 
 
-def test_a_twin_may_come_when_the_other_went_in_the_same_flush(ws: Workspace) -> None:
+def test_a_name_that_differs_by_case_is_free_once_the_other_is_deleted_in_the_same_flush(ws: Workspace) -> None:
     ws.submit(change(upsert("Readme", name="x")))
     outcomes = in_one_flush(ws, [Delete(uri("Readme"))], [upsert("README", name="y")])
     assert [type(outcome) for outcome in outcomes] == [Outcome, Outcome]
 
 
-def test_whoever_writes_to_a_node_while_it_moves_reaches_it_under_its_new_name(ws: Workspace) -> None:
+def test_a_write_to_a_moving_node_reaches_it_under_its_new_name(ws: Workspace) -> None:
     ws.submit(change(upsert("a", name="A")))
     in_one_flush(ws, [Move(uri("a"), uri("b"))], [Append(uri("a"), "late")], [upsert("c", to("a"))])
     assert ws.node(uri("a")) is None
@@ -139,7 +139,7 @@ def test_whoever_writes_to_a_node_while_it_moves_reaches_it_under_its_new_name(w
     assert ws.broken_links() == []
 
 
-def test_a_tip_that_somebody_else_moved_is_followed_and_never_buried(ws: Workspace) -> None:
+def test_a_tip_moved_by_another_process_is_followed_and_never_lost(ws: Workspace) -> None:
     ws.submit(change(upsert("a", name="A")))
     made = ["commit-tree", "-p", ws.tip, "-m", "x", f"{ws.tip}^{{tree}}"]
     theirs = git(ws.layout.git_dir, "-c", "user.name=x", "-c", "user.email=x@x", *made).strip()
@@ -152,7 +152,7 @@ def test_a_tip_that_somebody_else_moved_is_followed_and_never_buried(ws: Workspa
 @pytest.mark.requirement("E14")
 @pytest.mark.parametrize("writers", [2, 8])
 def test_writers_of_the_same_nodes_lose_nothing_and_overwrite_nothing_unread(ws: Workspace, writers: int) -> None:
-    """200 nodes each, half of them shared; on a shared one everybody adds one to what they read, until it is done."""
+    """200 nodes each, half of them shared. On a shared node a writer increments the value it read until it succeeds."""
     mine = 60 if writers == 2 else 25
     commits: dict[str, str] = {}
 

@@ -13,9 +13,8 @@ from random import Random
 from kgd.codec import documents, memories, paths
 from kgd.model.conflict import PLACE, TWIN, WHOLE, Conflict
 from kgd.model.fields import with_field
-from kgd.model.merge_graph import Graph, merge_graphs
+from kgd.model.merge_graph import Graph, merge_graphs, renamed, with_decision
 from kgd.model.node import Json, Node, Relation, Source
-from kgd.model.settle import renamed, with_decision
 from kgd.model.uri import Uri
 from kgd.workspace.merge_files import merge_file, record_files
 
@@ -40,7 +39,7 @@ VALUES: list[Json] = [None, True, 1, 1.0, 0.5, "red", "green", ["x"], ["x", "y"]
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """What is merged, as the files of three trees."""
+    """The files of three trees to merge."""
 
     name: str
     base: Files
@@ -321,13 +320,13 @@ def _notes(chance: Random) -> Files:
 
 
 def _logs(chance: Random) -> Files:
-    from kgd.codec import changelog
-    from kgd.model.changelog import LogEntry
+    from kgd.codec import documents
+    from kgd.model.change import LogEntry
 
     files: dict[str, str] = {}
     for n in range(1, 5):
         if chance.random() < 0.6:
             id, at = f"01KA000000000000000000000{n}", f"2026-01-0{n}T00:00:00.000Z"
             entry = LogEntry(id, Uri("molecule://ws/auth"), f"task:t{n}", "Rotated the keys", at)
-            files[paths.log_path(entry.parent, id)] = changelog.encode(entry).decode()
+            files[paths.log_path(entry.parent, id)] = documents.encode_entry(entry).decode()
     return files

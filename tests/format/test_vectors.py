@@ -1,4 +1,4 @@
-"""The vectors in docs/format/ say what kgd does: other programs are written against them."""
+"""kgd agrees with the vectors in docs/format/, which other programs are written against."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_each_merge_of_the_vectors_gives_the_files_and_the_records_that_they_nam
         assert merger.merged(vector["base"], vector["b"], vector["a"]) == merged, vector["name"]
 
 
-def test_each_file_of_the_vectors_is_read_as_they_say_or_refused() -> None:
+def test_each_file_of_the_vectors_is_read_or_refused_as_stated() -> None:
     assert len(NODES) == 200
     for file in NODES:
         node = read(file)
@@ -50,7 +50,7 @@ def test_each_file_of_the_vectors_is_read_as_they_say_or_refused() -> None:
         assert node is None or documents.encode(node).decode() == file["canonical"], file["name"]
 
 
-def test_the_vectors_are_those_that_the_tests_make(tmp_path: Path) -> None:
+def test_the_vectors_equal_the_generated_ones(tmp_path: Path) -> None:
     assert text_of(merges(tmp_path)) == (FOLDER / "merges.json").read_text(), "run python -m tests.format.vectors"
     assert text_of(node_files()) == (FOLDER / "nodes.json").read_text(), "run python -m tests.format.vectors"
 

@@ -1,4 +1,4 @@
-"""The vectors in docs/format/, made by kgd itself: ``python -m tests.format.vectors`` writes them anew."""
+"""The vectors in docs/format/, made by kgd: ``python -m tests.format.vectors`` writes them."""
 
 from __future__ import annotations
 
@@ -7,9 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from kgd.git.objects import ObjectId
-from kgd.git.staging import Staging
+from kgd.git.staging import Staging, Unwritten
 from kgd.git.store import ObjectStore
-from kgd.git.unwritten import Unwritten
 from kgd.model.node import Json
 from kgd.workspace.merge_tree import merge_trees
 from tests.builders import new_layout

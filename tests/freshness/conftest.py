@@ -1,4 +1,4 @@
-"""What the tests of staleness share with those of the surfaces: a workspace over a small code repository."""
+"""A workspace over a small code repository, shared by tests of staleness and of the surfaces."""
 
 from __future__ import annotations
 
@@ -37,6 +37,6 @@ def mark(ask: Ask) -> Callable[[str], Any]:
 
 
 def becomes_stale(ask: Ask, uri: str) -> dict[str, Any]:
-    """Waits for the watch to see the file; the node as it is listed then."""
+    """Waits for the watch to see the file; returns the node's entry then."""
     until(lambda: uri in stale(ask), say=lambda: ask.stale())
     return next(node for node in ask.stale()["nodes"] if node["uri"] == uri)

@@ -1,4 +1,4 @@
-"""An area is unverified once its files changed a lot since anybody wrote or verified what is known about it."""
+"""An area is stale once its files changed a lot since it was last written or verified."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_many_small_changes_add_up(area: Ask, code: Path) -> None:
     assert "lines changed in 5 commits" in becomes_stale(area, AREA)["unverified"]["reason"]
 
 
-def test_what_is_known_of_an_area_is_confirmed_by_whoever_writes_it(area: Ask, code: Path) -> None:
+def test_writing_an_area_confirms_its_knowledge(area: Ask, code: Path) -> None:
     commit(code, "src/auth/keys.py", lines(200, "z"))
     version = area.get(uris=AREA)["nodes"][0]["version"]
     area.put(changes=upsert(AREA, content="Keys rotate hourly.\n", expect_version=version))

@@ -1,4 +1,4 @@
-"""What a node says about code is unverified from the change of that code on, until somebody says that it holds."""
+"""A node that cites code is stale after that code changes, until it is verified."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def cite(ask: Ask, *cites: str, uri: str = FACT, **fields: Any) -> Any:
     )
 
 
-def test_a_fact_is_unverified_from_the_commit_on_that_changed_what_it_cites(ask: Ask, code: Path, mark: Mark) -> None:
+def test_a_fact_is_stale_from_the_commit_that_changed_its_code(ask: Ask, code: Path, mark: Mark) -> None:
     cite(ask, SESSION)
     assert mark(FACT) is None
     assert ask.stale()["total"] == 0
@@ -44,7 +44,7 @@ def test_a_fact_is_unverified_from_the_commit_on_that_changed_what_it_cites(ask:
     assert ask.status()["counts"]["unverified"] == 1
 
 
-def test_it_is_marked_wherever_it_is_answered_and_ranks_behind_its_equals(ask: Ask, code: Path) -> None:
+def test_a_stale_node_is_marked_in_every_answer_and_ranks_lower(ask: Ask, code: Path) -> None:
     cite(ask, "README.md", uri="a/tokens", relations=[{"type": "about", "target": "b/tokens", "weight": 0.5}])
     cite(ask, SESSION, uri="b/tokens")
     assert [hit["uri"] for hit in ask.search(query="tokens unsigned")["hits"]] == [
@@ -78,7 +78,7 @@ def test_pages_of_hits_have_no_gap_where_some_of_them_are_unverified(ask: Ask, c
     assert seen[:4] == ["n00", "n03", "n06", "n09"]
 
 
-def test_verifying_is_one_call_and_the_fact_stays_as_it_is(ask: Ask, code: Path, mark: Mark) -> None:
+def test_verifying_is_one_call_and_does_not_change_the_fact(ask: Ask, code: Path, mark: Mark) -> None:
     cite(ask, SESSION)
     commit(code, SESSION, "def sign(token):\n    return token  # as ever\n")
     becomes_stale(ask, FACT)
@@ -92,7 +92,7 @@ def test_verifying_is_one_call_and_the_fact_stays_as_it_is(ask: Ask, code: Path,
     assert ask.put(changes={"op": "verify", "uri": FACT})["commit"] is None
 
 
-def test_stale_verifies_what_it_is_told_and_lists_the_rest(ask: Ask, code: Path) -> None:
+def test_stale_verifies_the_given_nodes_and_lists_the_rest(ask: Ask, code: Path) -> None:
     for number in range(3):
         cite(ask, SESSION, uri=f"n{number}")
     commit(code, SESSION, "changed = True\n")
@@ -106,26 +106,26 @@ def test_stale_verifies_what_it_is_told_and_lists_the_rest(ask: Ask, code: Path)
     assert "cursor" not in first
 
 
-def test_who_verifies_what_is_not_there_is_told_what_it_may_be_called(ask: Ask) -> None:
+def test_verifying_a_missing_node_suggests_similar_names(ask: Ask) -> None:
     ask.put(changes={"op": "upsert", "uri": "gotcha:keys-rotate", "summary": "s", "data": {"cites": [SESSION]}})
     with pytest.raises(NotFound) as refused:
         ask.stale(verify="keys-rotate")
     assert refused.value.next == "Did you mean gotcha://shop/keys-rotate?"
 
 
-def test_a_citation_as_of_a_commit_that_is_not_here_is_told_when_it_is_written(ask: Ask, code: Path) -> None:
+def test_a_citation_of_an_unknown_commit_gives_a_warning(ask: Ask, code: Path) -> None:
     unknown, known = f"{SESSION}@1234567", f"{SESSION}@{git(code, 'rev-parse', 'HEAD')[:12]}"
     answer = ask.put(changes=upsert(FACT, data={"cites": [unknown, known]}))
-    assert answer["warnings"] == [f"{unknown} is cited, and nothing of that id is known here: no change can be told"]
+    assert answer["warnings"] == [f"{unknown} names an unknown commit or blob, so changes cannot be detected"]
     assert ask.put(changes=upsert(FACT, tags=["auth"]))["warnings"] == []
 
 
-def test_what_changed_before_it_was_committed_says_so_and_names_the_commit_later(ask: Ask, code: Path) -> None:
+def test_an_uncommitted_change_is_reported_and_later_names_its_commit(ask: Ask, code: Path) -> None:
     cite(ask, SESSION)
     (code / SESSION).write_text("changed = True\n")
     found = becomes_stale(ask, FACT)
     assert "commit" not in found["unverified"]
-    assert "in no commit yet" in found["unverified"]["reason"]
+    assert "not committed yet" in found["unverified"]["reason"]
     made = commit(code, SESSION, "changed = True\n")
     assert ask.stale()["nodes"][0]["unverified"]["commit"] == made
 
@@ -167,7 +167,7 @@ def test_another_branch_writes_nothing_and_what_held_on_both_stays_verified(ask:
     assert ask.history()["commits"] == commits
 
 
-def test_whoever_writes_the_content_anew_has_looked_at_the_code_of_now(ask: Ask, code: Path, mark: Mark) -> None:
+def test_rewriting_the_content_verifies_the_current_code(ask: Ask, code: Path, mark: Mark) -> None:
     cite(ask, SESSION, content="It returns the token.\n")
     commit(code, SESSION, "def sign(token):\n    return 2\n")
     becomes_stale(ask, FACT)
@@ -177,7 +177,7 @@ def test_whoever_writes_the_content_anew_has_looked_at_the_code_of_now(ask: Ask,
     ask.put(changes=upsert(FACT, content="It returns 2.\n", expect_version=version))
     assert mark(FACT) is None
     commit(code, SESSION, "def sign(token):\n    return token\n", "as it was before")
-    becomes_stale(ask, FACT)  # what it says now was never true of that
+    becomes_stale(ask, FACT)  # the restored text was not verified against this code
 
 
 @pytest.mark.parametrize("form", ["{path}@{commit}", "{path}@{commit}#sign", "{path}#sign@{commit}"])
@@ -220,10 +220,10 @@ def test_a_node_written_by_hand_is_held_against_the_code_of_that_time(ask: Ask, 
     becomes_stale(ask, "concept://shop/by-hand")
 
 
-def test_what_is_no_file_of_the_tree_is_left_alone(ask: Ask, code: Path) -> None:
+def test_citations_outside_the_tree_are_ignored(ask: Ask, code: Path) -> None:
     answer = cite(ask, "Smith 2020, p. 3", "https://example.org/x.py", "src/none.py", "/etc/passwd", "../up.py")
     assert [w for w in answer["warnings"] if "cited" in w] == [
-        "src/none.py is cited, and there is no such file in the code tree"
+        "src/none.py is cited, but the code tree has no such file"
     ]
     ask.put(changes=upsert("odd", data={"cites": ["x" * 500], "verified": ["no", 3]}))
     ask.put(changes=upsert("one", data={"cites": SESSION}))
@@ -280,7 +280,7 @@ def test_two_people_who_cite_and_verify_on_two_branches_do_not_conflict() -> Non
     assert merged.node.data["cites"] in (["a.py", "b.py", "c.py"], ["a.py", "c.py", "b.py"])
 
 
-def test_no_note_is_taken_of_what_is_ignored_or_lies_behind_a_link(ask: Ask, code: Path, tmp_path: Path) -> None:
+def test_ignored_and_linked_files_are_not_recorded(ask: Ask, code: Path, tmp_path: Path) -> None:
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "elsewhere/secret.txt").write_text("1234\n")
     (code / "link").symlink_to(tmp_path / "elsewhere")
@@ -293,7 +293,7 @@ def test_no_note_is_taken_of_what_is_ignored_or_lies_behind_a_link(ask: Ask, cod
     assert [key.partition("@")[0] for key in ask.get(uris="n")["nodes"][0]["data"]["verified"]] == ["./src/new.py"]
 
 
-def test_a_token_neither_takes_notes_of_the_code_nor_is_told_when_it_changes(ask: Ask, code: Path) -> None:
+def test_a_token_neither_records_the_code_nor_sees_its_changes(ask: Ask, code: Path) -> None:
     scope = Scope.of("shop", ["read", "write"], ["/infra/**"])
     holder = Ask(Session(ask.session.daemon, trusted=False, principal=Principal("tok1", "agent", "agent", (scope,))))
     head = git(code, "rev-parse", "HEAD").strip()

@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kgd.freshness.citations import Citation, parse
-from kgd.freshness.code import id_of
-from kgd.freshness.symbols import text_of
+from kgd.freshness.code import id_of, text_of
 
 PYTHON = '''"""Doc."""
 import os
@@ -104,7 +103,7 @@ def test_a_definition_is_found_from_its_first_line_to_its_last(
 
 
 @pytest.mark.parametrize("name", ["nobody", "sign.inner", "Session.nobody", "", "..", "(", "[a-"])
-def test_what_is_not_defined_is_not_found_and_then_the_whole_file_counts(name: str) -> None:
+def test_for_an_undefined_symbol_the_whole_file_counts(name: str) -> None:
     assert text_of(PYTHON, name, "a.py") is None
     assert id_of(PYTHON.encode(), "a.py", name or "x") == (id_of(PYTHON.encode(), "a.py")[0], False)
 
@@ -115,7 +114,7 @@ def test_no_text_and_no_name_is_an_error(source: str, name: str, path: str) -> N
     assert found is None or len(found) <= len(source.expandtabs(8)) + len(source)
 
 
-def test_a_content_is_the_same_whatever_line_ends_it_is_checked_out_with() -> None:
+def test_line_ends_do_not_change_a_content() -> None:
     assert id_of(b"a\r\nb\r\n", "a")[0] == id_of(b"a\nb\n", "a")[0]
     assert id_of(b"a\0\r\n", "a")[0] != id_of(b"a\0\n", "a")[0]
     # As `git hash-object` says.
@@ -146,5 +145,5 @@ def test_a_citation_names_path_commit_and_symbol(text: str, expected: tuple[str,
     "text", ["/etc/passwd", "../up.py", "a/../b", "C:\\a.py", "https://example.org/a.py", "file://other/a.py", "", " ",
              "a\nb", "file://shop"],
 )  # fmt: skip
-def test_what_is_no_path_in_the_tree_is_no_citation(text: str) -> None:
+def test_a_path_outside_the_tree_is_not_a_citation(text: str) -> None:
     assert parse(text, "shop") is None

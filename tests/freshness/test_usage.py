@@ -15,9 +15,8 @@ from hypothesis import strategies as st
 from kgd.errors import Invalid, NotFound
 from kgd.index.usage import MOST_PAIRS, UsageFile
 from kgd.model.access import Principal, Scope
-from kgd.model.suggestion import Suggestion, at_least, suggestions
 from kgd.model.uri import Uri
-from kgd.model.usage import IDLE_SECONDS, MOST_READ, Conversations, Link, Tally
+from kgd.model.usage import IDLE_SECONDS, MOST_READ, Conversations, Link, Suggestion, Tally, poisson_tail, suggestions
 from kgd.tools import call
 from kgd.tools.session import Session
 from kgd.workspace.workspace import Workspace
@@ -43,7 +42,7 @@ def of(tally: Tally, weights: dict[Link, float] | None = None) -> list[Suggestio
 
 
 def by_lot(rng: random.Random, conversations: int, *, popular: bool = False, sizes: tuple[int, int] = (1, 8)) -> Tally:
-    """A log in which nobody means anything: popular nodes are read more often, some conversations read more."""
+    """A random log: popular nodes are read more often, some conversations read more."""
     weights = [1 / (rank + 1) for rank in range(len(NODES))] if popular else None
     drawn = []
     for _ in range(conversations):
@@ -101,7 +100,7 @@ def walks(rng: random.Random, links: list[Link], conversations: int, follow: Any
 
 
 @pytest.mark.requirement("E19")
-def test_a_relation_that_nobody_ever_follows_is_said_to_be_too_short() -> None:
+def test_a_never_followed_relation_is_suggested_to_cost_more() -> None:
     links: list[Link] = [(start, NODES[10 + 4 * n + m], "uses") for n, start in enumerate(NODES[:5]) for m in range(4)]
     weights, dull = dict.fromkeys(links, 0.2), links[7]
     tally = walks(random.Random(1), links, 400, lambda link: 0.0 if link == dull else 0.3)
@@ -127,11 +126,11 @@ def test_silence_ends_a_conversation_and_a_flood_of_reads_is_not_one() -> None:
 
 
 @given(st.integers(0, 60), st.floats(0.001, 40))
-def test_the_odds_are_those_of_poisson(count: int, expected: float) -> None:
+def test_the_odds_follow_the_poisson_distribution(count: int, expected: float) -> None:
     import math
 
     below = sum(math.exp(k * math.log(expected) - expected - math.lgamma(k + 1)) for k in range(count))
-    assert at_least(count, expected) == pytest.approx(1 - below, abs=1e-9)
+    assert poisson_tail(count, expected) == pytest.approx(1 - below, abs=1e-9)
 
 
 def test_counts_of_two_spans_add_up_stay_bounded_and_may_be_deleted(tmp_path: Path) -> None:
@@ -211,7 +210,7 @@ def test_a_suggestion_that_is_dismissed_stays_dismissed_and_changes_nothing(ask:
     assert ask.conflicts(suggestions=True)["suggestions"] == []
 
 
-def test_what_people_read_here_is_not_for_the_holders_of_tokens(ask: Ask) -> None:
+def test_usage_is_hidden_from_token_holders(ask: Ask) -> None:
     used(ask)
     (one,) = ask.conflicts(suggestions=True)["suggestions"]
     scope = Scope.of("shop", ["read", "write", "resolve"], ["/**"])
@@ -231,7 +230,7 @@ def test_weights_are_set_by_request(ask: Ask) -> None:
 
 
 def test_counts_stay_on_this_machine_and_hold_no_words(ask: Ask, ws: Workspace) -> None:
-    ask.put(changes=upsert("secret-plan", content="nobody should count these words\n"))
+    ask.put(changes=upsert("secret-plan", content="these words must not be counted\n"))
     in_conversation(ask, 1).get(uris="secret-plan")
     ask.conflicts(suggestions=True)
     file = ws.layout.derived_dir / "usage.sqlite"

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from kgd.git import layout
+from kgd.git import creation
 from kgd.git.layout import Layout
 from tests.git.support import FIRST_FILES, Pen, git
 
@@ -30,7 +30,7 @@ def code(code_template: Path, tmp_path: Path) -> Path:
 
 @pytest.fixture
 def workspace(code: Path) -> Layout:
-    return layout.create_in_code_repository(code, "demo", FIRST_FILES)
+    return creation.create_in_code_repository(code, "demo", FIRST_FILES)
 
 
 @pytest.fixture

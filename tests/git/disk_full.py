@@ -1,8 +1,4 @@
-"""Run as a program of its own, in a mount namespace of its own: writes until a small disk is full, for many sizes.
-
-Prints one JSON object: acknowledged, refused, lost, and what a check of each repository complained about; with
-``naive`` as its second argument the same for libgit2's own commit call.
-"""
+"""A separate program in its own mount namespace: writes until a small disk is full, for many sizes."""
 
 from __future__ import annotations
 
@@ -14,7 +10,7 @@ from pathlib import Path
 
 import pygit2
 
-from kgd.git import integrity, layout, refs
+from kgd.git import creation, integrity, layout, refs
 from tests.git.support import FIRST_FILES, Pen, fsck, git
 
 Result = tuple[list[bytes], int, list[str]]
@@ -27,7 +23,7 @@ def main() -> None:
     for n in range(sizes):
         mount(place, f"size={260 + 24 * n}k")
         try:
-            made = layout.create_standalone(place / "w", "demo", FIRST_FILES)
+            made = creation.create_standalone(place / "w", "demo", FIRST_FILES)
             acknowledged, refused = (naive if kind == "naive" else careful)(made)
             mount(place, "remount,size=32m")
             tip = "refs/heads/main" if kind == "naive" else refs.HEAD

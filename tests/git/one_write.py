@@ -1,4 +1,4 @@
-"""Run as a program of its own, under strace: makes one change durable and prints its commit."""
+"""A separate program under strace: makes one change durable and prints its commit."""
 
 from __future__ import annotations
 

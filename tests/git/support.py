@@ -1,4 +1,4 @@
-"""What the tests of this room share: the git program as a person runs it, and a writer in a few lines."""
+"""Shared by this room: the git program as a user runs it, and a small writer."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def git(where: Path, *arguments: str, check: bool = True, input: str | None = No
 def fsck(git_dir: Path) -> list[str]:
     """What a full, strict check complains about; unreachable objects are no complaint.
 
-    It is asked again: a roll-up takes packs away while git reads, and what is damaged is so twice.
+    Asked twice: a roll-up removes packs while git reads, but real damage stays.
     """
     found = _complaints(git_dir)
     return sorted(found & _complaints(git_dir)) if found else []

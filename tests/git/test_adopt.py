@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from kgd.errors import InvariantViolation, NotFound, Refused
-from kgd.git import layout, refs
+from kgd.git import creation, layout, refs
 from kgd.git.adopt import Adopted, adopt
 from kgd.git.layout import Layout
 from kgd.git.objects import FOLDER, make, tree_body
@@ -41,7 +41,7 @@ def clone(remote: Path, name: str = "clone") -> Path:
 
 
 @pytest.mark.requirement("B8")
-def test_a_clone_takes_over_the_workspace_of_the_codes_remote(shared: Pen, remote: Path) -> None:
+def test_a_clone_adopts_the_workspace_of_the_codes_remote(shared: Pen, remote: Path) -> None:
     tree = clone(remote)
     before = git(tree, "for-each-ref")
     found = adopt(tree, environment=person())
@@ -74,7 +74,7 @@ def test_without_a_workspace_there_nothing_changes(code: Path, remote: Path) -> 
     assert list((tree / ".git").glob("kgd*")) == []
 
 
-def test_offline_is_no_failure_and_what_was_fetched_earlier_serves(shared: Pen, remote: Path) -> None:
+def test_being_offline_is_no_failure_and_earlier_fetches_serve(shared: Pen, remote: Path) -> None:
     tree, fresh = clone(remote), clone(remote, "fresh")
     git(fresh, "update-ref", "-d", "refs/remotes/origin/kgd")
     remote.rename(remote.with_name("gone.git"))
@@ -101,7 +101,7 @@ def test_a_remote_that_never_answers_costs_the_deadline_and_no_more(code: Path, 
 
 
 @pytest.mark.parametrize("kind", ["link", "submodule", "executable", "large", "no settings"])
-def test_what_is_no_workspace_is_refused_and_not_kept(shared: Pen, remote: Path, kind: str) -> None:
+def test_a_repository_without_a_workspace_is_refused_and_not_kept(shared: Pen, remote: Path, kind: str) -> None:
     """A remote's tree is looked at before any ref leads to it, and never checked out by git (F11)."""
     pen = shared
     blob = make("blob", b"/etc/passwd" if kind == "link" else bytes(2 << 20) if kind == "large" else b"x")
@@ -123,7 +123,7 @@ def test_what_is_no_workspace_is_refused_and_not_kept(shared: Pen, remote: Path,
     assert not (tree / ".kgd").exists()
 
 
-def test_something_of_the_persons_in_the_way_is_named(shared: Pen, remote: Path) -> None:
+def test_a_users_file_in_the_way_is_named(shared: Pen, remote: Path) -> None:
     tree = clone(remote)
     (tree / ".kgd").write_text("mine")
     with pytest.raises(InvariantViolation):
@@ -138,7 +138,7 @@ def test_outside_of_a_repository_the_next_step_is_named(tmp_path: Path) -> None:
 
 def test_a_first_commit_made_apart_is_the_base_of_both(workspace: Layout, remote: Path) -> None:
     """Two people who both ran `kgd up` offline can merge later: their roots are one commit."""
-    other = layout.create_in_code_repository(clone(remote), "demo", FIRST_FILES)
+    other = creation.create_in_code_repository(clone(remote), "demo", FIRST_FILES)
     mine, theirs = Pen(workspace), Pen(other)
     a, b = mine.write({"nodes/a.yaml": b"a\n"}), theirs.write({"nodes/b.yaml": b"b\n"})
     git(workspace.git_dir, "fetch", "-q", str(other.git_dir), "refs/kgd/head:refs/kgd/theirs")

@@ -1,4 +1,4 @@
-"""The history of code, asked about some of its files: bounded, in order, and never an error."""
+"""The history of code for some of its files: bounded, in order, and never an error."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kgd.git.code_log import Touches, head, touches
+from kgd.git.history import Touches, head, touches
 from kgd.git.place import Place, find_place
 
 
@@ -37,7 +37,7 @@ def place(code: Path) -> Place:
     return found
 
 
-def test_the_newest_commits_of_a_file_come_with_all_that_they_changed(code: Path) -> None:
+def test_the_newest_commits_of_a_file_list_all_their_changes(code: Path) -> None:
     found = touches(place(code), ["src/a"]).found
     assert [(one.subject, one.files) for one in found] == [
         ("four", ("src/a", "src/c")), ("two: ü 'x'", ("src/a", "src/c")), ("one", ("src/a", "src/b")),
@@ -68,7 +68,7 @@ def test_no_history_is_an_answer(tmp_path: Path, code: Path) -> None:
     assert head(place(code)) == ""
 
 
-def test_when_time_is_over_the_newest_that_were_found_are_answered(code: Path) -> None:
+def test_the_newest_commits_found_in_time_are_answered(code: Path) -> None:
     whole = touches(place(code), ["src/a"])
     late = touches(place(code), ["src/a"], seconds=0.001)
     assert late.found == whole.found[: len(late.found)]

@@ -1,4 +1,4 @@
-"""Acknowledged means: on the disk, and a ref that is on the disk leads to it. Kills and full disks are asked."""
+"""Acknowledged means on the disk, with a ref on the disk that leads to it; tested with kills and full disks."""
 
 from __future__ import annotations
 
@@ -153,7 +153,7 @@ def test_a_full_disk_refuses_and_loses_nothing(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.needs("mount")
 @pytest.mark.timeout(110)
-def test_libgit2s_own_commit_says_yes_on_a_full_disk(tmp_path: Path) -> None:
-    """Why commits are not made with it (F1). When this fails, libgit2 was mended; our way stays as it is."""
+def test_libgit2s_own_commit_succeeds_on_a_full_disk(tmp_path: Path) -> None:
+    """Why commits are not made with it (F1). When this fails, libgit2 was repaired; our way stays."""
     answer = on_small_disks(tmp_path, "naive", 60)
     assert int(str(answer.get("lost", 0))) > 0, answer

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from kgd.errors import Damaged, NotFound
-from kgd.git import history, layout
+from kgd.git import creation, history
 from kgd.git.history import Versioned
 from kgd.git.layout import Layout
 from kgd.git.objects import ObjectId, Signature, make
@@ -88,7 +88,7 @@ def test_versions_agree_with_a_walk_over_random_histories_and_add_up(workspace: 
 
 
 @pytest.mark.requirement("E15")
-def test_the_log_says_who_changed_what_and_goes_on_behind_a_commit(pen: Pen) -> None:
+def test_the_log_lists_authors_and_changes_and_continues_after_a_commit(pen: Pen) -> None:
     tips = [
         pen.write({f"nodes/{n % 2}/x.yaml": b"%d\n" % n}, f"change {n}", person("Ann" if n < 4 else "Bob", 1000 + n))
         for n in range(6)
@@ -132,7 +132,7 @@ def test_paths_that_git_would_quote_come_back_as_they_are(pen: Pen) -> None:
 
 
 def test_a_history_with_a_hole_is_damaged_not_short(tmp_path: Path) -> None:
-    pen = Pen(layout.create_standalone(tmp_path / "w", "demo", FIRST_FILES))
+    pen = Pen(creation.create_standalone(tmp_path / "w", "demo", FIRST_FILES))
     tip = pen.write({"nodes/a.yaml": b"x\n"})
     first = pen.store.commit(tip).parents[0]
     for idx in pen.store.pack_dir.glob("*.idx"):
@@ -144,7 +144,7 @@ def test_a_history_with_a_hole_is_damaged_not_short(tmp_path: Path) -> None:
         history.log(pen.layout.open(), tip)
 
 
-def test_a_span_of_time_may_begin_before_git_did_and_end_when_nobody_lives(pen: Pen) -> None:
+def test_a_time_range_may_begin_before_git_and_end_in_the_far_future(pen: Pen) -> None:
     tip = pen.write({"nodes/a.yaml": b"1\n"}, author=person("Ann", 5_000_000_000))
     everything = history.log(pen.store, tip)
     assert history.log(pen.store, tip, since=-(10**12), until=10**13) == everything

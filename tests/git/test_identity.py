@@ -1,4 +1,4 @@
-"""Who a hand edit is by: the person as their git configuration says, from the nearest place."""
+"""The author of a hand edit: the person in the nearest git configuration."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import pygit2
 import pytest
 
 from kgd.codec.settings import first_files
+from kgd.git.creation import create_in_code_repository
 from kgd.git.identity import is_known, person
-from kgd.git.layout import create_in_code_repository
 from tests.sync.people import Person, git
 
 
@@ -29,7 +29,7 @@ def test_the_codes_own_identity_counts_and_the_workspaces_own_counts_more(tmp_pa
     assert person(layout).name == "Ann of this workspace"
 
 
-def test_who_configured_nothing_is_known_by_login_and_host(tmp_path: Path) -> None:
+def test_without_configuration_a_person_is_named_by_login_and_host(tmp_path: Path) -> None:
     subprocess.run(["git", "init", "-q", tmp_path], check=True)
     layout = create_in_code_repository(tmp_path, "ws", first_files("ws"))
     (Path.home() / ".gitconfig").unlink()
@@ -40,7 +40,7 @@ def test_who_configured_nothing_is_known_by_login_and_host(tmp_path: Path) -> No
     assert is_known(layout)
 
 
-def test_a_file_that_the_environment_names_takes_the_place_of_the_usual_one(tmp_path: Path) -> None:
+def test_a_file_named_by_the_environment_replaces_the_usual_one(tmp_path: Path) -> None:
     subprocess.run(["git", "init", "-q", tmp_path / "code"], check=True)
     layout = create_in_code_repository(tmp_path / "code", "ws", first_files("ws"))
     own = tmp_path / "own"
@@ -52,7 +52,7 @@ def test_a_file_that_the_environment_names_takes_the_place_of_the_usual_one(tmp_
     assert "example.org" not in person(layout, "").email, "without one at all, the usual one does not count either"
 
 
-def test_commits_are_by_whom_git_itself_would_name_and_who_is_nobody_is_told(
+def test_commits_name_the_author_as_git_would_and_a_nameless_author_is_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     own = tmp_path / "own"

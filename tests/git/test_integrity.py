@@ -24,7 +24,7 @@ def loose(layout: Layout, item: Object) -> Path:
     return path
 
 
-def test_a_sound_repository_is_left_as_it_is(pen: Pen) -> None:
+def test_a_sound_repository_is_unchanged(pen: Pen) -> None:
     pen.write({"nodes/a.yaml": b"x\n"})
     loose(pen.layout, make("blob", os.urandom(200_000)))
     assert recover(pen.layout) == Report()
@@ -98,7 +98,7 @@ def test_an_object_that_is_also_in_a_pack_survives_the_loss_of_its_broken_copy(p
     assert fsck(pen.layout.git_dir) == []
 
 
-def test_only_what_is_newer_than_the_last_checkpoint_is_inflated(workspace: Layout) -> None:
+def test_only_objects_newer_than_the_last_checkpoint_are_inflated(workspace: Layout) -> None:
     integrity.checkpoint(workspace)
     path = loose(workspace, make("blob", b"old"))
     path.write_bytes(b"")
@@ -116,7 +116,7 @@ def test_only_what_is_newer_than_the_last_checkpoint_is_inflated(workspace: Layo
         time_module.time = real
 
 
-def test_what_the_budget_does_not_reach_is_counted_and_checked_next_time(workspace: Layout) -> None:
+def test_objects_beyond_the_budget_are_counted_and_checked_next_time(workspace: Layout) -> None:
     for n in range(5):
         loose(workspace, make("blob", b"%d" % n))
     report = recover(workspace, budget=-1)
@@ -178,7 +178,7 @@ def test_a_pack_that_nothing_refers_to_is_kept_since_a_gc_may_have_dropped_the_o
 
 @pytest.mark.parametrize("content", [b"", b"\0" * 41, b"garbage\n"])
 @pytest.mark.parametrize("which", ["head", "branch", "HEAD"])
-def test_a_damaged_ref_is_given_back_its_last_value(pen: Pen, content: bytes, which: str) -> None:
+def test_a_damaged_ref_gets_its_last_value_back(pen: Pen, content: bytes, which: str) -> None:
     layout = pen.layout
     tip = pen.write({"nodes/a.yaml": b"x\n"})
     name = {"head": refs.HEAD, "branch": layout.branch, "HEAD": "HEAD"}[which]
@@ -231,7 +231,7 @@ def test_a_ref_whose_reflog_is_there_was_lost_and_comes_back(pen: Pen) -> None:
     assert set(refs.list_refs(pen.layout.git_dir).values()) == {tip}
 
 
-def test_what_a_killed_git_left_half_written_goes_after_a_day(pen: Pen) -> None:
+def test_half_written_files_of_a_killed_git_go_after_a_day(pen: Pen) -> None:
     old, young = (pen.store.pack_dir / f"tmp_pack_{name}" for name in ("old", "young"))
     old.touch()
     young.touch()

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from kgd.errors import InvariantViolation, NotFound
-from kgd.git import history, integrity, layout, refs, removal
+from kgd.git import creation, history, integrity, layout, refs
 from kgd.git.layout import Layout
 from tests.git.support import FIRST_FILES, Pen, fsck, git
 
@@ -30,7 +30,7 @@ def fingerprint(git_dir: Path) -> dict[str, str]:
 def test_the_code_repository_keeps_every_byte_but_one_line_of_info_exclude(code: Path) -> None:
     before = fingerprint(code / ".git")
     exclude = (code / ".git/info/exclude").read_text()
-    layout.create_in_code_repository(code, "demo", FIRST_FILES)
+    creation.create_in_code_repository(code, "demo", FIRST_FILES)
     after = fingerprint(code / ".git")
     assert {name for name in before | after if before.get(name) != after.get(name)} == {"info/exclude"}
     assert (code / ".git/info/exclude").read_text() == exclude + "/.kgd/\n"
@@ -48,7 +48,7 @@ def test_both_work_trees_are_clean_and_nothing_is_broken(code: Path, workspace: 
 
 def test_making_it_twice_changes_nothing(code: Path, workspace: Layout) -> None:
     before = fingerprint(workspace.git_dir)
-    again = layout.create_in_code_repository(code, "other", {"kgd.yaml": b"other\n"})
+    again = creation.create_in_code_repository(code, "other", {"kgd.yaml": b"other\n"})
     assert again == workspace
     assert fingerprint(workspace.git_dir) == before
     assert (code / ".git/info/exclude").read_text().count("/.kgd/") == 1
@@ -61,12 +61,12 @@ def test_copies_made_independently_share_their_first_commit(tmp_path: Path) -> N
         tree = tmp_path / name
         tree.mkdir()
         git(tree, "init", "-q")
-        made = layout.create_in_code_repository(tree, "demo", FIRST_FILES)
+        made = creation.create_in_code_repository(tree, "demo", FIRST_FILES)
         tips.add(refs.read_ref(made.git_dir, refs.HEAD))
-    own = layout.create_standalone(tmp_path / "three", "demo", FIRST_FILES)
+    own = creation.create_standalone(tmp_path / "three", "demo", FIRST_FILES)
     tips.add(refs.read_ref(own.git_dir, refs.HEAD))
     assert len(tips) == 1
-    other = layout.first_commit("other", FIRST_FILES)[-1].id
+    other = creation.first_commit("other", FIRST_FILES)[-1].id
     assert other not in tips
 
 
@@ -74,7 +74,7 @@ def test_the_format_does_not_follow_a_persons_defaults(tmp_path: Path, monkeypat
     monkeypatch.setenv("GIT_DEFAULT_HASH", "sha256")
     monkeypatch.setenv("GIT_DEFAULT_REF_FORMAT", "reftable")
     monkeypatch.setenv("GIT_TEMPLATE_DIR", str(tmp_path))
-    made = layout.create_standalone(tmp_path / "w", "demo", FIRST_FILES)
+    made = creation.create_standalone(tmp_path / "w", "demo", FIRST_FILES)
     assert git(made.work_tree, "rev-parse", "--show-object-format") == "sha1\n"
     settings = dict(line.split("=", 1) for line in git(made.work_tree, "config", "--local", "--list").splitlines())
     assert settings["core.repositoryformatversion"] == "0"
@@ -104,7 +104,7 @@ def test_it_is_found_from_everywhere_in_the_project(code: Path, workspace: Layou
 
 def test_another_worktree_makes_no_second_one(code: Path, workspace: Layout) -> None:
     git(code, "worktree", "add", "-q", str(code.parent / "side"))
-    assert layout.create_in_code_repository(code.parent / "side", "demo", FIRST_FILES) == workspace
+    assert creation.create_in_code_repository(code.parent / "side", "demo", FIRST_FILES) == workspace
     assert not (code.parent / "side/.kgd").exists()
     assert git(code.parent / "side", "status", "--porcelain") == ""
 
@@ -123,7 +123,7 @@ def test_the_environment_of_a_hook_leads_nowhere_else(
     pen = Pen(workspace)
     tip = pen.write({"nodes/a.yaml": b"x\n"})
     assert refs.read_ref(workspace.git_dir, refs.HEAD) == tip
-    layout.create_standalone(tmp_path / "own", "demo", FIRST_FILES)
+    creation.create_standalone(tmp_path / "own", "demo", FIRST_FILES)
     assert not (other / "index").exists()
 
 
@@ -162,13 +162,13 @@ def test_cleaning_the_project_never_takes_knowledge(code: Path, pen: Pen) -> Non
     assert Pen(found).head == tip, "knowledge is served and written without a work tree"
     assert Pen(found).write({"nodes/a.yaml": b"y\n"}) != tip
     assert [entry.commit.id for entry in history.log(found.open(), tip, limit=1)] == [tip]
-    assert layout.link_work_tree(found)
+    assert creation.link_work_tree(found)
     assert git(code / ".kgd", "log", "-1", "--format=%H", "refs/kgd/head~1") == tip.hex() + "\n"
-    assert not layout.link_work_tree(found)
+    assert not creation.link_work_tree(found)
 
 
 @pytest.mark.parametrize("kind", ["file", "folder", "link", "tracked"])
-def test_something_of_the_persons_named_kgd_is_left_alone(code: Path, kind: str) -> None:
+def test_a_users_folder_named_kgd_is_left_alone(code: Path, kind: str) -> None:
     own = code / ".kgd"
     if kind == "file":
         own.write_text("mine")
@@ -182,7 +182,7 @@ def test_something_of_the_persons_named_kgd_is_left_alone(code: Path, kind: str)
         shutil.rmtree(own)
     before = fingerprint(code / ".git")
     with pytest.raises(InvariantViolation) as caught:
-        layout.create_in_code_repository(code, "demo", FIRST_FILES)
+        creation.create_in_code_repository(code, "demo", FIRST_FILES)
     assert caught.value.next
     assert fingerprint(code / ".git") == before
     assert not (code / ".git/kgd").exists()
@@ -192,7 +192,7 @@ def test_a_bare_repository_with_worktrees_keeps_it_inside(code: Path) -> None:
     bare = code.parent / "project.git"
     git(code.parent, "clone", "-q", "--bare", str(code), str(bare))
     git(bare, "worktree", "add", "-q", str(code.parent / "wt"))
-    made = layout.create_in_code_repository(code.parent / "wt", "demo", FIRST_FILES)
+    made = creation.create_in_code_repository(code.parent / "wt", "demo", FIRST_FILES)
     assert (made.git_dir, made.work_tree, made.code_tree) == (bare / "kgd", bare / ".kgd", None)
     assert made.in_code
     for directory in (bare, code.parent / "wt", bare / ".kgd"):
@@ -207,7 +207,7 @@ def test_a_submodule_has_its_own(code: Path, workspace: Layout) -> None:
     git(code, "-c", "protocol.file.allow=always", "submodule", "--quiet", "add", str(library), "lib")
     git(code, "commit", "-qm", "submodule")
     assert layout.locate(code / "lib") is None
-    made = layout.create_in_code_repository(code / "lib", "lib", FIRST_FILES)
+    made = creation.create_in_code_repository(code / "lib", "lib", FIRST_FILES)
     assert made.git_dir == code / ".git/modules/lib/kgd"
     assert made.work_tree == code / "lib/.kgd"
     assert made.code_tree == code / "lib"
@@ -219,59 +219,59 @@ def test_a_submodule_has_its_own(code: Path, workspace: Layout) -> None:
 
 def test_without_a_repository_the_next_step_is_named(tmp_path: Path) -> None:
     with pytest.raises(NotFound, match="git init"):
-        layout.create_in_code_repository(tmp_path, "demo", FIRST_FILES)
+        creation.create_in_code_repository(tmp_path, "demo", FIRST_FILES)
     assert layout.locate(tmp_path) is None
 
 
 @pytest.mark.requirement("B2")
 def test_on_its_own_it_is_an_ordinary_repository(tmp_path: Path) -> None:
-    made = layout.create_standalone(tmp_path / "w", "demo", FIRST_FILES)
+    made = creation.create_standalone(tmp_path / "w", "demo", FIRST_FILES)
     assert made.code_tree is None
     assert not made.in_code
     assert made.branch == "refs/heads/main"
     assert git(made.work_tree, "status", "--porcelain", "--branch") == "## main\n"
     assert layout.locate(made.work_tree) == made
-    assert layout.create_standalone(made.work_tree, "demo", FIRST_FILES) == made
+    assert creation.create_standalone(made.work_tree, "demo", FIRST_FILES) == made
     assert sorted(path.name for path in made.work_tree.iterdir()) == [".git", ".gitattributes", "kgd.yaml"]
 
 
-def test_a_clone_of_one_on_its_own_becomes_one(tmp_path: Path) -> None:
-    first = layout.create_standalone(tmp_path / "w", "demo", FIRST_FILES)
+def test_a_clone_of_a_standalone_workspace_becomes_a_workspace(tmp_path: Path) -> None:
+    first = creation.create_standalone(tmp_path / "w", "demo", FIRST_FILES)
     git(tmp_path, "clone", "-q", "w", "clone")
     assert layout.locate(tmp_path / "clone") is None
-    made = layout.create_standalone(tmp_path / "clone", "demo", FIRST_FILES)
+    made = creation.create_standalone(tmp_path / "clone", "demo", FIRST_FILES)
     assert layout.locate(tmp_path / "clone") == made
     assert refs.read_ref(made.git_dir, refs.HEAD) == refs.read_ref(first.git_dir, refs.HEAD)
     assert git(made.work_tree, "config", "gc.auto") == "0\n"
 
 
-def test_a_directory_with_files_does_not_become_one(code: Path, tmp_path: Path) -> None:
+def test_a_directory_with_files_does_not_become_a_workspace(code: Path, tmp_path: Path) -> None:
     (tmp_path / "full").mkdir()
     (tmp_path / "full/x").write_text("x")
     for directory in (tmp_path / "full", code):
         with pytest.raises(InvariantViolation) as refused:
-            layout.create_standalone(directory, "demo", FIRST_FILES)
+            creation.create_standalone(directory, "demo", FIRST_FILES)
         if directory != code:
             assert refused.value.next == "Run `git init` first, or run this in an empty directory."
 
 
 def test_uninstalling_keeps_the_knowledge_and_says_where(code: Path, pen: Pen) -> None:
     tip = pen.write({"nodes/a.yaml": b"x\n"})
-    kept = removal.remove(pen.layout)
+    kept = creation.remove(pen.layout)
     assert git(kept, "log", "-1", "--format=%H", "refs/kgd/head") == tip.hex() + "\n"
     assert not (code / ".kgd").exists()
     assert layout.locate(code) is None
     assert "/.kgd/" not in (code / ".git/info/exclude").read_text()
-    again = layout.create_in_code_repository(code, "demo", FIRST_FILES)
+    again = creation.create_in_code_repository(code, "demo", FIRST_FILES)
     assert refs.read_ref(again.git_dir, refs.HEAD) == tip
     assert git(code / ".kgd", "status", "--porcelain") == ""
 
 
-def test_uninstalling_leaves_what_is_not_committed(code: Path, workspace: Layout) -> None:
+def test_uninstalling_leaves_uncommitted_files(code: Path, workspace: Layout) -> None:
     (code / ".kgd/kgd.yaml").write_text("edited by hand")
     (code / ".kgd/nodes").mkdir()
     (code / ".kgd/nodes/draft.yaml").write_text("new")
-    removal.remove(workspace)
+    creation.remove(workspace)
     assert (code / ".kgd/kgd.yaml").read_text() == "edited by hand"
     assert (code / ".kgd/nodes/draft.yaml").exists()
     assert not (code / ".kgd/.gitattributes").exists()
@@ -288,7 +288,7 @@ def test_files_that_a_power_cut_took_before_there_was_an_index_are_written_again
     nodes.mkdir()
     for name, left in (("a", b""), ("b", b"\0\0"), ("c", b"a person's\n")):
         (nodes / f"{name}.yaml").write_bytes(left)
-    assert layout.fill_work_tree(workspace) == []
+    assert creation.fill_work_tree(workspace) == []
     assert [(nodes / f"{name}.yaml").read_bytes() for name in "abc"] == [b"a\n", b"b\n", b"a person's\n"]
 
 
@@ -301,15 +301,15 @@ def test_files_are_written_past_no_link_and_in_one_mode_only(workspace: Layout, 
     outside = tmp_path / "outside"
     outside.mkdir()
     (workspace.work_tree / "nodes").symlink_to(outside)
-    assert layout.fill_work_tree(workspace) == ["nodes/a.yaml", "nodes/sub/b.yaml"]
+    assert creation.fill_work_tree(workspace) == ["nodes/a.yaml", "nodes/sub/b.yaml"]
     assert list(outside.iterdir()) == []
 
 
 KILLED = """
 import os, sys
 from pathlib import Path
-from kgd.git import layout
-layout.build_repository(
+from kgd.git import creation, layout
+creation.build_repository(
     layout.Layout(Path(sys.argv[1]), Path(sys.argv[1]).parent, None, layout.OWN_BRANCH), lambda half: os._exit(9)
 )
 """
@@ -326,7 +326,7 @@ def killed_while_it_was_made(git_dir: Path) -> None:
 def test_a_kill_in_the_first_up_does_not_stop_the_next_one(tmp_path: Path) -> None:
     place = tmp_path / "knowledge"
     killed_while_it_was_made(place / ".git")
-    made = layout.create_standalone(place, "demo", FIRST_FILES)
+    made = creation.create_standalone(place, "demo", FIRST_FILES)
     assert fsck(made.git_dir) == []
     assert sorted(file.name for file in place.iterdir()) == [".git", ".gitattributes", "kgd.yaml"]
 
@@ -334,7 +334,7 @@ def test_a_kill_in_the_first_up_does_not_stop_the_next_one(tmp_path: Path) -> No
 def test_a_kill_in_the_first_up_leaves_nothing_in_a_code_repository(tmp_path: Path) -> None:
     git(tmp_path, "init", "-q")
     killed_while_it_was_made(tmp_path / ".git/kgd")
-    layout.create_in_code_repository(tmp_path, "demo", FIRST_FILES)
+    creation.create_in_code_repository(tmp_path, "demo", FIRST_FILES)
     assert not list((tmp_path / ".git").glob("kgd.new-*"))
 
 
@@ -343,4 +343,22 @@ def test_files_of_a_person_beside_the_leftover_are_still_refused(tmp_path: Path)
     killed_while_it_was_made(place / ".git")
     (place / "letter.txt").write_text("mine")
     with pytest.raises(InvariantViolation, match="files here already"):
-        layout.create_standalone(place, "demo", FIRST_FILES)
+        creation.create_standalone(place, "demo", FIRST_FILES)
+
+
+def test_what_a_daemon_left_of_a_deleted_repository_is_no_obstacle(code: Path, workspace: Layout) -> None:
+    shutil.rmtree(workspace.git_dir)
+    for name in ("kgd/lock", "refs/kgd/head", "logs/refs/kgd/head"):
+        (workspace.git_dir / name).parent.mkdir(parents=True, exist_ok=True)
+        (workspace.git_dir / name).write_text("")
+    creation.create_in_code_repository(code, "demo", FIRST_FILES)
+    assert fsck(workspace.git_dir) == []
+
+
+def test_a_folder_with_anything_else_stays_as_it_is(code: Path) -> None:
+    for name in ("kgd/lock", "objects/aa/b"):
+        (code / ".git/kgd" / name).parent.mkdir(parents=True, exist_ok=True)
+        (code / ".git/kgd" / name).write_text("mine")
+    with pytest.raises(InvariantViolation, match="holds another kgd"):
+        creation.create_in_code_repository(code, "demo", FIRST_FILES)
+    assert (code / ".git/kgd/objects/aa/b").read_text() == "mine"

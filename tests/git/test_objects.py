@@ -57,7 +57,7 @@ def test_a_malformed_tree_is_damaged_and_nothing_else(body: bytes) -> None:
         parse_tree(body)
 
 
-def test_git_reads_a_commit_of_ours_whatever_the_names_and_the_message_hold(tmp_path: Path) -> None:
+def test_git_reads_our_commits_with_any_names_and_message(tmp_path: Path) -> None:
     git(tmp_path, "init", "-q")
     who = Signature("  <Ann>\n\0 Other.", "ann @example.org>\n", -5)
     body = commit_body(bytes.fromhex("4b825dc642cb6eb9a060e54bf8d69288fbee4904"), [], who, who, "one\0two\n\n\udce9\n")
@@ -72,7 +72,7 @@ def test_git_reads_a_commit_of_ours_whatever_the_names_and_the_message_hold(tmp_
     assert commit.message == "one\ufffdtwo\n\n\ufffd\n"
 
 
-def test_commits_of_other_programs_are_read_as_far_as_they_go() -> None:
+def test_commits_of_other_programs_are_read_as_far_as_possible() -> None:
     body = (
         b"tree " + b"a" * 40 + b"\nparent " + b"b" * 40 + b"\nparent " + b"c" * 40 + b"\n"
         b"author J\xf6rg <> 12 +0230\ncommitter nonsense\nencoding latin1\ngpgsig -----BEGIN\n tree x\n -----END\n\nhi"
@@ -100,9 +100,7 @@ def a_commit(author: bytes, encoding: bytes = b"", message: bytes = b"m") -> Com
         (b"utf-7", b"+2AA-", "+2AA-"), (b"\xff", b"a", "a"), (b"iso8859-99", b"\xfc", "\ufffd"),
     ],
 )  # fmt: skip
-def test_names_and_messages_are_text_in_whatever_encoding_they_were_written(
-    encoding: bytes, name: bytes, read: str
-) -> None:
+def test_names_and_messages_in_any_encoding_become_text(encoding: bytes, name: bytes, read: str) -> None:
     commit = a_commit(name + b" <" + name + b"> 7 +0000", encoding, name)
     assert (commit.author_name, commit.author_email, commit.message) == (read, read, read)
     assert commit.committer == commit.author
@@ -116,7 +114,7 @@ def test_names_and_messages_are_text_in_whatever_encoding_they_were_written(
         (b"1" * 5000, 253_402_300_799), (b"0" * 30 + b"17", 17), (b"-5", 0), (b"-" + b"9" * 30, 0), (b"0", 0),
     ],
 )  # fmt: skip
-def test_times_are_ones_that_a_calendar_has(written: bytes, read: int) -> None:
+def test_times_are_valid_calendar_times(written: bytes, read: int) -> None:
     assert a_commit(b"x <x@y> " + written + b" +9999").author_time == read
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from kgd.errors import Damaged, Limit
-from kgd.git import layout, pack, refs
+from kgd.git import creation, pack, refs
 from kgd.git.layout import Layout
 from kgd.git.objects import Object, make
 from kgd.git.store import ObjectStore
@@ -91,7 +91,7 @@ def test_a_failed_flush_leaves_nothing_that_was_never_visible(
             with pytest.raises(OSError, match="Input/output"):
                 pack.write(folder, [make("blob", b"%d" % step)])
         left = [path.suffix for path in folder.iterdir() if path not in before]
-        # Only the last flush, that of the folder, fails after the pack was visible: then it stays, unreferenced.
+        # Only the last flush, the folder's, fails after the pack was visible: then it stays, unreferenced.
         assert sorted(left) == ([] if step < 3 else [".idx", ".pack"])
 
 
@@ -102,7 +102,7 @@ def test_short_writes_are_finished(workspace: Layout, monkeypatch: pytest.Monkey
     assert pack.intact(stem)
 
 
-def test_a_flush_beyond_what_the_index_can_say_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_flush_too_large_for_the_index_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pack, "_SIZE_LIMIT", 100)
     with pytest.raises(Limit):
         pack.build([make("blob", os.urandom(200))])
@@ -132,7 +132,7 @@ def test_a_broken_loose_object_is_healed_which_git_does_not_do(workspace: Layout
     assert fsck(workspace.git_dir) == []
 
 
-def test_what_cannot_be_read_back_is_not_acknowledged(pen: Pen) -> None:
+def test_an_object_that_cannot_be_read_back_is_not_acknowledged(pen: Pen) -> None:
     with pytest.raises(Damaged):
         pen.store.confirm([make("blob", b"never written")])
 
@@ -140,8 +140,8 @@ def test_what_cannot_be_read_back_is_not_acknowledged(pen: Pen) -> None:
 def test_the_bytes_of_a_flush_are_the_same_for_the_same_objects() -> None:
     objects = some_objects(30)
     assert pack.build(objects) == pack.build(objects)
-    first = layout.first_commit("demo", {"kgd.yaml": b"x"})
-    assert pack.build(first) == pack.build(layout.first_commit("demo", {"kgd.yaml": b"x"}))
+    first = creation.first_commit("demo", {"kgd.yaml": b"x"})
+    assert pack.build(first) == pack.build(creation.first_commit("demo", {"kgd.yaml": b"x"}))
 
 
 def test_the_smallest_pack_is_intact(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ def trap(path: Path, fired: Path) -> str:
     return str(path)
 
 
-def test_nothing_that_a_repository_or_a_person_configured_is_run(
+def test_nothing_configured_by_a_repository_or_user_is_run(
     pen: Pen, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """git runs hooks, filters, fsmonitors, pagers and external diffs; libgit2 none of them (F12)."""
@@ -63,7 +63,7 @@ def test_the_environment_of_the_caller_does_not_reach_it(pen: Pen, monkeypatch: 
     assert "gc.auto=0" in person
 
 
-def test_an_error_is_told_with_what_git_said(workspace: Layout) -> None:
+def test_an_error_quotes_git(workspace: Layout) -> None:
     with pytest.raises(GitFailed) as caught:
         program.run(workspace.git_dir, ["rev-parse", "--verify", "nothing"])
     assert caught.value.code == 128

@@ -30,14 +30,14 @@ def test_a_ref_is_read_loose_and_packed(pen: Pen) -> None:
     assert pen.write({"nodes/a.yaml": b"2\n"}) == refs.read_ref(git_dir, refs.HEAD), "loose wins over packed"
 
 
-def test_a_move_to_what_a_ref_holds_already_is_no_lost_race(pen: Pen) -> None:
+def test_a_move_to_the_present_value_is_no_lost_race(pen: Pen) -> None:
     git_dir = pen.layout.git_dir
     tip = pen.write({"nodes/a.yaml": b"1\n"})
     refs.move_ref(git_dir, pen.layout.derived_dir, refs.HEAD, tip, tip)
     assert refs.read_ref(git_dir, refs.HEAD) == tip
 
 
-def test_head_says_which_branch_is_checked_out(workspace: Layout) -> None:
+def test_head_names_the_branch_that_is_checked_out(workspace: Layout) -> None:
     assert refs.checked_out(workspace.git_dir) == "refs/heads/kgd"
     assert refs.read_ref(workspace.git_dir, "HEAD") == refs.read_ref(workspace.git_dir, "refs/heads/kgd")
     git(workspace.work_tree, "checkout", "-q", "--detach")
@@ -70,7 +70,7 @@ def test_a_move_from_a_stale_value_is_refused_and_changes_nothing(workspace: Lay
     assert not (workspace.git_dir / f"{NAME}.lock").exists()
 
 
-def test_a_move_that_the_disk_swallowed_is_not_called_done(workspace: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_move_lost_by_the_disk_is_not_reported_as_done(workspace: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(refs.os, "rename", lambda lock, path: os.unlink(lock))
     with pytest.raises(RefMoved) as caught:
         refs.move_ref(workspace.git_dir, workspace.derived_dir, NAME, None, A)
@@ -85,7 +85,7 @@ def test_every_move_is_in_the_reflog_which_is_the_undo_log(pen: Pen) -> None:
     assert git(pen.layout.git_dir, "rev-parse", "refs/kgd/head@{2}").strip() == tips[0].hex()
 
 
-def test_a_lock_that_somebody_holds_is_named_with_the_command_to_remove_it(workspace: Layout) -> None:
+def test_a_held_lock_is_named_with_the_command_to_remove_it(workspace: Layout) -> None:
     lock = workspace.git_dir / f"{NAME}.lock"
     lock.touch()
     with pytest.raises(Unavailable) as caught:

@@ -2,9 +2,11 @@ from __future__ import annotations
 
 import os
 import random
+import shutil
 import subprocess
 import threading
 import time
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -43,6 +45,18 @@ def test_packs_that_were_rolled_up_are_closed(pen: Pen) -> None:
     assert removed_and_open(pen.store.pack_dir) == []
 
 
+def test_packs_that_stay_are_let_go_too(pen: Pen) -> None:
+    """libgit2 shares an open pack among all handles, with its index and up to 16 MB of bases of deltas."""
+    for n in range(5):
+        pen.write({f"nodes/{n}.yaml": b"%d\n" % n})
+    assert mapped(pen.store.pack_dir)
+    for _ in range(3):
+        pen.store.renew(anew=True)
+        assert mapped(pen.store.pack_dir) == []
+        assert pen.store.tree_of(pen.head)
+        assert mapped(pen.store.pack_dir)
+
+
 def test_libgit2_keeps_a_bounded_number_of_packs_open(pen: Pen) -> None:
     for n in range(2 * store.OPEN_PACKS):
         pen.write({f"nodes/{n}.yaml": b"%d\n" % n})
@@ -64,6 +78,34 @@ def test_rolled_up_versions_of_many_folders_take_little_more_than_git_needs(pen:
     for n in range(200):
         pen.write({f"nodes/{n % 20}/{n}.yaml": b"version %d\n" % n})
     assert times_a_repack(pen) <= 1.5
+
+
+def test_a_large_roll_up_is_listed_in_another_process(pen: Pen) -> None:
+    """Here it would take megabytes for a moment, and the heaps would keep some of them."""
+    for n in range(4):
+        pen.write({f"nodes/{n}/{m}.yaml": b"%d\n" % m * n for m in range(4_000)})
+    stems = sorted(path.with_suffix("") for path in pen.store.pack_dir.glob("*.pack"))
+    assert sum(map(pack.count_of, stems)) > rollup.LISTED_HERE
+    tracemalloc.start()
+    try:
+        made = rollup.roll_up(pen.layout.git_dir, stems)
+        assert tracemalloc.get_traced_memory()[1] < 1_500_000
+    finally:
+        tracemalloc.stop()
+    assert pack.count_of(made) > rollup.LISTED_HERE
+    assert fsck(pen.layout.git_dir) == []
+
+
+def test_another_process_lists_as_this_one(pen: Pen, monkeypatch: pytest.MonkeyPatch) -> None:
+    for n in range(25):
+        pen.write({f"nodes/{n % 5}.yaml": b"%d\n" % n})
+    stems = sorted(path.with_suffix("") for path in pen.store.pack_dir.glob("*.pack"))
+    copies = [Path(shutil.copytree(pen.layout.git_dir, pen.layout.git_dir.parent / f"copy-{n}")) for n in (1, 2)]
+    names = []
+    for copy, here in zip(copies, (rollup.LISTED_HERE, 0), strict=True):
+        monkeypatch.setattr(rollup, "LISTED_HERE", here)
+        names.append(rollup.roll_up(copy, [copy / "objects/pack" / stem.name for stem in stems]).name)
+    assert names[0] == names[1], "the name of a pack is the checksum of all of it"
 
 
 def test_all_packs_of_many_flushes_take_at_any_time_about_what_they_need(pen: Pen) -> None:
@@ -94,7 +136,7 @@ def test_the_objects_of_large_packs_are_listed_by_git(pen: Pen, monkeypatch: pyt
 
 
 def times_a_repack(pen: Pen) -> float:
-    """The size of all packs in one that kgd made, as a multiple of one that git made."""
+    """The size of all packs of a kgd repository, as a multiple of git's own."""
     rollup.roll_up(pen.layout.git_dir, sorted(path.with_suffix("") for path in pen.store.pack_dir.glob("*.idx")))
     ours = size_of_packs(pen)
     git(pen.layout.git_dir, "repack", "-adfq")
@@ -108,6 +150,10 @@ def size_of_packs(pen: Pen) -> int:
 def open_packs(pack_dir: Path) -> list[str]:
     links = (Path("/proc/self/fd") / name for name in os.listdir("/proc/self/fd"))
     return [target for link in links if link.is_symlink() and (target := os.readlink(link)).startswith(f"{pack_dir}/")]
+
+
+def mapped(pack_dir: Path) -> list[str]:
+    return [line for line in Path("/proc/self/maps").read_text().splitlines() if f"{pack_dir}/" in line]
 
 
 def removed_and_open(pack_dir: Path) -> list[str]:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kgd.errors import InvariantViolation, Limit
-from kgd.git import layout, staging
+from kgd.git import creation, staging
 from kgd.git.objects import EMPTY_TREE, FILE, make
 from kgd.git.staging import Staging
 from tests.git.support import FIRST_FILES, Pen, fsck, git
@@ -23,7 +23,7 @@ def test_the_tree_is_what_the_edits_say(
     tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[str, bytes | None, bool]]
 ) -> None:
     """Against a plain dictionary; a name is never file and folder at once, and folders never stay empty."""
-    pen = Pen(layout.create_standalone(tmp_path_factory.mktemp("own") / "w", "demo", FIRST_FILES))
+    pen = Pen(creation.create_standalone(tmp_path_factory.mktemp("own") / "w", "demo", FIRST_FILES))
     model = dict(FIRST_FILES)
     for path, data, write in steps:
         clash = any(known.startswith(path + "/") or path.startswith(known + "/") for known in model)
@@ -89,7 +89,7 @@ def test_one_change_of_a_batch_can_be_discarded(pen: Pen) -> None:
 
 def test_a_refused_edit_leaves_nothing_half_marked(pen: Pen) -> None:
     pen.write({"nodes/a.yaml": b"1\n"})
-    with pytest.raises(InvariantViolation, match="file stands"):
+    with pytest.raises(InvariantViolation, match="in the way"):
         pen.staging.put("nodes/a.yaml/b/c.yaml", b"x")
     with pytest.raises(InvariantViolation, match="folder has this name"):
         pen.staging.put("nodes", b"x")

@@ -3,6 +3,7 @@ from __future__ import annotations
 import random
 import threading
 import zlib
+from collections.abc import Callable
 from pathlib import Path
 
 import pygit2
@@ -16,7 +17,7 @@ from kgd.git.store import Difference, ObjectStore
 from tests.git.support import ANN, Pen, git
 
 
-def test_what_was_written_is_read_by_path_by_id_and_by_kind(pen: Pen) -> None:
+def test_a_written_object_is_read_by_path_by_id_and_by_kind(pen: Pen) -> None:
     tip = pen.write({"nodes/concept/a.yaml": b"a\n", "nodes/concept/b/c.yaml": b"c\n"}, "two nodes")
     open_store = pen.layout.open()
     tree = open_store.tree_of(tip)
@@ -73,6 +74,40 @@ def test_an_old_handle_reads_what_a_gc_has_moved_to_another_pack(pen: Pen) -> No
     assert not reader.exists(b"\1" * 20)
 
 
+class Interrupted(ObjectStore):
+    """A store whose packs are garbage until it has opened the repository `times` times anew, and whole after that."""
+
+    def __init__(self, pen: Pen, times: int) -> None:
+        self.times, self._reopened = times, 0
+        self.packs = {path: path.read_bytes() for path in (pen.layout.git_dir / "objects/pack").glob("*.pack")}
+        super().__init__(pen.layout.git_dir)
+
+    @property
+    def reopened(self) -> int:
+        return self._reopened
+
+    @reopened.setter
+    def reopened(self, count: int) -> None:
+        self._reopened = count
+        for path, data in self.packs.items():
+            path.chmod(0o644)
+            with path.open("r+b") as file:  # in place: libgit2 may have mapped it
+                file.write(data[:12] + b"\xff" * (len(data) - 32) + data[-20:] if count < self.times else data)
+
+
+@pytest.mark.parametrize("read", [ObjectStore.commit, ObjectStore.kind_and_size])
+def test_an_object_whose_pack_cannot_be_read_is_tried_seven_times(
+    pen: Pen, read: Callable[[ObjectStore, ObjectId], object]
+) -> None:
+    tip = pen.write({"nodes/a.yaml": b"a\n"})
+    for times in range(7):
+        store = Interrupted(pen, times)
+        assert read(store, tip)
+        assert store.reopened == times
+    with pytest.raises(Damaged):
+        read(Interrupted(pen, 7), tip)
+
+
 @pytest.mark.timeout(30)
 def test_many_threads_read_while_packs_are_replaced_under_them(pen: Pen) -> None:
     tips = [pen.write({f"nodes/{n}.yaml": b"%d\n" % n}) for n in range(12)]
@@ -100,7 +135,7 @@ def test_many_threads_read_while_packs_are_replaced_under_them(pen: Pen) -> None
     assert failed == []
 
 
-def test_a_difference_visits_only_what_differs(pen: Pen, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_difference_visits_only_differing_folders(pen: Pen, monkeypatch: pytest.MonkeyPatch) -> None:
     old = pen.write({f"nodes/{a}/{b}.yaml": b"x\n" for a in "abcdef" for b in "123"} | {"nodes/z": b"file\n"})
     new = pen.write({"nodes/b/2.yaml": b"y\n", "nodes/c/1.yaml": None, "nodes/d/new.yaml": b"n\n", "nodes/z": None})
     newest = pen.write({"nodes/z/now a folder.yaml": b"f\n"})
@@ -155,7 +190,7 @@ def test_folders_without_end_are_refused_and_do_not_exhaust_the_stack(workspace:
         list(workspace.open().diff(None, tree))
 
 
-def test_merge_bases_are_all_of_them(pen: Pen) -> None:
+def test_all_merge_bases_are_found(pen: Pen) -> None:
     root = pen.head
     sides = []
     for side in "ab":
@@ -216,7 +251,7 @@ def test_an_empty_tree_is_a_tree(workspace: Layout) -> None:
     assert list(ObjectStore(workspace.git_dir).diff(None, EMPTY_TREE)) == []
 
 
-def test_merge_bases_are_all_of_them_in_any_history_and_whatever_the_clocks_said(pen: Pen) -> None:
+def test_all_merge_bases_are_found_in_any_history_with_any_clocks(pen: Pen) -> None:
     chance = random.Random(1)
     above: dict[ObjectId, set[ObjectId]] = {pen.head: {pen.head}}
     for number in range(60):

@@ -45,7 +45,7 @@ def test_more_nodes_than_fit_leave_the_last_ones() -> None:
 
 
 @pytest.mark.requirement("E7")
-def test_a_context_says_once_that_it_started_empty() -> None:
+def test_a_context_reports_once_that_it_started_empty() -> None:
     context = ActiveContext()
     assert [context.take_started_empty(), context.take_started_empty()] == [True, False]
 
@@ -71,7 +71,7 @@ def test_an_id_that_could_not_be_ours_is_replaced(strange: str) -> None:
     assert store().open(strange)[0].startswith("ctx-")
 
 
-def test_the_conversation_that_was_silent_longest_is_forgotten() -> None:
+def test_the_least_recently_used_conversation_is_dropped() -> None:
     contexts = store(limit=2)
     _, a = contexts.open("a")
     contexts.open("b")

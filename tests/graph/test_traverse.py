@@ -1,4 +1,4 @@
-"""The walk, compared with a reference that tries every number of hops, on graphs that are made at random."""
+"""Walks, compared with a reference that tries every number of hops, on random graphs."""
 
 from __future__ import annotations
 
@@ -222,7 +222,7 @@ def test_equal_costs_are_ordered_by_hops_then_by_uri() -> None:
 
 
 @pytest.mark.requirement("E5")
-def test_each_node_tells_how_it_was_reached() -> None:
+def test_each_node_has_its_path() -> None:
     graph = graph_of({"a": [("b", "uses", 0.25)], "b": [], "c": [("b", "tests", 0.5)]})
     walk = traverse([graph], uri("a"), direction="both")
     assert walk.nodes[2].path == (Step(uri("a"), "uses", "out"), Step(uri("b"), "tests", "in"))
@@ -231,7 +231,7 @@ def test_each_node_tells_how_it_was_reached() -> None:
 
 
 @pytest.mark.requirement("E5")
-def test_what_was_cut_is_told_with_the_limit_and_the_place() -> None:
+def test_a_cut_names_its_limit_and_place() -> None:
     graph = graph_of({"a": [(f"n{i}", "t", 0.5) for i in range(5)], **{f"n{i}": [("deep", "t", 0.1)] for i in range(5)},
                       "deep": []})  # fmt: skip
     capped = traverse([graph], uri("a"), max_nodes=3)
@@ -257,14 +257,14 @@ def test_hidden_types_are_walked_through_and_starts_are_always_listed() -> None:
     assert names(traverse([graph], uri("a"), types=["decision"], max_nodes=2)) == ["a", "c"]
 
 
-def test_a_walk_through_hidden_nodes_ends_and_says_so() -> None:
+def test_a_walk_through_hidden_nodes_ends_and_reports_it() -> None:
     graph = graph_of({f"n{i:05d}": [(f"n{i + 1:05d}", "t", 0)] for i in range(1500)})
     walk = traverse([graph], uri("n00000"), types=["decision"], max_nodes=5)
     assert [cut.limit for cut in walk.cut] == ["passed_nodes"]
 
 
 @pytest.mark.requirement("E18")
-def test_a_deleted_node_is_a_broken_link_and_the_walk_goes_on() -> None:
+def test_a_deleted_node_is_a_broken_link_and_the_walk_continues() -> None:
     graph = graph_of({"a": [("b", "t", 0.1), ("c", "t", 0.2)], "b": [("d", "t", 0)], "c": [], "d": []})
     graph.remove(uri("b"))
     walk = traverse([graph], uri("a"), direction="both")
@@ -345,7 +345,7 @@ def test_walks_beside_writes_see_whole_nodes() -> None:
         number = 0
         while not stop.is_set():
             number += 1
-            with graph.lock:  # one step: the walk must never see a node that points to one that is not there yet
+            with graph.lock:  # one step: the walk must never see a node that points to a missing node
                 graph.remove(uri(f"n{number - 1}"))
                 graph.put(card(f"n{number}"))
                 graph.put(card("a"), [Relation("t", uri(f"n{number}"), 0)])

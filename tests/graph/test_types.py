@@ -1,4 +1,4 @@
-"""How many nodes there are of each type is counted as they come and go, and is never another number than a recount."""
+"""The number of nodes of each type is counted on write and always equals a recount."""
 
 from __future__ import annotations
 

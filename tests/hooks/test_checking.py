@@ -42,7 +42,7 @@ BROKEN = {
 
 
 @pytest.mark.requirement("B10")
-def test_what_cannot_be_served_is_not_committed_and_each_file_is_named(ann: Person) -> None:
+def test_unservable_files_are_not_committed_and_each_is_named(ann: Person) -> None:
     for path, (data, _) in BROKEN.items():
         (ann.tree / path).parent.mkdir(parents=True, exist_ok=True)
         (ann.tree / path).write_bytes(data)
@@ -68,7 +68,7 @@ def test_a_program_and_a_link_are_no_nodes(ann: Person) -> None:
 
 
 @pytest.mark.slow
-def test_what_is_sound_or_none_of_kgds_business_is_committed(ann: Person) -> None:
+def test_valid_and_unrelated_files_are_committed(ann: Person) -> None:
     ann.write("new/one", name="new", summary="of a person")
     (ann.tree / "README").write_bytes(b"\xff\xfe any file at the top\n<<<<<<< \n")
     ann.git("rm", "-q", "nodes/concept/y.yaml")
@@ -78,7 +78,7 @@ def test_what_is_sound_or_none_of_kgds_business_is_committed(ann: Person) -> Non
 
 
 @pytest.mark.slow
-def test_it_is_what_is_staged_that_counts_also_with_commit_all(ann: Person) -> None:
+def test_the_staged_content_counts_also_with_commit_all(ann: Person) -> None:
     ann.write("x", name="staged")
     ann.git("add", "-A")
     ann.file("x").write_text("name: one\nname: two\n")
@@ -98,7 +98,7 @@ def test_broken_settings_can_be_mended(ann: Person) -> None:
 
 
 @pytest.mark.slow
-def test_what_a_merge_brings_from_elsewhere_is_told_and_does_not_stop_it(ann: Person, bob: Person) -> None:
+def test_faults_from_the_other_side_of_a_merge_are_reported_and_do_not_stop_it(ann: Person, bob: Person) -> None:
     bob.file("x").write_text("uri: concept://ws/x\nname: one\nname: two\n")
     bob.commit()
     bob.git("push", "-q")

@@ -83,7 +83,7 @@ def test_nor_where_the_hooks_were_there_before_the_workspace(shop: Shop, innocen
 
 
 @pytest.mark.slow
-def test_nor_does_one_that_cannot_be_read_and_the_code_goes_on(shop: Shop) -> None:
+def test_an_unreadable_kgd_yaml_in_the_code_does_not_switch_the_guard_off(shop: Shop) -> None:
     shop.share()
     Person(shop.bare).kgd("install")
     shop.push_code("workspace: [\n")
@@ -92,18 +92,18 @@ def test_nor_does_one_that_cannot_be_read_and_the_code_goes_on(shop: Shop) -> No
 
 
 @pytest.mark.slow
-def test_where_two_branches_could_be_it_nothing_is_taken_until_somebody_says_which(shop: Shop, innocent: str) -> None:
+def test_with_two_possible_branches_pushes_are_refused_until_one_is_configured(shop: Shop, innocent: str) -> None:
     shop.share()
     shop.push_code(innocent)
     assert "several branches here hold a kgd.yaml" in Person(shop.bare).kgd("install")
-    assert shop.refuses("HEAD:other", because="it is not known which of them is guarded")
+    assert shop.refuses("HEAD:other", because="so the guarded branch is unknown")
     Person(shop.bare).git("config", "kgd.branch", "refs/heads/kgd")
     assert shop.is_guarded()
     assert "nothing had to be changed" in Person(shop.bare).kgd("install")
 
 
 @pytest.mark.slow
-def test_what_was_pinned_goes_with_the_hooks(shop: Shop) -> None:
+def test_the_pinned_branch_is_removed_with_the_hooks(shop: Shop) -> None:
     shop.share()
     before = (shop.bare / "config").read_bytes()
     Person(shop.bare).kgd("install")
@@ -117,4 +117,4 @@ def test_the_record_of_pushes_is_not_pushed_to(shop: Shop) -> None:
     shop.share()
     Person(shop.bare).kgd("install")
     shop.people.git("notes", "--ref=kgd", "add", "-m", "Kgd-Pushed-By: Boss (x), person", "HEAD")
-    assert shop.refuses("refs/notes/kgd", because="nothing is pushed to this ref")
+    assert shop.refuses("refs/notes/kgd", because="this ref cannot be pushed to")

@@ -46,7 +46,7 @@ def at(path: bytes, mode: bytes, data: bytes = NODE) -> Callable[[Smith], bytes]
 
 ATTACKS: dict[str, tuple[Callable[[Smith], bytes], str]] = {
     "a symbolic link": (at(b"nodes/concept/link.yaml", LINK, b"/etc/passwd"), "a symbolic link"),
-    "a link in the place of a folder": (at(b"memories", LINK, b"/tmp"), "a symbolic link"),
+    "a link instead of a folder": (at(b"memories", LINK, b"/tmp"), "a symbolic link"),
     "a submodule": (lambda s: s.grafted("HEAD:", b"nodes/sub", (SUBMODULE, b"\1" * 20)), "a submodule"),
     "its list": (at(b".gitmodules", FILE, b'[submodule "x"]\n'), "cannot be let into a work tree"),
     "a program": (at(b"nodes/concept/run.yaml", PROGRAM), "an executable file"),
@@ -66,7 +66,7 @@ ATTACKS: dict[str, tuple[Callable[[Smith], bytes], str]] = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("what", ATTACKS)
-def test_what_harms_is_refused_and_nothing_of_it_stays(what: str, smith: Smith, bob: Person, guarded: Path) -> None:
+def test_harmful_pushes_are_refused_and_leave_no_objects(what: str, smith: Smith, bob: Person, guarded: Path) -> None:
     make, said = ATTACKS[what]
     before = Person(guarded).git("rev-parse", "main")
     smith.commit(make(smith), "refs/heads/main")
@@ -101,7 +101,7 @@ def test_a_blob_that_inflates_without_end_is_refused_by_its_header(smith: Smith,
 @pytest.mark.slow
 def test_an_unrelated_history_and_a_tag_are_no_workspace(bob: Person, guarded: Path) -> None:
     bob.git("tag", "-a", "v1", "-m", "a tag")
-    assert "this is no commit" in bob.run("git", "push", "origin", "v1^{tag}:refs/heads/proposals/tag").stderr
+    assert "this is not a commit" in bob.run("git", "push", "origin", "v1^{tag}:refs/heads/proposals/tag").stderr
     bob.git("switch", "-q", "--orphan", "other")
     bob.write("x", name="other")
     bob.commit()
@@ -129,4 +129,4 @@ def test_the_settings_that_make_the_workspace_stay(bob: Person, guarded: Path) -
     assert "cannot be changed" in bob.run("git", "push").stderr
     bob.git("rm", "-q", "kgd.yaml")
     bob.commit()
-    assert "without this file it is no workspace" in bob.run("git", "push").stderr
+    assert "a workspace needs this file" in bob.run("git", "push").stderr

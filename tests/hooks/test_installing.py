@@ -1,4 +1,4 @@
-"""`kgd install` changes what it must in one clone, keeps what was there, and `kgd uninstall` leaves nothing behind."""
+"""`kgd install` changes little in one clone and keeps existing hooks; `kgd uninstall` restores the clone."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_again_changes_nothing_and_a_dry_run_writes_nothing(bob: Person) -> None
 
 
 @pytest.mark.slow
-def test_a_foreign_hook_is_kept_and_run_and_comes_back(bob: Person) -> None:
+def test_a_foreign_hook_is_kept_and_run_and_restored(bob: Person) -> None:
     hook = bob.git_dir / "hooks" / "pre-commit"
     hook.parent.mkdir(exist_ok=True)
     hook.write_text(FOREIGN)
@@ -69,7 +69,7 @@ def test_a_foreign_hook_is_kept_and_run_and_comes_back(bob: Person) -> None:
 
 
 @pytest.mark.slow
-def test_what_was_set_in_between_stays(bob: Person) -> None:
+def test_settings_changed_in_between_stay(bob: Person) -> None:
     config = bob.git_dir / "config"
     config.write_bytes(config.read_bytes().rstrip(b"\n"))
     bob.kgd("install")
@@ -87,7 +87,7 @@ def test_a_hooks_folder_that_is_shared_with_others_is_not_written_to(bob: Person
     shared.mkdir()
     bob.git("config", "--global", "core.hooksPath", str(shared))
     said = bob.kgd("install")
-    assert f"core.hooksPath is set to {shared}, and stays so" in said
+    assert f"core.hooksPath is set to {shared} and is not changed" in said
     assert list(shared.iterdir()) == []
     assert bob.git("config", "pull.twohead").strip() == "kgd"
 
@@ -110,7 +110,7 @@ def test_a_repository_without_a_workspace_is_refused(tmp_path: Path, programs: P
     before = snapshot(code.git_dir)
     done = code.run("kgd", "install")
     assert done.returncode == 5
-    assert "no workspace" in done.stderr
+    assert "not a workspace" in done.stderr
     assert snapshot(code.git_dir) == before
 
 
@@ -131,7 +131,7 @@ def test_in_a_code_repository_it_is_the_workspaces_own_that_is_set_up(tmp_path: 
     inside.git("commit", "-qm", "by hand")
 
 
-def test_the_hooks_of_the_repository_are_those_that_are_installed() -> None:
+def test_the_hooks_of_the_repository_equal_the_installed_hooks() -> None:
     for name in (*scripts.CLIENT, *scripts.SERVER):
         file = ROOT / "hooks" / name
         assert file.read_text() == scripts.text(name), f"python -m kgd.hooks.scripts hooks ({name})"
@@ -186,9 +186,7 @@ def test_without_the_driver_a_rebase_keeps_one_side_and_says_that_there_is_a_con
 
 
 @pytest.mark.slow
-def test_a_bare_python_with_kgd_and_git_is_all_that_the_path_needs(
-    upstream: Path, tmp_path: Path, programs: Path
-) -> None:
+def test_the_path_needs_only_a_bare_python_with_kgd_and_git(upstream: Path, tmp_path: Path, programs: Path) -> None:
     (programs / "git-merge-kgd").unlink()
     person = clone(upstream, tmp_path / "person")
     assert "git-merge-kgd is not on your PATH" in person.kgd("install")

@@ -51,7 +51,7 @@ over_ssh_too = pytest.mark.parametrize(
 
 @pytest.fixture
 def server(request: pytest.FixtureRequest, upstream: Path, tmp_path: Path) -> Iterator[Server]:
-    """A directory; the same over ssh for those who ask for it: what is judged does not depend on the way in."""
+    """A directory, or over ssh on request: the check does not depend on the transport."""
     Person(upstream).kgd("install")
     if getattr(request, "param", "file") == "file":
         yield Server(upstream, str(upstream), tmp_path)
@@ -72,7 +72,7 @@ def billing(server: Server) -> Person:
 
 @pytest.fixture
 def owner(server: Server) -> Person:
-    """Somebody of whom the server says nothing."""
+    """A pusher that the server does not name."""
     return Server(server.bare, str(server.bare), server.bare.parent).clone("owner", {})
 
 
@@ -125,7 +125,7 @@ def test_a_node_of_others_cannot_be_moved_into_the_scope(billing: Person) -> Non
 def test_no_other_ref_is_made(billing: Person, ref: str) -> None:
     billing.write(INFRA, name="dns", summary="two")
     billing.commit()
-    refused(billing, "origin", f"HEAD:{ref}", because="nothing is pushed to this ref")
+    refused(billing, "origin", f"HEAD:{ref}", because="this ref cannot be pushed to")
 
 
 @pytest.mark.slow
@@ -141,7 +141,7 @@ def test_the_branch_is_not_deleted(billing: Person) -> None:
 
 
 @pytest.mark.slow
-def test_a_merge_that_carries_what_others_have_on_the_server_already_is_taken(
+def test_a_merge_of_commits_that_the_server_already_has_is_accepted(
     server: Server, billing: Person, owner: Person
 ) -> None:
     owner.write(APP, name="theirs")
@@ -169,7 +169,7 @@ def test_a_merge_that_changes_something_on_the_way_is_refused(server: Server, bi
 
 
 @over_ssh_too
-def test_a_merge_that_drops_what_others_did_is_refused(server: Server, billing: Person, owner: Person) -> None:
+def test_a_merge_that_drops_others_changes_is_refused(server: Server, billing: Person, owner: Person) -> None:
     owner.write(APP, name="theirs")
     owner.commit()
     owner.git("push", "-q", "origin", "HEAD:main")
@@ -193,11 +193,11 @@ def plain(upstream: Path, tmp_path: Path) -> Server:
 
 
 @pytest.mark.slow
-def test_who_may_only_propose_is_told_where_to_and_proposes_inside_the_scope(plain: Server) -> None:
+def test_a_holder_who_may_only_propose_learns_where_and_proposes_inside_the_scope(plain: Server) -> None:
     agent = plain.clone("agent", {"KGD_PRINCIPAL": json.dumps(PROPOSER)})
     agent.write(INFRA, name="dns", summary="proposed")
     agent.commit()
-    refused(agent, "origin", "HEAD:main", because="Push it to proposals/<a name of yours> instead")
+    refused(agent, "origin", "HEAD:main", because="Push it to proposals/<your name> instead")
     agent.git("push", "-q", "origin", "HEAD:refs/heads/proposals/dns")
     assert plain.git("rev-parse", "proposals/dns").strip() == agent.head()
     agent.write(APP, name="outside")
@@ -208,7 +208,7 @@ def test_who_may_only_propose_is_told_where_to_and_proposes_inside_the_scope(pla
 
 
 @pytest.mark.slow
-def test_the_policy_holds_people_of_whom_the_server_says_nothing(plain: Server, tmp_path: Path) -> None:
+def test_the_policy_applies_to_unnamed_people(plain: Server, tmp_path: Path) -> None:
     owner = plain.clone("owner", {})
     with (owner.tree / "kgd.yaml").open("a") as settings:
         settings.write("policy:\n- paths:\n  - /app/**\n  people: propose\n")
@@ -225,7 +225,7 @@ def test_the_policy_holds_people_of_whom_the_server_says_nothing(plain: Server, 
 
 
 @pytest.mark.slow
-def test_a_policy_cannot_be_lifted_by_who_is_held_by_it(billing: Person) -> None:
+def test_a_restricted_holder_cannot_lift_the_policy(billing: Person) -> None:
     with (billing.tree / "kgd.yaml").open("a") as settings:
         settings.write("policy:\n- paths:\n  - /**\n  agents: write\n")
     billing.commit()
@@ -256,7 +256,7 @@ def test_a_foreign_pre_receive_is_asked_first_and_may_protect_the_branch(upstrea
 
 
 @pytest.mark.slow
-def test_code_beside_the_workspace_is_nobodys_business(tmp_path: Path, template: Path, programs: Path) -> None:
+def test_code_beside_the_workspace_is_not_checked(tmp_path: Path, template: Path, programs: Path) -> None:
     bare = tmp_path / "shop.git"
     Person(tmp_path).git("init", "-q", "--bare", "--template=", str(bare))
     (bare / "hooks").mkdir()

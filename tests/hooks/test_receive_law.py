@@ -1,7 +1,6 @@
 """The law of a push, on random histories: it is taken if and only if no new commit and no net change leaves the scope.
 
-The checker beside it knows nothing of git: it holds each commit as a dictionary of nodes, and a merge by what was
-slipped into it.
+The independent checker does not use git: a commit is a dictionary of nodes, and a merge the changes slipped into it.
 """
 
 from __future__ import annotations

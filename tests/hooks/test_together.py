@@ -1,4 +1,4 @@
-"""A daemon and plain git at one work tree: what is merged on the command line is taken up as it is."""
+"""A daemon and plain git on one work tree: merges on the command line are accepted unchanged."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.mark.requirement("B8")
-def test_a_workspace_on_the_codes_remote_is_pulled_by_git_and_the_daemon_takes_it_as_it_is(
+def test_a_workspace_on_the_codes_remote_is_pulled_by_git_and_accepted_by_the_daemon(
     tmp_path: Path, programs: Path
 ) -> None:
     layout = code_layout(tmp_path / "shop")

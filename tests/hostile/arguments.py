@@ -1,4 +1,4 @@
-"""This file is where arguments stand that no honest client sends, with the code that each of them is refused with."""
+"""Arguments that no honest client sends, each with the code of its refusal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One daemon for each file of attacks: what one attack left behind meets the next one, as it would outside."""
+"""One daemon for each file of attacks: the remains of one attack meet the next, as in real use."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
             patch.delenv(name)
         home = tmp_path_factory.mktemp("person")
         name = "[user]\n\tname = Ann\n\temail = ann@example.org\n[init]\n\tdefaultBranch = main\n"
-        # Whoever runs what a repository asks for leaves a trace: filters, hooks and drivers all lead here.
+        # Filters, hooks and drivers of the repository all lead here, so running one leaves a trace.
         traps = f'[filter "evil"]\n\tclean = touch {home}/ran\n\tsmudge = touch {home}/ran\n\trequired = true\n'
         (home / ".gitconfig").write_text(name + traps)
         patch.setenv("HOME", str(home))
@@ -38,7 +38,7 @@ def target(world: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ta
 
 @pytest.fixture
 def fresh_target(world: None, tmp_path: Path) -> Iterator[Callable[[], Target]]:
-    """Targets for attacks that leave a workspace in need of a person."""
+    """Targets for attacks after which a person has to repair the workspace."""
     made: list[Target] = []
 
     def make() -> Target:

@@ -1,4 +1,4 @@
-"""This file is where bytes stand that are no message of either protocol, and no request of a browser's."""
+"""Byte sequences that are no message of either protocol and no browser request."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ HELLOS: list[tuple[str, bytes]] = [
     ("9 MiB", b"x" * (9 * MIB)), ("TLS", b"\x16\x03\x01\x02\x00\x01"), ("NUL", b"\0" * 16), ("SSH", b"SSH-2.0-x\r"),
     ("ten megabytes of a directory", json.dumps({"kgd": "call", "cwd": "/" * (10 * MIB)}).encode()),
 ]  # fmt: skip
-"""First lines that no client of kgd says."""
+"""First lines that no client of kgd sends."""
 
 ODD_HELLOS = [
     json.dumps({"kgd": "call", **odd}).encode()
@@ -110,7 +110,7 @@ ODD_HELLOS = [
         {"cwd": "/" + "a" * 5_000}, {"client": "\x1b[2J\u202e"},
     )
 ]  # fmt: skip
-"""First lines in which only something that the client says of itself is odd: it may ask all the same."""
+"""First lines with an odd claim of the client about itself. The client may still ask."""
 
 CALLS: list[tuple[str, bytes]] = [
     ("no JSON", b"nonsense"), ("a list", b"[]"), ("null", b"null"), ("no name", b'{"id":1}'),
@@ -121,4 +121,4 @@ CALLS: list[tuple[str, bytes]] = [
     ("NaN", b'{"id":1,"call":"get","args":{"uris":NaN}}'), ("a line of 100 MB", b"x" * (100 * MIB)),
     ("half of a surrogate pair", b'{"id":1,"call":"get","args":{"uris":"\\ud800"}}'),
 ]  # fmt: skip
-"""Lines that are no call: each ends its connection, with a reason."""
+"""Invalid calls: each ends its connection, with a reason."""

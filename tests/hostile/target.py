@@ -1,6 +1,6 @@
-"""This file is where a running daemon is, as an attacker on the same machine reaches it: its socket, files and git.
+"""A running daemon as an attacker on the same machine reaches it: its socket, files and git.
 
-Everything goes through the public way in. What an attack cost the daemon is read from /proc.
+Everything goes through the public interface. The cost of an attack to the daemon is read from /proc.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from tests.ports import free_port
 from tests.waiting import at_rest, until
 
 SECONDS = 1.0
-"""Of the daemon's own time, within which everything is refused, and the next normal call answered."""
+"""Seconds of the daemon's CPU time for the refusals and the answer to the next normal call."""
 PATIENCE = 10.0
-"""Seconds by the clock: a machine that has other things to do is no defect."""
+"""Wall-clock seconds; generous, since a busy machine is no defect."""
 MEMORY = 64 << 20
 """Bytes that the daemon may grow by while it refuses."""
 MESSAGE_LIMIT = 512
@@ -53,15 +53,15 @@ class Target:
         self.work_tree, self.git_dir = Path(made["path"]), Path(made["git_dir"])
         self.branch = made["branch"]
         self.put("concept://shop/good", summary="what an honest person wrote")
-        with self.mcp() as warm:  # so that what is measured later is the attack, not the first use of something
+        with self.mcp() as warm:  # so that the attack is measured, not the first use of something
             warm.tool(1, "search", {"query": "honest"})
         until(self.in_step, say=self.status)
-        until(lambda: at_rest(self.status()), say=self.status)  # the model of meaning is loaded by then
+        until(lambda: at_rest(self.status()), say=self.status)  # the embedding model is loaded then
 
     # ---- asking as an honest client
 
     def call(self, name: str, args: Answer) -> Answer:
-        """One call of the command line's kind; starts the daemon where none runs."""
+        """Make one call as the command line does; starts the daemon if none runs."""
         before = os.getcwd()
         os.chdir(self.code)
         try:
@@ -74,7 +74,7 @@ class Target:
         return self.call("put", {"changes": [{"op": "upsert", "uri": uri, **fields}]})
 
     def node(self, uri: str) -> Answer:
-        """The node as `get` answers it; empty where there is none."""
+        """The node as `get` returns it; empty if there is none."""
         found: list[Answer] = self.call("get", {"uris": [uri], "budget": 20000})["nodes"]
         return found[0] if found else {}
 
@@ -82,12 +82,12 @@ class Target:
         return self.call("status", {})
 
     def in_step(self) -> bool:
-        """What is in the branch is what is served, and the other way round."""
+        """Whether branch and daemon have the same tip."""
         head, branch = (git(self.git_dir, "rev-parse", ref) for ref in ("refs/kgd/head", self.branch))
         return head == branch and self.status()["health"] == "ok"
 
     def blocker(self) -> str:
-        """What stands in the way of publication, in words."""
+        """The reason why publication is blocked, as text."""
         return next((stage.get("blocker", "") for stage in self.status()["stages"] if stage["name"] == "publish"), "")
 
     def invalid(self) -> dict[str, str]:
@@ -99,7 +99,7 @@ class Target:
         with self.memory().in_time("a normal call"):
             assert self.node("concept://shop/good")["summary"] == "what an honest person wrote"
 
-    # ---- reaching it otherwise
+    # ---- other connections
 
     def wire(self, hello: bytes | None = None) -> Wire:
         return Wire(self.home.socket, hello if hello is not None else self.hello("call"))
@@ -141,13 +141,13 @@ class Target:
 
 
 class Memory:
-    """What a block costs the daemon: its memory rises at most by `MEMORY` above where it was, at its highest."""
+    """Check that the daemon's peak memory rises by at most `MEMORY` during the block."""
 
     def __init__(self, pid: int) -> None:
         self._pid = pid
 
     def __enter__(self) -> Memory:
-        Path(f"/proc/{self._pid}/clear_refs").write_text("5")  # the peak starts anew
+        Path(f"/proc/{self._pid}/clear_refs").write_text("5")  # resets the peak
         self._before = self._field("VmRSS")
         return self
 
@@ -158,7 +158,7 @@ class Memory:
 
     @contextlib.contextmanager
     def in_time(self, what: str, seconds: float = SECONDS) -> Iterator[None]:
-        """What is done here costs the daemon at most so much of a processor, and nobody waits without end."""
+        """Check that the block costs the daemon limited CPU time and ends in limited wall-clock time."""
         cost, began = self._processor(), time.monotonic()
         yield
         assert self._processor() - cost < seconds, what
@@ -185,7 +185,7 @@ class Wire:
             self.send(hello)
 
     def send(self, line: bytes, end: bytes = b"\n") -> None:
-        """Says it whole, or as much of it as the daemon is ready to hear."""
+        """Send all of it, or as much as the daemon accepts."""
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):
             self.sock.sendall(line + end)
 
@@ -200,7 +200,7 @@ class Wire:
         return self.line()
 
     def line(self) -> Answer:
-        """The next message; empty where the connection has ended."""
+        """The next message; empty if the connection has ended."""
         try:
             line = self._file.readline()
         except ConnectionResetError:

@@ -1,4 +1,4 @@
-"""Files that somebody drops into the work tree: named with a reason, opened only if that is safe, the rest served."""
+"""Hostile files in the work tree: named with a reason, opened only if that is safe, the rest served."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def save(target: Target, path: str, data: bytes) -> Path:
 
 @pytest.mark.requirement("E2")
 @pytest.mark.parametrize("each", [4, pytest.param(1, marks=pytest.mark.slow)])
-def test_no_yaml_of_the_table_is_taken_and_each_is_named(target: Target, each: int) -> None:
+def test_all_yaml_of_the_table_is_refused_and_named(target: Target, each: int) -> None:
     chosen: list[Hostile] = [case for case in YAML if case.name != "nothing"][::each]
     with target.memory():
         for number, case in enumerate(chosen):
@@ -58,8 +58,8 @@ def test_no_text_of_the_table_is_a_uri_in_a_file(target: Target) -> None:
     target.answers()
 
 
-def test_a_file_at_a_path_that_is_no_nodes_is_named_or_left_alone(target: Target) -> None:
-    """Each says it is a node that somebody else wrote: none of them may speak for it."""
+def test_a_file_at_a_path_of_no_node_is_named_or_left_alone(target: Target) -> None:
+    """Each claims the URI of an existing node of another author. None may change that node."""
     placed = []
     for case in PATHS:
         inside = case.text.startswith("nodes/") and os.path.normpath(case.text) == case.text
@@ -68,7 +68,7 @@ def test_a_file_at_a_path_that_is_no_nodes_is_named_or_left_alone(target: Target
         try:
             placed.append(save(target, case.text, b"uri: concept://shop/good\nsummary: hijacked\n"))
         except OSError:
-            continue  # a folder of that name is there
+            continue  # a folder of that name exists
     assert len(placed) > 30
     target.put("concept://shop/behind-the-paths", summary="x")
     until(lambda: target.status()["counts"]["invalid_files"] > 20, 20, target.invalid)
@@ -79,7 +79,7 @@ def test_a_file_at_a_path_that_is_no_nodes_is_named_or_left_alone(target: Target
     until(lambda: target.status()["counts"]["invalid_files"] == 0, 20, target.invalid)
 
 
-def test_what_is_no_plain_small_file_is_never_opened(target: Target, tmp_path: Path) -> None:
+def test_only_small_regular_files_are_opened(target: Target, tmp_path: Path) -> None:
     folder = target.work_tree / NODES
     secret = tmp_path / "secret"
     secret.write_text("uri: concept://shop/link\nsummary: the private key\n")
@@ -114,7 +114,7 @@ def test_what_is_no_plain_small_file_is_never_opened(target: Target, tmp_path: P
     target.answers()
 
 
-def test_a_file_that_grows_while_it_is_read_is_not_read_for_ever(target: Target) -> None:
+def test_reading_a_growing_file_ends(target: Target) -> None:
     path = save(target, f"{NODES}/growing.yaml", b"uri: concept://shop/growing\ncontent: |\n")
     with open(path, "ab") as file, target.memory():
         for _ in range(200):
@@ -126,7 +126,7 @@ def test_a_file_that_grows_while_it_is_read_is_not_read_for_ever(target: Target)
 
 
 @pytest.mark.slow
-def test_thousands_of_files_at_once_are_taken_in_and_nobody_waits(fresh_target: Callable[[], Target]) -> None:
+def test_thousands_of_new_files_are_ingested_without_delaying_clients(fresh_target: Callable[[], Target]) -> None:
     target = fresh_target()
     with target.memory():
         for number in range(2_000):
@@ -137,8 +137,8 @@ def test_thousands_of_files_at_once_are_taken_in_and_nobody_waits(fresh_target: 
     target.answers()
 
 
-def test_the_tables_are_what_the_codec_refuses() -> None:
-    """So that the tests above cannot pass by being given something harmless."""
+def test_the_codec_refuses_every_row_of_the_tables() -> None:
+    """Otherwise the tests above could pass with harmless input."""
     for case in PATHS:
         try:
             assert paths.uri_of(case.text, "shop", frozenset()) is None, case.text

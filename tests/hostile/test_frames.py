@@ -1,4 +1,4 @@
-"""Bytes on the socket and on the loopback port that are no message: answered with an error, and the daemon goes on."""
+"""Invalid bytes on the socket and the loopback port: answered with an error, and the daemon keeps running."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PING = b'{"jsonrpc":"2.0","id":99,"method":"ping"}'
 
 
 @pytest.mark.parametrize("group", ["NOT_JSON", "NO_MESSAGE", "WRONG_REQUESTS"])
-def test_what_is_no_message_gets_a_json_rpc_error_and_the_connection_goes_on(target: Target, group: str) -> None:
+def test_an_invalid_message_gets_a_json_rpc_error_and_the_connection_stays_open(target: Target, group: str) -> None:
     found: list[Frame] = getattr(frames, group)
     with target.memory() as cost, target.mcp() as mcp:
         for frame in found:
@@ -71,7 +71,7 @@ def test_the_same_id_twice_is_two_requests_or_a_refusal_and_never_silence(target
 
 
 @pytest.mark.slow
-def test_a_storm_of_notifications_holds_up_nobody(target: Target) -> None:
+def test_a_storm_of_notifications_does_not_delay_other_clients(target: Target) -> None:
     storm = b'{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"none"}}\n' * 5_000
     strange = b'{"jsonrpc":"2.0","method":"notifications/none","params":{"a":[1,2,3]}}\n' * 5_000
     with target.memory(), target.mcp() as mcp:
@@ -82,11 +82,11 @@ def test_a_storm_of_notifications_holds_up_nobody(target: Target) -> None:
 
 
 @pytest.mark.parametrize(("name", "hello"), frames.HELLOS, ids=[name for name, _ in frames.HELLOS])
-def test_a_connection_that_begins_otherwise_is_refused_in_words(target: Target, name: str, hello: bytes) -> None:
+def test_an_unknown_first_line_is_refused_with_a_readable_error(target: Target, name: str, hello: bytes) -> None:
     with target.memory() as cost, target.wire(hello) as wire:
         with cost.in_time(name):
             answer = wire.line()
-        if answer:  # where it was still sending, the kernel may have thrown the words away
+        if answer:  # if the client was still sending, the kernel may have dropped the answer
             assert refusal(answer)["code"] in ("VALIDATION_ERROR", "LIMIT")
         assert len(hello) > MIB or answer
         assert wire.read_to_end() == b""
@@ -94,7 +94,7 @@ def test_a_connection_that_begins_otherwise_is_refused_in_words(target: Target, 
 
 
 @pytest.mark.parametrize("hello", frames.ODD_HELLOS)
-def test_what_a_client_says_of_itself_gives_it_nothing(target: Target, hello: bytes) -> None:
+def test_client_claims_about_itself_grant_no_rights(target: Target, hello: bytes) -> None:
     with target.wire(hello) as wire:
         answer = wire.line()
         if "error" in answer:
@@ -109,7 +109,7 @@ def test_what_a_client_says_of_itself_gives_it_nothing(target: Target, hello: by
 
 
 @pytest.mark.parametrize(("name", "line"), frames.CALLS, ids=[name for name, _ in frames.CALLS])
-def test_a_line_that_is_no_call_is_refused_in_words(target: Target, name: str, line: bytes) -> None:
+def test_an_invalid_call_is_refused_with_a_readable_error(target: Target, name: str, line: bytes) -> None:
     with target.memory() as cost, target.wire() as wire:
         wire.line()
         with cost.in_time(name):
@@ -121,7 +121,7 @@ def test_a_line_that_is_no_call_is_refused_in_words(target: Target, name: str, l
     target.answers()
 
 
-def test_four_hundred_clients_that_say_nothing_hold_up_nobody(target: Target) -> None:
+def test_four_hundred_silent_clients_do_not_delay_others(target: Target) -> None:
     with target.memory(), ExitStack() as silent:
         for _ in range(400):
             silent.enter_context(target.wire(b""))
@@ -130,7 +130,7 @@ def test_four_hundred_clients_that_say_nothing_hold_up_nobody(target: Target) ->
 
 
 class Page:
-    """What a web page, or a program without the token, can ask of the loopback port."""
+    """Requests to the loopback port by a web page or a program without the token."""
 
     def __init__(self, target: Target) -> None:
         self.port, self.cost = target.port, target.memory()
@@ -144,7 +144,7 @@ class Page:
                 connection.request(method, path, body, given)
                 return connection.getresponse().status
         except (BrokenPipeError, ConnectionResetError):
-            return 413  # it was refused before it was all sent
+            return 413  # refused before all of it was sent
         finally:
             connection.close()
 
@@ -174,7 +174,7 @@ def test_a_web_page_reaches_nothing_over_the_loopback_port(target: Target) -> No
     }
     with target.memory():
         for name, (status, headers) in refused.items():
-            # 413 is what `ask` makes of a connection that was closed before all of a megabyte was sent.
+            # `ask` reports 413 for a connection that closes before a whole megabyte is sent.
             assert page.ask("POST", "/mcp", initialize, **headers) in (status, 413), name
     for name, (_, headers) in refused.items():
         if "token" in name:
@@ -184,7 +184,7 @@ def test_a_web_page_reaches_nothing_over_the_loopback_port(target: Target) -> No
     target.answers()
 
 
-def test_bodies_that_are_no_message_are_refused_over_http_too(target: Target) -> None:
+def test_invalid_bodies_are_refused_over_http_too(target: Target) -> None:
     page = Page(target)
     headers = {"authorization": f"Bearer {page.token}", "content_type": "application/json",
                "accept": "application/json, text/event-stream"}  # fmt: skip

@@ -1,4 +1,4 @@
-"""Input made by chance: every refusal is typed, nothing takes long. By count here, by time in `make soak`."""
+"""Random input: every refusal is typed, nothing takes long. Limited by count here, by time in `make soak`."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def mutated(dice: Dice, data: bytes) -> bytes:
 
 
 def value(dice: Dice, depth: int = 3) -> Any:
-    """Any JSON value; the words in it are often those that mean something."""
+    """Any JSON value, often with words that have a meaning."""
     if depth and dice.random() < 0.4:
         if dice.random() < 0.5:
             return [value(dice, depth - 1) for _ in range(dice.randrange(4))]
@@ -87,7 +87,7 @@ OPS = ["upsert", "append", "delete", "relate", "unrelate", "untag", "move", "rev
 
 
 def some_arguments(dice: Dice, tool: str) -> dict[str, Any]:
-    """Half of it what the tool knows, half of it anything."""
+    """Half of it known parameters, half of it anything."""
     if dice.random() < 0.3:
         bad = dice.choice([one for one in arguments.ALL if one.tool == tool] or arguments.ALL)
         return {**bad.arguments, **({dice.choice(FIELDS): value(dice)} if dice.random() < 0.5 else {})}
@@ -128,7 +128,7 @@ def decode_node(dice: Dice) -> None:
 
 
 def attempts(attempt: Attempt, dice: Dice, count: int, until: float | None = None) -> int:
-    """Run it so often, or until then; the number of typed refusals. Everything else fails, naming the seed's state."""
+    """Run it `count` times or until the deadline; return the number of typed refusals. Other errors name the seed."""
     refused = done = 0
     while done < count or (until is not None and time.monotonic() < until):
         state = random.Random(seed := dice.randrange(2**32))
@@ -150,14 +150,14 @@ PURE = [(parse_uri, 4_000), (uri_of_path, 4_000), (decode_node, 200)]
 
 
 @pytest.mark.parametrize(("attempt", "count"), PURE, ids=[attempt.__name__ for attempt, _ in PURE])
-def test_whatever_comes_is_read_or_refused_with_a_type(attempt: Attempt, count: int) -> None:
+def test_any_input_is_read_or_refused_with_a_typed_error(attempt: Attempt, count: int) -> None:
     assert attempts(attempt, Dice(1), count) > count // 10
 
 
 @pytest.mark.soak
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("attempt", [attempt for attempt, _ in PURE], ids=[attempt.__name__ for attempt, _ in PURE])
-def test_whatever_comes_in_a_long_run(attempt: Attempt) -> None:
+def test_any_input_is_read_or_refused_in_a_long_run(attempt: Attempt) -> None:
     attempts(attempt, Dice(time.time_ns()), 1, time.monotonic() + SOAK_SECONDS)
 
 
@@ -182,19 +182,19 @@ def call_tool(session: Session) -> Attempt:
     return call_some_tool
 
 
-def test_whatever_a_tool_is_given_it_answers_or_refuses(session: Session) -> None:
+def test_a_tool_answers_or_refuses_any_arguments(session: Session) -> None:
     attempts(call_tool(session), Dice(2), 600)
     assert call(session, "fsck")["problems"] == []
 
 
 @pytest.mark.soak
 @pytest.mark.timeout(600)
-def test_whatever_a_tool_is_given_in_a_long_run(session: Session) -> None:
+def test_a_tool_answers_or_refuses_any_arguments_in_a_long_run(session: Session) -> None:
     attempts(call_tool(session), Dice(time.time_ns()), 1, time.monotonic() + SOAK_SECONDS)
 
 
 def speak(target: Target, dice: Dice, count: int) -> None:
-    """Lines of chance to a socket of each protocol; whoever is hung up on comes again."""
+    """Random lines to a socket of each protocol; reconnects after each hang-up."""
     bases = [frame.data for frame in [*frames.NO_MESSAGE, *frames.WRONG_REQUESTS] if len(frame.data) < 2_000]
     bases.append(frames.call(b'{"uris":["concept://shop/good"]}'))
     for _ in range(count):
@@ -209,7 +209,7 @@ def speak(target: Target, dice: Dice, count: int) -> None:
                     break
 
 
-def test_lines_of_chance_on_the_socket_never_end_the_daemon(target: Target) -> None:
+def test_random_lines_on_the_socket_never_end_the_daemon(target: Target) -> None:
     with target.memory():
         speak(target, Dice(3), 20)
     target.answers()
@@ -217,7 +217,7 @@ def test_lines_of_chance_on_the_socket_never_end_the_daemon(target: Target) -> N
 
 @pytest.mark.soak
 @pytest.mark.timeout(600)
-def test_lines_of_chance_in_a_long_run(target: Target) -> None:
+def test_random_lines_never_end_the_daemon_in_a_long_run(target: Target) -> None:
     until = time.monotonic() + SOAK_SECONDS
     while time.monotonic() < until:
         speak(target, Dice(time.time_ns()), 20)

@@ -1,6 +1,6 @@
-"""Texts that people did not write for people: what reads them costs no more than a moment, whatever stands in them.
+"""Machine-made texts: every reader of text ends within a moment.
 
-A thread that is in a regular expression or in Python's parser holds up all others, so the whole daemon.
+A thread inside a regular expression or Python's parser blocks all other threads, so the whole daemon.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from kgd.codec import front_matter
 from kgd.errors import Limit
 from kgd.exchange import orchestrator_past, rules, vault
 from kgd.exchange.plan import Reading
-from kgd.freshness.symbols import text_of
+from kgd.freshness.code import text_of
 from kgd.memories.context_files import read_paths
 from kgd.memories.keywords import keywords
 from kgd.memories.tasks import parsed
@@ -27,7 +27,7 @@ from kgd.model.uri import Uri
 
 SIZE = 40_000
 SECONDS = 0.8
-"""Of this thread's own time; what looks at each character again for each character takes many seconds."""
+"""Seconds of this thread's CPU time; a quadratic reader takes many seconds."""
 
 TEXTS = {
     "a heading with blanks": "# a" + " " * SIZE + "b",
@@ -72,7 +72,7 @@ def test_a_reader_looks_at_each_character_a_few_times(reader: str) -> None:
         assert time.thread_time() - began < SECONDS, name
 
 
-def test_headings_and_globs_are_read_as_ever() -> None:
+def test_headings_and_globs_are_read_as_before() -> None:
     task = orchestrator_past.task("# Title ##\n\n* **Status**: Done\n\n## Handoff Notes #\nx\n")
     assert (task.title, task.status) == ("Title", "done")
     assert task.data["sections"] == [{"title": "Handoff Notes", "content": "x"}]
@@ -87,14 +87,14 @@ def test_headings_and_globs_are_read_as_ever() -> None:
 
 @pytest.mark.parametrize("source", ["import a" + ".b" * 25_000, "from a" + "\\\n.b" * 9_000 + " import x"])
 def test_an_import_of_very_many_names_is_not_parsed(source: str) -> None:
-    """Python's parser keeps every beginning of it: gigabytes, and minutes, of a file of 600 KB."""
+    """Python's parser keeps every prefix: gigabytes and minutes for a file of 600 KB."""
     began = time.thread_time()
     assert text_of(f"{source}\n\ndef name():\n    pass\n\nx = 1\n", "name", "a.py") == "def name():\n    pass"
     assert time.thread_time() - began < 0.15
 
 
 def test_patterns_that_are_made_to_be_slow_cost_a_question_its_answer_and_no_more() -> None:
-    """Some atoms of one stranger, and no path is looked up any more: the matcher gives up after so many steps."""
+    """A few hostile atoms could stop every path lookup; the matcher gives up after a number of steps."""
     patterns = ["/".join(f"**/{'*b*' if n >> place & 1 else '*a*'}" for place in range(30)) + "/x" for n in range(99)]
     matcher = Matcher((Uri(f"atom://shop/{n}"), [pattern]) for n, pattern in enumerate(patterns))
     began = time.thread_time()
@@ -103,7 +103,7 @@ def test_patterns_that_are_made_to_be_slow_cost_a_question_its_answer_and_no_mor
     assert time.thread_time() - began < SECONDS
 
 
-def test_what_no_code_tree_can_have_is_no_path_of_it() -> None:
+def test_a_path_that_no_code_tree_can_have_is_refused() -> None:
     assert normalise("/".join(["a"] * 129), None) is None
     assert normalise("é" * 128, None) is None
     for path in ("/".join(["a"] * 128), "é" * 127, "a" * 255):

@@ -1,7 +1,7 @@
 """Commits on the workspace's branch that git itself would not make, or that a person made by accident.
 
-Each is either taken with what is wrong in it named, or not taken at all with the reason and the way back; meanwhile
-everything else is read and written, and a restart finds it all again.
+Each is either accepted with its invalid files named, or refused with the reason and the way back. Meanwhile everything
+else is read and written, also after a restart.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ NOWHERE = b"\x11" * 20
 
 
 class Named(NamedTuple):
-    """A tree that is taken; `path` is named as unreadable with `reason`."""
+    """A tree that is accepted; `path` is named as unreadable with `reason`."""
 
     name: str
     path: bytes
@@ -38,7 +38,7 @@ class Named(NamedTuple):
 
 
 class Refused(NamedTuple):
-    """A tree of which nothing is taken; `reason` stands in the status, with the command that ends it."""
+    """A refused tree; the status shows `reason` and the command that ends it."""
 
     name: str
     tree: Callable[[Smith, str], bytes]
@@ -81,11 +81,11 @@ def grafted(path: bytes, entry: Callable[[Smith], tuple[bytes, bytes]] | None) -
 
 
 REFUSED = [
-    Refused("a git bomb", lambda s, b: s.grafted(b, b"nodes/concept/bomb", (FOLDER, s.bomb())), "over and over"),
-    Refused("a git bomb beside the nodes", lambda s, b: s.grafted(b, b"docs", (FOLDER, s.bomb())), "over and over"),
+    Refused("a git bomb", lambda s, b: s.grafted(b, b"nodes/concept/bomb", (FOLDER, s.bomb())), "too often"),
+    Refused("a git bomb beside the nodes", lambda s, b: s.grafted(b, b"docs", (FOLDER, s.bomb())), "too often"),
     Refused("a folder of a million times the same", lambda s, b: s.grafted(
         b, b"nodes/concept/wide", (FOLDER, s.tree(Entry(b"%06d" % n, FILE, s.blob(b"x")) for n in range(100_000)))),
-        "over and over"),
+        "too often"),
     Refused("100 folders deep", grafted(b"/".join([b"nodes", *[b"d"] * 100, b"x.yaml"]), file("x")), "deeper"),
     Refused("a repository inside", grafted(b"nodes/concept/.git/config", file("[core]\n")), "name that no git makes"),
     Refused("a repository in capitals", grafted(b".GIT/hooks/post-checkout", file("touch x\n")), "name that no git"),
@@ -100,7 +100,7 @@ REFUSED = [
     Refused("broken settings", grafted(b"kgd.yaml", file("[[[")), "kgd.yaml"),
     Refused("settings of another workspace", grafted(b"kgd.yaml", file("workspace: evil\nformat: 1\nmerge_rules: 1\n")),
             "cannot be changed"),
-    Refused("settings of 300 MB", grafted(b"kgd.yaml", lambda s: (FILE, s.zeros(300 << 20))), "are read at most"),
+    Refused("settings of 300 MB", grafted(b"kgd.yaml", lambda s: (FILE, s.zeros(300 << 20))), "the limit is"),
     Refused("settings that are a link", grafted(b"kgd.yaml", lambda s: (LINK, s.blob(b"/etc/passwd"))), "plain file"),
     Refused("a newer format", grafted(b"kgd.yaml", file("workspace: shop\nformat: 2\nmerge_rules: 1\n")), "format 2"),
     Refused("newer rules", grafted(b"kgd.yaml", file("workspace: shop\nformat: 1\nmerge_rules: 2\n")), "version 2"),
@@ -111,10 +111,10 @@ REFUSED = [
 ]  # fmt: skip
 
 NEWER = {"format 2", "version 2"}
-"""Where nothing is wrong with what came: the way on that is told is a newer kgd."""
+"""The commit is valid, and the status suggests a newer kgd."""
 
 FEW = {"a git bomb"}
-"""What the quick tests try; `make test-all` tries them all."""
+"""The trees of the quick tests; `make test-all` tries them all."""
 
 
 def chosen(cases: list[Refused]) -> list[object]:
@@ -130,9 +130,9 @@ def printable(path: bytes) -> str:
 
 
 def checked_out(target: Target) -> None:
-    """As `git pull` leaves it: the files are those of the branch, as far as git agrees to write them.
+    """Check out the branch as `git pull` does, as far as git agrees to write its files.
 
-    Asked again while kgd has the lock: git would leave files that are not there, which is a person removing them.
+    Retried while kgd holds the lock: otherwise git leaves files missing, which looks like a person removing them.
     """
 
     def locked() -> bool:
@@ -143,7 +143,7 @@ def checked_out(target: Target) -> None:
 
 
 def unharmed(target: Target) -> None:
-    """Nothing was run, nothing was written outside, and what an honest person does works."""
+    """Nothing was run, nothing was written outside, and ordinary use works."""
     assert not (Path(os.environ["HOME"]) / "ran").exists()
     assert not list(target.code.glob("escaped*"))
     assert not list(target.code.parent.glob("escaped*"))
@@ -151,8 +151,8 @@ def unharmed(target: Target) -> None:
 
 
 @pytest.mark.requirement("E2")
-@pytest.mark.parametrize("cases", CASES, ids=["one", "one that git cannot check out", "all others"])
-def test_what_is_no_node_is_named_and_everything_else_goes_on(target: Target, cases: list[Named]) -> None:
+@pytest.mark.parametrize("cases", CASES, ids=["one", "a tree that git cannot check out", "all others"])
+def test_invalid_files_are_named_and_everything_else_is_served(target: Target, cases: list[Named]) -> None:
     smith = Smith(target.git_dir)
     until(target.in_step, say=target.status)
     with target.memory():
@@ -175,7 +175,7 @@ def test_what_is_no_node_is_named_and_everything_else_goes_on(target: Target, ca
 
 @pytest.mark.requirement("E2")
 @pytest.mark.parametrize("case", chosen(REFUSED))
-def test_what_no_workspace_can_hold_is_not_taken_and_the_way_back_is_told(target: Target, case: Refused) -> None:
+def test_a_tree_that_no_workspace_can_hold_is_refused_with_the_way_back(target: Target, case: Refused) -> None:
     smith = Smith(target.git_dir)
     until(target.in_step, say=target.status)
     tree = case.tree(smith, base(target))
@@ -198,7 +198,7 @@ def test_what_no_workspace_can_hold_is_not_taken_and_the_way_back_is_told(target
 
 @pytest.mark.slow
 def test_the_daemon_starts_again_over_each_of_them(fresh_target: Callable[[], Target]) -> None:
-    """A tree that is refused while the daemon runs is refused when it finds it at the start, too."""
+    """A tree refused by a running daemon is also refused at the start."""
     for case in [case for case in REFUSED if case.name in FEW | {"no settings", "a newer format", "a way out"}]:
         target = fresh_target()
         end_daemon(target.home)
@@ -212,7 +212,7 @@ def test_the_daemon_starts_again_over_each_of_them(fresh_target: Callable[[], Ta
 
 
 @pytest.mark.slow
-def test_a_programs_bit_changes_nothing_and_the_check_names_it(target: Target) -> None:
+def test_an_executable_bit_changes_nothing_and_fsck_names_it(target: Target) -> None:
     smith = Smith(target.git_dir)
     until(target.in_step, say=target.status)
     node = smith.blob(b"uri: concept://shop/program\nsummary: x\n")
@@ -223,7 +223,7 @@ def test_a_programs_bit_changes_nothing_and_the_check_names_it(target: Target) -
     unharmed(target)
 
 
-def test_what_a_repository_asks_git_to_run_is_run_by_nobody(target: Target) -> None:
+def test_commands_configured_in_a_repository_are_never_run(target: Target) -> None:
     """Filters, drivers and submodules of a hostile repository, with a person's own git set up to fall for them."""
     smith = Smith(target.git_dir)
     until(target.in_step, say=target.status)
@@ -290,7 +290,7 @@ def test_ten_thousand_entries_and_sixty_folders_are_no_attack(fresh_target: Call
 
 @pytest.mark.slow
 def test_a_bomb_in_the_past_is_found_though_the_newest_tree_is_clean(fresh_target: Callable[[], Target]) -> None:
-    """Else whoever asks for history, a diff or versions would meet it."""
+    """Otherwise history, diffs and versions would read it."""
     target = fresh_target()
     smith = Smith(target.git_dir)
     clean = git(target.git_dir, "rev-parse", f"{target.branch}^{{tree}}")
@@ -299,17 +299,17 @@ def test_a_bomb_in_the_past_is_found_though_the_newest_tree_is_clean(fresh_targe
     smith.commit(bytes.fromhex(clean), target.branch, "gone again")
     target.status()  # starts it
     with target.memory():
-        until(lambda: "over and over" in target.blocker(), say=target.status)
+        until(lambda: "too often" in target.blocker(), say=target.status)
         target.call("history", {"limit": 10, "diff": True})
         target.put("concept://shop/good", tags=["later"])
         unharmed(target)
 
 
 @pytest.mark.slow
-def test_what_a_remote_offers_is_looked_through_before_it_is_taken(
+def test_the_history_of_a_remote_is_checked_before_it_is_accepted(
     fresh_target: Callable[[], Target], tmp_path: Path
 ) -> None:
-    """In a clone `kgd up` takes over the workspace of the remote; not one whose past holds a bomb."""
+    """In a clone `kgd up` adopts the workspace of the remote, unless its history holds a bomb."""
     target = fresh_target()
     until(target.in_step, say=target.status)
     end_daemon(target.home)
@@ -324,5 +324,5 @@ def test_what_a_remote_offers_is_looked_through_before_it_is_taken(
         env={**os.environ, "KGD_HOME": target.home.config}, check=False,
     )  # fmt: skip
     assert done.returncode != 0
-    assert "cannot be taken over" in done.stderr
+    assert "cannot be adopted" in done.stderr
     assert not (tmp_path / "clone/.git/kgd").exists()

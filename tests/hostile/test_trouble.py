@@ -1,6 +1,6 @@
 """Ordinary trouble, as `kgd status` shows it: one line that says what to do, and nothing is lost.
 
-What each state of git does to publication is tested in tests/workspace/test_publication.py; here is what a person sees.
+tests/workspace/test_publication.py tests how each state of git affects publication; this file tests the messages.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def old_lock(target: Target) -> None:
 
 
 def half_done_rebase(target: Target) -> None:
-    """A rebase that a person has begun, and stopped to edit a commit."""
+    """A rebase that a person has started and stopped to edit a commit."""
     git(target.work_tree, "commit", "-q", "--allow-empty", "-m", "mine")
     subprocess.run(
         ["git", "rebase", "-q", "-i", "--keep-empty", "HEAD~1"], cwd=target.work_tree, env={**os.environ, **EDITOR},
@@ -68,7 +68,7 @@ QUICK = ("a detached HEAD",)
 @pytest.mark.parametrize(
     "name", [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in TROUBLE]
 )
-def test_what_a_persons_git_left_is_told_with_the_command_that_ends_it(target: Target, name: str) -> None:
+def test_an_unfinished_git_operation_is_reported_with_the_command_that_ends_it(target: Target, name: str) -> None:
     begin, line = TROUBLE[name]
     target.put("concept://shop/trouble", tags=[f"before {name}"])
     until(target.in_step, say=target.status)
@@ -128,7 +128,7 @@ def test_a_workspace_of_a_newer_format_is_read_and_not_written(fresh_target: Cal
     assert git(target.git_dir, "rev-parse", "refs/kgd/head", target.branch).split() == [made, made]
 
 
-def test_a_wrong_request_is_told_once_and_the_next_one_on_the_connection_is_answered(target: Target) -> None:
+def test_an_invalid_request_gets_one_error_and_the_next_one_on_the_connection_is_answered(target: Target) -> None:
     with target.wire() as wire:
         wire.line()
         assert refusal(wire.ask(1, "no such call", {}))["code"] == "NOT_FOUND"

@@ -1,4 +1,4 @@
-"""This file is where git trees are made that git itself would not make: entry by entry, then committed to the branch.
+"""Git trees that git itself would not make: built entry by entry, then committed to the branch.
 
 The objects are written as a pushed or copied repository could hold them; the ref is moved by git.
 """
@@ -24,7 +24,7 @@ class Entry(NamedTuple):
 
 
 class Smith:
-    """Makes objects in one repository, without asking whether they make sense."""
+    """Writes objects to one repository without validation."""
 
     def __init__(self, git_dir: Path) -> None:
         self.git_dir = git_dir
@@ -60,7 +60,7 @@ class Smith:
         return self.write("tree", b"".join(e.mode + b" " + e.name + b"\0" + e.id for e in chosen))
 
     def read(self, tree: str) -> list[Entry]:
-        """The entries of a tree that is there: of `HEAD:nodes`, say."""
+        """The entries of an existing tree, such as `HEAD:nodes`."""
         listed = git(self.git_dir, "ls-tree", "-z", tree).split("\0")
         found = []
         for line in filter(None, listed):
@@ -70,7 +70,7 @@ class Smith:
         return found
 
     def grafted(self, base: str, path: bytes, entry: tuple[bytes, bytes] | None) -> bytes:
-        """The tree of `base` with (mode, id) at a path, or without what was there. Folders on the way are made."""
+        """The tree of `base` with (mode, id) at a path, or without that path. Missing folders are created."""
         name, _, rest = path.partition(b"/")
         try:
             entries = {e.name: e for e in self.read(base)}

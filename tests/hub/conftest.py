@@ -51,7 +51,7 @@ class Hub:
     environment: dict[str, str] = field(default_factory=dict)
 
     def start(self, limits: Callable[[], None] | None = None) -> Hub:
-        """`limits` sets those of the process."""
+        """`limits` sets the limits of the process."""
         command = [sys.executable, "-P", "-m", "kgd.serve", "--foreground", *self.arguments]
         self.process = subprocess.Popen(
             command, env=self.environment, stderr=subprocess.PIPE, text=True, cwd="/", preexec_fn=limits

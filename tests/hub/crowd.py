@@ -164,7 +164,7 @@ if __name__ == "__main__":
     if mode == "honest":
         print(json.dumps(asyncio.run(honest(int(port), float(rest[0]), rest[1:]))))
     else:
-        os.nice(19)  # what is measured is the hub, not who of them gets the processors
+        os.nice(19)  # measure the hub, not the competition for processors
         if sys.platform == "linux":
             os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
         asyncio.run(hostile(int(port), int(rest[0]), int(rest[1])))

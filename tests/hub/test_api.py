@@ -1,4 +1,4 @@
-"""The HTTP API: who comes in, what they see, and how they are refused."""
+"""The HTTP API: authentication, visibility and refusals."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_a_token_reads_its_workspace(hub: Hub) -> None:
 
 
 @pytest.mark.requirement("B5")
-def test_without_a_live_token_of_this_hub_nobody_reads(hub: Hub) -> None:
+def test_without_a_live_token_of_this_hub_reads_are_refused(hub: Hub) -> None:
     good = hub.mint()
     foreign, _, _ = token_text.write("agent", b"zzzzzz", bytes(32))
     mistyped = good[:-9] + ("A" if good[-9] != "A" else "B") + good[-8:]
@@ -76,7 +76,7 @@ def test_a_header_that_holds_no_token_is_refused(header: str) -> None:
         token_in(header)
 
 
-def test_what_is_not_served_or_not_in_scope_looks_as_if_it_were_not_there(hub: Hub) -> None:
+def test_workspaces_out_of_scope_or_not_served_look_missing(hub: Hub) -> None:
     infra = hub.mint()
     private = hub.mint(workspace="private")
     told = [
@@ -119,7 +119,7 @@ def test_a_write_outside_the_scope_is_refused_by_name(hub: Hub) -> None:
     refused(hub.post(proposer, "infra/put", {"changes": [{**change, "uri": AUTH}]}), 403, "FORBIDDEN")
 
 
-def test_what_cannot_be_read_is_told_as_such_and_not_as_forbidden(hub: Hub) -> None:
+def test_an_unreadable_workspace_is_reported_as_such_and_not_as_forbidden(hub: Hub) -> None:
     token = hub.mint("read,write", "/services/**")
     for change, said in (
         ({"op": "relate", "source": "services/auth", "type": "see", "target": ""}, "a URI or path is needed"),
@@ -141,7 +141,7 @@ def test_tools_of_the_hubs_own_machine_are_not_there(hub: Hub) -> None:
         refused(hub.post(token, "infra/ingest", source), 403, "FORBIDDEN")
 
 
-def test_a_text_is_taken_in_where_a_token_may_write(hub: Hub) -> None:
+def test_a_text_is_ingested_where_a_token_may_write(hub: Hub) -> None:
     text = {"text": "# Paying\n\nHow to pay.\n", "uri": "document://infra/services/paying"}
     taken = hub.post(hub.mint("read,write", "/services/**"), "infra/ingest", text)
     assert json.loads(taken.body)["counts"]["documents_new"] == 1
@@ -162,7 +162,7 @@ def test_status_tells_nothing_of_the_machine(hub: Hub) -> None:
 @pytest.mark.parametrize(
     ("body", "status"), [(b"{", 400), (b"[]", 400), (b'"x"', 400), (b'{"uris": 5}', 422), (b'{"nope": 1}', 422)]
 )  # fmt: skip
-def test_a_body_that_cannot_be_read_says_what_is_wrong(hub: Hub, body: bytes, status: int) -> None:
+def test_an_unreadable_body_is_refused_with_the_reason(hub: Hub, body: bytes, status: int) -> None:
     refused(hub.ask("POST", "/v1/infra/get", hub.mint(), body), status, "VALIDATION_ERROR")
 
 
@@ -250,7 +250,7 @@ def test_an_unchanged_read_is_answered_without_a_body_until_something_changes(hu
     assert changed.headers["etag"] != tag
 
 
-def test_a_validator_is_no_way_around_a_token(hub: Hub) -> None:
+def test_a_validator_does_not_replace_a_token(hub: Hub) -> None:
     token = hub.mint()
     hub.post(token, "infra/get", {"uris": [AUTH]})
     tag = hub.post(token, "infra/get", {"uris": [AUTH]}).headers["etag"]
@@ -258,7 +258,7 @@ def test_a_validator_is_no_way_around_a_token(hub: Hub) -> None:
     assert hub.post(token, "infra/get", {"uris": [AUTH]}, If_None_Match=tag).status == 401
 
 
-def test_a_validator_changes_once_what_was_written_is_found_by_its_meaning(own_hub: Callable[..., Hub]) -> None:
+def test_a_validator_changes_when_a_write_becomes_searchable_by_meaning(own_hub: Callable[..., Hub]) -> None:
     """Texts are embedded after the commit, and then the same search answers something else."""
     hub = own_hub().start()
     hub.put("concept://infra/cars", summary="Automobiles and their engines")
@@ -269,7 +269,7 @@ def test_a_validator_changes_once_what_was_written_is_found_by_its_meaning(own_h
         tagged = {"If_None_Match": first.headers["etag"]} if "etag" in first.headers else {}
         asked, fresh = hub.post(token, "infra/search", question, **tagged), hub.post(token, "infra/search", question)
         if fresh.json["hits"] and asked.status == 304:
-            assert first.json["hits"], "answered as unchanged, although by now something is found"
+            assert first.json["hits"], "answered as unchanged, although there is a new result"
         return bool(fresh.json["hits"])
 
     assert not first.json["hits"], "it is found by its meaning alone"
@@ -285,7 +285,7 @@ def test_a_validator_tells_nothing_of_workspaces_that_a_token_is_not_for(hub: Hu
     assert hub.post(token, "infra/get", read, If_None_Match=tag).status == 304
 
 
-def test_whoever_may_search_may_recall(hub: Hub) -> None:
+def test_a_token_that_may_search_may_recall(hub: Hub) -> None:
     answer = hub.post(hub.mint(), "infra/recall", {"query": "tokens"})
     assert answer.status == 200, answer.body
     assert AUTH in [hit["uri"] for hit in answer.json["hits"]]
@@ -428,7 +428,7 @@ def test_it_ends_within_three_seconds_with_a_request_open(own_hub: Callable[...,
 
 
 @pytest.mark.slow
-def test_a_state_that_cannot_be_read_lets_nobody_in_from_outside_and_everybody_here(
+def test_an_unreadable_state_refuses_tokens_and_serves_the_local_user(
     own_hub: Callable[..., Hub],
 ) -> None:
     hub = own_hub()

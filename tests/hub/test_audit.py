@@ -36,7 +36,7 @@ def log_of(hub: Hub, token: str) -> list[tuple[str, str, str]]:
     return [line for line in told if line[0] != "mint"]
 
 
-# ---- what is in it
+# ---- content
 
 
 def test_a_refused_write_a_refused_read_and_an_unknown_tool_are_noted(hub: Hub) -> None:
@@ -56,7 +56,8 @@ def test_a_revoked_token_that_is_used_is_noted(hub: Hub) -> None:
     assert hub.post(token, "infra/status").status == 401
     assert hub.post(token, "infra/get", {"uris": [AUTH]}).status == 401
     assert log_of(hub, token)[0] == (
-        "sign in refused", "", "UNAUTHORIZED: the token was revoked. Ask whoever runs the hub for a new one. (2 times)"
+        "sign in refused", "",
+        "UNAUTHORIZED: the token was revoked. Ask the hub's administrator for a new one. (2 times)",
     )  # fmt: skip
 
 
@@ -78,7 +79,7 @@ def test_a_child_that_would_be_wider_and_another_workspace_are_noted(hub: Hub) -
     assert {"mint refused", "workspace refused"} <= set(actions)
 
 
-def test_a_token_that_nobody_knows_is_noted_without_an_id(hub: Hub) -> None:
+def test_an_unknown_token_is_noted_without_an_id(hub: Hub) -> None:
     unknown, _, _ = model.write("agent", b"nobody", b"x" * 32)
     assert hub.post(unknown, "infra/status").status == 401
     entries = hub.call("token_log", limit=10_000)["entries"]
@@ -121,7 +122,7 @@ def test_a_flood_of_kinds_is_bounded(tokens: Tokens) -> None:  # noqa: F811
     assert found[0].detail == "refusals of many kinds (200 times)"
 
 
-def test_what_was_counted_is_written_at_the_end(tokens: Tokens, state: Any) -> None:  # noqa: F811
+def test_counts_are_written_at_the_end(tokens: Tokens, state: Any) -> None:  # noqa: F811
     for _ in range(7):
         tokens.refused("t1", "put", Forbidden("no"))
     tokens.close()

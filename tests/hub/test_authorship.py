@@ -42,7 +42,7 @@ def test_history_blame_and_review_name_the_token_that_pushed(hub: Hub, clone: Ca
     assert hub.post(token, "infra/history", {"uri": URI}).json["commits"][0]["pushed_by"] == pushed_by
 
 
-def test_what_the_hub_wrote_itself_has_no_pusher(hub: Hub, clone: Callable[..., Clone]) -> None:  # noqa: F811
+def test_the_hubs_own_commits_have_no_pusher(hub: Hub, clone: Callable[..., Clone]) -> None:  # noqa: F811
     token = hub.mint("read,write", name="Ann")
     change = {"op": "upsert", "uri": "concept://infra/services/here", "summary": "By HTTP"}
     commit = hub.post(token, "infra/put", {"changes": [change]}).json["commit"]
@@ -75,7 +75,7 @@ def test_clones_fetch_the_record_and_no_token_pushes_to_it(hub: Hub, clone: Call
 
 
 @pytest.mark.parametrize("nodes", [[], ["concept://infra/services/asked1"]], ids=["all", "part"])
-def test_a_proposal_that_is_accepted_names_who_did(hub: Hub, nodes: list[str]) -> None:
+def test_an_accepted_proposal_names_who_accepted_it(hub: Hub, nodes: list[str]) -> None:
     proposer, keeper = hub.mint("read,propose", name="Carol"), hub.mint("read,write", name="Dave", kind="person")
     changes = [
         {"op": "upsert", "uri": f"concept://infra/services/asked{number}", "summary": f"Please {nodes}"}

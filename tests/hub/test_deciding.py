@@ -1,4 +1,4 @@
-"""Proposals of a hub are listed and decided where somebody works: in a home that joined it, and in a clone."""
+"""Proposals of a hub are listed and decided in a home that joined it, and in a clone."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def test_in_a_clone_a_rejection_is_the_hubs_where_the_token_may(
     assert listed(hub) == [second, third]
     ann.call("accept", name=f"origin/{second}")
     assert ann.sync()["state"] == "ok"
-    assert listed(hub) == [third], "what was accepted elsewhere waits no longer"
+    assert listed(hub) == [third], "a proposal accepted elsewhere is no longer pending"
 
 
 def test_on_a_plain_git_server_a_rejected_proposal_is_deleted_where_that_is_allowed(

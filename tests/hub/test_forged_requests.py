@@ -1,4 +1,4 @@
-"""What is pushed may claim any request id: nobody's change is taken for done because of it."""
+"""A push may claim any request id, and no other change counts as done because of it."""
 
 from __future__ import annotations
 

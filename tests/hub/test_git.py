@@ -52,7 +52,7 @@ class Clone:
 
 @pytest.fixture
 def clone(hub: Hub, tmp_path: Path) -> Callable[..., Clone]:
-    """A clone that pushes with a token; it is made by somebody who may read everything."""
+    """A clone that pushes with a token; made with a token that may read everything."""
     reader = hub.mint()
 
     def make(token: str, name: str = "clone") -> Clone:
@@ -81,7 +81,7 @@ def proposals(hub: Hub) -> list[str]:
 
 @pytest.mark.slow
 @pytest.mark.requirement("B5")
-def test_who_may_read_everything_clones_and_others_are_told_why_not(hub: Hub, tmp_path: Path) -> None:
+def test_a_token_that_reads_everything_clones_and_others_learn_the_reason(hub: Hub, tmp_path: Path) -> None:
     subprocess.run(["git", "clone", "-q", hub.git_url(hub.mint()), tmp_path / "a"], check=True)
     assert (tmp_path / "a" / AUTH).read_text().startswith("uri: concept://infra/services/auth")
     here = Clone(tmp_path)
@@ -93,7 +93,7 @@ def test_who_may_read_everything_clones_and_others_are_told_why_not(hub: Hub, tm
 
 
 @pytest.mark.slow
-def test_a_fetch_shows_what_was_acknowledged_before_it(hub: Hub, tmp_path: Path) -> None:
+def test_a_fetch_shows_all_acknowledged_changes(hub: Hub, tmp_path: Path) -> None:
     token = hub.mint("read,write")
     for number in range(3):
         change = {"op": "upsert", "uri": "concept://infra/services/seen", "summary": f"turn {number}"}
@@ -145,7 +145,7 @@ def test_a_push_inside_the_scope_of_propose_becomes_a_proposal(hub: Hub, clone: 
     assert "proposals/billing-agent-1-1" in proposals(hub)
     assert mine.git("ls-remote", "origin", "refs/heads/proposals/billing-agent-1-1").split()[0] == tip
     (shown,) = hub.call("proposals", workspace="infra", name="billing-agent-1-1")["proposals"]
-    assert shown["pushed_by"].startswith("billing agent 1 ("), "whatever author the commit names"
+    assert shown["pushed_by"].startswith("billing agent 1 ("), "regardless of the commit's author"
     assert summary_of(hub, "services/auth") == before
     assert "proposals/billing-agent-1-1" in mine.git("push", "origin", "HEAD:main"), "again, it is the same one"
     mine.edit(AUTH, "Proposed otherwise")
@@ -154,7 +154,7 @@ def test_a_push_inside_the_scope_of_propose_becomes_a_proposal(hub: Hub, clone: 
 
 
 @pytest.mark.slow
-def test_nobody_moves_somebody_elses_proposal(hub: Hub, clone: Callable[..., Clone]) -> None:
+def test_a_token_cannot_move_another_holders_proposal(hub: Hub, clone: Callable[..., Clone]) -> None:
     mine, theirs = (clone(hub.mint("propose", "/services/**", name=name), name) for name in ("mallory", "alice"))
     tip = theirs.edit(AUTH, "By Alice")
     theirs.git("push", "origin", "HEAD:proposals/x")
@@ -170,7 +170,7 @@ def test_waiting_proposals_are_bounded(hub: Hub, clone: Callable[..., Clone]) ->
     mine.edit(AUTH, "One")
     mine.git("push")
     mine.edit(AUTH, "Two")
-    assert "wait already" in mine.git("push", ok=False)
+    assert "are pending" in mine.git("push", ok=False)
 
 
 Steps = Callable[[Clone], object]
@@ -358,7 +358,7 @@ def test_other_refs_deletions_and_force_are_refused(
 
 
 @pytest.mark.slow
-def test_who_was_slower_fetches_first_or_lets_the_hub_merge(hub: Hub, clone: Callable[..., Clone]) -> None:
+def test_a_slower_push_fetches_first_or_lets_the_hub_merge(hub: Hub, clone: Callable[..., Clone]) -> None:
     hub.put("concept://infra/services/both", name="Both", summary="At first")
     until(lambda: _published(hub))
     token = hub.mint("read,write")
@@ -379,7 +379,7 @@ def test_who_was_slower_fetches_first_or_lets_the_hub_merge(hub: Hub, clone: Cal
 
 
 @pytest.mark.slow
-def test_two_versions_of_one_field_are_both_kept_and_told(hub: Hub, clone: Callable[..., Clone]) -> None:
+def test_two_versions_of_one_field_are_both_kept_and_reported(hub: Hub, clone: Callable[..., Clone]) -> None:
     hub.put("concept://infra/services/clash", summary="At first")
     until(lambda: _published(hub))
     token = hub.mint("read,write")
@@ -393,7 +393,7 @@ def test_two_versions_of_one_field_are_both_kept_and_told(hub: Hub, clone: Calla
     hub.call("resolve", workspace="infra", resolutions=[{"id": shown[0]["id"], "take": "a"}])
 
 
-def test_a_token_that_is_revoked_pushes_no_more(hub: Hub, clone: Callable[..., Clone]) -> None:
+def test_a_revoked_token_cannot_push(hub: Hub, clone: Callable[..., Clone]) -> None:
     token = hub.mint("read,write")
     mine = clone(token)
     mine.edit("nodes/concept/services/late.yaml", "Late")
@@ -428,8 +428,8 @@ def test_only_the_three_addresses_of_the_protocol_are_there(hub: Hub) -> None:
     assert _raw(hub, token, "git-receive-pack", b"0000", Content_Type="text/plain") == 422
 
 
-def test_what_a_client_says_its_ref_held_is_not_believed(hub: Hub, clone: Callable[..., Clone]) -> None:
-    """Named as the old value, a commit that somebody else only proposed would pass for what is there already."""
+def test_a_clients_claim_about_the_old_value_is_not_trusted(hub: Hub, clone: Callable[..., Clone]) -> None:
+    """A proposed commit, named as the old value, would count as merged already."""
     proposer = clone(hub.mint("propose", "/app/**", name="proposer"), "proposer")
     proposed = proposer.edit(CHECKOUT, "Only proposed")
     proposer.git("push", "-q", "origin", "HEAD:proposals/later")

@@ -55,7 +55,7 @@ def test_an_address_is_a_host_and_a_port(address: str) -> None:
         Listen.parse(address)
 
 
-def test_a_certificate_that_cannot_be_used_is_told(certificate: tuple[str, str], tmp_path: Path) -> None:
+def test_an_unusable_certificate_is_reported(certificate: tuple[str, str], tmp_path: Path) -> None:
     with pytest.raises(Invalid, match="key"):
         Listen.parse("0.0.0.0:1", cert=certificate[0])
     with pytest.raises(Invalid, match="cannot be used"):
@@ -64,7 +64,7 @@ def test_a_certificate_that_cannot_be_used_is_told(certificate: tuple[str, str],
         Listen.parse("0.0.0.0:1", cert=str(tmp_path / "none"), key=certificate[1])
 
 
-def test_a_port_that_is_taken_is_told() -> None:
+def test_a_port_in_use_is_reported() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken, pytest.raises(Unavailable, match="another port"):
         Listen.parse(f"127.0.0.1:{taken.getsockname()[1]}").open()
 
@@ -124,12 +124,12 @@ def test_the_command_line_mints_a_token_alone_on_its_output(own_hub: Callable[..
         shown["id"]: "revoked", child["id"]: "revoked", fresh["id"]: "live",
     }  # fmt: skip
     assert "revoke" in kgd(hub, "token", "log").stdout
-    assert "there is no token 'nobody'" in kgd(hub, "token", "log", "nobody").stderr
+    assert "there is no token 'missing'" in kgd(hub, "token", "log", "nobody").stderr
     assert kgd(hub, "token", "revoke").returncode == 2
     assert kgd(hub, "token", "revoke", "nobody00").returncode == 3
     assert kgd(hub, "token", "mint", "nowhere", "--name", "x").returncode == 3
     assert kgd(hub, "token", "mint", "infra", "--name", "x", "--expires", "soon").returncode == 2
-    # A daemon runs in the background now; a hub takes its place, and is told of where it listens.
+    # A hub replaces a daemon in the background, and prints its URL.
     hub.start()
     assert hub.call("status")["daemon"]["listening"] == hub.url
     second = kgd(hub, "serve", "--listen", "127.0.0.1:0")
@@ -149,7 +149,7 @@ def _places(hub: Hub) -> tuple[str, str, str]:
 def test_a_workspace_that_is_not_here_is_not_served_in_silence(own_hub: Callable[..., Hub]) -> None:
     done = kgd(own_hub(), "serve", "--listen", "127.0.0.1:0", "-w", "infra,nosuch")
     assert done.returncode == 2
-    assert "no workspace 'nosuch' is here to be served" in done.stderr
+    assert "there is no workspace 'nosuch' to serve" in done.stderr
     assert "Known here: infra" in done.stderr
 
 

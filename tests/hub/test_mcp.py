@@ -171,7 +171,7 @@ async def test_without_a_token_there_is_no_mcp_and_no_authorization_server_is_pr
         assert "resource_metadata" not in answer.headers["www-authenticate"]
 
 
-async def test_a_listener_hears_of_what_it_may_read_and_of_nothing_else(hub: Hub) -> None:
+async def test_a_listener_hears_only_of_readable_nodes(hub: Hub) -> None:
     def resource(uri: str) -> str:
         return f"kgd://infra/nodes/{uri}"
 
@@ -221,7 +221,7 @@ async def _keep_writing(hub: Hub) -> None:
 
 
 @pytest.mark.parametrize("mode", ERAS)
-async def test_a_holder_is_offered_what_they_may_read_as_completion(hub: Hub, mode: str) -> None:
+async def test_a_holder_is_offered_readable_nodes_as_completion(hub: Hub, mode: str) -> None:
     async with connected(hub, hub.mint("read", "/services/**", name=f"completing {mode}"), mode) as client:
         template = ResourceTemplateReference(uri="kgd://{workspace}/nodes/{+uri}")
         found = await client.complete(template, {"name": "uri", "value": "concept://infra/"}, {"workspace": "infra"})
@@ -243,4 +243,4 @@ async def test_every_body_counts_as_bytes_of_its_token(hub: Hub, is_chunked: boo
         first = await web.post(f"{hub.url}/mcp", content=parts() if is_chunked else body)
         second = await web.post(f"{hub.url}/mcp", content=parts() if is_chunked else body)
     assert (first.status_code == 429, second.status_code) == (False, 429)
-    assert "bytes a day" in second.text
+    assert "bytes per day" in second.text

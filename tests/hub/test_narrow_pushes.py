@@ -1,4 +1,4 @@
-"""Pushes of tokens that may not read everything: they go through, and tell nothing of what is out of their sight."""
+"""Pushes of restricted tokens: they succeed, and reveal no hidden nodes."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def propose(hub: Hub, clone: Callable[..., Clone], name: str) -> str:
     mine = clone(hub.mint("read,propose", name=name), name)
     mine.edit(f"nodes/concept/services/of-{name}.yaml", "A proposal")
     said = mine.git("push", "origin", "HEAD:main")
-    return said.partition("waits for somebody who may write there: ")[2].split()[0]
+    return said.partition("waits for review: ")[2].split()[0]
 
 
 @pytest.mark.requirement("B5")

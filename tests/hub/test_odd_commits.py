@@ -67,7 +67,7 @@ def found(hub: Hub, token: str, word: str) -> set[str]:
     return {hit["uri"].rpartition("/")[2] for hit in hub.post(token, "infra/search", {"query": word}).json["hits"]}
 
 
-def test_whatever_pushed_commits_say_of_their_authors_everybody_is_answered(served: Hub, tmp_path: Path) -> None:
+def test_any_author_of_pushed_commits_leaves_answers_to_others_intact(served: Hub, tmp_path: Path) -> None:
     at, writer, admin = cloned(served, tmp_path), served.mint("write"), served.mint("read,write,resolve,admin")
     for n, author in enumerate([BYTES, LATIN, YEAR_10000]):
         odd = commit_of(at, f"odd{n}", author)
@@ -77,13 +77,13 @@ def test_whatever_pushed_commits_say_of_their_authors_everybody_is_answered(serv
     served.put("concept://infra/services/later", summary="wombat later")
     until(lambda: found(served, admin, "wombat") == {"odd0", "odd1", "odd2", "later"}, say=lambda: "not all are found")
     served.put("concept://infra/services/odd0", name="edited")
-    until(lambda: found(served, admin, "edited") == {"odd0"}, say=lambda: "what was edited is not found")
+    until(lambda: found(served, admin, "edited") == {"odd0"}, say=lambda: "the edited text is not found")
     assert {stage["name"]: stage["state"] for stage in served.call("status", workspace="infra")["stages"]}[
         "index"
     ] == "ok"
 
 
-def test_whatever_proposals_say_of_their_authors_everybody_is_answered(served: Hub, tmp_path: Path) -> None:
+def test_any_author_of_proposals_leaves_answers_to_others_intact(served: Hub, tmp_path: Path) -> None:
     at, proposer, admin = cloned(served, tmp_path), served.mint("propose"), served.mint("read,write,resolve,admin")
     for n, author in enumerate([BYTES, YEAR_10000]):
         odd = commit_of(at, f"odd{n}", author, message=b"\xff\xfe odd")
@@ -109,7 +109,7 @@ def test_an_honest_name_in_an_older_encoding_is_read_as_it_was_written(served: H
 
 
 @pytest.mark.parametrize("newer", ["format", "merge_rules"])
-def test_nobody_brings_a_hub_to_what_only_a_newer_kgd_may_write(hub: Hub, tmp_path: Path, newer: str) -> None:
+def test_a_push_of_a_newer_format_is_refused(hub: Hub, tmp_path: Path, newer: str) -> None:
     at, admin = cloned(hub, tmp_path), hub.mint("read,write,resolve,admin")
     settings = (at / "kgd.yaml").read_text().replace(f"{newer}: 1", f"{newer}: 2")
     (at / "kgd.yaml").write_text(settings)

@@ -1,4 +1,4 @@
-"""The page that a hub's keeper goes by, run as it is written."""
+"""The manual page for operators of a hub, executed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The holder of a narrow token learns nothing of what is beyond it: hidden and missing look alike, commits too."""
+"""A narrow token reveals no hidden content: hidden and missing nodes and commits look alike."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def plain(answer: Answer, uri: str) -> str:
 
 @pytest.mark.requirement("B5")
 @pytest.mark.parametrize("question", QUESTIONS)
-def test_a_hidden_node_is_not_told_from_a_missing_one(hub: Hub, narrow: str, question: str) -> None:
+def test_a_hidden_node_looks_like_a_missing_one(hub: Hub, narrow: str, question: str) -> None:
     told = []
     for uri in (HIDDEN, MISSING):
         tool, arguments = QUESTIONS[question](uri)
@@ -81,7 +81,7 @@ def test_a_hidden_node_is_not_told_from_a_missing_one(hub: Hub, narrow: str, que
 
 
 def commits(hub: Hub) -> dict[str, str]:
-    """A commit that only waits as a proposal, one that is nowhere, and a branch that leads to the first."""
+    """A commit of a pending proposal, an unknown commit, and a branch that points to the first."""
     at = hub.workspace("infra")
     here = ["git", "-C", str(at), "-c", "user.name=a", "-c", "user.email=a@example.org"]
     made = subprocess.run([*here, "commit-tree", "HEAD^{tree}", "-p", "HEAD", "-m", "waits"], check=True,
@@ -122,7 +122,7 @@ def test_a_token_names_commits_that_led_to_the_tip_alone(
 
 
 @pytest.mark.parametrize("name", ["HEAD", "HEAD~1", "", "short"])
-def test_a_token_names_the_tip_and_what_led_to_it(hub: Hub, name: str) -> None:
+def test_a_token_names_the_tip_and_its_ancestors(hub: Hub, name: str) -> None:
     token = hub.mint("read")
     tip = hub.post(token, "infra/history", {"limit": 1}).json["commits"][0]["commit"]
     commit = {"": tip, "short": tip[:10]}.get(name, name)

@@ -8,8 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from kgd.codec import documents, paths
-from kgd.model.conflict import Conflict, FieldConflict
-from kgd.model.register import disagreement
+from kgd.model.conflict import Conflict, FieldConflict, disagreement
 from kgd.model.uri import Uri
 from kgd.workspace.merge_files import record_files
 from tests.hub.conftest import Hub
@@ -25,7 +24,7 @@ PLANTS = {
     "by a name of its own": {
         "conflicts/concept/services/auth/0123456789abcdef.yaml": documents.encode_conflict(ABOUT_CHECKOUT)
     },
-    "by the digest of what it holds": {
+    "by the digest of its content": {
         paths.conflict_path(AUTH, ABOUT_CHECKOUT.digest): documents.encode_conflict(ABOUT_CHECKOUT)
     },
     "by a move out of the scope": record_files([MOVED], frozenset()),
@@ -37,9 +36,7 @@ PLANTS = {
     *[pytest.param(name, marks=pytest.mark.slow) for name in PLANTS][:1], *[*PLANTS][1:2],
     *[pytest.param(name, marks=pytest.mark.slow) for name in PLANTS][2:],
 ])  # fmt: skip
-def test_a_conflict_about_what_is_out_of_scope_is_not_planted(
-    hub: Hub, clone: Callable[..., Clone], plant: str
-) -> None:
+def test_a_conflict_out_of_scope_cannot_be_planted(hub: Hub, clone: Callable[..., Clone], plant: str) -> None:
     mine = clone(hub.mint("write,propose", "/services/**", name="mallory"))
     for path, data in PLANTS[plant].items():
         (mine.at / path).parent.mkdir(parents=True, exist_ok=True)
@@ -52,12 +49,12 @@ def test_a_conflict_about_what_is_out_of_scope_is_not_planted(
     assert proposals(hub) == before
     admin = hub.mint("read,write,resolve,admin", name="admin")
     told = hub.post(admin, "infra/resolve_conflicts", {"via": "agent"}).json
-    told.pop("proposals", None)  # those of other tests
+    told.pop("proposals", None)  # records of other tests
     assert "app/checkout" not in json.dumps(told)
 
 
 def test_a_conflict_tells_nothing_of_a_node_that_its_reader_may_not_see(hub: Hub, clone: Callable[..., Clone]) -> None:
-    """Neither what it came to be called elsewhere, nor what it says since it moved out of sight."""
+    """Neither its new name, nor its text since it moved out of scope."""
     admin = clone(hub.mint("read,write,resolve,admin", name="admin"))
     hidden = "concept://infra/app/hidden-place"
     met, moved = Uri("concept://infra/services/met-twice"), Uri("concept://infra/services/moved-away")
@@ -67,7 +64,7 @@ def test_a_conflict_tells_nothing_of_a_node_that_its_reader_may_not_see(hub: Hub
     hub.put(hidden, summary="a secret since")
     called = Conflict(met, {"uri": disagreement(None, (hidden, met))}, {"uri": 1})
     before = Conflict(moved, {"summary": disagreement("one", ("two", "three"))}, {"summary": 0})
-    # What was put reaches the branch a moment later.
+    # A write reaches the branch a moment later.
     tip = hub.call("status", workspace="infra")["workspace"]["tip"]
     until(lambda: tip in admin.git("ls-remote", "origin", "main"))
     admin.git("pull", "--rebase", "origin", "main")

@@ -1,4 +1,4 @@
-"""What a pushed proposal is called and whose it is: by the token, whatever its holder is named."""
+"""The name and the owner of a pushed proposal come from the token, not from its holder's name."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_a_holder_of_the_same_name_does_not_move_a_proposal(hub: Hub, clone: Clo
 
 
 @pytest.mark.slow
-def test_a_token_goes_on_from_its_own_proposal_and_so_does_its_rotation(hub: Hub, clone: Cloned) -> None:  # noqa: F811
+def test_a_token_continues_its_own_proposal_and_so_does_its_rotation(hub: Hub, clone: Cloned) -> None:  # noqa: F811
     token = hub.mint("propose", "/services/**", name="steady")
     one = clone(token)
     one.edit(AUTH, "First")
@@ -59,7 +59,7 @@ def test_a_token_goes_on_from_its_own_proposal_and_so_does_its_rotation(hub: Hub
 
 
 @pytest.mark.slow
-def test_a_child_neither_sees_nor_takes_back_what_its_parent_put_up_elsewhere(hub: Hub) -> None:
+def test_a_child_neither_sees_nor_withdraws_its_parents_proposals_elsewhere(hub: Hub) -> None:
     parent = hub.mint("read,propose", "/services/**", name="wide", also=["read,propose:/app/**"])
     change = {"op": "upsert", "uri": "concept://infra/app/hidden", "summary": "not for the child"}
     made = hub.post(parent, "infra/submit_subgraph", {"changes": [change]}).json["proposal"]
@@ -77,26 +77,24 @@ def test_a_name_that_git_cannot_keep_beside_another_is_refused_with_the_reason(h
     one.edit(AUTH, "One")
     one.git("push", "origin", "HEAD:proposals/x")
     said = one.git("push", "origin", "HEAD:proposals/x/y", ok=False)
-    assert "cannot keep this name beside" in said
+    assert "cannot store this name beside" in said
     assert "proposals/folder/x" in said
     one.git("push", "origin", "HEAD:proposals/d/e")
-    assert "cannot keep this name beside" in one.git("push", "origin", "HEAD:proposals/d", ok=False)
+    assert "cannot store this name beside" in one.git("push", "origin", "HEAD:proposals/d", ok=False)
     numbered = clone(hub.mint("propose", "/services/**", name="folder-1"), "numbered")
     numbered.edit(AUTH, "Two")
     numbered.git("push", "origin", "HEAD:proposals/z")
     one.edit(AUTH, "Three")
-    assert "proposals/folder-2" in one.git("push", "origin", "HEAD:main"), "folder-1 is a folder by now"
+    assert "proposals/folder-2" in one.git("push", "origin", "HEAD:main"), "folder-1 is a folder now"
 
 
 @pytest.mark.requirement("B5")
-def test_a_proposal_that_changes_what_is_hidden_is_not_there_whatever_is_asked_of_it(hub: Hub) -> None:
+def test_a_proposal_about_hidden_nodes_looks_missing_to_every_call(hub: Hub) -> None:
     """Not even where the caller could take a part of it: its message speaks of the rest."""
     seen, hidden = "concept://infra/services/in-sight", "concept://infra/app/out-of-sight"
     changes = [{"op": "upsert", "uri": uri, "summary": "more"} for uri in (seen, hidden)]
     mint = hub.mint("propose,read", name="far-reaching")
-    id = hub.post(mint, "infra/submit_subgraph", {"changes": changes, "message": "about what is hidden"}).json[
-        "proposal"
-    ]
+    id = hub.post(mint, "infra/submit_subgraph", {"changes": changes, "message": "about hidden nodes"}).json["proposal"]
     name, _, commit = id.partition("@")
     token = hub.mint("read,write,resolve", "/services/**", name="near")
     part = {"only": [seen], "dry_run": True}

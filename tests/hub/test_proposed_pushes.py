@@ -1,4 +1,4 @@
-"""A person whose token may only propose: what they push waits at the hub, is told as that, and heals once decided."""
+"""Pushes of a token that may only propose: pending at the hub, shown as such, and settled by the decision."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def waiting(hub: Hub) -> list[str]:
     return [one["id"].partition("@")[0] for one in hub.call("proposals", workspace="infra")["proposals"]]
 
 
-def test_what_was_pushed_is_told_to_wait_as_a_proposal_and_is_not_pushed_again(served: Hub, prop: Person) -> None:
+def test_a_push_that_became_a_proposal_is_reported_and_not_pushed_again(served: Hub, prop: Person) -> None:
     prop.put("services/x", summary="x")
     told = prop.sync()
     assert (told["state"], kinds(told), told["pushed"], told["proposed"]) == ("waiting", ["proposed"], 0, 1)
@@ -60,7 +60,7 @@ def test_what_was_pushed_is_told_to_wait_as_a_proposal_and_is_not_pushed_again(s
 
 
 @pytest.mark.slow
-def test_more_of_it_goes_on_from_the_same_proposal_and_once_accepted_all_is_well(served: Hub, prop: Person) -> None:
+def test_later_commits_continue_the_same_proposal_and_acceptance_settles_it(served: Hub, prop: Person) -> None:
     prop.put("services/x", summary="x")
     prop.sync()
     served.put("concept://infra/app/cart", summary="of others")
@@ -79,7 +79,7 @@ def test_more_of_it_goes_on_from_the_same_proposal_and_once_accepted_all_is_well
 
 
 @pytest.mark.slow
-def test_what_was_rejected_is_told_and_proposed_again_only_when_somebody_says_so(served: Hub, prop: Person) -> None:
+def test_a_rejected_proposal_is_reported_and_proposed_again_only_on_request(served: Hub, prop: Person) -> None:
     commit = prop.put("services/x", summary="x")
     prop.sync()
     served.call("reject", workspace="infra", name="prop-1")
@@ -98,7 +98,7 @@ def test_what_was_rejected_is_told_and_proposed_again_only_when_somebody_says_so
 
 
 @pytest.mark.slow
-def test_what_was_accepted_in_part_and_then_rejected_is_told_until_the_rest_is_taken_back(
+def test_a_partly_accepted_and_then_rejected_proposal_is_reported_until_the_rest_is_reverted(
     served: Hub, prop: Person
 ) -> None:
     prop.put("services/x", summary="x")

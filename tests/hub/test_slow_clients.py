@@ -1,4 +1,4 @@
-"""Git clients that send slowly, take nothing or lose their token: they hold up themselves and nobody else."""
+"""Git clients that send slowly, read nothing or lose their token delay only themselves."""
 
 from __future__ import annotations
 
@@ -56,13 +56,13 @@ def half_sent(hub: Hub) -> Iterator[list[socket.socket]]:
 
 
 @pytest.mark.requirement("B5")
-def test_requests_that_were_half_sent_hold_up_nobody(hub: Hub, half_sent: list[socket.socket]) -> None:
+def test_half_sent_requests_block_no_others(hub: Hub, half_sent: list[socket.socket]) -> None:
     url = hub.git_url(hub.mint(name="quick"))
     for _ in range(2):
         said = subprocess.run(["git", "ls-remote", url, "refs/heads/main"], capture_output=True, text=True,
                               check=True, timeout=8)  # fmt: skip
         assert said.stdout.endswith("refs/heads/main\n")
-    assert not programs(hub), "no program is started for what has not arrived"
+    assert not programs(hub), "no program is started before the body has arrived"
 
 
 @pytest.mark.slow

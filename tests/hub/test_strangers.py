@@ -1,4 +1,4 @@
-"""Who shows no token takes little of a hub: no body, no room among the connections, no time."""
+"""Clients without a token use little of a hub: no body, few connections, little time."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ def test_a_token_has_its_share_of_connections(small: Hub, kept: contextlib.ExitS
         crowd[-1].sendall(request("/v1/infra/get", token, length=len(READ)) + READ)
         assert status(crowd[-1]) == 200
     until(lambda: sum(map(is_closed, crowd)) == 10, 10)
-    assert all(map(is_closed, crowd[:10])), "those that were idle for longest"
+    assert all(map(is_closed, crowd[:10])), "the connections idle for longest"
 
 
 @pytest.mark.parametrize(
@@ -160,7 +160,7 @@ def test_a_stranger_that_says_nothing_more_is_let_go(hub: Hub, kept: contextlib.
         pass
 
 
-def test_a_stranger_that_asks_without_end_is_told_to_wait(small: Hub, kept: contextlib.ExitStack) -> None:
+def test_a_stranger_that_sends_requests_without_end_has_to_wait(small: Hub, kept: contextlib.ExitStack) -> None:
     one = connected(small, kept, "127.0.4.1")
     answers, part = b"", b"first"
     with contextlib.suppress(ConnectionError):

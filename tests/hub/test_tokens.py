@@ -1,4 +1,4 @@
-"""Tokens: their text, what is kept of them, and the contract of every state that a hub may keep them in."""
+"""Tokens: their text, their stored state, and its contract."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kgd.daemon.tokens import DAY, GENERATIONS, HubState, Minted, Tokens, TooMuch
+from kgd.daemon.tokens import DAY, GENERATIONS, Minted, Tokens, TooMuch
 from kgd.errors import Damaged, Forbidden, Invalid, KgdError, Limit, NotFound, Unauthorized, Unavailable
 from kgd.index.hub_state import SqliteHubState
 from kgd.model import token
@@ -39,16 +39,15 @@ def clock() -> Clock:
     return Clock()
 
 
-@pytest.fixture(params=["sqlite"])
-def state(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[HubState]:
-    """Every implementation; a further one is a further name here."""
-    made = {"sqlite": lambda: SqliteHubState(tmp_path / "hub.db")}[request.param]()
+@pytest.fixture
+def state(tmp_path: Path) -> Iterator[SqliteHubState]:
+    made = SqliteHubState(tmp_path / "hub.db")
     yield made
     made.close()
 
 
 @pytest.fixture
-def tokens(state: HubState, clock: Clock) -> Tokens:
+def tokens(state: SqliteHubState, clock: Clock) -> Tokens:
     chance = random.Random(7)
     return Tokens(lambda: state, clock, chance.randbytes)
 
@@ -69,7 +68,9 @@ def test_a_token_names_kgd_its_kind_and_its_id_and_has_a_check(tokens: Tokens) -
 
 
 @given(st.binary(min_size=6, max_size=6), st.binary(min_size=32, max_size=32), st.integers(0, 68), st.data())
-def test_one_wrong_letter_anywhere_is_told_as_a_slip(id: bytes, secret: bytes, place: int, data: st.DataObject) -> None:
+def test_one_wrong_letter_anywhere_is_reported_as_a_typo(
+    id: bytes, secret: bytes, place: int, data: st.DataObject
+) -> None:
     text, _, _ = token.write("person", id, secret)
     place %= len(text)
     other = data.draw(st.sampled_from(string.ascii_letters + string.digits).filter(lambda c: c != text[place]))
@@ -80,7 +81,7 @@ def test_one_wrong_letter_anywhere_is_told_as_a_slip(id: bytes, secret: bytes, p
 
 
 @pytest.mark.parametrize("text", ["", "kgd", "Bearer x", "kgd_agent_", "ghp_" + "a" * 40, "kgd_root_" + "a" * 60, "\0"])
-def test_what_is_no_token_is_refused_without_being_quoted(text: str) -> None:
+def test_a_malformed_token_is_refused_without_being_quoted(text: str) -> None:
     with pytest.raises(Unauthorized) as refused:
         token.read(text)
     assert "_" * 2 not in str(refused.value)
@@ -107,7 +108,7 @@ def test_a_token_is_recognised_until_it_expires_and_a_minute_more(tokens: Tokens
     clock.now += 2
     with pytest.raises(Unauthorized, match="expired"):
         tokens.recognise(made.text)
-    clock.now -= 10_000  # a clock that was set back does not lock anybody out
+    clock.now -= 10_000  # a clock that was set back locks no holder out
     assert tokens.recognise(made.text)
 
 
@@ -125,7 +126,7 @@ def test_a_foreign_token_and_one_with_a_foreign_secret_are_not_known(tokens: Tok
         tokens.recognise(f"{person}_{token._check(person)}")
 
 
-def test_a_revoked_token_takes_those_made_from_it_along(tokens: Tokens) -> None:
+def test_revoking_a_token_revokes_its_children(tokens: Tokens) -> None:
     parent = mint(tokens)
     child = tokens.mint_child(parent.record.holder.id, "child", "agent", SERVICES, START + 100)
     grandchild = tokens.mint_child(child.record.holder.id, "grandchild", "agent", SERVICES, START + 50)
@@ -206,7 +207,7 @@ def test_a_quota_holds_for_its_window_and_says_when_to_ask_again(tokens: Tokens,
     tokens.spend(made.record, "nodes", 10)
 
 
-def test_children_use_up_the_quota_of_whom_they_were_made_from(tokens: Tokens) -> None:
+def test_children_use_up_their_parents_quota(tokens: Tokens) -> None:
     parent = tokens.mint("x", "agent", ALL, START + DAY, quota=Quota(requests_per_minute=5)).record
     child = tokens.mint_child(parent.holder.id, "one", "agent", ALL, START + 60).record
     other = tokens.mint_child(child.holder.id, "two", "agent", ALL, START + 60).record
@@ -240,21 +241,21 @@ def test_a_request_id_answers_the_first_result_and_no_other_request(tokens: Toke
 # ---- the contract of a state
 
 
-def test_the_state_keeps_what_it_was_given(state: HubState, tokens: Tokens) -> None:
+def test_the_state_keeps_tokens_over_a_restart(state: SqliteHubState, tokens: Tokens) -> None:
     made = tokens.mint("Ann", "person", (*ALL, *SERVICES), START + 10, quota=Quota(pending_proposals=3))
     assert state.find(made.record.holder.id) == made.record
     assert state.find("nobody00") is None
     assert [one.holder.name for one in state.all()] == ["Ann"]
 
 
-def test_the_trail_is_told_newest_first_and_by_token(state: HubState) -> None:
+def test_the_trail_is_listed_newest_first_and_by_token(state: SqliteHubState) -> None:
     for number in range(5):
         state.note(AuditEntry(START + number, f"t{number % 2}", "put", "infra", f"n{number}"))
     assert [one.detail for one in state.trail(None, 3)] == ["n4", "n3", "n2"]
     assert [one.detail for one in state.trail("t1", 10)] == ["n3", "n1"]
 
 
-def test_spending_is_by_token_kind_and_window(state: HubState) -> None:
+def test_spending_is_by_token_kind_and_window(state: SqliteHubState) -> None:
     assert state.spend({"a": 5}, "x", 1, 5)
     assert not state.spend({"a": 5}, "x", 1, 1)
     assert state.spend({"b": 5}, "x", 1, 5)
@@ -262,14 +263,14 @@ def test_spending_is_by_token_kind_and_window(state: HubState) -> None:
     assert state.spend({"a": 5}, "x", 2, 5)
 
 
-def test_spending_of_several_is_whole_or_not_at_all(state: HubState) -> None:
+def test_spending_of_several_is_whole_or_not_at_all(state: SqliteHubState) -> None:
     assert state.spend({"child": 5, "parent": 5}, "x", 1, 3)
     assert state.spend({"sister": 5, "parent": 5}, "x", 1, 2)
     assert not state.spend({"child": 5, "parent": 5}, "x", 1, 1)
-    assert state.spend({"child": 5}, "x", 1, 2), "what was refused was not counted"
+    assert state.spend({"child": 5}, "x", 1, 2), "the refused amount was not counted"
 
 
-def test_old_answers_are_let_go(state: HubState) -> None:
+def test_old_answers_are_let_go(state: SqliteHubState) -> None:
     state.keep_answer("a", "old", b"", "1", START, 0)
     state.keep_answer("a", "new", b"", "2", START + 10, START + 5)
     assert state.answer("a", "old") is None
@@ -308,7 +309,7 @@ def _folder(path: Path) -> None:
 
 
 @pytest.mark.parametrize("spoil", [_garbage, _world_readable, _link, _folder])
-def test_a_state_that_cannot_be_trusted_lets_nobody_in_and_is_left_as_it_is(
+def test_an_untrusted_state_admits_no_token_and_is_not_changed(
     tmp_path: Path, clock: Clock, spoil: Callable[[Path], None]
 ) -> None:
     path = tmp_path / "hub.db"

@@ -63,7 +63,7 @@ def test_an_acknowledged_change_is_in_the_upstream(over: tuple[Hub, Path], tmp_p
 
 
 @pytest.mark.slow
-def test_without_the_upstream_no_success_is_said_and_a_retry_applies_once(over: tuple[Hub, Path]) -> None:
+def test_without_the_upstream_no_success_is_reported_and_a_retry_applies_once(over: tuple[Hub, Path]) -> None:
     hub, upstream = over
     token = hub.mint("read,write")
     change = {"changes": [{"op": "upsert", "uri": "concept://infra/a", "summary": "x"}], "request_id": "r"}
@@ -97,7 +97,7 @@ def test_writers_at_once_share_rounds_and_each_is_in_the_upstream(over: tuple[Hu
     assert all(holds(upstream, one.json["commit"]) for one in answers)
 
 
-def test_whoever_comes_during_a_round_waits_for_the_next_and_hears_how_that_went() -> None:
+def test_a_caller_during_a_round_waits_for_the_next_and_gets_its_result() -> None:
     queue, going, go_on = _Queue(), threading.Event(), threading.Event()
     rounds: list[int] = []
     heard: list[Any] = []

@@ -10,6 +10,6 @@ from kgd.index.database import Database
 
 @pytest.fixture
 def database(tmp_path: Path) -> Iterator[Database]:
-    database = Database.open(tmp_path / "index.db")
+    database = Database(tmp_path / "index.db")
     yield database
     database.close()

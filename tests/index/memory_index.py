@@ -1,4 +1,4 @@
-"""This file is where an index is kept in plain dictionaries: what the contract means, with nothing to be fast."""
+"""A reference index in plain dictionaries: the meaning of the contract without any speed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Sees = Callable[[Uri], bool]
 
 
 class MemoryIndex:
-    """An `Index`. A text has a word if it has one that begins with the same letters, up to an ending of three."""
+    """Matches a word if a text has a word with the same letters, up to an ending of three."""
 
     def __init__(self) -> None:
         self._docs: dict[tuple[Uri, Uri | None], Doc] = {}

@@ -1,4 +1,4 @@
-"""What every index does, whatever it keeps its texts in: SQLite's, and one of plain dictionaries."""
+"""The contract of a text index: SQLite's, and a reference in plain dictionaries."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from kgd.index.database import Database
-from kgd.index.interface import Index
 from kgd.index.ranking import ALL, FILE, FILE_SOME, SOME
 from kgd.index.text import Doc, FileDoc, TextIndex
 from kgd.model.node import Source
@@ -19,11 +18,11 @@ FILE_A = Uri("file://w/docs/a.md")
 
 
 @pytest.fixture(params=["sqlite", "memory"])
-def index(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Index]:
+def index(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[TextIndex | MemoryIndex]:
     if request.param == "memory":
         yield MemoryIndex()
     else:
-        database = Database.open(tmp_path / "index.db")
+        database = Database(tmp_path / "index.db")
         yield TextIndex(database)
         database.close()
 
@@ -37,15 +36,15 @@ def doc(at: str, /, **fields: object) -> Doc:
     return Doc(**{"uri": uri(at), "type": scheme, "name": "", **fields})  # type: ignore[arg-type]
 
 
-def found(index: Index, query: str, **narrowed: object) -> list[str]:
+def found(index: TextIndex, query: str, **narrowed: object) -> list[str]:
     return [hit.uri for hit in index.search(query, limit=50, **narrowed)]  # type: ignore[arg-type]
 
 
-def gathered(index: Index, query: str, **narrowed: object) -> set[str]:
+def gathered(index: TextIndex, query: str, **narrowed: object) -> set[str]:
     return {one.uri for one in index.gather(query, **narrowed).texts}  # type: ignore[arg-type]
 
 
-def test_all_words_then_some_then_bare_files_and_scores_fall(index: Index) -> None:
+def test_all_words_then_some_then_bare_files_and_scores_fall(index: TextIndex) -> None:
     index.apply([doc("all", content="a lease of the broker"), doc("some", name="lease"), doc("none", name="bread")])
     index.apply_files([FileDoc(Uri("file://w/lease/broker.py"), "lease/broker.py", "python")])
     hits = index.search("lease broker")
@@ -56,7 +55,7 @@ def test_all_words_then_some_then_bare_files_and_scores_fall(index: Index) -> No
     assert tiers == {uri("all"): ALL, uri("some"): SOME}
 
 
-def test_types_tags_and_namespace_narrow_every_answer(index: Index) -> None:
+def test_types_tags_and_namespace_narrow_every_answer(index: TextIndex) -> None:
     index.apply([
         doc("s/a", name="key", tags=("X",)), doc("s/b", name="key", type="task"),
         doc("sx", name="key", tags=("x", "y")),
@@ -73,7 +72,7 @@ def test_types_tags_and_namespace_narrow_every_answer(index: Index) -> None:
         assert set(index.few_in(**narrowed) or ()) == expected
 
 
-def test_what_is_stored_is_found_without_what_was_read_from_the_code_tree(index: Index) -> None:
+def test_stored_nodes_are_found_without_nodes_of_the_code_tree(index: TextIndex) -> None:
     note, chunk = uri("note"), "chunk://w/docs/a.md/0001"
     index.apply([doc("note", content="leases"), doc(chunk, content="a word on leases")])
     index.apply_tree(FILE_A, [doc(chunk, content="leases"), doc("symbol://w/a.py/leases", name="leases")])
@@ -84,7 +83,7 @@ def test_what_is_stored_is_found_without_what_was_read_from_the_code_tree(index:
     assert {one.uri for one in index.passing(asked, stored=True)} == {note, chunk}
 
 
-def test_it_knows_which_types_there_are(index: Index) -> None:
+def test_it_knows_which_types_there_are(index: TextIndex) -> None:
     assert (index.types(), index.has_type("task")) == ([], False)
     index.apply([doc("a"), doc("b", type="task"), doc("c", type="task")])
     index.apply_tree(FILE_A, [doc("symbol://w/a.py/leases")])
@@ -95,29 +94,29 @@ def test_it_knows_which_types_there_are(index: Index) -> None:
     assert known == {"concept", "file", "python", "resource", "symbol", "task"}
 
 
-def test_what_was_replaced_or_removed_is_not_found(index: Index) -> None:
+def test_replaced_and_removed_texts_are_not_found(index: TextIndex) -> None:
     index.apply([doc("a", content="old words", tags=("t",)), doc("b", content="old")], tree="1")
     index.apply([doc("a", content="new")], [uri("b"), uri("unknown")], tree="2")
     assert (found(index, "old"), found(index, "new"), index.by_tags(["t"])) == ([], [uri("a")], [])
     assert (index.count(), index.tree(), gathered(index, "old")) == (1, "2", set())
 
 
-def test_what_was_read_from_a_file_is_beside_what_is_stored_and_goes_with_the_file(index: Index) -> None:
+def test_texts_of_a_file_are_separate_from_stored_ones_and_disappear_with_the_file(index: TextIndex) -> None:
     chunk, other = "chunk://w/docs/a.md/0001", "chunk://w/docs/a.md/0002"
-    index.apply([doc(chunk, content="what somebody added on leases")])
+    index.apply([doc(chunk, content="a comment on leases")])
     index.apply_tree(FILE_A, [doc(chunk, content="brokers and quorum"), doc(other, content="bread")])
     assert found(index, "quorum") == found(index, "leases") == [chunk]
     assert found(index, "quorum leases") == [chunk]  # found once
     numbers = {one.uri: one.id for one in index.gather("bread").texts}
     index.apply_tree(FILE_A, [doc(chunk, content="brokers, anew"), doc(other, content="bread")])
-    assert {one.uri: one.id for one in index.gather("bread").texts} == numbers  # what is the same is not stored anew
+    assert {one.uri: one.id for one in index.gather("bread").texts} == numbers  # unchanged texts are not stored again
     index.apply_tree(FILE_A, [doc(chunk, content="brokers")])
     assert (found(index, "quorum"), found(index, "bread"), found(index, "brokers")) == ([], [], [chunk])
     index.apply_tree(FILE_A, [])
     assert (found(index, "brokers"), found(index, "leases")) == ([], [chunk])
 
 
-def test_a_document_has_the_words_of_all_its_chunks_as_they_are_now(index: Index) -> None:
+def test_a_document_has_the_words_of_all_its_chunks_as_they_are_now(index: TextIndex) -> None:
     index.apply([doc("chunk://w/guide/1", content="lease"), doc("chunk://w/guide/2", content="broker"),
                  doc("chunk://w/other/1", content="lease")])  # fmt: skip
     wholes = index.gather("lease broker together here").wholes
@@ -127,7 +126,7 @@ def test_a_document_has_the_words_of_all_its_chunks_as_they_are_now(index: Index
     assert set(index.gather("lease broker together here").wholes) == {"guide"}
 
 
-def test_a_message_is_found_together_with_those_beside_it_and_no_others(index: Index) -> None:
+def test_a_message_is_found_together_with_those_beside_it_and_no_others(index: TextIndex) -> None:
     texts = ("which database", "postgres", "fine", "lunch")
     index.apply([doc(f"message://w/t/{n}", content=text) for n, text in enumerate(texts)])
     index.apply([doc("message://w/u/2", content="bread")])
@@ -140,7 +139,7 @@ def test_a_message_is_found_together_with_those_beside_it_and_no_others(index: I
     assert index.gather("postgres", surrounded=False).beside == []
 
 
-def test_who_speaks_is_known_of_messages_and_of_conversations_in_a_text(index: Index) -> None:
+def test_speakers_are_known_for_messages_and_conversations_in_a_text(index: TextIndex) -> None:
     index.apply([doc("message://w/t/1", content="lease", people=("Ann Lee",)),
                  doc("talk", content="lease\nBob: Hello.\nAnn: Hi.\nBob: A lease.\nAnn: No."),
                  doc("none", content="a lease: nothing")])  # fmt: skip
@@ -154,13 +153,13 @@ def test_who_speaks_is_known_of_messages_and_of_conversations_in_a_text(index: I
     }
 
 
-def test_a_file_whose_name_is_no_text_keeps_no_other_from_being_found(index: Index) -> None:
+def test_a_file_whose_name_is_no_text_keeps_no_other_from_being_found(index: TextIndex) -> None:
     index.apply_files([FileDoc(uri("file://w/%FF.py"), "\udcff.py", "python"),
                        FileDoc(uri("file://w/session.py"), "session.py", "python")])  # fmt: skip
     assert [one.uri for one in index.bare_files("session")] == ["file://w/session.py"]
 
 
-def test_bare_files_with_all_words_are_apart_from_those_with_some(index: Index) -> None:
+def test_bare_files_with_all_words_are_apart_from_those_with_some(index: TextIndex) -> None:
     paths = ("src/auth/session.py", "src/auth/keys.py", "docs/readme.md")
     index.apply_files([FileDoc(Uri(f"file://w/{path}"), path, "python") for path in paths])
     tiers = [(one.uri, one.tier) for one in index.bare_files("auth session")]
@@ -170,7 +169,7 @@ def test_bare_files_with_all_words_are_apart_from_those_with_some(index: Index) 
     assert [one.uri for one in index.bare_files("auth", namespace="docs")] == []
 
 
-def test_tags_sources_and_the_newest(index: Index) -> None:
+def test_tags_sources_and_the_newest(index: TextIndex) -> None:
     mail = Source("mail", "1")
     index.apply([doc("old", tags=("a", "b"), updated=1, source=mail), doc("new", tags=("A",), updated=9, source=mail),
                  doc("z", tags=("b",), updated=5), doc("m", tags=("b",), updated=5)])  # fmt: skip
@@ -182,21 +181,21 @@ def test_tags_sources_and_the_newest(index: Index) -> None:
 @pytest.mark.parametrize(
     "query", ["", "AND", '"', "NEAR(a", "*", "\x00", "\ud800", "a" * 100_000, "数据", "the of", "x y z"]
 )
-def test_any_text_is_a_question(index: Index, query: str) -> None:
+def test_any_text_is_a_question(index: TextIndex, query: str) -> None:
     index.apply([doc("a", name="数据 the")])
     index.search(query)
     index.explain(query, index.gather(query).texts)
     index.bare_files(query)
 
 
-def test_equal_texts_are_in_order_of_uri_whatever_order_they_came_in(index: Index) -> None:
+def test_equal_texts_are_ordered_by_uri_not_by_time(index: TextIndex) -> None:
     index.apply([doc(f"n{n}", name="lease") for n in (5, 2, 9)])
     index.apply([doc(f"n{n}", name="lease") for n in (1, 7, 2)])
     assert found(index, "lease") == [uri(f"n{n}") for n in (1, 2, 5, 7, 9)]
     assert [hit.uri for hit in index.search("lease", limit=2, offset=2)] == [uri("n5"), uri("n7")]
 
 
-def test_of_many_equal_texts_a_short_list_has_the_first_by_uri_behind_the_better_ones(index: Index) -> None:
+def test_of_many_equal_texts_a_short_list_has_the_first_by_uri_behind_the_better_ones(index: TextIndex) -> None:
     better = [doc(f"z{n}", name="lease renewal", tags=("kept",)) for n in (2, 1)]
     index.apply([*(doc(f"n{n:03}", name="lease", tags=("kept",)) for n in range(199, 0, -1)), *better])
     first = [uri("z1"), uri("z2"), uri("n001"), uri("n002"), uri("n003")]

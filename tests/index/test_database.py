@@ -31,14 +31,14 @@ def test_only_the_owner_may_read_it(database: Database) -> None:
     assert {p.stat().st_mode & 0o777 for p in files(database.path)} == {0o600}
     database.close()
     database.path.chmod(0o644)
-    Database.open(database.path).close()
+    Database(database.path).close()
     assert database.path.stat().st_mode & 0o777 == 0o600
 
 
-def test_what_was_written_is_there_after_it_is_opened_again(database: Database) -> None:
+def test_written_rows_survive_reopening(database: Database) -> None:
     fill(database)
     database.close()
-    again = Database.open(database.path)
+    again = Database(database.path)
     assert (TextIndex(again).tree(), TextIndex(again).count()) == ("abc", 1)
     again.close()
 
@@ -61,14 +61,14 @@ def test_a_file_that_is_not_ours_or_not_sound_is_made_anew(database: Database, h
         with sqlite3.connect(path) as connection:
             connection.execute("PRAGMA user_version = 99" if how == "other version" else "DROP TABLE docs")
         connection.close()
-    again = Database.open(path)
+    again = Database(path)
     assert (TextIndex(again).tree(), TextIndex(again).count()) == (None, 0)
     fill(again)
     assert TextIndex(again).search("auth")
     again.close()
 
 
-def test_damage_under_a_running_daemon_is_told_and_recreate_heals_it(database: Database) -> None:
+def test_damage_under_a_running_daemon_is_reported_and_recreate_repairs_it(database: Database) -> None:
     index = fill(database, 200)
     database.close()
     data = bytearray(database.path.read_bytes())
@@ -101,7 +101,7 @@ def test_a_lock_is_no_damage(database: Database, monkeypatch: pytest.MonkeyPatch
     other.execute("BEGIN IMMEDIATE")
     with pytest.raises(Unavailable):
         fill(database)
-    assert TextIndex(Database.open(database.path)).count() == 1
+    assert TextIndex(Database(database.path)).count() == 1
     other.execute("ROLLBACK")
     other.close()
     fill(database)
@@ -139,7 +139,7 @@ def test_new_connections_keep_the_log_and_the_shared_memory_that_a_full_disk_wou
     fill(database)
 
 
-def test_what_was_opened_on_a_read_only_disk_is_let_go_as_a_whole(database: Database) -> None:
+def test_all_connections_of_a_read_only_disk_are_closed(database: Database) -> None:
     index = fill(database)
     with contextlib.suppress(Unavailable), database.write() as connection:
         connection.execute("PRAGMA query_only = ON")
@@ -150,7 +150,7 @@ def test_what_was_opened_on_a_read_only_disk_is_let_go_as_a_whole(database: Data
     assert index.search("auth")
 
 
-def test_the_file_is_not_made_anew_between_the_opening_of_the_old_one_and_that_of_its_log(
+def test_the_file_is_not_replaced_while_a_connection_opens_it_and_its_log(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     index, anew, really = fill(database, 50), threading.Event(), sqlite3.connect
@@ -177,9 +177,7 @@ def test_the_file_is_not_made_anew_between_the_opening_of_the_old_one_and_that_o
     assert index.count() == 3
 
 
-def test_who_connects_while_it_is_made_anew_reads_the_new_file(
-    database: Database, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_connection_during_recreation_reads_the_new_file(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     index, really, seen = fill(database, 50), database.close, list[int]()
     reader = threading.Thread(target=lambda: seen.append(index.count()))
 

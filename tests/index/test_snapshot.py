@@ -18,7 +18,7 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "graph.snapshot"
 
 
-def test_what_was_written_is_read(path: Path) -> None:
+def test_a_written_snapshot_is_read_back(path: Path) -> None:
     snapshot.write(path, "ab" * 20, ROWS)
     assert snapshot.read(path) == snapshot.Snapshot("ab" * 20, ROWS)
     snapshot.write(path, "cd" * 20, {})

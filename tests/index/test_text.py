@@ -132,7 +132,7 @@ def test_the_order_does_not_depend_on_the_order_of_writing(tmp_path: Path) -> No
     ]
     answers = []
     for seed in range(3):
-        database = Database.open(tmp_path / f"{seed}.db")
+        database = Database(tmp_path / f"{seed}.db")
         index = TextIndex(database)
         shuffled = random.Random(seed).sample(docs, len(docs))
         index.apply(shuffled[:90], tree="a")
@@ -161,7 +161,7 @@ def test_knowledge_comes_before_bare_files_and_a_file_with_knowledge_is_not_bare
     assert len(index.search("auth")) == 3
 
 
-def test_what_was_replaced_or_removed_is_not_found(index: TextIndex) -> None:
+def test_replaced_and_removed_documents_are_not_found(index: TextIndex) -> None:
     index.apply([doc("a", content="old words", tags=("t",)), doc("b", content="old")])
     index.apply([doc("a", content="new")], [uri("b"), uri("unknown")], tree="ff")
     assert (found(index, "old"), found(index, "new"), index.by_tags(["t"])) == ([], ["a"], [])
@@ -180,11 +180,11 @@ def test_the_newest_of_a_type_come_first(index: TextIndex) -> None:
 def test_tags_rank_by_matches_then_newest_then_uri(index: TextIndex) -> None:
     index.apply([doc("old", tags=("a", "b"), updated=1), doc("new", tags=("a",), updated=9),
                  doc("z", tags=("b",), updated=5), doc("m", tags=("b",), updated=5), doc("no", tags=("c",)),
-                 doc("task", tags=("a", "b"), type="task", updated=0, summary="What it is about")])  # fmt: skip
+                 doc("task", tags=("a", "b"), type="task", updated=0, summary="Its subject")])  # fmt: skip
     hits = index.by_tags(["A", "b", "a"])
     assert [hit.uri.rsplit("/", 1)[1] for hit in hits] == ["old", "task", "new", "m", "z"]
     assert hits[1].why == ("tags: a, b",)
-    assert hits[1].snippet == "What it is about"
+    assert hits[1].snippet == "Its subject"
     assert [hit.uri for hit in index.by_tags(["a", "b"], limit=2, offset=1)] == [uri("task"), uri("new")]
     assert [hit.uri for hit in index.by_tags(["a"], types=["task"])] == [uri("task")]
     assert index.by_tags([]) == []
@@ -204,14 +204,14 @@ def test_no_text_is_an_error(index: TextIndex, query: str) -> None:
         index.by_tags([text.encode("utf-8", "replace").decode()])
 
 
-def test_only_stopwords_still_find_what_has_them(index: TextIndex) -> None:
+def test_a_query_of_stopwords_still_finds_texts_with_them(index: TextIndex) -> None:
     index.apply([doc("a", content="to be or not to be"), doc("b", content="else")])
     assert found(index, "to be or not to be") == ["a"]
 
 
 @pytest.fixture(scope="module")
 def any_index(tmp_path_factory: pytest.TempPathFactory) -> TextIndex:
-    index = TextIndex(Database.open(tmp_path_factory.mktemp("any") / "index.db"))
+    index = TextIndex(Database(tmp_path_factory.mktemp("any") / "index.db"))
     index.apply([doc("a", name="getUserName 数据 Straße", content="İstanbul ﬁle ꜱmall \u0301 ё")])
     return index
 

@@ -1,4 +1,4 @@
-"""What is remembered of history, of answers and of requests."""
+"""Cached history, served versions and repeated requests."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_a_request_is_answered_as_the_first_time_also_after_a_restart(versions: 
     versions.remember("r1", "aaa")
     versions.remember("r1", "bbb")
     database.close()
-    again = Versions(Database.open(database.path))
+    again = Versions(Database(database.path))
     assert (again.request("r1"), again.request("r2")) == ("aaa", None)
     again._database.close()
 

@@ -10,7 +10,7 @@ from kgd.ingest import conversation
 from kgd.ingest.history import history
 from kgd.ingest.kind import Around, Given, Taken
 from kgd.ingest.messages import REPLIED_BY
-from kgd.ingest.reading import Reading
+from kgd.ingest.reading import DocumentReader
 from kgd.model.node import Node, Source
 from kgd.model.uri import Uri
 from kgd.workspace.workspace import Workspace
@@ -34,7 +34,7 @@ def taken(
     """What a text brought, after the first of its commits are written."""
     source = Source("text", uri.partition("://")[2].partition("/")[2]) if live else Source("file", name)
     given = Given("" if live else name, text.encode("utf-8", "surrogatepass"), source, Uri(uri) if uri else None)
-    return written(ws, take(given, Around(ws, Reading())), commits)
+    return written(ws, take(given, Around(ws, DocumentReader())), commits)
 
 
 def written(ws: Workspace, found: Iterable[Taken], commits: int = 99) -> list[Taken]:

@@ -1,4 +1,4 @@
-"""Several clients take in the same document or add to the same conversation at one moment: none of them is refused."""
+"""Several clients ingest the same document, or add to the same conversation, at one moment: none is refused."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SECTIONS = "".join(f"## Part {n}\n\n{f'Sentence {n} of the handbook, by NOBODY. 
 
 
 def at_once(ask: Ask, texts: list[str], **more: Any) -> Counter[str]:
-    """What all of them were told together."""
+    """All answers together."""
     with ThreadPoolExecutor(len(texts)) as clients:
         answers = list(clients.map(lambda text: ask.ingest(text=text, **more), texts))
     return sum((Counter(answer["counts"]) for answer in answers), Counter[str]())
@@ -38,7 +38,7 @@ def test_versions_of_one_document_leave_one_of_them_whole(ask: Ask, ws: Workspac
     assert said.count("Part") == 6
 
 
-def test_what_many_add_to_one_conversation_is_all_there(ask: Ask, ws: Workspace) -> None:
+def test_all_concurrent_additions_to_a_conversation_are_stored(ask: Ask, ws: Workspace) -> None:
     thread = Uri("thread://shop/standup")
     lines = [[{"role": "user", "content": f"{n} of {who}", "id": f"{who}-{n}"} for n in range(5)]
              for who in range(CLIENTS)]  # fmt: skip

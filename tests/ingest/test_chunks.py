@@ -63,7 +63,7 @@ def test_any_text_is_cut_in_time_and_nothing_of_it_is_lost(text: str, kind: str)
 
 @pytest.mark.parametrize("kind", ["markdown", "code", "text"])
 def test_a_text_without_blanks_or_without_lines_is_cut_a_piece_at_a_time(kind: str) -> None:
-    """The splitter looks at all that follows, for each chunk: what it is given at once has to have an end."""
+    """The splitter scans the rest of its input for each chunk, so the input has to be limited."""
     unbroken = {one.start for one in chunks("中" * 3 * UNBROKEN, kind, "T")}
     assert unbroken >= {UNBROKEN, 2 * UNBROKEN}
     text = "ab " * STRETCH
@@ -76,7 +76,7 @@ def test_a_text_without_blanks_or_without_lines_is_cut_a_piece_at_a_time(kind: s
     st.text(st.sampled_from("ab #\n-=`*>|.\t\u00e9\U0001f600"), max_size=3_000),
     st.sampled_from(["markdown", "code", "text"]),
 )
-def test_chunks_are_in_order_do_not_overlap_and_say_what_stands_there(text: str, kind: str) -> None:
+def test_chunks_are_ordered_do_not_overlap_and_match_the_text(text: str, kind: str) -> None:
     check(text, kind)
 
 

@@ -1,4 +1,4 @@
-"""What many programs write of a conversation is read alike; what is broken costs itself alone."""
+"""Conversations of many programs are read alike; broken parts do not affect others."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from kgd.ingest.conversations import detecting, transcript
-from kgd.ingest.conversations.nodes import spelt
+from kgd.ingest.conversations.placing import spelt
 from kgd.ingest.conversations.values import moment
 from kgd.ingest.kind import SNIFFED
 from kgd.ingest.kinds import KINDS, recognised
@@ -57,9 +57,7 @@ def test_an_export_of_claude(plain: Workspace) -> None:
         ("Why?", "Row "), ("Row ", "3 hi"), ("3 hi", "Fine"), ("Fine", "And "),
     }  # fmt: skip
     assert told(plain, one.uri)[0][0] == "user:2026-11-20T10:00:00.123Z"
-    assert one.trouble == (
-        "element 1 (Storage choice): these blocks are no text and were not taken in: hologram (1), thinking (1)",
-    )
+    assert one.trouble == ("element 1 (Storage choice): blocks without text were left out: hologram (1), thinking (1)",)
     assert texts(plain, two.uri) == ["Alone"]
     assert all(not found.commits for found in taken(plain, CLAUDE, "conversations-of-december.json"))
 
@@ -106,20 +104,20 @@ def test_a_session_of_claude_code(plain: Workspace) -> None:
     thread = plain.node(found.uri)
     assert thread is not None
     assert (thread.name, thread.data["participants"]) == ("Mend the tests", ["user", "m-1"])
-    assert found.trouble == ("line 1: this is no JSON", "line 2: this is no message, but list")
+    assert found.trouble == ("line 1: not JSON (Expecting value)", "line 2: not a message but list")
     assert len(taken(plain, lines(*talk, code_line("u5", "u4", "thanks", 4)), "f1e2.jsonl")[0].commits) == 1
 
 
 def test_a_transcript_is_read_when_it_is_asked_for(plain: Workspace) -> None:
     text = (
         "# Call\n\n2026-11-20\n\n**Ann**: Hi\nand more\n\nBob Miller: yes: really http://x.org\n\n"
-        "[2026-11-20 11:00] Ann: later\n- a list\nRemember this for all of us: nobody says that\n**Bob Miller:** bye\n"
+        "[2026-11-20 11:00] Ann: later\n- a list\nRemember this for all of us: no speaker here\n**Bob Miller:** bye\n"
     )
     [found] = taken(plain, text, "call.md", take=KINDS["transcript"].take)
     assert told(plain, found.uri) == [
         ("user:2026-11-20T00:00:00Z", "Hi\nand more"),
         ("user:2026-11-20T00:00:00Z", "yes: really http://x.org"),
-        ("user:2026-11-20T11:00:00Z", "later\n- a list\nRemember this for all of us: nobody says that"),
+        ("user:2026-11-20T11:00:00Z", "later\n- a list\nRemember this for all of us: no speaker here"),
         ("user:~2026-11-20T11:00:00Z", "bye"),
     ]
     thread = plain.node(found.uri)
@@ -147,7 +145,7 @@ def test_messages_in_other_words(words: str) -> None:
     whole = {"messages": [one]}
     for text in (lines(one), json.dumps([one]), json.dumps(whole), json.dumps(whole, indent=2)):
         [talk] = detecting.read(text).conversations
-        [message] = talk.said
+        [message] = talk.messages
         assert (message.text, message.kind, message.sender.lower()) == ("hi", "user", SENDERS.get(words, "ann")), text
         assert recognised("talk.json", text.encode()).name == "conversation"
 
@@ -175,7 +173,7 @@ def test_a_time_is_read_as_people_and_programs_write_it(value: Any, at: str) -> 
     ["", "soon", None, True, -5, 0, float("inf"), float("nan"), 10**400, "9" * 60, "99999-01-01", [], {}, "0000-00-00",
      "2026-13-45", "Mon, 99 Foo 2026 99:99:99", "1" * 19 + ".5", "\0\0\0\0\0", "a" * 64, "1:1:1:1"],
 )  # fmt: skip
-def test_what_is_no_time_is_none(value: Any) -> None:
+def test_an_invalid_time_is_none(value: Any) -> None:
     assert moment(value) is None or value in ("9" * 60, "1" * 19 + ".5")
 
 
@@ -215,7 +213,7 @@ BROKEN = {
 
 
 @pytest.mark.parametrize("what", BROKEN)
-def test_what_is_broken_is_told_and_the_rest_is_taken_in(plain: Workspace, what: str) -> None:
+def test_broken_parts_are_reported_and_the_rest_is_ingested(plain: Workspace, what: str) -> None:
     text, places = BROKEN[what]
     [found] = taken(plain, text, "x.jsonl")
     assert texts(plain, found.uri)[:2] == ["a", "b"]
@@ -238,7 +236,7 @@ def test_a_text_without_messages_is_refused(plain: Workspace, text: str) -> None
     assert plain.tip == tip
 
 
-def test_a_file_is_known_by_what_it_begins_with() -> None:
+def test_a_file_is_recognised_by_its_beginning() -> None:
     long = claude_export(("u", "n", [human("m1", "word " * 40_000, 0)]))
     talks = {
         "conversations.json": long, "c.json": CLAUDE, "s.jsonl": lines(code_line("u", None, "x", 0)),

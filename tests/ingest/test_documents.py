@@ -81,9 +81,7 @@ def test_a_document_becomes_a_chain_of_chunks_that_are_found_and_a_second_time_c
 
 
 @pytest.mark.requirement("U8")
-def test_what_did_not_change_keeps_its_uri_its_version_and_what_people_added(
-    ask: Ask, ws: Workspace, book: Path
-) -> None:
+def test_unchanged_chunks_keep_uri_version_and_user_additions(ask: Ask, ws: Workspace, book: Path) -> None:
     ask.ingest(source=str(book))
     before = {one["name"]: one for one in chunks(ask)}
     ask.put(changes=[
@@ -119,7 +117,7 @@ def test_links_tags_and_paths_in_a_text_become_relations_and_leave_with_it(ask: 
     (folder / "deep").mkdir(parents=True)
     (folder / "a.md").write_text(
         "---\ntitle: Alpha\ntags: [plan]\n---\n# Alpha\n\nSee [b](deep/b.md), [[Key service]], `src/auth/session.py`, "
-        "https://example.org/spec?x=1. Ask @ann or @nobody. #urgent is a tag, not a [link](http:x) nor [[Nowhere]].\n"
+        "https://example.org/spec?x=1. Ask @ann or @zoe. #urgent is a tag, not a [link](http:x) nor [[Nowhere]].\n"
     )
     (folder / "deep" / "b.md").write_text("Back to [[a]] and [up](../a.md#alpha); out of it: [no](../../secret.md).\n")
     ask.ingest(source=str(folder))
@@ -140,9 +138,7 @@ def test_links_tags_and_paths_in_a_text_become_relations_and_leave_with_it(ask: 
     assert ask.get(uris="document://shop/notes/a.md")["nodes"][0].get("tags", []) == []
 
 
-def test_a_folder_is_taken_in_without_what_git_ignores_and_without_what_is_no_document(
-    ask: Ask, tmp_path: Path
-) -> None:
+def test_a_folder_is_ingested_without_ignored_files_and_other_formats(ask: Ask, tmp_path: Path) -> None:
     folder = tmp_path / "handbook"
     for name in ("a.md", "sub/b.txt", "c.html", "d.py", "drafts/x.md", ".hidden/y.md", ".secret.md", "image.png",
                  "data.json", "node_modules/z.md"):  # fmt: skip
@@ -163,7 +159,7 @@ def test_a_folder_is_taken_in_without_what_git_ignores_and_without_what_is_no_do
         "a.md", "c.html", "d.py", "sub/b.txt",
     ]  # fmt: skip
     assert any("symbolic link" in line for line in answer["trouble"])
-    assert any("no document by its name: 2 .png, 1 .json, 1 without a suffix" in line for line in answer["trouble"])
+    assert any("not a document by name: 2 .png, 1 .json, 1 without a suffix" in line for line in answer["trouble"])
     other = tmp_path / "other" / "handbook"
     other.mkdir(parents=True)
     (other / "a.md").write_text("Something else altogether, by others.\n")
@@ -172,7 +168,7 @@ def test_a_folder_is_taken_in_without_what_git_ignores_and_without_what_is_no_do
     assert ask.ingest(source=str(other), uri="document://shop/theirs")["nodes"] == ["document://shop/theirs/a.md"]
 
 
-def test_a_text_is_taken_in_under_its_url_its_uri_or_how_it_begins(ask: Ask, ws: Workspace) -> None:
+def test_a_text_is_named_by_its_url_its_uri_or_its_beginning(ask: Ask, ws: Workspace) -> None:
     page = ask.ingest(text="# Guide\n\nHow to pay.\n", uri="https://docs.example.org/pay/guide?v=2")
     assert page["nodes"] == ["document://shop/docs.example.org/pay/guide"]
     (node,) = ask.get(uris=page["nodes"])["nodes"]
@@ -204,7 +200,7 @@ def test_lines_that_look_like_secrets_are_left_out_and_told_of(ask: Ask, ws: Wor
     assert "Then begin." in kept
 
 
-def test_a_document_that_somebody_moved_or_wrote_is_respected(ask: Ask, ws: Workspace, book: Path) -> None:
+def test_a_document_moved_or_written_by_a_user_is_respected(ask: Ask, ws: Workspace, book: Path) -> None:
     ask.ingest(source=str(book))
     ask.put(changes=[{"op": "move", "uri": BOOK, "to": "document://shop/rules/main"}])
     book.write_text(text("welcome", "leave", "travel", "expenses", "safety"))
@@ -212,14 +208,12 @@ def test_a_document_that_somebody_moved_or_wrote_is_respected(ask: Ask, ws: Work
     own = book.with_name("own.md")
     own.write_text("What the file says is this.\n")
     ask.put(changes=[upsert("document://shop/own.md", name="By hand")])
-    with pytest.raises(KgdError, match="not taken in from here"):
+    with pytest.raises(KgdError, match="comes from another source"):
         ask.ingest(source=str(own))
     assert ws.node(ask.get(uris="document://shop/own.md")["nodes"][0]["uri"]).name == "By hand"
 
 
-def test_an_agent_takes_in_neither_hidden_files_nor_what_the_repository_ignores(
-    ask: Ask, code: Path, tmp_path: Path
-) -> None:
+def test_an_agent_ingests_neither_hidden_nor_ignored_files(ask: Ask, code: Path, tmp_path: Path) -> None:
     agent = Ask(replace(ask.session, by_agent=True))
     (code / ".gitignore").write_text("*.local.md\n")
     until(lambda: ask.get(uris="./.gitignore")["nodes"])

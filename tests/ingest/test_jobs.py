@@ -1,4 +1,4 @@
-"""What is taken in from the disk is a job: it goes on without its caller and over a restart, and is done once."""
+"""An ingest from the disk is a job: it continues without its caller and over a restart, and is done once."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_two_ingests_of_one_source_at_once_are_one_job_and_each_document_is_ther
     (listed, *_) = ask.status()["jobs"]
     assert (listed["state"], listed["done"], listed["total"]) == ("done", 30, 30)
     assert ask.job(id=answers[0]["job"])["counts"]["documents_new"] == 30
-    assert "mentions" in [stage["name"] for stage in ask.status()["stages"]], "names are looked for before anybody asks"
+    assert "mentions" in [stage["name"] for stage in ask.status()["stages"]], "names are searched early"
     with pytest.raises(NotFound):
         ask.job(id="nothing")
 
@@ -98,7 +98,7 @@ def test_files_that_are_none_or_too_large_or_never_at_rest_cost_a_line_each(
     answer = ask.ingest(source=str(folder))
     assert answer["counts"]["documents_new"] == 2, answer
     told = "\n".join(answer["trouble"])
-    for why in ("1,024 MiB, more than", "pipe, socket or device", "symbolic link", "binary", "no UTF-8"):
+    for why in ("1,024 MiB, more than", "pipe, socket or device", "symbolic link", "binary", "not valid UTF-8"):
         assert why in told, told
     for single, error in (("pipe.md", Invalid), ("huge.md", Invalid), ("loop.md", Invalid), ("none.md", NotFound)):
         with pytest.raises(error):
@@ -126,7 +126,7 @@ def test_files_that_are_none_or_too_large_or_never_at_rest_cost_a_line_each(
     assert sources.read_file(folder / "busy.md", 1 << 20).startswith(b"amore")
 
 
-def test_a_folder_with_too_many_files_is_cut_and_it_is_said(
+def test_a_folder_with_too_many_files_is_truncated_and_reported(
     ws: Workspace, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for limit in ("MOST_FILES", "MOST_LOOKED_AT"):
@@ -135,10 +135,10 @@ def test_a_folder_with_too_many_files_is_cut_and_it_is_said(
             report = Report()
             TakingIn(ws, Request(str(folder)), None, report).run()
             assert report.counts["documents_new"] == 20
-            assert any("the rest was left" in line for line in report.trouble)
+            assert any("the rest was skipped" in line for line in report.trouble)
 
 
-def test_a_token_takes_in_texts_where_it_may_write_and_nothing_of_the_disk(ask: Ask, folder: Path) -> None:
+def test_a_token_ingests_texts_where_it_may_write_and_no_files_of_the_disk(ask: Ask, folder: Path) -> None:
     scope = Scope(frozenset({Verb.READ, Verb.WRITE}), "shop", (Glob("/mine/**"),))
     bot = Principal("tok", "Bot", "agent", (scope,))
     holder = Session(ask.session.daemon, client="t", principal=bot, trusted=False)

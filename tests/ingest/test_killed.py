@@ -20,7 +20,7 @@ pytestmark = pytest.mark.slow
 
 MANY = 60
 MORE = 150
-"""Of which a fast machine has not taken in all before somebody left."""
+"""So many that even a fast machine has not ingested all before the caller leaves."""
 
 
 @pytest.fixture
@@ -31,7 +31,7 @@ def library(tmp_path: Path) -> Path:
 def written_down(made: Path, count: int) -> Path:
     made.mkdir()
     for number in range(count):
-        part = f"Part {number} says what it says. " * 60
+        part = f"Part {number} says the same. " * 60
         (made / f"{number:03}.md").write_text(f"# Part {number}\n\n{part}\n\n## More\n\n{part}\n")
     return made
 
@@ -69,7 +69,7 @@ def test_a_daemon_that_is_killed_goes_on_where_it_was_and_nothing_is_double(kgd:
     assert kgd.json("status")["workspace"]["tip"] == tip
 
 
-def test_who_waits_may_leave_and_the_job_goes_on(kgd: Kgd, tmp_path: Path) -> None:
+def test_a_job_continues_when_its_caller_leaves(kgd: Kgd, tmp_path: Path) -> None:
     library = written_down(tmp_path / "library", MORE)
     for number in range(5):  # on a machine with much to do it may be over before the signal is sent
         uri, before = f"document://shop/again-{number}", written(kgd)

@@ -1,4 +1,4 @@
-"""Conversations become threads: each message once, in order, and whatever comes again changes only what is new."""
+"""Conversations become threads: each message once and in order; a repeated ingest only adds new ones."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kgd.ingest import dated, messages
 from kgd.ingest.conversations import json_lines
 from kgd.ingest.history import history
 from kgd.ingest.kind import Around, Given
-from kgd.ingest.reading import Reading
+from kgd.ingest.reading import DocumentReader
 from kgd.model.change import Delete, Move, Upsert
 from kgd.model.node import Source
 from kgd.model.uri import Uri
@@ -67,7 +67,7 @@ def test_a_thread_keeps_name_participants_and_status(plain: Workspace) -> None:
     assert (thread.name, thread.data["status"]) == ("Our storage", "archived")
 
 
-def test_the_same_again_is_no_commit_and_a_grown_one_brings_what_is_new(plain: Workspace) -> None:
+def test_an_unchanged_export_makes_no_commit_and_a_longer_one_adds_its_new_messages(plain: Workspace) -> None:
     talk = [said(f"line {n}", n // 3, id=str(n)) for n in range(9)]
     assert new(taken(plain, lines(*talk))) == 9
     tip = plain.tip
@@ -79,7 +79,7 @@ def test_the_same_again_is_no_commit_and_a_grown_one_brings_what_is_new(plain: W
     assert len(replies(plain, STANDUP)) == 9
 
 
-def test_what_is_said_twice_in_one_second_is_two_messages_in_their_order(plain: Workspace) -> None:
+def test_equal_messages_of_one_second_stay_two_in_order(plain: Workspace) -> None:
     talk = [said(text) for text in ("ok", "b", "ok", "a", "ok")]
     for grown in (talk[:3], talk, talk):
         taken(plain, lines(*grown))
@@ -96,7 +96,7 @@ def test_messages_without_a_time_keep_their_order(plain: Workspace) -> None:
     assert (names[0], names[20], names[21]) == ("user:1", "user:2026-11-20T00:00:00Z", "user:~2026-11-20T00:00:00Z")
 
 
-def test_a_live_conversation_grows_by_what_is_new(plain: Workspace) -> None:
+def test_a_live_conversation_grows_by_its_new_messages(plain: Workspace) -> None:
     talk = [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "hello"}]
     more = [{"role": "user", "content": "so"}, {"role": "assistant", "content": "what"}]
     steps = [(talk, 2), (talk, 0), ([*talk, more[0]], 1), ([more[1]], 1), ([*more, talk[0]], 1), ([], 0)]
@@ -108,7 +108,7 @@ def test_a_live_conversation_grows_by_what_is_new(plain: Workspace) -> None:
     assert all(name.partition(":")[2][:2] == "20" for name, _ in told(plain, "thread://ws/live/one"))
 
 
-def test_a_live_reply_finds_what_it_answers_by_its_id(plain: Workspace) -> None:
+def test_a_live_reply_finds_its_parent_by_id(plain: Workspace) -> None:
     where = "thread://ws/live/two"
     taken(plain, lines(said("q", 0, id="1"), said("other", 1, id="2")), live=True, uri=where)
     taken(plain, lines(said("a", 2, "assistant", id="3", reply_to="1")), live=True, uri=where)
@@ -154,7 +154,7 @@ def test_a_message_that_is_too_long_becomes_several_and_nothing_is_lost(plain: W
     pieces = texts(plain, STANDUP)
     assert (pieces[0], "".join(pieces[1:-1]), pieces[-1]) == ("before", text, "after")
     [line] = found.trouble
-    assert f"became {len(pieces) - 2}" in line
+    assert f"split into {len(pieces) - 2}" in line
     assert len(replies(plain, STANDUP)) == len(pieces) - 1
     taken(plain, talk + "\n" + lines(said("more", 3)))
     assert texts(plain, STANDUP) == [*pieces, "more"]
@@ -168,15 +168,15 @@ def test_long_arguments_of_a_tool_stand_in_the_content(plain: Workspace) -> None
     assert all(len(one.tool_calls) in (0, 3) for one in history(plain, Uri(STANDUP)))
 
 
-def test_what_a_source_says_differently_now_replaces_what_it_said_and_is_told(plain: Workspace) -> None:
+def test_a_changed_message_is_replaced_and_reported(plain: Workspace) -> None:
     taken(plain, lines(said("one", 0, id="1"), said("two", 1, id="2")))
     [found] = taken(plain, lines(said("one", 0, id="1"), said("two, rather", 1, id="2")))
     assert texts(plain, STANDUP) == ["one", "two, rather"]
     assert found.counts["messages_changed"] == 1
-    assert "worded differently" in found.trouble[0]
+    assert "the text changed" in found.trouble[0]
 
 
-def test_a_message_that_somebody_deleted_is_not_missed_until_its_source_grows(plain: Workspace) -> None:
+def test_a_deleted_message_returns_only_when_its_source_grows(plain: Workspace) -> None:
     taken(plain, lines(said("one", 0), said("two", 1)))
     [_, two] = history(plain, Uri(STANDUP))
     plain.submit(change(Delete(two.uri)))
@@ -213,14 +213,14 @@ def test_one_uri_is_one_conversation_and_a_thread(plain: Workspace) -> None:
     assert len(plain.graph) == 4
 
 
-def test_what_a_token_may_not_read_it_does_not_go_on(plain: Workspace) -> None:
+def test_a_token_cannot_extend_a_thread_it_may_not_read(plain: Workspace) -> None:
     taken(plain, lines(said("secret")), uri="thread://ws/z")
     [talk] = json_lines.read(lines(said("secret"))).conversations
     with pytest.raises(Forbidden):
         messages.take(plain, talk, "", thread=Uri("thread://ws/z"), sees=lambda uri: "/z" not in uri)
 
 
-def test_a_page_of_history_is_what_stands_before_or_after_a_message(plain: Workspace) -> None:
+def test_a_page_of_history_lies_before_or_after_a_message(plain: Workspace) -> None:
     taken(plain, lines(*(said(f"{n}", n) for n in range(30))))
     everything = history(plain, Uri(STANDUP), 100)
     assert [one.content for one in history(plain, Uri(STANDUP), 3)] == ["27", "28", "29"]
@@ -273,7 +273,7 @@ NOTES = {
 
 def of_notes(ws: Workspace, notes: dict[str, str]) -> list[str]:
     given = [Given(name, text.encode(), Source("file", name)) for name, text in notes.items()]
-    [found] = written(ws, dated.together(given, Around(ws, Reading())))
+    [found] = written(ws, dated.together(given, Around(ws, DocumentReader())))
     assert found.uri == "thread://ws/releases"
     return list(found.trouble)
 

@@ -1,4 +1,4 @@
-"""Threads as clients see them: taken in, read page by page, shown to a person, and never more than text."""
+"""Threads as clients see them: ingested, read page by page, shown to users, and never more than text."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def pages(ask: Ask, uri: str, part: str, **options: Any) -> list[list[str]]:
 
 @pytest.mark.requirement("U9")
 @pytest.mark.requirement("U14")
-def test_an_export_is_taken_in_once_and_its_threads_are_read_and_found(ask: Ask, ws: Workspace, tmp_path: Path) -> None:
+def test_an_export_is_ingested_once_and_its_threads_are_read_and_found(ask: Ask, ws: Workspace, tmp_path: Path) -> None:
     export = tmp_path / "export" / "conversations.json"
     export.parent.mkdir()
     export.write_text(CLAUDE)
@@ -105,7 +105,7 @@ def test_a_reply_to_another_than_the_message_before_says_so(ask: Ask) -> None:
     assert ("answers" in first, "answers" in second, third["answers"]) == (False, False, first["uri"])
 
 
-def test_a_conversation_that_goes_on_is_told_bit_by_bit(ask: Ask) -> None:
+def test_a_running_conversation_is_ingested_bit_by_bit(ask: Ask) -> None:
     for number, text in enumerate(("one", "two", "three")):
         answer = ask.ingest(text=lines({"role": "user", "content": text}), kind="conversation", uri=ROOM)
         assert answer["counts"] == {"messages_new": 1}, number
@@ -211,7 +211,7 @@ SHOWN = {"uri", "type", "name", "score", "why", "path", "summary", "snippet", "s
 
 
 @pytest.mark.slow
-def test_what_messages_say_is_text_and_nothing_else(ask: Ask, ws: Workspace) -> None:
+def test_messages_are_only_text(ask: Ask, ws: Workspace) -> None:
     """150 texts that want to be more: instructions, calls of tools, ends of fences, origins, characters that hide."""
     ask.put(changes=[upsert("auth", name="Auth", summary="keys", content="c\n"), upsert("keys", summary="k")])
     tools = orjson.dumps([(one.name, one.description, input_schema(one.Params)) for one in TOOLS.values()])

@@ -1,4 +1,4 @@
-"""Each format becomes text; what is broken, hostile or no document costs one line, and the next one is read."""
+"""Each format becomes text; a broken or hostile file costs one line, and the next one is read."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from collections.abc import Iterator
 
 import pytest
 
-from kgd.ingest.limited import Limited
-from kgd.ingest.reading import Reading, Unreadable
+from kgd.ingest.readers.text import Unreadable
+from kgd.ingest.reading import DocumentReader, Limited
 from tests.ingest import made
 
 
 @pytest.fixture(scope="module")
-def reading() -> Iterator[Reading]:
-    with Reading() as reading:
+def reading() -> Iterator[DocumentReader]:
+    with DocumentReader() as reading:
         yield reading
 
 
@@ -36,7 +36,7 @@ GOOD = {
     ),
     "g.html": ("<meta charset=iso-8859-1><p>Café".encode("latin-1"), "", "Café"),
     "h.pdf": (made.pdf("Hello from page one", "and from page two"), "", "## Page 2\n\nand from page two"),
-    "named.md": (made.pdf("It is a PDF all the same"), "", "It is a PDF all the same"),
+    "named.md": (made.pdf("It is a PDF anyway"), "", "It is a PDF anyway"),
     "i.docx": (made.docx("The plan", "First this."), "The plan", "# The plan\n\nFirst this."),
     "j.xlsx": (made.xlsx([["name", "age"], ["Ann", 3, None]]), "", "## Sheet\n\n| name | age |\n| Ann | 3 |"),
     "k.pptx": (made.pptx("Hello", "World"), "Hello", "## Slide 1: Hello\n\nWorld"),
@@ -49,7 +49,7 @@ GOOD = {
 
 @pytest.mark.requirement("U8")
 @pytest.mark.parametrize("name", GOOD)
-def test_each_format_becomes_text_with_its_title_and_headings(reading: Reading, name: str) -> None:
+def test_each_format_becomes_text_with_its_title_and_headings(reading: DocumentReader, name: str) -> None:
     data, title, text = GOOD[name]
     found = reading.read(name, data)
     assert found.title == title
@@ -64,31 +64,31 @@ NESTED = b"%PDF-1.4\n1 0 obj\n" + b"[" * 200_000 + b"\nendobj\ntrailer<</Root 1 
 LAUGHS = "".join(f"<!ENTITY {b} '{f'&{a};' * 10}'>" for a, b in zip("abcdefghi", "bcdefghij", strict=True))
 BAD = {
     "elf.md": (b"\x7fELF\0\0\0", "binary"),
-    "latin.txt": (b"ok\ncaf\xe9", "no UTF-8 text .line 2."),
+    "latin.txt": (b"ok\ncaf\xe9", "not UTF-8 text .line 2."),
     "empty.md": (b"", ""),
     "wide.html": (b"\0\0\0", "binary"),
-    "broken.pdf": (b"%PDF-1.4 nothing", "no sound PDF"),
-    "loop.pdf": (LOOP, "no sound PDF|no text"),
-    "nested.pdf": (NESTED, "no sound PDF|deep"),
+    "broken.pdf": (b"%PDF-1.4 nothing", "not a valid PDF"),
+    "loop.pdf": (LOOP, "not a valid PDF|no text"),
+    "nested.pdf": (NESTED, "not a valid PDF|deep"),
     "scanned.pdf": (made.pdf(""), "no text"),
-    "zip.docx": (b"PK\x03\x04 and then nothing", "no sound archive"),
-    "other.docx": (made.archive({"a.txt": "no Word"}), "no sound docx"),
+    "zip.docx": (b"PK\x03\x04 and then nothing", "not a valid archive"),
+    "other.docx": (made.archive({"a.txt": "no Word"}), "not a valid docx"),
     "many.docx": (made.archive({str(n): "" for n in range(10_001)}), "more than 10,000 files"),
     "bomb.docx": (made.bomb(made.docx("x")), "MiB"),
     "laughs.docx": (
         made.archive({"[Content_Types].xml": f"<!DOCTYPE x [<!ENTITY a 'aaaaaaaaaa'>{LAUGHS}]><x>&j;</x>"}),
-        "no sound docx",
+        "not a valid docx",
     ),
     "outside.epub": (
         made.archive({"META-INF/container.xml": "<!DOCTYPE x [<!ENTITY e SYSTEM 'file:///etc/passwd'>]><x>&e;</x>"}),
         "list of pages",
     ),
-    "text.xlsx": (b"name,age\n", "no sound archive"),
+    "text.xlsx": (b"name,age\n", "not a valid archive"),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("name", BAD)
-def test_what_cannot_be_read_is_one_line_and_the_next_document_is_read(reading: Reading, name: str) -> None:
+def test_an_unreadable_document_costs_one_line_and_the_next_is_read(reading: DocumentReader, name: str) -> None:
     data, why = BAD[name]
     if why:
         with pytest.raises(Unreadable, match=why):
@@ -98,13 +98,13 @@ def test_what_cannot_be_read_is_one_line_and_the_next_document_is_read(reading: 
     assert "still here" in reading.read("next.html", b"<p>still here").text
 
 
-def test_html_that_is_nested_100_000_levels_deep_is_read(reading: Reading) -> None:
+def test_html_that_is_nested_100_000_levels_deep_is_read(reading: DocumentReader) -> None:
     found = reading.read("deep.html", b"<div><ul><li>" * 35_000 + b"hello")
     assert "hello" in found.text
 
 
 @pytest.mark.large
-def test_a_document_that_takes_too_much_memory_or_time_ends_its_reader_and_no_other(reading: Reading) -> None:
+def test_a_document_that_takes_too_much_memory_or_time_ends_its_reader_and_no_other(reading: DocumentReader) -> None:
     large = made.docx(body="<w:p><w:r><w:t>a</w:t></w:r></w:p>" * 700_000)
     with pytest.raises(Unreadable, match=r"too much memory|too long"):
         reading.read("large.docx", large)
@@ -133,7 +133,7 @@ def test_the_limited_process_opens_no_file_no_socket_and_no_program() -> None:
     assert done.stdout.split() == ["refused"] * 6
 
 
-def test_without_the_extra_the_refusal_names_it(reading: Reading, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_extra_the_refusal_names_it(reading: DocumentReader, monkeypatch: pytest.MonkeyPatch) -> None:
     there = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "mammoth" else there(name))
     with pytest.raises(Unreadable, match=r"extra `docs`.*'\.\[docs\]'"):

@@ -21,7 +21,7 @@ def known(ask: Ask) -> Ask:
     """`Security` with the area `Auth`, the area `Everything`, and a memory of each kind."""
     ask.put(
         changes=[
-            upsert("molecule:security", name="Security", content="What is secret stays in memory."),
+            upsert("molecule:security", name="Security", content="Secrets stay in memory."),
             upsert("atom:auth", name="Auth", content=KNOWLEDGE,
                    data={"paths": ["src/auth/**"], "moleculeId": "molecule://shop/security"}),
             upsert("atom:everything", name="Everything", content="Python 3.11.", data={"paths": ["src/**"]},

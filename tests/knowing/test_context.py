@@ -1,4 +1,4 @@
-"""`context`: what must be known before something is touched, in reading order, with reasons, within a budget."""
+"""`context`: the knowledge needed before a change, in reading order, with reasons, within a budget."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def item(answer: Answer, name: str) -> Answer:
     return dict(found)
 
 
-def test_rules_and_traps_come_first_and_what_is_only_near_last(known: Ask) -> None:
+def test_rules_and_traps_come_first_and_merely_related_nodes_last(known: Ask) -> None:
     answer = known.context(paths=[SESSION])
     assert names(answer) == [
         "Security", "Auth", "Everything", "Clocks differ", "Keys", "JWT", "latency", "Gateway",
@@ -51,7 +51,7 @@ def test_rules_and_traps_come_first_and_what_is_only_near_last(known: Ask) -> No
     assert "missing" not in answer
 
 
-def test_each_says_why_it_is_there(known: Ask) -> None:
+def test_each_item_says_why_it_was_selected(known: Ask) -> None:
     answer = known.context(paths=SESSION)
     assert {one["name"]: one["why"] for one in answer["items"]} == {
         "Security": "Auth in it",
@@ -65,7 +65,7 @@ def test_each_says_why_it_is_there(known: Ask) -> None:
     }
 
 
-def test_what_is_not_all_there_says_how_to_get_it(known: Ask) -> None:
+def test_a_shortened_item_says_how_to_get_the_rest(known: Ask) -> None:
     long = "\n\n".join(f"Rule {number} is as long as rules are, and then some more." for number in range(500))
     known.put(changes=upsert("atom:auth", content=long, expect_version=1))
     answer = known.context(paths=SESSION)
@@ -95,7 +95,7 @@ def test_an_answer_never_exceeds_its_budget_and_says_what_it_left_out(known: Ask
         return len(everything["items"]) + sum(cut["count"] for cut in everything["cut"])
 
     whole, counts = 69, list[int]()
-    until(lambda: known_in_all() == whole)  # what stands inside of files and what names them comes once it was read
+    until(lambda: known_in_all() == whole)  # contents and symbols of files arrive once the code is read
     for budget in (200, 201, 230, 300, 450, 700, 1_000, 2_000, 4_000, 9_000, 100_000):
         answer = known.context(paths=[SESSION, "src/new.py", "lib/x.py"], budget=budget)
         assert len(orjson.dumps(answer)) <= min(4 * budget, 40_000), budget
@@ -110,7 +110,7 @@ def test_an_answer_never_exceeds_its_budget_and_says_what_it_left_out(known: Ask
 
 
 @pytest.mark.slow
-def test_what_too_many_relations_hide_is_counted(known: Ask) -> None:
+def test_nodes_hidden_by_too_many_relations_are_counted(known: Ask) -> None:
     known.put(changes=[
         upsert(f"insight:fact-{number}", relations=[{"type": "about", "target": f"./{SESSION}"}])
         for number in range(210)
@@ -118,7 +118,7 @@ def test_what_too_many_relations_hide_is_counted(known: Ask) -> None:
     assert {"what": "relations", "count": 11} in known.context(paths=SESSION)["cut"]
 
 
-def test_everything_is_named_before_anything_is_told_at_length(known: Ask) -> None:
+def test_every_item_is_named_before_any_gets_a_long_text(known: Ask) -> None:
     known.put(changes=upsert("molecule:security", content="A long rule. " * 2_000, expect_version=1))
     answer = known.context(paths=SESSION, budget=1_500)
     assert names(answer) == names(known.context(paths=SESSION))
@@ -163,7 +163,7 @@ def test_another_work_tree_of_the_repository_has_the_same_paths(known: Ask, code
     assert names(there.context(paths=str(tmp_path / "feature" / SESSION))) == names(known.context(paths=SESSION))
 
 
-def test_what_lies_outside_is_unmatched_and_no_error(known: Ask) -> None:
+def test_a_path_outside_the_code_is_unmatched_and_no_error(known: Ask) -> None:
     answer = known.context(paths=["/etc/passwd", "../x", SESSION, "lib/new.py", "https://example.org/a"])
     assert answer["unmatched_paths"] == ["lib/new.py", "/etc/passwd", "../x", "https://example.org/a"]
     assert "Auth" in names(answer)
@@ -176,7 +176,7 @@ def test_a_directory_stands_for_its_files(known: Ask) -> None:
     assert answer["unmatched_paths"] == ["docs/My File.md"]
 
 
-def test_names_of_any_bytes_are_told_as_text(known: Ask, code: Path, ws: Workspace) -> None:
+def test_file_names_of_any_bytes_are_shown_as_text(known: Ask, code: Path, ws: Workspace) -> None:
     for folder in (b"src/auth/", b"odd/"):
         os.makedirs(os.fsencode(code) + b"/" + folder, exist_ok=True)
         with open(os.fsencode(code) + b"/" + folder + b"a\xff\n.py", "w") as file:
@@ -190,7 +190,7 @@ def test_names_of_any_bytes_are_told_as_text(known: Ask, code: Path, ws: Workspa
     assert orjson.dumps(answer)
 
 
-def test_files_nobody_described_are_told_from_those_that_only_have_no_area(known: Ask) -> None:
+def test_undescribed_files_differ_from_described_files_without_an_area(known: Ask) -> None:
     known.put(changes=upsert("gotcha:logo", summary="s", relations=[{"type": "about", "target": "./logo.bin"}]))
     answer = known.context(paths=["README.md", "logo.bin", SESSION])
     assert answer["unmatched_paths"] == ["README.md", "logo.bin"]
@@ -198,7 +198,7 @@ def test_files_nobody_described_are_told_from_those_that_only_have_no_area(known
     assert "2 of the paths belong to no area, and nothing names 1 of them by path" in answer["missing"]["message"]
 
 
-def test_a_path_that_no_file_is_at_is_told_since_it_may_be_mistyped(ask: Ask) -> None:
+def test_a_path_without_a_file_is_reported_as_a_possible_typo(ask: Ask) -> None:
     assert "src/auth/sesion.py is not in the code tree so far" in ask.context(paths="src/auth/sesion.py")["missing"][
         "message"]  # fmt: skip
     both = ask.context(paths=["README.md", "new/a.py", "new/b.py"])["missing"]["message"]
@@ -206,7 +206,7 @@ def test_a_path_that_no_file_is_at_is_told_since_it_may_be_mistyped(ask: Ask) ->
     assert "so far" not in ask.context(paths="README.md")["missing"]["message"]
 
 
-def test_a_file_of_many_traps_does_not_hide_what_was_decided_about_it(ask: Ask) -> None:
+def test_many_traps_about_a_file_do_not_hide_the_decisions_about_it(ask: Ask) -> None:
     about = {"relations": [{"type": "about", "target": f"./{SESSION}"}]}
     ask.put(changes=[
         *(upsert(f"gotcha:g{n}", name=f"Trap {n}", summary=f"One of many, number {n}", **about) for n in range(60)),
@@ -220,7 +220,7 @@ def test_a_file_of_many_traps_does_not_hide_what_was_decided_about_it(ask: Ask) 
 
 
 def paths_of(suggested: dict[str, Any]) -> Any:
-    """The paths of the area that a suggested call makes."""
+    """The paths of the area that a suggested call creates."""
     arguments = suggested["arguments"]
     return orjson.loads(arguments["paths"]) if "paths" in arguments else arguments["changes"][0]["data"]["paths"]
 
@@ -228,7 +228,7 @@ def paths_of(suggested: dict[str, Any]) -> Any:
 def test_every_call_that_an_answer_suggests_fits_the_schema_of_its_tool(ask: Ask) -> None:
     ask.put(changes=upsert("task:t", name="Rotate keys", data={"files": [SESSION]}))
     answers = [ask.context(paths=["src/auth/keys.py", SESSION]), ask.context(task="task:t"), ask.context(paths="docs"),
-               ask.context(task="task:t", paths=SESSION), ask.context(question="what is not known here")]  # fmt: skip
+               ask.context(task="task:t", paths=SESSION), ask.context(question="an unknown subject")]  # fmt: skip
     suggested = [one for answer in answers for one in answer.get("missing", {}).get("record", ())]
     ask.put(changes=upsert("atom:long", content="A long rule. " * 2_000, data={"paths": ["docs/**"]}))
     cut = [one for one in ask.context(paths="docs")["items"] if "more" in one]
@@ -247,7 +247,7 @@ def test_an_area_of_a_task_is_proposed_with_that_task(ask: Ask) -> None:
     assert call(ask.session, area["tool"], filled)["success"]
 
 
-def test_where_nothing_is_known_it_says_so_and_how_to_record_it(ask: Ask) -> None:
+def test_without_knowledge_the_answer_says_so_and_how_to_record_it(ask: Ask) -> None:
     answer = ask.context(paths=["src/auth/keys.py", SESSION])
     assert answer["items"] == []
     missing = answer["missing"]
@@ -291,7 +291,7 @@ def test_every_area_of_many_brings_its_memories(ask: Ask) -> None:
     assert tight["cut"] == []
 
 
-def test_the_rules_of_the_areas_come_before_what_is_only_near(ask: Ask) -> None:
+def test_the_rules_of_the_areas_come_before_merely_related_nodes(ask: Ask) -> None:
     near = [upsert(f"atom:near{number}", content="About something else. " * 30, data={"paths": [f"n{number}/**"]},
                    relations=[{"type": "related_to", "target": "atom:own"}]) for number in range(30)]  # fmt: skip
     rules = "A rule of this area. " * 30
@@ -302,7 +302,7 @@ def test_the_rules_of_the_areas_come_before_what_is_only_near(ask: Ask) -> None:
     assert all("text" not in one for one in answer["items"][1:])
 
 
-def test_areas_whose_paths_are_all_a_narrower_ones_come_behind_the_others(ask: Ask) -> None:
+def test_areas_covered_by_a_narrower_area_come_after_the_others(ask: Ask) -> None:
     ask.put(changes=[
         upsert("atom:words", data={"paths": ["apps/*/words/**", "tools/words/merge/run.py"]}),
         upsert("atom:blog", data={"paths": ["apps/blog/**"]}),
@@ -313,7 +313,7 @@ def test_areas_whose_paths_are_all_a_narrower_ones_come_behind_the_others(ask: A
     assert names(ask.context(paths=[*wording, "apps/blog/views.py"])) == ["words", "blog", "docs"]
 
 
-def test_what_names_the_file_is_kept_before_what_hangs_on_its_area(ask: Ask) -> None:
+def test_memories_about_the_file_are_kept_before_memories_about_its_area(ask: Ask) -> None:
     hanging = [upsert(f"{kind}:{kind}{number}", summary=f"What holds in all of the area, number {number}",
                       relations=[{"type": "applies_to", "target": "atom:own"}])
                for kind in ("gotcha", "pattern", "decision") for number in range(12)]  # fmt: skip
@@ -326,7 +326,7 @@ def test_what_names_the_file_is_kept_before_what_hangs_on_its_area(ask: Ask) -> 
     assert {"what": "decision", "count": 12} in answer["cut"]
 
 
-def test_nothing_known_is_no_empty_success(known: Ask) -> None:
+def test_an_empty_answer_says_why_and_how_to_record_knowledge(known: Ask) -> None:
     assert "relative" in known.context(paths="/etc/passwd")["missing"]["message"]
     answer = known.context(question="zygomorphic quux?")
     assert answer["items"] == []
@@ -389,7 +389,7 @@ def test_a_question_is_answered_by_its_best_hits_and_then_their_areas(known: Ask
     assert {"Auth", "Security"} <= set(names(answer))
 
 
-def test_a_question_in_other_words_is_answered_by_what_means_the_same(known: Ask) -> None:
+def test_a_question_in_other_words_is_answered_by_meaning(known: Ask) -> None:
     known.put(changes=upsert("garage", name="Garage", content="The automobile was repaired by a mechanic."))
     shop = known.session.daemon.workspace("shop")
     shop.meaning.follow()
@@ -399,7 +399,7 @@ def test_a_question_in_other_words_is_answered_by_what_means_the_same(known: Ask
     assert item(answer, "Garage")["why"].startswith("found by its meaning")
 
 
-def test_a_question_that_finds_nothing_waits_for_what_was_written_a_moment_ago(ask: Ask) -> None:
+def test_a_question_without_hits_waits_for_the_latest_writes(ask: Ask) -> None:
     ask.session.daemon.workspace("shop").meaning.follow()
     ask.put(changes=upsert("garage", name="Garage", content="The automobile was repaired by a mechanic."))
     assert names(ask.context(question="who fixed our broken car and truck engine?")) == ["Garage"]
@@ -414,12 +414,12 @@ def test_the_text_of_a_document_in_the_code_tree_is_part_of_the_answer(ask: Ask,
     assert "before the new pods start" in next(one["text"] for one in answer["items"] if one["uri"] == uri)
 
 
-def test_a_sentence_where_a_path_goes_is_told_where_it_belongs(ask: Ask) -> None:
+def test_a_sentence_given_as_a_path_is_refused_with_the_right_parameter(ask: Ask) -> None:
     told = ask.context(paths="change how long sessions last")["missing"]["message"]
     assert "A sentence is asked as `task` or `question`." in told
 
 
-def test_recent_changes_are_those_of_the_areas_and_of_the_code(known: Ask, code: Path) -> None:
+def test_recent_changes_cover_the_areas_and_the_code(known: Ask, code: Path) -> None:
     known.put(changes=upsert("task:t7", name="t7"))
     for number in range(5):
         call(known.session, "manage_changelog", {"operation": "append", "parentType": "atom",
@@ -453,9 +453,7 @@ def test_code_without_history_has_no_changes(known: Ask, code: Path) -> None:
     assert "Auth" in names(answer)
 
 
-def test_what_was_not_verified_since_the_code_changed_is_marked_and_comes_later(
-    known: Ask, code: Path, ws: Workspace
-) -> None:
+def test_stale_facts_are_marked_and_come_later(known: Ask, code: Path, ws: Workspace) -> None:
     known.put(changes=[
         upsert("gotcha:a-first", summary="Signing is slow.", data={"cites": [SESSION]}),
         upsert("gotcha:b-second", summary="Tokens are long.", relations=[{"type": "about", "target": f"./{SESSION}"}]),
@@ -483,7 +481,7 @@ def holder(known: Ask) -> Ask:
     return Ask(Session(known.session.daemon, client="claude", trusted=False, principal=principal))
 
 
-def test_whoever_may_not_read_everything_is_told_of_what_they_may(holder: Ask, known: Ask) -> None:
+def test_a_restricted_caller_gets_only_readable_nodes(holder: Ask, known: Ask) -> None:
     answer = holder.context(paths=[SESSION, "src/auth/"])
     assert names(answer) == ["Auth", "Clocks differ"]
     text = orjson.dumps(answer)
@@ -496,14 +494,14 @@ def test_whoever_may_not_read_everything_is_told_of_what_they_may(holder: Ask, k
 
 
 @pytest.mark.slow
-def test_a_path_on_this_machine_means_nothing_to_somebody_elsewhere(holder: Ask, code: Path) -> None:
+def test_a_remote_caller_cannot_use_paths_of_this_machine(holder: Ask, code: Path) -> None:
     assert holder.context(paths="src/auth/session.py")["items"]
     with pytest.raises(KgdError):
         holder.context(paths=os.fspath(code / SESSION))
 
 
 @pytest.mark.anyio
-async def test_an_mcp_client_asks_once_and_reads_on_with_what_it_was_given(known: Ask) -> None:
+async def test_an_mcp_client_asks_once_and_continues_with_the_answer(known: Ask) -> None:
     async with Client(Surface(known.session.daemon).server) as client:
 
         async def ask(tool: str, **arguments: Any) -> Answer:

@@ -1,7 +1,7 @@
 """`context` in Django's source: areas and memories about it, and the changes between its patch releases.
 
-What is known and what is expected is in `django/`; it was written before `context` was first asked. Slow, and needs the
-registry.
+The knowledge and the expectations are in `django/`; they were written before the first call of `context`. Slow, and
+needs the registry.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ HERE = Path(__file__).parent / "django"
 BUDGET = 4_000
 TASK = "https://tracker.example/NOTES-1"
 RECALL, PRECISION = 0.9, 0.85
-"""Of the areas that readers expect, how many are named at least; of those that own a path, how many are expected."""
+"""Least recall of the areas that readers expect, and least precision of the areas that own a path."""
 REMEMBERED = 0.75
-"""The same as recall, of the memories."""
+"""Least recall of the memories."""
 
 
 @cache
@@ -39,14 +39,14 @@ def read(name: str) -> Any:
 
 @dataclass(slots=True)
 class Answer:
-    """What `context` said to one change set, against what a reader wants."""
+    """The answer of `context` to one change set, compared with the expectations."""
 
     change_set: dict[str, Any]
     told: dict[str, Any]
     named: list[str] = field(default_factory=list)
     """Areas, in order."""
     owners: list[str] = field(default_factory=list)
-    """Of those the ones that own a path."""
+    """The areas that own a path."""
     memories: list[str] = field(default_factory=list)
 
     @classmethod
@@ -100,13 +100,13 @@ def test_context_names_what_a_reader_of_a_change_to_django_wants(machine: Machin
           f"recall of memories {memories:.2f}")  # fmt: skip
     for answer in answers:
         assert answer.told["unmatched_paths"] == answer.change_set["unmatched"], answer.change_set["release"]
-        assert answer.named[: len(answer.owners)] == answer.owners, "what owns a path comes before what is near"
+        assert answer.named[: len(answer.owners)] == answer.owners, "areas that own a path come before related areas"
     assert recall >= RECALL
     assert owners >= PRECISION
     assert memories >= REMEMBERED
 
 
-def test_what_is_known_and_asked_is_as_much_as_was_promised() -> None:
+def test_the_django_data_has_the_promised_size() -> None:
     known, memories, changes = read("areas.yaml"), read("memories.yaml"), read("change_sets.yaml")
     assert (len(known["molecules"]), len(known["atoms"]), len(memories), len(changes)) == (8, 65, 70, 27)
     areas, titles = {one["name"] for one in known["atoms"]}, {one["name"] for one in memories}
@@ -122,7 +122,7 @@ def share(counts: Iterable[tuple[int, int]]) -> float:
 
 
 def write(client: LeanClient) -> None:
-    """The areas and memories, by the tools that an agent has."""
+    """Write the areas and memories with the tools of an agent."""
     known = read("areas.yaml")
     ids: dict[str, str] = {}
     for entity, areas in (("molecule", known["molecules"]), ("atom", known["atoms"])):
@@ -161,7 +161,7 @@ def memory(one: dict[str, Any], areas: dict[str, str], memories: dict[str, str])
 
 
 def asked(client: LeanClient, paths: list[str]) -> dict[str, Any]:
-    """The answer to these paths, which is never larger than its budget, however that is counted."""
+    """The answer to these paths, checked to be within its budget by every count."""
     result = client.request("tools/call", {"name": "context", "arguments": {"paths": paths, "budget": BUDGET}})
     told: dict[str, Any] = result["structuredContent"]
     assert not result.get("isError"), told

@@ -41,7 +41,7 @@ def anyio_backend() -> str:
 
 
 class Model:
-    """Stands in for a client's language model, and remembers what it was asked."""
+    """Replaces a client's language model, and records its questions."""
 
     def __init__(self, text: str = "{}", *, behaves: str = "answers", name: str = "test-model") -> None:
         self.text, self.behaves, self.name = text, behaves, name
@@ -144,7 +144,7 @@ async def call(client: Client, name: str, **arguments: Any) -> dict[str, Any]:
 
 
 async def disagree(client: Client, field: str = "summary", values: tuple[Any, ...] = ("one", "two", "three")) -> str:
-    """The URI of a node with an open conflict over one field: a change is reverted after another one went over it."""
+    """The URI of a node with an open conflict over one field: a change is reverted after a later one."""
     uri, commits = f"concept://shop/n{next(numbers)}", []
     for expected, value in enumerate(values):
         change = upsert(uri, **{field: value}, **({"expect_version": expected} if expected else {}))

@@ -1,4 +1,4 @@
-"""The picture of the graph inside hosts of agents: what such a host is told, and what all others are."""
+"""The picture of the graph in hosts of agents: answers for hosts with and without pages."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ async def test_all_other_hosts_are_given_the_same_in_words(known: Session, mode:
 
 
 @pytest.mark.anyio
-async def test_without_the_toolset_nothing_is_said_of_apps(known: Session) -> None:
+async def test_without_the_toolset_apps_are_not_announced(known: Session) -> None:
     async with Client(Surface(known.daemon, TOOLS).server, extensions=SHOWS_APPS) as client:
         assert EXTENSION_ID not in (client.server_capabilities.extensions or {})
         assert APP not in [resource.uri for resource in (await client.list_resources()).resources]
@@ -76,7 +76,7 @@ async def test_without_the_toolset_nothing_is_said_of_apps(known: Session) -> No
             await client.read_resource(APP)
 
 
-def test_without_a_start_the_whole_is_told_by_area_and_type(known: Session) -> None:
+def test_without_a_start_the_whole_graph_is_summed_up_by_area_and_type(known: Session) -> None:
     area = {"operation": "create", "entityType": "atom", "name": "Auth", "knowledge": "-", "paths": ["src/auth/**"],
             "createdByTaskId": "https://example.org/1", "workspace": "shop"}  # fmt: skip
     assert call(known, "manage_graph", area)["success"]
@@ -97,7 +97,7 @@ def test_a_type_of_which_there_is_nothing_says_so(known: Session) -> None:
 
 def test_a_picture_shows_more_than_an_answer_has_room_for(known: Session) -> None:
     relations = [{"type": "see", "target": f"wide/{number}"} for number in range(200)]
-    wide = [upsert(f"wide/{number}", summary="what it is about " * 5) for number in range(200)]
+    wide = [upsert(f"wide/{number}", summary="a summary of some length " * 4) for number in range(200)]
     call(known, "put", {"changes": [*wide, upsert("wide", relations=relations)]})
     answer = call(known, "graph_view", {"workspace": "shop", "start": "wide", "max_nodes": 201, "budget": 100_000})
     assert len(answer["nodes"]) < 150
@@ -123,7 +123,7 @@ def test_a_picture_takes_one_more_walk_however_small_the_answer(known: Session, 
     assert len(walks) == 2
 
 
-def test_the_newest_of_a_type_are_those_in_sight(known: Session) -> None:
+def test_the_newest_of_a_type_are_shown(known: Session) -> None:
     call(known, "put", {"changes": [upsert("seen/old", type="fact")]})
     call(known, "put", {"changes": [upsert(f"hidden/{number}", type="fact") for number in range(15)]})
     scope = Scope.of("shop", [Verb.READ], ["/seen/**"])

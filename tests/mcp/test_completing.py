@@ -57,15 +57,13 @@ async def test_workspaces_tasks_and_paths_are_completed_in_prompts(client: Clien
     assert await completed(client, PLANNING, "paths", "docs, src/ch") == ["docs, src/checkout.py"]
 
 
-async def test_no_more_than_a_hundred_are_offered_and_how_many_there_are_is_told(
-    client: Client, session: Session
-) -> None:
+async def test_at_most_a_hundred_are_offered_with_the_total(client: Client, session: Session) -> None:
     call(session, "put", {"changes": [upsert(f"many/n{number:03}", summary="s") for number in range(150)]})
     found = (await client.complete(NODES, {"name": "uri", "value": "many/"}, {"workspace": "shop"})).completion
     assert (len(found.values), found.total, found.has_more) == (100, 150, True)
 
 
-async def test_what_is_not_there_cannot_be_completed(client: Client) -> None:
+async def test_an_unknown_argument_cannot_be_completed(client: Client) -> None:
     for ref, name in ((PromptReference(name="none"), "task"), (PLANNING, "none"), (NODES, "id")):
         with pytest.raises(MCPError, match="nothing to complete"):
             await client.complete(ref, {"name": name, "value": ""})

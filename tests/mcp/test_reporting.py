@@ -45,7 +45,7 @@ class Heard:
 
 
 def tool(run: Callable[[Session], None]) -> dict[str, Tool]:
-    """The usual tools and one that does this."""
+    """The usual tools and a tool that does this."""
 
     def answer(session: Session, params: Params) -> dict[str, Any]:
         run(session)
@@ -92,7 +92,9 @@ async def test_progress_only_grows_over_all_phases_and_is_not_sent_for_every_ste
     assert len(steps) < 20
 
 
-async def test_a_call_without_a_token_is_told_nothing(session: Session, mode: Literal["auto", "legacy"]) -> None:
+async def test_a_call_without_a_progress_token_gets_no_notifications(
+    session: Session, mode: Literal["auto", "legacy"]
+) -> None:
     heard: list[Any] = []
 
     async def hear(message: Any) -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from mcp import Client
@@ -13,7 +14,9 @@ from kgd.mcp.server import Surface
 from kgd.tools import call
 from kgd.tools.session import Session
 from tests.mcp import lines
-from tests.surfaces.conftest import make_code, upsert
+from tests.mcp.conftest import Model
+from tests.surfaces.conftest import Ask, make_code, upsert
+from tests.surfaces.test_conflicts import disagree
 
 pytestmark = [pytest.mark.anyio, pytest.mark.filterwarnings("ignore:The roots capability is deprecated")]
 
@@ -42,8 +45,12 @@ def other(session: Session, tmp_path: Path) -> Path:
     return code
 
 
-def connected(session: Session, cwd: Path, folders: Folders) -> Client:
-    return lines.client(Surface(session.daemon), "legacy", cwd, list_roots_callback=folders)
+Era = Literal["auto", "legacy"]
+eras = pytest.mark.parametrize("era", ["auto", "legacy"])
+
+
+def connected(session: Session, cwd: Path, folders: Folders, era: Era = "legacy") -> Client:
+    return lines.client(Surface(session.daemon), era, cwd, list_roots_callback=folders)
 
 
 async def workspace_of_a_write(client: Client) -> Any:
@@ -51,11 +58,12 @@ async def workspace_of_a_write(client: Client) -> Any:
     return (answer.structured_content or {}).get("workspace")
 
 
+@eras
 async def test_a_server_started_elsewhere_works_in_the_first_root_that_has_a_workspace(
-    session: Session, other: Path, tmp_path: Path
+    session: Session, other: Path, tmp_path: Path, era: Era
 ) -> None:
     folders = Folders(tmp_path / "gone", tmp_path, other / "src", session.cwd or tmp_path)
-    async with connected(session, tmp_path, folders) as client:
+    async with connected(session, tmp_path, folders, era) as client:
         assert await workspace_of_a_write(client) == "other"
         assert await workspace_of_a_write(client) == "other"
     assert folders.asked == 1
@@ -71,20 +79,48 @@ async def test_roots_that_change_are_asked_for_again(session: Session, other: Pa
     assert folders.asked == 2
 
 
-async def test_the_directory_that_a_host_chose_wins_while_it_has_a_workspace(session: Session, other: Path) -> None:
+@eras
+async def test_the_directory_that_a_host_chose_wins_while_it_has_a_workspace(
+    session: Session, other: Path, era: Era
+) -> None:
     folders = Folders(other)
     assert session.cwd is not None
-    async with connected(session, session.cwd, folders) as client:
+    async with connected(session, session.cwd, folders, era) as client:
         assert await workspace_of_a_write(client) == "shop"
     assert not folders.asked
 
 
-async def test_a_root_gets_its_workspace_later(session: Session, other: Path, tmp_path: Path) -> None:
+@eras
+async def test_a_root_gets_its_workspace_later(session: Session, other: Path, tmp_path: Path, era: Era) -> None:
     late = make_code(tmp_path / "late")
-    async with connected(session, tmp_path, Folders(late)) as client:
+    async with connected(session, tmp_path, Folders(late), era) as client:
         assert await workspace_of_a_write(client) is None
         call(session, "up", {"directory": str(late), "id": "late"})
         assert await workspace_of_a_write(client) == "late"
+
+
+async def test_a_call_that_names_its_workspace_is_not_asked_for_roots(
+    session: Session, other: Path, tmp_path: Path
+) -> None:
+    folders = Folders(other)
+    async with connected(session, tmp_path, folders, "auto") as client:
+        answer = await client.call_tool("put", {"changes": upsert("a", summary="s"), "workspace": "shop"})
+        assert (answer.structured_content or {})["workspace"] == "shop"
+        assert folders.asked == 0
+        assert await workspace_of_a_write(client) == "other"
+    assert folders.asked == 1
+
+
+async def test_a_call_may_be_asked_for_roots_and_then_for_the_word_of_a_model(
+    session: Session, other: Path, tmp_path: Path
+) -> None:
+    disagree(Ask(session), "a", "summary")
+    folders, model = Folders(session.cwd or tmp_path), Model(json.dumps({"summary": {"value": "one and three"}}))
+    surface = Surface(session.daemon)
+    async with lines.client(surface, "auto", tmp_path, list_roots_callback=folders, sampling_callback=model) as client:
+        answer = await client.call_tool("resolve_conflicts", {})
+    assert [one["uri"] for one in (answer.structured_content or {})["resolved"]] == ["concept://shop/a"]
+    assert (folders.asked, len(model.asked)) == (1, 1)
 
 
 async def test_a_client_that_names_no_place_is_served_without(session: Session, other: Path, tmp_path: Path) -> None:

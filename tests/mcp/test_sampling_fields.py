@@ -1,4 +1,4 @@
-"""Whatever a disagreement is about, a version of it can be taken; and a model may do no more than its caller."""
+"""Any conflict can be settled with one of its versions, and a model has at most its caller's rights."""
 
 from __future__ import annotations
 

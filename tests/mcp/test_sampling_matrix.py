@@ -48,7 +48,7 @@ def opened(request: pytest.FixtureRequest) -> Any:
 @pytest.mark.requirement("B6")
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
-async def test_a_clients_model_settles_what_two_people_wrote(opened: Any, way: str, mode: Mode) -> None:
+async def test_a_clients_model_settles_two_edits_of_one_field(opened: Any, way: str, mode: Mode) -> None:
     model = Model(ANSWER)
     async with opened(way) as place, place.client(mode, model) as client:
         uri = await disagree(client)
@@ -82,7 +82,7 @@ async def test_without_a_good_answer_everything_stays_and_the_agent_decides(
         heard, heard_by_client_alone = "", False
         async with place.client(mode, model) as client:
             async with anyio.create_task_group() as beside:
-                if (mode, behaves) == ("auto", "hangs"):  # nobody else ends a modern client that waits for its model
+                if (mode, behaves) == ("auto", "hangs"):  # no other part ends a modern client that waits for its model
                     beside.start_soon(leave_once_asked, model, beside.cancel_scope)
                 try:
                     answer = await call(client, "resolve_conflicts", ids=uri)

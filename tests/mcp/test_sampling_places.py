@@ -34,7 +34,7 @@ async def test_a_put_on_a_node_in_conflict_has_it_settled_in_a_commit_of_its_own
         assert await commits(client) == made + 2
 
 
-async def test_a_put_that_decides_the_conflict_itself_asks_nobody(session: Session, mode: Mode) -> None:
+async def test_a_put_that_decides_the_conflict_itself_does_not_ask(session: Session, mode: Mode) -> None:
     model = Model(ANSWER)
     async with in_memory(session) as place, place.client(mode, model) as client:
         uri = await disagree(client)
@@ -47,7 +47,7 @@ async def test_a_put_that_decides_the_conflict_itself_asks_nobody(session: Sessi
         assert (await node(client, uri))["summary"] == "mine"
 
 
-async def test_a_put_that_shows_conflicts_and_a_dry_run_ask_nobody(session: Session, mode: Mode) -> None:
+async def test_a_put_that_shows_conflicts_and_a_dry_run_do_not_ask(session: Session, mode: Mode) -> None:
     model = Model(ANSWER)
     async with in_memory(session) as place, place.client(mode, model) as client:
         uri = await disagree(client)
@@ -58,7 +58,7 @@ async def test_a_put_that_shows_conflicts_and_a_dry_run_ask_nobody(session: Sess
 
 
 @pytest.mark.parametrize("text", ["garbage", json.dumps({"summary": {"value": "https://evil.example"}})])
-async def test_a_put_is_carried_out_though_no_model_settled_what_it_met(
+async def test_a_put_is_executed_although_no_model_settled_its_conflict(
     session: Session, mode: Mode, text: str
 ) -> None:
     async with in_memory(session) as place, place.client(mode, Model(text)) as client:
@@ -71,7 +71,7 @@ async def test_a_put_is_carried_out_though_no_model_settled_what_it_met(
 
 
 async def late(client: Any, *, mine: str = TEXT.format("daily")) -> tuple[str, dict[str, Any]]:
-    """A node that somebody rewrote after it was read, and the change of whoever read it."""
+    """A node that was rewritten after it was read, and the reader's change."""
     uri = "concept://shop/late"
     first = {"op": "upsert", "uri": uri, "content": TEXT.format("never"), "tags": ["keys"]}
     await call(client, "put", changes=first)
@@ -105,7 +105,7 @@ async def refused(client: Any, change: dict[str, Any]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("text", ["garbage", json.dumps({"content": {"value": "See https://evil.example"}})])
-async def test_a_put_that_nobody_brings_together_is_a_conflict_and_writes_nothing(
+async def test_a_put_that_no_model_merges_is_a_conflict_and_writes_nothing(
     session: Session, mode: Mode, text: str
 ) -> None:
     async with in_memory(session) as place, place.client(mode, Model(text)) as client:
@@ -175,7 +175,7 @@ async def test_traverse_settles_what_is_on_its_way_only_when_it_is_asked_to(sess
 
 
 @pytest.mark.parametrize("tool", ["get", "traverse"])
-async def test_a_read_that_may_settle_shows_both_sides_where_nobody_does(
+async def test_a_read_that_may_settle_shows_both_sides_without_a_resolver(
     session: Session, mode: Mode, tool: str
 ) -> None:
     async with in_memory(session) as place, place.client(mode, Model("garbage")) as client:

@@ -1,4 +1,4 @@
-"""Between the rounds of one call nothing is held: not by a restart, a repeat, a forger or somebody who walks away."""
+"""Between the rounds of a call the server keeps no state: restarts, repeats and forgeries do no harm."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mcp.shared.exceptions import MCPError
 from mcp.types import CallToolResult, CreateMessageResult, InputRequiredResult, TextContent
 
 from kgd.mcp.server import Surface
-from kgd.resolution.attempts import PER_HOUR, STRIKES
+from kgd.resolution.provider import PER_HOUR, STRIKES
 from kgd.tools.session import Session
 from tests.mcp.conftest import Machine, Mode, Model, call, commits, disagree, in_memory, node
 
@@ -95,7 +95,7 @@ async def test_answers_without_our_state_are_no_answers(session: Session) -> Non
         assert "conflicts" in await node(client, uri)
 
 
-async def test_what_was_written_between_the_rounds_is_not_buried(session: Session) -> None:
+async def test_changes_between_the_rounds_are_not_overwritten(session: Session) -> None:
     async with in_memory(session) as place, place.client(model=Model()) as client:
         uri = await disagree(client)
         first = await first_round(client, uri)
@@ -106,7 +106,7 @@ async def test_what_was_written_between_the_rounds_is_not_buried(session: Sessio
         assert (await node(client, uri))["summary"] == "newer"
 
 
-async def test_what_somebody_settled_between_the_rounds_stays_as_they_settled_it(session: Session) -> None:
+async def test_a_resolution_between_the_rounds_stays(session: Session) -> None:
     async with in_memory(session) as place, place.client(model=Model()) as client:
         uri = await disagree(client)
         id = (await node(client, uri))["conflicts"][0]["id"]
@@ -143,7 +143,7 @@ async def test_a_round_outlives_a_restart(machine: Machine) -> None:
     assert stat.S_IMODE(key.stat().st_mode) == 0o600
 
 
-async def test_a_key_that_others_could_read_is_made_anew(session: Session) -> None:
+async def test_a_key_readable_by_others_is_replaced(session: Session) -> None:
     key = Path(session.daemon.home.state) / "rounds.key"
     Surface(session.daemon)
     first = key.read_bytes()
@@ -173,14 +173,14 @@ async def test_a_client_that_cancels_its_call_leaves_everything_as_it_was(sessio
 
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
-async def test_after_three_bad_answers_a_conflict_waits_for_somebody_else(session: Session, mode: Mode) -> None:
+async def test_after_three_bad_answers_a_conflict_waits_for_another_resolver(session: Session, mode: Mode) -> None:
     model = Model("garbage")
     async with in_memory(session) as place, place.client(mode, model) as client:
         uri = await disagree(client)
         told = [(await call(client, "resolve_conflicts", ids=uri))["remaining"][0]["why"] for _ in range(STRIKES + 2)]
         assert len(model.asked) == STRIKES
         assert "not one JSON object" in told[0]
-        assert "in vain" in told[-1]
+        assert "no usable answer" in told[-1]
 
 
 async def test_an_answer_that_cannot_be_written_is_a_bad_one(session: Session) -> None:
@@ -190,18 +190,18 @@ async def test_an_answer_that_cannot_be_written_is_a_bad_one(session: Session) -
         uri = await disagree(client, "content", values)
         told = [(await call(client, "resolve_conflicts", ids=uri))["remaining"][0]["why"] for _ in range(STRIKES + 1)]
         assert all("secret" in why for why in told[:STRIKES])
-        assert "in vain" in told[-1]
+        assert "no usable answer" in told[-1]
         assert "AKIA" not in str(told)
 
 
-async def test_a_host_that_refuses_is_not_asked_for_ever(session: Session) -> None:
+async def test_a_refusing_host_is_not_asked_again_and_again(session: Session) -> None:
     model = Model(behaves="refuses")
     async with in_memory(session) as place, place.client(model=model) as client:
         uri = await disagree(client)
         for _ in range(STRIKES):
             with pytest.raises(MCPError):
                 await call(client, "resolve_conflicts", ids=uri)
-        assert "in vain" in (await call(client, "resolve_conflicts", ids=uri))["remaining"][0]["why"]
+        assert "no usable answer" in (await call(client, "resolve_conflicts", ids=uri))["remaining"][0]["why"]
 
 
 async def test_questions_are_counted_by_the_hour(session: Session) -> None:
@@ -272,7 +272,7 @@ async def test_many_conflicts_are_asked_about_at_once_and_the_rest_is_named(sess
         assert len(uris) == 10
 
 
-async def test_nothing_open_is_said_so_and_what_never_was_is_not_found(session: Session) -> None:
+async def test_without_open_conflicts_the_answer_is_empty_and_an_unknown_id_is_not_found(session: Session) -> None:
     async with in_memory(session) as place, place.client(model=Model()) as client:
         assert (await call(client, "resolve_conflicts"))["next"] == "Nothing is in conflict."
         for id in (

@@ -73,7 +73,7 @@ def test_tags_changed_in_the_front_matter_are_the_nodes_tags_in_the_same_commit(
 
 
 @pytest.mark.slow
-def test_tags_changed_in_the_nodes_file_are_those_of_the_front_matter(desk: Desk) -> None:
+def test_tags_changed_in_the_node_file_update_the_front_matter(desk: Desk) -> None:
     node = desk.file(CHOICE)
     save(desk, node, node.read_text().replace("- database\n", "- sql\n"))
     eventually(lambda: tags(desk) == ("sql",))
@@ -82,7 +82,7 @@ def test_tags_changed_in_the_nodes_file_are_those_of_the_front_matter(desk: Desk
 
 
 @pytest.mark.slow
-def test_prose_that_a_person_writes_is_found_and_read_and_merged_with_what_was_written_meanwhile(desk: Desk) -> None:
+def test_hand_written_prose_is_found_read_and_merged_with_concurrent_writes(desk: Desk) -> None:
     path = memory(desk)
     desk.ws.submit(change(upsert(CHOICE, tags=("postgres",))))
     save(desk, path, path.read_text() + "\nPgbouncer in front of it.\n")
@@ -104,7 +104,7 @@ def test_an_emptied_file_is_named_and_its_last_good_text_stays(desk: Desk) -> No
     desk.published()
 
 
-def test_a_renamed_file_is_still_that_of_its_node(desk: Desk) -> None:
+def test_a_renamed_file_still_belongs_to_its_node(desk: Desk) -> None:
     path = memory(desk)
     path.rename(path.with_name("2024-12-10-postgres.md"))
     desk.ws.hint(None)
@@ -184,7 +184,7 @@ def test_a_memory_written_by_hand_has_its_node(desk: Desk) -> None:
         "",
     ],
 )
-def test_what_no_memory_can_be_does_not_take_the_place_of_one(spoiled: str) -> None:
+def test_an_invalid_file_does_not_replace_a_memory(spoiled: str) -> None:
     good = f"---\nid: {CHOICE}\ntype: decision\n---\nx\n".encode()
     with pytest.raises(KgdError) as refusal:
         admission.check("memories/a.md", spoiled.encode(), good, HOME)
@@ -237,7 +237,7 @@ def test_a_name_that_differs_by_case_alone_is_not_taken_from_the_work_tree(desk:
 
 
 @pytest.mark.slow
-def test_what_a_person_commits_with_plain_git_reaches_the_node_too(desk: Desk) -> None:
+def test_a_plain_git_commit_reaches_the_node(desk: Desk) -> None:
     path = memory(desk)
     path.write_text(path.read_text().replace("- database\n", "- sql\n"))
     desk.git("commit", "-qam", "another tag")

@@ -1,4 +1,4 @@
-"""Memories on the command line: written down with what is behind them, found by tags, read and edited as files."""
+"""Memories on the command line: stored with their detail, found by tags, read and edited as files."""
 
 from __future__ import annotations
 

@@ -83,7 +83,7 @@ def test_a_detail_is_replaced_only_by_who_read_it(reopen: Callable[[], Workspace
     assert ws.detail(stored(ws)) == (path, "other")
     for _ in range(2):
         with pytest.raises(Stale) as late:
-            ws.submit(change(upsert(CHOICE, detail="of somebody who came late\n", expect_version=1)))
+            ws.submit(change(upsert(CHOICE, detail="of a late writer\n", expect_version=1)))
         assert late.value.current == 2
         ws = reopen()
     assert ws.submit(change(upsert(CHOICE, tags=("sql2",), detail="both\n", expect_version=2))).nodes[0][1] == 3
@@ -91,7 +91,7 @@ def test_a_detail_is_replaced_only_by_who_read_it(reopen: Callable[[], Workspace
     assert ws.node_version(uri(CHOICE)).count == 3  # type: ignore[union-attr]
 
 
-def test_of_two_who_replace_the_same_detail_at_once_one_is_told(ws: Workspace) -> None:
+def test_one_of_two_concurrent_replacements_of_a_detail_is_refused(ws: Workspace) -> None:
     decide(ws)
     told: list[KgdError] = []
 
@@ -110,7 +110,7 @@ def test_of_two_who_replace_the_same_detail_at_once_one_is_told(ws: Workspace) -
     assert check(ws) == []
 
 
-def test_what_a_put_changes_of_the_node_is_changed_in_the_front_matter_and_nothing_else_is(ws: Workspace) -> None:
+def test_a_put_changes_only_its_fields_in_the_front_matter(ws: Workspace) -> None:
     path = decide(ws)
     by_hand = (
         f"---\n# who knows more: Ann\nid: {CHOICE}\ntype: decision\ndate: 2024-12-10\n"
@@ -167,7 +167,7 @@ def test_naming_a_copy_of_a_memory_deletes_neither(ws: Workspace) -> None:
     assert text(ws, path) is not None
 
 
-def test_nobody_takes_the_detail_of_another_node_by_naming_its_file(ws: Workspace) -> None:
+def test_naming_another_nodes_file_does_not_take_its_detail(ws: Workspace) -> None:
     path = decide(ws)
     with pytest.raises(Invalid, match="not this node's"):
         ws.submit(change(upsert("insight://ws/mine", data={"file": path})))
@@ -195,7 +195,7 @@ def test_two_memories_of_one_day_and_topic_have_two_files(ws: Workspace) -> None
         ({"where": CHOICE, "detail": "x", "unset": ("detail",)}, Invalid),
     ],
 )
-def test_what_no_file_should_hold_is_refused_and_nothing_is_written(
+def test_forbidden_content_is_refused_and_nothing_is_written(
     ws: Workspace, fields: dict[str, object], refusal: type[KgdError]
 ) -> None:
     before = ws.tip
@@ -228,7 +228,7 @@ def test_the_check_names_memories_without_a_node_and_nodes_without_their_memory(
     path = decide(ws)
     commit_file(ws, "memories/2020-01-01-x.md", "---\nid: decision://ws/x\ntype: decision\n---\nx\n")
     commit_file(ws, "memories/notes.md", "---\nfront matter that does not end\n")
-    commit_file(ws, "memories/README.md", "what is here\n")
+    commit_file(ws, "memories/README.md", "this folder\n")
     commit_file(ws, "nodes/insight/a.yaml", "uri: insight://ws/a\ndata:\n  file: memories/gone.md\n")
     commit_file(ws, "nodes/insight/b.yaml", f"uri: insight://ws/b\ndata:\n  file: {path}\n")
     commit_file(ws, path, f"---\nid: {CHOICE}\ntype: gotcha\ntags: [database, sql]\n---\nx\n")
@@ -251,7 +251,7 @@ def test_words_of_the_prose_find_the_node_also_after_the_index_was_made_anew(ws:
         ws.reindex()
 
 
-def test_a_change_of_the_prose_alone_is_told_to_who_follows_the_node(ws: Workspace) -> None:
+def test_a_change_of_the_prose_alone_notifies_subscribers(ws: Workspace) -> None:
     decide(ws)
     told: list[frozenset[str]] = []
     ws.on_commit(told.append)

@@ -1,4 +1,4 @@
-"""The bytes of a memory: what was written is read back, whatever is in it, and a new front matter leaves the rest."""
+"""The bytes of a memory: any written content is read back, and new front matter leaves the rest."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ COMMENTED = f"---\n# why\nid: {OWNER}  # mine\ntype: decision\ntags: [b, a]\noth
 
 
 @given(nodes, prose)
-def test_what_is_written_is_read_back(node: Node, text: str) -> None:
+def test_written_memories_are_read_back(node: Node, text: str) -> None:
     memory = memories.decode(memory_files.written(node, None, text, 0)) if "\0" not in text else None
     if memory is not None:
         assert memory.text == text.strip("\n")
@@ -33,7 +33,7 @@ def test_what_is_written_is_read_back(node: Node, text: str) -> None:
 @given(st.one_of(st.binary(max_size=200), st.binary(max_size=100).map(lambda data: b"---\n" + data + b"\n---\nx")))
 @example(b"---\n---\n")
 @example(b"\xef\xbb\xbf---\r\nid: a\r\n---\r\nx")
-def test_bytes_of_anybody_are_a_memory_or_are_refused_with_a_reason(data: bytes) -> None:
+def test_any_bytes_are_a_memory_or_are_refused_with_a_reason(data: bytes) -> None:
     with contextlib.suppress(KgdError):
         memory = memories.decode(data, at="memories/a.md")
         assert memories.decode(memories.with_head(memory.head, memory.prose)) == memory

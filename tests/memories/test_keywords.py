@@ -26,7 +26,7 @@ def test_of_sixty_labelled_texts_most_keywords_are_among_the_first_eight(capsys:
 
 
 @given(st.text(max_size=400), st.integers(0, 20))
-def test_whatever_the_text_is_the_keywords_are_few_lowercase_and_fit_to_be_tags(text: str, limit: int) -> None:
+def test_keywords_of_any_text_are_few_lowercase_and_valid_tags(text: str, limit: int) -> None:
     found = keywords(text, limit)
     assert len(found) == len(set(found)) <= limit
     for one in found:
@@ -46,7 +46,7 @@ def test_whatever_the_text_is_the_keywords_are_few_lowercase_and_fit_to_be_tags(
         ("支付接口限流", "支付接口限流"),
     ],
 )
-def test_what_is_written_in_the_manner_of_the_trade_is_one_keyword(text: str, wanted: str) -> None:
+def test_a_technical_compound_is_one_keyword(text: str, wanted: str) -> None:
     assert wanted in keywords(text)
 
 

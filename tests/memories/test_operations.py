@@ -157,9 +157,7 @@ def test_connected_nodes_are_those_to_a_depth_each_once_and_without_the_start(ws
 
 @pytest.mark.requirement("M3")
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 6))])
-def test_the_tag_index_is_exact_whatever_was_updated_untagged_moved_deleted_and_merged(
-    ws: Workspace, seed: int
-) -> None:
+def test_the_tag_index_is_exact_after_any_updates_moves_deletions_and_merges(ws: Workspace, seed: int) -> None:
     chance = random.Random(seed)
     words = [f"tag{number}" for number in range(6)]
     names = [f"{kind}://ws/{number}" for kind in TYPES for number in range(3)]
@@ -193,7 +191,7 @@ def test_the_tag_index_is_exact_whatever_was_updated_untagged_moved_deleted_and_
 
 
 def elsewhere(ws: Workspace, base: str, name: str, tag: str) -> bytes:
-    """A commit that somebody made on an older tip: another memory with a tag."""
+    """A commit on an older tip: another memory with a tag."""
     data = documents.encode(documents.decode(f"uri: {name}\ntags:\n- {tag}\n".encode()))
     where = ws.layout.git_dir
     world = {**os.environ, "GIT_INDEX_FILE": str(where / "test-index"), "GIT_DIR": str(where)}
@@ -208,7 +206,7 @@ def elsewhere(ws: Workspace, base: str, name: str, tag: str) -> bytes:
 
 
 @pytest.mark.requirement("M6")
-def test_what_is_remembered_has_the_keywords_as_tags_and_its_detail_in_a_file(ask: Ask) -> None:
+def test_a_new_memory_has_keywords_as_tags_and_its_detail_in_a_file(ask: Ask) -> None:
     text = "External payment API rate limit is 100/min, not 1000/min as documented"
     done = ask.remember(text=text, type="gotcha", detail="Measured twice.\n", about=["src/checkout.py"])
     (name,) = [one["uri"] for one in done["nodes"] if one["uri"].startswith("gotcha:")]

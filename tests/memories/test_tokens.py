@@ -1,4 +1,4 @@
-"""The file behind a memory is for who may read its node, and changed by who may write it."""
+"""Reading a memory's file needs read access to its node, changing it needs write access."""
 
 from __future__ import annotations
 

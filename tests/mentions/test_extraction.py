@@ -1,4 +1,4 @@
-"""A model names what texts speak of; only what stands in them word for word is put up, as a proposal."""
+"""A model names things in texts; only literal quotes are proposed."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def said(*items: Any) -> str:
     return json.dumps({"entities": items})
 
 
-def test_what_stands_in_the_text_is_believed() -> None:
+def test_finds_quoted_from_the_text_are_accepted() -> None:
     found = judge(BATCH, f"```json\n{said(ANN, TALLY, PG)}\n```")
     assert [(one.name, one.type, one.aliases) for one in found.things] == [
         ("Ann Lee", "person", ()), ("Tally service", "service", ()), ("Postgres", "technology", ("PGSQL",)),
@@ -72,7 +72,7 @@ def test_one_bad_part_costs_itself_alone() -> None:
         assert found.ties == (), change
 
 
-def test_what_is_no_answer_is_refused_as_a_whole() -> None:
+def test_an_invalid_answer_is_refused_as_a_whole() -> None:
     for text in ("", "no", "[]", '{"entities": {}}', '{"entities": [], "more": 1}', '{"entities": [], "entities": []}',
                  said(*[TALLY] * 61), "[" * 100_000, "x" * 100_000):  # fmt: skip
         with pytest.raises(Refused):

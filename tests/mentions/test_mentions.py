@@ -1,4 +1,4 @@
-"""A text mentions the nodes that it names, whichever of the two was there first."""
+"""A text mentions the nodes that it names, independent of which existed first."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from tests.builders import uri
 from tests.mentions.conftest import Graph
 
 
-def test_a_new_text_mentions_what_it_names_and_a_new_name_is_found_in_older_texts(graph: Graph) -> None:
+def test_new_texts_are_searched_for_names_and_older_texts_for_new_names(graph: Graph) -> None:
     graph.put(Upsert(uri("auth"), name="Auth service", content="Signs tokens."))
     graph.put(Upsert(uri("shop"), name="Checkout page", content="Asks the auth service, and the Key Store."))
     assert graph.mentions() == {("shop", "auth")}

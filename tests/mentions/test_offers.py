@@ -1,4 +1,4 @@
-"""Names that recur are suggested as nodes, doubles to be made one; nothing is made before somebody accepts it."""
+"""Recurring names are suggested as nodes, and doubles as merges; nothing changes before a user accepts it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_phrases_are_runs_of_capitals_within_a_sentence() -> None:
     assert list(phrases_of(text)) == ["Film Journal International", "Ann", "Bank of Nova Scotia", "NATO"]
 
 
-def test_a_candidate_is_counted_by_text_and_not_what_goes_by_a_name_already() -> None:
+def test_candidates_are_counted_by_text_and_existing_names_are_left_out() -> None:
     texts = [(Uri(f"concept://x/{n}"), f"{who} We asked Nova Bank and Key Store, said Anna.")
              for n, who in enumerate(["Thanks Anna.", "", "", "Monday."])]  # fmt: skip
     found = candidates(texts, lambda keys: {"key store"} & set(keys))
@@ -38,7 +38,7 @@ def test_a_candidate_is_counted_by_text_and_not_what_goes_by_a_name_already() ->
     assert [one.name for one in candidates(texts, lambda keys: {"key store"} & set(keys), most=3)] == ["Nova Bank"]
 
 
-def test_what_a_program_calls_so_already_is_no_new_thing(ask: Ask) -> None:
+def test_a_name_from_the_code_is_not_a_new_candidate(ask: Ask) -> None:
     ask.put(changes=[{"op": "upsert", "uri": "symbol://shop/src/ledger.py/LedgerWriter", "summary": "Writes."}])
     ask.put(changes=[upsert(f"notes/n{n}", content=f"Case {n}: the LedgerWriter gave True, said OffSite.")
                      for n in range(3)])  # fmt: skip
@@ -84,7 +84,7 @@ DOUBLES = [
 ]
 
 
-def test_doubles_are_those_of_one_name_or_nearly_one() -> None:
+def test_doubles_have_equal_or_similar_names() -> None:
     for a, b, same in DOUBLES:
         nodes = [Named(Uri("concept://x/a"), "concept", (a,)), Named(Uri("concept://x/bb"), "concept", (b,))]
         found = doubles(nodes)
@@ -99,7 +99,7 @@ OTHER = {"tier": 2, "port": 80, "aliases": ["Login"]}
 
 
 @pytest.mark.requirement("U10")
-def test_two_nodes_made_one_keep_names_texts_relations_and_whatever_led_to_them(ask: Ask) -> None:
+def test_a_merge_keeps_names_texts_relations_and_incoming_links(ask: Ask) -> None:
     ask.put(changes=[
         upsert("auth", name="Auth service", content="Signs tokens.", tags=["a"], data={"owner": "ann", "tier": 1}),
         upsert("old/auth", name="Auth Service", content="Never cache a key.", tags=["b"], data=OTHER),

@@ -1,4 +1,4 @@
-"""What is known of mentions is the same however it came about: step by step, anew, or after a restart."""
+"""The mentions are the same after step-by-step updates, a rebuild, or a restart."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_a_restart_goes_on_and_a_damaged_file_and_a_new_index_say_the_same(graph
         workspace.close()
 
 
-def test_a_file_that_cannot_be_used_is_said_and_made_anew_while_everything_else_goes_on(graph: Graph) -> None:
+def test_an_unusable_file_is_reported_and_rebuilt_while_all_else_continues(graph: Graph) -> None:
     graph.put(Upsert(uri("a"), name="Auth service"), Upsert(uri("b"), content="asks the auth service"))
     assert edges(graph.ws) == {("b", "a", force_of(2))}, "its own text has the name, too"
     assert graph.ws.health()["mentions"].state == "ok"
@@ -110,7 +110,7 @@ def force_of(texts: int) -> float:
 
 
 @pytest.mark.slow
-def test_very_many_texts_and_names_at_once_interrupted_or_not_say_what_a_few_at_a_time_say(graph: Graph) -> None:
+def test_a_large_build_gives_the_same_result_as_small_steps_even_if_interrupted(graph: Graph) -> None:
     def node(number: int) -> Upsert:
         text = f"knows Thing number {(number * 7) % 700}, and Thing number {number + 1} extra"
         return Upsert(uri(f"n{number}"), name=f"Thing number {number}", content=text)
@@ -119,7 +119,7 @@ def test_very_many_texts_and_names_at_once_interrupted_or_not_say_what_a_few_at_
     few = edges(graph.ws)
     graph.put(*(node(number) for number in range(40, 700)))
     Mentions.of(graph.ws)
-    graph.ws.close()  # wherever it was
+    graph.ws.close()  # at any point of its work
     workspace = Workspace.open(graph.ws.layout, publish=False)
     many = edges(workspace)
     assert len(many) > 1_000

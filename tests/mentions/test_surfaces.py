@@ -41,7 +41,7 @@ def test_a_walk_goes_along_mentions_where_it_is_asked_to_and_only_there(told: As
     assert {edge["type"] for edge in walked["edges"]} == {MENTIONS}
 
 
-def test_a_node_lists_what_it_mentions_and_who_mentions_it_when_asked_to(told: Ask) -> None:
+def test_a_node_lists_its_mentions_in_both_directions_on_request(told: Ask) -> None:
     [node] = told.get(uris="services/auth", include=["mentions"])["nodes"]
     assert node["mentions"] == {
         "out": [], "more": 0,
@@ -54,7 +54,7 @@ def test_a_node_lists_what_it_mentions_and_who_mentions_it_when_asked_to(told: A
     assert "mentions" not in told.get(uris="services/auth")["nodes"][0]
 
 
-def test_search_finds_what_a_hit_mentions_and_says_so(told: Ask) -> None:
+def test_search_finds_mentioned_nodes_and_explains_it(told: Ask) -> None:
     found = told.search(query="pays checkout")
     reached = {hit["uri"]: hit for hit in found["hits"]}["concept://shop/services/auth"]
     assert any(MENTIONS in line for line in reached["why"])
@@ -63,7 +63,7 @@ def test_search_finds_what_a_hit_mentions_and_says_so(told: Ask) -> None:
     assert link in {(edge["source"], edge["target"], edge["type"]) for edge in found["edges"]}
 
 
-def test_a_token_sees_mentions_only_between_what_it_may_read(told: Ask, session: Session) -> None:
+def test_a_token_sees_only_mentions_between_readable_nodes(told: Ask, session: Session) -> None:
     [node] = call(reader(session), "get", {"uris": "concept://shop/services/auth", "include": ["mentions"]})["nodes"]
     assert node["mentions"]["into"] == ["concept://shop/pages/checkout"]
     walked = call(reader(session), "traverse", {

@@ -1,8 +1,8 @@
-"""What two histories have in common, when that is several commits, and what it may cost."""
+"""The merge base of histories with several best common ancestors, and its cost."""
 
 from __future__ import annotations
 
-from kgd.model.ancestry import MOST, in_common
+from kgd.model.ancestry import MOST, common_content
 
 
 class Graph:
@@ -29,7 +29,7 @@ class Graph:
         return a | b
 
     def common(self, a: int, b: int) -> frozenset[int] | None:
-        return in_common(a, b, bases=self.bases, held=self.behind.__getitem__, merge=self.merge)
+        return common_content(a, b, bases=self.bases, held=self.behind.__getitem__, merge=self.merge)
 
 
 def test_one_common_ancestor_is_itself_and_none_is_nothing() -> None:
@@ -41,7 +41,7 @@ def test_one_common_ancestor_is_itself_and_none_is_nothing() -> None:
     assert graph.merges == 0
 
 
-def test_of_a_criss_cross_the_ancestors_are_merged() -> None:
+def test_the_ancestors_of_a_criss_cross_are_merged() -> None:
     graph = Graph()
     root = graph.commit()
     one, two = graph.commit(root), graph.commit(root)

@@ -228,7 +228,7 @@ def test_a_text_that_one_side_cleared_and_the_other_edited_is_a_conflict(cleared
     assert set(merged.conflict.fields["content"].sides) == {cleared or None, edited}
 
 
-def test_who_came_last_and_where_something_stands_is_nothing_to_disagree_about() -> None:
+def test_the_last_writer_and_a_position_never_conflict() -> None:
     base = Node(URI, data={"lastTaskId": "t0"}, relations=(Relation("related_to", URI, data={"position": 0}),))
     a = replace(base, data={"lastTaskId": "t1"}, relations=(Relation("related_to", URI, data={"position": 1}),))
     b = replace(base, data={"lastTaskId": "t2"}, relations=(Relation("related_to", URI, data={"position": 2}),))
@@ -263,7 +263,7 @@ def test_zero_and_false_are_two_values_whichever_side_wrote_one(old: Any, new: A
         assert canonical_json(merged.node.data) == canonical_json(changed.data)
 
 
-def test_a_third_opinion_about_a_disputed_field_joins_the_other_two_in_any_order() -> None:
+def test_a_third_value_of_a_disputed_field_joins_the_other_two_in_any_order() -> None:
     base, (x, y, z) = Node(URI, name="a"), (Node(URI, name=name) for name in "xyz")
     first, second = merge(base, x, y), merge(base, y, z)
     assert first.node is not None
@@ -274,7 +274,7 @@ def test_a_third_opinion_about_a_disputed_field_joins_the_other_two_in_any_order
     assert one.records["name"].fields["name"].sides == ("x", "y", "z")
 
 
-def test_who_settles_a_dispute_settles_it_for_those_who_only_met_a_part_of_it() -> None:
+def test_a_settlement_counts_for_replicas_that_saw_part_of_the_dispute() -> None:
     base, (x, y, z) = Node(URI, name="a"), (Node(URI, name=name) for name in "xyz")
     common = merge(base, x, y)
     assert common.node is not None
@@ -294,7 +294,7 @@ def test_two_edits_of_a_disputed_text_in_different_lines_are_one_edit_of_it() ->
     assert merged.records["content"].fields["content"].sides == ("0\nb\n9\n", "1\n2\n3\n")
 
 
-def test_to_type_what_the_other_side_wrote_settles_the_dispute() -> None:
+def test_typing_the_other_sides_value_settles_the_dispute() -> None:
     base = Node(URI, name="a")
     disputed = merge(base, Node(URI, name="x"), Node(URI, name="y"))
     shown, records = disputed.node, disputed.records
@@ -303,7 +303,7 @@ def test_to_type_what_the_other_side_wrote_settles_the_dispute() -> None:
     assert merged == Merged(Node(URI, name="x", tags=("t",)))
 
 
-def test_a_decision_for_what_was_shown_is_no_less_than_one_for_something_new() -> None:
+def test_a_decision_for_the_shown_value_counts_like_a_new_value() -> None:
     disputed = merge(Node(URI, name="a"), Node(URI, name="x"), Node(URI, name="y"))
     shown = disputed.node
     assert shown is not None

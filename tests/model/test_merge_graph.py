@@ -1,14 +1,13 @@
-"""The laws of merging sets of nodes, whatever their names and aliases claim; histories are simulated in tests/sim."""
+"""The laws of merging sets of nodes with any names and aliases; tests/sim simulates histories."""
 
 from __future__ import annotations
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kgd.model.conflict import PLACE, TWIN
+from kgd.model.conflict import PLACE, TWIN, conflict_of, disagreement
 from kgd.model.merge_graph import EMPTY, Graph, merge_graphs, twins
 from kgd.model.node import Node
-from kgd.model.register import conflict_of, disagreement
 from kgd.model.uri import Uri
 
 URIS = [Uri(f"concept://ws/{name}") for name in "abc"]
@@ -54,13 +53,13 @@ def test_a_merge_gives_nodes_under_their_own_names_and_invents_nothing(base: Gra
 
 
 @given(graphs(), graphs(), graphs())
-def test_what_both_sides_have_alike_is_there(base: Graph, a: Graph, b: Graph) -> None:
+def test_nodes_equal_on_both_sides_stay(base: Graph, a: Graph, b: Graph) -> None:
     both = Graph(a.nodes, {})
     assert merge_graphs(base, both, both).graph.nodes == a.nodes
     assert b.nodes.keys() <= merge_graphs(EMPTY, a, b).graph.nodes.keys()
 
 
-def test_names_that_collide_are_pairs_and_those_that_met_before_are_none() -> None:
+def test_colliding_names_are_reported_once() -> None:
     one, two, three = (Uri(f"concept://ws/{name}") for name in ("STRASSE", "strasse", "straße"))
     found = twins([two, one, three], lambda x, y: False)
     assert [conflict.fields[TWIN].sides for conflict in found] == [(one, two), (one, three), (two, three)]

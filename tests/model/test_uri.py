@@ -36,7 +36,7 @@ def test_two_names_never_share_a_spelling(one: bytes, two: bytes) -> None:
 
 @pytest.mark.requirement("E2")
 @given(owned_uris(), st.randoms(use_true_random=False))
-def test_no_other_spelling_of_a_node_is_taken(made: uri.Uri, random: object) -> None:
+def test_other_spellings_of_a_node_are_refused(made: uri.Uri, random: object) -> None:
     """One plain character, written as an escape, or an escape in lower case, names the same bytes: it is refused."""
     start = made.index("/", made.index("//") + 2) + 1
     at = random.randrange(start, len(made))  # type: ignore[attr-defined]
@@ -54,7 +54,7 @@ def test_no_other_spelling_of_a_node_is_taken(made: uri.Uri, random: object) -> 
     st.text(max_size=60) | st.text(st.sampled_from("concept:/ws%2EFf.ä_~ \0"), max_size=40).map("concept://ws/".__add__)
 )
 @example("concept://ws/\ud800")
-def test_whatever_parses_is_already_canonical(text: str) -> None:
+def test_every_parsed_uri_is_canonical(text: str) -> None:
     try:
         parsed = uri.parse(text)
     except KgdError:

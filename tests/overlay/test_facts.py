@@ -94,7 +94,7 @@ def test_a_gigabyte_is_not_read(tmp_path: Path) -> None:
     assert overlay.report().binary == 1
 
 
-def test_what_took_a_files_place_after_the_listing_is_not_opened(tmp_path: Path) -> None:
+def test_a_replacement_of_a_file_after_the_listing_is_not_opened(tmp_path: Path) -> None:
     (tmp_path / "f").write_text("x")
     listed = unread(os.lstat(tmp_path / "f"))
     (tmp_path / "f").unlink()
@@ -168,5 +168,5 @@ def test_sizes_are_short(size: int, text: str) -> None:
         (-(10**30), "0001-01-01T00:00:00Z"),
     ],
 )
-def test_times_are_utc_whatever_the_file_system_holds(moment: int, text: str) -> None:
+def test_times_are_utc_for_any_value_of_the_file_system(moment: int, text: str) -> None:
     assert utc(moment) == text

@@ -15,7 +15,7 @@ from kgd.config import Home
 from kgd.daemon import reading_process
 from kgd.daemon.daemon import Daemon
 from kgd.git.layout import locate
-from kgd.overlay.inside import Inside
+from kgd.overlay.inside import FileParts
 from kgd.tools import call
 from kgd.tools.session import Session
 from kgd.workspace.workspace import Workspace
@@ -28,7 +28,7 @@ How a shop is run.
 
 ## Orders
 
-An order is placed with `place`, and then it is validated by somebody who knows what a **kumquat** is.
+An order is placed with `place`, and then it is validated by a person who knows what a **kumquat** is.
 
 ## Money
 
@@ -73,8 +73,8 @@ def start(home: Home, code: Path) -> Iterator[Callable[[], Session]]:
         daemon.close()
 
 
-def inside_of(session: Session) -> Inside:
-    inside: Inside | None = workspace_of(session).overlay.inside  # type: ignore[union-attr]
+def inside_of(session: Session) -> FileParts:
+    inside: FileParts | None = workspace_of(session).overlay.inside  # type: ignore[union-attr]
     assert inside is not None
     return inside
 
@@ -134,7 +134,7 @@ def test_symbols_and_documents_are_nodes_with_edges_and_follow_the_tree(
     walked = call(session, "traverse", {"start": "symbol://shop/shop/money.py/Money.zero", "direction": "in"})
     assert "symbol://shop/app.py/main" in {node["uri"] for node in walked["nodes"]}
 
-    # Nothing of all this is stored, until somebody adds a word to it; then that word is, and nothing else.
+    # Nothing of this is stored until a user adds to it; then only the addition is.
     workspace = workspace_of(session)
     assert len(workspace.graph) == 0
     uri = "symbol://shop/shop/money.py/parse"
@@ -169,7 +169,7 @@ def test_symbols_and_documents_are_nodes_with_edges_and_follow_the_tree(
     }
     until(lambda: "symbol://shop/shop/store/base.py/Record.examine" in hits(session, "examine"), 5)
 
-    # A file that is renamed, one that is deleted.
+    # A renamed file, and a deleted file.
     (code / "shop/audit.py").rename(code / "shop/review.py")
     (code / "docs/guide.md").unlink()
     until(lambda: is_there(session, "symbol://shop/shop/review.py/note"), 5)
@@ -179,7 +179,7 @@ def test_symbols_and_documents_are_nodes_with_edges_and_follow_the_tree(
     assert "file://shop/shop/audit.py" not in {end for _, end in relations(session, "file://shop/shop/orders.py")}
     assert not any("guide.md" in hit for hit in hits(session, "kumquat"))
 
-    # A file that somebody's own look at the tree finds before the watcher does.
+    # A file that an explicit scan finds before the watcher does.
     (code / "late.py").write_text("def latecomer():\n    pass\n")
     call(session, "ingest", {"source": "."})
     until(lambda: "symbol://shop/late.py/latecomer" in hits(session, "latecomer"), 5)
@@ -190,7 +190,7 @@ def test_symbols_and_documents_are_nodes_with_edges_and_follow_the_tree(
     assert reader(session).read_count == 0
 
 
-def test_what_cannot_be_read_is_said_and_costs_itself_alone(
+def test_an_unreadable_file_is_reported_and_affects_no_other(
     start: Callable[[], Session], code: Path
 ) -> None:  # fmt: skip
     (code / "broken.py").write_text("def f(:\n")
@@ -232,7 +232,7 @@ def test_a_file_that_ends_the_process_is_left_out_and_all_others_are_read(
         "from kgd.daemon.reading_process import main\n"
         "sys.exit(main(sys.argv[1:]))\n"
     )
-    monkeypatch.setattr("kgd.daemon.reading_tree.PROGRAM", (str(crashing),))
+    monkeypatch.setattr("kgd.daemon.reading_process.PROGRAM", (str(crashing),))
     session = start()
     report = call(session, "status")["code"]
     assert report["left_out"] == {"its parser crashed": 1}
@@ -250,8 +250,8 @@ def test_an_index_that_is_damaged_is_made_again(start: Callable[[], Session], co
     assert is_there(session, "symbol://shop/shop/orders.py/Order")
 
 
-def test_a_document_is_cut_as_one_that_is_taken_in() -> None:
-    cut = reading_process.Cutter()
+def test_a_document_of_the_tree_has_the_chunks_of_an_ingested_one() -> None:
+    cut = reading_process.Chunker()
     pieces = cut("docs/guide.md", GUIDE.encode())
     assert pieces[0][0] == "Guide"
     assert "kumquat" in "".join(text for _, text in pieces)
@@ -259,11 +259,11 @@ def test_a_document_is_cut_as_one_that_is_taken_in() -> None:
     pieces = cut("docs/guide.md", GUIDE.replace("Amounts", f"With {secret}\nAmounts").encode())
     assert secret not in "".join(text for _, text in pieces)
     assert "Amounts are in cents." in "".join(text for _, text in pieces)
-    with pytest.raises(ValueError, match="text"):
+    with pytest.raises(ValueError, match="binary"):
         cut("docs/guide.md", b"\0\1\2" * 100)
 
 
-def test_what_was_remembered_is_recalled_before_what_the_code_says_of_it(start: Callable[[], Session]) -> None:
+def test_stored_memories_are_recalled_before_the_code_itself(start: Callable[[], Session]) -> None:
     session = start()
     for fact in ("Whoever validates an order has to look at its currency as well.", "Bread is baked at night."):
         call(session, "remember", {"text": fact, "about": ["shop/orders.py"]})

@@ -36,7 +36,7 @@ def test_every_file_and_directory_of_a_repository_is_served(tmp_path: Path) -> N
     new=st.sets(st.lists(st.sampled_from(NAMES), min_size=1, max_size=3).map("/".join), max_size=8),
     patterns=st.lists(st.sampled_from(PATTERNS), max_size=4),
 )
-def test_the_files_are_those_that_git_would_take(tracked: set[str], new: set[str], patterns: list[str]) -> None:
+def test_the_files_are_the_ones_git_would_add(tracked: set[str], new: set[str], patterns: list[str]) -> None:
     with tempfile.TemporaryDirectory() as made:
         root = Path(made)
         git(root, "init", "-q")
@@ -252,7 +252,7 @@ def test_an_unreadable_file_or_directory_is_named_and_blocks_nothing() -> None:
 
 
 def _as_somebody_else(root: Path) -> list[str]:
-    """What a user without rights is served; root may read everything, so the walk runs as nobody then."""
+    """The listing for a user without rights; as root the walk runs as an unprivileged user."""
     reading, writing = os.pipe()
     child = os.fork()
     if not child:

@@ -85,7 +85,7 @@ def test_a_changed_ignore_file_is_followed(project: Path) -> None:
 
 
 @pytest.mark.requirement("E10")
-def test_scans_leave_the_code_repository_as_it_is_byte_for_byte(project: Path) -> None:
+def test_scans_do_not_change_a_byte_of_the_code_repository(project: Path) -> None:
     # An index whose entries are out of date is what a careless `git status` would rewrite.
     for path in project.rglob("*.py"):
         os.utime(path)
@@ -150,7 +150,7 @@ def _take(root: Path, step: Step, number: int) -> None:
 
 
 def _is_consistent(overlay: Overlay) -> None:
-    """Relations lead to what is there and back, and totals are those of the members."""
+    """Relations lead to existing nodes and back, and totals add up the members."""
     tree = overlay.view
     for uri in tree.uris():
         edges = tree.out(uri)
@@ -247,7 +247,7 @@ def test_a_scan_shows_progress_and_can_be_interrupted(tmp_path: Path) -> None:
     assert seen[0][1] == 600
     delta = overlay.scan(lambda done, total: seen.append((done, total)))
     assert len(delta.added) == 608
-    assert seen[-1][0] == seen[-1][1] < 300, "what was read before the interruption is not read again"
+    assert seen[-1][0] == seen[-1][1] < 300, "files read before the interruption are not read again"
 
 
 def test_stopped_before_it_began_a_scan_changes_nothing(project: Path) -> None:

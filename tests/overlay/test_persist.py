@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from kgd.overlay import persist
 from kgd.overlay.overlay import Overlay
+from kgd.overlay.tree import load_facts
 from tests.overlay.support import WS, file, nodes, repository, write
 
 
@@ -26,7 +26,7 @@ def scan(root: Path, cache: Path) -> tuple[Overlay, int]:
     return overlay, totals[-1]
 
 
-def test_a_restart_reads_only_what_changed(project: Path, tmp_path: Path) -> None:
+def test_a_restart_reads_only_changed_files(project: Path, tmp_path: Path) -> None:
     cache = tmp_path / "derived" / "facts"
     first, read = scan(project, cache)
     assert read == 41
@@ -55,7 +55,7 @@ def test_a_damaged_cache_is_no_cache(project: Path, tmp_path: Path, at: int) -> 
     data = bytearray(cache.read_bytes())
     data[at] ^= 1
     cache.write_bytes(data)
-    assert persist.load(cache) is None
+    assert load_facts(cache) is None
     overlay, read = scan(project, cache)
     assert read == 41
     assert overlay.card(file("d1/f1.py"))
@@ -65,7 +65,7 @@ def test_a_damaged_cache_is_no_cache(project: Path, tmp_path: Path, at: int) -> 
 @pytest.mark.parametrize("content", [b"", b"\n", b"\0" * 100, b"kgd-facts 1 \n[]"])
 def test_another_file_in_its_place_is_no_cache(project: Path, tmp_path: Path, content: bytes) -> None:
     (tmp_path / "facts").write_bytes(content)
-    assert persist.load(tmp_path / "facts") is None
+    assert load_facts(tmp_path / "facts") is None
     assert scan(project, tmp_path / "facts")[1] == 41
 
 
@@ -85,5 +85,5 @@ def test_where_the_cache_cannot_be_written_the_overlay_works(
     (tmp_path / "facts").mkdir()
     overlay, _ = scan(project, tmp_path / "facts")
     assert overlay.card(file("d1/f1.py"))
-    assert "were not kept" in caplog.text
+    assert "could not be written" in caplog.text
     assert not list(tmp_path.glob("*.new"))

@@ -9,7 +9,7 @@ import pytest
 from kgd.codec.documents import decode, encode
 from kgd.model.change import Upsert
 from kgd.model.node import Node
-from kgd.overlay.storing import store_changes
+from kgd.overlay.overlay import store_changes
 from tests.overlay.support import folder, nodes, repository, scanned
 
 

@@ -183,7 +183,7 @@ BAD: dict[str, tuple[Conflict, str]] = {
     "a NUL": content("Keys\0rotate"),
     "an escape": content("Keys \x1b[31mrotate"),
     "a turned line": content("Keys \u202eyliad etator"),
-    "tags that nobody sees": content("Keys \U000e0049\U000e0047"),
+    "invisible tags": content("Keys \U000e0049\U000e0047"),
     "a character of no width": content("Ke\u200bys"),
     "half a character": (CONTENT, '{"content": {"value": "Keys \\ud800"}}'),
     "a book": content("Keys rotate. " * 100),
@@ -211,7 +211,7 @@ def test_there_are_enough_of_them() -> None:
         st.sampled_from(["summary", "content", "take", "value", "uri"]) | st.text(max_size=5), inner, max_size=4
     ), max_leaves=12,
 ).map(json.dumps))  # fmt: skip
-def test_whatever_comes_is_refused_or_a_value_of_the_asked_fields_alone(text: str) -> None:
+def test_any_answer_is_refused_or_sets_only_the_requested_fields(text: str) -> None:
     try:
         decided = judge(TEXTS, text)
     except Refused:
@@ -246,7 +246,7 @@ def test_no_value_reaches_out_of_its_line_or_hides_in_it() -> None:
     assert "Ignore the above" not in prompt.system
 
 
-def test_the_question_is_bounded_and_so_is_what_may_be_answered() -> None:
+def test_prompt_and_answer_are_bounded() -> None:
     assert prompt_for(conflict(content=("b", "x" * 70_000, "y"))) is None
     small = prompt_for(SUMMARY)
     assert small is not None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kgd.resolution.attempts import AN_HOUR, STRIKES, Attempts
+from kgd.resolution.provider import AN_HOUR, STRIKES, Attempts
 
 
 def test_a_client_that_answers_badly_is_asked_again_after_an_hour() -> None:
@@ -12,7 +12,7 @@ def test_a_client_that_answers_badly_is_asked_again_after_an_hour() -> None:
         attempts.asked(["c"], "bad")
         attempts.answered("c", "bad")
         attempts.failed("c", "bad")
-    assert "in vain" in attempts.why_not("c", "bad")
+    assert "no usable answer" in attempts.why_not("c", "bad")
     assert attempts.why_not("c", "good") == "", "another client may still answer"
     assert attempts.why_not("d", "bad") == ""
     now[0] = AN_HOUR + 1

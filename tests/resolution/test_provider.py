@@ -131,7 +131,7 @@ def test_every_wrong_answer_is_a_reason_and_never_an_exception(endpoint: Endpoin
     assert "t0ken" not in repr(reply)
 
 
-def test_where_nobody_listens_there_is_a_reason_too() -> None:
+def test_a_closed_port_is_reported_with_a_reason() -> None:
     for url in ("http://127.0.0.1:9/v1", "https://nowhere.invalid/v1"):
         assert "it cannot be reached" in Provider(url, "m", seconds=2).ask({"x": PROMPT})["x"].problem
     assert Provider("http://127.0.0.1:9/v1", "m", "bad\r\ntoken").ask({"x": PROMPT})["x"].problem
@@ -155,7 +155,7 @@ def test_a_slow_one_is_left_at_the_deadline_however_it_dawdles(endpoint: Endpoin
 
 
 @pytest.mark.parametrize("speaks", ["a certificate of its own", "no TLS", "nothing"])
-def test_a_server_that_cannot_be_trusted_is_told_nothing(endpoint: Endpoint, tmp_path: Path, speaks: str) -> None:
+def test_nothing_is_sent_to_an_untrusted_server(endpoint: Endpoint, tmp_path: Path, speaks: str) -> None:
     if speaks == "a certificate of its own":
         make_certificate(tmp_path)
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -236,7 +236,7 @@ def test_its_garbage_and_its_attacks_change_nothing(
     assert ask.get(uris="keys")["nodes"] == before
 
 
-def test_a_token_that_is_not_there_is_said_and_nothing_is_sent(
+def test_a_missing_token_is_reported_and_nothing_is_sent(
     session: Session, ask: Ask, endpoint: Endpoint, tmp_path: Path
 ) -> None:
     disagree(ask)

@@ -39,7 +39,7 @@ def thread(ws: Workspace, name: str, *said: tuple[str, str]) -> list[str]:
 
 
 @pytest.mark.requirement("U7")
-def test_what_a_good_hit_mentions_is_found_too_and_the_path_says_how(ws: Workspace, asked: Asked) -> None:
+def test_nodes_mentioned_by_a_good_hit_are_found_with_their_path(ws: Workspace, asked: Asked) -> None:
     ws.submit(change(
         upsert("outage", name="Outage in May", content="Checkout stood still since Harbour Gate refused all sessions."),
         upsert("gate", name="Harbour Gate", content="Written in Go. Rate limits are in its configuration."),
@@ -75,9 +75,7 @@ def test_a_hit_that_owes_its_place_to_an_edge_says_so(ws: Workspace, asked: Aske
     assert not any("MENTIONS" in reason for hit in plain.hits for reason in hit.why)
 
 
-def test_a_text_stands_before_an_address_with_the_same_words_until_somebody_names_it(
-    ws: Workspace, asked: Asked
-) -> None:
+def test_a_text_ranks_before_a_bare_address_with_the_same_words(ws: Workspace, asked: Asked) -> None:
     page = Uri("https://example.org/docs/explicit-locking.html#LOCKING-ROWS")
     text = "Rows stay locked until the transaction ends; who wants to change one of the locked rows waits for it."
     ws.submit(
@@ -90,9 +88,7 @@ def test_a_text_stands_before_an_address_with_the_same_words_until_somebody_name
 
 
 @pytest.mark.requirement("U4")
-def test_stored_relations_bring_what_they_lead_to_and_depth_brings_what_lies_further(
-    ws: Workspace, asked: Asked
-) -> None:
+def test_relations_add_their_targets_and_depth_adds_further_nodes(ws: Workspace, asked: Asked) -> None:
     ws.submit(change(
         upsert("rotation", to("keys", "about", 0.2), name="Rotation at midnight"),
         upsert("keys", to("vault", "kept_in")),
@@ -122,9 +118,7 @@ def test_a_document_is_one_hit_and_it_is_the_chunk_that_fits_best(ws: Workspace,
     assert uris(asked("manual"))[0] == "document://ws/manual"
 
 
-def test_a_document_whose_parts_have_the_words_together_is_before_one_that_has_some_of_them(
-    ws: Workspace, asked: Asked
-) -> None:
+def test_a_document_with_all_words_in_its_parts_ranks_before_a_partial_match(ws: Workspace, asked: Asked) -> None:
     document(ws, "whole", "The broker grants leases.", "Quorum is three nodes.", "Fencing tokens grow.")
     document(ws, "part", "Quorum is what a broker needs.", "Bread is baked.", "Windows are cleaned.")
     document(ws, "noise", *(f"Filler number {number} about nothing." for number in range(8)))
@@ -142,7 +136,7 @@ def test_an_answer_is_found_by_the_question_before_it(ws: Workspace, asked: Aske
     assert ids[1] not in uris(asked("which database did they take for the ledger", max_depth=0))
 
 
-def test_what_somebody_said_is_preferred_when_the_question_names_them(ws: Workspace, asked: Asked) -> None:
+def test_texts_of_a_speaker_named_in_the_query_rank_higher(ws: Workspace, asked: Asked) -> None:
     ids = thread(
         ws, "talk", ("Ann", "My trip to the mountains was wonderful."), ("Eve", "Nice."), ("Eve", "Well."),
         ("Bob", "My trip to the mountains was wonderful."), ("Eve", "Ah."),
@@ -151,7 +145,7 @@ def test_what_somebody_said_is_preferred_when_the_question_names_them(ws: Worksp
     assert uris(asked("what did Bob say about the mountains trip"))[0] == ids[3]
 
 
-def test_few_words_find_what_has_all_of_them_first_then_the_last_one_begun(ws: Workspace, asked: Asked) -> None:
+def test_short_queries_rank_all_words_first_then_a_prefix_of_the_last(ws: Workspace, asked: Asked) -> None:
     ws.submit(change(
         upsert("all", content="On a long way the session and then its token."), upsert("some", name="session session"),
         upsert("begun", content="session tokenxyz"), upsert("other", name="bread"),
@@ -169,10 +163,10 @@ def test_a_name_leads_to_what_belongs_to_it_and_not_to_what_belongs_to_its_like(
         upsert("rack", name="North"), upsert("shelf", name="South"),
     ))  # fmt: skip
     assert set(uris(asked("disk-0042"))) == {uri("disk-0042"), uri("disk-0007"), uri("rack")}
-    assert {uri("rack"), uri("shelf")} < set(uris(asked("disk 0099")))  # nobody's: what is like it is all there is
+    assert {uri("rack"), uri("shelf")} < set(uris(asked("disk 0099")))  # without an owner only similar nodes match
 
 
-def test_pages_are_one_order_whatever_their_size_far_behind_what_is_ranked(ws: Workspace, asked: Asked) -> None:
+def test_pages_of_any_size_have_one_order_even_far_down(ws: Workspace, asked: Asked) -> None:
     chance = random.Random(1)
     ws.submit(change(*(
         upsert(f"n{n:03d}", *([to(f"n{n - 1:03d}")] if n % 3 else []), name=f"note {n}",
@@ -201,7 +195,7 @@ def test_any_text_is_a_question(ws: Workspace, asked: Asked, query: str) -> None
     assert len(asked(query).hits) <= 1
 
 
-def test_what_was_read_from_a_file_of_the_code_tree_is_found_until_it_is_gone(ws: Workspace, asked: Asked) -> None:
+def test_nodes_of_a_code_file_are_found_until_the_file_is_removed(ws: Workspace, asked: Asked) -> None:
     file, chunk = Uri("file://ws/docs/manual.md"), Uri("chunk://ws/docs/manual.md/0001")
 
     def said(text: str) -> list[Doc]:
@@ -219,11 +213,11 @@ def test_what_was_read_from_a_file_of_the_code_tree_is_found_until_it_is_gone(ws
     assert (uris(asked("quorum nodes")), ws.text().tree_origins()) == ([uri("note")], set())
 
 
-def test_what_may_not_be_read_is_neither_found_nor_on_a_path_nor_a_reason(ws: Workspace) -> None:
+def test_unreadable_nodes_are_neither_hits_nor_path_nor_reason(ws: Workspace) -> None:
     ws.submit(change(
         upsert("open/a", to("secret/b"), name="Lease of the broker"),
         upsert("secret/b", to("open/c"), name="Lease, too"),
-        upsert("open/c", name="Reached through what is hidden"),
+        upsert("open/c", name="Reached through a hidden node"),
     ))  # fmt: skip
 
     def sees(node: Uri) -> bool:
@@ -241,7 +235,7 @@ def test_similarity_is_refused_where_nothing_is_known_of_it(ws: Workspace, asked
 
 
 @pytest.mark.requirement("U7")
-def test_what_has_the_words_is_found_though_its_vector_points_away(ws: Workspace, asked: Asked) -> None:
+def test_a_text_with_the_words_is_found_even_if_its_vector_is_far(ws: Workspace, asked: Asked) -> None:
     ws.meaning.follow()
     far = "A text.\n\nmore to say\n\nfrom standard input\n\nmore to say\n\nfrom standard input"
     ws.submit(change(upsert("auth", summary="who may", content=far, tags=("core", "new")), upsert("b", summary="z")))
@@ -252,7 +246,7 @@ def test_what_has_the_words_is_found_though_its_vector_points_away(ws: Workspace
 
 
 @pytest.mark.requirement("U7")
-def test_what_only_means_it_comes_before_what_it_leads_to_and_others_lead_nowhere(ws: Workspace, asked: Asked) -> None:
+def test_a_hit_by_meaning_ranks_before_its_targets_and_other_units_add_none(ws: Workspace, asked: Asked) -> None:
     ws.meaning.follow()
     ws.submit(change(
         upsert("postgres", to("orders"), summary="We chose Postgres over MySQL because of transactional DDL."),
@@ -266,9 +260,7 @@ def test_what_only_means_it_comes_before_what_it_leads_to_and_others_lead_nowher
     assert not {uri("auth"), uri("keys")} & set(found)
 
 
-def test_what_somebody_wrote_is_first_where_it_has_a_word_and_not_where_it_is_merely_akin(
-    ws: Workspace, asked: Asked
-) -> None:
+def test_stored_first_applies_to_hits_by_words_not_to_hits_by_meaning(ws: Workspace, asked: Asked) -> None:
     file, symbol = Uri("file://ws/db.py"), Uri("symbol://ws/db.py/database")
     ws.meaning.follow()
     ws.note_tree(file, [Doc(symbol, "symbol", "database", content="def database() opens it")])
@@ -290,7 +282,7 @@ def test_the_first_fact_of_all_is_found_in_other_words(ws: Workspace, asked: Ask
     assert uris(asked("zygomorphic quux?")) == []
 
 
-def test_meaning_finds_what_has_none_of_the_words(ws: Workspace, asked: Asked) -> None:
+def test_meaning_finds_texts_without_any_of_the_words(ws: Workspace, asked: Asked) -> None:
     ws.meaning.follow()
     ws.submit(change(
         upsert("garage", name="Garage", content="The automobile was repaired by a mechanic."),

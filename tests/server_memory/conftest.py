@@ -1,4 +1,4 @@
-"""What these tests stand on: a workspace with a daemon in this process, or a person's machine with real processes."""
+"""Fixtures: a workspace with a daemon in this process, or a user's machine with real processes."""
 
 from __future__ import annotations
 
@@ -15,5 +15,5 @@ MEMORY = [sys.executable, "-P", "-m", "kgd.cli", "mcp", "--tools", "only:server-
 
 
 def kgds(directory: Path) -> Asked:
-    """kgd in place of the official server, as a client starts it there."""
+    """kgd instead of the official server, as a client starts it there."""
     return Asked(MEMORY, directory)

@@ -1,6 +1,6 @@
-"""This file is where a day of an agent with its memory is: calls, in order, that two servers are asked alike.
+"""A day of an agent with its memory: a sequence of calls for both servers.
 
-`python -m tests.server_memory.script PROGRAM` asks the official server and writes down what it answers, in
+`python -m tests.server_memory.script PROGRAM` asks the official server and records its answers in
 `reference.json` beside this file; `PROGRAM` is its `dist/index.js`.
 """
 
@@ -84,7 +84,7 @@ READ: Call = ("read_graph", {})
 
 
 def _empty() -> Iterator[Call]:
-    """Nothing is there, and nothing is asked for."""
+    """An empty memory, and empty arguments."""
     yield READ
     yield "read_graph", None
     yield from (_search(""), _search("anything"), _open(), _open("nobody"))
@@ -117,7 +117,7 @@ def _usual() -> Iterator[Call]:
 
 
 def _repeated() -> Iterator[Call]:
-    """What is there already is not made again, and what is gone is not gone twice."""
+    """Existing entities are not created again, and missing entities cannot be deleted."""
     yield _create(entity("ledger", "another type", "another observation"))
     yield _open("ledger")
     yield _create(entity("ledger"), entity("cache", "service"))
@@ -162,7 +162,7 @@ def _missing() -> Iterator[Call]:
 
 
 def _unusual() -> Iterator[Call]:
-    """Names, types and texts that files, YAML, URIs or terminals might take badly."""
+    """Names, types and texts that may break files, YAML, URIs or terminals."""
     yield _create(*(entity(name, "unusual", f"about {name}") for name in UNUSUAL))
     yield from (_open(*UNUSUAL[:20]), _open(*UNUSUAL[20:]))
     yield _relate(*(relation(name, "payments", "near") for name in UNUSUAL))
@@ -246,7 +246,7 @@ def _large() -> Iterator[Call]:
 
 
 def _wrong() -> Iterator[Call]:
-    """Arguments that do not fit."""
+    """Invalid arguments."""
     yield from ((tool, None) for tool in TOOLS if tool != "read_graph")
     yield from ((tool, {}) for tool in TOOLS if tool != "read_graph")
     for value in ("text", 5, True, None, {"name": "x"}, [1, None, "x", [], {}, 1.5]):
@@ -284,11 +284,11 @@ DIFFERENT: tuple[tuple[Call, str], ...] = (
     (_create(entity("too large", "note", "x" * 300_000)), "one entity has at most 256 KiB"),
     (_search("\ud83d"), "half of a character is no text"),
 )
-"""What is answered otherwise on purpose, and why; docs/server-memory.md explains it. The script uses other names."""
+"""Intended differences and their reasons; docs/server-memory.md explains them. The script uses other names."""
 
 
 class Asked:
-    """A server on its pipes, asked one thing at a time. A call is answered by its result, or the error in its place."""
+    """A server on pipes, one call at a time. A call returns its result or its error."""
 
     def __init__(self, command: list[str], directory: Path, **environment: str) -> None:
         self._process = subprocess.Popen(
@@ -343,7 +343,7 @@ def official(file: Path, program: Path | None = None) -> Asked:
 
 
 def shortened(value: Any) -> Any:
-    """The same with every long text as its digest: what is compared need not be kept."""
+    """The same with a digest for every long text: enough for a comparison."""
     if isinstance(value, dict):
         return {key: shortened(inner) for key, inner in value.items()}
     if isinstance(value, list):
@@ -354,7 +354,7 @@ def shortened(value: Any) -> Any:
 
 
 def told(answer: dict[str, Any]) -> dict[str, Any]:
-    """An answer as it is recorded: its text only where it is not the JSON of the data, which it nearly always is."""
+    """An answer for the record. Its text is kept only if it differs from the JSON of the data."""
     text, data = answer.get("content"), answer.get("structuredContent")
     if isinstance(data, dict) and text in ([_text(data)], [_text(inner) for inner in data.values()]):
         answer = {**answer, "content": "the JSON of the data"}

@@ -1,4 +1,4 @@
-"""Two people write about one entity without seeing each other; when they meet, nothing that either said is lost."""
+"""Two people write about one entity in separate clones; a sync loses nothing of either."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def create(person: Person, *observations: str) -> dict[str, Any]:
     return entity
 
 
-def test_an_entity_that_one_made_and_the_other_only_related_is_there(two: tuple[Person, Person]) -> None:
+def test_an_entity_created_by_one_and_related_by_the_other_is_kept(two: tuple[Person, Person]) -> None:
     ann, ben = two
     entity = create(ann, "first", "second")
     relate(ben, "somebody")

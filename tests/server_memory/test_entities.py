@@ -1,4 +1,4 @@
-"""Entities are nodes like any other: what other tools, people and tokens do to them shows here, and the other way."""
+"""Entities are ordinary nodes: changes by other tools, people and tokens are visible here, and the reverse."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def triples(graph: dict[str, Any]) -> set[tuple[str, str, str]]:
     return {(one["from"], one["relationType"], one["to"]) for one in graph["relations"]}
 
 
-def test_an_entity_is_found_walked_and_read_by_kgds_own_tools(ask: Ask) -> None:
+def test_an_entity_is_found_traversed_and_read_by_the_other_tools(ask: Ask) -> None:
     ask.create_entities(entities=[entity("Ann Lee", "person", "Knows the ledger by heart"), entity("ledger")])
     ask.create_relations(relations=[relation("Ann Lee", "ledger", "maintains")])
     hits = ask.search(query="heart")["hits"]
@@ -41,7 +41,7 @@ def test_an_entity_is_found_walked_and_read_by_kgds_own_tools(ask: Ask) -> None:
     assert [one["uri"] for one in walked] == ["entity://shop/Ann%20Lee", "entity://shop/ledger"]
 
 
-def test_what_put_writes_of_entities_is_answered_by_name(ask: Ask) -> None:
+def test_entities_written_by_put_are_found_by_name(ask: Ask) -> None:
     ask.put(changes=[
         {"op": "upsert", "type": "entity", "name": "Ann Lee", "data": {"observations": ["Likes tea"]}},
         upsert("entity://shop/people/bob", type="person", name="Bob", data={"observations": ["Likes rye"]}),
@@ -72,9 +72,7 @@ def test_search_keeps_step_with_every_way_of_writing(ask: Ask, ws: Workspace) ->
     assert names(ask.search_nodes(query="needle")) == []
 
 
-def test_what_changes_while_the_texts_are_taken_apart_is_found_as_it_is_now(
-    ask: Ask, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_change_during_indexing_is_found_in_its_latest_state(ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
     go_on, put = Event(), Pieces.put
 
     def put_late(pieces: Pieces[Uri], key: Uri, texts: Iterable[str]) -> None:
@@ -94,7 +92,7 @@ def test_what_changes_while_the_texts_are_taken_apart_is_found_as_it_is_now(
         assert names(ask.search_nodes(query="needle")) == ["e1", "e2"]
 
 
-def test_pieces_are_found_wherever_they_stand_even_after_many_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pieces_are_found_anywhere_in_a_text_even_after_many_changes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kgd.tools.server_memory.finding.FRESH", 10)
     pieces: Pieces[int] = Pieces()
     texts = {number: f"Text {number} of pile {number % 7},\tword{number * 31 % 101}-Ünd" for number in range(300)}
@@ -129,7 +127,7 @@ def test_two_names_that_differ_by_case_alone_are_two_entities(ask: Ask) -> None:
     assert triples(ask.open_nodes(names=["Auth"])) == set()
 
 
-def test_a_relation_from_nowhere_is_kept_in_a_node_that_nobody_sees_here(ask: Ask) -> None:
+def test_a_relation_from_a_missing_entity_is_kept_in_a_hidden_node(ask: Ask) -> None:
     ask.create_relations(relations=[relation("ghost", "house", "haunts")])
     (node,) = ask.get(uris=["entity://shop/ghost"])["nodes"]
     assert node["data"] == {"implied": True}
@@ -146,7 +144,7 @@ def test_relations_of_other_nodes_go_with_the_entity_they_lead_to(ask: Ask) -> N
     assert "relations" not in node
 
 
-def test_each_call_is_a_commit_that_says_what_it_was(ask: Ask, ws: Workspace) -> None:
+def test_each_call_is_a_commit_that_names_the_call(ask: Ask, ws: Workspace) -> None:
     before = ws.tip
     ask.create_entities(entities=[entity("a"), entity("b")])
     ask.add_observations(observations=[{"entityName": "a", "contents": ["x"]}, {"entityName": "b", "contents": ["y"]}])
@@ -199,7 +197,7 @@ def test_an_answer_is_whole_or_refused(ask: Ask, monkeypatch: pytest.MonkeyPatch
         EVERY["open_nodes"].text(few)
 
 
-def test_what_two_people_say_of_one_entity_merges_without_a_conflict() -> None:
+def test_observations_of_two_people_merge_without_a_conflict() -> None:
     from kgd.model.merge import merge
     from kgd.model.node import Node
 
@@ -218,13 +216,15 @@ def test_what_two_people_say_of_one_entity_merges_without_a_conflict() -> None:
     assert (set(found.observations), found.added) == ({"x", "mine", "yours"}, 7)
 
 
-def test_a_client_elsewhere_is_told_how_to_name_its_memory(session: Session, tmp_path: Path) -> None:
+def test_a_client_outside_a_workspace_gets_an_error_that_shows_how_to_name_one(
+    session: Session, tmp_path: Path
+) -> None:
     elsewhere = Session(session.daemon, cwd=tmp_path, client="test", context_id="elsewhere")
     with pytest.raises(NotFound, match="kgd mcp -C"):
         call(elsewhere, "create_entities", {"entities": [entity("a")]})
 
 
-def test_the_toolset_is_given_beside_the_usual_tools_or_alone() -> None:
+def test_the_toolset_is_offered_beside_the_usual_tools_or_alone() -> None:
     assert set(TOOLSETS["server-memory"]) < set(chosen("server-memory"))
     assert chosen("only:server-memory") == TOOLSETS["server-memory"]
     assert not set(TOOLSETS["server-memory"]) & set(chosen(""))

@@ -1,4 +1,4 @@
-"""The official server's memory.jsonl goes in and comes out again: nothing is lost, what is broken is said."""
+"""Import and export of the official server's memory.jsonl: nothing is lost, broken lines are reported."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.surfaces.conftest import Ask
 
 
 def lines_of(*items: dict[str, Any]) -> bytes:
-    """As the official server writes them."""
+    """The lines as the official server writes them."""
     return "\n".join(json.dumps(item, ensure_ascii=False, separators=(",", ":")) for item in items).encode()
 
 
@@ -82,7 +82,7 @@ def test_a_file_comes_back_byte_for_byte_and_a_second_import_changes_nothing(
 
 @pytest.mark.slow
 @pytest.mark.needs("server-memory")
-def test_the_official_server_and_kgd_hand_each_other_their_memory(ask: Ask, tmp_path: Path) -> None:
+def test_the_official_server_and_kgd_exchange_their_memory(ask: Ask, tmp_path: Path) -> None:
     theirs = tmp_path / "memory.jsonl"
     with official(theirs) as server:
         for call in calls()[:150]:
@@ -96,7 +96,7 @@ def test_the_official_server_and_kgd_hand_each_other_their_memory(ask: Ask, tmp_
         assert server.call("read_graph", {})["structuredContent"] == ask.read_graph()
 
 
-def test_what_is_broken_is_said_by_line_and_the_rest_goes_on(ask: Ask, tmp_path: Path) -> None:
+def test_broken_lines_are_reported_by_number_and_the_rest_is_imported(ask: Ask, tmp_path: Path) -> None:
     file = tmp_path / "memory.json"
     file.write_bytes(b"\xef\xbb\xbf" + b"\r\n".join([
         lines_of(an_entity("first", "t", "kept")), b'{"type":"entity","name":"cut of', b"", b"\xff\xfe",
@@ -118,7 +118,7 @@ def test_what_is_broken_is_said_by_line_and_the_rest_goes_on(ask: Ask, tmp_path:
     assert graph["relations"] == [relation("first", "mixed")]
 
 
-def test_a_memory_that_grew_since_brings_what_is_new_and_leaves_what_was_changed_here(ask: Ask, tmp_path: Path) -> None:
+def test_a_grown_memory_adds_its_new_entities_and_keeps_local_changes(ask: Ask, tmp_path: Path) -> None:
     file = tmp_path / "memory.jsonl"
     file.write_bytes(lines_of(an_entity("a", "t", "one"), an_entity("b", "t", "one")))
     take(ask, file)
@@ -134,7 +134,7 @@ def test_a_memory_that_grew_since_brings_what_is_new_and_leaves_what_was_changed
     assert said == {"a": ["one", "two"], "b": ["one", "said here"], "c": []}
 
 
-def test_other_files_are_not_taken_for_it_and_none_is_written_over(ask: Ask, tmp_path: Path) -> None:
+def test_other_files_are_refused_and_never_overwritten(ask: Ask, tmp_path: Path) -> None:
     (tmp_path / "events.jsonl").write_text('{"type":"click"}\n')
     with pytest.raises(Invalid):
         take(ask, tmp_path / "events.jsonl")
@@ -144,10 +144,10 @@ def test_other_files_are_not_taken_for_it_and_none_is_written_over(ask: Ask, tmp
         ask.export(target=str(tmp_path / "events.jsonl"), format="jsonl")
     told = ask.export(target=str(tmp_path / "memory.jsonl"), format="jsonl")
     assert told["wrote"] == {"entities": 1, "relations": 0}
-    assert "no entities" in told["troubles"][0]["reason"]
+    assert "not entities" in told["troubles"][0]["reason"]
     with pytest.raises(Invalid):
         take(ask, tmp_path / "memory.jsonl", below="people")
-    with pytest.raises(Invalid, match="name the file itself"):
+    with pytest.raises(Invalid, match="must be a file"):
         take(ask, tmp_path, format="jsonl")
 
 
@@ -192,7 +192,7 @@ def test_any_memory_comes_back_byte_for_byte_through_files(
     assert written.files[0].data == memory
 
 
-def test_what_only_stands_in_another_line_is_no_change(ask: Ask, ws: Workspace, tmp_path: Path) -> None:
+def test_a_line_in_another_place_is_no_change(ask: Ask, ws: Workspace, tmp_path: Path) -> None:
     file = tmp_path / "memory.jsonl"
     items = [an_entity("Gone"), an_entity("Ann", "person", "x"), an_entity("Bob"), a_relation("Ann", "Bob")]
     file.write_bytes(lines_of(*items))

@@ -1,4 +1,4 @@
-"""One script, asked of the official memory server and of kgd: the same answers, but for what is listed here."""
+"""One script for the official memory server and kgd: the same answers, except for the listed differences."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def reference() -> dict[str, Any]:
 
 
 @pytest.mark.slow
-def test_kgd_answers_a_script_of_234_calls_as_the_official_server_does_but_for_what_is_said(
+def test_kgd_answers_a_script_of_234_calls_as_the_official_server_does_except_for_listed_differences(
     machine: Machine, reference: dict[str, Any]
 ) -> None:
     machine("up")
@@ -35,7 +35,7 @@ def test_kgd_answers_a_script_of_234_calls_as_the_official_server_does_but_for_w
 
 
 def described_alike(mine: list[dict[str, Any]], theirs: list[dict[str, Any]]) -> None:
-    """These tools and no others; what a schema leaves out is how each field of an answer is described."""
+    """Exactly these tools. The schemas omit only the descriptions of answer fields."""
     assert tuple(tool["name"] for tool in mine) == TOOLS
     for tool, other in zip(mine, theirs, strict=True):
         same = ("name", "title", "description", "annotations")
@@ -45,7 +45,7 @@ def described_alike(mine: list[dict[str, Any]], theirs: list[dict[str, Any]]) ->
 
 
 def differs_as_said(server: Asked, theirs: list[dict[str, Any]]) -> None:
-    """What is answered otherwise on purpose differs in that, and in no more."""
+    """Intended differences are the only differences."""
     mine = [server.call(*one) for one, _ in DIFFERENT]
     assert all(told(one) != other for one, other in zip(mine, theirs, strict=True))
     made, related, unknown, secret, large, half = mine
@@ -67,7 +67,7 @@ def test_the_script_has_refusals_and_results_of_every_kind(reference: dict[str, 
 
 
 @pytest.mark.needs("server-memory")
-def test_the_recorded_answers_are_those_of_the_official_server(tmp_path: Path, reference: dict[str, Any]) -> None:
+def test_the_recorded_answers_match_the_official_server(tmp_path: Path, reference: dict[str, Any]) -> None:
     with official(tmp_path / "memory.jsonl") as server:
         assert server.tools() == reference["tools"]
         assert [told(server.call(*one)) for one in calls()] == reference["answers"]

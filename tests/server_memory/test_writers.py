@@ -1,4 +1,4 @@
-"""Several clients write at once, each through a server of its own: what is lost of what they were promised."""
+"""Several clients write at once, each through its own server: the share of acknowledged changes that is lost."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SHARED = "everybody"
 
 
 def write(server: Asked, writer: int, together: Barrier) -> list[str]:
-    """Makes entities, says things of one that all say things of, relates both; what was acknowledged."""
+    """Create entities, add observations to a shared entity, relate both; return the acknowledged changes."""
     promised = []
     together.wait()
     for number in range(ROUNDS):
@@ -71,7 +71,7 @@ def test_kgd_loses_nothing_where_the_official_server_does(machine: Machine, tmp_
     assert theirs_gone + theirs_refused > 0
 
 
-def test_eight_clients_that_write_the_same_entities_lose_nothing_and_are_told_what_they_did(session: Session) -> None:
+def test_eight_clients_that_write_the_same_entities_lose_nothing_and_get_correct_answers(session: Session) -> None:
     def work(writer: int) -> tuple[int, int, int]:
         made = related = added = 0
         for number in range(10):

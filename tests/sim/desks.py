@@ -1,7 +1,7 @@
-"""This file is where the simulated desks are: repositories on disk that run the shipped code, step by step.
+"""Simulated desks: repositories on disk that run the shipped code, step by step.
 
-What is real here: objects, packs, refs and their locks, staging, transactions, merges, vetting, rounds of sync. What is
-not: the writer's thread, publication, index and network, which have proofs of their own (tests/faults, tests/sync).
+Real: objects, packs, refs and their locks, staging, transactions, merges, vetting, rounds of sync. Simulated or absent:
+the writer's thread, publication, index and network, which have their own tests (tests/faults, tests/sync).
 """
 
 from __future__ import annotations
@@ -13,8 +13,9 @@ from kgd.codec import documents, paths
 from kgd.codec.settings import first_files
 from kgd.errors import KgdError
 from kgd.git import pack
+from kgd.git.creation import create_standalone
 from kgd.git.incoming import Incoming, scratch_repository
-from kgd.git.layout import Layout, create_standalone
+from kgd.git.layout import Layout
 from kgd.git.objects import EMPTY_TREE, FOLDER, Object, ObjectId, Signature
 from kgd.git.refs import HEAD, move_ref
 from kgd.git.remote_settings import Remote
@@ -41,16 +42,16 @@ Step = Callable[[str], None]
 
 
 class Crash(BaseException):
-    """The process ended here. No handler of ours may hold it up."""
+    """The process ends here. No handler may delay it."""
 
 
 def template(place: Path) -> Path:
-    """An empty workspace, of which every desk begins with a copy."""
+    """An empty workspace; every desk starts with a copy."""
     return create_standalone(place / "template", WS, first_files(WS)).work_tree
 
 
 def new_objects(source: ObjectStore, target: ObjectStore, tip: ObjectId) -> list[Object]:
-    """What `target` lacks of all that `tip` leads to, parts before wholes."""
+    """The objects reachable from `tip` that `target` lacks, parts before wholes."""
     found: dict[ObjectId, Object] = {}
 
     def take(id: ObjectId, kind: str) -> None:
@@ -96,7 +97,7 @@ class Upstream:
 
 
 class Desk:
-    """One repository and whoever works there. `tip` is what was durable last; a crash leaves what the disk has."""
+    """One repository and its user. `tip` is the last durable commit; a crash leaves the state of the disk."""
 
     ref = HEAD
 
@@ -107,7 +108,7 @@ class Desk:
         self.start()
 
     def start(self) -> None:
-        """Begin anew from what the disk holds."""
+        """Start again from the state of the disk."""
         self.store = self.layout.open()
         tip = self.store.ref(self.ref)
         assert tip is not None
@@ -134,7 +135,7 @@ class Desk:
         return found
 
     def _advance(self, staged: Staged[object]) -> None:
-        """What the writer does with what one job staged, in its order."""
+        """The writer's steps for the staged changes of one job, in order."""
         if staged.commit is None or staged.commit == self._tip:
             self.staging.reset(self.store.tree_of(self._tip))
             return
@@ -181,7 +182,7 @@ class Replica(Desk):
 
 
 class _Around:
-    """The surroundings of a change, looked up in the few nodes there are."""
+    """The context of a change, looked up in the few nodes of the desk."""
 
     workspace, sharded = WS, SHARDED
 
@@ -224,7 +225,7 @@ def _no_revert(edit: object, draft: Draft) -> None:
 
 
 class Person(Desk):
-    """Somebody with plain git and an editor: a clone, commits of their own, `git pull` and `git push`."""
+    """A person with plain git and an editor: a clone, own commits, `git pull` and `git push`."""
 
     ref = MAIN
 
@@ -303,4 +304,4 @@ class Line:
 
     def _may_drop(self, chance: float) -> None:
         if self._luck(chance):
-            raise Trouble("cut", "the connection ended in the middle")
+            raise Trouble("cut", "the connection was lost")

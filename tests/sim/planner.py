@@ -1,9 +1,9 @@
-"""This file is where the merge alone is simulated: replicas as plain values, no git, no files, thousands a second.
+"""Simulation of the merge alone: replicas as plain values, no git, no files, thousands of schedules a second.
 
-One seed is one schedule: 2 to 5 replicas that edit, move, delete, settle and merge in any order, on a real commit graph
-with criss-crosses. Everything anyone writes is a token of its own, so that a loss shows.
+One seed is one schedule: 2 to 5 replicas edit, move, delete, resolve and merge in any order, on a real commit graph
+with criss-crosses. Every text written is a unique token, so that a loss shows.
 
-    python -m tests.sim.planner SEED          tells the schedule step by step
+    python -m tests.sim.planner SEED          prints the schedule step by step
     python -m tests.sim.planner FIRST COUNT   runs many
 """
 
@@ -16,14 +16,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from random import Random
 
-from kgd.model.ancestry import in_common
-from kgd.model.conflict import PLACE, TWIN, WHOLE, Conflict, FieldConflict, canonical_json
+from kgd.model.ancestry import common_content
+from kgd.model.conflict import PLACE, TWIN, WHOLE, Conflict, FieldConflict, by_field, canonical_json, disagreement, held
 from kgd.model.fields import field_of, plain
 from kgd.model.merge import Merged, is_of_node
-from kgd.model.merge_graph import EMPTY, Graph, merge_graphs, twins
+from kgd.model.merge_graph import EMPTY, Graph, combined, merge_graphs, renamed, twins, with_decision
 from kgd.model.node import Node, Relation
-from kgd.model.register import by_field, disagreement, held
-from kgd.model.settle import as_one, renamed, with_decision
 from kgd.model.uri import Uri
 
 NAMES = [Uri(f"concept://ws/{name}") for name in ("a", "b", "c", "A")]
@@ -47,18 +45,18 @@ class World:
     random: Random
     stays_calm: bool
     tell: Callable[[str], None] | None
-    """None where nobody listens: what happened is then not put into words, which takes a fifth of the time."""
+    """Receives a line per step; None if not needed, since formatting takes a fifth of the time."""
     commits: list[Commit] = field(default_factory=list)
     places: dict[int, int] = field(default_factory=dict)
     written: set[str] = field(default_factory=set)
     given_up: set[str] = field(default_factory=set)
-    """Tokens that somebody who saw them replaced, deleted or decided against."""
+    """Tokens that were replaced, deleted or rejected by a replica that had seen them."""
     refused: set[str] = field(default_factory=set)
-    """Names and summaries that somebody decided against."""
+    """Rejected names and summaries."""
     chosen: set[str] = field(default_factory=set)
-    """Those that somebody decided for."""
+    """Names and summaries chosen in a decision."""
     is_calm: bool = True
-    """Nothing was moved, deleted or made one: then whoever decides about a node decides about all of it."""
+    """Nothing was moved, deleted or joined, so a decision about a node covers the whole node."""
 
     def token(self) -> str:
         made = f"t{len(self.written)};"
@@ -94,7 +92,7 @@ class World:
         id = hash((min(a, b), max(a, b)))
         if id in self.places:
             return id
-        base = in_common(a, b, bases=self.bases, held=lambda c: self.at(c).graph, merge=merged)
+        base = common_content(a, b, bases=self.bases, held=lambda c: self.at(c).graph, merge=merged)
         one = merged(base, self.at(a).graph, self.at(b).graph)
         if self.random.random() < 0.1 and merged(base, self.at(b).graph, self.at(a).graph) != one:
             raise Broken("the merge depends on which side is ours")
@@ -121,7 +119,7 @@ def tokens_of(graph: Graph) -> set[str]:
 
 
 def key(conflict: Conflict) -> str:
-    """The disagreement itself, whatever the node is called by now."""
+    """The disagreement itself, independent of the node's current name."""
     return canonical_json([[name, f.base, f.sides, f.round] for name, f in conflict.fields.items()])
 
 
@@ -182,7 +180,7 @@ class Replica:
         self.put(node.uri, None)
 
     def settle(self, conflict: Conflict) -> None:
-        """One of the sides, what was before, or a hand that deletes the record."""
+        """Choose a side or the base, or delete the record by hand."""
         (name, disputed), random = next(iter(conflict.fields.items())), self.world.random
         uri = conflict.uri
         node = self.graph.nodes.get(uri)
@@ -214,13 +212,13 @@ class Replica:
         of_kept, of_other = (
             [c for c in records if c.uri == node.uri and all(map(is_of_node, c.fields))] for node in (kept, other)
         )
-        joined = as_one(Merged(kept, by_field(of_kept)), Merged(other, by_field(of_other)))
+        joined = combined(Merged(kept, by_field(of_kept)), Merged(other, by_field(of_other)))
         self.put(other.uri, joined.node, without=(twin, *of_kept, *of_other), found=tuple(joined.records.values()))
 
     def put(
         self, uri: Uri, node: Node | None, *, without: tuple[Conflict, ...] = (), found: tuple[Conflict, ...] = ()
     ) -> None:
-        """What a transaction does: the node at `uri` becomes `node`, its conflicts go where it goes."""
+        """Apply a transaction: the node at `uri` becomes `node`, and its conflicts move with it."""
         old = self.graph
         self.world.is_calm &= node is not None and node.uri == uri
         nodes = {at: one for at, one in old.nodes.items() if at != uri}
@@ -252,7 +250,7 @@ def shown(graph: Graph) -> str:
 
 
 def run(seed: int, tell: Callable[[str], None] | None = None) -> None:
-    """One schedule, with all laws checked at its end.
+    """Play one schedule and check all laws at its end.
 
     Raises:
         Broken: A law does not hold; the message names the seed.
@@ -275,7 +273,7 @@ def run(seed: int, tell: Callable[[str], None] | None = None) -> None:
 
 
 def quiesce(world: World, replicas: list[Replica]) -> None:
-    """Nobody writes any more; each merges with whom it meets, in any order, until all have the same tip."""
+    """Merge pairs in any order, without further writes, until all replicas have the same tip."""
     for _ in range(2 * len(replicas)):
         for one in world.random.sample(replicas, len(replicas)):
             one.fetch(world.random.choice([other for other in replicas if other is not one]))
@@ -290,11 +288,11 @@ def quiesce(world: World, replicas: list[Replica]) -> None:
 def check(world: World, graph: Graph) -> None:
     there = tokens_of(graph)
     if lost := world.written - there - world.given_up:
-        raise Broken(f"lost, and nobody who saw it gave it up: {sorted(lost)}")
+        raise Broken(f"lost, and never given up by a replica that saw it: {sorted(lost)}")
     if invented := there - world.written:
-        raise Broken(f"nobody wrote this: {sorted(invented)}")
+        raise Broken(f"never written: {sorted(invented)}")
     for conflict in graph.conflicts.values():
-        # One that was settled in two ways is open again, and a node that was split by a move counts as that.
+        # A conflict resolved in two ways is open again; so is one of a node that was split by a move.
         first = [f.sides for name, f in conflict.fields.items() if name in ("name", "summary") and not f.round]
         again = tokens(first) & world.refused
         if world.is_calm and again - world.chosen:
@@ -302,16 +300,16 @@ def check(world: World, graph: Graph) -> None:
         for name, disputed in conflict.fields.items():
             at = graph.nodes.get(conflict.uri)
             if at and name not in (WHOLE, TWIN, PLACE) and field_of(at, name) != disputed.sides[conflict.shown[name]]:
-                raise Broken(f"what is shown is not what {conflict} says")
+                raise Broken(f"the shown value differs from {conflict}")
     for uri, node in graph.nodes.items():
         if node.uri != uri or uri in node.aliases:
-            raise Broken(f"{uri} is not called what it is: {node}")
+            raise Broken(f"{uri} has the wrong name: {node}")
 
 
 def _as_edited(conflict: Conflict, node: Node) -> Conflict | None:
-    """What is left to decide once the node was edited, or moved: what was shown gives way to what it holds now.
+    """The conflict after an edit or a move of the node: the current value replaces the shown value.
 
-    None where that is what the other side wanted. The conflict has to be about one field.
+    None if the current value is the other side's value. The conflict has to be about one field.
     """
     ((name, disputed),) = conflict.fields.items()
     if name == TWIN or not (is_of_node(name) or name == PLACE):

@@ -1,10 +1,10 @@
-"""This file is where teams are simulated: replicas, an upstream, people with plain git, and everything that goes wrong.
+"""Simulated teams: replicas, an upstream, people with plain git, and every kind of failure.
 
-One seed is one schedule over real repositories: 2 to 5 desks that edit, settle, move, delete, pull and push, over lines
-that drop, repeat and answer late, with clocks that jump, and with a crash between any two steps. Everything anyone
-writes is a token of its own, so that a loss shows.
+One seed is one schedule over real repositories. 2 to 5 desks edit, resolve, move, delete, pull and push over a network
+that drops, repeats and delays messages, with clocks that jump and a crash between any two steps. Every text written is
+a unique token, so that a loss shows.
 
-    python -m tests.sim.teams SEED          tells the schedule step by step
+    python -m tests.sim.teams SEED          prints the schedule step by step
     python -m tests.sim.teams FIRST COUNT   runs many
 """
 
@@ -37,7 +37,7 @@ NAMES = [Uri(f"concept://ws/{name}") for name in ("a", "b", "c/d", "e")]
 TOKEN = re.compile(rb"t\d+;")
 CRASH, JUMP = 0.02, 0.05
 ROUNDS = 2
-"""Rounds a replica has to agree with the others, once nothing goes wrong any more."""
+"""Rounds within which the replicas must agree once failures stop."""
 
 
 class Broken(AssertionError):
@@ -54,11 +54,11 @@ class World:
     attempted: set[bytes] = field(default_factory=set)
     acknowledged: set[bytes] = field(default_factory=set)
     given_up: set[bytes] = field(default_factory=set)
-    """Tokens that somebody who saw them replaced, deleted or decided against."""
+    """Tokens that were replaced, deleted or rejected by a desk that had seen them."""
     settled: set[str] = field(default_factory=set)
-    """Disagreements that somebody decided."""
+    """Resolved disagreements."""
     tips: list[ObjectId] = field(default_factory=list)
-    """Every tip that was acknowledged to somebody."""
+    """Every acknowledged tip."""
     seen: dict[ObjectId, frozenset[bytes]] = field(default_factory=dict)
 
     def token(self) -> str:
@@ -76,7 +76,7 @@ class World:
             raise Crash(where)
 
     def clock(self) -> int:
-        """Seconds, as this desk's clock has them: nothing may depend on their order."""
+        """Seconds by this desk's clock. Nothing may depend on their order."""
         self.now += self.random.randrange(1, 60)
         return self.now + (self.random.randrange(-(10**8), 10**8) if self.luck(JUMP) else 0)
 
@@ -92,7 +92,7 @@ class World:
 
 @contextlib.contextmanager
 def working(world: World, desk: Desk) -> Iterator[None]:
-    """One thing that somebody does at a desk; what they replace there they have seen."""
+    """One action at a desk; the desk has seen every text it replaces."""
     before, known = world.tokens(desk.store, desk.tree), set(world.attempted)
     try:
         yield
@@ -138,7 +138,7 @@ class Schedule:
         self.quiesce()
 
     def meet(self, desk: Replica) -> None:
-        """One round of sync. What goes wrong in it is for the next one to mend."""
+        """One round of sync. The next round repairs its failures."""
         world = self.world
         line = Line(self.upstream, desk, world.luck, world.step)
         try:
@@ -197,7 +197,7 @@ class Schedule:
         return [Settle(conflict.id, values)]
 
     def by_hand(self, desk: Person) -> None:
-        """Pull, edit a file in an editor, commit, push: any of them, in this order."""
+        """Any of pull, edit a file, commit and push, in this order."""
         world, random = self.world, self.random
         try:
             if random.random() < 0.7:
@@ -239,7 +239,7 @@ class Schedule:
     # ---- the end
 
     def quiesce(self) -> None:
-        """Nobody writes and nothing goes wrong any more: all have to agree soon."""
+        """Without further writes and failures all desks must agree soon."""
         world = self.world
         world.faults = False
         for person in self.people:
@@ -259,13 +259,13 @@ class Schedule:
         world, store = self.world, desk.store
         there = world.tokens(store, desk.tree)
         if lost := world.acknowledged - there - world.given_up:
-            raise Broken(f"acknowledged, lost, and nobody who saw it gave it up: {sorted(lost)}")
+            raise Broken(f"acknowledged, lost, and never given up by a desk that saw it: {sorted(lost)}")
         if invented := there - world.attempted:
-            raise Broken(f"nobody wrote this: {sorted(invented)}")
+            raise Broken(f"never written: {sorted(invented)}")
         final = bytes.fromhex(desk.tip)
         for tip in world.tips:
             if not (store.exists(tip) and store.is_ancestor(tip, final)):
-                raise Broken(f"what was acknowledged at {tip.hex()[:8]} is not in the history")
+                raise Broken(f"the acknowledged tip {tip.hex()[:8]} is not in the history")
         for conflict in conflicts(store, desk.tree):
             if key(conflict) in world.settled and not {PLACE, TWIN} & set(conflict.fields):
                 raise Broken(f"settled, and open again: {conflict}")
@@ -283,23 +283,23 @@ def conflicts(store: ObjectStore, tree: ObjectId) -> list[Conflict]:
 
 
 def key(conflict: Conflict) -> str:
-    """The disagreement itself, whatever the node is called by now."""
+    """The disagreement itself, independent of the node's current name."""
     return canonical_json([[name, f.base, list(f.sides), f.round] for name, f in sorted(conflict.fields.items())])
 
 
 @contextlib.contextmanager
 def places() -> Iterator[Path]:
-    """A folder in memory where the machine has one: a schedule makes some hundred small files."""
+    """A folder in memory if the machine has one: a schedule makes some hundred small files."""
     memory = Path("/dev/shm")
     with tempfile.TemporaryDirectory(prefix="kgd-sim-", dir=memory if memory.is_dir() else None) as found:
         yield Path(found)
 
 
 def run(seed: int, place: Path, blank: Path, tell: Callable[[str], None] = lambda line: None) -> str:
-    """One schedule, with all promises checked at its end; the tip that all desks have then.
+    """Play one schedule, check all promises at its end, and return the common tip.
 
     Raises:
-        Broken: One does not hold; the message names the seed.
+        Broken: A promise does not hold; the message names the seed.
     """
     here = place / str(seed)
     try:

@@ -8,9 +8,8 @@ import pytest
 
 from kgd.codec import documents, paths
 from kgd.git.objects import ObjectId
-from kgd.git.staging import Staging
+from kgd.git.staging import Staging, Unwritten
 from kgd.git.store import ObjectStore
-from kgd.git.unwritten import Unwritten
 from kgd.model.merge_graph import Graph, merge_graphs
 from kgd.workspace.merge_files import record_files
 from kgd.workspace.merge_tree import merge_trees
@@ -19,7 +18,7 @@ from tests.sim import planner
 
 NONE: frozenset[str] = frozenset()
 FOUND = (520, 2470, 2496, 6043, 14470, 109282, 119409, 120782, 126869, 209179, 210603, 303621, 310634, 1082428, 3021486)
-"""Seeds that found something once."""
+"""Seeds that once found a defect."""
 
 
 def test_no_edit_is_lost_and_replicas_agree_in_a_thousand_schedules() -> None:
@@ -57,7 +56,7 @@ def test_one_seed_is_one_history() -> None:
 def test_trees_merge_to_what_the_graphs_in_them_merge_to(
     tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The merge of files and the merge of values are one: a hundred schedules, each of their merges made twice."""
+    """The merge of files equals the merge of values, in a hundred schedules with each merge made both ways."""
     store = new_layout(tmp_path_factory.mktemp("both")).open()
     compared = 0
 

@@ -1,4 +1,4 @@
-"""Teams over real repositories, with all that goes wrong between them: nothing is lost, and all come to agree."""
+"""Teams over real repositories with failures between them: nothing is lost, and all replicas agree in the end."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_teams_lose_nothing_and_agree_in_the_end_fifteen_hundred_times(place: Pa
 
 @pytest.mark.soak
 @pytest.mark.timeout(0)
-def test_teams_lose_nothing_for_as_long_as_it_takes(place: Path) -> None:
+def test_teams_lose_nothing_in_schedules_without_end(place: Path) -> None:
     first = int(time.time()) * 1_000
     end = time.monotonic() + float(os.environ.get("KGD_SOAK_SECONDS", "600"))
     while time.monotonic() < end:

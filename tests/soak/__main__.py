@@ -1,11 +1,11 @@
 """The long proofs, by time: kills, gc beside writers, any order of changes, power cuts, a person at the work tree;
-teams that sync with all that goes wrong, daemons killed in a sync, a hub with many clients, random scopes and pushes;
+teams that sync with failures, daemons killed in a sync, a hub with many clients, random scopes and pushes;
 and the tests at full size.
 
     python -m tests.soak --minutes 60 [--only kill] [--seed 7]
 
 They take turns, a minute or so each. Every turn appends a line to ``tests/soak/ledger.jsonl``: when, which proof, its
-seed, the commit of the code, what was counted, and how it ended. A failed turn is run again with its seed.
+seed, the commit of the code, the counts, and the outcome. A failed turn is run again with its seed.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def power(place: Path, seed: int) -> Counts:
 
 
 def publication(place: Path, seed: int) -> Counts:
-    """Power cuts right after publication, 20 on each file system that can be made here, and a control."""
+    """Power cuts right after publication, 20 on each file system available here, and a control."""
     from tests.faults.test_power_cut import publication_cuts
 
     counts: Counts = {"cuts": 0}
@@ -132,7 +132,7 @@ def sync(place: Path, seed: int) -> Counts:
 
 
 def tidying(place: Path, seed: int) -> Counts:
-    """Some eight minutes."""
+    """About eight minutes."""
     from tests.sync.killed import CHORES, killed_while_syncing
 
     return asdict(killed_while_syncing(place, 300, seed, CHORES))
@@ -178,7 +178,7 @@ def endurance(place: Path, seed: int) -> Counts:
 
 
 def large(place: Path, seed: int) -> Counts:
-    """Some five minutes."""
+    """About five minutes."""
     return by_pytest([sys.executable, "-m", "pytest", "-q", "-m", "large", "tests", "-o", "timeout=600"])
 
 
@@ -227,12 +227,12 @@ def turn(name: str, seed: int, commit: str) -> Counts:
 
 
 def end_with_us() -> None:
-    """Run in a process that was just forked: a soak that is killed leaves nothing behind that runs."""
+    """Run in a freshly forked process: a killed soak leaves no running process."""
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def own_world() -> None:
-    """Nothing of the person's git configuration or home, as in the tests."""
+    """An environment without the user's git configuration and home, as in the tests."""
     home = tempfile.mkdtemp(prefix="kgd-soak-home-")
     (Path(home) / ".gitconfig").write_text("[user]\n\tname = Ann Person\n\temail = ann@example.org\n")
     os.environ.update(HOME=home, KGD_HOME=f"{home}/kgd", GIT_CONFIG_NOSYSTEM="1", LC_ALL="C.UTF-8")

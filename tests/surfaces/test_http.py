@@ -14,7 +14,7 @@ import pytest
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 
-from kgd.config.own_token import token_of
+from kgd.config.credentials import token_of
 from kgd.errors import Forbidden
 from kgd.mcp.http import HttpServer
 from kgd.mcp.server import Surface

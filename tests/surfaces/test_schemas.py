@@ -7,7 +7,7 @@ from pathlib import Path
 import orjson
 import pytest
 
-from kgd.mcp.instructions import INSTRUCTIONS
+from kgd.mcp.prompts import INSTRUCTIONS
 from kgd.tools import LOCAL, TOOLS
 from kgd.tools.reference import updated
 from kgd.tools.schemas import input_schema, output_schema

@@ -11,8 +11,10 @@ from typing import Any
 import pytest
 
 from kgd.errors import Forbidden, Invalid, InvariantViolation, KgdError, NotFound, Unauthorized
+from kgd.mentions.mentions import Mentions
 from kgd.model.access import Principal, Scope
 from kgd.tools import LOCAL, call, past
+from kgd.tools.blaming import BlameParams, blame
 from kgd.tools.session import Session
 from kgd.workspace.workspace import Workspace
 from tests.surfaces.conftest import Ask, upsert
@@ -354,14 +356,27 @@ def test_what_a_search_finds_does_not_depend_on_what_may_not_be_read(
         hits = [(hit["uri"], hit["why"][:1], hit["path"], hit.get("snippet")) for hit in answer["hits"]]
         return (one, hits, answer["edges"], "cursor" in answer), [hit["score"] for hit in answer["hits"]]
 
+    assert Mentions.of(ws).settle()
     before = [found(one) for one in asked]
     hidden = [
         upsert(f"secret/{n}", name=f"Quartz Gate {n % 3}", tags=["rock"],
                content=f"zebra quartz leases quartzite gateway{n}\n") for n in range(600)
     ]  # fmt: skip
     ask.put(changes=hidden)
+    assert Mentions.of(ws).settle()
     for one, (answer, scores) in zip(asked, before, strict=True):
         told, now = found(one)
         assert told == answer
         # Nearly the same: how long texts are on average, all of them together, is in every score.
         assert now == pytest.approx(scores, abs=0.05)
+
+
+def test_blame_of_a_node_that_moved_out_of_sight_answers_as_of_none(filled: Ask, holds: As) -> None:
+    filled.put(changes=[{"op": "move", "uri": "infra/b", "to": "secret/b"}])
+    mine = holds("read", "/infra/**")
+    told = []
+    for path in ("infra/b", "infra/none"):
+        with pytest.raises(NotFound) as refused:
+            blame(mine.session, BlameParams(uri=f"concept://shop/{path}"))
+        told.append((refused.value.message, refused.value.next, refused.value.at == f"concept://shop/{path}"))
+    assert told[0] == told[1] == (told[0][0], told[0][1], True)

@@ -12,7 +12,7 @@ from typing import Any
 import anyio
 import pytest
 
-from kgd.daemon.outstanding import Outstanding
+from kgd.daemon.calls import Outstanding
 from kgd.mcp.server import Surface
 from kgd.tools.session import Session
 from tests.surfaces.conftest import upsert

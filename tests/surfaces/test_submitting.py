@@ -160,6 +160,26 @@ def test_a_node_that_was_to_be_new_is_never_merged_into_one_that_is_there(ask: A
     assert ask.get(uris="infra/theirs")["nodes"][0]["name"] != "N"
 
 
+def test_an_append_to_a_mistyped_uri_is_refused_and_the_node_that_was_meant_is_named(ask: Ask, holds: As) -> None:
+    base = ask.put(changes=upsert("infra/checkout", content="One.\n"))["commit"]
+    lost = {"op": "append", "uri": "infra/chekout", "text": "Two."}
+    for who in (ask, holds("read,write", "/infra/**"), holds("read,propose", "/infra/**")):
+        for more in ({}, {"base": base}):
+            with pytest.raises(NotFound, match="append") as refused:
+                who.submit_subgraph(changes=[lost], **more)
+            assert "concept://shop/infra/checkout" in refused.value.next
+    with pytest.raises(NotFound, match="append"):
+        ask.would_submit(changes=[lost])
+    assert ask.proposals()["proposals"] == []
+
+
+def test_an_append_to_a_node_of_the_base_waits_once_the_node_is_gone(ask: Ask) -> None:
+    base = ask.put(changes=upsert("infra/checkout", content="One.\n"))["commit"]
+    ask.put(changes={"op": "delete", "uri": "infra/checkout"})
+    late = {"op": "append", "uri": "infra/checkout", "text": "Two."}
+    assert ask.submit_subgraph(changes=[late], base=base)["outcome"] == "proposed"
+
+
 def test_to_a_plain_git_server_it_goes_as_a_proposal(ask: Ask, ws: Workspace, tmp_path: Path) -> None:
     ask.put(changes=[upsert("infra/a", name="A", content="mine\n"), upsert("infra/b", name="B")])
     bare = tmp_path / "bare.git"
@@ -168,6 +188,8 @@ def test_to_a_plain_git_server_it_goes_as_a_proposal(ask: Ask, ws: Workspace, tm
     ask.sync()
     tip = ask.status()["workspace"]["tip"]
     ask.put(changes={"op": "relate", "source": "infra/a", "target": "infra/b", "type": "uses", "weight": 0})
+    with pytest.raises(NotFound, match="append"):
+        ask.submit_subgraph(remote="origin", changes=[{"op": "append", "uri": "infra/bb", "text": "lost"}])
     changes = [upsert("infra/a", summary="s"), {"op": "delete", "uri": "infra/b"}]
     told = ask.would_submit(remote="origin", changes=changes)
     assert [one["outcome"] for one in told["changes"]] == ["proposed", "proposed"]

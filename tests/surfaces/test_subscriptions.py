@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, Literal
 
 import anyio
 import pytest
@@ -10,12 +13,20 @@ from mcp import Client
 from mcp.types import ResourceUpdatedNotification
 
 from kgd.mcp.server import Surface
+from kgd.model.uri import Uri
 from kgd.tools import call
 from kgd.tools.session import Session
-from tests.surfaces.conftest import upsert
+from kgd.workspace.workspace import Workspace
+from tests.mcp import lines
+from tests.surfaces.conftest import Ask, upsert
+from tests.surfaces.test_conflicts import disagree
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.filterwarnings("ignore::mcp.MCPDeprecationWarning")]
 NODE = "kgd://shop/nodes/concept://shop/a"
+CODE = "kgd://shop/nodes/"
+
+Era = Literal["auto", "legacy"]
+eras = pytest.mark.parametrize("era", ["auto", "legacy"])
 
 
 @pytest.fixture
@@ -44,7 +55,6 @@ async def test_a_modern_client_hears_on_its_listen_stream(session: Session) -> N
     await until(lambda: not surface.subscriptions.watched)
 
 
-@pytest.mark.filterwarnings("ignore::mcp.MCPDeprecationWarning")
 async def test_a_legacy_client_hears_after_it_subscribed_and_not_after_it_unsubscribed(session: Session) -> None:
     surface = Surface(session.daemon)
     heard: list[str] = []
@@ -78,6 +88,71 @@ async def test_closing_ends_listen_streams_gracefully(session: Session) -> None:
         surface.close()
         with anyio.fail_after(5):
             assert [event async for event in events] == []
+
+
+@asynccontextmanager
+async def watching(session: Session, era: Era, *resources: str) -> AsyncIterator[list[str]]:
+    """What a client over lines hears about these resources, in one of the two eras."""
+    heard: list[str] = []
+
+    async def note(message: Any) -> None:
+        if isinstance(message, ResourceUpdatedNotification):
+            heard.append(str(message.params.uri))
+
+    async with lines.client(Surface(session.daemon), era, session.cwd, message_handler=note) as client:
+        if era == "legacy":
+            for resource in resources:
+                await client.subscribe_resource(resource)
+            yield heard
+            return
+        async with client.listen(resource_subscriptions=list(resources)) as events, anyio.create_task_group() as tasks:
+
+            async def follow() -> None:
+                async for event in events:
+                    heard.append(event.uri)  # type: ignore[union-attr]
+
+            tasks.start_soon(follow)
+            yield heard
+            tasks.cancel_scope.cancel()
+
+
+@eras
+async def test_a_conflict_that_leaves_its_node_as_it_is_is_heard_of(session: Session, ask: Ask, era: Era) -> None:
+    disagree(ask, "a", "summary")
+    (conflict,) = ask.conflicts()["conflicts"]
+    shown = {"id": conflict["id"], "take": conflict["fields"]["summary"]["shown"]}
+    async with watching(session, era, NODE, "kgd://shop/conflicts") as heard:
+        await anyio.to_thread.run_sync(lambda: ask.resolve(resolutions=shown))
+        await until(lambda: {NODE, "kgd://shop/conflicts"} <= set(heard))
+
+
+@eras
+async def test_a_file_of_the_code_tree_that_is_saved_is_heard_of(session: Session, code: Path, era: Era) -> None:
+    file, directory = f"{CODE}file://shop/src/auth/keys.py", f"{CODE}dir://shop/src/auth"
+    async with watching(session, era, file, directory, "kgd://shop/status", "kgd://shop/conflicts") as heard:
+        (code / "src/auth/keys.py").write_text("KEYS = {1: 2}\n")
+        await until(lambda: {file, directory, "kgd://shop/status"} <= set(heard))
+        assert "kgd://shop/conflicts" not in heard
+
+
+@eras
+async def test_symbols_that_come_and_go_with_a_save_are_heard_of(
+    session: Session, ws: Workspace, code: Path, era: Era
+) -> None:
+    gone, new = (f"{CODE}symbol://shop/src/auth/session.py/{name}" for name in ("sign", "verify"))
+    await until(lambda: ws.in_overlay(Uri("symbol://shop/src/auth/session.py/sign")))
+    async with watching(session, era, gone, new) as heard:
+        (code / "src/auth/session.py").write_text("def verify(token):\n    return token\n")
+        await until(lambda: {gone, new} <= set(heard))
+
+
+@eras
+async def test_a_note_on_code_that_changed_is_heard_of(session: Session, ask: Ask, code: Path, era: Era) -> None:
+    ask.put(changes=upsert("a", data={"cites": ["src/auth/keys.py"]}))
+    async with watching(session, era, NODE) as heard:
+        (code / "src/auth/keys.py").write_text("KEYS = {1: 2}\n")
+        await until(lambda: heard)
+    assert "unverified" in ask.get(uris=["a"])["nodes"][0]
 
 
 async def until(condition: Any) -> None:

@@ -1,4 +1,4 @@
-"""What is imported, called and inherited in code that a person labelled before there was a resolver."""
+"""Imports, calls and inheritance in code that was labelled by hand before the resolver was written."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Folder:
 
 @pytest.mark.requirement("U11")
 @pytest.mark.parametrize("language", sorted(LEAST))
-def test_edges_are_those_that_a_reader_of_the_code_would_draw(language: str) -> None:
+def test_edges_match_a_manual_reading_of_the_code(language: str) -> None:
     folder = Folder(FIXTURES / language)
     links = [link for path in folder.read for link in resolve(path, folder)]
     found = {f"{link.type} {_shown(link.source)} {_shown(link.target)}" for link in links}

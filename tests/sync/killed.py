@@ -1,4 +1,4 @@
-"""A daemon that writes and syncs until it is killed, for the nursery, and what has to hold of two of them later."""
+"""A daemon that writes and syncs until it is killed, and the invariants of two of them afterwards."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def killed_while_syncing(place: Path, kills: int, seed: int, chores: Sequence[tu
 
     Meanwhile git carries out the `chores` in the repositories of both.
 
-    What was acknowledged is in a node or in a conflict then, and in the history.
+    Every acknowledged change is then in a node or a conflict, and in the history.
     """
     dice, hub = random.Random(seed), bare(place / "hub.git")
     people = [Person(place / name, id=WS) for name in NAMES]

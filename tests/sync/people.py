@@ -1,4 +1,4 @@
-"""This file is where the people of these tests are: each with a home, a daemon and a work tree of their own."""
+"""The users of these tests, each with a home, a daemon and a work tree."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ def _soon(one: Somebody, node: str) -> str:
 
 
 @pytest.mark.slow
-def test_what_waits_is_printed_with_what_to_do_and_told_by_the_exit_code(
+def test_waits_are_printed_with_the_next_step_and_set_the_exit_code(
     people: Callable[[str], Somebody], hub: Path
 ) -> None:
     ann = people("ann")
@@ -97,7 +97,7 @@ def test_what_waits_is_printed_with_what_to_do_and_told_by_the_exit_code(
 @pytest.mark.slow
 def test_two_workspaces_that_were_begun_under_two_names_become_one_as_the_page_says(tmp_path: Path, hub: Path) -> None:
     page = (ROOT / "docs/sync.md").read_text()
-    recipe = page.split("## Two workspaces that should be one")[1].split("```sh\n")[1].split("```")[0]
+    recipe = page.split("## Merge two workspaces")[1].split("```sh\n")[1].split("```")[0]
     made = []
     for name in ("alpha", "beta"):
         tree = tmp_path / name / name
@@ -114,7 +114,7 @@ def test_two_workspaces_that_were_begun_under_two_names_become_one_as_the_page_s
         refused = beta.run("remote", "add", "origin", str(hub))
         assert refused.returncode == 9
         assert "'alpha'" in refused.stderr
-        assert "Two workspaces that should be one" in refused.stderr
+        assert "Merge two workspaces" in refused.stderr
         program = f'kgd() {{ {sys.executable} -P -m kgd.cli "$@"; }}\n'
         environment = {**os.environ, "KGD_HOME": beta.home.config, "PYTHONPATH": str(ROOT), "URL": str(hub)}
         subprocess.run(["sh", "-ec", program + recipe], cwd=beta.directory, env=environment, check=True)

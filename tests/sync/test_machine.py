@@ -1,4 +1,4 @@
-"""When a remote is looked at again, and how what went wrong is told: values alone, with a clock of our own."""
+"""The time of the next round, and the state shown after failures: values only, with a test clock."""
 
 from __future__ import annotations
 
@@ -40,57 +40,57 @@ def test_a_directory_and_a_hub_are_looked_at_more_often_than_a_far_server() -> N
     hub = machine()
     hub.near = True
     for one, seconds in ((near, 5), (hub, 5), (machine(), 15), (machine(seconds=40), 40)):
-        one.went_well(Done(theirs=TIP), at(100), Middle())
+        one.record_success(Done(theirs=TIP), at(100), Middle())
         assert one.next_at == 100 + seconds
 
 
 def test_where_nothing_moves_for_long_it_is_looked_at_less_often_and_at_once_more_when_it_does() -> None:
     one = machine("/srv/hub.git")
-    one.went_well(Done(pulled=1, theirs=TIP), at(0), Middle())
-    one.went_well(Done(theirs=TIP), at(601), Middle())
+    one.record_success(Done(pulled=1, theirs=TIP), at(0), Middle())
+    one.record_success(Done(theirs=TIP), at(601), Middle())
     assert one.next_at == 601 + LAZY
-    one.went_well(Done(pulled=1, theirs=b"\1" * 20), at(700), Middle())
+    one.record_success(Done(pulled=1, theirs=b"\1" * 20), at(700), Middle())
     assert one.next_at == 700 + NEAR
 
 
 def test_by_hand_only_means_never_by_itself() -> None:
     one = machine(seconds=0)
-    one.went_well(Done(theirs=TIP), at(1), Middle())
+    one.record_success(Done(theirs=TIP), at(1), Middle())
     assert one.next_at == float("inf")
-    one.went_wrong(Trouble("unreachable", "no"), "fetch", at(2), Middle())
+    one.record_failure(Trouble("unreachable", "no"), "fetch", at(2), Middle())
     assert one.next_at == float("inf")
 
 
 def test_failures_are_tried_again_later_and_later_up_to_a_bound_with_jitter() -> None:
     one, pauses = machine(), []
     for number in range(14):
-        one.went_wrong(Trouble("unreachable", "no route"), "fetch", at(number), Middle())
+        one.record_failure(Trouble("unreachable", "no route"), "fetch", at(number), Middle())
         pauses.append(one.next_at - number)
     assert pauses[:4] == [FIRST_BACKOFF, 2, 4, 8]
     assert pauses[-1] == LAST_BACKOFF
-    one.went_wrong(Trouble("unreachable", "no route"), "fetch", at(0), Most())
+    one.record_failure(Trouble("unreachable", "no route"), "fetch", at(0), Most())
     assert one.next_at == LAST_BACKOFF * 1.25
-    one.went_well(Done(theirs=TIP), at(50), Middle())
+    one.record_success(Done(theirs=TIP), at(50), Middle())
     assert (one.failures, one.state) == (0, "ok")
 
 
-def test_what_somebody_has_to_end_is_not_tried_in_a_hurry_nor_for_each_commit() -> None:
+def test_a_trouble_that_needs_a_person_is_not_retried_quickly_nor_for_each_commit() -> None:
     one = machine()
-    one.went_wrong(Trouble("host-key", "it is another"), "fetch", at(0), Middle())
+    one.record_failure(Trouble("host-key", "it is another"), "fetch", at(0), Middle())
     assert one.next_at == PATIENT_BACKOFF
     assert one.state == "blocked"
     assert not one.wake(1)
     other = machine()
-    other.went_wrong(Trouble("cut", "cable"), "push", at(0), Middle())
+    other.record_failure(Trouble("cut", "cable"), "push", at(0), Middle())
     assert other.wake(1)
     assert other.state == "waiting"
 
 
-def test_a_blocker_is_told_with_its_stage_and_since_when() -> None:
+def test_a_blocker_is_shown_with_its_stage_and_age() -> None:
     one = machine()
-    one.went_well(Done(theirs=TIP, stage="push"), at(1), Middle())
-    one.went_wrong(Trouble("refused", "main is protected"), "push", at(5), Middle())
-    one.went_wrong(Trouble("refused", "main is protected"), "push", at(9), Middle())
+    one.record_success(Done(theirs=TIP, stage="push"), at(1), Middle())
+    one.record_failure(Trouble("refused", "main is protected"), "push", at(5), Middle())
+    one.record_failure(Trouble("refused", "main is protected"), "push", at(9), Middle())
     fetch, push = one.stages()
     assert (fetch.state, fetch.last_success) == ("ok", at(9).wall)
     assert (push.state, push.since, push.last_success) == ("blocked", at(5).wall, at(1).wall)
@@ -98,17 +98,17 @@ def test_a_blocker_is_told_with_its_stage_and_since_when() -> None:
 
 
 @pytest.mark.parametrize("kind", ["held", "diverged", "emptied"])
-def test_what_waits_for_somebody_is_loud_until_it_is_decided(kind: str) -> None:
+def test_a_wait_is_shown_until_it_is_decided(kind: str) -> None:
     one = machine()
-    one.went_well(Done(theirs=TIP, waits=[Wait(kind, "a reason", "a step")]), at(3), Middle())
+    one.record_success(Done(theirs=TIP, waits=[Wait(kind, "a reason", "a step")]), at(3), Middle())
     assert one.state == kind
     fetch, _ = one.stages(" origin")
     assert (fetch.name, fetch.state, fetch.blocker) == ("fetch origin", "blocked", "a reason. a step")
-    one.went_well(Done(theirs=TIP), at(4), Middle())
+    one.record_success(Done(theirs=TIP), at(4), Middle())
     assert one.state == "ok"
 
 
-def test_a_lost_race_is_no_trouble() -> None:
+def test_a_lost_race_is_not_a_trouble() -> None:
     assert not isinstance(LostRace("x"), Trouble)
 
 

@@ -81,7 +81,7 @@ def test_ten_thousand_conflicts_are_no_obstacle(ann: Person, hub: Path) -> None:
     assert seen == {name(number) for number in range(400)}
     assert quick(lambda: ann.call("status"))["conflicts"] == MANY
 
-    # What is clean still goes both ways, and what is new in conflict is one more.
+    # Clean changes still travel both ways, and a new conflict is added.
     clean, first_of_all = Uri("concept://infra/clean/by-bob"), name(0)
     push(hub, {path_of(clean): f"uri: {clean}\nsummary: b\n".encode(),
                path_of(first_of_all): f"uri: {first_of_all}\nname: Bob\nsummary: by Ann\n".encode()})  # fmt: skip
@@ -100,7 +100,7 @@ def test_ten_thousand_conflicts_are_no_obstacle(ann: Person, hub: Path) -> None:
     ann.call("resolve", resolutions=[{"id": found["id"].rpartition("#")[2], "take": "b"}])
     assert ann.call("get", uris=[last])["nodes"][0]["summary"] == "by Bob"
 
-    # A token finds those that it may settle, wherever they stand among the others, and counts no other.
+    # A token finds the conflicts that it may settle among the others, and counts only them.
     rights = [Verb.READ, Verb.WRITE, Verb.RESOLVE]
     holder = Principal("t1", "late", "agent", (Scope.of("infra", rights, ["/area49/**"]),))
     session = Session(ann.daemon, cwd=None, client="test", context_id=None, principal=holder)

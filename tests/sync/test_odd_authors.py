@@ -54,5 +54,5 @@ def test_they_come_in_and_everything_is_still_answered(shared: Person, hub: Path
     assert shared.call("review")["workspace"] == "infra"
     until(lambda: len(shared.call("search", query="wombat")["hits"]) == len(IDENTITIES) + 1, "all are found")
     shared.put("n0", summary="edited since")
-    assert shared.sync()["state"] == "ok", "what is committed on top of them is pushed"
+    assert shared.sync()["state"] == "ok", "later commits are pushed"
     assert git(hub, "rev-parse", "main") == shared.tip

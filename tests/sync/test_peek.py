@@ -1,4 +1,4 @@
-"""Refs of a directory that belongs to somebody else: read where they are plain, and never waited for."""
+"""Refs of another user's directory: read if they are plain files, and never waited for."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from kgd.git import peek
+from kgd.git import refs
 from tests.sync.people import Person, git
 
 
@@ -23,14 +23,14 @@ def test_loose_and_packed_refs_are_read(shared: Person, hub: Path) -> None:
     tip = bytes.fromhex(shared.tip)
     git(hub, "update-ref", "refs/heads/proposals/x/y", shared.tip)
     expected = {"refs/heads/main": tip, "refs/heads/proposals/x/y": tip}
-    assert peek.read(hub, "refs/heads/main", "refs/heads/proposals/", 10) == expected
+    assert refs.read_foreign(hub, "refs/heads/main", "refs/heads/proposals/", 10) == expected
     git(hub, "pack-refs", "--all")
-    assert peek.read(hub, "refs/heads/main", "refs/heads/proposals/", 10) == expected
-    assert peek.read(hub, "refs/heads/absent", "", 10) == {}
+    assert refs.read_foreign(hub, "refs/heads/main", "refs/heads/proposals/", 10) == expected
+    assert refs.read_foreign(hub, "refs/heads/absent", "", 10) == {}
 
 
 @pytest.mark.parametrize("kind", ["fifo", "link to a fifo", "symbolic ref", "nonsense", "large"])
-def test_what_is_no_plain_ref_is_left_to_git(hub: Path, kind: str) -> None:
+def test_symbolic_and_odd_refs_are_left_to_git(hub: Path, kind: str) -> None:
     ref = hub / "refs/heads/main"
     tip = "0123456789" * 4 + "\n"
     if kind == "fifo":
@@ -43,20 +43,20 @@ def test_what_is_no_plain_ref_is_left_to_git(hub: Path, kind: str) -> None:
         ref.write_text({"symbolic ref": "ref: refs/heads/other\n", "nonsense": "\0" * 41, "large": "a" * 2000}[kind])
     began = time.monotonic()
     with pytest.raises(ValueError, match="no plain"):
-        peek.read(hub, "refs/heads/main", "", 10)
+        refs.read_foreign(hub, "refs/heads/main", "", 10)
     assert time.monotonic() - began < 10  # a pipe would be waited for without end
 
 
 @pytest.mark.slow
-def test_more_refs_than_anybody_needs_are_not_listed(shared: Person, hub: Path) -> None:
+def test_an_excessive_number_of_refs_is_not_listed(shared: Person, hub: Path) -> None:
     for number in range(12):
         git(hub, "update-ref", f"refs/heads/proposals/{number}", shared.tip)
     with pytest.raises(ValueError, match="too many"):
-        peek.read(hub, "refs/heads/main", "refs/heads/proposals/", 10)
+        refs.read_foreign(hub, "refs/heads/main", "refs/heads/proposals/", 10)
 
 
 @pytest.mark.slow
-def test_a_symbolic_branch_works_all_the_same(shared: Person, hub: Path) -> None:
+def test_a_symbolic_branch_works_too(shared: Person, hub: Path) -> None:
     git(hub, "update-ref", "refs/heads/other", shared.tip)
     git(hub, "update-ref", "-d", "refs/heads/main")
     git(hub, "symbolic-ref", "refs/heads/main", "refs/heads/other")

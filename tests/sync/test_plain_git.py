@@ -32,7 +32,7 @@ def code_on(server: Path, at: Path) -> Path:
 
 @pytest.fixture(params=["on its own", "on the code's remote"])
 def shared(request: pytest.FixtureRequest, person: People, hub: Path, tmp_path: Path) -> tuple[Person, str]:
-    """Ann, who has shared a node, and the branch that it is on."""
+    """Ann, with a shared node, and its branch."""
     if request.param == "on its own":
         ann, branch = person("ann"), "main"
         ann.share(hub)
@@ -87,7 +87,7 @@ def test_with_install_git_merges_what_the_daemon_would_and_the_daemon_takes_it(
 
 @pytest.mark.slow
 @pytest.mark.requirement("B8")
-def test_without_install_git_stops_where_lines_meet_and_what_a_person_makes_of_it_is_taken(
+def test_without_install_git_stops_at_line_conflicts_and_the_users_resolution_is_accepted(
     shared: tuple[Person, str], hub: Path, tmp_path: Path
 ) -> None:
     ann, branch = shared
@@ -115,7 +115,7 @@ def test_without_install_git_stops_where_lines_meet_and_what_a_person_makes_of_i
 
 @pytest.mark.slow
 @pytest.mark.requirement("B8")
-def test_on_a_protected_branch_plain_git_proposes_and_whoever_may_accepts(
+def test_on_a_protected_branch_plain_git_proposes_and_a_reviewer_accepts(
     shared: tuple[Person, str], hub: Path, tmp_path: Path
 ) -> None:
     ann, branch = shared
@@ -145,7 +145,9 @@ def test_on_a_protected_branch_plain_git_proposes_and_whoever_may_accepts(
 
 @pytest.mark.slow
 @pytest.mark.requirement("B8")
-def test_how_deep_the_code_was_cloned_is_no_matter_for_the_workspace_beside_it(person: People, tmp_path: Path) -> None:
+def test_the_depth_of_the_codes_clone_does_not_matter_for_the_workspace_beside_it(
+    person: People, tmp_path: Path
+) -> None:
     hub = bare(tmp_path / "shop.git")
     ann = person("ann", id="shop", standalone=False, tree=code_on(hub, tmp_path / "ann/src"))
     ann.put("auth", summary="by Ann")

@@ -27,15 +27,15 @@ def agree(*people: Person) -> None:
     until(lambda: len({one.tip for one in people}) == 1)
 
 
-def test_nothing_leaves_this_machine_before_somebody_says_so(ann: Person, hub: Path) -> None:
+def test_nothing_leaves_this_machine_before_the_user_shares_it(ann: Person, hub: Path) -> None:
     git(ann.tree, "remote", "add", "origin", str(hub))
     ann.put("a", summary="private")
-    with pytest.raises(KgdError, match="shared with nobody"):
+    with pytest.raises(KgdError, match="has no remote"):
         ann.call("sync")
     assert git(hub, "for-each-ref") == ""
 
 
-def test_the_first_who_shares_makes_the_branch_and_the_second_gets_it(ann: Person, bob: Person, hub: Path) -> None:
+def test_the_first_share_creates_the_branch_and_the_second_gets_it(ann: Person, bob: Person, hub: Path) -> None:
     ann.put("a", summary="by Ann")
     assert ann.share(hub)["pushed"] == 2
     assert git(hub, "rev-parse", "refs/heads/main") == ann.tip
@@ -72,9 +72,7 @@ def test_a_branch_that_began_long_ago_counts_as_the_commits_that_are_new(
     assert (told["pulled"], told["pushed"]) == (0, 1)
 
 
-def test_a_plain_clone_of_what_was_shared_checks_it_out_whatever_branch_the_server_was_made_with(
-    ann: Person, tmp_path: Path
-) -> None:
+def test_a_plain_clone_of_a_shared_workspace_checks_it_out_with_any_default_branch(ann: Person, tmp_path: Path) -> None:
     made = tmp_path / "old-style.git"
     subprocess.run(["git", "init", "-q", "--bare", "-b", "master", str(made)], check=True)
     ann.put("a", summary="by Ann")
@@ -83,9 +81,7 @@ def test_a_plain_clone_of_what_was_shared_checks_it_out_whatever_branch_the_serv
     assert "by Ann" in (tmp_path / "cleo/nodes/concept/a.yaml").read_text()
 
 
-def test_where_the_default_branch_of_the_server_is_not_ours_to_choose_it_is_said_what_to_do(
-    ann: Person, hub: Path
-) -> None:
+def test_if_the_servers_default_branch_cannot_be_set_the_remedy_is_shown(ann: Person, hub: Path) -> None:
     first = git(hub, "commit-tree", "-m", "of others", git(hub, "mktree", input=""))
     git(hub, "update-ref", "refs/heads/docs", first)
     (warning,) = ann.call("remote", action="add", name="origin", url=str(hub), ref="refs/heads/knowledge")["warnings"]
@@ -93,7 +89,7 @@ def test_where_the_default_branch_of_the_server_is_not_ours_to_choose_it_is_said
     assert git(hub, "symbolic-ref", "HEAD") == "refs/heads/main"
 
 
-def test_what_one_writes_the_other_has_within_seconds_without_a_call(ann: Person, bob: Person, hub: Path) -> None:
+def test_a_change_reaches_the_other_within_seconds_without_a_call(ann: Person, bob: Person, hub: Path) -> None:
     ann.share(hub)
     bob.share(hub)
     agree(ann, bob)
@@ -154,7 +150,7 @@ def test_a_round_with_nothing_to_do_starts_no_program(ann: Person, hub: Path, tm
 
 
 @pytest.mark.slow
-def test_a_push_that_loses_its_race_takes_in_what_came_and_is_made_again(ann: Person, bob: Person, hub: Path) -> None:
+def test_a_push_that_loses_its_race_merges_and_is_repeated(ann: Person, bob: Person, hub: Path) -> None:
     """The server moves the branch while the first push is under way: three times in a row."""
     ann.share(hub, sync=0)
     bob.share(hub, sync=0)
@@ -227,7 +223,7 @@ def test_kgd_up_in_a_plain_clone_of_a_workspace_is_that_workspace_and_share_keep
 
 
 @pytest.mark.slow
-def test_a_node_file_that_cannot_be_read_stops_nobody(ann: Person, hub: Path, tmp_path: Path) -> None:
+def test_an_unreadable_node_file_does_not_stop_the_sync(ann: Person, hub: Path, tmp_path: Path) -> None:
     ann.put("a", summary="a")
     ann.share(hub, sync=0)
     clone = tmp_path / "clone"
@@ -278,7 +274,7 @@ def test_a_second_address_under_the_same_name_is_refused(ann: Person, hub: Path,
         ann.share(bare(tmp_path / "other.git"))
 
 
-def test_a_colleagues_change_arrives_after_a_restart_before_anybody_calls(ann: Person, bob: Person, hub: Path) -> None:
+def test_a_colleagues_change_arrives_after_a_restart_before_the_first_call(ann: Person, bob: Person, hub: Path) -> None:
     ann.share(hub)
     bob.share(hub)
     bob.daemon.close()
@@ -351,9 +347,7 @@ def test_a_workspace_in_a_code_repository_goes_to_the_codes_own_remote_after_sha
     assert git(hub, "rev-parse", ref or "refs/heads/kgd") == ann.tip
 
 
-def test_a_ref_that_holds_the_code_is_refused_and_takes_nobodys_place(
-    person: People, tmp_path: Path, hub: Path
-) -> None:
+def test_a_ref_that_holds_the_code_is_refused_and_not_overwritten(person: People, tmp_path: Path, hub: Path) -> None:
     ann = person("ann", id="shop", standalone=False, tree=code_repository(tmp_path / "ann/src/shop", hub))
     with pytest.raises(Trouble, match="no workspace") as refused:
         ann.call("remote", action="add", name="code", url=str(hub), ref="refs/heads/main")
@@ -375,10 +369,10 @@ def test_a_commit_does_not_wait_for_a_remote_that_hangs(ann: Person, hub: Path) 
     until(lambda: (hub / "called").exists())
     ann.put("b", summary="b")
     assert ann.has("b")
-    ann.daemon.close()  # returns at once all the same
+    ann.daemon.close()  # returns at once
 
 
-def test_a_push_never_replaces_what_came_between_the_look_and_the_push(ann: Person, bob: Person, hub: Path) -> None:
+def test_a_push_never_replaces_commits_that_arrived_after_the_listing(ann: Person, bob: Person, hub: Path) -> None:
     """Bob's push falls exactly there; the server would let a forced one of Ann's replace it."""
     ann.share(hub, sync=0)
     bob.share(hub, sync=0)
@@ -393,7 +387,7 @@ def test_a_push_never_replaces_what_came_between_the_look_and_the_push(ann: Pers
 
     ann.put("a", summary="a")
     (remote,) = remotes(ann.workspace.layout)
-    transport = Slow(remote.url, ann.workspace.store, ann.folder / "scratch", network)
+    transport = Slow(remote.url, ann.workspace.store, network)
     slept: list[float] = []
     done = rounds.run(ann.workspace, remote, transport, chance=random.Random(1), sleep=slept.append)
     assert (done.pulled, done.pushed, len(slept)) == (1, 2, 1)
@@ -402,7 +396,7 @@ def test_a_push_never_replaces_what_came_between_the_look_and_the_push(ann: Pers
 
 
 @pytest.mark.slow
-def test_who_always_loses_gives_up_after_five_pushes_and_says_so(ann: Person, hub: Path) -> None:
+def test_a_round_that_always_loses_stops_after_five_pushes(ann: Person, hub: Path) -> None:
     class Beaten(GitRemote):
         def push(self, ref: str, old: bytes | None, new: bytes) -> None:
             raise LostRace("somebody was faster")
@@ -410,17 +404,15 @@ def test_who_always_loses_gives_up_after_five_pushes_and_says_so(ann: Person, hu
     ann.share(hub, sync=0)
     ann.put("a", summary="a")
     (remote,) = remotes(ann.workspace.layout)
-    transport = Beaten(remote.url, ann.workspace.store, ann.folder / "scratch", Network(dict(os.environ)))
+    transport = Beaten(remote.url, ann.workspace.store, Network(dict(os.environ)))
     slept: list[float] = []
-    with pytest.raises(Trouble, match="others were faster 5 times"):
+    with pytest.raises(Trouble, match="others pushed first 5 times"):
         rounds.run(ann.workspace, remote, transport, chance=random.Random(1), sleep=slept.append)
     assert len(slept) == 4
     assert slept == sorted(slept)
 
 
-def test_settings_that_two_people_wrote_differently_are_found_and_settled_by_what_they_are_about(
-    ann: Person, bob: Person, hub: Path
-) -> None:
+def test_conflicting_settings_are_found_and_settled_by_their_subject(ann: Person, bob: Person, hub: Path) -> None:
     about = "kgd://infra/settings"
     ann.share(hub, sync=0)
     bob.share(hub, sync=0)

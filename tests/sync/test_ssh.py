@@ -49,7 +49,7 @@ def test_an_address_as_scp_writes_it_works_too(ann: Person, hub: Path, sshd: Ssh
     assert ann.share(f"kgd-test:{hub}", sync=0)["pushed"] == 1
 
 
-def test_a_wrong_host_key_is_refused_before_anything_is_said(ann: Person, hub: Path, sshd: Sshd) -> None:
+def test_a_wrong_host_key_is_refused_before_any_data_is_sent(ann: Person, hub: Path, sshd: Sshd) -> None:
     other = subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", sshd.folder / "other"], check=True)
     assert other.returncode == 0
     (sshd.folder / "known_hosts").write_text(f"[127.0.0.1]:{sshd.port} {(sshd.folder / 'other.pub').read_text()}")
@@ -78,7 +78,7 @@ def test_a_key_that_may_not_enter_is_named(ann: Person, hub: Path, sshd: Sshd) -
 
 
 @pytest.mark.slow
-def test_nobody_is_asked_for_a_password_or_a_passphrase(ann: Person, hub: Path, sshd: Sshd) -> None:
+def test_no_password_or_passphrase_is_requested(ann: Person, hub: Path, sshd: Sshd) -> None:
     subprocess.run(["ssh-keygen", "-q", "-p", "-P", "", "-N", "secret", "-f", sshd.folder / "key"], check=True)
     began = time.monotonic()
     assert kinds(ann.share(sshd.url(hub), sync=0)) == ["credentials"]
@@ -86,7 +86,7 @@ def test_nobody_is_asked_for_a_password_or_a_passphrase(ann: Person, hub: Path, 
 
 
 @pytest.mark.slow
-def test_a_server_that_goes_away_is_named_and_work_goes_on(ann: Person, hub: Path, sshd: Sshd) -> None:
+def test_an_unreachable_server_is_reported_and_work_continues(ann: Person, hub: Path, sshd: Sshd) -> None:
     ann.share(sshd.url(hub), sync=0)
     client = sshd.folder / "client"
     client.write_text(client.read_text().replace(str(sshd.port), "1"))

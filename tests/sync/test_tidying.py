@@ -1,4 +1,4 @@
-"""A person's git tidies up beside a sync: nothing that the sync merged goes with what nobody needed before."""
+"""The user's git collects garbage during a sync: no merged object is removed with the unused ones."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def has_all_of_it(person: Person) -> bool:
 
 
 @pytest.mark.parametrize("left", [brought_without_a_ref, left_by_a_killed_round])
-def test_what_a_killed_round_left_is_not_merged_from_under_a_running_repack(
+def test_the_packs_of_a_killed_round_are_not_merged_under_a_running_repack(
     team: tuple[Person, Person], hub: Path, left: Callable[[Person, Path], None]
 ) -> None:
     ann, bob = team

@@ -42,7 +42,7 @@ def shared(ann: Person, hub: Path) -> Person:
     return ann
 
 
-# ---- its history is another one
+# ---- its history is unrelated
 
 
 def test_a_force_push_is_not_followed_and_the_old_tip_is_kept(shared: Person, hub: Path, tmp_path: Path) -> None:
@@ -64,7 +64,7 @@ def test_a_force_push_is_not_followed_and_the_old_tip_is_kept(shared: Person, hu
     kept = git(shared.tree, "for-each-ref", "--format=%(refname) %(objectname)", "refs/kgd/kept/")
     assert kept == f"refs/kgd/kept/origin/main/{old[:12]} {old}"
     again = shared.sync()
-    assert again["state"] == "diverged", "it stays so until somebody decides"
+    assert again["state"] == "diverged", "it stays so until the user decides"
     confirmed = shared.sync(confirm=forced[:10])
     assert confirmed["state"] == "ok"
     assert shared.has("other")
@@ -80,7 +80,7 @@ def _reset(tree: Path) -> bool:
 
 
 @pytest.mark.slow
-def test_a_rewritten_history_can_be_taken_as_it_is_by_a_reset_in_the_work_tree(
+def test_a_rewritten_history_can_be_accepted_by_a_reset_in_the_work_tree(
     shared: Person, hub: Path, tmp_path: Path
 ) -> None:
     clone = tmp_path / "clone"
@@ -146,7 +146,7 @@ def test_another_workspace_is_refused_with_both_names_and_its_remote_is_not_kept
 
 
 @pytest.mark.slow
-def test_a_repository_of_code_is_no_workspace(ann: Person, hub: Path, tmp_path: Path) -> None:
+def test_a_repository_of_code_is_not_a_workspace(ann: Person, hub: Path, tmp_path: Path) -> None:
     code = tmp_path / "code"
     subprocess.run(["git", "init", "-q", "-b", "main", str(code)], check=True)
     (code / "main.py").write_text("print()\n")
@@ -158,7 +158,7 @@ def test_a_repository_of_code_is_no_workspace(ann: Person, hub: Path, tmp_path: 
     assert git(hub, "rev-parse", "main") == git(code, "rev-parse", "HEAD")
 
 
-def test_an_emptied_remote_is_not_filled_again_before_somebody_says_so(shared: Person, hub: Path) -> None:
+def test_an_emptied_remote_is_not_filled_again_without_confirmation(shared: Person, hub: Path) -> None:
     git(hub, "update-ref", "-d", "refs/heads/main")
     told = shared.sync()
     assert (told["state"], waits(told)) == ("emptied", ["emptied"])
@@ -176,7 +176,7 @@ def test_a_new_server_in_place_of_the_old_one_is_filled_without_a_question(
         git(shared.tree, "remote", "remove", "origin")
     else:
         shared.call("remote", action="remove", name="origin")
-        assert git(shared.tree, "for-each-ref", "refs/kgd/in", "refs/remotes") == "", "what it was seen to hold is gone"
+        assert git(shared.tree, "for-each-ref", "refs/kgd/in", "refs/remotes") == "", "its known tip is gone"
     told = shared.share(bare(tmp_path / "new.git"))
     assert (told["state"], told["waits"]) == ("ok", [])
     assert git(tmp_path / "new.git", "rev-parse", "main") == shared.tip
@@ -196,7 +196,7 @@ def test_a_remote_that_vanished_is_named_and_works_again_when_it_is_back(shared:
 # ---- it deletes much
 
 
-def test_a_sync_that_would_remove_much_is_held_until_somebody_says_so(person: People, hub: Path) -> None:
+def test_a_sync_that_would_remove_much_is_held_until_confirmed(person: People, hub: Path) -> None:
     ann, bob = person("ann"), person("bob")
     for number in range(30):
         ann.put(f"n{number}", summary=f"{number}")
@@ -339,7 +339,7 @@ def _redirecting(port_of_target: int) -> type[http.server.BaseHTTPRequestHandler
 @contextmanager
 def web(handler: type[http.server.BaseHTTPRequestHandler], context: ssl.SSLContext | None = None) -> Iterator[int]:
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
-    server.handle_error = lambda *_: None  # type: ignore[method-assign]  # a client that goes away is what is tested
+    server.handle_error = lambda *_: None  # type: ignore[method-assign]  # tests a client that disconnects
     if context:
         server.socket = context.wrap_socket(server.socket, server_side=True)
     threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
@@ -431,7 +431,7 @@ def test_the_registrys_token_goes_to_its_own_address_and_to_no_other(
 
 
 @pytest.mark.slow
-def test_a_certificate_of_nobody_known_is_refused_whatever_the_environment_says(
+def test_an_unknown_certificate_is_refused_regardless_of_the_environment(
     ann: Person, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=127.0.0.1",
@@ -489,8 +489,10 @@ def test_a_killed_round_leaves_nothing_behind(shared: Person, hub: Path) -> None
 
 
 @pytest.mark.slow
-def test_a_silent_death_of_git_is_no_success(shared: Person, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """A program that ends with nothing said, killed by somebody: named, and tried again."""
+def test_a_silent_death_of_git_is_not_a_success(
+    shared: Person, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A program that is killed without output: reported, and tried again."""
     shared.put("a", summary="a")
     fake = tmp_path / "bin"
     fake.mkdir()

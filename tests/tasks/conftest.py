@@ -1,4 +1,4 @@
-"""A workspace with a daemon in this process, and what tests of tasks say often."""
+"""A workspace with a daemon in this process, and shared helpers for tests of tasks."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ WEBHOOK = [
 
 
 def put_task(ask: Ask, name: str = "Idempotent webhooks", sections: Any = WEBHOOK, **fields: Any) -> Data:
-    """A pending task; what `query_container` answers of it."""
+    """Create a pending task and return it as `query_container` does."""
     data = {"sections": sections} if sections is not None else {}
     ask.put(changes=[{"op": "upsert", "type": "task", "name": name, "data": data, **fields}])
     return got(ask, name)["task"]
@@ -29,7 +29,7 @@ def got(ask: Ask, id: str, **more: Any) -> Data:
 
 
 def moved(ask: Ask, id: str, **more: Any) -> Data:
-    """The task one step on, from whatever version it is at."""
+    """Advance the task by one step from its current version."""
     version = got(ask, id)["task"]["version"]
     return dict(ask.advance(id=id, version=version, **more)["data"])
 

@@ -1,4 +1,4 @@
-"""`kgd task add`: what a person gives on one command line becomes a task like any other."""
+"""`kgd task add`: a task from one command line is an ordinary task."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_a_task_has_the_sections_that_were_given_and_the_address_that_put_makes(
     assert got(ask, "Once")["task"]["tags"] == ["payments", "same"]
 
 
-def test_files_are_meant_from_where_the_person_stands_and_kept_as_colleagues_find_them(
+def test_files_may_be_relative_to_the_current_directory_and_are_stored_relative_to_the_repository(
     session: Session, code: Path
 ) -> None:
     below = replace(session, cwd=code / "src" / "auth")
@@ -57,7 +57,7 @@ def test_files_are_meant_from_where_the_person_stands_and_kept_as_colleagues_fin
     ]  # fmt: skip
 
 
-def test_what_cannot_be_added_is_refused_and_nothing_is_written(ask: Ask, ws: Workspace) -> None:
+def test_an_invalid_task_is_refused_and_nothing_is_written(ask: Ask, ws: Workspace) -> None:
     put_task(ask, "taken")
     tip = ws.tip
     wrong: list[tuple[dict[str, object], type[KgdError], str]] = [

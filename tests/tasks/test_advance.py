@@ -1,4 +1,4 @@
-"""A task moves from status to status, and what was learned is there for the next one when it is done."""
+"""The life cycle of a task, and its recorded lessons on completion."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ LEARNED = [
 ]
 
 
-def test_a_task_goes_from_pending_over_in_progress_to_completed(ask: Ask) -> None:
+def test_a_task_goes_from_pending_through_in_progress_to_completed(ask: Ask) -> None:
     assert put_task(ask)["status"] == "pending"
     started = ask.advance(id="Idempotent webhooks", version=1)["data"]
     assert (started["task"]["status"], started["task"]["version"]) == ("in-progress", 2)
@@ -57,7 +57,7 @@ def test_at_a_terminal_status_the_answer_has_graph_hints(ask: Ask) -> None:
     assert cancelled["message"] == "Task cancelled. Consider updating the knowledge graph."
 
 
-def test_a_step_that_is_not_allowed_is_refused_with_those_that_are(ask: Ask) -> None:
+def test_an_invalid_transition_is_refused_with_the_valid_ones(ask: Ask) -> None:
     for status, to, says in (
         ("in-progress", "pending", "From here: completed, cancelled"),
         ("completed", "in-progress", "Completed is the end"),
@@ -73,14 +73,14 @@ def test_a_step_that_is_not_allowed_is_refused_with_those_that_are(ask: Ask) -> 
         assert got(ask, ID)["task"]["version"] == version
 
 
-def test_a_task_that_was_done_at_once_is_completed_without_a_start(ask: Ask) -> None:
+def test_a_pending_task_can_be_completed_without_a_start(ask: Ask) -> None:
     version = put_task(ask, data={"status": "pending"})["version"]
     assert ask.advance(id=ID, version=version)["data"]["task"]["status"] == "in-progress"
     version = put_task(ask, data={"status": "pending"})["version"]
     assert ask.advance(id=ID, version=version, to="completed")["data"]["task"]["status"] == "completed"
 
 
-def test_a_task_can_be_cancelled_from_wherever_it_is_not_over(ask: Ask) -> None:
+def test_a_task_can_be_cancelled_from_any_open_status(ask: Ask) -> None:
     for status in ("pending", "in-progress", "waiting for Ann"):
         version = put_task(ask, data={"status": status})["version"]
         assert ask.advance(id=ID, version=version, to="Cancelled")["data"]["task"]["status"] == "cancelled"
@@ -114,7 +114,7 @@ WRONG: list[tuple[dict[str, Any], type[KgdError]]] = [
 ]
 
 
-def test_what_is_wrong_is_refused_and_nothing_is_written(ask: Ask, ws: Workspace) -> None:
+def test_invalid_arguments_are_refused_and_nothing_is_written(ask: Ask, ws: Workspace) -> None:
     put_task(ask)
     moved(ask, ID)
     tip = ws.tip
@@ -125,7 +125,7 @@ def test_what_is_wrong_is_refused_and_nothing_is_written(ask: Ask, ws: Workspace
         assert ws.tip == tip, arguments
 
 
-def test_sections_are_added_or_replaced_while_the_task_goes_on(ask: Ask) -> None:
+def test_sections_are_added_or_replaced_while_the_task_continues(ask: Ask) -> None:
     put_task(ask)
     moved(ask, ID, sections={"Handoff Notes": "first", "Objective": "Another one."})
     after = moved(ask, ID, to="in-progress", sections=[{"title": "handoff notes", "content": "second"}])
@@ -170,7 +170,7 @@ def test_completing_a_task_records_its_patterns_and_gotchas_with_keywords_in_one
     assert [one["target"] for one in task["relations"] if one["type"] == "connected_to"] == ["task://shop/before"]
 
 
-def test_what_names_a_file_is_about_it_and_cites_it_and_the_rest_is_about_the_files_of_the_task(ask: Ask) -> None:
+def test_an_item_that_names_a_file_cites_it_and_other_items_are_about_the_files_of_the_task(ask: Ask) -> None:
     put_task(ask)
     recorded = completed(ask, ID, sections=LEARNED)["recorded"]
     about = {}
@@ -214,7 +214,7 @@ def test_completing_twice_records_once(ask: Ask, ws: Workspace) -> None:
     assert len(list(ws.graph.uris(scheme="gotcha"))) == 3
 
 
-def test_a_fact_that_somebody_knew_already_is_connected_and_not_written_again(ask: Ask, ws: Workspace) -> None:
+def test_a_known_fact_is_linked_and_not_written_again(ask: Ask, ws: Workspace) -> None:
     ask.remember(text="Stripe retries for three days", type="gotcha")
     put_task(ask)
     done = completed(ask, ID, sections=LEARNED)
@@ -237,13 +237,13 @@ def test_a_long_item_keeps_its_words_and_shows_a_line_of_them(ask: Ask) -> None:
 
 
 def test_items_are_recorded_beside_their_task(ask: Ask) -> None:
-    """So that whoever has a token for a part of the paths may finish a task there."""
+    """A token for part of the paths is then enough to complete a task there."""
     ask.put(changes=[{"op": "upsert", "uri": "task://shop/payments/fix", "name": "Fix"}])
     recorded = completed(ask, "payments/fix", sections=LEARNED)["recorded"]
     assert all("://shop/payments/" in one["id"] for one in recorded)
 
 
-def test_a_section_of_prose_is_recorded_up_to_a_limit_that_is_told(ask: Ask) -> None:
+def test_a_section_of_prose_is_recorded_up_to_a_reported_limit(ask: Ask) -> None:
     put_task(ask)
     done = completed(ask, ID, sections={"Gotchas": "\n".join(f"line number {n}" for n in range(130))})
     assert len(done["recorded"]) == 100
@@ -264,7 +264,7 @@ def test_a_completed_task_without_a_summary_gets_one(ask: Ask) -> None:
 
 
 def overtaken(monkeypatch: pytest.MonkeyPatch, by: Callable[[Workspace, ChangeSet], object]) -> None:
-    """Right before the next change of a caller is submitted, something else is."""
+    """Submit another change right before the next change of the caller."""
     submit = Session.submit
 
     def late(self: Session, workspace: Workspace, changes: ChangeSet, **more: Any) -> Outcome:
@@ -275,7 +275,7 @@ def overtaken(monkeypatch: pytest.MonkeyPatch, by: Callable[[Workspace, ChangeSe
     monkeypatch.setattr(Session, "submit", late)
 
 
-def test_a_fact_that_somebody_writes_in_the_same_moment_is_no_reason_to_fail(
+def test_a_fact_written_concurrently_causes_no_failure(
     ask: Ask, ws: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     put_task(ask)
@@ -291,7 +291,7 @@ def test_a_fact_that_somebody_writes_in_the_same_moment_is_no_reason_to_fail(
     assert not learned(ws, _task(ws)).new
 
 
-def test_who_is_overtaken_by_another_word_on_the_task_reads_it_again(
+def test_a_concurrent_change_of_the_task_makes_the_call_stale(
     ask: Ask, ws: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     put_task(ask)
@@ -315,7 +315,7 @@ def _task(ws: Workspace) -> Any:
     return parsed(node)
 
 
-def test_of_many_who_finish_one_task_at_once_one_does_and_of_many_tasks_all_do(ask: Ask, ws: Workspace) -> None:
+def test_concurrent_completions_of_one_task_succeed_once_and_of_many_tasks_all_succeed(ask: Ask, ws: Workspace) -> None:
     names, shared = [f"task {n}" for n in range(8)], "a task of which much can be said " * 6
     for name in (shared, *names):
         put_task(ask, name)

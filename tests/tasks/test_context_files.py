@@ -1,4 +1,4 @@
-"""Context Files are read line by line, whoever wrote them; what cannot be made out costs nothing but itself."""
+"""Context Files are read line by line; an unreadable line does not affect the others."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ LINES = [
     ("src/a.py", ["src/a.py"]),
     ("src/a.py, src/b.py,src/c.py", ["src/a.py", "src/b.py", "src/c.py"]),
     ("- src/a.py", ["src/a.py"]),
-    ("  * `src/a.py` - why it matters, and for whom", ["src/a.py"]),
+    ("  * `src/a.py` - why it matters, and to which team", ["src/a.py"]),
     ("12. src/a.py: the handlers", ["src/a.py"]),
     ("- [ ] src/a.py (new)", ["src/a.py"]),
     ("+ src/a.py — uses src/b.py", ["src/a.py"]),
@@ -72,7 +72,7 @@ def test_prose_is_no_path(line: str) -> None:
     assert read_paths(line) == ()
 
 
-def test_a_line_that_cannot_be_made_out_costs_nothing_but_itself() -> None:
+def test_an_unreadable_line_costs_only_itself() -> None:
     text = "\n".join(f"{prose}\n{line}" for prose, (line, _) in zip(NO_PATHS * 3, LINES, strict=False))
     expected = dict.fromkeys(path for _, paths in LINES for path in paths)
     assert list(read_paths(text)) == list(expected)
@@ -100,7 +100,7 @@ _prose = st.sampled_from(["", "These matter most.", "## Files", "and then the re
     st.tuples(_dressed, st.lists(_paths, min_size=1, max_size=1)),
     st.tuples(st.sampled_from([",", ", ", " , ", "; "]), st.lists(_paths, min_size=2, max_size=4)),
 )), max_size=6))  # fmt: skip
-def test_whatever_stands_around_the_paths_they_come_out_in_order_and_once(
+def test_paths_in_any_text_are_found_once_and_in_order(
     lines: list[tuple[str, tuple[str, list[str]]]],
 ) -> None:
     text, expected = "", dict[str, None]()
@@ -111,7 +111,7 @@ def test_whatever_stands_around_the_paths_they_come_out_in_order_and_once(
 
 
 @given(st.text(max_size=400))
-def test_any_text_is_read_and_reading_what_came_out_changes_nothing(text: str) -> None:
+def test_any_text_is_read_and_reading_the_result_changes_nothing(text: str) -> None:
     found = read_paths(text)
     assert len({path.replace("\\", "/").removeprefix("./") for path in found}) == len(found)
     assert all(path.strip() and path.isprintable() for path in found)
@@ -121,10 +121,10 @@ def test_any_text_is_read_and_reading_what_came_out_changes_nothing(text: str) -
     "piece", ["`", "- ", "[", "](", "{", "a/", "a.b,", " - ", '"', ":1", "((", "::", "./", "a/b.c "]
 )
 def test_a_long_text_of_anything_is_read_in_a_moment(piece: str) -> None:
-    """A pattern that backtracks would not come to an end here."""
+    """A backtracking pattern would not finish here."""
     assert len(read_paths(piece * 100_000)) <= PATHS_LIMIT
     assert len(read_paths((piece * 400 + "\n") * 60)) <= PATHS_LIMIT
 
 
-def test_a_list_of_more_paths_than_anybody_reads_is_cut() -> None:
+def test_a_very_long_list_of_paths_is_cut() -> None:
     assert len(read_paths("\n".join(f"src/{n}.py" for n in range(3 * PATHS_LIMIT)))) == PATHS_LIMIT

@@ -1,4 +1,4 @@
-"""A task of another team, read from a clone of its workspace, is shown with every character of it visible."""
+"""A task of another team, read from a clone of its workspace, is shown with all characters visible."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.waiting import until
 __all__ = ["site"]
 
 
-def test_what_strangers_wrote_into_tasks_hides_nothing(site: Callable[[str], Site], tmp_path: Path) -> None:
+def test_invisible_characters_in_foreign_tasks_are_shown(site: Callable[[str], Site], tmp_path: Path) -> None:
     team, here, bare = site("team"), site("here"), tmp_path / "infra.git"
     sections = [{"title": "Context Files", "content": "bus/a.py"}, {"title": "Notes\u200b", "content": "Known\u202e."}]
     task = {"name": "Fix", "summary": "rotate\u200b keys", "data": {"sections": sections}}

@@ -34,7 +34,7 @@ async def connected(session: Session, tools: str) -> AsyncIterator[Client]:
 
 
 async def call(client: Client, tool: str, /, **arguments: Any) -> dict[str, Any]:
-    """The structured answer, which the text repeats; `isError` says what `success` says."""
+    """The structured answer; the text repeats it, and `isError` agrees with `success`."""
     result = await client.call_tool(tool, {"workspace": "shop", **arguments})
     assert isinstance(result, CallToolResult)
     answer = result.structured_content
@@ -53,7 +53,7 @@ async def created(client: Client, kind: str, name: str, knowledge: str, **fields
 
 
 @pytest.mark.requirement("A15", "A16", "M5")
-async def test_a_task_is_worked_on_as_the_specification_has_it(session: Session) -> None:
+async def test_a_task_goes_through_the_specified_calls(session: Session) -> None:
     async with connected(session, "tasks") as client:
         task = {"op": "upsert", "type": "task", "name": "001", "data": {"sections": [
             {"title": "Objective", "content": "Idempotent webhooks"},
@@ -142,7 +142,7 @@ async def test_refusals_have_the_envelope_too(session: Session) -> None:
         assert (stale["code"], stale["currentVersion"]) == ("CONFLICT", 1)
 
 
-async def test_the_toolset_is_there_for_those_who_ask_for_it(session: Session) -> None:
+async def test_the_toolset_is_offered_on_request(session: Session) -> None:
     async with connected(session, "") as client:
         assert not {"query_container", "advance"} & {tool.name for tool in (await client.list_tools()).tools}
     async with connected(session, "only:tasks") as client:

@@ -1,4 +1,4 @@
-"""Tasks are read one by one with what is known of their files, or listed."""
+"""Reading tasks: one with the knowledge about its files, or a list."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_with_graph_context_come_the_areas_of_its_context_files_as_query_graph_a
 
 - `src/checkout.py` - the handlers, and src/auth/session.py
 * src/auth/keys.py, ./src/auth/new.py
-and whatever else is needed. N/A
+and further files if needed. N/A
 """
     put_task(ask, sections=[{"title": "Context Files", "content": listed}])
     context = got(ask, ID, includeGraphContext=True)["graphContext"]
@@ -74,7 +74,7 @@ def test_without_context_files_or_with_prose_in_them_the_graph_context_is_empty(
     assert got(ask, "prose", includeGraphContext=True)["graphContext"] == empty
 
 
-def test_a_task_is_found_by_uri_by_short_id_by_name_and_by_what_it_was_called_before(ask: Ask) -> None:
+def test_a_task_is_found_by_uri_short_id_name_and_former_name(ask: Ask) -> None:
     put_task(ask)
     ask.put(changes=[{"op": "upsert", "uri": "task://shop/payments/fix", "name": "Fix"},
                      {"op": "upsert", "type": "task", "name": "a/b: c"}])  # fmt: skip
@@ -119,7 +119,7 @@ def test_tasks_are_found_by_the_words_of_their_sections(ask: Ask) -> None:
     assert found(query="zebra quagga") == []
 
 
-def test_a_list_follows_what_is_written_moved_and_deleted(ask: Ask) -> None:
+def test_a_list_follows_writes_moves_and_deletions(ask: Ask) -> None:
     def listed() -> list[tuple[str, str]]:
         return [(one["name"], one["status"]) for one in ask.query_container(operation="search")["data"]["tasks"]]
 
@@ -150,7 +150,7 @@ WRONG: list[tuple[dict[str, Any], type[KgdError]]] = [
 ]
 
 
-def test_what_is_wrong_is_refused(session: Session) -> None:
+def test_invalid_queries_are_refused(session: Session) -> None:
     for arguments, error in WRONG:
         with pytest.raises(error):
             call(session, "query_container", arguments)

@@ -1,4 +1,4 @@
-"""A task's node may be written by anybody; something sensible is read from it, and nothing in it is lost."""
+"""Task sections: any node of a task can be read, and no text in it is lost."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_sections_with_a_meaning_are_found_by_their_titles_however_they_are_writ
     assert (task.files, task.gotchas, task.patterns) == (("src/a.py",), ("mind the gap", "and the step"), ())
 
 
-def test_a_task_without_sections_is_about_what_its_node_says() -> None:
+def test_a_task_without_sections_is_about_the_text_of_its_node() -> None:
     task = parsed(
         Node(URI, summary="Short.", content="Long.\n", relations=(Relation("depends_on", parse("task://ws/u")),))
     )
@@ -46,7 +46,7 @@ def test_a_task_without_sections_is_about_what_its_node_says() -> None:
 
 
 def test_a_task_that_was_written_as_one_text_has_its_headings_for_sections() -> None:
-    content = """What it is about.
+    content = """The subject of the task.
 
 # Objective
 Book each event once.
@@ -71,7 +71,7 @@ in the text
     [(None, "pending"), ("", "pending"), (7, "pending"), ("pending", "pending"), ("in_progress", "in-progress"),
      ("DONE", "completed"), ("canceled", "cancelled"), ("waiting for Ann", "waiting for Ann")],
 )  # fmt: skip
-def test_a_status_is_known_in_its_usual_spellings(written: Json, read: str) -> None:
+def test_a_status_is_recognised_in_its_usual_spellings(written: Json, read: str) -> None:
     assert status_of(node(status=written)) == read
 
 
@@ -81,11 +81,11 @@ def test_a_status_is_known_in_its_usual_spellings(written: Json, read: str) -> N
      ("only a text", ["Handoff Notes"]), ([1, None, {"content": "x"}, {"title": " "}, {"title": "Two"}], ["Two"]),
      (None, []), (5, [])],
 )  # fmt: skip
-def test_sections_are_read_in_whatever_shape_they_were_put(written: Json, titles: list[str]) -> None:
+def test_sections_are_read_in_any_shape(written: Json, titles: list[str]) -> None:
     assert [one.title for one in sections_of(node(sections=written))] == titles
 
 
-def test_a_section_takes_the_place_of_the_one_of_its_title_and_all_else_stays() -> None:
+def test_a_section_replaces_the_section_of_its_title_and_all_else_stays() -> None:
     old = [{"title": "A", "content": "1"}, "no section", {"title": "B", "content": "2", "by": "ann"}, {"title": "a"}]
     new = with_sections(old, [Section("a", " 3 "), Section("C", "4")])
     assert new == [{"title": "a", "content": "3"}, "no section", {"title": "B", "content": "2", "by": "ann"},
@@ -106,7 +106,7 @@ _json = st.recursive(
     sections=_json,
     given_sections=st.lists(st.tuples(st.text("ABc ", min_size=1), st.text(max_size=5)), max_size=3),
 )
-def test_whatever_was_written_is_read_and_replaced_without_a_loss(
+def test_any_text_is_read_and_replaced_without_loss(
     status: Any, sections: Any, given_sections: list[tuple[str, str]]
 ) -> None:
     task = parsed(node(status=status, sections=sections))
@@ -119,7 +119,7 @@ def test_whatever_was_written_is_read_and_replaced_without_a_loss(
     assert with_sections(after, new) == after
 
 
-def test_an_item_is_a_line_and_goes_on_below_its_bullet() -> None:
+def test_an_item_is_a_line_and_continues_below_its_bullet() -> None:
     text = """
     Found on the way:
 

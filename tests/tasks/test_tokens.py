@@ -1,4 +1,4 @@
-"""Whoever holds a token sees and finishes the tasks of their part of the paths, and hears of no others."""
+"""A token holder sees and completes the tasks in scope, and learns nothing of others."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def tasks(ask: Ask) -> Ask:
     return ask
 
 
-def test_a_holder_finishes_a_task_of_theirs_and_what_was_learned_lies_beside_it(tasks: Ask, holder: Session) -> None:
+def test_a_holder_completes_a_readable_task_and_its_lessons_lie_beside_it(tasks: Ask, holder: Session) -> None:
     shown = as_holder(holder, "query_container", operation="get", id="payments/fix", includeGraphContext=True)
     assert shown["task"]["dependsOn"] == []
     assert shown["graphContext"] == {"molecules": [], "orphanAtoms": [], "unmatchedPaths": ["src/checkout.py"]}
@@ -50,7 +50,7 @@ def test_a_holder_finishes_a_task_of_theirs_and_what_was_learned_lies_beside_it(
     assert ("depends_on", "task://shop/secret/plan") in [(one["type"], one["target"]) for one in task["relations"]]
 
 
-def test_other_tasks_are_as_if_they_were_not_there(tasks: Ask, holder: Session) -> None:
+def test_unreadable_tasks_look_like_missing_tasks(tasks: Ask, holder: Session) -> None:
     for query in ({}, {"query": "webhooks"}):
         listed = as_holder(holder, "query_container", operation="search", **query)
         assert ([one["name"] for one in listed["tasks"]], listed["total"]) == (["Fix"], 1)
@@ -64,11 +64,11 @@ def test_other_tasks_are_as_if_they_were_not_there(tasks: Ask, holder: Session) 
     assert "secret" not in str(refused.value)
 
 
-def test_what_is_recorded_does_not_tell_which_hidden_files_there_are(tasks: Ask, session: Session) -> None:
-    """A file that is there becomes a citation: who may not see it would learn of it from the node that is theirs."""
+def test_recorded_facts_do_not_reveal_hidden_files(tasks: Ask, session: Session) -> None:
+    """A citation would reveal an existing file to a holder who may not see the file."""
     scope = Scope.of("shop", ["read", "write"], ["/payments/**"])
     holder = Session(session.daemon, trusted=False, principal=Principal("tok00002", "agent", "agent", (scope,)))
-    gotchas = "src/auth/keys.py: kept for ever\nsrc/auth/never.py: kept for ever and a day\nzebras bite"
+    gotchas = "src/auth/keys.py: kept a year\nsrc/auth/never.py: kept a year and a day\nzebras bite"
     tasks.put(changes=[{"op": "upsert", "uri": "gotcha://shop/zebras-bite", "summary": "zebras bite"}])
     as_holder(holder, "advance", id="payments/fix", version=1)
     done = as_holder(holder, "advance", id="payments/fix", version=2, sections={"Gotchas": gotchas})

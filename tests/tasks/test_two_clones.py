@@ -1,4 +1,4 @@
-"""Two people finish one task, each in a clone of their own; what they learned meets."""
+"""Two people complete one task in separate clones; their lessons are merged."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_the_same_things_are_recorded_once_and_nothing_is_in_conflict(two: tuple
         assert task["name"] == "fix"
 
 
-def test_different_things_are_all_there_and_the_sections_wait_for_somebody(two: tuple[Person, Person]) -> None:
+def test_different_facts_are_all_kept_and_the_sections_wait_as_a_conflict(two: tuple[Person, Person]) -> None:
     begin(*two)
     finish(two[0], LEARNED)
     finish(two[1], {**LEARNED, "Gotchas": "Stripe retries for three days\nThe header is signed too"})

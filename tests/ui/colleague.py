@@ -1,4 +1,4 @@
-"""Somebody with a copy of the workspace on another machine: what they write meets ours in a real round of sync."""
+"""A colleague with a copy of the workspace on another machine, whose changes arrive by a real sync."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Colleague(Person):
         self._desk.call("sync")
 
     def disagree(self, uri: str, field: str, ours: Any, theirs: Any, was: Any = None) -> str:
-        """Both write one field, neither seeing the other; then they meet. The id of what is open since."""
+        """Change one field on both sides, then sync. Returns the id of the new conflict."""
         if was is not None:
             self._desk.put(uri, **{field: was})
             self.agree()
@@ -42,5 +42,5 @@ class Colleague(Person):
         self.call("put", changes=[{"op": "upsert", "uri": uri, **fields}])
 
     def open_about(self, uri: str) -> list[str]:
-        """The ids of what is open about a node at the desk."""
+        """Return the ids of a node's open conflicts at the desk."""
         return [one["id"] for one in self._desk.call("conflicts", uri=uri)["conflicts"]]

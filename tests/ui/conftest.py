@@ -1,4 +1,4 @@
-"""A workspace behind a real daemon, and a real Chromium that looks at its pages."""
+"""A workspace behind a real daemon, and a real Chromium that opens its pages."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ QUIET = [
     "--disable-component-update", "--disable-sync",
 ]  # fmt: skip
 WAIT = 20_000
-"""Milliseconds until what a page should show is missed, on a machine that is busy."""
+"""Timeout of an expectation in milliseconds, for a busy machine."""
 expect.set_options(timeout=WAIT)
 
 
@@ -68,16 +68,16 @@ class Desk:
         return self.call("put", changes=[{"op": "upsert", "uri": uri, **fields}])
 
     def node(self, uri: str) -> dict[str, Any]:
-        """One node as it is now."""
+        """Return the current version of a node."""
         found: dict[str, Any] = self.call("get", uris=[uri], budget=100_000)["nodes"][0]
         return found
 
     def link(self) -> str:
-        """An address that lets one browser in."""
+        """Return a sign-in link."""
         return str(json.loads(self("ui", "--json"))["url"])
 
     def git(self, *words: str) -> str:
-        """What git says in the workspace's work tree."""
+        """Run git in the workspace's work tree and return its output."""
         done = subprocess.run(
             ["git", "-C", str(self.code / ".kgd"), *words], env=self.environment, check=True, capture_output=True,
             text=True,
@@ -87,7 +87,7 @@ class Desk:
 
 @dataclass
 class Watched:
-    """What a browser noticed that should not be: refused content, errors of scripts, requests to other hosts."""
+    """Problems that a browser noticed: refused content, errors of scripts, requests to other hosts."""
 
     troubles: list[str] = field(default_factory=list)
     elsewhere: list[str] = field(default_factory=list)
@@ -105,7 +105,7 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desk]:
 
 @pytest.fixture(scope="package")
 def chromium() -> Iterator[Browser]:
-    """Ended with the last test here: as long as it runs no other test of the process can run an event loop."""
+    """Closed after the last test here, because other tests of the process cannot run an event loop meanwhile."""
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=installed_chromium(), args=QUIET)
         yield browser
@@ -119,7 +119,7 @@ def watched() -> Watched:
 
 @pytest.fixture
 def context(chromium: Browser, desk: Desk, watched: Watched) -> Iterator[BrowserContext]:
-    """A browser without a past. Whatever it asked of other hosts, or was refused, fails the test at its end."""
+    """A new browser. A request to another host, or a refused request, fails the test at its end."""
     made = chromium.new_context(viewport={"width": 1200, "height": 800}, reduced_motion="reduce")
     made.set_default_timeout(WAIT)
     made.on("console", lambda said: watched.troubles.append(said.text) if said.type == "error" else None)
@@ -133,7 +133,7 @@ def context(chromium: Browser, desk: Desk, watched: Watched) -> Iterator[Browser
 
 @pytest.fixture
 def page(context: BrowserContext, desk: Desk) -> Page:
-    """A page of a browser that was let in, at the overview."""
+    """A page of a signed-in browser, at the overview."""
     made = context.new_page()
     made.goto(desk.link())
     made.wait_for_url("**/overview")
@@ -148,7 +148,7 @@ def at(page: Page, place: str) -> Page:
 
 
 def axe(page: Page) -> list[str]:
-    """What axe finds on this page, in light and in dark."""
+    """Return the findings of axe on this page, in light and dark mode."""
     page.evaluate(AXE.read_text())  # not by a script element, which the page's policy would refuse
     found: list[str] = []
     for scheme in ("light", "dark"):

@@ -1,4 +1,4 @@
-"""A graph to look at, for tests that take its picture: what a team knows about a small shop."""
+"""A graph for pictures: a team's knowledge about a small shop."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FACTS = {
 
 
 def furnish(desk: Desk) -> None:
-    """Write it. ``vouchers`` is what nobody has written."""
+    """Write the graph. ``vouchers`` is a missing node."""
     changes = [
         {"op": "upsert", "uri": uri, "name": name,
          "relations": [{"type": "uses", "target": to, "weight": weight} for by, to, weight in RELATIONS if by == uri]}

@@ -1,4 +1,4 @@
-"""Pictures that the documents show, made by the tests of the pages: ``make pictures`` writes them anew.
+"""Pictures of the documents, taken by the tests of the pages: ``make pictures`` renews them.
 
 An ordinary run writes nothing, so that no test changes the clone; it checks that the picture can be taken.
 """
@@ -16,14 +16,14 @@ from tests.conftest import ROOT
 
 FOLDER = ROOT / "docs/pictures"
 WANTED = bool(os.environ.get("KGD_PICTURES"))
-"""Pictures are written to `FOLDER`. Read now: tests themselves see nothing of the person's environment."""
+"""Pictures are written to `FOLDER`. Read now, because tests do not see the user's environment."""
 SIZE_LIMIT = 150_000
 LEAST_ROWS = 8
-"""Lines of pixels that differ; a page that shows nothing has one or two."""
+"""Least number of different lines of pixels; an empty page has one or two."""
 
 
 def picture(page: Page, name: str, width: int = 1200, height: int = 800, scheme: str = "light") -> Path:
-    """Take a picture of a page as it stands, from its top, and give the page its size back.
+    """Take a picture of a page from its top, and restore the page's size.
 
     Returns:
         Where it is, or would be.
@@ -52,7 +52,7 @@ def size(png: bytes) -> tuple[int, int]:
 
 
 def rows(png: bytes) -> int:
-    """How many different lines of pixels there are, as they are compressed: alike in a picture of one colour."""
+    """Return the number of different compressed lines of pixels; they are equal in a picture of one colour."""
     data, offset = bytearray(), 8
     while offset < len(png):
         length, kind = struct.unpack_from(">I4s", png, offset)

@@ -1,4 +1,4 @@
-"""A person looks at which areas the code has, where nobody has written anything, and writes there."""
+"""The areas of the code: coverage, new areas, and changelogs."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ def area(desk: Desk, name: str, *paths: str, knowledge: str = "") -> str:
     return str(made["data"]["atom"]["id"])
 
 
-def test_an_area_is_made_of_a_folder_that_nobody_wrote_about(desk: Desk, page: Page, watched: Watched) -> None:
+def test_a_user_creates_an_area_for_an_uncovered_folder(desk: Desk, page: Page, watched: Watched) -> None:
     at(page, "areas")
     expect(page.locator("main")).to_contain_text("6 have none")
-    page.get_by_role("link", name="make one of docs").focus()
+    page.get_by_role("link", name="add area for docs").focus()
     page.keyboard.press("Enter")
-    expect(page.get_by_label("Its files, one pattern on each line")).to_have_value("docs/**")
-    page.get_by_label("What is known there").fill("Written for *newcomers*.")
-    page.get_by_label("For which task it is made").fill("no address")
-    page.get_by_role("button", name="Make the area").click()
+    expect(page.get_by_label("File patterns, one per line")).to_have_value("docs/**")
+    page.get_by_label("Knowledge").fill("Written for *newcomers*.")
+    page.get_by_label("Task").fill("no address")
+    page.get_by_role("button", name="Create area").click()
     expect(page.get_by_role("alert")).to_be_visible()
     watched.troubles.clear()  # the browser notes each answer of 422
-    expect(page.get_by_label("What is known there")).to_have_value("Written for *newcomers*.")
+    expect(page.get_by_label("Knowledge")).to_have_value("Written for *newcomers*.")
     assert axe(page) == []
-    page.get_by_label("For which task it is made").fill(TASK)
+    page.get_by_label("Task").fill(TASK)
     page.keyboard.press("Enter")
-    expect(page.get_by_role("status").first).to_contain_text("The area is made")
+    expect(page.get_by_role("status").first).to_contain_text("Area created")
     expect(page.locator("h1")).to_have_text("Docs")
     expect(page.locator(".files")).to_contain_text("docs/My File.md")
     assert "create atom Docs" in desk.git("log", "-1", "--format=%s", "refs/kgd/head")
@@ -44,14 +44,14 @@ def test_an_area_is_made_of_a_folder_that_nobody_wrote_about(desk: Desk, page: P
 
 
 @pytest.mark.picture
-def test_folders_are_gone_into_and_overlaps_are_told(desk: Desk, page: Page) -> None:
+def test_the_page_opens_folders_and_lists_overlaps(desk: Desk, page: Page) -> None:
     area(desk, "Auth", "src/auth/**", knowledge="Signs tokens")
     area(desk, "Python", "**/*.py")
     at(page, "areas")
     expect(page.locator("main")).to_contain_text("Auth, Python have 2 files in common")
     picture(page, "areas")
     assert axe(page) == []
-    page.get_by_role("link", name="What has no area first").click()
+    page.get_by_role("link", name="Uncovered first").click()
     page.get_by_role("link", name="src/", exact=True).click()
     page.get_by_role("link", name="auth/", exact=True).click()
     expect(page.get_by_role("row", name="session.py")).to_contain_text("Auth, Python")
@@ -59,18 +59,18 @@ def test_folders_are_gone_into_and_overlaps_are_told(desk: Desk, page: Page) -> 
     expect(page.get_by_role("row", name="checkout.py")).to_contain_text("Python")
 
 
-def test_a_new_file_without_an_area_shows_by_itself(desk: Desk, page: Page) -> None:
+def test_a_new_uncovered_file_appears_without_a_reload(desk: Desk, page: Page) -> None:
     at(page, "areas")
-    (desk.code / "bare.txt").write_text("nobody wrote about this\n")
+    (desk.code / "bare.txt").write_text("without an area\n")
     expect(page.get_by_role("row", name="bare.txt")).to_contain_text("no area")
 
 
-def test_what_changed_in_an_area_is_noted_in_its_changelog_by_keyboard(desk: Desk, page: Page) -> None:
+def test_a_changelog_entry_is_added_by_keyboard(desk: Desk, page: Page) -> None:
     uri = area(desk, "Keys", "src/auth/keys.py")
     at(page, f"area?uri={uri}")
-    expect(page.locator("main")).to_contain_text("Nobody has noted anything yet.")
+    expect(page.locator("main")).to_contain_text("No entries yet.")
     assert axe(page) == []
-    page.get_by_label("What changed, and why").focus()
+    page.get_by_label("Change and reason").focus()
     page.keyboard.type("Keys rotate daily: an audit asked for it")
     page.keyboard.press("Tab")
     page.keyboard.type(TASK)
@@ -81,15 +81,15 @@ def test_what_changed_in_an_area_is_noted_in_its_changelog_by_keyboard(desk: Des
     assert "log atom Keys" in desk.git("log", "-1", "--format=%s", "refs/kgd/head")
 
 
-def test_areas_are_found_by_their_words(desk: Desk, page: Page, watched: Watched) -> None:
+def test_the_filter_finds_areas_by_their_words(desk: Desk, page: Page, watched: Watched) -> None:
     area(desk, "Checkout", "src/checkout.py", knowledge="Baskets expire after a day")
     at(page, "areas/all")
-    page.get_by_label("With the words").fill("baskets")
+    page.get_by_label("Contains words").fill("baskets")
     page.keyboard.press("Enter")
     page.get_by_role("link", name="Checkout").click()
     expect(page.locator("h1")).to_have_text("Checkout")
     at(page, "areas/all")
     assert axe(page) == []
     at(page, "area?uri=concept://shop/none")
-    expect(page.get_by_role("alert")).to_contain_text("no area")
+    expect(page.get_by_role("alert")).to_contain_text("not an area")
     watched.troubles.clear()  # the browser notes each answer of 404

@@ -1,4 +1,4 @@
-"""What a person chose of a conflict comes to the value that they saw."""
+"""The choices for a conflict produce the values that the page showed."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_all_parts_of_a_version_are_that_version(a: str, b: str) -> None:
 
 
 @given(texts, texts, st.data())
-def test_what_is_alike_stays_whatever_is_chosen(a: str, b: str, data: st.DataObject) -> None:
+def test_equal_parts_stay_for_every_choice(a: str, b: str, data: st.DataObject) -> None:
     parts = parts_of(a, b)
     chosen = {number: data.draw(st.sampled_from(["a", "b", "both", "none"])) for number in range(len(parts))}
     text = assembled(parts, chosen)
@@ -46,12 +46,12 @@ def test_what_is_alike_stays_whatever_is_chosen(a: str, b: str, data: st.DataObj
             assert part.b in text
 
 
-def test_a_part_that_was_not_chosen_is_asked_for() -> None:
-    with pytest.raises(Invalid, match="not decided"):
+def test_a_part_without_a_choice_is_refused() -> None:
+    with pytest.raises(Invalid, match="no choice"):
         assembled(parts_of("one\n", "two\n"), {})
 
 
-def test_a_version_is_taken_by_its_letter_and_a_text_of_ones_own_as_it_was_typed() -> None:
+def test_a_version_is_chosen_by_letter_and_another_text_is_kept_as_typed() -> None:
     one = dispute("summary", "A", "B", base="was")
     assert resolution([one], [Choice("a")]) == {"id": ID, "take": "a"}
     assert resolution([one], [Choice("base")]) == {"id": ID, "take": "base"}
@@ -65,7 +65,7 @@ def test_a_version_is_taken_by_its_letter_and_a_text_of_ones_own_as_it_was_typed
             resolution([one], [nothing])
 
 
-def test_a_third_version_and_what_was_written_since_can_be_taken() -> None:
+def test_a_third_version_and_the_current_value_can_be_chosen() -> None:
     one = dispute("summary", "A", "B", "C", base="was", now="since")
     assert resolution([one], [Choice("c")])["fields"] == {"summary": "C"}
     assert (one.now, resolution([one], [Choice("now")])["fields"]) == ("since", {"summary": "since"})
@@ -73,18 +73,18 @@ def test_a_third_version_and_what_was_written_since_can_be_taken() -> None:
 
 
 @pytest.mark.parametrize(("text", "value"), [("3", 3), ("true", True), ('["x", null]', ["x", None]), ("null", None)])
-def test_a_value_that_is_no_text_is_written_as_json(text: str, value: Any) -> None:
+def test_a_value_other_than_text_is_entered_as_json(text: str, value: Any) -> None:
     one = dispute("data/limit", 1, 2, base=0)
     assert (one.own, value_of(one, Choice("own", text))) == ("2", value)
-    with pytest.raises(Invalid, match="no JSON"):
+    with pytest.raises(Invalid, match="not JSON"):
         value_of(one, Choice("own", "three"))
 
 
-def test_a_node_is_deleted_or_kept_or_put_together_of_both() -> None:
+def test_a_node_can_be_deleted_kept_or_combined() -> None:
     a = {"uri": "concept://shop/a", "name": "A", "summary": "same", "tags": ["x"]}
     b = {"uri": "concept://shop/a", "name": "B", "summary": "same", "content": "text"}
     gone = dispute("node", None, b, base={"uri": "concept://shop/a"})
-    assert [side.label for side in gone.sides] == ["Delete the node", "Keep it as version B has it"]
+    assert [side.label for side in gone.sides] == ["Delete the node", "Keep version B"]
     assert gone.own is None
     both = dispute("node", a, b)
     assert [part.title for _, part in both.differing] == ["name", "tags", "content"]
@@ -93,23 +93,23 @@ def test_a_node_is_deleted_or_kept_or_put_together_of_both() -> None:
     assert "content" not in value_of(both, Choice("parts", parts={0: "b", 1: "a", 2: "a"}))
 
 
-def test_two_names_and_two_nodes_are_chosen_between_by_their_names() -> None:
+def test_renames_and_twins_are_resolved_by_name() -> None:
     names = ("concept://shop/b", "concept://shop/c")
     place = dispute("uri", *names, base="concept://shop/a")
-    assert [side.label for side in place.sides] == [f"Call it {name}" for name in names]
+    assert [side.label for side in place.sides] == [f"Name it {name}" for name in names]
     assert value_of(place, Choice("own", "concept://shop/d")) == "concept://shop/d"
     twin = dispute("twin", *names)
-    assert (twin.base_label, value_of(twin, Choice("base")), twin.own) == ("Leave both as they are", None, None)
+    assert (twin.base_label, value_of(twin, Choice("base")), twin.own) == ("Keep both nodes", None, None)
 
 
-def test_without_what_was_before_each_version_is_marked_against_the_other() -> None:
+def test_without_a_merge_base_each_version_is_marked_against_the_other() -> None:
     one = dispute("summary", "the red door", "the blue door")
     assert [[(mark.kind, mark.text) for mark in side.marks if mark.kind != "same"] for side in one.sides] == [
         [("ins", "red")], [("ins", "blue")],
     ]  # fmt: skip
 
 
-def test_a_version_in_a_file_of_its_own_is_named_and_cannot_be_written_over() -> None:
+def test_a_large_version_is_named_by_its_file_and_cannot_be_edited() -> None:
     one = dispute("content", {"kept": "kept/concept/a-1.txt"}, "short")
     assert "kept/concept/a-1.txt" in one.sides[0].text
     assert (one.own, one.parts) == (None, ())
@@ -125,11 +125,11 @@ def test_a_version_in_a_file_of_its_own_is_named_and_cannot_be_written_over() ->
         ("twin", "two nodes of one name"),
     ],
 )
-def test_fields_are_called_as_a_person_calls_them(field: str, title: str) -> None:
+def test_fields_have_readable_labels(field: str, title: str) -> None:
     assert titled(field) == title
 
 
-def test_a_text_that_an_answer_cut_is_told() -> None:
+def test_a_shortened_text_is_recognised() -> None:
     cut = {
         "uri": "concept://shop/a",
         "change": "changed",

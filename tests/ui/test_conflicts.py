@@ -1,4 +1,4 @@
-"""A person settles what two people wrote differently: sees both versions, the commit, and what it came to."""
+"""The resolution of a conflict: both versions, the previewed commit, and the result."""
 
 from __future__ import annotations
 
@@ -34,19 +34,19 @@ def look(page: Page, id: str) -> Page:
 
 
 def message(desk: Desk) -> str:
-    """What the newest commit says."""
+    """Return the message of the newest commit."""
     return desk.git("log", "-1", "--format=%an%n%B", "refs/kgd/head")
 
 
 @pytest.mark.requirement("B6")
 @pytest.mark.requirement("E13")
 @pytest.mark.picture
-def test_a_conflict_of_a_real_sync_is_settled_by_keyboard_after_its_commit_was_seen(
+def test_a_conflict_of_a_real_sync_is_previewed_and_resolved_by_keyboard(
     desk: Desk, bob: Colleague, page: Page
 ) -> None:
     id = bob.disagree(AUTH, "summary", "Issues tokens for an hour", "Issues session tokens", was="Issues tokens")
     at(page, "conflicts")
-    page.get_by_role("link", name="Settle it").first.focus()
+    page.get_by_role("link", name="Resolve").first.focus()
     page.keyboard.press("Enter")
     for letter, author, text in (("A", "Bob Builder", "session"), ("B", "Ann Person", "for an hour")):
         version = page.get_by_role("region", name=f"Version {letter}")
@@ -56,7 +56,7 @@ def test_a_conflict_of_a_real_sync_is_settled_by_keyboard_after_its_commit_was_s
     picture(page, "conflict", height=760)
     page.get_by_label("Take version A").focus()
     page.keyboard.press("Space")
-    page.get_by_label("Why").focus()
+    page.get_by_label("Reason").focus()
     page.keyboard.type("sessions are what counts")
     page.keyboard.press("Enter")
     tip = desk.git("rev-parse", "refs/kgd/head")
@@ -64,9 +64,9 @@ def test_a_conflict_of_a_real_sync_is_settled_by_keyboard_after_its_commit_was_s
     expect(page.locator(".change")).to_contain_text("Issues session tokens for an hour")
     assert desk.git("rev-parse", "refs/kgd/head") == tip, "nothing was written to show it"
     assert axe(page) == []
-    page.get_by_role("button", name="Make this commit").focus()
+    page.get_by_role("button", name="Commit").focus()
     page.keyboard.press("Enter")
-    expect(page.locator(".said")).to_contain_text("Settled, in commit")
+    expect(page.locator(".said")).to_contain_text("Resolved, in commit")
     assert message(desk).strip() == f"Ann Person (kgd ui)\n{shown}".strip()
     assert desk.node(AUTH)["summary"] == "Issues session tokens"
     bob.agree()
@@ -75,7 +75,7 @@ def test_a_conflict_of_a_real_sync_is_settled_by_keyboard_after_its_commit_was_s
     assert id.rpartition("#")[2] in shown
 
 
-def test_parts_of_both_are_put_together_and_another_version_is_written(desk: Desk, bob: Colleague, page: Page) -> None:
+def test_versions_are_combined_by_parts_or_written_anew(desk: Desk, bob: Colleague, page: Page) -> None:
     uri = "concept://shop/services/keys"
     ours = BEFORE.replace("daily", "weekly").replace("Ann looks", "Ann and Eve look")
     theirs = BEFORE.replace("daily", "each night").replace("Ann looks", "Bob looks")
@@ -87,12 +87,12 @@ def test_parts_of_both_are_put_together_and_another_version_is_written(desk: Des
     page.get_by_role("group", name="Part 2").get_by_label("B", exact=True).check()
     expect(page.get_by_label("Take parts of both")).to_be_checked()
     page.get_by_label("Another version of the summary").fill("by both")
-    page.get_by_role("button", name="Show the commit").click()
-    page.get_by_role("button", name="Change it").click()
+    page.get_by_role("button", name="Preview commit").click()
+    page.get_by_role("button", name="Back").click()
     expect(page.get_by_label("Another version of the summary")).to_have_value("by both")
-    page.get_by_role("button", name="Show the commit").click()
-    page.get_by_role("button", name="Make this commit").click()
-    expect(page.locator(".said")).to_contain_text("2 conflicts are settled")
+    page.get_by_role("button", name="Preview commit").click()
+    page.get_by_role("button", name="Commit").click()
+    expect(page.locator(".said")).to_contain_text("2 conflicts resolved")
     assert message(desk).count("Kgd-Resolves") == 2
     node = desk.call("get", uris=[uri], include=["content"])["nodes"][0]
     mixed = {ours.splitlines()[2], theirs.splitlines()[2]}, {ours.splitlines()[6], theirs.splitlines()[6]}
@@ -103,7 +103,7 @@ def test_parts_of_both_are_put_together_and_another_version_is_written(desk: Des
     assert node["summary"] == "by both"
 
 
-def test_who_comes_second_sees_what_the_first_decided_and_keeps_what_they_wrote(
+def test_the_second_user_sees_the_first_resolution_and_keeps_the_typed_text(
     desk: Desk, bob: Colleague, page: Page
 ) -> None:
     uri = "concept://shop/second"
@@ -111,18 +111,16 @@ def test_who_comes_second_sees_what_the_first_decided_and_keeps_what_they_wrote(
     look(page, id)
     page.get_by_label("Another version of the summary").fill("a third one\nthat took long")
     desk.call("resolve", resolutions=[{"id": id, "take": "a"}], message="Ann was quicker")
-    page.get_by_role("button", name="Show the commit").click()
+    page.get_by_role("button", name="Preview commit").click()
     main = page.locator("main")
-    expect(main).to_contain_text("Ann Person settled this")
+    expect(main).to_contain_text("Ann Person resolved this")
     expect(main).to_contain_text("Ann was quicker")
     expect(page.get_by_label("Your version")).to_have_value("a third one\nthat took long")
     assert axe(page) == []
     assert message(desk).splitlines()[1] == "Ann was quicker", "nothing was written over it"
 
 
-def test_what_two_people_wrote_into_the_settings_is_settled_like_any_other(
-    desk: Desk, bob: Colleague, page: Page
-) -> None:
+def test_a_conflict_in_the_settings_is_resolved_like_any_other(desk: Desk, bob: Colleague, page: Page) -> None:
     bob.agree()
     for settings, label in ((desk.code / ".kgd/kgd.yaml", "Shop"), (bob.work_tree / "kgd.yaml", "Store")):
         settings.write_text(f"{settings.read_text()}label: {label}\n")
@@ -138,9 +136,9 @@ def test_what_two_people_wrote_into_the_settings_is_settled_like_any_other(
     assert "Shop" in versions["BA".index(letter)]
     assert axe(page) == []
     page.get_by_label(f"Take version {letter}").check()
-    page.get_by_role("button", name="Show the commit").click()
-    page.get_by_role("button", name="Make this commit").click()
-    expect(page.locator(".said")).to_contain_text("Settled")
+    page.get_by_role("button", name="Preview commit").click()
+    page.get_by_role("button", name="Commit").click()
+    expect(page.locator(".said")).to_contain_text("Resolved")
     assert "label: Store" in desk.git("show", "refs/kgd/head:kgd.yaml")
     until(lambda: "label: Store" in (desk.code / ".kgd/kgd.yaml").read_text())
     bob.agree()
@@ -149,9 +147,7 @@ def test_what_two_people_wrote_into_the_settings_is_settled_like_any_other(
 
 
 @pytest.mark.parametrize("kind", ["deleted", "moved", "twins"])
-def test_what_is_about_whole_nodes_says_what_each_choice_does(
-    desk: Desk, bob: Colleague, page: Page, kind: str
-) -> None:
+def test_conflicts_of_whole_nodes_label_each_choice(desk: Desk, bob: Colleague, page: Page, kind: str) -> None:
     one, other = f"concept://shop/{kind}/one", f"concept://shop/{kind}/other"
     if kind == "twins":
         one = other.replace("other", "Other")
@@ -172,27 +168,27 @@ def test_what_is_about_whole_nodes_says_what_each_choice_does(
     ]
     look(page, id)
     label = {
-        "deleted": "Delete the node", "moved": f"Call it {other}-by-ann", "twins": f"Make both one, called {one}",
+        "deleted": "Delete the node", "moved": f"Name it {other}-by-ann", "twins": f"Merge both as {one}",
     }[kind]  # fmt: skip
     page.get_by_label(label, exact=True).check()
-    page.get_by_role("button", name="Show the commit").click()
+    page.get_by_role("button", name="Preview commit").click()
     expect(page.locator(".change .bad")).to_have_text("deleted")
-    page.get_by_role("button", name="Make this commit").click()
-    expect(page.locator(".said")).to_contain_text("Settled")
+    page.get_by_role("button", name="Commit").click()
+    expect(page.locator(".said")).to_contain_text("Resolved")
     there = desk.call("get", uris=[other if kind == "twins" else f"{other}-by-ann" if kind == "moved" else one])
     assert [node["uri"] for node in there["nodes"]] == {
         "deleted": [], "moved": [f"{other}-by-ann"], "twins": [one],
     }[kind]  # fmt: skip
 
 
-def test_nothing_chosen_is_asked_for_and_an_unknown_conflict_is_said(
+def test_a_missing_choice_and_an_unknown_conflict_are_reported(
     desk: Desk, bob: Colleague, page: Page, watched: Watched
 ) -> None:
     uri = "concept://shop/nothing-chosen"
     id = bob.disagree(uri, "name", "ours", "theirs")
     look(page, id)
     page.locator("#settle").evaluate("form => form.noValidate = true")
-    page.get_by_role("button", name="Show the commit").click()
+    page.get_by_role("button", name="Preview commit").click()
     expect(page.get_by_role("alert")).to_contain_text("Nothing was chosen for the name")
     look(page, f"{uri}#{'0' * 16}")
     expect(page.get_by_role("alert")).to_contain_text("There is no such conflict")
@@ -200,14 +196,14 @@ def test_nothing_chosen_is_asked_for_and_an_unknown_conflict_is_said(
 
 
 @pytest.mark.requirement("E19")
-def test_a_suggestion_is_taken_over_and_another_is_dismissed(desk: Desk, page: Page) -> None:
+def test_one_suggestion_is_accepted_and_another_dismissed(desk: Desk, page: Page) -> None:
     for number in range(3):
         desk.put(f"concept://shop/notes/n{number}", content=f"Call {number}: Nova Bank and Blue Crane pay.")
     at(page, "conflicts?part=suggestions")
     assert axe(page) == []
-    page.locator("article", has_text="Nova Bank”").get_by_role("button", name="Show the commit").click()
+    page.locator("article", has_text="Nova Bank”").get_by_role("button", name="Preview commit").click()
     expect(page.locator(".change")).to_contain_text("created")
-    page.get_by_role("button", name="Make this commit").click()
+    page.get_by_role("button", name="Commit").click()
     expect(page.locator(".said")).to_contain_text("in commit")
     assert "Kgd-Op: suggestion" in message(desk)
     page.locator("article", has_text="Blue Crane”").get_by_role("button", name="Dismiss").click()
@@ -215,7 +211,7 @@ def test_a_suggestion_is_taken_over_and_another_is_dismissed(desk: Desk, page: P
     expect(page.locator("article", has_text="Blue Crane”")).to_have_count(0)
 
 
-def test_the_model_of_the_settings_is_asked_only_when_somebody_says_so(desk: Desk, bob: Colleague, page: Page) -> None:
+def test_the_configured_model_is_asked_only_on_request(desk: Desk, bob: Colleague, page: Page) -> None:
     endpoint = Endpoint()
     uri = "concept://shop/for-the-model"
     id = bob.disagree(uri, "summary", "two", "one", was="nought")
@@ -229,7 +225,7 @@ def test_the_model_of_the_settings_is_asked_only_when_somebody_says_so(desk: Des
         expect(page.locator(".model")).to_contain_text("the model small at 127.0.0.1")
         assert endpoint.asked == []
         page.locator(".model button").click()
-        expect(page.locator(".said")).to_contain_text("settled it, in commit")
+        expect(page.locator(".said")).to_contain_text("resolved it, in commit")
     finally:
         registry.write_text(text)
         endpoint.server.shutdown()
@@ -237,9 +233,7 @@ def test_the_model_of_the_settings_is_asked_only_when_somebody_says_so(desk: Des
     assert "Kgd-Resolved-By: provider model=" in message(desk)
 
 
-def test_without_scripts_and_on_a_narrow_screen_it_is_settled_all_the_same(
-    desk: Desk, bob: Colleague, page: Page
-) -> None:
+def test_a_conflict_is_resolved_without_scripts_on_a_narrow_screen(desk: Desk, bob: Colleague, page: Page) -> None:
     id = bob.disagree("concept://shop/plain", "summary", "ours", "theirs")
     browser = page.context.browser
     assert browser is not None
@@ -249,11 +243,11 @@ def test_without_scripts_and_on_a_narrow_screen_it_is_settled_all_the_same(
     tab.get_by_role("button", name="Open kgd in this browser").click()
     look(tab, id)
     tab.get_by_label("Take version B").check()
-    tab.get_by_role("button", name="Show the commit").click()
-    tab.get_by_role("button", name="Make this commit").click()
-    expect(tab.locator(".said")).to_contain_text("Settled")
+    tab.get_by_role("button", name="Preview commit").click()
+    tab.get_by_role("button", name="Commit").click()
+    expect(tab.locator(".said")).to_contain_text("Resolved")
     plain.close()
     page.set_viewport_size({"width": 360, "height": 700})
     look(page, id)
-    expect(page.locator("h1")).to_have_text("Settled meanwhile")
+    expect(page.locator("h1")).to_have_text("Already resolved")
     assert page.evaluate("document.documentElement.scrollWidth") <= 360

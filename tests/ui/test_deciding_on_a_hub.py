@@ -1,4 +1,4 @@
-"""On a hub, who holds a token sees the conflicts that it covers, and decides those that it may."""
+"""On a hub, a token limits which conflicts its holder sees and resolves."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SEEN, HIDDEN = "concept://infra/services/pay", "concept://infra/secret/pay"
 
 
 def disagree(hub: Hub, uri: str) -> str:
-    """The id of an open conflict: a change is reverted after another one went over it."""
+    """Return the id of an open conflict: a change is reverted after a later change of the same field."""
     commits = []
     for text in ("one", "two", "three"):
         change = {"op": "upsert", "uri": uri, "summary": f"{text} of {uri.split('/')[3]}"}
@@ -29,28 +29,28 @@ def disagree(hub: Hub, uri: str) -> str:
     return str(found["id"])
 
 
-def test_a_token_settles_what_it_covers_and_sees_nothing_else(browser: BrowserContext, hub: Hub) -> None:
+def test_a_token_resolves_the_conflicts_of_its_scope_and_sees_no_others(browser: BrowserContext, hub: Hub) -> None:
     id, hidden = disagree(hub, SEEN), disagree(hub, HIDDEN)
     token = hub.mint("read,resolve", "/services/**", name="Jo Settler", kind="person")
     page = signed_in(browser, hub, token, "w/infra/conflicts")
     expect(page.locator("article")).to_have_count(1)
     expect(page.locator("main")).not_to_contain_text("secret")
-    expect(page.get_by_role("link", name="What use suggests")).to_have_count(0)
+    expect(page.get_by_role("link", name="Suggestions")).to_have_count(0)
     page.goto(f"{hub.url}/ui/w/infra/conflict?id={quote(hidden, safe='')}")
     expect(page.get_by_role("alert")).to_contain_text("There is no such conflict")
     page.goto(f"{hub.url}/ui/w/infra/conflict?id={quote(id, safe='')}")
     page.get_by_label("Take version A").check()
-    page.get_by_role("button", name="Show the commit").click()
+    page.get_by_role("button", name="Preview commit").click()
     expect(page.locator(".commit")).to_contain_text("By Jo Settler")
-    page.get_by_role("button", name="Make this commit").click()
-    expect(page.locator(".said")).to_contain_text("Settled")
+    page.get_by_role("button", name="Commit").click()
+    expect(page.locator(".said")).to_contain_text("Resolved")
     git = ["git", "-C", str(hub.workspace("infra")), "log", "-1", "--format=%an%n%B", "refs/kgd/head"]
     said = subprocess.run(git, capture_output=True, text=True, check=True).stdout
     assert said.startswith("Jo Settler")
     assert f"Kgd-Resolves: {id.rpartition('#')[2]}" in said
 
 
-def test_who_may_only_read_sees_both_versions_and_no_form(browser: BrowserContext, hub: Hub) -> None:
+def test_a_reader_sees_both_versions_but_no_form(browser: BrowserContext, hub: Hub) -> None:
     id = disagree(hub, "concept://infra/services/read-only")
     page = signed_in(browser, hub, hub.mint("read", "/services/**", name="reader"), "w/infra/conflicts")
     page.goto(f"{hub.url}/ui/w/infra/conflict?id={quote(id, safe='')}")

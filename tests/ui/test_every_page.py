@@ -1,4 +1,4 @@
-"""Every page, whichever comes: readable by everybody, on a narrow screen and on paper."""
+"""Every page is accessible, fits a narrow screen, and prints."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ AUTH = "concept://shop/services/auth"
 LONG = "concept://shop/services/" + "-".join(["averylongname"] * 9)
 
 WITHOUT = {"", "node/suggest", "manual/{page:path}", "manual/pictures/{name}", "graph.svg"}
-"""Addresses that are no page of their own: one leads on, the others are parts, further ones of a kind, or files."""
+"""Addresses without a page of their own: redirects, parts of pages, and files."""
 
 Places = Mapping[str, str]
 
 
 @pytest.fixture(scope="module")
 def places(desk: Desk, tmp_path_factory: pytest.TempPathFactory) -> Places:
-    """An address to look at for each page, in a workspace that has something to show on all of them."""
+    """An address for each page, in a workspace with content for all of them."""
     folder = tmp_path_factory.mktemp("every")
     desk.put(LONG, summary="x" * 90, content="```\n" + "wide " * 60 + "\n```\n")
     relations = [
@@ -67,27 +67,27 @@ def places(desk: Desk, tmp_path_factory: pytest.TempPathFactory) -> Places:
 
 @pytest.fixture
 def every(page: Page, places: Places) -> list[str]:
-    """The addresses, below that of the workspace."""
+    """Return the addresses below the workspace."""
     pages = {entry.place for entry in PAGES}
     return [f"{'../../' if place in pages else ''}{place}?{query}" for place, query in places.items()]
 
 
-def test_each_address_that_shows_something_is_looked_at_here(places: Places) -> None:
+def test_every_page_has_an_address_here(places: Places) -> None:
     assert {entry.place for entry in (*ENTRIES, *PAGES) if "GET" in entry.methods} - WITHOUT == set(places)
 
 
-def test_each_is_readable_by_everybody_in_light_and_in_dark(page: Page, every: list[str], watched: Watched) -> None:
+def test_every_page_is_accessible_in_light_and_dark_mode(page: Page, every: list[str], watched: Watched) -> None:
     found = {place: axe(at(page, place)) for place in every}
     assert {place: told for place, told in found.items() if told} == {}
     assert watched.troubles == []
 
 
-def test_none_is_wider_than_a_narrow_screen(page: Page, every: list[str]) -> None:
+def test_no_page_is_wider_than_a_narrow_screen(page: Page, every: list[str]) -> None:
     page.set_viewport_size({"width": 320, "height": 640})
     assert [place for place in every if at(page, place).evaluate("document.documentElement.scrollWidth") > 320] == []
 
 
-def test_on_paper_each_is_what_it_says_and_nothing_to_press(page: Page, every: list[str]) -> None:
+def test_printed_pages_have_no_controls(page: Page, every: list[str]) -> None:
     page.set_viewport_size({"width": 720, "height": 1000})  # A4, less its margins
     page.emulate_media(media="print")
     for place in every:

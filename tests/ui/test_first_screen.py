@@ -1,10 +1,11 @@
-"""The picture that README begins with: what a team knows around one part of its code."""
+"""The first picture of README: a team's knowledge about one part of its code."""
 
 from __future__ import annotations
 
 import pytest
 from playwright.sync_api import Page, expect
 
+from kgd.drawing.scene import MEANINGS
 from tests.ui.conftest import Desk, at
 from tests.ui.pictures import picture
 
@@ -36,13 +37,13 @@ KNOWN: list[tuple[str, str, list[Leads]]] = [
 
 
 @pytest.mark.picture
-def test_a_graph_shows_what_a_team_knows_around_a_part_of_its_code(desk: Desk, page: Page) -> None:
-    """`ledger` is nobody's yet: the graph shows it as missing."""
+def test_a_graph_shows_the_knowledge_about_a_part_of_the_code(desk: Desk, page: Page) -> None:
+    """`ledger` does not exist: the graph shows it as missing."""
     for uri, name, leads in KNOWN:
         relations = [{"type": type, "target": target, "weight": weight} for type, target, weight in leads]
         desk.put(uri, name=name, relations=relations)
     at(page, "graph?from=checkout&direction=out")
     for _, name, _ in KNOWN:
         expect(page.locator("#drawing")).to_contain_text(name[:10])
-    expect(page.locator("main")).to_contain_text("nobody has written")
+    expect(page.locator("main")).to_contain_text(MEANINGS["missing"])
     picture(page, "first-screen", 1200, 1120)

@@ -1,4 +1,4 @@
-"""A form says what a person changed and nothing else, and brings two people's changes together by fields."""
+"""A form submits only the changed fields, and merges concurrent changes by field."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kgd.errors import Invalid
-from kgd.ui.changes import deed_of
-from kgd.ui.differences import marked
+from kgd.ui.changes import deed_of, marked
 from kgd.ui.forms import FIELDS, changes, meet, texts_of, typed_of
 from kgd.ui.values import as_text, mapping_of, mapping_text
 
@@ -23,16 +22,16 @@ TEXTS = st.fixed_dictionaries({name: st.sampled_from(("", "one", "two", "x: 1"))
 
 
 def sent(**changed: str) -> dict[str, str]:
-    """The fields as a browser sends them, some of them changed."""
+    """Return the fields of a form as a browser sends them, some changed."""
     return typed_of({name: text.replace("\n", "\r\n") for name, text in (texts_of(NODE) | changed).items()})
 
 
-def test_a_form_that_was_not_changed_changes_nothing() -> None:
+def test_an_unchanged_form_makes_no_change() -> None:
     assert changes(texts_of(NODE), sent(), PUT) == []
     assert changes(texts_of(NODE), sent(tags="b\n a \n\n", data="deep: {y: [true, null], x: 1}\nowner: ann"), PUT) == []
 
 
-def test_only_what_was_changed_is_put() -> None:
+def test_only_changed_fields_are_written() -> None:
     made = changes(texts_of(NODE), sent(summary="All  money ", tags="b\nc", data="deep:\n  x: 1\nnew: 0\n"), PUT)
     assert made == [
         {
@@ -43,18 +42,18 @@ def test_only_what_was_changed_is_put() -> None:
     ]  # fmt: skip
 
 
-def test_one_is_not_true_and_a_field_that_was_emptied_is_cleared() -> None:
+def test_one_is_not_true_and_an_emptied_field_is_cleared() -> None:
     (made,) = changes(texts_of({"data": {"a": 1}, "name": "x"}), {"data": "a: true\n", "name": " "}, PUT)
     assert made["data"] == {"a": True}
     assert made["unset"] == ["name", "data.a"]
 
 
-def test_data_that_was_cut_is_no_field() -> None:
+def test_shortened_data_is_not_a_field() -> None:
     assert "data" not in texts_of({"data": {"a": "xyz… (90000 characters)"}})
 
 
 @pytest.mark.parametrize("text", ["- a", "a: [", "a: &x 1\nb: *x", "just words", "a: 1\na: 2"])
-def test_data_that_cannot_be_read_is_refused_with_its_line(text: str) -> None:
+def test_malformed_data_is_refused_with_its_line(text: str) -> None:
     with pytest.raises(Invalid) as refused:
         mapping_of(text)
     assert refused.value.at.startswith("line ")
@@ -62,7 +61,7 @@ def test_data_that_cannot_be_read_is_refused_with_its_line(text: str) -> None:
 
 
 @given(TEXTS, TEXTS, TEXTS)
-def test_nothing_typed_is_lost_and_nothing_of_theirs_is_written_over_unseen(
+def test_a_merge_keeps_typed_text_and_overwrites_no_unseen_change(
     base: dict[str, str], typed: dict[str, str], theirs: dict[str, str]
 ) -> None:
     met = meet(base, typed, theirs)
@@ -84,7 +83,7 @@ def test_marks_hold_both_texts(old: str, new: str) -> None:
     assert all(one.kind != two.kind for one, two in pairwise(found))
 
 
-def test_a_word_that_changed_is_marked_in_its_line() -> None:
+def test_a_changed_word_is_marked_in_its_line() -> None:
     assert [(mark.kind, mark.text) for mark in marked("first\nthe old one\n", "first\nthe new one\n")] == [
         ("same", "first\nthe "), ("del", "old"), ("ins", "new"), ("same", " one\n"),
     ]  # fmt: skip
@@ -100,11 +99,11 @@ def test_a_word_that_changed_is_marked_in_its_line() -> None:
         max_size=4,
     )
 )  # fmt: skip
-def test_data_is_read_as_it_was_written(data: dict[str, object]) -> None:
+def test_data_survives_a_round_trip(data: dict[str, object]) -> None:
     assert mapping_of(mapping_text(data)) == data
 
 
-def test_values_are_written_as_a_person_would() -> None:
+def test_values_are_shown_as_editable_text() -> None:
     assert as_text({"a": [1, {"b": None}]}) == "a:\n- 1\n- b: null\n"
     values: list[object] = ["x", ["a", "b"], [], {}, 3, True, None]
     assert list(map(as_text, values)) == ["x", "a\nb", "[]", "{}", "3", "true", ""]
@@ -121,5 +120,5 @@ def test_values_are_written_as_a_person_would() -> None:
         ("why we relate concept://shop/a", ""),
     ],
 )
-def test_a_subject_that_only_names_the_node_says_what_was_done_to_it(subject: str, said: str) -> None:
+def test_a_generated_subject_is_described_by_its_change(subject: str, said: str) -> None:
     assert deed_of(subject, "concept://shop/a") == said

@@ -1,4 +1,4 @@
-"""What a person does with the graph: look around from a node, go on from another, narrow it down, save it."""
+"""The graph: its start, expansion, filters, zoom, and saving."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import xml.etree.ElementTree as ET
 import pytest
 from playwright.sync_api import BrowserContext, Page, expect
 
+from kgd.drawing.scene import MEANINGS
 from tests.ui.conftest import Desk, at, axe
 from tests.ui.graphs import furnish
 from tests.ui.pictures import picture
@@ -19,7 +20,7 @@ AUTH, TOKENS, KEYS = (f"concept://shop/{name}" for name in ("auth", "tokens", "k
 
 @pytest.fixture(scope="module", autouse=True)
 def known(desk: Desk) -> None:
-    """auth leads to tokens, tokens to keys, to code, and to a concept that nobody has written."""
+    """auth leads to tokens; tokens lead to keys, to code, and to a missing concept."""
     changes = [
         {"op": "upsert", "uri": "auth", "name": "Auth service", "summary": "Lets people in",
          "relations": [{"type": "uses", "target": "tokens", "weight": 0.5}]},
@@ -48,19 +49,19 @@ def names(page: Page) -> list[str]:
     return page.locator("main tbody tr td:first-child").all_inner_texts()
 
 
-def test_the_neighbourhood_of_a_node_is_drawn_and_told_in_words(page: Page) -> None:
+def test_the_surroundings_of_a_node_are_drawn_and_listed(page: Page) -> None:
     at(page, "graph?from=auth&direction=out")
     assert names(page) == ["Auth service", "Tokens", "rotation", "session.py"]
     expect(page.locator("svg .dot")).to_have_count(4)
     missing = page.locator("svg .dot", has_text="rotation")
-    expect(missing).to_have_attribute("aria-label", re.compile("at cost 0.75; nobody has written this"))
+    expect(missing).to_have_attribute("aria-label", re.compile(f"at cost 0.75; {MEANINGS['missing']}"))
     assert missing.locator("path.missing").evaluate("one => getComputedStyle(one).stroke") == "rgb(163, 35, 27)"
-    expect(page.locator(".legend")).to_contain_text("nobody has written this")
-    expect(page.locator(".cut").first).to_have_text("Left out beyond cost 1: 2 more relations.")
+    expect(page.locator(".legend")).to_contain_text(MEANINGS["missing"])
+    expect(page.locator(".cut").first).to_have_text("Beyond cost 1: 2 more relations.")
     assert axe(page) == []
 
 
-def test_a_click_goes_on_from_a_node_and_a_second_one_shows_it(page: Page) -> None:
+def test_a_click_expands_a_node_and_a_second_click_opens_it(page: Page) -> None:
     at(page, "graph?from=auth&direction=out")
     page.locator(dot(page, TOKENS)).click()
     expect(page.locator("h1")).to_have_text("Around Auth service, Tokens")
@@ -70,7 +71,7 @@ def test_a_click_goes_on_from_a_node_and_a_second_one_shows_it(page: Page) -> No
     assert "/node?uri=concept" in page.url
 
 
-def test_going_on_keeps_the_page_the_focus_and_the_way_back(page: Page) -> None:
+def test_expanding_keeps_the_page_the_focus_and_the_history(page: Page) -> None:
     at(page, "graph?from=auth&direction=out")
     before = page.url
     page.evaluate("window.here = true")
@@ -85,7 +86,7 @@ def test_going_on_keeps_the_page_the_focus_and_the_way_back(page: Page) -> None:
     assert page.url == before
 
 
-def test_by_keyboard_one_goes_on_from_a_node_and_looks_closer(page: Page) -> None:
+def test_the_keyboard_expands_a_node_and_zooms(page: Page) -> None:
     at(page, "graph?from=auth&direction=out")
     page.locator(dot(page, AUTH)).focus()
     page.keyboard.press("Tab")
@@ -102,7 +103,7 @@ def test_by_keyboard_one_goes_on_from_a_node_and_looks_closer(page: Page) -> Non
     expect(page.locator("h1")).to_have_text("Around Auth service, Tokens")
 
 
-def test_the_slider_and_the_switches_change_the_picture_and_the_address(page: Page) -> None:
+def test_the_slider_and_the_filters_change_the_picture_and_the_address(page: Page) -> None:
     at(page, "graph?from=auth&direction=out")
     page.locator("#slider").focus()
     for _ in range(20):
@@ -119,7 +120,7 @@ def test_the_slider_and_the_switches_change_the_picture_and_the_address(page: Pa
     assert "hide=file" in page.url
 
 
-def test_what_is_written_meanwhile_appears_where_one_looks(desk: Desk, page: Page) -> None:
+def test_a_new_node_appears_in_the_current_view(desk: Desk, page: Page) -> None:
     at(page, "graph?from=keys")
     page.locator("#cost").fill("0.5")
     page.locator("#cost").press("Enter")
@@ -132,7 +133,7 @@ def test_what_is_written_meanwhile_appears_where_one_looks(desk: Desk, page: Pag
     assert float(seen[2]) <= float((closer or "").split()[2]) + 1
 
 
-def test_the_whole_is_shown_by_area_and_by_type(page: Page) -> None:
+def test_the_whole_workspace_is_shown_by_area_and_type(page: Page) -> None:
     at(page, "graph")
     assert {"Security", "Login", "insight 1"} <= set(names(page))
     assert axe(page) == []
@@ -145,7 +146,7 @@ def test_the_whole_is_shown_by_area_and_by_type(page: Page) -> None:
     assert "Login" in names(page)
 
 
-def test_it_begins_at_a_name_at_a_path_or_at_a_question(page: Page) -> None:
+def test_the_graph_starts_at_a_name_a_path_or_a_question(page: Page) -> None:
     for words, begun in (("tokens", "Tokens"), ("src/auth/session.py", "session.py"), ("who lets people in", "Auth")):
         at(page, "graph")
         page.locator("#begin").fill(words)
@@ -153,7 +154,7 @@ def test_it_begins_at_a_name_at_a_path_or_at_a_question(page: Page) -> None:
         expect(page.locator(".starts")).to_contain_text(begun)
 
 
-def test_a_picture_is_saved_as_a_file_that_stands_alone(page: Page) -> None:
+def test_a_picture_is_saved_as_a_self_contained_file(page: Page) -> None:
     at(page, "graph?from=auth&direction=out")
     with page.expect_download() as download:
         page.get_by_text("Save as SVG").click()
@@ -162,7 +163,7 @@ def test_a_picture_is_saved_as_a_file_that_stands_alone(page: Page) -> None:
     assert not [one for one in root.iter() if one.get("href") or one.tag.endswith("style")]
 
 
-def test_without_scripts_it_can_be_looked_at_and_narrowed_down(desk: Desk, context: BrowserContext, page: Page) -> None:
+def test_the_graph_can_be_read_and_filtered_without_scripts(desk: Desk, context: BrowserContext, page: Page) -> None:
     browser = context.browser
     assert browser
     plain = browser.new_context(java_script_enabled=False, storage_state=context.storage_state())
@@ -177,9 +178,9 @@ def test_without_scripts_it_can_be_looked_at_and_narrowed_down(desk: Desk, conte
     plain.close()
 
 
-@pytest.mark.parametrize(("query", "said"), [("cost=much", "is no number"), ("direction=up", "no such direction"),
+@pytest.mark.parametrize(("query", "said"), [("cost=much", "is not a number"), ("direction=up", "Unknown direction"),
                                              ("nodes=0", "nodes"), ("as_of=zzzz", "zzzz")])  # fmt: skip
-def test_an_address_that_means_nothing_says_what_is_wrong(page: Page, watched: object, query: str, said: str) -> None:
+def test_a_malformed_address_reports_the_error(page: Page, watched: object, query: str, said: str) -> None:
     at(page, f"graph?from=auth&{query}")
     expect(page.locator("[role=alert]")).to_contain_text(said)
     watched.troubles.clear()  # type: ignore[attr-defined]  # the browser notes each answer of 4xx

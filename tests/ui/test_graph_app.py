@@ -1,4 +1,4 @@
-"""The picture inside a host of an agent: a small page of this test plays the host's side of MCP Apps."""
+"""The graph inside an agent's host: a small page of this test acts as the host of MCP Apps."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import FrameLocator, Page, expect
 
+from kgd.drawing.scene import MEANINGS
 from tests.ui.conftest import Desk, Watched
 from tests.ui.graphs import furnish
 from tests.ui.pictures import picture
@@ -19,7 +20,7 @@ POLICY = (
     "default-src 'none'; script-src 'self' 'unsafe-inline'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; "
     "connect-src 'none'; frame-src 'none'; object-src 'none'; base-uri 'self'"
 )
-"""What the specification has hosts hold such a page to."""
+"""The content policy that the specification prescribes for hosts."""
 HOST = """<!doctype html><title>A host</title><style>iframe { width: 100%; height: 640px; border: 0 }</style>
 <p>An agent answered with a picture:</p><iframe sandbox="allow-scripts" src="http://127.0.0.1:1/app"></iframe>
 <script>
@@ -55,7 +56,7 @@ def known(desk: Desk) -> None:
 
 
 def opened(desk: Desk, page: Page, given: dict[str, Any], theme: str = "light") -> FrameLocator:
-    """The page inside a host that hands on calls to kgd."""
+    """The page inside a host that forwards calls to kgd."""
 
     def call_tool(name: str, arguments: dict[str, Any]) -> dict[str, Any]:
         answer = desk.call(name, **arguments)
@@ -71,20 +72,20 @@ def opened(desk: Desk, page: Page, given: dict[str, Any], theme: str = "light") 
     return page.frame_locator("iframe")
 
 
-def test_a_host_shows_the_picture_and_a_click_goes_on(desk: Desk, page: Page, watched: Watched) -> None:
+def test_a_host_shows_the_graph_and_a_click_expands_it(desk: Desk, page: Page, watched: Watched) -> None:
     view = opened(desk, page, {"start": ["auth"]})
     expect(view.locator("h1")).to_have_text("Around Auth service")
     expect(view.locator(".dot")).to_have_count(3)
-    expect(view.locator(".dot", has_text="rotation").locator("title")).to_contain_text("nobody has written this")
+    expect(view.locator(".dot", has_text="rotation").locator("title")).to_contain_text(MEANINGS["missing"])
     view.locator(".dot", has_text="Tokens").focus()
     page.keyboard.press("Enter")
     expect(view.locator(".dot", has_text="Signing keys")).to_be_visible()
     assert page.evaluate("heard").count("tools/call") == 1
-    assert view.locator("script, img, a, foreignObject").count() == 1  # its own script alone
+    assert view.locator("script, img, a, foreignObject").count() == 1  # only its own script
     assert page.evaluate("window.hit") is None
 
 
-def test_the_whole_leads_to_a_type_and_in_a_dark_host_it_is_dark(desk: Desk, page: Page) -> None:
+def test_the_whole_workspace_links_to_a_type_and_follows_a_dark_host(desk: Desk, page: Page) -> None:
     view = opened(desk, page, {}, theme="dark")
     view.locator(".dot", has_text="concept 3").click()
     expect(view.locator(".dot", has_text="Signing keys")).to_be_visible()

@@ -1,4 +1,4 @@
-"""A hub shows the same pages to whoever holds a token, as far as it goes, and no longer than it lasts."""
+"""A hub serves the same pages to holders of tokens, within scope and lifetime of each token."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ pytestmark = [pytest.mark.needs("chromium"), pytest.mark.slow]
 
 @pytest.fixture(scope="module")
 def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
-    """It serves `infra`, and does not serve `private`."""
+    """A hub that serves `infra`, and does not serve `private`."""
     folder = tmp_path_factory.mktemp("hub")
     made = new_hub(folder, "--listen", "127.0.0.1:0", "--workspace", "infra", workspaces=("infra", "private"))
     made.start()
@@ -47,8 +47,8 @@ def browser(chromium: Browser) -> Iterator[BrowserContext]:
 def signed_in(browser: BrowserContext, hub: Hub, token: str, place: str = "w/infra/overview") -> Page:
     page = browser.new_page()
     page.goto(f"{hub.url}/ui/{place}")
-    page.get_by_label("type your token").fill(token)
-    page.get_by_role("button", name="Come in").press("Enter")
+    page.get_by_label("enter your token").fill(token)
+    page.get_by_role("button", name="Sign in").press("Enter")
     page.wait_for_url(f"**/ui/{place}")
     return page
 
@@ -58,7 +58,7 @@ def id_of(token: str) -> str:
 
 
 @pytest.mark.requirement("B5")
-def test_a_token_lets_a_browser_in_as_far_as_it_goes_and_no_longer(browser: BrowserContext, hub: Hub) -> None:
+def test_a_token_signs_in_a_browser_within_its_scope_and_lifetime(browser: BrowserContext, hub: Hub) -> None:
     door = browser.new_page()
     door.goto(f"{hub.url}/ui/")
     assert axe(door) == []
@@ -73,35 +73,35 @@ def test_a_token_lets_a_browser_in_as_far_as_it_goes_and_no_longer(browser: Brow
     expect(page.locator("h1")).to_contain_text("plan")
     assert "Hidden from most" not in page.content()
     page.goto(f"{hub.url}/ui/w/private/overview")
-    expect(page.locator("h1")).to_have_text("That did not work")
+    expect(page.locator("h1")).to_have_text("Request failed")
     page.goto(f"{hub.url}/ui/w/infra/overview")
     # Revoked, the page that is open hears of it with the next change at the latest.
     hub.call("token_revoke", id=id_of(token))
     hub.put("concept://infra/services/billing", name="Billing")
-    expect(page.locator("h1")).to_have_text("Who are you?")
-    page.get_by_label("type your token").fill(token)
-    page.get_by_role("button", name="Come in").click()
+    expect(page.locator("h1")).to_have_text("Sign in")
+    page.get_by_label("enter your token").fill(token)
+    page.get_by_role("button", name="Sign in").click()
     expect(page.get_by_role("alert")).to_contain_text("revoked")
     assert hub.call("browsers")["browsers"][0]["holder"] == "looker"
 
 
-def test_a_page_hears_of_what_its_visitor_may_read_alone() -> None:
+def test_a_page_is_notified_only_of_readable_changes() -> None:
     async def listen() -> list[bytes]:
         live = Live()
         stream = live.stream("infra", "looker", lambda: None, lambda uri: "/secret/" not in uri)
         assert (await anext(stream)).startswith(b"retry")
         live.announce("infra", {"concept://infra/secret/plan"})
         live.announce("other", {"concept://other/services/auth"})
-        live.look()  # wakes every stream, and says no more than that
+        live.look()  # wakes every stream without a cue
         hidden = await anext(stream)
         live.announce("infra", {"concept://infra/secret/plan", "concept://infra/services/auth"})
         return [hidden, await anext(stream)]
 
-    with ThreadPoolExecutor(1) as elsewhere:  # the browser's own loop has this thread
+    with ThreadPoolExecutor(1) as elsewhere:  # the browser's event loop occupies this thread
         assert elsewhere.submit(lambda: asyncio.run(listen())).result() == [b": still here\n\n", CUE]
 
 
-def test_a_page_is_told_of_what_changed_between_its_making_and_its_listening() -> None:
+def test_a_page_learns_of_changes_before_it_listened() -> None:
     async def listen(visible: bool) -> bytes:
         live = Live()
         live.announce("infra", {"concept://infra/a"})
@@ -124,7 +124,7 @@ def test_a_page_is_told_of_what_changed_between_its_making_and_its_listening() -
     assert told == [CUE, b": still here\n\n"]
 
 
-def test_who_may_write_writes_with_their_own_name(browser: BrowserContext, hub: Hub) -> None:
+def test_a_writer_commits_under_their_own_name(browser: BrowserContext, hub: Hub) -> None:
     page = signed_in(browser, hub, hub.mint("read,write", name="Jo Writer", kind="person"), "w/infra/overview")
     page.goto(f"{hub.url}/ui/w/infra/node/edit?uri=concept://infra/services/auth")
     page.get_by_label("Summary").fill("Issues tokens, and takes them back")
@@ -138,7 +138,7 @@ def test_who_may_write_writes_with_their_own_name(browser: BrowserContext, hub: 
     assert said.stdout.strip().endswith("@token.invalid")
 
 
-def test_a_form_that_was_forged_by_who_may_only_read_is_refused_by_the_tool(browser: BrowserContext, hub: Hub) -> None:
+def test_the_tool_refuses_a_readers_forged_form(browser: BrowserContext, hub: Hub) -> None:
     page = signed_in(browser, hub, hub.mint("read", name="reader"), "w/infra/workspaces")
     form = page.locator("form[action='/ui/out'] input[name=proof]").get_attribute("value") or ""
     for place in ("workspaces/sync", "workspaces/browsers", "workspaces/tokens/mint"):
@@ -150,7 +150,7 @@ def test_a_form_that_was_forged_by_who_may_only_read_is_refused_by_the_tool(brow
     assert not [one for one in hub.call("token_list")["tokens"] if one["name"] == "x"]
 
 
-def test_who_may_only_read_here_is_shown_no_form(browser: BrowserContext, hub: Hub) -> None:
+def test_a_reader_sees_no_form(browser: BrowserContext, hub: Hub) -> None:
     node = "concept://infra/services/auth"
     token = hub.mint("read", name="reader")
     page = signed_in(browser, hub, token, "w/infra/overview")
@@ -174,13 +174,13 @@ def test_who_may_only_read_here_is_shown_no_form(browser: BrowserContext, hub: H
         assert (told.status, told.text().count('method="post"')) == (403, 1), place
 
 
-def test_a_date_at_the_end_of_the_calendar_is_a_date(browser: BrowserContext, hub: Hub) -> None:
+def test_the_last_date_of_the_calendar_is_accepted(browser: BrowserContext, hub: Hub) -> None:
     page = signed_in(browser, hub, hub.mint("read", name="reader"), "w/infra/review")
     for day in ("9999-12-31T23:59:59-23:59", "0001-01-01"):
         assert page.request.get(f"{hub.url}/ui/w/infra/review?day={day}").status == 200
 
 
-def test_requests_of_a_browser_count_as_those_of_its_token(browser: BrowserContext, hub: Hub) -> None:
+def test_requests_of_a_browser_count_for_its_token(browser: BrowserContext, hub: Hub) -> None:
     page = signed_in(browser, hub, hub.mint(name="greedy", requests_per_minute=12), "w/infra/workspaces")
     statuses = [page.request.get(f"{hub.url}/ui/w/infra/workspaces").status for _ in range(20)]
     assert set(statuses) == {200, 429}
@@ -188,19 +188,19 @@ def test_requests_of_a_browser_count_as_those_of_its_token(browser: BrowserConte
 
 
 @pytest.mark.requirement("B5")
-def test_the_keeper_gets_a_link_and_sees_who_came_in(browser: BrowserContext, hub: Hub) -> None:
+def test_the_administrator_gets_a_link_and_sees_who_signed_in(browser: BrowserContext, hub: Hub) -> None:
     page = browser.new_page()
     page.goto(hub.call("ui", workspace="infra")["url"])
     page.wait_for_url("**/w/infra/overview")
     page.get_by_role("link", name="Workspaces", exact=True).click()
-    expect(page.locator("main")).to_contain_text(f"This is a hub, at {hub.url}")
+    expect(page.locator("main")).to_contain_text(f"This is a hub at {hub.url}")
     assert hub.call("status")["daemon"]["pages"]["url"] == f"{hub.url}/ui/"
     assert page.goto(f"{hub.url}/")
     expect(page.locator("h1")).to_contain_text("Workspaces")
 
 
 @pytest.mark.requirement("B5")
-def test_whose_workspace_is_on_a_hub_gets_a_link_there_by_the_token_that_is_kept(
+def test_the_stored_token_opens_a_workspace_on_a_hub_by_a_link(
     browser: BrowserContext, hub: Hub, tmp_path: Path
 ) -> None:
     home = Home.at(str(tmp_path / "home"))
@@ -230,7 +230,7 @@ def test_whose_workspace_is_on_a_hub_gets_a_link_there_by_the_token_that_is_kept
         kgd("down")
 
 
-def test_over_tls_the_cookie_is_for_this_host_alone(chromium: Browser, tmp_path: Path) -> None:
+def test_over_tls_the_cookie_is_limited_to_this_host(chromium: Browser, tmp_path: Path) -> None:
     cert, key = tmp_path / "cert.pem", tmp_path / "key.pem"
     subprocess.run(
         ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2",
@@ -249,15 +249,15 @@ def test_over_tls_the_cookie_is_for_this_host_alone(chromium: Browser, tmp_path:
         (cookie,) = context.cookies()
         assert (cookie["name"], cookie["path"], cookie["secure"]) == ("__Host-kgd", "/", True)
         assert cookie["httpOnly"]
-        page.get_by_role("button", name="Leave").click()
-        expect(page.locator("h1")).to_have_text("Who are you?")
+        page.get_by_role("button", name="Sign out").click()
+        expect(page.locator("h1")).to_have_text("Sign in")
         assert context.cookies() == []
     finally:
         context.close()
         tls.stop()
 
 
-def test_pages_keep_a_hub_from_stopping_no_longer_than_its_other_streams(browser: BrowserContext, hub: Hub) -> None:
+def test_pages_delay_a_stopping_hub_no_longer_than_its_other_streams(browser: BrowserContext, hub: Hub) -> None:
     signed_in(browser, hub, hub.mint("read", name="last"), "w/infra/workspaces")
     assert hub.stop() < 10
     hub.arguments = (*hub.arguments[:1], hub.url.removeprefix("http://"), *hub.arguments[2:])

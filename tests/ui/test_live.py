@@ -1,4 +1,4 @@
-"""A page is told what it missed until it listens, however much went on elsewhere."""
+"""A page learns of changes that it missed before it listened, regardless of changes elsewhere."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kgd.ui.live import CUE, PING_SECONDS, REMEMBERED, Live
 
 
 def apart(work: Callable[[], Coroutine[None, None, bytes]]) -> bytes:
-    """In a thread of its own: where a browser was asked something before, its loop has this one."""
+    """Run in a separate thread, because a browser's event loop may occupy this one."""
     with ThreadPoolExecutor(1) as elsewhere:
         return elsewhere.submit(lambda: asyncio.run(work())).result()
 
@@ -35,7 +35,7 @@ def test_a_change_is_not_forgotten_over_many_in_another_workspace(others: int, *
     assert apart(heard) == CUE
 
 
-def test_what_happens_elsewhere_alone_is_no_cue() -> None:
+def test_changes_elsewhere_cause_no_cue() -> None:
     async def heard() -> bytes:
         live = Live()
         for _ in range(REMEMBERED - 1):
@@ -51,8 +51,8 @@ def test_what_happens_elsewhere_alone_is_no_cue() -> None:
 
 
 async def _first_cue(live: Live, since: str) -> bytes:
-    """What a page hears first at once; empty where it would wait."""
-    stream = live.stream("mine", "somebody", lambda: None, None, since)
+    """Return the first immediate event of a page; empty if there is none."""
+    stream = live.stream("mine", "visitor", lambda: None, None, since)
     await anext(stream)
     assert PING_SECONDS > 1
     try:

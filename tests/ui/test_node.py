@@ -1,4 +1,4 @@
-"""A person reads a node, changes it with forms, and finds in its past who wrote what."""
+"""The page of a node: reading, editing by forms, and history."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def content(page: Page) -> Locator:
     return page.get_by_role("textbox", name="Content")
 
 
-def test_a_node_is_edited_with_the_keyboard_and_the_commit_is_by_the_person(desk: Desk, page: Page) -> None:
+def test_a_node_is_edited_by_keyboard_and_the_user_is_the_author(desk: Desk, page: Page) -> None:
     desk.put("concept://shop/pay", name="Payments", summary="How money comes in", content="# Cards\n\nFirst *line*.\n")
     at(page, "node?uri=concept://shop/pay")
     expect(page.locator("main .content em")).to_have_text("line")
@@ -46,14 +46,14 @@ def test_a_node_is_edited_with_the_keyboard_and_the_commit_is_by_the_person(desk
     assert axe(page) == []
 
 
-def test_a_stale_edit_is_met_with_both_versions_and_loses_nothing(desk: Desk, page: Page, watched: Watched) -> None:
+def test_a_concurrent_edit_shows_both_versions_and_loses_nothing(desk: Desk, page: Page, watched: Watched) -> None:
     uri = "concept://shop/stale"
     desk.put(uri, name="Prices", summary="Net", content="one\ntwo\nthree\n")
     at(page, f"node/edit?uri={uri}")
     content(page).fill("one\nTWO by me\nthree\n")
     desk.put(uri, name="Net prices", content="one\ntwo by them\nthree\n", expect_version=1)
     press(page, "Save")
-    expect(page.get_by_role("alert")).to_contain_text("wrote this meanwhile")
+    expect(page.get_by_role("alert")).to_contain_text("changed this while you were editing")
     expect(page.get_by_role("alert")).to_contain_text("You both changed content")
     expect(content(page)).to_have_value("one\nTWO by me\nthree\n")
     expect(page.get_by_label("Name")).to_have_value("Net prices")
@@ -67,21 +67,21 @@ def test_a_stale_edit_is_met_with_both_versions_and_loses_nothing(desk: Desk, pa
     watched.troubles.clear()  # the browser notes an answer of 409
 
 
-def test_what_was_typed_survives_that_somebody_deleted_the_node(desk: Desk, page: Page, watched: Watched) -> None:
+def test_typed_text_survives_the_deletion_of_the_node(desk: Desk, page: Page, watched: Watched) -> None:
     uri = "concept://shop/gone"
     desk.put(uri, name="Gone", content="old\n")
     at(page, f"node/edit?uri={uri}")
     content(page).fill("mine\n")
     desk.call("put", changes=[{"op": "delete", "uri": uri}])
     press(page, "Save")
-    expect(page.get_by_role("alert")).to_contain_text("deleted this meanwhile")
-    press(page, "Write it")
+    expect(page.get_by_role("alert")).to_contain_text("was deleted while you were editing")
+    press(page, "Create")
     expect(page.locator(".said")).to_contain_text("Saved with commit")
     assert desk.node(uri)["content"] == "mine\n"
     watched.troubles.clear()  # the browser notes an answer of 409
 
 
-def test_data_that_cannot_be_read_is_said_and_the_form_stays(desk: Desk, page: Page, watched: Watched) -> None:
+def test_malformed_data_is_reported_and_the_form_keeps_its_text(desk: Desk, page: Page, watched: Watched) -> None:
     desk.put("concept://shop/data", name="Data", data={"owner": "ann", "old": {"a": 1, "b": 2}})
     at(page, "node/edit?uri=concept://shop/data")
     page.get_by_label("Data, as YAML").fill("owner: [")
@@ -100,17 +100,17 @@ def test_relations_are_added_by_a_short_address_changed_and_removed(desk: Desk, 
     desk.put("concept://shop/auth", name="Authentication", summary="Who you are")
     at(page, "node?uri=concept://shop/cart")
     page.get_by_role("link", name="Add a relation").click()
-    page.get_by_label("How it is related").fill("uses")
-    page.get_by_label("To what").press_sequentially("Authen")
+    page.get_by_label("Relation type").fill("uses")
+    page.get_by_label("Target").press_sequentially("Authen")
     expect(page.locator("#targets option")).to_have_count(1)
-    page.get_by_label("To what").fill("auth")
-    page.get_by_label("What it costs").fill("0.2")
-    press(page, "Add it")
-    expect(page.locator(".said")).to_contain_text("The relation is written")
+    page.get_by_label("Target").fill("auth")
+    page.get_by_label("Cost, from").fill("0.2")
+    press(page, "Add")
+    expect(page.locator(".said")).to_contain_text("Relation saved")
     expect(page.locator(".relations")).to_contain_text("Authentication")
     page.get_by_role("link", name="Change uses Authentication").click()
-    page.get_by_label("What it costs").fill("0.75")
-    press(page, "Change the cost")
+    page.get_by_label("Cost, from").fill("0.75")
+    press(page, "Change cost")
     expect(page.locator(".relations .cost")).to_have_text("0.75")
     assert desk.node("concept://shop/cart")["relations"] == [
         {"type": "uses", "target": "concept://shop/auth", "weight": 0.75}
@@ -119,58 +119,58 @@ def test_relations_are_added_by_a_short_address_changed_and_removed(desk: Desk, 
     expect(page.locator("section[aria-labelledby=into]")).to_contain_text("Cart")
     at(page, "node?uri=concept://shop/cart")
     page.get_by_role("link", name="Change uses Authentication").click()
-    press(page, "Remove the relation")
-    expect(page.locator(".said")).to_contain_text("The relation is removed")
+    press(page, "Remove")
+    expect(page.locator(".said")).to_contain_text("Relation removed")
     assert "relations" not in desk.node("concept://shop/cart")
 
 
-def test_a_node_gets_text_and_another_address_and_is_deleted_and_brought_back(desk: Desk, page: Page) -> None:
+def test_a_node_is_appended_to_moved_deleted_and_restored(desk: Desk, page: Page) -> None:
     desk.put("concept://shop/old", name="Old", content="first\n")
     desk.put("concept://shop/user", name="Its user", relations=[{"type": "uses", "target": "concept://shop/old"}])
     at(page, "node?uri=concept://shop/old&do=append")
     page.get_by_label("Markdown").fill("second")
-    press(page, "Add it")
+    press(page, "Append")
     expect(page.locator("main .content")).to_contain_text("second")
     page.get_by_role("link", name="Rename").click()
     page.get_by_label("New address").fill("concept:new")
-    press(page, "Rename it")
+    press(page, "Rename")
     expect(page.locator("main .title")).to_contain_text("concept://shop/new")
-    page.get_by_role("link", name="Who wrote which line").click()
+    page.get_by_role("link", name="Blame").click()
     expect(page.locator("table.lines tbody tr")).to_have_count(2)
     page.go_back()
     page.get_by_role("link", name="Delete").click()
     expect(page.locator("main")).to_contain_text("Its user")
-    press(page, "Delete it")
-    expect(page.locator("h1")).to_have_text("Nobody has written this yet")
-    page.get_by_role("link", name="Its history").click()
-    page.get_by_role("link", name="Take it back").first.click()
-    expect(page.locator("main")).to_contain_text("This touches 1 node")
+    press(page, "Delete")
+    expect(page.locator("h1")).to_have_text("This node does not exist")
+    page.get_by_role("link", name="history").click()
+    page.get_by_role("link", name="Revert").first.click()
+    expect(page.locator("main")).to_contain_text("This changes 1 node")
     assert axe(page) == []
-    press(page, "Take it back")
-    expect(page.locator(".said")).to_contain_text("Taken back with commit")
+    press(page, "Revert")
+    expect(page.locator(".said")).to_contain_text("Reverted with commit")
     assert desk.node("concept://shop/new")["content"] == "first\n\nsecond\n"
 
 
-def test_a_link_to_nothing_leads_to_a_form_that_writes_it(desk: Desk, page: Page) -> None:
+def test_a_broken_link_leads_to_a_form_for_the_missing_node(desk: Desk, page: Page) -> None:
     desk.put("concept://shop/from", name="From", relations=[{"type": "needs", "target": "concept://shop/to-be"}])
     at(page, "node?uri=concept://shop/from")
-    expect(page.locator(".relations")).to_contain_text("nobody has written this")
+    expect(page.locator(".relations")).to_contain_text("missing")
     page.get_by_role("link", name="to-be", exact=True).click()
     page.get_by_role("link", name="Write it").click()
     page.get_by_label("Name", exact=True).fill("It is")
-    page.get_by_label("What it is about").fill("./src/checkout.py")
-    press(page, "Write it")
+    page.get_by_label("About, one per line").fill("./src/checkout.py")
+    press(page, "Create")
     expect(page.locator("h1")).to_have_text("It is")
     node = desk.node("concept://shop/to-be")
     assert node["relations"] == [{"type": "about", "target": "file://shop/src/checkout.py", "weight": 0.5}]
 
 
-def test_a_first_fact_needs_a_summary_alone(desk: Desk, page: Page, watched: Watched) -> None:
+def test_a_new_fact_needs_only_a_summary(desk: Desk, page: Page, watched: Watched) -> None:
     at(page, "node/new")
-    press(page, "Write it")
-    expect(page.get_by_role("alert")).to_contain_text("It has no name yet. Write a summary")
+    press(page, "Create")
+    expect(page.get_by_role("alert")).to_contain_text("The node has no name. Write a summary")
     page.get_by_label("Summary").fill("Flour comes on Tuesdays")
-    press(page, "Write it")
+    press(page, "Create")
     expect(page.locator("h1")).to_have_text("Flour comes on Tuesdays")
     node = desk.node(page.locator(".title code").inner_text())
     assert node["type"] == "insight"
@@ -178,9 +178,7 @@ def test_a_first_fact_needs_a_summary_alone(desk: Desk, page: Page, watched: Wat
     watched.troubles.clear()  # the browser notes an answer of 422
 
 
-def test_what_only_the_code_has_is_neither_renamed_nor_has_relations_that_could_be_changed(
-    desk: Desk, page: Page
-) -> None:
+def test_a_node_of_the_code_tree_can_be_neither_renamed_nor_unrelated(desk: Desk, page: Page) -> None:
     at(page, "node?uri=dir://shop/src")
     expect(page.locator(".relations").first).to_contain_text("checkout.py")
     expect(page.get_by_role("link", name="Add a relation")).to_be_visible()
@@ -188,7 +186,7 @@ def test_what_only_the_code_has_is_neither_renamed_nor_has_relations_that_could_
         assert page.get_by_role("link", name=name).count() == 0, name
 
 
-def test_the_past_of_a_node_is_walked_from_commit_to_commit(desk: Desk, page: Page) -> None:
+def test_the_history_of_a_node_is_browsed_by_commit(desk: Desk, page: Page) -> None:
     uri = "decision://shop/past"
     for number, text in enumerate(("one\n", "one\ntwo\n", "one\nthree\n")):
         desk.put(uri, name="Past", summary=f"State {number}", content=text, expect_version=number)
@@ -196,8 +194,8 @@ def test_the_past_of_a_node_is_walked_from_commit_to_commit(desk: Desk, page: Pa
     expect(page.locator(".history > li")).to_have_count(3)
     expect(page.locator(".history > li").first.locator("ins")).to_have_text(["three", "2"])
     assert axe(page) == []
-    page.get_by_role("link", name="As it was then").nth(1).click()
-    expect(page.locator(".past")).to_contain_text("As it was")
+    page.get_by_role("link", name="View version").nth(1).click()
+    expect(page.locator(".past")).to_contain_text("Version of")
     expect(page.locator(".summary")).to_have_text("State 1")
     assert page.get_by_role("link", name="Edit").count() == 0
     page.get_by_role("link", name="Older").click()
@@ -208,16 +206,16 @@ def test_the_past_of_a_node_is_walked_from_commit_to_commit(desk: Desk, page: Pa
     assert axe(page) == []
 
 
-def test_what_says_something_of_changed_code_is_marked_and_verified(desk: Desk, page: Page) -> None:
+def test_a_node_citing_changed_code_is_marked_and_verified(desk: Desk, page: Page) -> None:
     uri = "insight://shop/sign"
     desk.put(uri, name="Signing", summary="sign returns the token", data={"cites": ["src/auth/session.py#sign"]})
     (desk.code / "src/auth/session.py").write_text("def sign(token):\n    return token + 1\n")
     until(lambda: desk.call("stale")["total"], 60)
     at(page, f"node?uri={uri}")
     expect(page.locator("main")).to_contain_text("ign in src/auth/session.py changed")
-    press(page, "It still holds")
-    expect(page.locator(".said")).to_contain_text("It is noted that this holds")
-    expect(page.locator("main")).not_to_contain_text("Unverified")
+    press(page, "Verify")
+    expect(page.locator(".said")).to_contain_text("Verified")
+    expect(page.locator("main")).not_to_contain_text("Stale:")
 
 
 def test_without_scripts_a_node_is_previewed_and_saved(desk: Desk, chromium: Browser) -> None:
@@ -240,7 +238,7 @@ def test_without_scripts_a_node_is_previewed_and_saved(desk: Desk, chromium: Bro
 
 @pytest.mark.large
 def test_a_node_with_ten_thousand_relations_and_a_quarter_of_a_megabyte_opens(desk: Desk, page: Page) -> None:
-    hub, line = "concept://shop/hub", "Some *words* that stand in a long text of no interest to anybody.\n\n"
+    hub, line = "concept://shop/hub", "Some *words* that stand in a long text.\n\n"
     relations = [{"type": "has", "target": f"concept://shop/spoke/{n}", "weight": 0.5} for n in range(2_000)]
     desk.put(hub, name="Hub", content=line * 1_500)
     desk.put("concept://shop/wide", name="Wide", relations=relations)
@@ -255,7 +253,7 @@ def test_a_node_with_ten_thousand_relations_and_a_quarter_of_a_megabyte_opens(de
     expect(page.locator("#into .aside")).to_have_text("10,000")
     expect(page.locator("main .content p")).to_have_count(1_500)
     first = page.locator("section[aria-labelledby=into] tbody tr a").first.inner_text()
-    page.get_by_role("link", name="The next ones").click()
+    page.get_by_role("link", name="Next page").click()
     expect(page.locator("section[aria-labelledby=into] tbody tr a").first).not_to_have_text(first)
     assert page.locator("tbody tr").count() < 200
     at(page, "node?uri=concept://shop/wide")
@@ -263,7 +261,7 @@ def test_a_node_with_ten_thousand_relations_and_a_quarter_of_a_megabyte_opens(de
 
 
 @pytest.mark.picture
-def test_a_narrow_window_shows_all_of_it(desk: Desk, page: Page) -> None:
+def test_a_narrow_window_shows_the_whole_node(desk: Desk, page: Page) -> None:
     desk.put(
         "concept://shop/shown", name="Checkout", summary="From the cart to the receipt", tags=["core", "money"],
         content="The **cart** is priced, then paid.\n\n1. See [[decision:net-prices]].\n2. A receipt.\n",

@@ -1,4 +1,4 @@
-"""One glance says whether anything needs a person; what waits is dealt with one click further."""
+"""The overview: one sentence about pending work, with links to each kind."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.waiting import at_rest, until
 
 browser = pytest.mark.needs("chromium")
 AT_ONCE = 6_000
-"""Milliseconds in which a page hears of something by itself, also where little time is to be had; it asks every ten."""
+"""Timeout in milliseconds for a refresh without a commit; pages poll every ten seconds."""
 
 
 def agent_writes(desk: Desk, uri: str, **fields: Any) -> None:
@@ -31,34 +31,34 @@ def some(count: int, one: str, needs: bool = True) -> Waiting:
 @pytest.mark.parametrize(
     ("waiting", "stuck", "said"),
     [
-        ([], [], "Nothing needs you."),
-        ([some(1, "conflict")], [], "1 conflict waits for you."),
-        ([some(3, "conflict"), some(2, "proposal")], [], "3 conflicts and 2 proposals wait for you."),
+        ([], [], "Nothing needs your attention."),
+        ([some(1, "conflict")], [], "1 conflict needs your attention."),
+        ([some(3, "conflict"), some(2, "proposal")], [], "3 conflicts and 2 proposals need your attention."),
         ([some(1, "conflict"), some(1, "proposal"), some(1200, "file")], [],
-         "1 conflict, 1 proposal and 1,200 files wait for you."),
-        ([some(9, "suggestion", needs=False)], [], "Nothing needs you."),
-        ([], ["Writing down"], "Writing down does not work as it should."),
-        ([some(1, "file")], ["A", "B"], "1 file waits for you. A and B do not work as they should."),
+         "1 conflict, 1 proposal and 1,200 files need your attention."),
+        ([some(9, "suggestion", needs=False)], [], "Nothing needs your attention."),
+        ([], ["Writes"], "Problems: Writes."),
+        ([some(1, "file")], ["A", "B"], "1 file needs your attention. Problems: A and B."),
     ],
 )  # fmt: skip
-def test_one_sentence_says_it_all(waiting: list[Waiting], stuck: list[str], said: str) -> None:
+def test_one_sentence_summarises_the_pending_work(waiting: list[Waiting], stuck: list[str], said: str) -> None:
     assert sentence(waiting, stuck) == said
 
 
 @pytest.mark.slow
 @browser
-def test_a_new_workspace_tells_the_first_three_things_to_do(page: Page) -> None:
-    expect(page.locator(".glance")).to_contain_text("Nothing needs you.")
+def test_a_new_workspace_shows_first_steps(page: Page) -> None:
+    expect(page.locator(".glance")).to_contain_text("Nothing needs your attention.")
     expect(page.locator(".first-steps li")).to_have_count(3)
-    expect(page.locator("main")).to_contain_text("on this machine alone")
+    expect(page.locator("main")).to_contain_text("only on this machine")
     expect(page.get_by_role("banner")).to_contain_text("shop")
     assert axe(page) == []
 
 
 @pytest.mark.slow
 @browser
-def test_what_an_agent_learned_shows_by_name_without_a_reload(desk: Desk, page: Page) -> None:
-    expect(page.get_by_role("heading", name="Learned lately")).to_be_visible()
+def test_an_agents_new_node_appears_without_a_reload(desk: Desk, page: Page) -> None:
+    expect(page.get_by_role("heading", name="Recent changes")).to_be_visible()
     agent_writes(desk, "insight://shop/tokens", name="Tokens expire", summary="After an hour")
     line = page.locator(".lately li", has_text="Tokens expire").first
     expect(line).to_contain_text("agent")
@@ -69,7 +69,7 @@ def test_what_an_agent_learned_shows_by_name_without_a_reload(desk: Desk, page: 
 
 @pytest.mark.slow
 @browser
-def test_changes_to_one_node_in_a_row_are_one_line_with_what_was_said_of_them(desk: Desk, page: Page) -> None:
+def test_consecutive_changes_of_a_node_are_one_line_unless_they_have_reasons(desk: Desk, page: Page) -> None:
     desk.put("concept://shop/till", name="Till", summary="Takes cash")
     desk.put("concept://shop/till", summary="Takes cash and cards")
     change = {"op": "upsert", "uri": "concept://shop/till", "summary": "Takes cash, and cards since May"}
@@ -81,7 +81,7 @@ def test_changes_to_one_node_in_a_row_are_one_line_with_what_was_said_of_them(de
 
 @pytest.mark.slow
 @browser
-def test_search_says_where_no_word_was_found_and_tells_what_a_hit_is(desk: Desk, page: Page) -> None:
+def test_search_describes_hits_and_marks_results_without_a_matching_word(desk: Desk, page: Page) -> None:
     desk.put("concept://shop/parcels", name="Parcels", summary="Sent on the same day")
     desk.put("concept://shop/vans", name="Vans", content="They bring the parcels before nine.")
     at(page, "search?q=parcels")
@@ -95,18 +95,18 @@ def test_search_says_where_no_word_was_found_and_tells_what_a_hit_is(desk: Desk,
     expect(page.locator("main")).to_contain_text("nearest in meaning")
     assert axe(page) == []
     at(page, "search?q=zzyzxq")
-    expect(page.locator("main")).to_contain_text("Nothing was found")
+    expect(page.locator("main")).to_contain_text("Nothing found")
 
 
 @pytest.mark.parametrize(
     ("at", "shown"),
     [("changes[0].uri", ""), ("createdByTaskId", ""), ("concept://shop/a", "concept://shop/a"), ("since", "since")],
 )
-def test_a_place_in_a_call_is_not_told_to_whoever_filled_in_a_form(at: str, shown: str) -> None:
+def test_a_page_omits_the_place_of_an_error_in_a_call(at: str, shown: str) -> None:
     assert rendering.place(at) == shown
 
 
-def test_what_to_do_next_is_told_in_the_words_of_the_pages() -> None:
+def test_remedies_use_the_words_of_the_pages() -> None:
     assert rendering.spoken("Look for it with search, or make it with an upsert.") == "Search for it, or write it."
 
 
@@ -114,11 +114,11 @@ def test_what_to_do_next_is_told_in_the_words_of_the_pages() -> None:
     ("text", "said"),
     [("the file is gone", "The file is gone"), ("concept://shop/a is old", "concept://shop/a is old"), ("", "")],
 )
-def test_a_sentence_begins_with_a_capital_and_an_address_stays_as_it_is(text: str, said: str) -> None:
+def test_a_sentence_is_capitalised_unless_it_starts_with_an_address(text: str, said: str) -> None:
     assert rendering.sentence(text) == said
 
 
-def test_what_stands_between_backticks_is_code_and_nothing_else_is_markup() -> None:
+def test_only_backticks_become_markup() -> None:
     assert rendering.commands("run `kgd up` <now>") == "run <code>kgd up</code> &lt;now&gt;"
     assert rendering.commands("`<b>`") == "<code>&lt;b&gt;</code>"
     assert rendering.commands("a lone ` stays") == "a lone ` stays"
@@ -127,50 +127,50 @@ def test_what_stands_between_backticks_is_code_and_nothing_else_is_markup() -> N
 @pytest.mark.slow
 @browser
 @pytest.mark.requirement("E9")
-def test_a_broken_link_is_counted_listed_and_gone_once_somebody_writes_it(desk: Desk, page: Page) -> None:
-    desk.put("concept://shop/a", name="A", relations=[{"type": "needs", "target": "concept://shop/nobody"}])
+def test_a_broken_link_is_listed_until_its_target_is_written(desk: Desk, page: Page) -> None:
+    desk.put("concept://shop/a", name="A", relations=[{"type": "needs", "target": "concept://shop/absent"}])
     page.get_by_role("link", name="1 broken link").click()
-    missing = page.get_by_role("link", name="concept://shop/nobody", exact=True)
+    missing = page.get_by_role("link", name="concept://shop/absent", exact=True)
     expect(missing).to_have_class("broken")
-    expect(page.locator("main")).to_contain_text("nobody has written this")
+    expect(page.locator("main")).to_contain_text("missing")
     assert axe(page) == []
     page.get_by_role("link", name="Write it").focus()
     page.keyboard.press("Enter")
     page.wait_for_url("**/node/new?uri=*")
-    desk.put("concept://shop/nobody", name="Somebody")
+    desk.put("concept://shop/absent", name="Present")
     at(page, "broken")
-    expect(page.locator("main")).to_contain_text("Every relation leads to something.")
+    expect(page.locator("main")).to_contain_text("No broken links.")
 
 
 @pytest.mark.slow
 @browser
 @pytest.mark.picture
-def test_a_fact_whose_code_changed_waits_and_is_verified_by_keyboard(desk: Desk, page: Page) -> None:
+def test_a_stale_fact_is_listed_and_verified_by_keyboard(desk: Desk, page: Page) -> None:
     desk("remember", "Sign adds nothing", "--cites", "src/auth/session.py#sign")
     (desk.code / "src/auth/session.py").write_text("def sign(token):\n    return token + 'x'\n")
     waits = page.get_by_role("link", name="1 fact to verify")
     waits.wait_for()
-    expect(page.locator(".glance")).to_have_text("1 fact to verify waits for you.")
+    expect(page.locator(".glance")).to_have_text("1 fact to verify needs your attention.")
     picture(page, "overview")
     waits.focus()
     page.keyboard.press("Enter")
     expect(page.locator("main")).to_contain_text("sign in src/auth/session.py changed")
     assert axe(page) == []
-    page.get_by_role("button", name="It still holds: Sign adds nothing").focus()
+    page.get_by_role("button", name="Verify: Sign adds nothing").focus()
     page.keyboard.press("Enter")
     expect(page.get_by_role("status").first).to_contain_text("Verified: 1 fact, in commit")
     assert "Kgd-Op: verify" in desk.git("log", "-1", "refs/kgd/head")
     at(page, "overview")
-    expect(page.locator(".glance")).to_have_text("Nothing needs you.")
+    expect(page.locator(".glance")).to_have_text("Nothing needs your attention.")
 
 
-@pytest.mark.slow  # nothing is committed, so that the page hears of it when it looks again by itself
+@pytest.mark.slow  # nothing is committed, so the page notices it at its next poll
 @browser
-def test_a_file_that_cannot_be_read_is_named_with_its_line(desk: Desk, page: Page) -> None:
+def test_an_unreadable_file_is_listed_with_its_line(desk: Desk, page: Page) -> None:
     desk.put("concept://shop/hand", name="Hand")
     file = desk.code / ".kgd/nodes/concept/hand.yaml"
     expect(page.locator("main")).to_contain_text("Hand", timeout=AT_ONCE)
-    for _ in range(200):  # it is placed a moment after it was written
+    for _ in range(200):  # publication follows the write after a moment
         if file.exists():
             break
         page.wait_for_timeout(50)
@@ -181,4 +181,4 @@ def test_a_file_that_cannot_be_read_is_named_with_its_line(desk: Desk, page: Pag
     expect(page.locator("main")).to_contain_text(f"{file}, line")
     assert axe(page) == []
     file.write_text("uri: concept://shop/hand\nname: Mended\n")
-    expect(page.locator("main")).to_contain_text("Every file can be read.", timeout=AT_ONCE)
+    expect(page.locator("main")).to_contain_text("No unreadable files.", timeout=AT_ONCE)

@@ -1,4 +1,4 @@
-"""What is written to run in a page, or to lead it elsewhere, is shown as text on every page that shows it."""
+"""Attempts to inject scripts, markup or addresses are shown as text on every page."""
 
 from __future__ import annotations
 
@@ -186,11 +186,11 @@ FORBIDDEN = (
     "main form[action^='http'], [href^='javascript:' i], [formaction^='javascript:' i], main [hx-get^='http'], "
     "[onload], [onerror], [onfocus], [onmouseover], [ontoggle], [onbegin], [onpointerover], [hx-on\\:load], [srcdoc]"
 )
-"""What no page has unless somebody's text became part of it."""
+"""Marks of injected text that has become part of a page."""
 
 
 def sayable(text: str) -> str:
-    """The text without what the tools refuse in a name: line ends, control and direction characters."""
+    """Remove the characters that tools refuse in a name: line ends, control and direction characters."""
     return re.sub("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]", "", text)
 
 
@@ -203,7 +203,7 @@ def node(number: int) -> str:
 
 
 def fill(desk: Desk) -> str:
-    """A workspace with all payloads in each field that takes them; the commit that can be reverted to a conflict."""
+    """A workspace with all payloads in every field; returns a commit whose revert causes a conflict."""
     labels = list(dict.fromkeys(filter(None, map(label, PAYLOADS))))
     texts = [text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").replace("\0", "") for text in PAYLOADS]
     content = "\n\n".join(texts)
@@ -245,7 +245,7 @@ def fill(desk: Desk) -> str:
 
 
 def name_files_and_people(desk: Desk) -> None:
-    """Files of the code tree, and somebody who writes the workspace's files by hand, called like payloads."""
+    """Write files of the code tree and hand-edited node files that are named like payloads."""
     folder = desk.code / "src"
     for text in (*MARKUP[:12], *ATTRIBUTES[:6], *TEMPLATES[:6], *UNSEEN[:5]):
         with contextlib.suppress(OSError, ValueError):
@@ -263,7 +263,7 @@ def commit(desk: Desk) -> str:
 
 
 def troubles(page: Page) -> list[str]:
-    """What of a page is not as it was made."""
+    """Return the injected parts of a page."""
     found = [str(one) for one in page.evaluate(
         "selector => [...document.querySelectorAll(selector)].map(one => one.outerHTML.slice(0, 200))", FORBIDDEN
     )]  # fmt: skip
@@ -301,14 +301,14 @@ SHOWN = (
     (f"node/history?uri={node(0)}", MARKUP[0]), (f"node/history?uri={ALL}", MARKUP[4]),
     ("node?uri=dir://shop/src", TEMPLATES[0]), (f"node?uri={ALL}", MARKUP[4]),
 )  # fmt: skip
-"""Where it can be read as it was written: names of tokens, values, messages of commits, names of files."""
+"""Pages that show payloads: names of tokens, values, commit messages, file names."""
 
 
 def test_the_corpus_is_not_small() -> None:
     assert len(set(PAYLOADS)) >= 100
 
 
-def test_what_is_hostile_is_text_on_the_pages_of_a_node(desk: Desk, page: Page, commit: str) -> None:
+def test_payloads_are_text_on_the_pages_of_a_node(desk: Desk, page: Page, commit: str) -> None:
     page.on("dialog", lambda dialog: pytest.fail(dialog.message))
     assert [one for place in FEW for one in looked(page, place)] == []
     at(page, f"node?uri={ALL}")
@@ -317,7 +317,7 @@ def test_what_is_hostile_is_text_on_the_pages_of_a_node(desk: Desk, page: Page, 
         assert text in content
 
 
-def test_what_is_hostile_is_text_on_every_page(desk: Desk, page: Page, commit: str, watched: Watched) -> None:
+def test_payloads_are_text_on_every_page(desk: Desk, page: Page, commit: str, watched: Watched) -> None:
     page.on("dialog", lambda dialog: pytest.fail(dialog.message))
     found = [one for place in (*MANY, f"node/revert?commit={commit}&uri={node(0)}") for one in looked(page, place)]
     conflict = desk.call("conflicts")["conflicts"][0]
@@ -331,7 +331,7 @@ def test_what_is_hostile_is_text_on_every_page(desk: Desk, page: Page, commit: s
     watched.troubles[:] = [one for one in watched.troubles if "Failed to load resource" not in one]
 
 
-def test_what_is_sent_comes_back_as_it_was_written(desk: Desk, page: Page, commit: str) -> None:
+def test_submitted_text_returns_unchanged(desk: Desk, page: Page, commit: str) -> None:
     before = desk.node(ALL)
     at(page, f"node/edit?uri={ALL}")
     page.get_by_label("Name").fill("Changed")

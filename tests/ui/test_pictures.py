@@ -1,4 +1,4 @@
-"""Pictures in the documents are those that tests take."""
+"""Tests take the pictures of the documents."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ BY_MARK = re.compile(r"^@pytest\.mark\.picture\ndef .*?(?=^\S(?!.*->)|\Z)", re.M
 
 @pytest.mark.slow
 @pytest.mark.needs("chromium")
-def test_a_picture_shows_the_page_and_changes_nothing_unless_pictures_are_wanted(
+def test_a_picture_shows_the_page_and_is_written_only_on_request(
     desk: Desk, page: Page, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tests.ui.pictures.WANTED", False)
@@ -29,7 +29,7 @@ def test_a_picture_shows_the_page_and_changes_nothing_unless_pictures_are_wanted
         picture(page, "never-written", 800, 400)
 
 
-def test_every_picture_that_a_document_shows_is_there_and_is_taken_by_a_test() -> None:
+def test_every_picture_of_a_document_exists_and_is_taken_by_a_test() -> None:
     tests = [test.read_text() for test in (ROOT / "tests/ui").glob("*.py")]
     taken = {name for test in tests for marked in BY_MARK.findall(test) for name in TAKEN.findall(marked)}
     shown = set()
@@ -37,10 +37,10 @@ def test_every_picture_that_a_document_shows_is_there_and_is_taken_by_a_test() -
         shown |= set(re.findall(r"!\[[^\]]+\]\((?:\.\./)*(?:docs/)?pictures/([\w-]+)\.png\)", document.read_text()))
     kept = {place.stem for place in FOLDER.glob("*.png")}
     assert shown <= kept
-    assert kept <= taken, "a picture that no test takes would never be renewed"
+    assert kept <= taken, "a test must take each picture, or it is never renewed"
 
 
-def test_pictures_are_small_and_show_something() -> None:
+def test_pictures_are_small_and_not_empty() -> None:
     for place in FOLDER.glob("*.png"):
         data = place.read_bytes()
         assert len(data) <= SIZE_LIMIT, place.name

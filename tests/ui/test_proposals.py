@@ -1,4 +1,4 @@
-"""A person decides what others propose: whole, in part, or not at all, and sees the commit before it is made."""
+"""Proposals are accepted whole or in part, or rejected, with a preview of the commit."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.needs("chromium"), pytest.mark.slow]
 
 
 def propose(desk: Desk, place: str, *names: str, text: str = "proposed") -> str:
-    """The id of a proposal that waits because its first node was changed since the commit that it was made on."""
+    """Return the id of a pending proposal whose first node has changed since the proposal's base."""
     uris = [f"concept://shop/{place}/{name}" for name in names]
     base = desk.put(uris[0], summary="was")["commit"]
     desk.put(uris[0], summary="is")
@@ -38,60 +38,60 @@ def waiting(desk: Desk) -> list[str]:
 
 @pytest.mark.requirement("E16")
 @pytest.mark.picture
-def test_a_part_of_a_proposal_is_accepted_by_keyboard_and_the_rest_waits_on(desk: Desk, page: Page) -> None:
+def test_a_part_of_a_proposal_is_accepted_by_keyboard_and_the_rest_stays_pending(desk: Desk, page: Page) -> None:
     id = propose(desk, "payments", "card", "invoice", "voucher")
     at(page, "proposals")
     assert axe(page) == []
     page.get_by_role("link", name="what we found out about payments").focus()
     page.keyboard.press("Enter")
-    expect(page.locator(".warning")).to_contain_text("changed here meanwhile")
+    expect(page.locator(".warning")).to_contain_text("have changed here since")
     assert axe(page) == []
     picture(page, "proposal", height=900)
     page.get_by_role("checkbox").nth(1).focus()
     page.keyboard.press("Space")
-    page.get_by_role("button", name="Show the commit of what is chosen").focus()
+    page.get_by_role("button", name="Preview selected").focus()
     page.keyboard.press("Enter")
     expect(page.locator(".change")).to_have_count(1)
     expect(page.locator(".change")).to_contain_text("invoice by a team")
     shown = page.locator(".commit pre").inner_text()
     assert axe(page) == []
-    page.get_by_role("button", name="Make this commit").focus()
+    page.get_by_role("button", name="Commit").focus()
     page.keyboard.press("Enter")
-    expect(page.locator(".said")).to_contain_text("The rest waits on")
+    expect(page.locator(".said")).to_contain_text("The other nodes are still pending")
     assert message(desk).strip() == shown.strip()
     assert desk.node("concept://shop/payments/invoice")["summary"] == "proposed"
     assert desk.node("concept://shop/payments/card")["summary"] == "is"
     assert id in waiting(desk)
 
-    page.get_by_label("Message of the commit").fill("the rest as well")
-    page.get_by_role("button", name="Show the commit of all of it").click()
+    page.get_by_label("Commit message").fill("the rest as well")
+    page.get_by_role("button", name="Preview all").click()
     expect(page.locator(".warn").first).to_contain_text("both versions are kept as a conflict")
-    page.get_by_role("button", name="Make this commit").click()
-    expect(page.locator("main")).to_contain_text("Nothing waits")
+    page.get_by_role("button", name="Commit").click()
+    expect(page.locator("main")).to_contain_text("No proposals")
     assert message(desk).startswith("the rest as well\n")
     (conflict,) = desk.call("conflicts", uri="concept://shop/payments/card")["conflicts"]
     assert {side["value"] for side in conflict["fields"]["summary"]["sides"]} == {"is", "proposed"}
 
 
-def test_what_somebody_else_decided_meanwhile_is_said_plainly(desk: Desk, page: Page) -> None:
+def test_a_proposal_that_another_user_decided_is_reported(desk: Desk, page: Page) -> None:
     id = propose(desk, "ledger", "book")
     at(page, f"proposal?id={id}")
-    page.get_by_label("Message of the commit").fill("what is written is not written over")
+    page.get_by_label("Commit message").fill("no change is overwritten")
     desk.call("reject", name=id, reason="we have that")
-    page.get_by_role("button", name="Show the commit of all of it").click()
-    expect(page.locator("h1")).to_have_text("It does not wait any more")
+    page.get_by_role("button", name="Preview all").click()
+    expect(page.locator("h1")).to_have_text("This proposal is closed")
     expect(page.locator("main")).to_contain_text("Ann Person rejected it")
     expect(page.locator("main")).to_contain_text("we have that")
     assert axe(page) == []
 
 
-def test_it_is_rejected_with_a_reason_that_is_kept(desk: Desk, page: Page, watched: Watched) -> None:
+def test_a_proposal_is_rejected_with_a_stored_reason(desk: Desk, page: Page, watched: Watched) -> None:
     id = propose(desk, "stock", "shelf")
     at(page, f"proposal?id={id}")
-    page.get_by_role("button", name="Show the commit of what is chosen").click()
-    expect(page.get_by_role("alert")).to_contain_text("Choose at least one node")
+    page.get_by_role("button", name="Preview selected").click()
+    expect(page.get_by_role("alert")).to_contain_text("Select at least one node")
     watched.troubles.clear()  # the browser notes each answer of 4xx
-    page.get_by_label("Why it is not taken").fill("shelves are gone")
+    page.get_by_label("Reason for rejection").fill("shelves are gone")
     page.get_by_role("button", name="Reject").click()
     expect(page.locator(".said")).to_contain_text("Rejected")
     assert id not in waiting(desk)
@@ -101,7 +101,7 @@ def test_it_is_rejected_with_a_reason_that_is_kept(desk: Desk, page: Page, watch
 
 
 @pytest.mark.requirement("U13")
-def test_nodes_that_are_one_change_are_taken_together(desk: Desk, page: Page) -> None:
+def test_nodes_of_one_change_are_accepted_together(desk: Desk, page: Page) -> None:
     desk.put("concept://shop/auth", name="Auth service", content="Signs tokens.")
     desk.put("concept://shop/old/auth", name="Auth Service", content="Never cache a key.")
     made = desk.call("compress", kinds=["merges"])
@@ -111,15 +111,15 @@ def test_nodes_that_are_one_change_are_taken_together(desk: Desk, page: Page) ->
     expect(page.get_by_role("checkbox")).to_have_count(1)
     expect(page.locator(".change")).to_have_count(2)
     page.get_by_role("checkbox").check()
-    page.get_by_role("button", name="Show the commit of what is chosen").click()
-    page.get_by_role("button", name="Make this commit").click()
+    page.get_by_role("button", name="Preview selected").click()
+    page.get_by_role("button", name="Commit").click()
     expect(page.locator(".said")).to_contain_text("Accepted, in commit")
     assert "merge concept://shop/auth concept://shop/old/auth" in message(desk)
 
 
 @pytest.fixture
 def team(tmp_path: Path, desk: Desk) -> Iterator[Person]:
-    """Somebody who may only propose, at a git server that the desk syncs with."""
+    """A colleague who may only propose, at a git server that the desk syncs with."""
     server = bare(tmp_path / "server.git")
     desk.call("remote", action="add", name="origin", url=str(server), sync=0, ref="refs/heads/main")
     made = Person(tmp_path / "team", id="shop")
@@ -128,7 +128,7 @@ def team(tmp_path: Path, desk: Desk) -> Iterator[Person]:
     made.close()
 
 
-def test_one_that_a_remote_has_is_fetched_decided_and_gone_there_too(desk: Desk, page: Page, team: Person) -> None:
+def test_a_proposal_of_a_remote_is_fetched_decided_and_removed_there(desk: Desk, page: Page, team: Person) -> None:
     change = {"op": "upsert", "uri": "concept://shop/from-afar", "summary": "a team's idea"}
     team.call("submit_subgraph", remote="origin", changes=[change], message="from afar")
     at(page, "proposals")
@@ -136,13 +136,13 @@ def test_one_that_a_remote_has_is_fetched_decided_and_gone_there_too(desk: Desk,
     expect(page.get_by_role("link", name="from afar")).to_be_visible()
     expect(page.locator("article", has_text="from afar")).to_contain_text("at the remote origin")
     page.get_by_role("link", name="from afar").click()
-    page.get_by_role("button", name="Show the commit of all of it").click()
-    page.get_by_role("button", name="Make this commit").click()
+    page.get_by_role("button", name="Preview all").click()
+    page.get_by_role("button", name="Commit").click()
     expect(page.locator(".said")).to_contain_text("Accepted")
     assert desk.node("concept://shop/from-afar")["summary"] == "a team's idea"
 
 
-def test_a_long_one_comes_by_pages_and_a_long_text_on_a_page_of_its_own(desk: Desk, page: Page) -> None:
+def test_a_long_proposal_has_pages_and_a_long_text_has_its_own_page(desk: Desk, page: Page) -> None:
     base = desk.put("concept://shop/long/00", content="was")["commit"]
     desk.put("concept://shop/long/00", summary="is")
     changes = [{"op": "upsert", "uri": f"concept://shop/long/{n:02}", "content": f"{n} words " * 400, "summary": "s"}
@@ -151,8 +151,8 @@ def test_a_long_one_comes_by_pages_and_a_long_text_on_a_page_of_its_own(desk: De
     at(page, f"proposal?id={id}")
     first = page.locator(".change").count()
     assert first < 40
-    page.get_by_role("link", name="Its next nodes").click()
+    page.get_by_role("link", name="Next nodes").click()
     expect(page.locator(".change h2").first).not_to_contain_text("/00")
-    page.get_by_role("link", name="All of the text of").first.click()
+    page.get_by_role("link", name="Full text of").first.click()
     expect(page.locator(".change")).to_have_count(1)
     assert "characters)" not in page.locator(".change").inner_text()

@@ -1,4 +1,4 @@
-"""The daemon ends under an open page, by a crash or by a command: the page says so, comes back, and loses nothing."""
+"""The daemon ends under an open page: the page reports it, reconnects, and loses nothing."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ GONE = "kgd does not answer"
 
 @pytest.fixture
 def open_page(page: Page, watched: Watched) -> Iterator[Page]:
-    """A page that knows itself again, so that it is seen whether it was loaded anew."""
+    """A page with a marker that a reload would remove."""
     page.evaluate("window.sameAsBefore = true")
     yield page
-    watched.troubles.clear()  # the browser notes each attempt to listen that fails
+    watched.troubles.clear()  # the browser notes each failed attempt to listen
 
 
 def pid_of(desk: Desk) -> int:
@@ -37,10 +37,10 @@ def pid_of(desk: Desk) -> int:
 
 @pytest.mark.slow
 @pytest.mark.needs("chromium")
-def test_a_page_says_that_the_daemon_is_gone_and_shows_what_was_written_meanwhile(desk: Desk, open_page: Page) -> None:
+def test_a_page_reports_a_stopped_daemon_and_shows_later_changes(desk: Desk, open_page: Page) -> None:
     os.kill(pid_of(desk), signal.SIGKILL)
     expect(open_page.locator("#connection")).to_contain_text(GONE)
-    desk.put("insight://shop/meanwhile", name="Written meanwhile", summary="While the page had nobody to listen to")
+    desk.put("insight://shop/meanwhile", name="Written meanwhile", summary="While the page had no connection")
     expect(open_page.locator("main")).to_contain_text("Written meanwhile")
     expect(open_page.locator("#connection")).to_be_hidden()
     assert open_page.evaluate("window.sameAsBefore")
@@ -49,21 +49,21 @@ def test_a_page_says_that_the_daemon_is_gone_and_shows_what_was_written_meanwhil
 
 @pytest.mark.slow
 @pytest.mark.needs("chromium")
-def test_what_is_being_typed_outlives_the_daemon(desk: Desk, open_page: Page) -> None:
+def test_typed_text_outlives_the_daemon(desk: Desk, open_page: Page) -> None:
     at(open_page, "workspaces/tokens/mint")
-    open_page.get_by_label("Whose it is").press_sequentially("half-typ")
+    open_page.get_by_label("Name").press_sequentially("half-typ")
     os.kill(pid_of(desk), signal.SIGKILL)
     expect(open_page.locator("#connection")).to_contain_text(GONE)
     desk("status")
     expect(open_page.locator("#connection")).not_to_contain_text(GONE)
-    open_page.get_by_label("Whose it is").press_sequentially("ed-agent")
-    open_page.get_by_role("button", name="Mint it").click()
-    expect(open_page.locator("h1")).to_have_text("The token of half-typed-agent")
+    open_page.get_by_label("Name").press_sequentially("ed-agent")
+    open_page.get_by_role("button", name="Create token").click()
+    expect(open_page.locator("h1")).to_have_text("Token of half-typed-agent")
 
 
 @pytest.mark.slow
 @pytest.mark.needs("chromium")
-def test_open_pages_hold_up_neither_a_stop_nor_a_newer_daemon(desk: Desk, open_page: Page) -> None:
+def test_open_pages_delay_neither_a_stop_nor_a_newer_daemon(desk: Desk, open_page: Page) -> None:
     pages = [open_page, *(open_page.context.new_page() for _ in range(2))]
     for one in pages[1:]:
         one.goto(open_page.url)
@@ -74,7 +74,7 @@ def test_open_pages_hold_up_neither_a_stop_nor_a_newer_daemon(desk: Desk, open_p
     for one in pages:
         expect(one.locator("#connection")).to_be_hidden()
     before = pid_of(desk)
-    start.retire(desk.home)  # as the first command of a newer kgd does
+    start.retire(desk.home)  # like the first command of a newer kgd
     assert pid_of(desk) != before
     desk.put("insight://shop/newer", name="By the newer one", summary="Written by the newer one")
     expect(pages[-1].locator("main")).to_contain_text("By the newer one")
@@ -82,7 +82,7 @@ def test_open_pages_hold_up_neither_a_stop_nor_a_newer_daemon(desk: Desk, open_p
 
 @pytest.mark.slow
 @pytest.mark.needs("chromium")
-def test_a_page_that_nobody_sees_takes_no_connection_from_those_that_are_seen(desk: Desk, open_page: Page) -> None:
+def test_a_hidden_page_holds_no_connection(desk: Desk, open_page: Page) -> None:
     """A browser has six connections to one server."""
     hide = """(hidden) => {
         Object.defineProperty(document, "hidden", {value: hidden, configurable: true});
@@ -117,7 +117,7 @@ def sessions(tmp_path: Path, clock: Clock) -> Sessions:
     return Sessions(tmp_path / "sessions.json", clock)
 
 
-def test_a_page_left_open_for_a_month_is_still_let_in_and_one_that_nobody_looks_at_is_not(
+def test_an_open_page_stays_signed_in_for_a_month_and_an_idle_session_ends(
     sessions: Sessions, clock: Clock, tmp_path: Path
 ) -> None:
     open_one, closed_one = (sessions.open(Visitor()) for _ in range(2))
@@ -132,7 +132,7 @@ def test_a_page_left_open_for_a_month_is_still_let_in_and_one_that_nobody_looks_
     assert not again.some
 
 
-def test_what_is_kept_of_sessions_opens_nothing_and_is_for_its_owner_alone(sessions: Sessions, tmp_path: Path) -> None:
+def test_stored_sessions_open_nothing_and_are_readable_only_by_their_owner(sessions: Sessions, tmp_path: Path) -> None:
     key = sessions.open(Visitor("token0"), "A browser\x1b[31m\n")
     file = tmp_path / "sessions.json"
     assert key not in file.read_text()
@@ -141,20 +141,20 @@ def test_what_is_kept_of_sessions_opens_nothing_and_is_for_its_owner_alone(sessi
     assert sessions.visitor(sessions.browsers()[0].id) is None
 
 
-def test_a_file_of_sessions_that_cannot_be_read_ends_them_and_no_more(tmp_path: Path, clock: Clock) -> None:
+def test_an_unreadable_file_of_sessions_only_ends_the_sessions(tmp_path: Path, clock: Clock) -> None:
     for broken in (b"", b"{", b"[]", b'{"a": 1}', b'{"a": {"token": "", "seen": "x"}}', b"\xff"):
         (tmp_path / "sessions.json").write_bytes(broken)
         assert not Sessions(tmp_path / "sessions.json", clock).some
     assert Sessions(tmp_path / "sessions.json", clock).open(Visitor())
 
 
-def test_an_old_link_lets_nobody_in(sessions: Sessions, clock: Clock) -> None:
+def test_an_expired_link_signs_in_no_browser(sessions: Sessions, clock: Clock) -> None:
     code = sessions.invite(Visitor())
     clock.now += LINK_SECONDS + 1
     assert sessions.invited(code) is None
 
 
-def test_who_signs_in_all_day_ends_their_own_oldest_session_alone(sessions: Sessions, clock: Clock) -> None:
+def test_too_many_sessions_end_the_oldest_session_of_the_same_visitor(sessions: Sessions, clock: Clock) -> None:
     person = sessions.open(Visitor())
     keys = []
     for _ in range(SESSIONS_EACH + 5):
@@ -165,7 +165,7 @@ def test_who_signs_in_all_day_ends_their_own_oldest_session_alone(sessions: Sess
 
 
 @pytest.mark.slow
-def test_daemons_that_end_let_go_of_their_port(desk: Desk) -> None:
+def test_ending_daemons_release_their_port(desk: Desk) -> None:
     first = desk.call("ui")["url"].partition("/in/")[0]
     assert (urlsplit(first).port or 0) < 32_768, "an outgoing connection may take the port meanwhile"
     desk("down")
@@ -173,17 +173,17 @@ def test_daemons_that_end_let_go_of_their_port(desk: Desk) -> None:
     assert desk.call("ui")["url"].partition("/in/")[0] == first
 
 
-def test_a_link_is_not_used_up_where_its_session_cannot_be_kept(sessions: Sessions, tmp_path: Path) -> None:
+def test_a_link_stays_valid_if_its_session_cannot_be_stored(sessions: Sessions, tmp_path: Path) -> None:
     code = sessions.invite(Visitor())
-    (tmp_path / "sessions.new").mkdir()  # as on a full disk, nothing can be written
+    (tmp_path / "sessions.new").mkdir()  # makes writing fail, as on a full disk
     with pytest.raises(Unavailable):
         sessions.enter(code)
-    assert not sessions.some, "nobody has the key of that one"
+    assert not sessions.some, "its key was never handed out"
     (tmp_path / "sessions.new").rmdir()
     assert sessions.enter(code)
 
 
-def test_a_session_that_was_ended_on_a_full_disk_does_not_come_back_with_a_restart(
+def test_a_session_ended_on_a_full_disk_does_not_return_with_a_restart(
     sessions: Sessions, tmp_path: Path, clock: Clock
 ) -> None:
     left, *others = (sessions.open(Visitor()) for _ in range(3))
@@ -195,12 +195,10 @@ def test_a_session_that_was_ended_on_a_full_disk_does_not_come_back_with_a_resta
     assert not again.some
     (tmp_path / "sessions.new").rmdir()
     still = [key for key in others if sessions.visitor(key)]
-    assert len(still) == 1, "what was not ended goes on"
+    assert len(still) == 1, "the other session must continue"
 
 
-def test_a_clock_that_was_wrong_makes_no_link_and_no_session_last_longer(
-    sessions: Sessions, tmp_path: Path, clock: Clock
-) -> None:
+def test_a_wrong_clock_extends_no_link_and_no_session(sessions: Sessions, tmp_path: Path, clock: Clock) -> None:
     right = clock.now
     clock.now += 5 * 365 * 86_400
     code, session = sessions.invite(Visitor()), sessions.open(Visitor())
@@ -213,5 +211,5 @@ def test_a_clock_that_was_wrong_makes_no_link_and_no_session_last_longer(
     clock.now += IDLE_SECONDS + 1
     assert again.visitor(session) is None
     good = sessions.invite(Visitor())
-    clock.now -= 2  # as a clock is put right all the time
+    clock.now -= 2  # a small correction of the clock
     assert sessions.enter(good)

@@ -1,4 +1,4 @@
-"""What of others comes with the pages is what was published, and listed."""
+"""Third-party scripts of the pages are listed, and equal the published files."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ STATIC = ROOT / "kgd/ui/static"
 SHIPPED = tomllib.loads((STATIC / "SHIPPED.toml").read_text())
 
 
-def test_scripts_of_others_are_the_bytes_that_are_listed() -> None:
+def test_third_party_scripts_have_the_listed_digests() -> None:
     for name, told in SHIPPED.items():
         assert hashlib.sha256((STATIC / name).read_bytes()).hexdigest() == told["sha256"], name
         assert set(told) == {"package", "version", "file", "licence", "home", "sha256"}
         assert told["version"] in (ROOT / "docs/decisions/0022-pages.md").read_text(), f"{name} has another version"
 
 
-def test_every_script_is_listed_or_is_our_own_and_can_be_read() -> None:
+def test_every_script_is_listed_or_readable_source() -> None:
     ours = [place for place in STATIC.glob("*.js") if place.name not in SHIPPED]
     assert ours
     for place in ours:
@@ -28,5 +28,5 @@ def test_every_script_is_listed_or_is_our_own_and_can_be_read() -> None:
         assert max(map(len, lines)) <= 160, f"{place.name} is written by hand, or listed in SHIPPED.toml"
 
 
-def test_nothing_lies_there_that_no_page_loads() -> None:
+def test_every_static_file_is_loaded_by_a_page() -> None:
     assert {place.name for place in STATIC.iterdir()} == {*rendering.STATIC, "SHIPPED.toml"}

@@ -1,4 +1,4 @@
-"""Pages of others and odd requests get nothing of what a person sees, and do nothing."""
+"""Pages of other sites and odd requests read nothing and change nothing."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Answer:
 
 @dataclass
 class Door:
-    """The pages' port as a program sees it that sends what it likes."""
+    """The pages' port for a program that sends arbitrary requests."""
 
     desk: Desk
     host: str
@@ -75,7 +75,7 @@ class Door:
 
 @pytest.fixture(scope="module")
 def door(desk: Desk) -> Iterator[Door]:
-    """A program that was let in as a browser is, once."""
+    """A program that signed in once, like a browser."""
     place = urlsplit(desk.link())
     made = Door(desk, place.hostname or "", place.port or 0).come_in()
     yield made
@@ -84,7 +84,7 @@ def door(desk: Desk) -> Iterator[Door]:
 
 
 END_ALL = "/ui/w/shop/workspaces/browsers"
-"""Something that changes what anybody can see: it lets every browser in no longer."""
+"""A request with a visible effect: it signs out every browser."""
 
 
 def is_let_in(door: Door) -> bool:
@@ -107,7 +107,7 @@ class _Evil(http.server.BaseHTTPRequestHandler):
 
 @pytest.fixture
 def evil() -> Iterator[tuple[str, type[_Evil]]]:
-    """A page of somebody else, on another port of this machine: to cookies that is the same site."""
+    """A page of another site on another port of this machine, which counts as the same site for cookies."""
     handler = type("Handler", (_Evil,), {"heard": []})
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
     thread = threading.Thread(target=server.serve_forever, daemon=True)
@@ -120,7 +120,7 @@ def evil() -> Iterator[tuple[str, type[_Evil]]]:
 def test_a_page_of_another_port_reads_nothing_and_does_nothing(
     desk: Desk, page: Page, door: Door, evil: tuple[str, type[_Evil]], watched: Watched
 ) -> None:
-    """The person's browser has a session here, and sends its cookie along: the port is no part of a cookie's site."""
+    """The user's browser has a session here and sends its cookie, because cookies ignore the port."""
     url, handler = evil
     here = page.url.partition("/ui/")[0]
     handler.page = (Path(__file__).parent / "stranger.html").read_text().replace("HERE", here).encode()
@@ -135,17 +135,17 @@ def test_a_page_of_another_port_reads_nothing_and_does_nothing(
     frame = next(one for one in stranger.frames if one is not stranger.main_frame)
     assert "shop" not in frame.content()
     stranger.evaluate("document.getElementById('form').submit()")
-    expect(stranger.locator("main")).to_contain_text("Pages of other sites may not ask this one")
+    expect(stranger.locator("main")).to_contain_text("Pages of other sites may not send requests here")
     assert is_let_in(door)
     page.reload()
-    expect(page.locator("h1")).not_to_have_text("Who are you?")
+    expect(page.locator("h1")).not_to_have_text("Sign in")
     assert desk.git("rev-parse", "HEAD") == before
     # The cookie did reach that port, as cookies do, but only below the path that it is for.
     assert all("kgd" not in cookie for cookie in handler.heard)
-    watched.troubles.clear()  # the browser tells the stranger's page what it was refused
+    watched.troubles.clear()  # the browser reports the refusals to the other site's page
 
 
-def test_a_link_elsewhere_leads_here_and_does_not_make_a_person_somebody_else(
+def test_a_link_from_another_site_does_not_switch_the_session_unasked(
     desk: Desk, page: Page, evil: tuple[str, type[_Evil]]
 ) -> None:
     url, handler = evil
@@ -153,7 +153,7 @@ def test_a_link_elsewhere_leads_here_and_does_not_make_a_person_somebody_else(
     stranger = page.context.new_page()
     stranger.goto(url)
     stranger.get_by_role("link").click()
-    expect(stranger.locator("main")).to_contain_text("Go on only if you asked for this link yourself")
+    expect(stranger.locator("main")).to_contain_text("Continue only if you asked for this link yourself")
     stranger.get_by_role("button", name="Open kgd").click()
     stranger.wait_for_url("**/overview")
 
@@ -170,12 +170,10 @@ def test_a_link_elsewhere_leads_here_and_does_not_make_a_person_somebody_else(
         ({"Sec_Fetch_Site": "none"}, 200),
     ],
 )  # fmt: skip
-def test_what_a_browser_says_of_where_a_request_comes_from_is_believed(
-    door: Door, headers: dict[str, str], status: int
-) -> None:
+def test_the_origin_that_a_browser_reports_is_checked(door: Door, headers: dict[str, str], status: int) -> None:
     answer = door.ask("GET", "/ui/w/shop/overview", **headers)
     assert answer.status == status
-    assert ("Learned" in answer.body) is (status == 200)
+    assert ("Recent changes" in answer.body) is (status == 200)
 
 
 def test_a_form_needs_the_proof_of_its_own_session(desk: Desk, door: Door) -> None:
@@ -194,7 +192,7 @@ def test_a_form_needs_the_proof_of_its_own_session(desk: Desk, door: Door) -> No
     assert is_let_in(other)
 
 
-def test_a_link_works_once_and_looking_at_it_uses_nothing_up(desk: Desk, door: Door) -> None:
+def test_a_link_works_once_and_opening_it_does_not_use_it_up(desk: Desk, door: Door) -> None:
     path = urlsplit(desk.link()).path
     for method in ("GET", "HEAD", "GET"):
         assert door.ask(method, path, known=False, Sec_Purpose="prefetch").status == 200
@@ -207,7 +205,7 @@ def test_a_link_works_once_and_looking_at_it_uses_nothing_up(desk: Desk, door: D
     assert "set-cookie" not in again.headers
 
 
-def test_a_session_that_somebody_chose_is_not_taken_over(desk: Desk, door: Door) -> None:
+def test_a_chosen_session_key_is_not_adopted(desk: Desk, door: Door) -> None:
     fixed = door.cookie.partition("=")[0] + "=" + "A" * 43
     code = desk.link().rpartition("/")[2]
     answer = door.ask("POST", "/ui/in", {"code": code}, known=False, Cookie=fixed)
@@ -228,7 +226,7 @@ def test_a_cookie_opens_nothing_but_pages(door: Door) -> None:
     assert json.loads(asked.body)["code"] == "UNAUTHORIZED"
 
 
-def test_a_program_of_the_person_calls_every_tool_with_the_token_of_the_home(desk: Desk, door: Door) -> None:
+def test_a_program_of_the_user_calls_every_tool_with_the_token_of_the_home(desk: Desk, door: Door) -> None:
     token = (Path(desk.home.state) / "http.token").read_text().strip()
     bearer = {"Authorization": f"Bearer {token}", "Content_Type": "application/json"}
     change = {"changes": [{"op": "upsert", "uri": "insight://shop/by-v1", "summary": "Written over HTTP"}]}
@@ -275,7 +273,7 @@ def test_no_path_leads_anywhere_else(door: Door, path: str) -> None:
     assert "class Sessions" not in answer.body
 
 
-def test_every_page_is_kept_by_nobody_and_tells_nobody_where_it_was(door: Door) -> None:
+def test_no_page_is_cached_or_leaks_its_address(door: Door) -> None:
     for path in ("/ui/", "/ui/w/shop/overview", "/ui/w/shop/nothing", "/ui/in/x", "/ui/w/nowhere/overview"):
         headers = door.ask("GET", path).headers
         if "location" not in headers:
@@ -299,14 +297,14 @@ def test_large_requests_are_refused_and_the_next_is_answered(door: Door) -> None
     assert is_let_in(door)
 
 
-def test_who_asks_for_many_links_pushes_out_their_own_oldest_alone(desk: Desk, door: Door) -> None:
+def test_too_many_links_expire_the_oldest_link_of_the_same_visitor(desk: Desk, door: Door) -> None:
     links = [desk.call("ui")["url"] for _ in range(12)]
     states = [door.ask("GET", urlsplit(link).path, known=False).status for link in links]
     assert states == [401, 401] + [200] * 10
 
 
-def test_slow_senders_and_many_streams_hold_up_nobody(door: Door) -> None:
-    """Half a header, half a form, and more event streams than are kept: a page is answered all the same."""
+def test_slow_senders_and_many_streams_delay_no_page(door: Door) -> None:
+    """A page is answered despite half a header, half a form, and more event streams than the limit."""
     host = f"{door.host}:{door.port}"
     for _ in range(50):
         door.raw(b"GET /ui/ HTTP/1.1\r\nHost: " + host.encode())
@@ -321,14 +319,14 @@ def test_slow_senders_and_many_streams_hold_up_nobody(door: Door) -> None:
     assert is_let_in(door)
     oldest, newest = streams[0], streams[-1]
     until(lambda: _has_ended(oldest))
-    door.desk.put("insight://shop/streams", summary="Told to those that are kept")
+    door.desk.put("insight://shop/streams", summary="Sent to the remaining streams")
     told = b""
     while b"event: changed" not in told:
         told += newest.recv(4_096)
     assert is_let_in(door)
 
 
-def test_a_connection_that_never_says_what_it_wants_is_let_go(door: Door) -> None:
+def test_an_idle_connection_is_closed(door: Door) -> None:
     silent, half = door.raw(b""), door.raw(b"GET /ui/ HTTP/1.1\r\nHost: x\r\nX-Sl")
     for one in (silent, half):
         one.settimeout(40)
@@ -344,7 +342,7 @@ def test_two_homes_of_one_machine_keep_their_cookies_apart(
         second.goto(other.link())
         second.wait_for_url("**/overview")
         page.reload()
-        expect(page.locator("h1")).not_to_have_text("Who are you?")
+        expect(page.locator("h1")).not_to_have_text("Sign in")
         assert {cookie["name"] for cookie in context.cookies()} == {
             f"kgd-{urlsplit(one.url).port}" for one in (page, second)
         }
@@ -371,7 +369,7 @@ def test_a_form_of_very_many_types_offers_some_and_a_long_address_is_read(desk: 
     desk.put("kinds", relations=links)
     shown = door.ask("GET", "/ui/w/shop/graph?from=kinds&nodes=200").body
     assert (shown.count('name="of"'), shown.count('name="of_edge"')) == (60, 60)
-    assert "Of 151 types of nodes here 60 can be switched off" in shown
+    assert "The form offers 60 of 151 node types" in shown
     off = urlencode([("from", "kinds"), ("nodes", 200), *(("hide", kind) for kind in kinds[90:]), ("q", "x" * 20_000)])
     answer = door.ask("GET", f"/ui/w/shop/graph?{off}")
     assert answer.status == 200

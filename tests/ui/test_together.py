@@ -1,4 +1,4 @@
-"""Two browsers and an agent are on one workspace: each sees within a moment what the others do."""
+"""Two browsers and an agent on one workspace see each other's changes at once."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.ui.conftest import WAIT, Desk, at
 pytestmark = [pytest.mark.needs("chromium"), pytest.mark.slow]
 
 MOMENT = 1_000
-"""Milliseconds within which a change is to be seen; on a machine that is busy it may take longer to be painted."""
+"""Timeout of a change in milliseconds; painting takes longer on a busy machine."""
 
 
 @pytest.fixture(scope="module")
@@ -40,18 +40,18 @@ def stay(page: Page) -> None:
 
 
 def stayed(page: Page) -> bool:
-    """Whether the page was not loaded again."""
+    """Whether the page has not been reloaded."""
     return bool(page.evaluate("window.sameAsBefore === true"))
 
 
 @pytest.mark.requirement("B6")
-def test_a_conflict_of_a_real_sync_is_settled_in_one_browser_while_the_other_looks_on(
+def test_a_conflict_resolved_in_one_browser_shows_in_the_other(
     desk: Desk, bob: Colleague, page: Page, other: Page
 ) -> None:
     uri = "concept://shop/services/auth"
     for one in (page, other):
         at(one, "conflicts")
-        expect(one.locator("main")).to_contain_text("Nothing is in conflict")
+        expect(one.locator("main")).to_contain_text("No conflicts")
         stay(one)
     id = bob.disagree(uri, "summary", "ours", "theirs", was="before")
     for one in (page, other):
@@ -62,15 +62,15 @@ def test_a_conflict_of_a_real_sync_is_settled_in_one_browser_while_the_other_loo
     stay(other)
     page.get_by_role("link", name="auth").click()
     page.get_by_label("Take version B").check()
-    page.get_by_role("button", name="Show the commit").click()
-    page.get_by_role("button", name="Make this commit").click()
-    expect(page.locator(".said")).to_contain_text("Settled")
-    expect(other.locator("h1")).to_have_text("Settled meanwhile", timeout=WAIT)
+    page.get_by_role("button", name="Preview commit").click()
+    page.get_by_role("button", name="Commit").click()
+    expect(page.locator(".said")).to_contain_text("Resolved")
+    expect(other.locator("h1")).to_have_text("Already resolved", timeout=WAIT)
     assert stayed(other)
     assert desk.node(uri)["summary"] == "theirs"
 
 
-def test_what_an_agent_and_each_browser_write_shows_in_the_others(desk: Desk, page: Page, other: Page) -> None:
+def test_changes_of_an_agent_and_each_browser_show_in_the_others(desk: Desk, page: Page, other: Page) -> None:
     at(page, "overview")
     at(other, "proposals")
     stay(page)
@@ -85,15 +85,15 @@ def test_what_an_agent_and_each_browser_write_shows_in_the_others(desk: Desk, pa
     assert stayed(page)
 
     at(page, f"proposal?id={name}")
-    page.get_by_label("Why it is not taken").fill("it costs too much")
+    page.get_by_label("Reason for rejection").fill("it costs too much")
     page.get_by_role("button", name="Reject").click()
     expect(page.locator(".said")).to_contain_text("Rejected")
-    expect(other.locator("main")).to_contain_text("Nothing waits", timeout=WAIT)
+    expect(other.locator("main")).to_contain_text("No proposals", timeout=WAIT)
     assert stayed(other)
 
 
 def test_a_change_is_seen_within_a_second(desk: Desk, page: Page, other: Page) -> None:
-    """Measured in the page, from the answer to the writer until it is painted; the best of a few, on a busy machine."""
+    """Measured in the page, from the writer's answer until painting; the best of a few, on a busy machine."""
     for one in (page, other):
         at(one, "overview")
         one.evaluate(

@@ -1,4 +1,4 @@
-"""A person sees which workspaces there are, with whom each is shared and who may come in, and changes it."""
+"""Workspaces, their sharing, tokens, and signed-in browsers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ pytestmark = [pytest.mark.needs("chromium"), pytest.mark.slow]
 
 @pytest.fixture(scope="module")
 def shared(desk: Desk, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A bare repository that the workspace is shared through, by hand."""
+    """A bare repository that shares the workspace, synced by hand."""
     there = tmp_path_factory.mktemp("there") / "shared.git"
     subprocess.run(["git", "init", "-q", "--bare", there], check=True)
     desk.call("remote", action="add", name="origin", url=str(there), sync=0)
@@ -31,7 +31,7 @@ def tip_of(there: Path) -> str:
     return done.stdout.strip()
 
 
-def test_what_has_not_left_yet_is_counted_and_leaves_with_a_click(desk: Desk, page: Page, shared: Path) -> None:
+def test_unpushed_commits_are_counted_and_pushed_with_a_click(desk: Desk, page: Page, shared: Path) -> None:
     page.get_by_role("link", name="Workspaces", exact=True).click()
     expect(page.get_by_role("row", name="shop")).to_contain_text("Your team")
     row = page.get_by_role("row", name="origin")
@@ -39,13 +39,13 @@ def test_what_has_not_left_yet_is_counted_and_leaves_with_a_click(desk: Desk, pa
     desk.put("insight://shop/leaves", summary="It goes out with the next round")
     expect(row).to_contain_text("1 commit")  # by itself
     row.get_by_role("button", name="Sync now").click()
-    expect(page.locator(".said")).to_have_text("origin: 0 commits came, 1 went.")
+    expect(page.locator(".said")).to_have_text("origin: fetched 0 commits, pushed 1.")
     assert tip_of(shared) == desk.call("status")["workspace"]["tip"]
 
 
-def test_a_token_is_minted_shown_once_and_revoked_by_keyboard_alone(desk: Desk, page: Page) -> None:
+def test_a_token_is_created_shown_once_and_revoked_by_keyboard(desk: Desk, page: Page) -> None:
     at(page, "workspaces/tokens/mint")
-    page.get_by_label("Whose it is").focus()
+    page.get_by_label("Name").focus()
     page.keyboard.type("billing-agent")
     page.keyboard.press("Tab")  # the kind
     page.keyboard.press("Tab")  # what it may do
@@ -60,25 +60,25 @@ def test_a_token_is_minted_shown_once_and_revoked_by_keyboard_alone(desk: Desk, 
     expect(page.get_by_role("row", name="billing-agent")).to_contain_text("never")
     assert token not in page.content()
     page.get_by_role("link", name="Revoke… the token of billing-agent").press("Enter")
-    page.get_by_role("button", name="Revoke it").press("Enter")
-    expect(page.locator(".said")).to_contain_text("refused from now on")
+    page.get_by_role("button", name="Revoke").press("Enter")
+    expect(page.locator(".said")).to_contain_text("are revoked")
     expect(page.get_by_role("row", name="billing-agent")).to_have_count(0)
-    page.get_by_role("link", name="expired or were revoked").click()
+    page.get_by_role("link", name="expired or revoked").click()
     expect(page.get_by_role("row", name="billing-agent")).to_contain_text("revoked")
 
 
-def test_a_form_that_is_refused_keeps_what_was_written(desk: Desk, page: Page, watched: Watched) -> None:
+def test_a_refused_form_keeps_its_text(desk: Desk, page: Page, watched: Watched) -> None:
     at(page, "workspaces/tokens/mint")
-    page.get_by_label("Whose it is").fill("auditor")
-    page.get_by_label("Where, one path").fill("/services/**\nno path")
-    page.get_by_role("button", name="Mint it").click()
+    page.get_by_label("Name").fill("auditor")
+    page.get_by_label("Paths, one per line").fill("/services/**\nno path")
+    page.get_by_role("button", name="Create token").click()
     expect(page.get_by_role("alert")).to_contain_text("path")
-    expect(page.get_by_label("Whose it is")).to_have_value("auditor")
+    expect(page.get_by_label("Name")).to_have_value("auditor")
     assert not [one for one in desk.call("token_list")["tokens"] if one["name"] == "auditor"]
     watched.troubles.clear()  # the browser notes each answer of 422
 
 
-def test_an_error_in_the_registry_is_told_with_its_line(desk: Desk, page: Page) -> None:
+def test_an_error_in_the_registry_is_shown_with_its_line(desk: Desk, page: Page) -> None:
     registry = Path(desk.home.registry)
     good = registry.read_text()
     registry.write_text(good + "settings:\n  no_such: 1\n")
@@ -90,7 +90,7 @@ def test_an_error_in_the_registry_is_told_with_its_line(desk: Desk, page: Page) 
         registry.write_text(good)
 
 
-def test_browsers_are_listed_and_let_in_no_longer(desk: Desk, page: Page, watched: Watched) -> None:
+def test_browsers_are_listed_and_signed_out(desk: Desk, page: Page, watched: Watched) -> None:
     other = page.context.browser.new_context()  # type: ignore[union-attr]
     second = other.new_page()
     second.goto(desk.link())
@@ -98,9 +98,9 @@ def test_browsers_are_listed_and_let_in_no_longer(desk: Desk, page: Page, watche
     at(page, "workspaces")
     rows = page.get_by_role("region", name="Browsers").get_by_role("row")
     expect(rows.nth(1)).to_contain_text("Chrome")
-    page.get_by_role("button", name="End all of them").click()
-    expect(page.locator("h1")).to_have_text("Who are you?")
-    expect(second.locator("h1")).to_have_text("Who are you?")  # an open page hears of it
+    page.get_by_role("button", name="Sign out everywhere").click()
+    expect(page.locator("h1")).to_have_text("Sign in")
+    expect(second.locator("h1")).to_have_text("Sign in")  # an open page follows
     assert desk.call("browsers")["browsers"] == []
     other.close()
     watched.troubles.clear()  # the browser notes each answer of 401

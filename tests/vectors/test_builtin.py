@@ -1,4 +1,4 @@
-"""The model inside the wheel needs no download, and weighs a question by what is rare where it is asked."""
+"""The model inside the wheel needs no download, and weighs the words of a query by their rarity in the workspace."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def embedder() -> Builtin:
 @pytest.mark.requirement("U6")
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
-def test_vectors_are_those_of_the_package_itself(embedder: Builtin) -> None:
+def test_vectors_equal_the_packages_own(embedder: Builtin) -> None:
     import wordllama
 
     own = wordllama.WordLlama.load(cache_dir=Path(wordllama.__file__).parent, disable_download=True)
@@ -33,7 +33,7 @@ def test_vectors_are_those_of_the_package_itself(embedder: Builtin) -> None:
     np.testing.assert_allclose(embedder.embed(TEXTS, "document"), theirs, atol=1e-5)
 
 
-def test_a_vector_does_not_depend_on_what_it_is_embedded_with(embedder: Builtin) -> None:
+def test_a_vector_does_not_depend_on_the_rest_of_its_batch(embedder: Builtin) -> None:
     together = embedder.embed(TEXTS, "document")
     alone = np.concatenate([embedder.embed([text], "document") for text in TEXTS])
     np.testing.assert_array_equal(together, alone)
@@ -59,7 +59,7 @@ def test_long_texts_are_read_up_to_a_limit(embedder: Builtin) -> None:
     np.testing.assert_array_equal(longer, same)
 
 
-def test_a_question_is_weighed_by_what_is_rare_here_whatever_the_order(embedder: Builtin) -> None:
+def test_queries_are_weighed_by_local_rarity_independent_of_order(embedder: Builtin) -> None:
     here = Builtin.load()
     assert isinstance(here, Weighing)
     texts = [f"the server says {word} again" for word in ("apple", "lamp", "river", "stone") for _ in range(FEWEST)]
@@ -75,7 +75,7 @@ def test_a_question_is_weighed_by_what_is_rare_here_whatever_the_order(embedder:
     np.testing.assert_array_equal(again.embed(["the server says lamp"], "query"), weighed)
 
 
-def test_few_texts_say_nothing_of_what_is_rare(embedder: Builtin) -> None:
+def test_few_texts_do_not_show_which_words_are_rare(embedder: Builtin) -> None:
     here = Builtin.load()
     here.learn([here.tokens("the server")] * (FEWEST - 1))
     np.testing.assert_array_equal(here.embed(TEXTS, "query"), embedder.embed(TEXTS, "query"))

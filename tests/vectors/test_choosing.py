@@ -1,4 +1,4 @@
-"""A person chooses the embedder in their own settings, and nobody else does."""
+"""Only users choose the embedder, in their own settings."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ SOON = 60.0
         ),
     ],
 )
-def test_a_setting_is_read_as_it_is_written(said: Any, choice: Choice) -> None:
+def test_a_setting_is_read_back_as_written(said: Any, choice: Choice) -> None:
     assert parse(said) == choice
     assert Choice.read(choice.written()) == choice
 
@@ -56,11 +56,11 @@ def test_a_setting_is_read_as_it_is_written(said: Any, choice: Choice) -> None:
         ({"kind": "onnx"}, "needs 'dir'"),
         ({"kind": "onnx", "dir": "models"}, "absolute"),
         ({"kind": "onnx", "dir": "/m", "pooling": "max"}, "mean or cls"),
-        ({"kind": "onnx", "dir": "/m", "url": LOCAL}, "'url' is not known"),
+        ({"kind": "onnx", "dir": "/m", "url": LOCAL}, "'url' is not a field"),
         ({"kind": "openai", "url": LOCAL}, "needs 'model'"),
         ({"kind": "openai", "model": "m", "url": "http://example.org/v1"}, "address"),
         ({"kind": "openai", "model": "m", "url": "https://me:pw@example.org/v1"}, "address"),
-        ({"kind": "openai", "model": "m", "url": LOCAL, "key": "sk-123"}, "refers to a credential"),
+        ({"kind": "openai", "model": "m", "url": LOCAL, "key": "sk-123"}, "must be a reference to a credential"),
         ({"kind": "openai", "model": "m", "url": LOCAL, "batch": 0.5}, "1 to 2048"),
         ({"kind": "openai", "model": "m", "url": LOCAL, "seconds": True}, "1 to 600"),
         ({"kind": "openai", "model": "m\n", "url": LOCAL}, "one line"),
@@ -68,7 +68,7 @@ def test_a_setting_is_read_as_it_is_written(said: Any, choice: Choice) -> None:
         ({"kind": "builtin", "share": 1.5}, "0 to 1"),
     ],
 )
-def test_what_is_no_choice_is_refused_with_the_field(said: Any, why: str) -> None:
+def test_an_invalid_choice_is_refused_and_names_the_field(said: Any, why: str) -> None:
     with pytest.raises(Invalid, match=why):
         parse(said)
 
@@ -108,7 +108,9 @@ def test_a_workspace_cannot_choose_where_its_readers_texts_are_sent(desk: Desk, 
     assert not endpoint.asked
 
 
-def test_a_library_that_is_missing_is_said_with_how_to_get_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_missing_library_is_reported_with_its_install_command(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     for kind, library, choice in (
         ("onnx", "onnxruntime", Choice("onnx", dir=str(tmp_path))),
         ("fastembed", "fastembed", Choice("fastembed", model="m")),

@@ -75,14 +75,14 @@ def rows(*vectors: Any) -> Behave:
         (rows([1.0, 2.0], [1.0]), Invalid, "/v1"),
         (rows([], []), Invalid, "shape"),
         (rows(["a"], ["b"]), Invalid, "/v1"),
-        (rows([1.0, None], [1.0, 2.0]), Invalid, "no number"),
-        (rows([1e39, 1.0], [1.0, 2.0]), Invalid, "no number"),
+        (rows([1.0, None], [1.0, 2.0]), Invalid, "not finite"),
+        (rows([1e39, 1.0], [1.0, 2.0]), Invalid, "not finite"),
         (rows([[1.0]], [[2.0]]), Invalid, "shape"),
         (answer(b'{"data":' + b"[" * 100_000), Invalid, "/v1"),
         (answer(b" " * (33 << 20)), Unavailable, "more than"),
     ],
 )
-def test_what_is_no_answer_is_one_error_that_says_why(
+def test_an_invalid_answer_is_one_error_with_its_reason(
     endpoint: Endpoint, behave: Behave, error: type[KgdError], said: str
 ) -> None:
     endpoint.behave = behave
@@ -94,11 +94,11 @@ def test_vectors_of_another_size_than_before_are_refused(endpoint: Endpoint) -> 
     model = embedder(endpoint)
     model.embed(["one"], "document")
     endpoint.behave = answering(lambda text: by_words(text, 5))
-    with pytest.raises(Invalid, match="5 numbers, and had 16"):
+    with pytest.raises(Invalid, match="5 numbers instead of 16"):
         model.embed(["one"], "document")
 
 
-def test_an_endpoint_that_is_slow_or_down_costs_no_more_than_its_seconds(endpoint: Endpoint) -> None:
+def test_a_slow_or_dead_endpoint_costs_at_most_its_seconds(endpoint: Endpoint) -> None:
     endpoint.behave = lambda handler, body: endpoint.stopped.wait(20) and None
     start = time.monotonic()
     with pytest.raises(Unavailable, match="did not answer within"):
@@ -109,7 +109,7 @@ def test_an_endpoint_that_is_slow_or_down_costs_no_more_than_its_seconds(endpoin
         embedder(endpoint).embed(["one"], "document")
 
 
-def test_one_that_sends_a_byte_now_and_then_is_not_waited_for(endpoint: Endpoint) -> None:
+def test_an_endpoint_that_trickles_bytes_does_not_extend_the_deadline(endpoint: Endpoint) -> None:
     def drip(handler: BaseHTTPRequestHandler, body: Any) -> None:
         handler.send_response(200)
         handler.send_header("Content-Length", "1000")
@@ -122,7 +122,7 @@ def test_one_that_sends_a_byte_now_and_then_is_not_waited_for(endpoint: Endpoint
         embedder(endpoint, seconds=0.2).embed(["one"], "document")
 
 
-def test_a_key_that_is_not_there_is_said_and_a_new_one_is_used_without_a_restart(endpoint: Endpoint) -> None:
+def test_a_missing_key_is_reported_and_a_new_one_is_used_without_a_restart(endpoint: Endpoint) -> None:
     keys = {"env:KEY": "old"}
     model = opened(Choice("openai", url=endpoint.url, model="small", key="env:KEY"), keys.__getitem__)
     endpoint.behave = failing(401)

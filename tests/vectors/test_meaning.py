@@ -1,4 +1,4 @@
-"""What means alike is found in a workspace, and its vectors follow its texts through whatever happens."""
+"""Search by meaning in a workspace, whose vectors follow its texts through all events."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def found(ws: Workspace, question: str = "anything at all") -> set[str]:
 
 
 def git_state(ws: Workspace) -> tuple[str, set[str]]:
-    """Every ref, and every file of the repository but for what is derived."""
+    """Every ref, and every file of the repository except derived ones."""
     refs = subprocess.run(
         ["git", "--git-dir", ws.layout.git_dir, "for-each-ref"], check=True, capture_output=True, text=True
     ).stdout
@@ -88,7 +88,7 @@ def test_a_question_that_says_nothing_finds_nothing(ws: Workspace) -> None:
     assert ws.meaning.similarity("", [uri("cat")]) == {}
 
 
-def test_vectors_follow_what_is_written_and_forget_what_is_deleted(ws: Workspace) -> None:
+def test_vectors_follow_writes_and_deletions(ws: Workspace) -> None:
     fill(ws)
     write(ws, upsert("money", content="A dog barks at the postman.", expect_version=1), Delete(uri("cat")))
     assert best(ws, "puppy") == "money"
@@ -97,7 +97,7 @@ def test_vectors_follow_what_is_written_and_forget_what_is_deleted(ws: Workspace
     assert "2 of 2" in ws.meaning.stage().about
 
 
-def test_only_what_changed_is_embedded(ws: Workspace) -> None:
+def test_only_changed_texts_are_embedded(ws: Workspace) -> None:
     fill(ws)
     before = ws.meaning.embedded
     write(ws, upsert("cat", tags=("pets",)), upsert("money", data={"importance": "high"}))
@@ -128,7 +128,7 @@ def test_a_restart_goes_on_where_it_was_and_embeds_nothing_twice(desk: Desk) -> 
     assert ws.meaning.embedded == 1
 
 
-def test_what_changed_while_nobody_followed_is_made_up_for(desk: Desk) -> None:
+def test_changes_from_before_the_start_are_caught_up(desk: Desk) -> None:
     fill(desk.open())
     ws = desk.open(follow=False)
     ws.submit(change(upsert("new", content="A dog."), Delete(uri("cat"))))
@@ -294,12 +294,12 @@ def test_no_text_and_no_question_goes_to_an_endpoint_that_was_taken_out(desk: De
     [
         (failing(503), "503"),
         (failing(401), "key"),
-        (answering(lambda text: by_words(text, 5)), "5 numbers, and had 16"),
+        (answering(lambda text: by_words(text, 5)), "5 numbers instead of 16"),
         (answering(lambda text: [float("nan")] * 16), "v1"),
     ],
     ids=["down", "no key", "another size", "no numbers"],
 )
-def test_trouble_is_said_in_status_and_search_goes_on_without(
+def test_trouble_is_shown_in_status_and_search_continues_without_vectors(
     desk: Desk, endpoint: Endpoint, trouble: object, said: str
 ) -> None:
     desk.choice = Choice("openai", url=endpoint.url, model="m")
@@ -333,7 +333,7 @@ def test_one_text_that_an_endpoint_refuses_does_not_hold_the_others_up(desk: Des
     asked = len(endpoint.asked)
     write(ws, upsert("bad", tags=("x",)))
     assert len(endpoint.asked) == asked
-    endpoint.behave = failing(400)  # whatever it is asked about: that says nothing of the text
+    endpoint.behave = failing(400)  # for every request, so it is unrelated to the text
     ws.submit(change(upsert("new", content="A dog.")))
     assert not ws.meaning.catch_up(SOON)
     endpoint.behave = answering(by_words)
@@ -374,7 +374,7 @@ def test_a_workspace_without_texts_loads_nothing(desk: Desk) -> None:
     assert not desk.file.exists()
 
 
-def test_what_is_rare_here_weighs_more_and_does_not_depend_on_the_way_to_it(desk: Desk, tmp_path: Path) -> None:
+def test_rare_words_weigh_more_independent_of_history(desk: Desk, tmp_path: Path) -> None:
     texts = {f"n{n}": f"the server says {('apple', 'lamp', 'river')[n % 3]} number {n}" for n in range(45)}
     ws = desk.open()
     fill(ws, texts)
@@ -393,9 +393,7 @@ def test_what_is_rare_here_weighs_more_and_does_not_depend_on_the_way_to_it(desk
 
 
 @pytest.mark.slow
-def test_where_only_some_texts_say_what_is_rare_they_are_the_same_ones_whatever_the_way(
-    desk: Desk, tmp_path: Path
-) -> None:
+def test_the_sample_for_rarity_is_independent_of_history(desk: Desk, tmp_path: Path) -> None:
     texts = {f"n{n}": f"{('apple', 'lamp', 'river')[n % 3]} {n}" for n in range(SAMPLE + 700)}
     ws = desk.open()
     fill(ws, texts)
@@ -417,7 +415,7 @@ def test_many_that_go_at_once_are_forgotten_and_their_places_used_again(ws: Work
     assert found(ws) == {f"n{n}" for n in range(1, 100, 2)} | {f"m{n}" for n in range(60)}
 
 
-def test_what_embedding_many_texts_took_goes_back_to_the_system_and_few_texts_are_no_reason(
+def test_memory_is_returned_to_the_system_after_many_texts_and_not_after_few(
     ws: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     given_back: list[int] = []
@@ -430,7 +428,7 @@ def test_what_embedding_many_texts_took_goes_back_to_the_system_and_few_texts_ar
     assert len(given_back) == before
 
 
-def test_how_many_texts_wait_is_told_as_it_is_at_this_moment(desk: Desk, endpoint: Endpoint) -> None:
+def test_status_shows_the_current_number_of_waiting_texts(desk: Desk, endpoint: Endpoint) -> None:
     held = threading.Event()
 
     def slowly(handler: object, body: object) -> None:

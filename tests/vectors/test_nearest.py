@@ -38,7 +38,7 @@ def exact(vectors: dict[Uri, NDArray[np.float32]], query: NDArray[np.float32], l
 
 @pytest.mark.requirement("U6")
 @pytest.mark.parametrize("seed", range(4))
-def test_after_any_changes_the_answer_is_that_of_looking_at_each(seed: int) -> None:
+def test_after_any_changes_the_answer_equals_a_full_scan(seed: int) -> None:
     chance, vectors = random.Random(seed), some(600, seed)
     nearest, known = Nearest(DIM), dict[Uri, NDArray[np.float32]]()
     for _ in range(40):
@@ -68,7 +68,7 @@ def test_equal_texts_come_in_the_order_of_their_uris_and_all_of_them_count() -> 
     assert [uri for uri, _ in nearest.search(vector, 3).hits] == [name(1), name(3), name(5)]
 
 
-def test_what_is_known_of_a_uri_twice_counts_once_with_the_nearer_text() -> None:
+def test_a_uri_with_two_texts_counts_once_with_the_nearer() -> None:
     nearest, [one, two] = Nearest(DIM), some(2)
     nearest.put([(name(1), ""), (name(1), "file://ws/a.md")], np.stack([one, two]))
     assert nearest.search(two, 5).hits == [(name(1), pytest.approx(1.0, abs=1e-3))]
@@ -86,10 +86,10 @@ def test_nothing_is_found_among_nothing() -> None:
     assert nearest.search(vector, 5).hits == []
 
 
-def test_pairs_are_those_that_a_look_at_each_with_each_finds() -> None:
+def test_pairs_equal_an_exhaustive_comparison() -> None:
     vectors, nearest = some(120), Nearest(DIM)
     nearest.put(keys(120), vectors)
-    nearest.put([(name(7), "file://ws/a.md")], vectors[:1])  # what was read from the code tree is compared elsewhere
+    nearest.put([(name(7), "file://ws/a.md")], vectors[:1])  # texts of the code tree are compared elsewhere
     asked, within = [name(n) for n in (3, 7, 40, 500)], [name(n) for n in range(0, 130, 2)]
     expected = []
     for number in (3, 7, 40):

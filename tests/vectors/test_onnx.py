@@ -1,4 +1,4 @@
-"""A folder with a model in ONNX is an embedder, and one with something else says what is wrong with it."""
+"""A folder with an ONNX model is an embedder; other folders are refused with the reason."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_pooling_prefixes_and_the_number_of_tokens_are_the_persons(tmp_path: Pat
     np.testing.assert_allclose(cut[0], unit(row("dog")), atol=1e-6)
 
 
-def test_what_changes_vectors_changes_the_id(tmp_path: Path) -> None:
+def test_settings_that_change_vectors_change_the_id(tmp_path: Path) -> None:
     folder = write_onnx(tmp_path)
     ways = [{}, {"pooling": "cls"}, {"query_prefix": "q"}, {"document_prefix": "q"}, {"max_tokens": 99}]
     assert len({load(folder, **how).id for how in ways}) == len(ways)
@@ -69,7 +69,7 @@ def test_what_changes_vectors_changes_the_id(tmp_path: Path) -> None:
     ],
     ids=["no model", "no tokenizer", "no such bytes", "broken tokenizer", "a model of pictures"],
 )
-def test_what_is_no_model_is_named(
+def test_an_unusable_model_is_named(
     tmp_path: Path, spoil: Callable[[Path], object], error: type[KgdError], said: str
 ) -> None:
     spoil(write_onnx(tmp_path))

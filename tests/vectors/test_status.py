@@ -1,4 +1,4 @@
-"""How embedding is, is told where a person looks: in `status` and by `doctor`; and `reindex` makes it anew."""
+"""The state of embedding in `status` and `doctor`, and its rebuild by `reindex`."""
 
 from __future__ import annotations
 

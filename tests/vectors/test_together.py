@@ -1,4 +1,4 @@
-"""Whatever happens in whatever order, the vectors end up as those of a workspace that always was as it is now."""
+"""After any events in any order, the vectors equal the vectors of a fresh workspace with the same texts."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ WORDS = ("cat", "dog", "money", "kitten", "sofa", "server", "release", "apple")
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_changes_restarts_damage_and_other_embedders_leave_what_the_texts_say(
+def test_vectors_match_the_texts_after_changes_restarts_damage_and_other_embedders(
     desk: Desk, tmp_path: Path, seed: int
 ) -> None:
     chance, live = random.Random(seed), dict[str, str]()

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from kgd.codec.settings import first_files
-from kgd.git.layout import Layout, create_in_code_repository
+from kgd.git.creation import create_in_code_repository
+from kgd.git.layout import Layout
 from kgd.workspace import hand_edits, publication
 from kgd.workspace.workspace import Workspace
 from tests.builders import WS, uri

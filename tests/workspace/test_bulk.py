@@ -249,7 +249,7 @@ def test_splitting_a_part_by_lines_agrees_with_a_parser() -> None:
         whole = bulk.encode(bulk.Part(tuple(nodes), source))
         found = bulk.split(whole)
         assert found == bulk.Entries({n.uri: documents.encode(n) for n in sorted(nodes, key=lambda n: n.uri)}, source)
-        assert bulk.joined(found) == whole
+        assert bulk.encode_entries(found) == whole
         for uri, entry in found.nodes.items():
             assert bulk.cut(whole, uri) == entry
             assert len(entry) <= bulk.size_of(entry)

@@ -7,12 +7,12 @@ from collections.abc import Mapping
 
 import pytest
 
-from kgd.codec import bulk, canonical, documents, paths
+from kgd.codec import bulk, documents, paths
 from kgd.codec.settings import Settings, encode_settings
 from kgd.git.objects import ObjectId, Signature
 from kgd.git.staging import Staging
 from kgd.git.store import ObjectStore
-from kgd.model.node import Node
+from kgd.model.node import NODE_BYTES, Node
 from kgd.model.uri import Uri
 from kgd.workspace import filling, merge_parts
 from kgd.workspace.adoption import merge_commit
@@ -64,7 +64,7 @@ class Line:
         for file in self.store.files(self.store.tree_of(commit)):
             if bulk.is_path(file.path):
                 data = self.store.read(file.id)
-                assert len(data) <= canonical.MAX_BYTES
+                assert len(data) <= NODE_BYTES
                 nodes = {node.uri: node for node in bulk.decode(data, at=file.path).nodes}
                 assert nodes
                 assert not nodes.keys() & found.keys()
@@ -168,7 +168,7 @@ def test_parts_filled_on_two_sides_merge_into_one_readable_file_that_the_next_wr
     ]
     merged = line.merge(sides[0], sides[1])
     (whole,) = [data for path, data in line.files(merged).items() if path.startswith("bulk/")]
-    assert bulk.PART_BYTES < len(whole) < canonical.MAX_BYTES
+    assert bulk.PART_BYTES < len(whole) < NODE_BYTES
     written = line.commit(by_uri(message(100, content="shorter\n")), merged)
     parts = [data for path, data in line.files(written).items() if path.startswith("bulk/")]
     assert len(parts) == 2

@@ -6,10 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from kgd.codec import changelog
+from kgd.codec import documents
 from kgd.errors import NotFound
-from kgd.model.change import Delete, Log, Move, Upsert
-from kgd.model.changelog import LogEntry
+from kgd.model.change import Delete, Log, LogEntry, Move, Upsert
 from kgd.model.uri import Uri, parse
 from kgd.workspace.workspace import Workspace
 from tests.builders import change
@@ -24,7 +23,11 @@ def entry(parent: Uri = ATOM) -> LogEntry:
 
 def logs(ws: Workspace) -> dict[str, LogEntry]:
     tree = ws.store.tree_of(bytes.fromhex(ws.tip))
-    return {path: changelog.decode(ws.store.read(blob)) for path, _, blob in ws.store.files(tree) if path[:4] == "log/"}
+    return {
+        path: documents.decode_entry(ws.store.read(blob))
+        for path, _, blob in ws.store.files(tree)
+        if path[:4] == "log/"
+    }
 
 
 @pytest.mark.requirement("A3")

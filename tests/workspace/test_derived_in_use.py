@@ -55,7 +55,7 @@ def test_a_folder_at_the_path_of_a_derived_file_is_moved_aside(tmp_path: Path) -
     path = tmp_path / "index.sqlite"
     path.mkdir()
     (path / "mine").write_text("kept")
-    database = Database.open(path)
+    database = Database(path)
     index = TextIndex(database)
     index.apply([Doc(Uri("concept://w/a"), "concept", "lease")])
     assert [hit.uri for hit in index.search("lease")] == ["concept://w/a"]

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from kgd.git.layout import Layout
+from kgd.codec.settings import first_files
+from kgd.git.creation import create_in_code_repository, create_standalone
+from kgd.git.layout import Layout, locate
 from kgd.git.refs import HEAD
 from kgd.workspace.check import check
 from kgd.workspace.workspace import Workspace
-from tests.builders import change, new_layout, upsert, uri
+from tests.builders import WS, change, new_layout, upsert, uri
 from tests.git.support import fsck, git
 from tests.waiting import until
 
@@ -165,3 +168,49 @@ def test_dropping_the_kept_commits_ends_the_notice(ws: Workspace) -> None:
     again = reopened(again)
     assert again.degraded() == ()
     again.close()
+
+
+def head_is_cut(git_dir: Path) -> None:
+    (git_dir / "HEAD").write_bytes(b"")
+
+
+def head_is_gone(git_dir: Path) -> None:
+    (git_dir / "HEAD").unlink()
+
+
+def refs_are_gone(git_dir: Path) -> None:
+    shutil.rmtree(git_dir / "refs")
+
+
+@pytest.mark.parametrize("loss", [head_is_cut, head_is_gone, refs_are_gone])
+@pytest.mark.parametrize("in_code", [True, False])
+def test_a_workspace_without_head_is_found_and_repaired_at_a_start(
+    tmp_path: Path, loss: Callable[[Path], None], in_code: bool
+) -> None:
+    tree = tmp_path / "shop"
+    tree.mkdir()
+    if in_code:
+        git(tree, "init", "-q")
+    make = create_in_code_repository if in_code else create_standalone
+    layout = make(tree, WS, first_files(WS))
+    ws = Workspace.open(layout, publish=False)
+    ws.submit(change(upsert("n", name="N")))
+    tip = ws.tip
+    ws.close()
+    loss(layout.git_dir)
+    assert locate(tree) == locate(layout.work_tree) == layout
+    again = Workspace.open(layout, publish=False)
+    assert again.tip == tip
+    again.close()
+    assert fsck(layout.git_dir) == []
+
+
+@pytest.mark.parametrize("loss", [head_is_cut, head_is_gone])
+def test_a_damaged_head_is_written_again_under_an_open_workspace(layout: Layout, loss: Callable[[Path], None]) -> None:
+    ws = Workspace.open(layout)
+    loss(layout.git_dir)
+    ws.submit(change(upsert("n", name="N")))
+    until(lambda: (layout.git_dir / "HEAD").exists() and (layout.git_dir / "HEAD").read_text() != "")
+    assert git(layout.git_dir, "symbolic-ref", "HEAD").strip() == layout.branch
+    until(lambda: (layout.work_tree / "nodes/concept/n.yaml").exists())
+    ws.close()

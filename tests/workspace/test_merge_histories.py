@@ -13,9 +13,8 @@ from kgd.git.objects import FILE, ObjectId, Signature, make, trailers, tree_body
 from kgd.git.staging import Staging
 from kgd.git.store import ObjectStore
 from kgd.model.change import Settle
-from kgd.model.conflict import PLACE, TWIN, WHOLE, Conflict
+from kgd.model.conflict import PLACE, TWIN, WHOLE, Conflict, conflict_of, disagreement
 from kgd.model.node import Node
-from kgd.model.register import conflict_of, disagreement
 from kgd.model.uri import Uri
 from kgd.workspace import adoption
 from kgd.workspace.adoption import merge_commit

@@ -2,27 +2,33 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from pathlib import Path
 
 import pytest
 
 from kgd.codec.settings import first_files
-from kgd.git.layout import create_in_code_repository
+from kgd.git import rollup
+from kgd.git.creation import create_in_code_repository
+from kgd.git.objects import make
+from kgd.git.store import ObjectStore
 from kgd.workspace import upkeep
 from tests.sync.people import git
 from tests.waiting import until
 
 
-def test_memory_of_a_burst_of_changes_is_given_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Free memory below a block in use would stay in a heap of glibc."""
+@pytest.fixture
+def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ObjectStore:
     monkeypatch.setattr(upkeep, "QUIET_SECONDS", 0.05)
     git(tmp_path, "init", "-q")
-    store = create_in_code_repository(tmp_path, "ws", first_files("ws")).open()
+    return create_in_code_repository(tmp_path, "ws", first_files("ws")).open()
+
+
+def test_memory_of_a_burst_of_changes_is_given_back(store: ObjectStore) -> None:
+    """What is free below something in use would stay in a heap of glibc."""
     before = resident()
-    burst = [bytes(1_000) for _ in range(60_000)]
-    pin = bytes(1_000)
-    del burst
+    pin = burst()
     assert resident() > before + 40_000
     made = upkeep.Upkeep(store, time.time)
     try:
@@ -32,6 +38,37 @@ def test_memory_of_a_burst_of_changes_is_given_back(tmp_path: Path, monkeypatch:
     finally:
         made.close()
     assert pin
+
+
+def test_memory_of_changes_during_a_roll_up_is_given_back(store: ObjectStore) -> None:
+    for number in range(rollup.FANOUT):
+        store.release(store.write([make("blob", b"%d" % number)]))
+    is_made = threading.Event()
+
+    def rolled_up() -> float:
+        """Called at the end of the roll-up."""
+        is_made.wait()
+        for _ in range(upkeep.LOOK_FLUSHES):
+            made.note_flush()
+        return time.time()
+
+    before = resident()
+    pin = burst()
+    made = upkeep.Upkeep(store, rolled_up)
+    is_made.set()
+    try:
+        until(lambda: resident() < before + 20_000, 10, say=resident)
+    finally:
+        made.close()
+    assert pin
+
+
+def burst() -> bytes:
+    """Have 60 MB freed below what is returned."""
+    burst = [bytes(1_000) for _ in range(60_000)]
+    pin = bytes(1_000)
+    del burst
+    return pin
 
 
 def resident() -> int:

@@ -1,1 +1,1 @@
-"""This room is where what people and agents said to each other is read out of the files of many programs."""
+"""Readers for the conversations of many programs, and the nodes of their messages."""

@@ -1,6 +1,6 @@
-"""This file is where the export of a ChatGPT account is read: `conversations.json`, each a tree of messages.
+"""Reader for the export of a ChatGPT account: `conversations.json`, a tree of messages per conversation.
 
-Where somebody asked again, or had an answer made again, the tree has branches; all of them are kept.
+A repeated question or a regenerated answer makes a branch; all branches are kept.
 """
 
 from __future__ import annotations
@@ -10,20 +10,13 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from kgd.ingest.conversations import values
-from kgd.ingest.conversations.said import Conversation, Read, Said, ToolCall
-from kgd.ingest.conversations.streaming import elements
+from kgd.ingest.conversations.said import Conversation, Read, SourceMessage, ToolCall
 from kgd.ingest.conversations.values import line
 
 
 def read(text: str) -> Read:
-    """One thread a conversation; messages by time, or in the order of the tree where they have none."""
-    trouble: list[str] = []
-    found = [
-        conversation
-        for place, value in elements(text, trouble)
-        if (conversation := _conversation(value, place, trouble)) is not None
-    ]
-    return Read(tuple(found), tuple(trouble))
+    """One thread per conversation; messages by time, or in tree order if they have none."""
+    return values.read_list(text, _conversation)
 
 
 def looks_so(value: Any) -> bool:
@@ -32,9 +25,9 @@ def looks_so(value: Any) -> bool:
 
 def _conversation(value: Any, place: str, trouble: list[str]) -> Conversation | None:
     if not looks_so(value):
-        trouble.append(f"{place}: this is no conversation of a ChatGPT export")
+        trouble.append(f"{place}: not a conversation of a ChatGPT export")
         return None
-    said: list[Said] = []
+    messages: list[SourceMessage] = []
     gone: dict[str, str | None] = {}
     left_out: Counter[str] = Counter()
     for id, node in _walked(value["mapping"]):
@@ -42,26 +35,26 @@ def _conversation(value: Any, place: str, trouble: list[str]) -> Conversation | 
         parent = line(node.get("parent"))
         message = node.get("message")
         made = _messages(message, id, parent, where, left_out) if isinstance(message, Mapping) else []
-        said += made
+        messages += made
         if not made:
             gone[id] = parent
     title = line(value.get("title"))
-    trouble += values.told(left_out, f"{place} ({title or 'untitled'})")
+    trouble += values.report(left_out, f"{place} ({title or 'untitled'})")
     return Conversation(
-        values.in_order(said), line(value.get("conversation_id") or value.get("id")), title,
+        values.in_order(messages), line(value.get("conversation_id") or value.get("id")), title,
         status="archived" if value.get("is_archived") is True else None, gone=gone,
     )  # fmt: skip
 
 
 def _walked(mapping: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Every node of the tree once, parents before their children, however the tree is knotted."""
+    """Every node of the tree once, parents before children; cycles in a damaged tree are harmless."""
     nodes = {line(id): node for id, node in mapping.items() if isinstance(node, Mapping)}
     below: dict[str, list[str]] = {}
     for id, node in nodes.items():
         parent = line(node.get("parent"))
         below.setdefault(parent if parent in nodes else "", []).append(id)
     seen: set[str] = set()
-    for start in [*below.get("", []), *nodes]:  # what is only reached in a circle comes last
+    for start in [*below.get("", []), *nodes]:  # nodes reached only through a cycle come last
         waiting = [start]
         while waiting:
             id = waiting.pop()
@@ -72,7 +65,9 @@ def _walked(mapping: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]
             waiting += reversed(below.get(id, []))
 
 
-def _messages(message: Mapping[str, Any], id: str, parent: str, place: str, left_out: Counter[str]) -> list[Said]:
+def _messages(
+    message: Mapping[str, Any], id: str, parent: str, place: str, left_out: Counter[str]
+) -> list[SourceMessage]:
     about = message.get("metadata")
     if isinstance(about, Mapping) and about.get("is_visually_hidden_from_conversation") is True:
         return []
@@ -85,7 +80,7 @@ def _messages(message: Mapping[str, Any], id: str, parent: str, place: str, left
     if kind == "assistant" and recipient not in ("", "all"):
         found.calls.append(ToolCall(recipient, found.text))
         found.texts.clear()
-    base = Said(
+    base = SourceMessage(
         "", line(author.get("name")) or kind, kind, values.moment(message.get("create_time")), id, parent, place=place
     )
     return values.messages(found, base)

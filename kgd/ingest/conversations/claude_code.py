@@ -1,4 +1,4 @@
-"""This file is where a session of Claude Code is read: JSON lines with messages of a user, an assistant and tools."""
+"""Reader for Claude Code sessions: JSON lines with messages of a user, an assistant and tools."""
 
 from __future__ import annotations
 
@@ -7,48 +7,39 @@ from collections.abc import Mapping
 from typing import Any
 
 from kgd.ingest.conversations import values
-from kgd.ingest.conversations.said import Conversation, Read, Said
+from kgd.ingest.conversations.said import Conversation, Read, SourceMessage
 from kgd.ingest.conversations.values import line
 
 SPOKEN = ("user", "assistant", "system")
 
 
 class _Session:
-    __slots__ = ("gone", "last", "said", "title")
+    __slots__ = ("gone", "messages")
 
     def __init__(self) -> None:
-        self.said: list[Said] = []
+        self.messages: list[SourceMessage] = []
         self.gone: dict[str, str | None] = {}
-        self.title = ""
 
 
 def read(text: str) -> Read:
-    """One thread a session. Lines that are no message (snapshots, progress) are passed over, replies lead past them."""
+    """One thread per session. Lines without a message (snapshots, progress) are skipped, and replies bridge them."""
     sessions: dict[str, _Session] = {}
     trouble: list[str] = []
     left_out: Counter[str] = Counter()
     title = ""
-    for number, raw in enumerate(text.split("\n"), 1):
-        place = f"line {number}"
-        if not raw.strip(" \t\r\ufeff"):
-            continue
-        try:
-            value = values.loads(raw.strip(" \t\r\ufeff"))
-        except ValueError:
-            trouble.append(f"{place}: this is no JSON")
-            continue
+    for place, value in values.json_lines(text, trouble):
         if not isinstance(value, Mapping):
-            trouble.append(f"{place}: this is no message, but {type(value).__name__}")
+            trouble.append(f"{place}: not a message but {type(value).__name__}")
             continue
         if value.get("type") == "summary":
             title = line(value.get("summary")) or title
         elif id := line(value.get("sessionId")):
             _take(value, place, sessions.setdefault(id, _Session()), left_out)
     found = [
-        Conversation(values.in_order(one.said), id, title if len(sessions) == 1 else "", gone=one.gone)
+        Conversation(values.in_order(one.messages), id, title if len(sessions) == 1 else "", gone=one.gone)
         for id, one in sessions.items()
     ]
-    return Read(tuple(found), (*trouble, *values.told(left_out, "blocks")))
+    return Read(tuple(found), (*trouble, *values.report(left_out, "blocks")))
 
 
 def looks_so(value: Any) -> bool:
@@ -64,8 +55,8 @@ def _take(value: Mapping[str, Any], place: str, session: _Session, left_out: Cou
         sender = line(inner.get("model")) if kind == "assistant" else ""
         found = values.blocks(inner.get("content"), left_out)
         at = values.moment(value.get("timestamp"))
-        made = values.messages(found, Said("", sender or kind, kind, at, uuid, parent, place=place))
-        session.said += made
+        made = values.messages(found, SourceMessage("", sender or kind, kind, at, uuid, parent, place=place))
+        session.messages += made
         if made:
             return
     if uuid:

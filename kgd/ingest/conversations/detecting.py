@@ -1,4 +1,4 @@
-"""This file is where it is told by what a text begins with which program wrote a conversation."""
+"""Detection of the format of a conversation, from the beginning of the text."""
 
 from __future__ import annotations
 
@@ -8,18 +8,23 @@ from typing import Any
 
 from kgd.ingest.conversations import chatgpt_export, claude_code, claude_export, json_lines, transcript, values
 from kgd.ingest.conversations.said import Read
-from kgd.ingest.conversations.streaming import elements
 
 SUFFIXES = (".json", ".jsonl", ".ndjson")
 LINES = 20
-"""Of a text that are looked at."""
+"""Lines of a text that are examined."""
 _BLANK = "\ufeff \t\r\n"
 _KEYS = (('"chat_messages"', '"uuid"'), ('"mapping"', '"title"'), ('"messages"', '"role"'))
-"""What stands near the beginning of a list whose first element is longer than what is looked at."""
+"""Keys near the beginning of a list whose first element is longer than the examined part."""
+
+_FORMATS: tuple[tuple[Callable[[Any], bool], Callable[[str], Read]], ...] = (
+    (claude_export.looks_so, claude_export.read),
+    (chatgpt_export.looks_so, chatgpt_export.read),
+    (claude_code.looks_so, claude_code.read),
+)
 
 
 def is_conversation(name: str, head: bytes) -> bool:
-    """Whether a file may be one, by its name and what it begins with. A transcript is one only if somebody says so."""
+    """Whether a file may be a conversation, by name and beginning. A transcript has to be declared by the user."""
     if not name.lower().endswith(SUFFIXES) and "." in name.rpartition("/")[2]:
         return False
     text = head.decode("utf-8", "ignore").lstrip(_BLANK)
@@ -29,16 +34,16 @@ def is_conversation(name: str, head: bytes) -> bool:
 
 
 def has_ids(head: bytes) -> bool:
-    """Whether it is of a program that gives each conversation an id of its own, by what it begins with."""
+    """Whether the file's format gives each conversation an id, by its beginning."""
     text = head.decode("utf-8", "ignore").lstrip(_BLANK)
     reader = _reader(text)
     if reader is None:
         return any(all(key in text for key in keys) for keys in _KEYS[:2])
-    return reader in (claude_export.read, chatgpt_export.read, claude_code.read)
+    return any(reader is read for _, read in _FORMATS)
 
 
 def read(text: str) -> Read:
-    """All conversations in a text, in whatever format it has; there may be none."""
+    """All conversations in a text of any known format; may be empty."""
     text = text.lstrip(_BLANK)
     if text.startswith("{") and _is_one_object(text):
         text = f"[{text}]"
@@ -48,21 +53,15 @@ def read(text: str) -> Read:
 
 def _reader(text: str) -> Callable[[str], Read] | None:
     first = list(islice(_first(text), LINES))
-    if any(map(claude_export.looks_so, first)):
-        return claude_export.read
-    if any(map(chatgpt_export.looks_so, first)):
-        return chatgpt_export.read
-    if any(map(claude_code.looks_so, first)):
-        return claude_code.read
-    if json_lines.looks_so(first):
-        return json_lines.read
-    return None
+    return next((read for looks_so, read in _FORMATS if any(map(looks_so, first))), None) or (
+        json_lines.read if json_lines.looks_so(first) else None
+    )
 
 
 def _first(text: str) -> Iterator[Any]:
-    """The first values of a text; what is cut off or broken is passed over."""
+    """The first values of a text, except broken ones."""
     if text.startswith("["):
-        yield from (value for _, value in elements(text, []))
+        yield from (value for _, value in values.elements(text, []))
         return
     if text.startswith("{") and _is_one_object(text):
         yield values.loads(text)
@@ -75,7 +74,7 @@ def _first(text: str) -> Iterator[Any]:
 
 
 def _is_one_object(text: str) -> bool:
-    """Whether the text is one JSON object, on one line or on many."""
+    """Whether the text is one JSON object, on one line or more."""
     try:
         values.loads(text)
     except ValueError:

@@ -1,8 +1,8 @@
-"""This file is where conversations in plain JSON are read: one message a line, or in a list, in the usual words.
+"""Reader for conversations in plain JSON: one message a line, or in a list, with common key names.
 
     {"role": "user", "content": "Why Postgres?", "timestamp": "2026-11-20T10:00:00Z", "id": "7", "thread": "storage"}
 
-A line without content that says something about the thread (title, participants, status) is about the thread.
+A line without content but with a title, participants or a status describes the thread.
 """
 
 from __future__ import annotations
@@ -13,8 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, cast, get_args
 
 from kgd.ingest.conversations import values
-from kgd.ingest.conversations.said import Conversation, Kind, Read, Said, Status
-from kgd.ingest.conversations.streaming import elements
+from kgd.ingest.conversations.said import Conversation, Kind, Read, SourceMessage, Status
 from kgd.ingest.conversations.values import first_of, line
 
 CONTENT = ("content", "text", "body", "message", "msg", "parts")
@@ -27,13 +26,13 @@ THREAD = ("thread", "thread_id", "threadId", "conversation", "conversation_id", 
           "sessionId", "channel", "group")  # fmt: skip
 CALLS = ("tool_calls", "toolCalls")
 LOOKED_AT = 20
-"""Messages of a list that are looked at to tell whether it is one of messages."""
+"""Messages of a list that are examined to detect the format."""
 ABOUT = ("title", "thread_name", "participants", "status")
 
 
 @dataclass(slots=True)
 class _Thread:
-    said: list[Said] = field(default_factory=list)
+    messages: list[SourceMessage] = field(default_factory=list)
     title: str = ""
     participants: tuple[str, ...] = ()
     status: Status | None = None
@@ -41,21 +40,21 @@ class _Thread:
 
 
 def read(text: str) -> Read:
-    """All conversations in the text, each message in the order in which it stands there."""
+    """All conversations in the text, messages in text order."""
     threads: dict[str, _Thread] = {}
     trouble: list[str] = []
     left_out: Counter[str] = Counter()
     for place, value in _values(text, trouble):
         _take(value, place, "", threads, trouble, left_out)
     found = [
-        Conversation(tuple(one.said), id, one.title, one.participants, one.status, one.gone)
+        Conversation(tuple(one.messages), id, one.title, one.participants, one.status, one.gone)
         for id, one in threads.items()
     ]
-    return Read(tuple(found), (*trouble, *values.told(left_out, "blocks")))
+    return Read(tuple(found), (*trouble, *values.report(left_out, "blocks")))
 
 
 def looks_so(values_: Iterable[Any]) -> bool:
-    """Whether the first values of a text are messages as this format has them."""
+    """Whether the first values of a text are messages in this format."""
     seen: list[Mapping[str, Any]] = []
     for value in values_:
         if isinstance(value, Mapping):
@@ -67,29 +66,16 @@ def looks_so(values_: Iterable[Any]) -> bool:
 
 
 def _values(text: str, trouble: list[str]) -> Iterator[tuple[str, Any]]:
-    """Each value with its place: the elements of a list, or what stands in each line."""
-    if text.lstrip("\ufeff \t\r\n").startswith("["):
-        yield from elements(text, trouble)
-        return
-    for number, raw in enumerate(text.split("\n"), 1):
-        stripped = raw.strip(" \t\r\ufeff")
-        if not stripped:
-            continue
-        try:
-            yield f"line {number}", values.loads(stripped)
-        except ValueError as error:
-            trouble.append(f"line {number}: this is no JSON ({_why(error)})")
-
-
-def _why(error: ValueError) -> str:
-    return str(error).partition(": line ")[0][:80]
+    """Each value with its place: the elements of a list, or the value of each line."""
+    is_list = text.lstrip("\ufeff \t\r\n").startswith("[")
+    return values.elements(text, trouble) if is_list else values.json_lines(text, trouble)
 
 
 def _take(
     value: Any, place: str, thread: str, threads: dict[str, _Thread], trouble: list[str], left_out: Counter[str]
 ) -> None:
     if not isinstance(value, Mapping):
-        trouble.append(f"{place}: this is no message, but {type(value).__name__}")
+        trouble.append(f"{place}: not a message but {type(value).__name__}")
         return
     inner = value.get("messages")
     name = first_of(value, THREAD)
@@ -109,9 +95,9 @@ def _take(
     one = threads.setdefault(id, _Thread())
     base = _base(value, place)
     made = values.messages(_blocks(value, content, left_out), base)
-    one.said += made
+    one.messages += made
     if base.at is None and (given := first_of(value, MOMENT)) is not None:
-        trouble.append(f"{place}: {values.line(given, 40) or 'this'} is no time; it stands behind the one before it")
+        trouble.append(f"{place}: {values.line(given, 40) or 'this'} is not a time; placed after the previous message")
     if not made:
         trouble.append(f"{place}: a message without content")
         if own := line(first_of(value, ID)):
@@ -131,10 +117,10 @@ def _blocks(value: Mapping[str, Any], content: Any, left_out: Counter[str]) -> v
     return found
 
 
-def _base(value: Mapping[str, Any], place: str) -> Said:
+def _base(value: Mapping[str, Any], place: str) -> SourceMessage:
     kind, sender = who(first_of(value, ROLE), first_of(value, SENDER))
     answers = line(value.get("tool_call_id") or value.get("toolCallId"))
-    return Said(
+    return SourceMessage(
         "", sender, kind, values.moment(first_of(value, MOMENT)), line(first_of(value, ID)), _parent(value),
         answers=answers, place=place,
     )  # fmt: skip
@@ -146,7 +132,7 @@ def _parent(value: Mapping[str, Any]) -> str | None:
 
 
 def who(role: Any, sender: Any) -> tuple[Kind, str]:
-    """Sort and name of a sender, of which a source may give either one, or both in one."""
+    """Kind and name of a sender; a source may give either, or both in one field."""
     if isinstance(sender, Mapping):
         role = role or sender.get("role") or sender.get("type")
         sender = sender.get("name") or sender.get("id") or sender.get("role")
@@ -161,7 +147,7 @@ def who(role: Any, sender: Any) -> tuple[Kind, str]:
 
 
 def label(text: str) -> Kind:
-    """A sort of sender that nobody knows, as a name of a node may begin with it."""
+    """An unknown kind of sender, as a node's name may begin with it."""
     return text.replace(":", " ").strip() or "user"
 
 

@@ -1,6 +1,6 @@
-"""This file is where it is defined what every conversation is read as: who said what, when, in answer to what.
+"""Conversations as read from a source: messages with sender, time, and the message that each answers.
 
-Nothing here says where it will live. What a source got wrong is a line of `trouble`, never an exception.
+Independent of where they are stored. An error in the source is a line of `trouble`, never an exception.
 """
 
 from __future__ import annotations
@@ -10,17 +10,17 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 OLDEST_KNOWN = 1_000
-"""Milliseconds since 1970 below which a time is none: what has no date is counted from 0 instead."""
+"""Milliseconds since 1970; smaller times are counters of messages without a date."""
 
 Kind = str
-"""What sort of sender: user, assistant, system, tool, or whatever a source calls it."""
+"""Kind of sender: user, assistant, system, tool, or a source's own word."""
 
 Status = Literal["open", "closed", "archived"]
 
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """`arguments` is the text that the source has, JSON in most."""
+    """`arguments` is the text in the source, usually JSON."""
 
     name: str
     arguments: str = ""
@@ -28,13 +28,12 @@ class ToolCall:
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
-    """One message as its source has it.
+class SourceMessage:
+    """One message of a source.
 
-    `at` is Unix milliseconds. `id` is the source's own name for it, unique in its conversation. `parent` is the id of
-    the message it answers; None where the source does not say, which means the one before it, and "" where it says
-    that there is none. Replies to the message `closes` follow this one instead: a tool's result belongs to it.
-    `place` is where in the source it stands.
+    `at` is in Unix milliseconds. `id` is the source's own id, unique in its conversation. `parent` is the id of the
+    message it answers: None if unknown, which means the previous one; "" if it answers none. Replies to the message
+    `closes` follow this one instead: a tool's result belongs to it. `place` is its location in the source.
     """
 
     text: str
@@ -45,22 +44,22 @@ class Said:
     parent: str | None = None
     closes: str = ""
     answers: str = ""
-    """The id of the tool call whose result this is."""
+    """Id of the tool call with this result."""
     tool_calls: tuple[ToolCall, ...] = ()
     place: str = ""
     title: str = ""
-    """What it is called, where messages are documents."""
+    """Title, if the messages are documents."""
 
 
 @dataclass(frozen=True, slots=True)
 class Conversation:
-    """One thread. `id` is the source's own name for it, or empty: then it is what the caller says that the source is.
+    """One thread. `id` is the source's own id; if empty, the caller's name of the source is used.
 
-    `status` is None where the source says nothing about it. `gone` has the messages that hold nothing, by id, with
-    the id of what they answered (None: not said): replies to them are replies to that.
+    `status` is None if unknown. `gone` maps the ids of empty messages to the ids they answered (None: unknown), so that
+    replies can bridge them.
     """
 
-    said: tuple[Said, ...]
+    messages: tuple[SourceMessage, ...]
     id: str = ""
     title: str = ""
     participants: tuple[str, ...] = ()
@@ -70,7 +69,7 @@ class Conversation:
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """All that a source has. `trouble` has a line for each part that could not be taken, or not as it is."""
+    """All conversations of a source. `trouble` has a line for each part that was left out or changed."""
 
     conversations: tuple[Conversation, ...]
     trouble: tuple[str, ...] = ()

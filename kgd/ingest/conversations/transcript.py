@@ -1,10 +1,10 @@
-"""This file is where a conversation is read that somebody wrote down as text: lines that begin with a name.
+"""Reader for transcripts in plain text: lines that begin with a speaker's name.
 
     [2026-11-20 10:00] Ann: Why Postgres?
     **Bob**: Because of the row locks,
     and because we know it.
 
-What begins with no name goes on with what was said before. A date on a line of its own holds for what follows.
+A line without a name continues the message. A date on a line of its own applies to the messages below it.
 """
 
 from __future__ import annotations
@@ -12,27 +12,27 @@ from __future__ import annotations
 import re
 
 from kgd.ingest.conversations import values
-from kgd.ingest.conversations.said import Conversation, Read, Said
+from kgd.ingest.conversations.said import Conversation, Read, SourceMessage
 
 LONGEST_NAME = 60
 _STAMP = re.compile(r"\[?(?P<at>\d{1,4}[-./]\d{1,2}[-./]\d{1,4}[T ,]{0,2}[\d:.Z+]{0,20})\]?(?: - |\s|:)\s*")
 _NAMED = re.compile(r"[*_]{0,3}(?P<name>[^\W\d_][^:*\n]{0,60}?)[*_]{0,3}:[*_]{0,3}(?:[ \t]+(?P<rest>.*))?\Z")
 _WORDS = 4
-"""Of a name at most: `Remember this for tomorrow: ...` is nobody."""
+"""Most words of a name, so `Remember this for tomorrow: ...` has no speaker."""
 
 
 def read(text: str) -> Read:
-    """One thread; each line that begins with a name begins a message."""
-    said: list[Said] = []
+    """One thread; each line that begins with a name starts a message."""
+    messages: list[SourceMessage] = []
     day: int | None = None
     lines: list[str] = []
     trouble: list[str] = []
-    head: Said | None = None
+    head: SourceMessage | None = None
 
     def finish() -> None:
         body = "\n".join(lines).strip("\n")
         if head is not None and body:
-            said.append(Said(body, head.sender, head.kind, head.at, place=head.place))
+            messages.append(SourceMessage(body, head.sender, head.kind, head.at, place=head.place))
         elif body.strip():
             trouble.append(f"line 1: {len(lines)} line(s) before the first name were left out")
 
@@ -49,15 +49,15 @@ def read(text: str) -> Read:
             continue
         finish()
         head, first = found
-        if head.at != day:  # what has no time of its own comes behind this one, not at the beginning of the day
+        if head.at != day:  # a message without a time follows this one, instead of starting the day
             day = None
         lines = [first]
     finish()
-    return Read((Conversation(tuple(said)),) if said else (), tuple(trouble))
+    return Read((Conversation(tuple(messages)),) if messages else (), tuple(trouble))
 
 
-def _begun(raw: str, day: int | None, place: str) -> tuple[Said, str] | None:
-    """The message that begins with this line, and the first of its text; None where it goes on with the one before."""
+def _begun(raw: str, day: int | None, place: str) -> tuple[SourceMessage, str] | None:
+    """The message that starts with this line, and its first line of text; None if the line continues a message."""
     line, at = raw.strip()[:4_000], day
     stamp = _STAMP.match(line)
     if stamp:
@@ -69,4 +69,4 @@ def _begun(raw: str, day: int | None, place: str) -> tuple[Said, str] | None:
     name = values.line(named["name"], LONGEST_NAME)
     kind = values.kind_of(name)
     rest = raw.strip()[(stamp.end() if stamp else 0) :][named.start("rest") :] if named["rest"] is not None else ""
-    return Said("", kind or name, kind or "user", at, place=place), rest
+    return SourceMessage("", kind or name, kind or "user", at, place=place), rest

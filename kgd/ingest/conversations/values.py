@@ -1,24 +1,21 @@
-"""This file is where values of a conversation are read, whatever program wrote them: moments, senders, blocks."""
+"""Values in conversation files of any program: JSON lists and lines, times, senders, content blocks."""
 
 from __future__ import annotations
 
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any
 
-from kgd.ingest.conversations.said import OLDEST_KNOWN, Kind, Said, ToolCall
+from kgd.ingest.conversations.said import OLDEST_KNOWN, Conversation, Kind, Read, SourceMessage, ToolCall
 
 LONGEST_MOMENT = 64
 """Characters of a date."""
-DEEPEST = 100
-"""Levels of JSON; no message of any program has as many."""
-LONGEST_ARGUMENTS = 16 * 1024
-"""Characters of a tool call's arguments, or of all of one message; longer ones go into the content."""
+_BLANK = re.compile(r"[ \t\r\n]*")
 
 _KINDS: Mapping[str, Kind] = {
     **dict.fromkeys(("user", "human", "me", "you", "customer"), "user"),
@@ -37,9 +34,9 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def moment(value: Any) -> int | None:
-    """Unix milliseconds of what a source calls a time: a number of any unit, ISO 8601, or a date as people write it.
+    """Unix milliseconds of a time: a number of any unit, ISO 8601, or a written date. None if it is not a time.
 
-    What names no time zone is taken as UTC. None for what is no time.
+    Without a time zone it is UTC.
     """
     if isinstance(value, bool) or value is None:
         return None
@@ -60,7 +57,7 @@ def moment(value: Any) -> int | None:
 
 
 def _counted(number: int | float) -> int | None:
-    """Seconds, or thousandths, millionths and so on of them: each would be a far future in the unit before."""
+    """Seconds, milliseconds, microseconds and so on: a number far in the future counts in the next smaller unit."""
     if not 0 < number < 1e20:
         return None
     while number >= 1e11:
@@ -89,7 +86,7 @@ def _by_mail(text: str) -> datetime | None:
 
 
 def _written(text: str) -> datetime | None:
-    if _YEAR.search(text) is None:  # each form costs more than all the rest of a line
+    if _YEAR.search(text) is None:  # trying each form costs more than the rest of a line
         return None
     plain = re.sub(r"(?<=\d)(st|nd|rd|th)\b", "", text)
     for form in _WRITTEN:
@@ -101,14 +98,14 @@ def _written(text: str) -> datetime | None:
 
 
 def clean(text: str) -> str:
-    """The text as it can be stored: halves of characters become U+FFFD, line ends become one character."""
+    """The text in storable form: lone surrogates become U+FFFD, CRLF becomes LF."""
     if _SURROGATE.search(text):
         text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     return text.replace("\r\n", "\n")
 
 
 def line(value: Any, limit: int = 255) -> str:
-    """A name or an id: one line of what can be seen, cut to `limit` characters; empty for what is no text or number."""
+    """A name or an id as one printable line of at most `limit` characters; empty unless it is text or a number."""
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         return ""
     text = clean(str(value)[: 4 * limit])
@@ -116,29 +113,78 @@ def line(value: Any, limit: int = 255) -> str:
 
 
 def kind_of(word: str) -> Kind | None:
-    """The sort of sender that a role means; None where it is somebody's name."""
+    """The kind of sender for a role; None for a person's name."""
     return _KINDS.get(word.strip().lower())
 
 
 def loads(text: str | bytes) -> Any:
-    """The JSON value.
+    """The JSON value of a text.
 
     Raises:
-        ValueError: It is none, or nested deeper than any message is.
+        ValueError: It is not JSON, or nested too deeply.
     """
     try:
-        value = json.loads(text, parse_constant=_refuse)
+        return json.loads(text, parse_constant=_refuse)
     except RecursionError:
         raise ValueError("it is nested too deep") from None
-    return value
+
+
+def json_lines(text: str, trouble: list[str]) -> Iterator[tuple[str, Any]]:
+    """The value of each line with its place; `trouble` gets a line for each that is not JSON."""
+    for number, raw in enumerate(text.split("\n"), 1):
+        if stripped := raw.strip(" \t\r\ufeff"):
+            try:
+                yield f"line {number}", loads(stripped)
+            except ValueError as error:
+                trouble.append(f"line {number}: not JSON ({str(error).partition(': line ')[0][:80]})")
+
+
+def elements(text: str, trouble: list[str]) -> Iterator[tuple[str, Any]]:
+    """The elements of a long JSON list one at a time, with their places from 1.
+
+    At a break in the list `trouble` gets a line, and the elements end. The same applies to an element nested too
+    deeply, because its end is unknown.
+    """
+    decoder = json.JSONDecoder(parse_constant=_refuse)
+    at, number = _after(text, text.index("[") + 1), 1
+    while at < len(text) and text[at] != "]":
+        try:
+            value, at = decoder.raw_decode(text, at)
+        except (ValueError, RecursionError) as error:
+            why = "nested too deep" if isinstance(error, RecursionError) else "it breaks off, or is not JSON"
+            trouble.append(f"element {number}: {why}; the rest could not be read")
+            return
+        yield f"element {number}", value
+        at = _after(text, at)
+        if at < len(text) and text[at] == ",":
+            at = _after(text, at + 1)
+        elif at < len(text) and text[at] != "]":
+            trouble.append(f"element {number}: no comma follows it; the rest could not be read")
+            return
+        number += 1
+    if at >= len(text):
+        trouble.append(f"the list breaks off after element {number - 1}")
+
+
+def _after(text: str, at: int) -> int:
+    """The place of the next character that is not blank."""
+    found = _BLANK.match(text, at)
+    return found.end() if found else at
+
+
+def read_list(text: str, convert: Callable[[Any, str, list[str]], Conversation | None]) -> Read:
+    """The conversations in a JSON list. `convert` makes one of an element, given its place and the list of problems."""
+    trouble: list[str] = []
+    found = [convert(value, place, trouble) for place, value in elements(text, trouble)]
+    return Read(tuple(one for one in found if one is not None), tuple(trouble))
 
 
 def _refuse(constant: str) -> Any:
-    raise ValueError(f"{constant} is no JSON")
+    raise ValueError(f"{constant} is not JSON")
 
 
 def as_text(value: Any) -> str:
-    """A value as the text that is stored of it: itself, or compact JSON."""
+    """A value as stored text: itself, or compact JSON."""
     if isinstance(value, str):
         return clean(value)
     try:
@@ -149,7 +195,7 @@ def as_text(value: Any) -> str:
 
 @dataclass(slots=True)
 class Blocks:
-    """What the blocks of one message come to. `results` are answers of tools: (id of the call, text)."""
+    """The content blocks of one message. `results` are results of tools: (id of the call, text)."""
 
     texts: list[str] = field(default_factory=list)
     calls: list[ToolCall] = field(default_factory=list)
@@ -161,10 +207,9 @@ class Blocks:
 
 
 def blocks(value: Any, left_out: Counter[str]) -> Blocks:
-    """Text, tool calls and results in what a program calls the content of a message.
+    """Text, tool calls and results in the content of a message, in any program's form.
 
-    Of a block of another kind its kind is left, in brackets; `left_out` counts those, and thoughts, which are left out
-    altogether.
+    Of other blocks only the kind is kept, in brackets; `left_out` counts them. Thoughts are counted and dropped.
     """
     found = Blocks()
     for block in value if isinstance(value, list) else [value]:
@@ -197,7 +242,7 @@ def _block(block: Mapping[str, Any], found: Blocks, left_out: Counter[str]) -> N
 
 
 def calls(value: Any) -> list[ToolCall]:
-    """Tool calls in the words of any program: name and arguments, in an inner `function` or not."""
+    """Tool calls in any program's form: name and arguments, possibly in an inner `function`."""
     found = []
     for call in value if isinstance(value, list) else []:
         if not isinstance(call, Mapping):
@@ -206,18 +251,15 @@ def calls(value: Any) -> list[ToolCall]:
         inner: Mapping[str, Any] = function if isinstance(function, Mapping) else call
         given = next((inner[key] for key in ("arguments", "input", "args", "parameters") if key in inner), "")
         name = line(inner.get("name") or call.get("tool") or "tool")
-        found.append(
-            ToolCall(
-                name, as_text(given) if given not in ("", None) else "", line(call.get("id") or call.get("call_id"))
-            )
-        )
+        arguments = as_text(given) if given not in ("", None) else ""
+        found.append(ToolCall(name, arguments, line(call.get("id") or call.get("call_id"))))
     return found
 
 
-def messages(found: Blocks, base: Said) -> list[Said]:
-    """What these blocks are as messages: the one that `base` says about, and each result of a tool behind it.
+def messages(found: Blocks, base: SourceMessage) -> list[SourceMessage]:
+    """The messages for these blocks: `base` with text and calls, then one for each tool result.
 
-    Nothing where there is neither text nor call nor result.
+    Empty without text, calls and results.
     """
     made = [replace(base, text=found.text, tool_calls=tuple(found.calls))] if found.text or found.calls else []
     for number, (call, text) in enumerate(found.results, 1):
@@ -225,27 +267,29 @@ def messages(found: Blocks, base: Said) -> list[Said]:
             made.append(replace(base, text=text, sender="tool", kind="tool", answers=call))
             continue
         id = f"{base.id}/{number}" if base.id else ""
-        made.append(Said(text, "tool", "tool", base.at, id, made[-1].id or None, base.id, call, place=base.place))
+        made.append(
+            SourceMessage(text, "tool", "tool", base.at, id, made[-1].id or None, base.id, call, place=base.place)
+        )
     return made
 
 
-def told(left_out: Mapping[str, int], place: str) -> list[str]:
-    """One line on what was left out of a conversation, where there is something."""
+def report(left_out: Mapping[str, int], place: str) -> list[str]:
+    """A line about the blocks that were left out, if any."""
     if not left_out:
         return []
     kinds = ", ".join(f"{kind} ({count})" for kind, count in sorted(left_out.items())[:8])
-    return [f"{place}: these blocks are no text and were not taken in: {kinds}"]
+    return [f"{place}: blocks without text were left out: {kinds}"]
 
 
 def first_of(value: Mapping[str, Any], keys: Iterable[str]) -> Any:
-    """The first of these keys that holds something."""
+    """The value of the first of these keys that is not empty."""
     return next((value[key] for key in keys if value.get(key) not in (None, "", [], {})), None)
 
 
-def in_order(said: Sequence[Said]) -> tuple[Said, ...]:
-    """By time, as far as it is known: what has none stays behind the one before it."""
+def in_order(unordered: Sequence[SourceMessage]) -> tuple[SourceMessage, ...]:
+    """The messages by time; a message without a time stays behind the one before it."""
     keyed, last = [], 0
-    for number, one in enumerate(said):
+    for number, one in enumerate(unordered):
         last = one.at if one.at is not None else last
         keyed.append((last, number, one))
     return tuple(one for _, _, one in sorted(keyed, key=lambda key: key[:2]))

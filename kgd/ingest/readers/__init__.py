@@ -1,1 +1,1 @@
-"""This room is where bytes of one format become text: Markdown where the format has headings, else as they are."""
+"""Readers: the bytes of one format as text, Markdown if the format has headings."""

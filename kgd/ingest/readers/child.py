@@ -1,7 +1,7 @@
-"""This file is where the limited process is: it is sent bytes that nobody knows, and answers with their text.
+"""The limited process: receives the bytes of untrusted documents, returns their text.
 
-What it may use is little, so that a file that was made to do harm costs a line of a report: memory, processor time, no
-new file, no other program, no network, and no file but the libraries that it reads with.
+Its rights are minimal, so that a malicious file costs one line of a report: limited memory and processor time, no new
+files, no other programs, no network, and no files but its libraries.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from kgd.ingest.readers.text import Text, Unreadable
 MEMORY = 1 << 30
 """Bytes of address space."""
 CPU_SECONDS = 30
-"""Of one document."""
+"""Processor time for one document."""
 LENGTH = struct.Struct(">Q")
 
 _REFUSED = ("socket.", "subprocess.", "os.exec", "os.fork", "os.posix_spawn", "os.spawn", "os.system", "os.remove",
@@ -28,9 +28,9 @@ _REFUSED = ("socket.", "subprocess.", "os.exec", "os.fork", "os.posix_spawn", "o
 
 
 def main() -> None:
-    """Answer one document after the other until the pipe is closed."""
+    """Answer one request after another until the pipe is closed."""
     source, sink = sys.stdin.buffer, sys.stdout.buffer
-    sys.stdout = sys.stderr  # what a library prints is no answer
+    sys.stdout = sys.stderr  # libraries may print
     _limit()
     while (asked := _receive(source)) is not None:
         format = asked.decode()
@@ -51,9 +51,9 @@ def _answer(format: str, data: bytes) -> dict[str, Any]:
     except MemoryError:
         return {"unreadable": "reading it needs too much memory", "next": "", "spent": True}
     except RecursionError:
-        return {"unreadable": "it is nested too deep", "next": ""}
-    except Exception as error:  # noqa: BLE001 - whatever a library makes of a broken file costs that file one line
-        return {"unreadable": f"it is no sound {format} ({type(error).__name__})", "next": ""}
+        return {"unreadable": "it is nested too deeply", "next": ""}
+    except Exception as error:  # noqa: BLE001 - any error of a library about a broken file costs that file one line
+        return {"unreadable": f"it is not a valid {format} file ({type(error).__name__})", "next": ""}
     return {"format": read.format, "kind": read.kind, "title": read.title, "text": read.text,
             "trouble": list(read.trouble)}  # fmt: skip
 
@@ -68,17 +68,17 @@ def _read(format: str, data: bytes) -> Text:
 
         return pdf.read(data)
     if format == "epub":
-        from kgd.ingest.readers import epub
+        from kgd.ingest.readers import office
 
-        return epub.read(data)
+        return office.read_book(data)
     from kgd.ingest.readers import office
 
     return office.read(format, data)
 
 
 def _limit() -> None:
-    mimetypes.init([])  # a library asks for it, and it would look through the machine's own lists
-    sys.modules["numpy"] = None  # type: ignore[assignment]  # another takes it in where it is there, and does without
+    mimetypes.init([])  # a library needs it, and would otherwise read the system's lists
+    sys.modules["numpy"] = None  # type: ignore[assignment]  # optional for a library, and large
     limits = {resource.RLIMIT_AS: MEMORY, resource.RLIMIT_FSIZE: 0, resource.RLIMIT_CORE: 0, resource.RLIMIT_NOFILE: 64}
     for kind, amount in limits.items():
         with contextlib.suppress(OSError, ValueError):  # not every system knows every limit
@@ -90,15 +90,15 @@ def _limit() -> None:
             path, mode = str(details[0]), str(details[1] or "r")
             if isinstance(details[0], int) or (path.startswith(places) and not set(mode) & set("wax+")):
                 return
-            raise PermissionError("files are not opened here")
+            raise PermissionError("opening files is not allowed here")
         if event.startswith(_REFUSED):
-            raise PermissionError("nothing but reading happens here")
+            raise PermissionError("only reading is allowed here")
 
     sys.addaudithook(refuse)
 
 
 def _allow_time() -> None:
-    """So much more processor time than was used for what came before."""
+    """Allow more processor time than was used so far."""
     used = resource.getrusage(resource.RUSAGE_SELF)
     with contextlib.suppress(OSError, ValueError):
         _, hard = resource.getrlimit(resource.RLIMIT_CPU)

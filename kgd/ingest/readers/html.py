@@ -1,4 +1,4 @@
-"""This file is where HTML becomes Markdown: headings, paragraphs, lists, tables, code and links; nothing that runs."""
+"""HTML as Markdown: headings, paragraphs, lists, tables, code and links; no scripts."""
 
 from __future__ import annotations
 
@@ -13,57 +13,56 @@ _BLOCKS = frozenset(
     {"p", "div", "section", "article", "main", "header", "footer", "aside", "blockquote", "figure", "figcaption", "dl",
      "dt", "dd", "address", "details", "summary", "form", "fieldset", "table", "ul", "ol", "hr", "body"}
 )  # fmt: skip
-_VOID = frozenset(
-    {"area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track", "wbr"}
-)
 _HEADINGS = {f"h{level}": "#" * level for level in range(1, 7)}
 _CHARSET = re.compile(rb"<meta[^>]{0,200}charset\s*=\s*[\"']?\s*([A-Za-z0-9_.:-]{2,40})", re.I)
 _HREF = re.compile(r"(?:https?://|(?![a-z][a-z0-9+.-]*:))[^\s()<>]{1,2000}\Z", re.I).match
 
 
 def read(data: bytes) -> Text:
-    """The page's text. Links keep where they lead, so that they can be followed in the graph."""
-    page = Page()
-    page.feed(_characters(data))
-    page.close()
-    text = page.text()
-    return Text("html", "markdown", one_line(page.title) or one_line(page.first_heading), text)
+    """The page's text. Links keep their targets, to be resolved in the graph."""
+    page = _parsed(_characters(data))
+    return Text("html", "markdown", one_line(page.title) or one_line(page.first_heading), page.text())
 
 
 def markdown(html: str) -> tuple[str, str]:
     """The Markdown of a piece of HTML, and its first heading."""
+    page = _parsed(html)
+    return page.text(), one_line(page.first_heading)
+
+
+def _parsed(html: str) -> Page:
     page = Page()
     page.feed(html)
     page.close()
-    return page.text(), one_line(page.first_heading)
+    return page
 
 
 def _characters(data: bytes) -> str:
     if data[:2] in (b"\xff\xfe", b"\xfe\xff"):
         return clean(data.decode("utf-16", "replace"))
     if b"\0" in data[:8192]:
-        raise Unreadable("it is binary and no text, whatever its name says")
+        raise Unreadable("it is a binary file, despite its name")
     try:
         return clean(data.decode("utf-8-sig"))
     except UnicodeDecodeError as error:
-        said = _CHARSET.search(data[:2048])
-        if said is None:
-            raise Unreadable("it is no UTF-8 text, and does not say what it is", next="Save it as UTF-8.") from error
+        words = _CHARSET.search(data[:2048])
+        if words is None:
+            raise Unreadable("it is not UTF-8 text and declares no encoding", next="Save it as UTF-8.") from error
     try:
-        return clean(data.decode(said[1].decode("ascii"), "replace"))
+        return clean(data.decode(words[1].decode("ascii"), "replace"))
     except LookupError:
-        raise Unreadable("it says that it is in an encoding that is not known here") from None
+        raise Unreadable("its declared encoding is unknown") from None
 
 
 class Page(HTMLParser):
-    """What was heard of a page so far. Depth costs nothing: no element waits for its end."""
+    """A page while it is parsed. Depth costs nothing, because no element waits for its end."""
 
     def __init__(self) -> None:
         super().__init__(convert_charrefs=True)
         self.title = self.first_heading = ""
         self._out: list[str] = []
         self._left_out: list[str] = []
-        """Elements that are open and not read, with everything in them."""
+        """Open elements whose content is skipped."""
         self._in_title = False
         self._heading: list[str] | None = None
         self._mark = ""
@@ -173,14 +172,14 @@ class Page(HTMLParser):
     def _end_heading(self) -> None:
         if self._heading is None:
             return
-        said, self._heading = " ".join("".join(self._heading).split()), None
-        if said:
-            self.first_heading = self.first_heading or said
-            self._out.append(f"\n\n{self._mark} {said}\n\n")
+        words, self._heading = " ".join("".join(self._heading).split()), None
+        if words:
+            self.first_heading = self.first_heading or words
+            self._out.append(f"\n\n{self._mark} {words}\n\n")
 
     def _end_link(self, target: str, start: int) -> None:
-        said = " ".join("".join(self._out[start:]).split())
-        if said and "[" not in said and "]" not in said and self._heading is None:
+        words = " ".join("".join(self._out[start:]).split())
+        if words and "[" not in words and "]" not in words and self._heading is None:
             space = " " if "".join(self._out[start : start + 1]).startswith(" ") else ""
-            self._out[start:] = [f"{space}[{said}]({target})"]
+            self._out[start:] = [f"{space}[{words}]({target})"]
         self._link = None

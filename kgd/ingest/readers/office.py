@@ -1,22 +1,34 @@
-"""This file is where documents of office programs become text. Their libraries are the extra `docs`."""
+"""Text of office documents and e-books, which are zip archives. The office libraries are the extra `docs`."""
 
 from __future__ import annotations
 
 import importlib.util
+import posixpath
+import zipfile
+import zlib
 from collections.abc import Iterable, Iterator
 from io import BytesIO
 from typing import Any
+from urllib.parse import unquote
+from xml.etree import ElementTree
 
-from kgd.ingest.readers import archive, html
+from kgd.ingest.readers import html
 from kgd.ingest.readers.text import TEXT_LIMIT, Text, Unreadable, clean, one_line
 
 LIBRARIES = {"docx": "mammoth", "xlsx": "openpyxl", "pptx": "pptx"}
+CONTAINER = "META-INF/container.xml"
+PAGE_LIMIT = 16 << 20
+MOST_FILES = 10_000
+MOST_BYTES = 256 << 20
+"""Unpacked size of all files of an archive."""
 MOST_ROWS, MOST_COLUMNS = 20_000, 100
-"""Of one sheet."""
+"""Limits of one sheet."""
+
+_BROKEN = (zipfile.BadZipFile, zlib.error, EOFError, OSError, NotImplementedError, RuntimeError, ValueError)
 
 
 def require(format: str) -> None:
-    """Return if documents of this format can be read here.
+    """Check that documents of this format can be read here.
 
     Raises:
         Unreadable: The extra is not installed.
@@ -28,14 +40,13 @@ def require(format: str) -> None:
 
 
 def read(format: str, data: bytes) -> Text:
-    """What is in a document, a workbook or a set of slides.
+    """The text of a document, a workbook or a presentation.
 
     Raises:
-        Unreadable: It is no archive, a bomb, or the extra is not installed. What else is broken in it is raised as the
-            library does.
+        Unreadable: It is not an archive, it is too large, or the extra is missing. Other errors are the library's.
     """
     require(format)
-    archive.opened(data).close()
+    _opened(data).close()
     return {"docx": _document, "xlsx": _workbook, "pptx": _slides}[format](data)
 
 
@@ -101,3 +112,65 @@ def _of_shape(shape: Any) -> Iterator[str]:
         yield shape.text_frame.text.strip()
     elif getattr(shape, "has_table", False) and shape.has_table:
         yield "\n".join(filter(None, (_row(cell.text for cell in row.cells) for row in shape.table.rows)))
+
+
+def read_book(data: bytes) -> Text:
+    """The text of an EPUB: its pages in the order of the spine.
+
+    Raises:
+        Unreadable: It is broken, or too large.
+    """
+    with _opened(data) as book:
+        try:
+            place = _root(book, CONTAINER).find(".//{*}rootfile")
+            package_path = place.get("full-path", "") if place is not None else ""
+            package = _root(book, package_path)
+        except (*_BROKEN, KeyError, ElementTree.ParseError, RecursionError):
+            raise Unreadable("it is not a valid book: its list of pages cannot be read") from None
+        named = package.find(".//{http://purl.org/dc/elements/1.1/}title")
+        pages = {item.get("id"): item.get("href", "") for item in package.iterfind(".//{*}manifest/{*}item")}
+        out: list[str] = []
+        broken = length = 0
+        for step in package.iterfind(".//{*}spine/{*}itemref"):
+            path = posixpath.normpath(
+                posixpath.join(posixpath.dirname(package_path), unquote(pages.get(step.get("idref")) or ""))
+            )
+            try:
+                text, _ = html.markdown(clean(_bytes(book, path).decode("utf-8", "replace")))
+            except (*_BROKEN, KeyError):
+                broken += 1
+                continue
+            out.append(text)
+            length += len(text)
+            if length > TEXT_LIMIT:
+                break
+    trouble = (f"{broken} of its pages could not be read",) if broken else ()
+    title = one_line(named.text or "") if named is not None else ""
+    return Text("epub", "markdown", title, "\n".join(out), trouble=trouble)
+
+
+def _root(book: zipfile.ZipFile, path: str) -> ElementTree.Element:
+    return ElementTree.fromstring(_bytes(book, path))
+
+
+def _bytes(book: zipfile.ZipFile, path: str) -> bytes:
+    with book.open(path) as file:
+        return file.read(PAGE_LIMIT)
+
+
+def _opened(data: bytes) -> zipfile.ZipFile:
+    """The archive, if its list of files stays within the limits. The library stops at the listed size of a file.
+
+    Raises:
+        Unreadable: It is not an archive, or too large.
+    """
+    try:
+        archive = zipfile.ZipFile(BytesIO(data))
+        files = archive.infolist()
+    except _BROKEN:
+        raise Unreadable("it is not a valid archive") from None
+    if len(files) > MOST_FILES:
+        raise Unreadable(f"it contains more than {MOST_FILES:,} files")
+    if sum(file.file_size for file in files) > MOST_BYTES:
+        raise Unreadable(f"its unpacked size is more than {MOST_BYTES >> 20} MiB")
+    return archive

@@ -1,4 +1,4 @@
-"""This file is where a PDF becomes text, page by page."""
+"""Text of a PDF, page by page."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ MOST_PAGES = 5_000
 _HYPHEN = re.compile(r"(?<=[a-z])-\n(?=[a-z])")
 _BROKEN = (PyPdfError, ValueError, KeyError, TypeError, AttributeError, IndexError, AssertionError, NotImplementedError,
            RecursionError, ZeroDivisionError, OverflowError)  # fmt: skip
-"""What the library raises where a file is not what the format says; none of it is worth more than a line."""
+"""Errors that the library raises for invalid files."""
 
 
 def read(data: bytes) -> Text:
-    """The text of all pages under a heading for each.
+    """The text of all pages, under a heading for each.
 
     Raises:
-        Unreadable: It is broken, has a password, or there is no text in it.
+        Unreadable: It is broken, has a password, or contains no text.
     """
     logging.getLogger("pypdf").setLevel(logging.CRITICAL)
     try:
@@ -30,9 +30,9 @@ def read(data: bytes) -> Text:
         if reader.is_encrypted and not reader.decrypt(""):
             raise Unreadable("it has a password")
         count = len(reader.pages)
-        said = reader.metadata.title if reader.metadata else None
+        stated = reader.metadata.title if reader.metadata else None
     except _BROKEN:
-        raise Unreadable("it is no sound PDF") from None
+        raise Unreadable("it is not a valid PDF") from None
     pages: list[str] = []
     trouble: list[str] = []
     length = broken = 0
@@ -55,6 +55,6 @@ def read(data: bytes) -> Text:
     if count > MOST_PAGES:
         trouble.append(f"only the first {MOST_PAGES:,} of {count:,} pages were read")
     if not pages:
-        raise Unreadable("there is no text in it; of scanned pages only the pictures are there")
-    title = one_line(said) if isinstance(said, str) else ""
+        raise Unreadable("there is no text in it; scanned pages are only pictures")
+    title = one_line(stated) if isinstance(stated, str) else ""
     return Text("pdf", "markdown", title, "\n".join(pages), trouble=tuple(trouble))

@@ -1,4 +1,4 @@
-"""This file is where Markdown, reStructuredText, plain text and code are read."""
+"""Readers for Markdown, reStructuredText, plain text and code."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ABOUT = ("date", "author")
 
 
 def markdown(text: str) -> Text:
-    """Front matter says title, tags, date and author; without it the first heading of the first level is the title."""
+    """Title, tags, date and author come from front matter; the first heading is the default title."""
     page = front_matter.read(text)
     trouble = (f"front matter: {page.problem}",) if page.front is None else ()
     front = page.front or {}
@@ -26,28 +26,22 @@ def markdown(text: str) -> Text:
     about = []
     for key in ABOUT:
         value = front.get(key)
-        said = ", ".join(strings(value)) if not isinstance(value, date) else value.isoformat()
-        if said:
-            about.append((key, one_line(said)))
+        stated = ", ".join(strings(value)) if not isinstance(value, date) else value.isoformat()
+        if stated:
+            about.append((key, one_line(stated)))
     tags = tuple(tag for tag in strings(front.get("tags")) if 0 < len(tag) <= LABEL_LIMIT and tag.isprintable())
     return Text("markdown", "markdown", title or first_heading(page.body), page.body, tags, tuple(about), trouble)
 
 
 def first_heading(text: str) -> str:
-    """The first heading, if none of a higher level follows soon: what a document is called."""
+    """The first heading of level 1 or 2, as the title of a document."""
     found = next(headings(text), None)
     return one_line(found[1]) if found and found[0] <= 2 else ""
 
 
 def plain(text: str) -> Text:
-    """Text without marks; where it has those of reStructuredText it is read as such."""
-    if is_restructured(text):
-        return restructured(text)
-    return Text("text", "text", "", text)
-
-
-def code(text: str, language: str) -> Text:
-    return Text(language, "code", "", text)
+    """Plain text; with markup of reStructuredText it is read as such."""
+    return restructured(text) if is_restructured(text) else Text("text", "text", "", text)
 
 
 def is_restructured(text: str) -> bool:
@@ -57,7 +51,7 @@ def is_restructured(text: str) -> bool:
 
 
 def restructured(text: str) -> Text:
-    """With its underlined titles as headings of Markdown, by the order in which their marks first come."""
+    """The text with its underlined titles as Markdown headings; levels follow the order of the marks."""
     lines = text.split("\n")
     levels: dict[str, int] = {}
     for number, above, mark in list(_titles(lines)):
@@ -72,7 +66,7 @@ def restructured(text: str) -> Text:
 
 
 def _titles(lines: list[str]) -> list[tuple[int, bool, str]]:
-    """Number of each line that is a title, whether it has a line above it too, and the marks that make it one."""
+    """Number of each title line, whether it also has a line above it, and the marks that make it a title."""
     found: list[tuple[int, bool, str]] = []
     taken = -1
     for number in range(len(lines) - 1):
@@ -82,7 +76,7 @@ def _titles(lines: list[str]) -> list[tuple[int, bool, str]]:
         if len(under) < len(line.rstrip()) or _ADORNMENT(line.rstrip()):
             continue
         above = number > 0 and lines[number - 1].rstrip() == under
-        if line[0].isspace() and not above:  # what is indented is no title unless it is framed
+        if line[0].isspace() and not above:  # an indented line is a title only in a frame
             continue
         if not above and number > 0 and lines[number - 1].strip():
             continue

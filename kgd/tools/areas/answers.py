@@ -8,16 +8,16 @@ from typing_extensions import TypedDict
 
 from kgd.areas import changelog
 from kgd.areas.atlas import MOLECULE, molecule_in
-from kgd.model.changelog import LogEntry
+from kgd.model.change import LogEntry
 from kgd.model.node import Node, Relation
 from kgd.model.uri import Uri, name_of, scheme_of
 from kgd.tools.nodes import moment
+from kgd.workspace.area_bounds import related_relations
 
 if TYPE_CHECKING:
     from kgd.tools.sight import Sees
     from kgd.workspace.workspace import Workspace
 
-RELATED = "related_to"
 LAST = 1 << 30
 """Where a relation stands that somebody made without saying where."""
 
@@ -118,11 +118,6 @@ def related_in(workspace: Workspace, node: Node, sees: Sees | None, *, named: bo
             answer["name"] = (card.name if card else "") or name_of(target)
         answers.append({**answer, "reason": reason if isinstance(reason, str) else ""})
     return answers
-
-
-def related_relations(node: Node) -> list[Relation]:
-    kind = scheme_of(node.uri)
-    return [one for one in node.relations if one.type == RELATED and scheme_of(one.target) == kind]
 
 
 def _position(relation: Relation) -> tuple[int, Uri]:

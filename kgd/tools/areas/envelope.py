@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import orjson
@@ -38,13 +38,13 @@ class Room:
     def __init__(self) -> None:
         self._taken = 0
 
-    def take(self, knowledge: str, entries: Iterable[Mapping[str, Any]] = ()) -> None:
-        """Count the texts of one area.
+    def take(self, area: Mapping[str, Any]) -> None:
+        """Count one area.
 
         Raises:
-            Limit: It is too much, however it will be written.
+            Limit: It is too much.
         """
-        self._taken += len(knowledge) + sum(len(entry["summary"]) for entry in entries)
+        self._taken += len(orjson.dumps(area))
         if self._taken > LARGEST:
             raise _too_large(self._taken)
 

@@ -1,8 +1,8 @@
-"""This file is where `put` learns what would not work in an area that it writes: patterns that match nothing."""
+"""Areas written by `put` and `submit_subgraph`: patterns that match nothing, and molecules that are not there."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from kgd.areas.atlas import ATOM, MOLECULE
@@ -11,19 +11,21 @@ from kgd.errors import Invalid
 from kgd.model.change import Edit, Upsert
 from kgd.model.node import Json
 from kgd.model.uri import Uri, scheme_of
+from kgd.tools import sight
+from kgd.tools.areas import naming
+from kgd.tools.session import Session
+from kgd.tools.sight import Sees
 
 if TYPE_CHECKING:
     from kgd.workspace.workspace import Workspace
 
 
-def warnings(workspace: Workspace, edits: Sequence[Edit]) -> list[str]:
-    """What to say of the areas in a change. They are taken all the same: a node may hold anything."""
-    upserts = [edit for edit in edits if isinstance(edit, Upsert)]
-    here = {edit.uri for edit in upserts}
-    return [text for edit in upserts if scheme_of(edit.uri) == ATOM for text in _of(workspace, edit, here)]
+def warnings(edits: Sequence[Edit]) -> list[str]:
+    """Name the patterns of a change that match nothing. They are stored all the same."""
+    return [text for edit in edits if isinstance(edit, Upsert) and scheme_of(edit.uri) == ATOM for text in _of(edit)]
 
 
-def _of(workspace: Workspace, edit: Upsert, here: Collection[Uri]) -> Iterator[str]:
+def _of(edit: Upsert) -> Iterator[str]:
     paths: Json = edit.data.get("paths")
     if paths is not None and not isinstance(paths, list):
         yield f"{edit.uri}: data.paths is a list of patterns; it matches nothing so"
@@ -32,10 +34,41 @@ def _of(workspace: Workspace, edit: Upsert, here: Collection[Uri]) -> Iterator[s
             check_pattern(text if isinstance(text, str) else "", "paths")
         except Invalid as error:
             yield f"{edit.uri}: a path pattern matches nothing: {error.message}"
-    molecule: Json = edit.data.get("moleculeId")
-    if molecule is not None and not (isinstance(molecule, str) and molecule.startswith(f"{MOLECULE}://")):
-        yield f"{edit.uri}: data.moleculeId is a URI, {MOLECULE}://<workspace>/<name>; so the atom belongs to none"
-    elif isinstance(molecule, str) and molecule.startswith(f"{MOLECULE}://{workspace.id}/") and molecule not in here:
-        if workspace.exists(workspace.graph.resolve(Uri(molecule))):
-            return
-        yield f"{edit.uri}: there is no molecule {molecule[:200]}; so the atom belongs to none"
+
+
+def check_molecules(session: Session, workspace: Workspace, edits: Sequence[Edit]) -> None:
+    """Refuse an atom that is put into a molecule which is not there, as `manage_graph` does.
+
+    Files, merges and deletions of molecules may leave such atoms; these belong to no molecule.
+
+    Raises:
+        Invalid: It is no URI of a molecule.
+        InvariantViolation: It is a molecule of another project.
+        Forbidden: The caller may not read it, be it there or not.
+        NotFound: Neither the workspace nor this change has it.
+    """
+    upserts = [edit for edit in edits if isinstance(edit, Upsert)]
+    here = {edit.uri for edit in upserts}
+    sees = sight.sight(session, workspace.id)
+    for edit in upserts:
+        named: Json = edit.data.get("moleculeId")
+        if (
+            scheme_of(edit.uri) != ATOM
+            or named is None
+            or named in here
+            or named == _molecule(workspace, edit.uri, sees)
+        ):
+            continue
+        if not (isinstance(named, str) and named.startswith(f"{MOLECULE}://")):
+            raise Invalid(
+                f"data.moleculeId is a URI, {MOLECULE}://{workspace.id}/<name>", at=edit.uri,
+                next="Give the URI of the molecule, or null.",
+            )  # fmt: skip
+        naming.molecule_of_project(session, workspace, named, at=f"{edit.uri} data.moleculeId")
+
+
+def _molecule(workspace: Workspace, uri: Uri, sees: Sees | None) -> Json:
+    """What the atom names already, if the caller may read it."""
+    current = workspace.graph.resolve(uri)
+    node = workspace.readable(current) if sees is None or sees(current) else None
+    return node.data.get("moleculeId") if node else None

@@ -18,10 +18,11 @@ from kgd.model.node import Node, Relation
 from kgd.model.uri import Uri, name_of
 from kgd.tools import sight
 from kgd.tools.areas import naming, reading
-from kgd.tools.areas.answers import RELATED, AreaAnswer, answer_of, related_relations
+from kgd.tools.areas.answers import AreaAnswer, answer_of
 from kgd.tools.areas.envelope import Envelope, answered, enveloped
 from kgd.tools.session import Session
 from kgd.tools.tool import Hints, Tool
+from kgd.workspace.area_bounds import RELATED, related_relations
 
 if TYPE_CHECKING:
     from kgd.workspace.workspace import Workspace

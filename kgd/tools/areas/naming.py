@@ -62,21 +62,21 @@ def gone(kind: Kind, at: str) -> NotFound:
     return NotFound(f"there is no such {kind}", at=at, next="Look for it: query_graph with operation search.")
 
 
-def molecule_of_project(session: Session, workspace: Workspace, text: str) -> Uri:
+def molecule_of_project(session: Session, workspace: Workspace, text: str, *, at: str = "moleculeId") -> Uri:
     """The molecule that an atom of this project is to belong to.
 
     Raises:
         InvariantViolation: It is of another project.
         Invalid, Forbidden, NotFound: As `area`.
     """
-    uri = _spelt(session, workspace, MOLECULE, text, "moleculeId")
+    uri = _spelt(session, workspace, MOLECULE, text, at)
     owner = workspace_of(uri)
     if owner != workspace.id:
         raise InvariantViolation(
-            f"an atom of '{workspace.id}' cannot belong to a molecule of '{owner}'", at="moleculeId",
+            f"an atom of '{workspace.id}' cannot belong to a molecule of '{owner}'", at=at,
             next="Choose a molecule of the same project; relatedAtoms may lead into others.",
         )  # fmt: skip
-    return area(session, workspace, "molecule", text, at="moleculeId")
+    return area(session, workspace, "molecule", text, at=at)
 
 
 def related(session: Session, workspace: Workspace, kind: Kind, text: str, *, at: str) -> Uri:

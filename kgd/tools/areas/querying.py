@@ -186,7 +186,7 @@ def _answers(workspace: Workspace, uris: Any, sees: Sees | None, entries: int | 
     room, found = Room(), []
     for uri in uris:
         if (one := answer_of(workspace, uri, sees, changelog_limit=entries)) is not None:
-            room.take(one["knowledge"], one.get("changelog", ()))
+            room.take(one)
             found.append(one)
     return found
 
@@ -223,7 +223,7 @@ def context_of(
         }  # fmt: skip
         if entries is not None:
             atom["changelog"] = short_entries(workspace, uri, entries)
-        room.take(node.content, atom.get("changelog", ()))
+        room.take(atom)
         molecule = shown_molecule(workspace, node, sees)
         (groups.setdefault(molecule, []) if molecule else orphans).append(atom)
     molecules = [one for uri, atoms in groups.items() if (one := _molecule(workspace, uri, atoms, entries))]

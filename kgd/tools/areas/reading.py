@@ -12,11 +12,9 @@ from pydantic import ConfigDict
 from kgd.areas.patterns import check_pattern
 from kgd.errors import Invalid, InvariantViolation
 from kgd.tools.parameters import Params, refuse_unseen
-from kgd.workspace.admission import MAX_KNOWLEDGE
+from kgd.workspace.area_bounds import MAX_KNOWLEDGE, MAX_PATTERNS, MAX_RELATED
 
 _HALF = re.compile("[\ud800-\udfff]").search
-MAX_PATTERNS = 20
-MAX_RELATED = 50
 MAX_NAME = 255
 MAX_SUMMARY = 4 * 1024
 MAX_REASON = 4 * 1024

@@ -12,19 +12,17 @@ from functools import cached_property
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from kgd.compression import merging, pruning, superseding
+from kgd.compression import pruning, superseding
 from kgd.compression.changes import Change
-from kgd.compression.clusters import Old, clusters
 from kgd.compression.pruning import Pruned
-from kgd.compression.summaries import SUMMARY, Group
+from kgd.compression.summaries import SUMMARY, Group, Old, clusters
 from kgd.compression.superseding import Superseded
 from kgd.graph.edges import Edge
 from kgd.mentions.doubles import may_be_double, merged
 from kgd.mentions.mentions import Mentions
 from kgd.model.access import Verb, may
 from kgd.model.change import Edit, Unrelate
-from kgd.model.node import Node
-from kgd.model.standing import SUPERSEDES, stands_back
+from kgd.model.node import SUPERSEDES, Node, ranks_behind
 from kgd.model.uri import Uri, is_owned, scheme_of, workspace_of
 from kgd.tools import sight
 from kgd.tools.entities import offers
@@ -189,7 +187,7 @@ class Looking:
         """Pairs of one name."""
         return [(keep, drop) for keep, drop, score, _ in self._doubles if score >= 1]
 
-    def _groups(self) -> Iterator[merging.Group]:
+    def _groups(self) -> Iterator[superseding.Duplicates]:
         pairs = (
             (keep, drop, reason)
             for keep, drop, _, reason in self._doubles
@@ -198,9 +196,9 @@ class Looking:
             and not superseding.contradiction((keep, drop), self._tags, self._out)
             and not self._stands_back(keep)
             and not self._stands_back(drop)
-            and not merging.are_told_apart(self._content(keep), self._content(drop))
+            and not superseding.are_unrelated(self._content(keep), self._content(drop))
         )
-        yield from merging.groups(pairs)
+        yield from superseding.groups(pairs)
 
     def _stands_back(self, uri: Uri) -> bool:
         node = self._node(uri)
@@ -210,7 +208,7 @@ class Looking:
         node = self._node(uri)
         return node.content if node else ""
 
-    def _merge(self, group: merging.Group) -> Change | None:
+    def _merge(self, group: superseding.Duplicates) -> Change | None:
         nodes = [node for uri in group.nodes if (node := self._node(uri))]
         if len(nodes) != len(group.nodes):
             return None
@@ -301,7 +299,7 @@ class Looking:
             if card is None or uri in recent or uri in self._taken or not _may_be_summed_up(uri, card.type):
                 continue
             updated = self._updated(uri)
-            if updated >= self._before or any(stands_back(edge.type) for edge in self._out(uri)):
+            if updated >= self._before or any(ranks_behind(edge.type) for edge in self._out(uri)):
                 continue
             node = self._node(uri)
             text = _text(node) if node else ""

@@ -13,7 +13,7 @@ from typing_extensions import TypedDict
 from kgd.errors import Invalid, KgdError, NotFound, Stale
 from kgd.model import uri as uris
 from kgd.model.change import ChangeSet, Delete, Edit, Untag
-from kgd.model.memory import MEMORY_TYPES, folded
+from kgd.model.node import MEMORY_TYPES, folded
 from kgd.model.uri import Uri
 from kgd.tools import addressing, changes, nodes
 from kgd.tools.graph.nodes import SourceParam, whole

@@ -11,7 +11,7 @@ from kgd.errors import Forbidden, Invalid
 from kgd.freshness.freshness import Freshness
 from kgd.model.change import ChangeSet
 from kgd.model.uri import path_of, scheme_of
-from kgd.overlay.storing import store_changes
+from kgd.overlay.overlay import store_changes
 from kgd.tools import addressing
 from kgd.tools.nodes import overlay_of
 from kgd.tools.parameters import Params

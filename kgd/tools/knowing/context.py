@@ -32,7 +32,7 @@ from kgd.tools.tool import Hints, Tool
 from kgd.tools.verifying import marks
 
 if TYPE_CHECKING:
-    from kgd.git.code_log import Touch
+    from kgd.git.history import Touch
     from kgd.workspace.workspace import Workspace
 
 LEAST_BUDGET = 200

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NotRequired
 from typing_extensions import TypedDict
 
 from kgd.areas import changelog
-from kgd.git.code_log import Touch, Touches, head, touches
+from kgd.git.history import Touch, Touches, head, touches
 from kgd.git.place import find_place
 from kgd.model.node import cut_at_word
 from kgd.model.uri import Uri
@@ -87,7 +87,7 @@ class CodeHistory:
         return workspace.beside(cls, cls)
 
     def touches(self, paths: Sequence[str]) -> Sequence[Touch]:
-        """As `kgd.git.code_log.touches`; once for each commit that is checked out, and not soon again where it took
+        """As `kgd.git.history.touches`; once for each commit that is checked out, and not soon again where it took
         too long."""
         if self._code is None or not paths or not (at := head(self._code)):
             return ()

@@ -1,15 +1,13 @@
-"""This room has a file for each page: what it asks of the tools, and what its forms do."""
+"""The pages: a module for each, with its calls of tools and its forms."""
 
 from __future__ import annotations
 
-from kgd.ui.entry import Entry
+from kgd.ui.asked import Entry
 from kgd.ui.pages import (
     areas,
-    attention,
     changing,
     conflicts,
     editing,
-    first,
     graph,
     manual,
     node,
@@ -23,7 +21,6 @@ from kgd.ui.pages import (
 
 ENTRIES: tuple[Entry, ...] = (
     *overview.ENTRIES,
-    *attention.ENTRIES,
     *graph.ENTRIES,
     *node.ENTRIES,
     *editing.ENTRIES,
@@ -36,10 +33,10 @@ ENTRIES: tuple[Entry, ...] = (
     *areas.ENTRIES,
     *workspaces.ENTRIES,
 )
-"""Addresses below a workspace."""
+"""Pages of a workspace."""
 
-PAGES: tuple[Entry, ...] = (*first.ENTRIES, *manual.ENTRIES)
-"""Addresses that belong to no workspace."""
+PAGES: tuple[Entry, ...] = (workspaces.FIRST, *manual.ENTRIES)
+"""Pages outside of a workspace."""
 
 NAVIGATION: tuple[tuple[str, str], ...] = (
     ("overview", "Overview"),
@@ -50,4 +47,4 @@ NAVIGATION: tuple[tuple[str, str], ...] = (
     ("areas", "Areas"),
     ("workspaces", "Workspaces"),
 )
-"""What every page leads to, in order: its name, and what it is called."""
+"""Navigation of every page: names and labels."""

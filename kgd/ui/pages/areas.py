@@ -1,4 +1,4 @@
-"""This file is where the code is shown with its areas: what is known where, and where nobody has written anything."""
+"""The pages *Areas*: coverage of the code by folder, the list of areas, one area, and a form for a new area."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from typing import Any
 
 from kgd.errors import Invalid, KgdError, NotFound
 from kgd.model.uri import build, scheme_of, segments_of, workspace_of
-from kgd.ui.asked import Asked, Go, Handled, Page
-from kgd.ui.entry import Entry
+from kgd.ui.asked import Entry, Handled, Page, Redirect, Visit
 
 ROWS = 100
 FILES = 50
@@ -19,108 +18,108 @@ ATOM, MOLECULE = "atom", "molecule"
 FIELDS = ("name", "paths", "knowledge", "task", "molecule")
 
 
-def areas(asked: Asked) -> Handled:
-    """One folder of the code with what has an area in it; where there is no code here, the areas by name."""
-    if not asked.can("coverage"):
-        return every(asked)
-    order = "gaps" if asked.query.get("order") == "gaps" else "name"
+def areas(visit: Visit) -> Handled:
+    """Show the coverage of one folder of the code; without code, the list of areas."""
+    if not visit.can("coverage"):
+        return every(visit)
+    order = "gaps" if visit.query.get("order") == "gaps" else "name"
     try:
-        answer = asked.call(
-            "coverage", path=asked.query.get("path", ""), order=order, limit=ROWS, cursor=asked.query.get("cursor")
+        answer = visit.call(
+            "coverage", path=visit.query.get("path", ""), order=order, limit=ROWS, cursor=visit.query.get("cursor")
         )
     except Invalid as error:
         if error.at:
             raise
-        return every(asked, error)
+        return every(visit, error)
     above = _above(answer.get("folder", {}).get("uri", ""))
-    told = {"answer": answer, "order": order, "above": above, "begun": "cursor" in asked.query}
-    return Page("areas.html", told | {"makes": asked.may("manage_graph")})
+    told = {"answer": answer, "order": order, "above": above, "begun": "cursor" in visit.query}
+    return Page("areas.html", told | {"makes": visit.may("manage_graph")})
 
 
-def every(asked: Asked, no_code: KgdError | None = None) -> Handled:
-    """All areas by name, or those with some words."""
-    kind = MOLECULE if asked.query.get("kind") == MOLECULE else ATOM
-    offset, words = _number(asked.query.get("offset", "")), asked.query.get("words", "").strip()
-    answer = asked.call(
+def every(visit: Visit, no_code: KgdError | None = None) -> Handled:
+    """List the areas by name, or search them by words."""
+    kind = MOLECULE if visit.query.get("kind") == MOLECULE else ATOM
+    offset, words = visit.number("offset"), visit.query.get("words", "").strip()
+    answer = visit.call(
         "query_graph", operation="search", entityType=kind, query=words or None, limit=LISTED, offset=offset,
         includeChangelog=False,
     )["data"]  # fmt: skip
     told = {"areas": answer[f"{kind}s"], "total": answer["total"], "kind": kind, "offset": offset, "words": words,
             "next": offset + LISTED if offset + LISTED < answer["total"] else 0, "no_code": no_code}  # fmt: skip
-    return Page("areas_all.html", told | {"makes": asked.may("manage_graph"), "has_code": asked.can("coverage")})
+    return Page("areas_all.html", told | {"makes": visit.may("manage_graph"), "has_code": visit.can("coverage")})
 
 
-def area(asked: Asked) -> Handled:
-    """One area: what is known there, its files, and what changed and why."""
-    uri = asked.required("uri")
+def area(visit: Visit) -> Handled:
+    """Show one area: its knowledge, files and changelog."""
+    uri = visit.required("uri")
     kind = _kind(uri)
-    answer = asked.call("query_graph", operation="get", entityType=kind, id=uri, includeChangelog=False)["data"]
+    answer = visit.call("query_graph", operation="get", entityType=kind, id=uri, includeChangelog=False)["data"]
     told = {"area": answer[kind], "kind": kind, "members": answer.get("atoms", ()), "files": None, "stale": None}
-    if kind == ATOM and asked.can("coverage"):
-        told["files"] = _files(asked, answer[kind]["id"])
-        told["stale"] = asked.call("get", uris=[uri], include=[])["nodes"][0].get("unverified")
-    return Page("areas_one.html", told | _changelog(asked, kind, uri) | {"typed": asked.form, "error": None})
+    if kind == ATOM and visit.can("coverage"):
+        told["files"] = _files(visit, answer[kind]["id"])
+        told["stale"] = visit.call("get", uris=[uri], include=[])["nodes"][0].get("unverified")
+    return Page("areas_one.html", told | _changelog(visit, kind, uri) | {"typed": visit.form, "error": None})
 
 
-def log(asked: Asked) -> Handled:
-    """One more entry of an area's changelog."""
-    uri = asked.required("uri")
-    asked.call(
+def log(visit: Visit) -> Handled:
+    """Add an entry to an area's changelog."""
+    uri = visit.required("uri")
+    visit.call(
         "manage_changelog", operation="append", parentType=_kind(uri), parentId=uri,
-        taskId=asked.form.get("task", "").strip(), summary=_plain(asked.form.get("summary", "")),
+        taskId=visit.text("task"), summary=visit.text("summary"),
     )  # fmt: skip
-    return Go(asked.to("area", uri=uri), said="Noted in the changelog.")
+    return Redirect(visit.to("area", uri=uri), said="Added to the changelog.")
 
 
-def new(asked: Asked) -> Handled:
-    """The form of a new area, begun with a folder where one is named."""
-    asked.form_for("manage_graph")
-    path = asked.query.get("path", "").strip("/")
+def new(visit: Visit) -> Handled:
+    """Show the form of a new area, filled in for a folder if the address names one."""
+    visit.form_for("manage_graph")
+    path = visit.query.get("path", "").strip("/")
     typed = {"name": path.rpartition("/")[2].capitalize(), "paths": f"{path}/**" if path else ""}
-    return Page("areas_new.html", {"typed": typed, "molecules": _molecules(asked), "error": None})
+    return Page("areas_new.html", {"typed": typed, "molecules": _molecules(visit), "error": None})
 
 
-def make(asked: Asked) -> Handled:
-    """Make it, and go there; what was refused is shown with what was typed."""
-    typed = {name: _plain(asked.form.get(name, "")) for name in FIELDS}
+def make(visit: Visit) -> Handled:
+    """Create an area; an error shows the form again with its texts."""
+    typed = {name: visit.text(name) for name in FIELDS}
     try:
-        done = asked.call(
+        done = visit.call(
             "manage_graph", operation="create", entityType=ATOM, name=typed["name"], knowledge=typed["knowledge"],
             paths=[line.strip() for line in typed["paths"].splitlines() if line.strip()],
             createdByTaskId=typed["task"], moleculeId=typed["molecule"] or None,
         )  # fmt: skip
     except KgdError as error:
-        told = {"typed": typed, "molecules": _molecules(asked), "error": error}
+        told = {"typed": typed, "molecules": _molecules(visit), "error": error}
         return Page("areas_new.html", told, status=422)
-    return Go(asked.to("area", uri=done["data"][ATOM]["id"]), said="The area is made.")
+    return Redirect(visit.to("area", uri=done["data"][ATOM]["id"]), said="Area created.")
 
 
-def _files(asked: Asked, uri: str) -> Mapping[str, Any] | None:
-    """A page of its files; None where there is no code tree to have any."""
+def _files(visit: Visit, uri: str) -> Mapping[str, Any] | None:
+    """Return a page of an area's files; None without a code tree."""
     try:
-        return asked.call("coverage", area=uri, limit=FILES, cursor=asked.query.get("cursor"))
+        return visit.call("coverage", area=uri, limit=FILES, cursor=visit.query.get("cursor"))
     except Invalid:
         return None
 
 
-def _changelog(asked: Asked, kind: str, uri: str) -> dict[str, Any]:
-    offset = _number(asked.query.get("entries", ""))
-    found = asked.call(
+def _changelog(visit: Visit, kind: str, uri: str) -> dict[str, Any]:
+    offset = visit.number("entries")
+    found = visit.call(
         "manage_changelog", operation="search", parentType=kind, parentId=uri, limit=ENTRIES_SHOWN, offset=offset
     )["data"]
     older = offset + ENTRIES_SHOWN if offset + ENTRIES_SHOWN < found["total"] else 0
     return {"entries": found["entries"], "entries_total": found["total"], "older": older, "offset": offset}
 
 
-def _molecules(asked: Asked) -> list[Mapping[str, Any]]:
-    found: list[Mapping[str, Any]] = asked.call(
+def _molecules(visit: Visit) -> list[Mapping[str, Any]]:
+    found: list[Mapping[str, Any]] = visit.call(
         "query_graph", operation="search", entityType=MOLECULE, limit=MOLECULES, includeChangelog=False
     )["data"]["molecules"]
     return found
 
 
 def _above(uri: str) -> list[tuple[str, str]]:
-    """The folders on the way to this one, each with its URI; the top is not among them."""
+    """Return the path to a folder below the root: names and URIs."""
     if not uri:
         return []
     names = segments_of(uri)
@@ -133,16 +132,8 @@ def _above(uri: str) -> list[tuple[str, str]]:
 def _kind(uri: str) -> str:
     kind = scheme_of(uri) if ":" in uri else ""
     if kind not in (ATOM, MOLECULE):
-        raise NotFound("this is no area", at=uri[:100], next="Choose one from the list of areas.")
+        raise NotFound("this is not an area", at=uri[:100], next="Choose an area from the list.")
     return kind
-
-
-def _number(text: str) -> int:
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0
-
-
-def _plain(text: str) -> str:
-    return text.replace("\r\n", "\n").strip()
 
 
 ENTRIES = (

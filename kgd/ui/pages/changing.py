@@ -1,4 +1,4 @@
-"""This file is where the small changes of a node are made: a relation, a text at its end, its address, its end."""
+"""Small changes of a node: relations, appended text, address, verification and deletion."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from kgd.errors import Invalid, KgdError, NotFound
-from kgd.ui.asked import Asked, Go, Handled, Page
-from kgd.ui.entry import Entry
+from kgd.ui.asked import Entry, Handled, Page, Redirect, Visit
 from kgd.ui.forms import plain
 from kgd.ui.pages import node as node_page
 from kgd.ui.pages.editing import said
@@ -17,102 +16,97 @@ SUGGESTED = 8
 FIELDS = ("type", "target", "weight", "text", "to")
 
 
-def relate(asked: Asked) -> Handled:
-    """Add a relation, or change what it costs, or remove it."""
-    edge = {"source": asked.required("uri"), "type": given(asked, "type"), "target": given(asked, "target")}
-    if asked.form.get("act") == "unrelate":
-        return _made(asked, {"op": "unrelate", **edge}, "The relation is removed")
+def relate(visit: Visit) -> Handled:
+    """Add a relation, change its cost, or remove it."""
+    edge = {"source": visit.required("uri"), "type": visit.text("type"), "target": visit.text("target")}
+    if visit.form.get("act") == "unrelate":
+        return _made(visit, {"op": "unrelate", **edge}, "Relation removed")
     try:
-        weight = float(asked.form.get("weight", ""))
+        weight = float(visit.form.get("weight", ""))
     except ValueError:
-        return _again(asked, Invalid("a cost is a number from 0 to 1", at="weight", next="Write 0.5."))
-    return _made(asked, {"op": "relate", **edge, "weight": weight}, "The relation is written")
+        return _again(visit, Invalid("a cost is a number from 0 to 1", at="weight", next="Enter a number such as 0.5."))
+    return _made(visit, {"op": "relate", **edge, "weight": weight}, "Relation saved")
 
 
-def append(asked: Asked) -> Handled:
-    """Add text at the end of a node."""
-    text = plain(asked.form.get("text", ""))
-    return _made(asked, {"op": "append", "uri": asked.required("uri"), "text": text}, "The text is added")
+def append(visit: Visit) -> Handled:
+    """Append text to a node."""
+    text = plain(visit.form.get("text", ""))
+    return _made(visit, {"op": "append", "uri": visit.required("uri"), "text": text}, "Text added")
 
 
-def move(asked: Asked) -> Handled:
-    """Give a node another address."""
-    return _made(asked, {"op": "move", "uri": asked.required("uri"), "to": given(asked, "to")}, "It has a new address")
+def move(visit: Visit) -> Handled:
+    """Change the address of a node."""
+    return _made(visit, {"op": "move", "uri": visit.required("uri"), "to": visit.text("to")}, "Address changed")
 
 
-def verify(asked: Asked) -> Handled:
-    """Say that what a node says of the code holds."""
-    return _made(asked, {"op": "verify", "uri": asked.required("uri")}, "It is noted that this holds")
+def verify(visit: Visit) -> Handled:
+    """Verify a node for the current code."""
+    return _made(visit, {"op": "verify", "uri": visit.required("uri")}, "Verified")
 
 
-def confirm_delete(asked: Asked) -> Handled:
-    """What would be deleted, and what leads there."""
-    asked.form_for("put")
-    return _deleting(asked, asked.required("uri"))
+def confirm_delete(visit: Visit) -> Handled:
+    """Show the node to delete with its incoming relations."""
+    visit.form_for("put")
+    return _deleting(visit, visit.required("uri"))
 
 
-def delete(asked: Asked) -> Handled:
-    """Delete a node, as far as nobody wrote it since it was looked at."""
-    uri, version = asked.required("uri"), asked.form.get("version", "")
+def delete(visit: Visit) -> Handled:
+    """Delete a node unless it has changed since it was shown."""
+    uri, version = visit.required("uri"), visit.form.get("version", "")
     if not version.isdecimal() or len(version) > 9:
-        raise Invalid("this is not a version", at="version", next="Open the page again.")
+        raise Invalid("this is not a version", at="version", next="Reload the page.")
     try:
-        answer = asked.call(
+        answer = visit.call(
             "put", changes=[{"op": "delete", "uri": uri, "expect_version": int(version)}], conflicts="show"
         )
     except KgdError as error:
-        return _deleting(asked, uri, error)
-    return Go(asked.to("node", uri=uri), said(answer, "Deleted"))
+        return _deleting(visit, uri, error)
+    return Redirect(visit.to("node", uri=uri), said(answer, "Deleted"))
 
 
-def suggest(asked: Asked) -> Handled:
-    """Nodes that somebody may mean by the words that they have typed so far, for a list beside the field."""
-    words = next((asked.query[name] for name in ("target", "q") if asked.query.get(name, "").strip()), "")
+def suggest(visit: Visit) -> Handled:
+    """Suggest nodes for the words typed so far."""
+    words = next((visit.query[name] for name in ("target", "q") if visit.query.get(name, "").strip()), "")
     try:
-        hits = asked.call("search", query=words[:200], limit=SUGGESTED, max_depth=0)["hits"] if words.strip() else []
+        hits = visit.call("search", query=words[:200], limit=SUGGESTED, max_depth=0)["hits"] if words.strip() else []
     except KgdError:
-        hits = []  # what is half typed may be no question; the form itself says what is wrong with it
+        hits = []  # half-typed words may be an invalid query; the form reports that when it is sent
     return Page("node_suggest.html", {"hits": hits})
 
 
-def given(asked: Asked, name: str) -> str:
-    """A field of the form, without blanks at its ends."""
-    return asked.form.get(name, "").strip()
-
-
-def _made(asked: Asked, change: Mapping[str, Any], done: str) -> Handled:
-    """The node after one change; or its page with the form as it was typed, and why not."""
+def _made(visit: Visit, change: Mapping[str, Any], done: str) -> Handled:
+    """Make one change and show the node; an error shows the form again with its texts."""
     try:
-        answer = asked.call("put", changes=[change], conflicts="show")
+        answer = visit.call("put", changes=[change], conflicts="show")
     except KgdError as error:
-        return _again(asked, error)
+        return _again(visit, error)
     changed = [one["uri"] for one in answer["nodes"]]
     uri = str(change.get("uri") or change["source"])
     there = changed[0] if change["op"] == "move" and changed else uri
-    return Go(asked.to("node", uri=there), said(answer, done))
+    return Redirect(visit.to("node", uri=there), said(answer, done))
 
 
-def _again(asked: Asked, error: KgdError) -> Handled:
-    found = whole(asked, asked.required("uri"), "history", "mentions")
+def _again(visit: Visit, error: KgdError) -> Handled:
+    found = whole(visit, visit.required("uri"), "history", "mentions")
     if isinstance(found, Missing):
         raise error
-    told = node_page.told(asked, found)
+    told = node_page.told(visit, found)
     if not told["do"]:
         raise error
-    typed = {name: plain(asked.form.get(name, "")) for name in FIELDS}
+    typed = {name: plain(visit.form.get(name, "")) for name in FIELDS}
     return Page("node.html", told | {"typed": typed, "refused": error}, 422)
 
 
-def _deleting(asked: Asked, uri: str, refused: KgdError | None = None) -> Handled:
-    found = whole(asked, uri)
+def _deleting(visit: Visit, uri: str, refused: KgdError | None = None) -> Handled:
+    found = whole(visit, uri)
     if isinstance(found, Missing):
-        return node_page.missing(asked, found, None)
+        return node_page.missing(visit, found, None)
     if not found["version"]:
-        raise NotFound("there is nothing stored that could be deleted", at=uri, next="Look at the node.")
-    into = links(asked, uri, "incoming", asked.query.get("into"))
+        raise NotFound("this node is not stored, so it cannot be deleted", at=uri, next="Open the node.")
+    into = links(visit, uri, "incoming", visit.query.get("into"))
     told = {
         "node": found, "into": into, "refused": refused,
-        "more_into": lambda cursor: asked.to("node/delete", uri=uri, into=cursor) + "#into",
+        "more_into": lambda cursor: visit.to("node/delete", uri=uri, into=cursor) + "#into",
     }  # fmt: skip
     return Page("node_delete.html", told, 422 if refused else 200)
 

@@ -1,4 +1,4 @@
-"""This file is where what two people wrote differently is listed, looked at side by side, and settled."""
+"""The pages *Conflicts*: the list, the versions side by side, their resolution, and suggestions from use."""
 
 from __future__ import annotations
 
@@ -8,37 +8,36 @@ from typing import Any
 
 from kgd.errors import Invalid, KgdError, NotFound
 from kgd.model.access import Verb
-from kgd.ui.asked import Asked, Go, Handled, Page
-from kgd.ui.changes import foretold, rows, titled, written
+from kgd.ui.asked import Entry, Handled, Page, Redirect, Visit
+from kgd.ui.changes import previewed_commit, rows, titled, written
 from kgd.ui.choices import Choice, disputes, is_text, kind_of, resolution
-from kgd.ui.entry import Entry
-from kgd.ui.reading import names
+from kgd.ui.reading import titles
 
 LISTED = 20
 TOGETHER = 12
-"""Conflicts that are settled on one page."""
+"""Most conflicts on one page."""
 EXCERPT = 160
 CONFLICTS, SUGGESTIONS = "conflicts", "suggestions"
 
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """What a form says: one choice for each field of each conflict, in their order, and why."""
+    """A submitted form: a choice for each field of each conflict, in their order, and a message."""
 
     choices: Mapping[str, Choice]
     message: str
 
 
-def listing(asked: Asked) -> Handled:
-    """What is open, by pages; or what is suggested."""
-    if asked.query.get("part") == SUGGESTIONS:
-        return _suggestions(asked)
-    uri = asked.query.get("uri", "").strip()
-    answer = asked.call("conflicts", uri=uri or None, limit=LISTED, cursor=asked.query.get("cursor") or None)
-    known = names(asked, [one["uri"] for one in answer["conflicts"]])
+def listing(visit: Visit) -> Handled:
+    """List the open conflicts, or the suggestions."""
+    if visit.query.get("part") == SUGGESTIONS:
+        return _suggestions(visit)
+    uri = visit.query.get("uri", "").strip()
+    answer = visit.call("conflicts", uri=uri or None, limit=LISTED, cursor=visit.query.get("cursor") or None)
+    known = titles(visit, [one["uri"] for one in answer["conflicts"]])
     told = [
         {
-            "id": one["id"], "uri": one["uri"], "name": known.get(one["uri"], {}).get("name", ""),
+            "id": one["id"], "uri": one["uri"], "name": known.get(one["uri"], ""),
             "kind": kind_of(one["uri"], next(iter(one["fields"]))),
             "fields": [(titled(name), _excerpts(field)) for name, field in one["fields"].items()],
         }
@@ -47,74 +46,74 @@ def listing(asked: Asked) -> Handled:
     return Page(
         "conflicts.html",
         {"part": CONFLICTS, "uri": uri, "listed": told, "total": answer["total"], "cursor": answer.get("cursor", ""),
-         "begun": "cursor" in asked.query, "may_suggest": asked.may_do_all, "may": asked.may("resolve", Verb.RESOLVE)},
+         "begun": "cursor" in visit.query, "may_suggest": visit.may_do_all, "may": visit.may("resolve", Verb.RESOLVE)},
     )  # fmt: skip
 
 
-def conflict(asked: Asked) -> Handled:
-    """One conflict, or all of a node: looked at, decided, shown as the commit that it will be, and made so."""
-    ids = list(dict.fromkeys(asked.many("id")))[:TOGETHER]
+def conflict(visit: Visit) -> Handled:
+    """Show one conflict or all of a node, preview the chosen commit, and make it."""
+    ids = list(dict.fromkeys(visit.many("id")))[:TOGETHER]
     if not ids:
-        uri = asked.required("uri")
-        ids = [one["id"] for one in asked.call("conflicts", uri=uri, limit=TOGETHER)["conflicts"]]
+        uri = visit.required("uri")
+        ids = [one["id"] for one in visit.call("conflicts", uri=uri, limit=TOGETHER)["conflicts"]]
         if not ids:
-            return Go(asked.to("conflicts"), said=f"Nothing is in conflict about {uri} any more.")
-    open_now, gone = _look(asked, ids)
-    chosen = _chosen(asked.form)
+            return Redirect(visit.to("conflicts"), said=f"{uri} has no open conflict.")
+    open_now, gone = _look(visit, ids)
+    chosen = _chosen(visit.form)
     if gone:
-        return _settled(asked, open_now, gone, chosen)
-    step = asked.form.get("step", "")
+        return _settled(visit, open_now, gone, chosen)
+    step = visit.form.get("step", "")
     if not step or step == "change":
-        return _decide(asked, open_now, chosen)
+        return _decide(visit, open_now, chosen)
     if step == "model":
-        return _have_settled(asked, open_now, ids)
+        return _have_settled(visit, open_now, ids)
     try:
         resolutions = _resolutions(open_now, chosen)
-        done = asked.call("resolve", resolutions=resolutions, message=chosen.message or None, dry_run=step != "make")
+        done = visit.call("resolve", resolutions=resolutions, message=chosen.message or None, dry_run=step != "make")
     except KgdError as error:
-        open_now, gone = _look(asked, ids)
-        return _settled(asked, open_now, gone, chosen) if gone else _decide(asked, open_now, chosen, error)
+        open_now, gone = _look(visit, ids)
+        return _settled(visit, open_now, gone, chosen) if gone else _decide(visit, open_now, chosen, error)
     if step == "make":
-        return Go(asked.to("conflicts"), said=_said(done, len(resolutions)))
-    told = {"ids": ids, "chosen": chosen, "would": foretold(done.get("would")), "warnings": done["warnings"]}
+        return Redirect(visit.to("conflicts"), said=_said(done, len(resolutions)))
+    told = {"ids": ids, "chosen": chosen, "would": previewed_commit(done.get("would")), "warnings": done["warnings"]}
     return Page("conflict_preview.html", told | {"count": len(resolutions)})
 
 
-def suggestion(asked: Asked) -> Handled:
-    """One suggestion: dismissed, or shown as the commit that it will be and then made so."""
-    id, take, step = asked.required("id"), asked.required("take"), asked.form.get("step", "")
-    back = asked.to("conflicts", part=SUGGESTIONS)
+def suggestion(visit: Visit) -> Handled:
+    """Dismiss a suggestion, or preview its commit and make it."""
+    id, take, step = visit.required("id"), visit.required("take"), visit.form.get("step", "")
+    back = visit.to("conflicts", part=SUGGESTIONS)
     shows = take == "accept" and step != "make"
     try:
-        done = asked.call("resolve", resolutions=[{"id": id, "take": take}], dry_run=shows)
+        done = visit.call("resolve", resolutions=[{"id": id, "take": take}], dry_run=shows)
     except NotFound:
-        return Go(back, said="This is not suggested any more: somebody decided it, or what spoke for it has changed.")
+        return Redirect(back, said="This suggestion no longer exists: it was decided, or its evidence has changed.")
     if not shows:
-        said = "Dismissed. It comes again when twice as much speaks for it." if take == "reject" else _said(done, 1)
-        return Go(back, said=said)
-    found = [one for one in asked.call("conflicts", suggestions=True, limit=1)["suggestions"] if one["id"] == id]
+        said = "Dismissed. It returns when the evidence has doubled." if take == "reject" else _said(done, 1)
+        return Redirect(back, said=said)
+    found = [one for one in visit.call("conflicts", suggestions=True, limit=1)["suggestions"] if one["id"] == id]
     return Page(
         "conflict_suggestion.html",
-        {"one": found[0] if found else None, "id": id, "would": foretold(done.get("would")), "back": back},
+        {"one": found[0] if found else None, "id": id, "would": previewed_commit(done.get("would")), "back": back},
     )
 
 
-def _suggestions(asked: Asked) -> Handled:
-    answer = asked.call("conflicts", suggestions=True, limit=1)
+def _suggestions(visit: Visit) -> Handled:
+    answer = visit.call("conflicts", suggestions=True, limit=1)
     told = answer.get("suggestions", ())
-    known = names(asked, [uri for one in told for uri in (one["source"], one.get("target", "")) if uri])
+    known = titles(visit, [uri for one in told for uri in (one["source"], one.get("target", "")) if uri])
     return Page(
         "conflicts.html",
-        {"part": SUGGESTIONS, "suggestions": told, "names": {uri: one.get("name", "") for uri, one in known.items()},
-         "total": answer["total"], "may_suggest": asked.may_do_all, "may": asked.may_do_all},
+        {"part": SUGGESTIONS, "suggestions": told, "names": known,
+         "total": answer["total"], "may_suggest": visit.may_do_all, "may": visit.may_do_all},
     )  # fmt: skip
 
 
-def _look(asked: Asked, ids: Sequence[str]) -> tuple[list[Mapping[str, Any]], list[Mapping[str, Any]]]:
-    """The conflicts that are open, and the answers about those that are not any more."""
+def _look(visit: Visit, ids: Sequence[str]) -> tuple[list[Mapping[str, Any]], list[Mapping[str, Any]]]:
+    """Return the open conflicts, and the answers for those already resolved."""
     open_now, gone = list[Mapping[str, Any]](), list[Mapping[str, Any]]()
     for id in dict.fromkeys(ids):
-        answer = asked.call("conflicts", id=id)
+        answer = visit.call("conflicts", id=id)
         if "settled" in answer:
             gone.append(answer)
         else:
@@ -122,19 +121,19 @@ def _look(asked: Asked, ids: Sequence[str]) -> tuple[list[Mapping[str, Any]], li
     return open_now, gone
 
 
-def _decide(asked: Asked, found: Sequence[Mapping[str, Any]], chosen: Chosen, error: KgdError | None = None) -> Handled:
-    """The versions next to each other, and a form to choose in."""
+def _decide(visit: Visit, found: Sequence[Mapping[str, Any]], chosen: Chosen, error: KgdError | None = None) -> Handled:
+    """Show the versions side by side, with a form to choose."""
     groups = [disputes(one) for one in found]
     uris = list(dict.fromkeys(one["uri"] for one in found))
-    known = names(asked, uris)
+    known = titles(visit, uris)
     others = 0
     if len(found) == 1 and kind_of(uris[0], "") != "setting":
-        others = asked.call("conflicts", uri=uris[0], limit=1)["total"] - 1
+        others = visit.call("conflicts", uri=uris[0], limit=1)["total"] - 1
     return Page(
         "conflict.html",
         {
-            "groups": groups, "uris": uris, "names": {uri: one.get("name", "") for uri, one in known.items()},
-            "chosen": chosen, "error": error, "may": asked.may("resolve", Verb.RESOLVE), "others": others,
+            "groups": groups, "uris": uris, "names": known,
+            "chosen": chosen, "error": error, "may": visit.may("resolve", Verb.RESOLVE), "others": others,
             "model": found[0].get("model") if len(found) == 1 else None, "is_text": is_text,
             "ids": [one["id"] for one in found],
         },
@@ -143,15 +142,15 @@ def _decide(asked: Asked, found: Sequence[Mapping[str, Any]], chosen: Chosen, er
 
 
 def _settled(
-    asked: Asked, open_now: Sequence[Mapping[str, Any]], gone: Sequence[Mapping[str, Any]], chosen: Chosen
+    visit: Visit, open_now: Sequence[Mapping[str, Any]], gone: Sequence[Mapping[str, Any]], chosen: Chosen
 ) -> Handled:
-    """What somebody else decided meanwhile, and beside it what was chosen here."""
+    """Show how the conflicts were resolved meanwhile, and the choices of this form."""
     told = []
     for answer in gone:
         settled = answer["settled"]
         try:
-            (commit,) = asked.call("history", commit=settled["commit"], diff=True)["commits"]
-        except KgdError:  # a reader of a part may not see it
+            (commit,) = visit.call("history", commit=settled["commit"], diff=True)["commits"]
+        except KgdError:  # a restricted reader may not see the commit
             commit = {"message": "", "diff": []}
         told.append({"settled": settled, "message": commit["message"], "rows": rows(commit["diff"]),
                      "open": answer["conflicts"]})  # fmt: skip
@@ -159,24 +158,24 @@ def _settled(
     return Page("conflict_settled.html", {"gone": told, "open": open_now, "kept": kept, "message": chosen.message})
 
 
-def _have_settled(asked: Asked, found: Sequence[Mapping[str, Any]], ids: Sequence[str]) -> Handled:
-    """Put it to the model of the settings."""
-    answer = asked.call("resolve_conflicts", ids=list(ids), via="provider")
+def _have_settled(visit: Visit, found: Sequence[Mapping[str, Any]], ids: Sequence[str]) -> Handled:
+    """Resolve a conflict with the configured model."""
+    answer = visit.call("resolve_conflicts", ids=list(ids), via="provider")
     for one in answer["resolved"]:
         if one.get("by") == "provider":
-            said = f"{one['model']} settled it, in commit {one['commit'][:10]}. Look at it; it can be reverted."
-            return Go(asked.to("node", uri=one["uri"]), said=said)
+            said = f"{one['model']} resolved it, in commit {one['commit'][:10]}. Check the result; you can revert it."
+            return Redirect(visit.to("node", uri=one["uri"]), said=said)
     if not answer["remaining"]:
-        return Go(asked.here, said="Somebody settled it meanwhile.")
-    why = Invalid(f"the model did not settle it: {answer['remaining'][0]['why']}", next="Decide it yourself.")
-    return _decide(asked, found, Chosen({}, ""), why)
+        return Redirect(visit.here, said="This conflict has already been resolved.")
+    why = Invalid(f"the model did not resolve it: {answer['remaining'][0]['why']}", next="Choose a version yourself.")
+    return _decide(visit, found, Chosen({}, ""), why)
 
 
 def _resolutions(found: Sequence[Mapping[str, Any]], chosen: Chosen) -> list[dict[str, Any]]:
-    """What is decided of these; those about which nothing was chosen stay open, unless that is all of them.
+    """Return the chosen resolutions; conflicts without a choice stay open.
 
     Raises:
-        Invalid: A choice has no value, or nothing was chosen.
+        Invalid: A choice has no value, or no conflict has a choice.
     """
     decided = []
     for number, one in enumerate(found):
@@ -185,12 +184,12 @@ def _resolutions(found: Sequence[Mapping[str, Any]], chosen: Chosen) -> list[dic
         if any(choice.take for choice in choices) or len(found) == 1:
             decided.append(resolution(fields, choices))
     if not decided:
-        raise Invalid("nothing was chosen", next="Choose for at least one of them what shall count.")
+        raise Invalid("nothing was chosen", next="Choose a version for at least one conflict.")
     return decided
 
 
 def _chosen(form: Mapping[str, str]) -> Chosen:
-    """What was sent. Fields of the form are called ``take-0-1``: of the first conflict the second field."""
+    """Parse a form. Its field ``take-0-1`` is the choice for the second field of the first conflict."""
     choices = {}
     for name, take in form.items():
         if name.startswith("take-"):
@@ -203,7 +202,7 @@ def _chosen(form: Mapping[str, str]) -> Chosen:
 
 
 def _excerpts(field: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The versions of a field, short enough for a list."""
+    """Return the versions of a field, shortened for a list."""
     found = []
     for side in field["sides"]:
         text = " ".join(written(side["value"])[: 4 * EXCERPT].split())
@@ -215,8 +214,8 @@ def _excerpts(field: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 def _said(done: Mapping[str, Any], count: int) -> str:
     if not done["commit"]:
-        return "Nothing had to be changed."
-    what = "Settled" if count == 1 else f"{count} conflicts are settled"
+        return "No change was needed."
+    what = "Resolved" if count == 1 else f"{count} conflicts resolved"
     told = " ".join(f"{text}." for text in done["warnings"])
     return f"{what}, in commit {done['commit'][:10]}. {told}".strip()
 

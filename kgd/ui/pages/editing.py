@@ -1,4 +1,4 @@
-"""This file is where a node is written in a form, and where two who write it at once both keep what they wrote."""
+"""The form of a node: editing, creation, preview, and merging with a concurrent change."""
 
 from __future__ import annotations
 
@@ -7,24 +7,23 @@ from dataclasses import dataclass
 from typing import Any
 
 from kgd.errors import Invalid, KgdError, NotFound, Stale
-from kgd.ui.asked import Asked, Go, Handled, Page
-from kgd.ui.differences import Mark, marked
-from kgd.ui.entry import Entry
+from kgd.ui.asked import Entry, Handled, Page, Redirect, Visit
+from kgd.ui.changes import Mark, marked
 from kgd.ui.forms import FIELDS, LABELS, Texts, changes, meet, plain, tags_of, texts_of, typed_of
 from kgd.ui.reading import Missing, whole
 from kgd.ui.rendering import sentence
 
 TYPES = ("concept", "insight", "decision", "gotcha", "pattern", "task", "entity", "document", "atom", "molecule")
-"""What is offered; any other word is a type too."""
+"""Suggested types; any other word is valid, too."""
 FIRST_TYPE = "insight"
-"""What a form without an address begins with, as `remember` does."""
+"""Initial type of a form without an address, as for `remember`."""
 ABOUT_COST = 0.5
 MESSAGE_LIMIT = 4_000
 
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What a form says: of which version it was made, what stands in it, and why."""
+    """A submitted form: the version it started from, its texts, and a message."""
 
     uri: str
     version: int
@@ -36,7 +35,7 @@ class Written:
 
 @dataclass(frozen=True, slots=True)
 class Beside:
-    """What somebody else made of a field meanwhile: against what it was, and against what was typed."""
+    """A field that another user changed: compared with the base, and with the typed text."""
 
     field: str
     theirs: str
@@ -44,82 +43,82 @@ class Beside:
     against: list[Mark]
 
 
-def edit(asked: Asked) -> Handled:
-    """The form of a node as it is now."""
-    asked.form_for("put")
-    written = _read(asked, asked.required("uri"))
+def edit(visit: Visit) -> Handled:
+    """Show the form of a node."""
+    visit.form_for("put")
+    written = _read(visit, visit.required("uri"))
     if written is None:
-        return Go(asked.to("node/new", uri=asked.required("uri")))
-    return _form(asked, written)
+        return Redirect(visit.to("node/new", uri=visit.required("uri")))
+    return _form(visit, written)
 
 
-def new(asked: Asked) -> Handled:
-    """The form of a node that is to be."""
-    asked.form_for("put")
-    texts = texts_of(None) | {name: asked.query[name] for name in FIELDS if name in asked.query}
-    uri = asked.query.get("uri", "")
+def new(visit: Visit) -> Handled:
+    """Show the form of a new node."""
+    visit.form_for("put")
+    texts = texts_of(None) | {name: visit.query[name] for name in FIELDS if name in visit.query}
+    uri = visit.query.get("uri", "")
     if not uri and not texts["type"]:
         texts["type"] = FIRST_TYPE
-    written = Written(uri, 0, "", texts, about="\n".join(asked.many("about")))
-    return _form(asked, written)
+    written = Written(uri, 0, "", texts, about="\n".join(visit.many("about")))
+    return _form(visit, written)
 
 
-def save(asked: Asked) -> Handled:
-    """Write what was typed, show how it would look, or say why not; what was typed is always kept."""
-    written = _sent(asked.form)
-    if asked.form.get("act") == "preview":
-        return _form(asked, written, previewed=True)
+def save(visit: Visit) -> Handled:
+    """Save or preview a form; an error shows the form again with its texts."""
+    written = _sent(visit.form)
+    if visit.form.get("act") == "preview":
+        return _form(visit, written, previewed=True)
     try:
-        base = _base(asked, written)
+        base = _base(visit, written)
         texts = written.texts if written.uri else _with_name(written.texts)
         made = changes(base, texts, {**_named(written), "expect_version": written.version})
         if not made:
             if written.version:
-                return Go(asked.to("node", uri=written.uri), "Nothing was changed: it is as it was.")
-            raise Invalid("there is nothing written yet", next="Write a summary: one sentence, by which it is found.")
+                return Redirect(visit.to("node", uri=written.uri), "Nothing was changed.")
+            raise Invalid("the form is empty", next="Write a summary of one sentence.")
         if related := _about(written.about):
             made[0]["relations"] = related
-        answer = asked.call("put", changes=made, message=written.message, conflicts="show")
+        answer = visit.call("put", changes=made, message=written.message, conflicts="show")
     except Stale as error:
-        return _late(asked, written, error)
+        return _late(visit, written, error)
     except KgdError as error:
-        return _form(asked, written, refused=error)
+        return _form(visit, written, refused=error)
     uri = answer["nodes"][0]["uri"] if answer["nodes"] else written.uri
-    return Go(asked.to("node", uri=uri), said(answer))
+    return Redirect(visit.to("node", uri=uri), said(answer))
 
 
 def said(answer: Mapping[str, Any], done: str = "Saved") -> str:
-    """What came of a change, in a sentence or two."""
+    """Describe the result of a change in one or two sentences."""
     commit = answer.get("commit")
-    told = f"{done} with commit {commit[:10]}." if commit else "Nothing was changed: it is as it was."
-    like = [f"It may be the same as {', '.join(one['like'])}." for one in answer.get("similar", ())]
+    told = f"{done} with commit {commit[:10]}." if commit else "Nothing was changed."
+    like = [f"It may duplicate {', '.join(one['like'])}." for one in answer.get("similar", ())]
     return " ".join((told, *(f"{sentence(one)}." for one in answer.get("warnings", ())), *like))
 
 
-def _read(asked: Asked, uri: str) -> Written | None:
-    """The form of a node as it is now; None where there is none. What only the code tree says is no part of it."""
-    node = whole(asked, uri)
+def _read(visit: Visit, uri: str) -> Written | None:
+    """Return the form of a node; None if the node does not exist. Content from the code tree is not part of it."""
+    node = whole(visit, uri)
     if isinstance(node, Missing):
         return None
     commit = node["origin"].get("commit", "")
-    stored = _stored(asked, node["uri"], commit) if node["version"] else None
+    stored = _stored(visit, node["uri"], commit) if node["version"] else None
     return Written(node["uri"], node["version"], commit if node["version"] else "", texts_of(stored))
 
 
-def _stored(asked: Asked, uri: str, commit: str) -> dict[str, Any]:
-    """The node as it was stored with a commit.
+def _stored(visit: Visit, uri: str, commit: str) -> dict[str, Any]:
+    """Return a node as of a commit.
 
     Raises:
-        NotFound: It was not there then.
+        NotFound: The node did not exist then.
     """
-    node = whole(asked, uri, as_of=commit)
+    node = whole(visit, uri, as_of=commit)
     if isinstance(node, Missing):
-        raise NotFound("what this form was made of is not there any more", at=uri, next="Open the form again.")
+        raise NotFound("the base version of this form no longer exists", at=uri, next="Open the form again.")
     return node
 
 
 def _sent(form: Mapping[str, str]) -> Written:
-    """What a browser sent."""
+    """Parse a submitted form."""
     version = form.get("version", "0")
     if not version.isdecimal() or len(version) > 9:
         raise Invalid("this is not a version", at="version", next="Open the form again.")
@@ -130,19 +129,19 @@ def _sent(form: Mapping[str, str]) -> Written:
     )  # fmt: skip
 
 
-def _base(asked: Asked, written: Written) -> Texts:
-    return texts_of(_stored(asked, written.uri, written.commit) if written.version else None)
+def _base(visit: Visit, written: Written) -> Texts:
+    return texts_of(_stored(visit, written.uri, written.commit) if written.version else None)
 
 
 def _with_name(texts: Texts) -> Texts:
-    """What has no address is named by its summary where it has no name, and is an insight where it has no type.
+    """Fill in name and type of a new node without an address: its summary, and insight.
 
     Raises:
-        Invalid: It has neither a name nor a summary.
+        Invalid: The node has neither a name nor a summary.
     """
     name = texts.get("name") or texts.get("summary", "")
     if not name:
-        raise Invalid("it has no name yet", next="Write a summary: one sentence, by which it is found.")
+        raise Invalid("the node has no name", next="Write a summary of one sentence.")
     return {**texts, "type": texts.get("type") or FIRST_TYPE, "name": name}
 
 
@@ -154,14 +153,14 @@ def _about(text: str) -> list[dict[str, Any]]:
     return [{"type": "about", "target": line, "weight": ABOUT_COST} for line in tags_of(text)]
 
 
-def _late(asked: Asked, written: Written, error: Stale) -> Handled:
-    """Somebody wrote since the form was made: both versions, and the form as it was typed, made of theirs now."""
+def _late(visit: Visit, written: Written, error: Stale) -> Handled:
+    """Show both versions after a concurrent change, with the form rebased on the newer version."""
     uri = written.uri or error.at
-    theirs = _read(asked, uri)
-    base = _base(asked, written)
+    theirs = _read(visit, uri)
+    base = _base(visit, written)
     if theirs is None:
         gone = Written(uri, 0, "", written.texts, written.message, written.about)
-        return _form(asked, gone, deleted=True, last=_last(asked, uri))
+        return _form(visit, gone, deleted=True, last=_last(visit, uri))
     met = meet(base, written.texts, theirs.texts)
     again = Written(uri, theirs.version, theirs.commit, met.texts, written.message, written.about)
     beside = [
@@ -171,16 +170,16 @@ def _late(asked: Asked, written: Written, error: Stale) -> Handled:
         )
         for name in met.theirs
     ]  # fmt: skip
-    return _form(asked, again, beside=beside, both=met.both, last=_last(asked, uri), was=written.version)
+    return _form(visit, again, beside=beside, both=met.both, last=_last(visit, uri), was=written.version)
 
 
-def _last(asked: Asked, uri: str) -> dict[str, Any] | None:
-    """The newest commit of a node."""
-    commits = asked.call("history", uri=uri, limit=1)["commits"]
+def _last(visit: Visit, uri: str) -> dict[str, Any] | None:
+    """Return the newest commit of a node."""
+    commits = visit.call("history", uri=uri, limit=1)["commits"]
     return commits[0] if commits else None
 
 
-def _form(asked: Asked, written: Written, **told: Any) -> Page:
+def _form(visit: Visit, written: Written, **told: Any) -> Page:
     refused = told.get("refused")
     late = told.get("deleted") or "beside" in told
     return Page(

@@ -1,4 +1,4 @@
-"""This file is where the graph is looked at: what is near some nodes, or the whole workspace; and where it is saved."""
+"""The page *Graph*: the surroundings of nodes, or the whole workspace, also as an SVG file."""
 
 from __future__ import annotations
 
@@ -8,137 +8,136 @@ from typing import Any
 
 from markupsafe import Markup
 
-from kgd.drawing.scene import MEANINGS, SHAPES, Dot, Scene, of_walk, of_whole
-from kgd.drawing.svg import drawn, sample
+from kgd.drawing.scene import MEANINGS, SHAPES, Dot, Scene, scene_of_walk, scene_of_workspace
+from kgd.drawing.svg import draw, sample
 from kgd.errors import NotFound
 from kgd.tools.walking import MOST_NODES
-from kgd.ui.asked import Asked, Go, Handled, Page, Whole
-from kgd.ui.entry import Entry
+from kgd.ui.asked import Download, Entry, Handled, Page, Redirect, Visit
 from kgd.ui.pages.graph_address import DEAREST, DIRECTIONS, MOST_OFF, Wanted
 from kgd.ui.rendering import counted
 
 ROWS = 50
-"""Lines of the list that are shown at first."""
+"""Rows of the list at first."""
 HITS = 8
-"""Of a question: what the picture begins at."""
+"""Start nodes for a question."""
 MEMBERS = 20
-"""Of an area: atoms, or directories, that are begun at beside it."""
+"""Most atoms of a molecule that become start nodes with it."""
 LOOKED_AT = 500
-"""Nodes among which types are found while some are switched off."""
+"""Nodes searched for types while some types are hidden."""
 NONE = "-"
-"""A type that nothing has."""
+"""A type without nodes."""
 BUDGET = 2_000_000
-"""Tokens, more than an answer has room for; it is asked again for the rest."""
+"""Token budget above the limit of an answer; further pages are fetched by cursor."""
 TYPE = "type:"
 
 
-def graph(asked: Asked) -> Handled:
-    wanted = Wanted.read(asked)
+def graph(visit: Visit) -> Handled:
+    wanted = Wanted.read(visit)
     known = {"wanted": wanted, "directions": DIRECTIONS, "dearest": DEAREST, "most": MOST_NODES}
     if wanted.is_whole:
-        return Page("graph.html", known | _whole(asked))
+        return Page("graph.html", known | _whole(visit))
     if wanted.is_form:
-        return Go(wanted.address(asked))  # an address that can be sent to somebody
-    wanted = _begun(asked, wanted)
+        return Redirect(wanted.address(visit))  # an address that can be shared
+    wanted = _begun(visit, wanted)
     if not wanted.starts:
         return Page("graph.html", known | {"nothing": wanted.question})
-    answer, types, edges = _walk(asked, wanted)
-    scene = of_walk(answer)
+    answer, types, edges = _walk(visit, wanted)
+    scene = scene_of_walk(answer)
     title = _title(scene)
-    picture = drawn(scene, leads=lambda dot: _leads(asked, wanted, dot), title=title)
+    picture = draw(scene, leads=lambda dot: _leads(visit, wanted, dot), title=title)
     return Page("graph.html", known | {
         "wanted": wanted, "title": title, "types": _offered(types, wanted.hidden),
         "edges": _offered(edges, wanted.hidden_edges), "picture": Markup(picture),
-        "legend": _legend(scene), "file": wanted.address(asked, "graph.svg"),
-        "rows": _rows(asked, wanted, scene), "all_rows": wanted.with_rows(asked, len(scene.dots)),
-        "count": len(scene.dots), "starts": _starts(asked, wanted, scene),
+        "legend": _legend(scene), "file": wanted.address(visit, "graph.svg"),
+        "rows": _rows(visit, wanted, scene), "all_rows": wanted.with_rows(visit, len(scene.dots)),
+        "count": len(scene.dots), "starts": _starts(visit, wanted, scene),
         "cut": [_said(cut, wanted) for cut in answer["cut"]] + _lines_left(scene)
         + _types_left(wanted, types, edges),
     })  # fmt: skip
 
 
-def saved(asked: Asked) -> Handled:
-    """The same picture as a file that needs nothing else."""
-    wanted = Wanted.read(asked)
+def saved(visit: Visit) -> Handled:
+    """Return the picture as a self-contained SVG file."""
+    wanted = Wanted.read(visit)
     if wanted.is_whole:
-        svg = str(asked.call("graph_view")["drawing"])
+        svg = str(visit.call("graph_view")["drawing"])
     else:
-        wanted = _begun(asked, wanted)
+        wanted = _begun(visit, wanted)
         if not wanted.starts:
-            raise NotFound("nothing was found, so there is nothing to draw", at="q", next="Ask in other words.")
-        scene = of_walk(_walk(asked, wanted)[0])
-        svg = drawn(scene, title=f"{asked.workspace}: {_title(scene)}", alone=True)
-    return Whole(svg.encode(), "image/svg+xml", "kgd-graph.svg")
+            raise NotFound("no node was found to draw", at="q", next="Try other words.")
+        scene = scene_of_walk(_walk(visit, wanted)[0])
+        svg = draw(scene, title=f"{visit.workspace}: {_title(scene)}", alone=True)
+    return Download(svg.encode(), "image/svg+xml", "kgd-graph.svg")
 
 
-def _whole(asked: Asked) -> dict[str, Any]:
-    """Everything: its areas, and its types."""
-    answer = asked.call("graph_view")
+def _whole(visit: Visit) -> dict[str, Any]:
+    """Show the whole workspace by areas and types."""
+    answer = visit.call("graph_view")
     areas, types = answer["areas"], answer["types"]
-    scene = of_whole(asked.workspace, areas, types)
-    title = f"All of {asked.workspace}"
+    scene = scene_of_workspace(visit.workspace, areas, types)
+    title = f"All of {visit.workspace}"
     told: dict[str, Any] = {
         "title": title, "whole": True, "empty": answer.get("next", ""), "count": len(scene.dots) - 1,
-        "cut": [f"Not in the picture: {cut['count']:,} more {cut['limit']}; Areas has them." for cut in answer["cut"]],
+        "cut": [f"Not shown: {cut['count']:,} more {cut['limit']}; see Areas." for cut in answer["cut"]],
     }  # fmt: skip
     if areas or types:
-        picture = drawn(scene, leads=lambda dot: _leads_inside(asked, dot), title=title)
-        told |= {"picture": Markup(picture), "legend": _legend(scene), "file": asked.to("graph.svg")}
+        picture = draw(scene, leads=lambda dot: _leads_inside(visit, dot), title=title)
+        told |= {"picture": Markup(picture), "legend": _legend(scene), "file": visit.to("graph.svg")}
         told["rows"] = [
-            {"dot": dot, "node": _leads_inside(asked, dot), "marks": [dot.told], "alone": ""} for dot in scene.dots[1:]
+            {"dot": dot, "node": _leads_inside(visit, dot), "marks": [dot.told], "alone": ""} for dot in scene.dots[1:]
         ]
     return told
 
 
-def _leads_inside(asked: Asked, dot: Dot) -> str:
-    """From the whole into a part of it."""
+def _leads_inside(visit: Visit, dot: Dot) -> str:
+    """Return the address of a part of the whole workspace."""
     if dot.shape == "area":
-        return asked.to("graph", **{"from": dot.uri})
-    return asked.to("graph", type=dot.uri.removeprefix(TYPE)) if dot.uri.startswith(TYPE) else ""
+        return visit.to("graph", **{"from": dot.uri})
+    return visit.to("graph", type=dot.uri.removeprefix(TYPE)) if dot.uri.startswith(TYPE) else ""
 
 
-def _begun(asked: Asked, wanted: Wanted) -> Wanted:
-    """With starts: what was named, what a question finds, or the newest nodes of a type."""
+def _begun(visit: Visit, wanted: Wanted) -> Wanted:
+    """Add start nodes: from the address, from a question, or the newest nodes of a type."""
     if wanted.starts:
         return wanted
     if wanted.question:
-        return replace(wanted, starts=_found(asked, wanted.question))
-    newest = asked.call("graph_view", types=list(wanted.types), max_cost=0, max_nodes=MEMBERS)["nodes"]
+        return replace(wanted, starts=_found(visit, wanted.question))
+    newest = visit.call("graph_view", types=list(wanted.types), max_cost=0, max_nodes=MEMBERS)["nodes"]
     return replace(wanted, starts=tuple(node["uri"] for node in newest if "via" not in node))
 
 
-def _found(asked: Asked, question: str) -> tuple[str, ...]:
-    """The node that is called so, or lies at that path; else what a search finds."""
-    named = asked.call("get", uris=[question]) if " " not in question else {"nodes": []}
+def _found(visit: Visit, question: str) -> tuple[str, ...]:
+    """Return the node of that name or path, else the hits of a search."""
+    named = visit.call("get", uris=[question]) if " " not in question else {"nodes": []}
     if named["nodes"]:
         return (named["nodes"][0]["uri"],)
-    return tuple(hit["uri"] for hit in asked.call("search", query=question, limit=HITS)["hits"])
+    return tuple(hit["uri"] for hit in visit.call("search", query=question, limit=HITS)["hits"])
 
 
-def _walk(asked: Asked, wanted: Wanted) -> tuple[Mapping[str, Any], list[str], list[str]]:
-    """What is near, and which types of nodes and of relations there are to switch off."""
-    plain = _traverse(asked, wanted, max(wanted.nodes, LOOKED_AT) if wanted.hidden else wanted.nodes)
+def _walk(visit: Visit, wanted: Wanted) -> tuple[Mapping[str, Any], list[str], list[str]]:
+    """Return the nearest nodes, and the types of nodes and relations among them."""
+    plain = _traverse(visit, wanted, max(wanted.nodes, LOOKED_AT) if wanted.hidden else wanted.nodes)
     types, edges = _kinds(plain, wanted)
     if not wanted.hidden and not wanted.hidden_edges:
         return plain, types, edges
     shown = sorted(set(types) - set(wanted.hidden)) if wanted.hidden else None
     walked = sorted(set(edges) - set(wanted.hidden_edges)) if wanted.hidden_edges else None
-    answer = _traverse(asked, wanted, wanted.nodes, _or_none(shown), _or_none(walked))
+    answer = _traverse(visit, wanted, wanted.nodes, _or_none(shown), _or_none(walked))
     return answer, types, edges
 
 
 def _or_none(wanted: list[str] | None) -> list[str] | None:
-    """An empty list would mean all."""
+    """Replace an empty list, which would mean all types."""
     return [NONE] if wanted == [] else wanted
 
 
 def _traverse(
-    asked: Asked, wanted: Wanted, nodes: int, types: list[str] | None = None, edges: list[str] | None = None
+    visit: Visit, wanted: Wanted, nodes: int, types: list[str] | None = None, edges: list[str] | None = None
 ) -> Mapping[str, Any]:
-    start = [*wanted.starts, *_members(asked, wanted.starts)]
+    start = [*wanted.starts, *_members(visit, wanted.starts)]
 
     def ask(cursor: str | None, left: int) -> Mapping[str, Any]:
-        return asked.call(
+        return visit.call(
             "traverse", start=start, max_cost=wanted.cost, max_nodes=left, budget=BUDGET, direction=wanted.direction,
             types=types, edge_types=edges, as_of=wanted.as_of or None, cursor=cursor,
         )  # fmt: skip
@@ -147,10 +146,10 @@ def _traverse(
 
 
 def _all_pages(ask: Callable[[str | None, int], Mapping[str, Any]], nodes: int) -> dict[str, Any]:
-    """What a walk finds up to so many nodes, put together from as many answers as it takes.
+    """Join the pages of a walk, up to a number of nodes.
 
     Args:
-        ask: Gives the answer of `traverse` behind a cursor, for at most so many nodes.
+        ask: Returns a page of `traverse` for a cursor and a maximum of nodes.
     """
     whole = dict(ask(None, nodes))
     while (cursor := whole.get("cursor")) and (left := nodes - len(whole["nodes"])) > 0:
@@ -162,38 +161,38 @@ def _all_pages(ask: Callable[[str | None, int], Mapping[str, Any]], nodes: int) 
     return whole
 
 
-def _members(asked: Asked, starts: tuple[str, ...]) -> list[str]:
-    """What belongs to an area that a picture begins at, and no relation leads to: the atoms of a molecule."""
+def _members(visit: Visit, starts: tuple[str, ...]) -> list[str]:
+    """Return the atoms of a single start molecule: no relation leads to them."""
     if len(starts) != 1 or not starts[0].startswith("molecule:"):
         return []
-    found = asked.call("query_graph", operation="get", entityType="molecule", id=starts[0], includeChangelog=False)
+    found = visit.call("query_graph", operation="get", entityType="molecule", id=starts[0], includeChangelog=False)
     return [atom["id"] for atom in found["data"].get("atoms", ())[:MEMBERS]] if found["success"] else []
 
 
 def _kinds(answer: Mapping[str, Any], wanted: Wanted) -> tuple[list[str], list[str]]:
-    """Types of nodes and of relations that there are here, and those that are switched off."""
+    """Return the types of nodes and relations in an answer, and the hidden types."""
     types = {_kind(node["uri"], node["type"]) for node in answer["nodes"]} | set(wanted.hidden)
     edges = {edge["type"] for edge in (*answer["edges"], *answer["broken_links"])} | set(wanted.hidden_edges)
     return sorted(types), sorted(edges)
 
 
 def _offered(types: list[str], hidden: tuple[str, ...]) -> list[str]:
-    """Those that are off, and as many others as a form bears: what is not offered stays as it is."""
+    """Return the types that a form offers: the hidden types, and others up to `MOST_OFF`."""
     others = sorted(set(types) - set(hidden))[: max(0, MOST_OFF - len(hidden))]
     return sorted([*hidden, *others])
 
 
 def _types_left(wanted: Wanted, types: list[str], edges: list[str]) -> list[str]:
-    many = (("types of nodes", types, wanted.hidden), ("types of relations", edges, wanted.hidden_edges))
+    many = (("node types", types, wanted.hidden), ("relation types", edges, wanted.hidden_edges))
     return [
-        f"Of {len(all_of_them):,} {what} here {len(offered):,} can be switched off by the form."
+        f"The form offers {len(offered):,} of {len(all_of_them):,} {what}."
         for what, all_of_them, hidden in many
         if len(offered := _offered(all_of_them, hidden)) < len(all_of_them)
     ]
 
 
 def _kind(uri: str, type: str) -> str:
-    """As `traverse` takes it: files and directories by what they are."""
+    """Return the type as `traverse` names it: files and directories by their scheme."""
     scheme = uri.partition(":")[0]
     return scheme if scheme in ("file", "dir") else type
 
@@ -204,31 +203,31 @@ def _title(scene: Scene) -> str:
     return f"Around {', '.join(begun[:3])}{more}"[:200]
 
 
-def _leads(asked: Asked, wanted: Wanted, dot: Dot) -> str:
-    """A dot is gone on from; one that was begun at is shown."""
+def _leads(visit: Visit, wanted: Wanted, dot: Dot) -> str:
+    """Return the link of a dot: it expands the graph, or opens a start node."""
     if dot.shape == "missing" or "start" in dot.marks:
-        return asked.to("node", uri=dot.uri, as_of=wanted.as_of)
-    return wanted.begun_at(asked, [*wanted.starts, dot.uri])
+        return visit.to("node", uri=dot.uri, as_of=wanted.as_of)
+    return wanted.begun_at(visit, [*wanted.starts, dot.uri])
 
 
-def _starts(asked: Asked, wanted: Wanted, scene: Scene) -> list[dict[str, str]]:
-    """What the picture begins at, each with the address of the picture without it."""
+def _starts(visit: Visit, wanted: Wanted, scene: Scene) -> list[dict[str, str]]:
+    """Return the start nodes, each with the address of the picture without it."""
     begun = [dot for dot in scene.dots if "start" in dot.marks]
     return [
         {
             "uri": dot.uri, "name": dot.name,
-            "without": wanted.begun_at(asked, [one.uri for one in begun if one is not dot]),
+            "without": wanted.begun_at(visit, [one.uri for one in begun if one is not dot]),
         }
         for dot in begun
     ]  # fmt: skip
 
 
-def _rows(asked: Asked, wanted: Wanted, scene: Scene) -> list[dict[str, Any]]:
+def _rows(visit: Visit, wanted: Wanted, scene: Scene) -> list[dict[str, Any]]:
     return [
         {
-            "dot": dot, "node": asked.to("node", uri=dot.uri, as_of=wanted.as_of),
+            "dot": dot, "node": visit.to("node", uri=dot.uri, as_of=wanted.as_of),
             "marks": [MEANINGS[mark] for mark in dot.marks],
-            "alone": wanted.begun_at(asked, [dot.uri]) if dot.shape != "missing" else "",
+            "alone": wanted.begun_at(visit, [dot.uri]) if dot.shape != "missing" else "",
         }
         for dot in scene.dots[: max(ROWS, wanted.rows)]
     ]  # fmt: skip
@@ -248,20 +247,20 @@ def _said(cut: Mapping[str, Any], wanted: Wanted) -> str:
     count, limit = cut["count"], cut["limit"]
     nodes, relations = counted(count, "more node"), counted(count, "more relation")
     said = {
-        "max_nodes": f"At least {nodes} would come next: the picture ends at {wanted.nodes:,} nodes.",
-        "max_cost": f"Left out beyond cost {wanted.cost:g}: {relations}.",
-        "broken_links": f"Left out beside those shown: {counted(count, 'more link')} to what nobody has written.",
-        "edges": f"Not looked at, because there are too many: {relations}.",
-        "passed_nodes": "Too many nodes of other types lie between; the walk ended there.",
-        "elsewhere": f"Of other workspaces {nodes} were reached and not gone on from.",
-        "budget": f"Too much for one page: {nodes}.",
+        "max_nodes": f"Limited to {wanted.nodes:,} nodes: at least {nodes} not shown.",
+        "max_cost": f"Beyond cost {wanted.cost:g}: {relations}.",
+        "broken_links": f"Not shown: {counted(count, 'more broken link')}.",
+        "edges": f"Too many to follow: {relations}.",
+        "passed_nodes": "The walk ended early: too many nodes of hidden types lie between.",
+        "elsewhere": f"Not expanded: {nodes} of other workspaces.",
+        "budget": f"Too many for one page: {nodes}.",
     }
-    return said.get(limit, f"Left out by {limit}: {count:,}.")
+    return said.get(limit, f"Omitted by {limit}: {count:,}.")
 
 
 def _lines_left(scene: Scene) -> list[str]:
     left = counted(scene.left_out, "more relation")
-    return [f"Not drawn, because there are too many: {left}, the dearest."] if scene.left_out else []
+    return [f"Too many to draw: {left}, at the highest cost."] if scene.left_out else []
 
 
 ENTRIES = (Entry("graph", "graph", graph), Entry("graph", "graph.svg", saved))

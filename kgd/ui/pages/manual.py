@@ -1,12 +1,11 @@
-"""This file is where the manual and the glossary are shown, one click away from every page."""
+"""The pages of the manual and the glossary."""
 
 from __future__ import annotations
 
 from urllib.parse import quote
 
 from kgd.ui import manual
-from kgd.ui.asked import ROOT, Asked, Handled, Page, Whole
-from kgd.ui.entry import Entry
+from kgd.ui.asked import ROOT, Download, Entry, Handled, Page, Visit
 
 
 def _page(name: str, heading: str) -> str:
@@ -17,17 +16,17 @@ def _page(name: str, heading: str) -> str:
 PLACES = manual.Places(page=_page, picture=lambda name: f"{ROOT}/manual/{manual.PICTURES}/{quote(name)}")
 
 
-def page(asked: Asked) -> Handled:
-    read = manual.read(asked.path.get("page") or manual.INDEX, PLACES)
+def page(visit: Visit) -> Handled:
+    read = manual.read(visit.path.get("page") or manual.INDEX, PLACES)
     return Page("manual.html", {"read": read, "chapters": manual.chapters(), "place": _page})
 
 
-def glossary(asked: Asked) -> Handled:
+def glossary(visit: Visit) -> Handled:
     return Page("glossary.html", {"words": manual.glossary(PLACES), "place": _page})
 
 
-def picture(asked: Asked) -> Handled:
-    return Whole(manual.picture(asked.path["name"]), "image/png")
+def picture(visit: Visit) -> Handled:
+    return Download(manual.picture(visit.path["name"]), "image/png")
 
 
 ENTRIES = (

@@ -1,4 +1,4 @@
-"""This file is where one glance says whether anything needs a person, how things are, and what was learned lately."""
+"""The overview, with the lists of stale facts, broken links and unreadable files."""
 
 from __future__ import annotations
 
@@ -10,48 +10,45 @@ from kgd.errors import KgdError
 from kgd.model.uri import name_of
 from kgd.tools import remedies
 from kgd.tools.reviewing import is_agent
-from kgd.ui.asked import Asked, Handled, Page
-from kgd.ui.entry import Entry
+from kgd.ui.asked import Entry, Handled, Page, Redirect, Visit
 from kgd.ui.reading import by_line, names
 
 RECENT = 12
+STALE = 30
+BROKEN = 100
 NAMED = 3
-"""Nodes that are named of one commit."""
+"""Nodes of one commit that are named."""
 STAGES = {
-    "commit": "Writing down", "publish": "Bringing changes into your files", "integrate": "Taking in your own edits",
-    "index": "Search by words", "embedding": "Search by meaning", "mentions": "Who names whom",
-    "upkeep": "Keeping the repository small", "fetch": "Fetching from the remote", "push": "Sending to the remote",
+    "commit": "Writes", "publish": "Publishing to your files", "integrate": "Reading your edits",
+    "index": "Search by words", "embedding": "Search by meaning", "mentions": "Mentions",
+    "upkeep": "Repository maintenance", "fetch": "Fetch", "push": "Push",
 }  # fmt: skip
 STATES = {
-    "ok": "works", "waiting": "at work", "blocked": "is stuck", "degraded": "works in part", "off": "is switched off",
+    "ok": "OK", "waiting": "in progress", "blocked": "blocked", "degraded": "degraded", "off": "off",
 }  # fmt: skip
 KINDS = (
-    ("conflicts", "conflict", "conflicts", "conflicts", "Two people wrote the same thing differently.", True),
-    ("proposals", "proposal", "proposals", "proposals", "A change waits to be accepted or rejected.", True),
-    ("unverified", "fact to verify", "facts to verify", "stale", "The code behind it is another one by now.", True),
-    ("invalid_files", "unreadable file", "unreadable files", "unreadable", "Edited by hand, and not to be read.", True),
-    ("failed", "failed job", "failed jobs", "", "Something could not be taken in.", True),
-    ("broken_links", "broken link", "broken links", "broken", "A relation leads to what nobody wrote.", False),
+    ("conflicts", "conflict", "conflicts", "conflicts", "Two versions of the same field.", True),
+    ("proposals", "proposal", "proposals", "proposals", "A change to accept or reject.", True),
+    ("unverified", "fact to verify", "facts to verify", "stale", "The cited code has changed.", True),
+    ("invalid_files", "unreadable file", "unreadable files", "unreadable", "Hand edits that cannot be parsed.", True),
+    ("failed", "failed job", "failed jobs", "", "An import failed.", True),
+    ("broken_links", "broken link", "broken links", "broken", "The target of a relation is missing.", False),
 )  # fmt: skip
-"""What may wait for a person: how it is counted and called, on which page it is dealt with, why, and whether it needs
-one."""
+"""Pending work: key of the count, singular, plural, page, explanation, and whether it needs attention."""
 DEEDS = {
-    "revert": "took back", "undo": "took back", "verify": "verified", "resolve": "settled", "accept": "accepted",
-    "ingest": "took in", "import": "imported", "manage_changelog": "noted what changed in",
-    "merge": "brought together", "suggestion": "accepted a suggestion about", "commit": "wrote by hand",
-    "hand-edit": "wrote by hand",
+    "revert": "reverted", "undo": "reverted", "verify": "verified", "resolve": "resolved", "accept": "accepted",
+    "ingest": "ingested", "import": "imported", "manage_changelog": "added to the changelog of",
+    "merge": "merged", "suggestion": "accepted a suggestion for", "commit": "edited by hand",
+    "hand-edit": "edited by hand",
 }  # fmt: skip
-"""What a commit did, by its operation; others wrote."""
+"""Verbs of commits by operation; all others wrote."""
 OWN_WORDS = ("put",)
-"""Operations whose commits say why in their author's words, or name the node."""
+"""Operations whose subject is the author's reason, or names the node."""
 
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """Something that a person may want to look at: how many of them, and where that is done.
-
-    What does not `need` anybody is only shown.
-    """
+    """A kind of pending work, with its page. `needs` is whether it needs attention."""
 
     count: int
     one: str
@@ -73,9 +70,9 @@ class Stage:
 
 @dataclass(frozen=True, slots=True)
 class Learned:
-    """One change: what was done by whom to which nodes, each with its name and whether it is still there.
+    """One recent change. `nodes` are triples of URI, name, and whether the node still exists.
 
-    `by` says whether an agent or a person did it, and nothing where kgd did; `why` is what they said of it.
+    `by` is ``agent``, ``person``, or empty for kgd itself; `why` is the author's reason.
     """
 
     deed: str
@@ -89,47 +86,46 @@ class Learned:
     why: str = ""
 
 
-def overview(asked: Asked) -> Handled:
-    status = asked.call("status")
-    waiting = _waiting(asked, status)
+def overview(visit: Visit) -> Handled:
+    status = visit.call("status")
+    waiting = _waiting(visit, status)
     stages = [_stage(one) for one in status["stages"]]
     stuck = [one for one in stages if one.state in ("blocked", "degraded")]
     told = {
         "status": status, "waiting": waiting, "stages": stages, "stuck": stuck, "degraded": _degraded(status),
-        "sentence": sentence(waiting, [one.title for one in stuck]), "learned": _learned(asked),
+        "sentence": sentence(waiting, [one.title for one in stuck]), "learned": _learned(visit),
         "failed": [job for job in status["jobs"] if job["state"] == "failed"],
         "running": [job for job in status["jobs"] if job["state"] == "running"],
-        "coverage": _coverage(asked), "is_new": asked.may_do_all and not status["counts"].get("nodes"),
-        "is_alone": asked.may_do_all and not any(one["name"].startswith(("fetch", "push")) for one in status["stages"]),
-        "writes": asked.may("put"), "suggests": asked.may_do_all, "polls": True,
+        "coverage": _coverage(visit), "is_new": visit.may_do_all and not status["counts"].get("nodes"),
+        "is_alone": visit.may_do_all and not any(one["name"].startswith(("fetch", "push")) for one in status["stages"]),
+        "writes": visit.may("put"), "suggests": visit.may_do_all, "polls": True,
     }  # fmt: skip
     return Page("overview.html", told)
 
 
 def sentence(waiting: list[Waiting], stuck: list[str]) -> str:
-    """Whether anything needs a person, in one sentence: ``3 conflicts and 2 proposals wait for you.``"""
+    """Summarise the pending work in one sentence: ``3 conflicts and 2 proposals need your attention.``"""
     needs = [f"{one.count:,} {one.one if one.count == 1 else one.many}" for one in waiting if one.needs]
     said = []
     if needs:
         alone = len(needs) == 1 and next(one for one in waiting if one.needs).count == 1
-        said.append(f"{_listed(needs)} wait{'s' if alone else ''} for you.")
+        said.append(f"{_listed(needs)} need{'s' if alone else ''} your attention.")
     if stuck:
-        verb = "does not work as it should" if len(stuck) == 1 else "do not work as they should"
-        said.append(f"{_listed(stuck)} {verb}.")
-    return " ".join(said) or "Nothing needs you."
+        said.append(f"Problems: {_listed(stuck)}.")
+    return " ".join(said) or "Nothing needs your attention."
 
 
 def _listed(texts: list[str]) -> str:
     return texts[0] if len(texts) == 1 else f"{', '.join(texts[:-1])} and {texts[-1]}"
 
 
-def _waiting(asked: Asked, status: Mapping[str, Any]) -> list[Waiting]:
+def _waiting(visit: Visit, status: Mapping[str, Any]) -> list[Waiting]:
     counts = {
         **status["counts"], "conflicts": status["conflicts"], "proposals": status["proposals"],
         "failed": sum(job["state"] == "failed" for job in status["jobs"]),
     }  # fmt: skip
     return [
-        Waiting(count, one, many, "#jobs" if key == "failed" else asked.to(page), why, needs)
+        Waiting(count, one, many, "#jobs" if key == "failed" else visit.to(page), why, needs)
         for key, one, many, page, why, needs in KINDS
         if (count := counts.get(key, 0))
     ]
@@ -145,14 +141,14 @@ def _stage(stage: Mapping[str, Any]) -> Stage:
 
 
 def _degraded(status: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """What does not work beside the stages, and what helps."""
+    """Return further problems, with their remedies."""
     known = {f"{one['name']}: {one.get('blocker', '')}" for one in status["stages"]}
     return [(text, "" if "`" in text else remedies.of(text)) for text in status["degraded"] if text not in known]
 
 
-def _learned(asked: Asked) -> list[Learned]:
-    commits = asked.call("history", limit=RECENT)["commits"]
-    known = names(asked, [uri for one in commits for uri in one["nodes"][:NAMED]])
+def _learned(visit: Visit) -> list[Learned]:
+    commits = visit.call("history", limit=RECENT)["commits"]
+    known = names(visit, [uri for one in commits for uri in one["nodes"][:NAMED]])
     made = [
         Learned(
             DEEDS.get(one.get("operation", ""), "wrote"),
@@ -173,29 +169,69 @@ def _by(commit: Mapping[str, Any]) -> str:
 
 
 def _why(commit: Mapping[str, Any]) -> str:
-    """What the author said of it; nothing where the subject only names what was done to which node."""
+    """Return the author's reason; empty for a generated subject."""
     subject: str = commit["message"].partition("\n")[0]
     own = commit.get("operation") in OWN_WORDS and not any(uri in subject for uri in commit["nodes"])
     return subject if own and commit["nodes"] else ""
 
 
 def _goes_on(newer: Learned, older: Learned) -> bool:
-    """Whether two changes, one right after the other, are one to whoever reads of them."""
+    """Whether two consecutive changes read as one."""
     return not newer.why + older.why and (newer.deed, newer.nodes, newer.author, newer.client) == (
         older.deed, older.nodes, older.author, older.client,
     )  # fmt: skip
 
 
-def _coverage(asked: Asked) -> Mapping[str, Any] | None:
-    """How much of the code has an area; None where there is no code, or nobody may know."""
-    if not asked.can("coverage"):
+def _coverage(visit: Visit) -> Mapping[str, Any] | None:
+    """Return the coverage of the code by areas; None without code or permission."""
+    if not visit.can("coverage"):
         return None
     try:
-        answer = asked.call("coverage", limit=1)
+        answer = visit.call("coverage", limit=1)
     except KgdError:
         return None
     folder: Mapping[str, Any] | None = answer.get("folder")
     return folder if folder and folder["files"] else None
 
 
-ENTRIES = (Entry("overview", "overview", overview),)
+def stale(visit: Visit) -> Handled:
+    """List the facts whose cited code has changed."""
+    answer = visit.call("stale", limit=STALE, cursor=visit.query.get("cursor"))
+    return Page("stale.html", {"answer": answer, "begun": "cursor" in visit.query})
+
+
+def verify(visit: Visit) -> Handled:
+    """Verify one fact, or the selected facts, for the current code."""
+    one = visit.form.get("one", "")
+    uris = [one] if one else visit.many("uri")
+    if not uris:
+        return Redirect(visit.to("stale"), said="Select facts to verify.")
+    done = visit.call("stale", verify=uris, limit=1)["verified"]
+    said = f"Verified: {len(uris)} fact{'s' if len(uris) > 1 else ''}"
+    return Redirect(
+        visit.to("stale"), said=f"{said}, in commit {done['commit'][:10]}." if done["commit"] else f"{said} already."
+    )
+
+
+def broken(visit: Visit) -> Handled:
+    """List the missing targets of relations."""
+    answer = visit.call("broken", limit=BROKEN, cursor=visit.query.get("cursor"))
+    known = names(visit, [link["source"] for one in answer["broken"] for link in one["links"]])
+    return Page("broken.html", {"answer": answer, "known": known, "begun": "cursor" in visit.query})
+
+
+def unreadable(visit: Visit) -> Handled:
+    """List hand-edited files that cannot be parsed."""
+    status = visit.call("status")
+    total = status["counts"].get("invalid_files", 0)
+    folder = f"{status['workspace']['path']}/" if visit.may_do_all else ""
+    return Page("unreadable.html", {"files": status["invalid_files"], "total": total, "folder": folder, "polls": True})
+
+
+ENTRIES = (
+    Entry("overview", "overview", overview),
+    Entry("overview", "stale", stale),
+    Entry("overview", "stale", verify, ("POST",)),
+    Entry("overview", "broken", broken),
+    Entry("overview", "unreadable", unreadable),
+)

@@ -1,4 +1,4 @@
-"""This file is where the past of a node is read: what each commit changed, who wrote which line, and taking it back."""
+"""History of a node: its commits, blame, conversations, and reverting a commit."""
 
 from __future__ import annotations
 
@@ -6,41 +6,40 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from kgd.errors import KgdError, NotFound
-from kgd.ui.asked import Asked, Go, Handled, Page
+from kgd.ui.asked import Entry, Handled, Page, Redirect, Visit
 from kgd.ui.changes import deed_of, rows
-from kgd.ui.entry import Entry
 from kgd.ui.pages.editing import said
 
 COMMITS = 20
 
 
-def history(asked: Asked) -> Handled:
-    """The commits of a node, newest first, each with what it changed."""
-    uri = asked.required("uri")
-    answer = asked.call("history", uri=uri, diff=True, limit=COMMITS, cursor=asked.query.get("cursor"))
+def history(visit: Visit) -> Handled:
+    """List the commits of a node with their changes, newest first."""
+    uri = visit.required("uri")
+    answer = visit.call("history", uri=uri, diff=True, limit=COMMITS, cursor=visit.query.get("cursor"))
     shown = [{**commit, "title": title(commit, uri), "changes": rows(commit["diff"])} for commit in answer["commits"]]
-    if not shown and not asked.query.get("cursor"):
-        raise NotFound("no commit has changed this node", at=uri, next="Look whether its address is right.")
+    if not shown and not visit.query.get("cursor"):
+        raise NotFound("no commit has changed this node", at=uri, next="Check its address.")
     return Page(
         "node_history.html",
-        {"uri": uri, "commits": shown, "cursor": answer.get("cursor", ""), "writes": asked.may("put")},
+        {"uri": uri, "commits": shown, "cursor": answer.get("cursor", ""), "writes": visit.may("put")},
     )
 
 
-def lines(asked: Asked) -> Handled:
-    """Who wrote which line of the content, and when."""
-    uri = asked.required("uri")
-    answer = asked.call("blame", uri=uri, cursor=asked.query.get("cursor"), budget=10_000)
+def lines(visit: Visit) -> Handled:
+    """Show the author and time of each line of the content."""
+    uri = visit.required("uri")
+    answer = visit.call("blame", uri=uri, cursor=visit.query.get("cursor"), budget=10_000)
     return Page("node_lines.html", {"answer": answer, "uri": uri})
 
 
-def messages(asked: Asked) -> Handled:
-    """A conversation in the order in which it was held, page by page."""
-    uri, cursor = asked.required("uri"), asked.query.get("cursor")
-    way = "messages_back" if asked.query.get("way") == "back" else "messages"
-    answer = asked.call("get", uris=[uri], include=[way], budget=8_000, cursor=cursor)
+def messages(visit: Visit) -> Handled:
+    """Show the messages of a conversation, page by page."""
+    uri, cursor = visit.required("uri"), visit.query.get("cursor")
+    way = "messages_back" if visit.query.get("way") == "back" else "messages"
+    answer = visit.call("get", uris=[uri], include=[way], budget=8_000, cursor=cursor)
     if not answer["nodes"]:
-        raise NotFound("there is no such conversation", at=uri, next="Look whether its address is right.")
+        raise NotFound("this conversation does not exist", at=uri, next="Check its address.")
     (found,) = answer["nodes"]
     return Page(
         "node_messages.html",
@@ -48,45 +47,45 @@ def messages(asked: Asked) -> Handled:
     )
 
 
-def confirm_revert(asked: Asked) -> Handled:
-    """What taking back a commit would do."""
-    asked.form_for("put")
-    return _reverting(asked)
+def confirm_revert(visit: Visit) -> Handled:
+    """Preview the revert of a commit."""
+    visit.form_for("put")
+    return _reverting(visit)
 
 
-def revert(asked: Asked) -> Handled:
-    """Take back a commit, as far as it was not changed since."""
+def revert(visit: Visit) -> Handled:
+    """Revert a commit, except for later changes."""
     try:
-        answer = asked.call("put", **_revert(asked, asked.form.get("message", "")))
+        answer = visit.call("put", **_revert(visit, visit.form.get("message", "")))
     except KgdError as error:
-        return _reverting(asked, error)
-    uri = asked.form.get("uri", "")
-    return Go(asked.to("node/history", uri=uri) if uri else asked.to("overview"), said(answer, "Taken back"))
+        return _reverting(visit, error)
+    uri = visit.form.get("uri", "")
+    return Redirect(visit.to("node/history", uri=uri) if uri else visit.to("overview"), said(answer, "Reverted"))
 
 
-def _reverting(asked: Asked, refused: KgdError | None = None) -> Handled:
-    commit = asked.required("commit")
-    (found,) = asked.call("history", commit=commit, diff=True)["commits"]
+def _reverting(visit: Visit, refused: KgdError | None = None) -> Handled:
+    commit = visit.required("commit")
+    (found,) = visit.call("history", commit=commit, diff=True)["commits"]
     would: Mapping[str, Any] = {}
     if refused is None:
         try:
-            would = asked.call("put", **_revert(asked, ""), dry_run=True)
+            would = visit.call("put", **_revert(visit, ""), dry_run=True)
         except KgdError as error:
             refused = error
     told = {
         "commit": found, "changes": rows(opposite(found["diff"])), "would": would,
-        "uri": asked.query.get("uri") or asked.form.get("uri", ""), "refused": refused,
+        "uri": visit.query.get("uri") or visit.form.get("uri", ""), "refused": refused,
     }  # fmt: skip
     return Page("node_revert.html", told)
 
 
-def _revert(asked: Asked, message: str) -> dict[str, Any]:
-    changes = [{"op": "revert", "commit": asked.required("commit")}]
+def _revert(visit: Visit, message: str) -> dict[str, Any]:
+    changes = [{"op": "revert", "commit": visit.required("commit")}]
     return {"changes": changes, "message": " ".join(message.split()), "conflicts": "show"}
 
 
 def title(commit: Mapping[str, Any], uri: str) -> str:
-    """What a commit is called in the history of one node: what it says, or what it changed where it says nothing."""
+    """Return the title of a commit in the history of a node: its subject, or its changes."""
     subject = str(commit["message"].partition("\n")[0])
     deed = deed_of(subject, uri)
     if subject and not subject.startswith("put "):
@@ -100,7 +99,7 @@ def title(commit: Mapping[str, Any], uri: str) -> str:
 
 
 def opposite(diff: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """What taking it back does, where nothing was changed since."""
+    """Reverse a diff."""
     turned = {"created": "deleted", "deleted": "created"}
     return [
         {

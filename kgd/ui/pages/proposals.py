@@ -1,4 +1,4 @@
-"""This file is where proposed changes are listed, looked at node by node, and accepted whole, in part, or rejected."""
+"""The pages *Proposals*: the list, the changes of one proposal by node, and its acceptance or rejection."""
 
 from __future__ import annotations
 
@@ -7,92 +7,96 @@ from typing import Any
 
 from kgd.errors import KgdError, NotFound, Stale
 from kgd.model.access import Verb
-from kgd.ui.asked import Asked, Go, Handled, Page
-from kgd.ui.changes import NodeRow, foretold, rows
-from kgd.ui.entry import Entry
-from kgd.ui.reading import names
+from kgd.ui.asked import Entry, Handled, Page, Redirect, Visit
+from kgd.ui.changes import NodeRow, previewed_commit, rows
+from kgd.ui.reading import titles
 
 LISTED = 20
 
 
-def listing(asked: Asked) -> Handled:
-    """What waits, oldest first, by pages."""
-    answer = asked.call("proposals", limit=LISTED, cursor=asked.query.get("cursor") or None)
+def listing(visit: Visit) -> Handled:
+    """List the pending proposals, oldest first."""
+    answer = visit.call("proposals", limit=LISTED, cursor=visit.query.get("cursor") or None)
     return Page(
         "proposals.html",
         {"listed": answer["proposals"], "total": answer["total"], "cursor": answer.get("cursor", ""),
-         "begun": "cursor" in asked.query},
+         "begun": "cursor" in visit.query},
     )  # fmt: skip
 
 
-def proposal(asked: Asked) -> Handled:
-    """One of them: what it changes, the commit that accepting makes, and the decision."""
-    id, step = asked.required("id"), asked.form.get("step", "")
-    only = [uri for value in asked.many("only") for uri in value.split()]
-    message = asked.form.get("message", "").replace("\r\n", "\n").strip()
+def proposal(visit: Visit) -> Handled:
+    """Show a proposal, preview its commit, and accept or reject it."""
+    id, step = visit.required("id"), visit.form.get("step", "")
+    only = [uri for value in visit.many("only") for uri in value.split()]
+    message = visit.text("message")
     try:
         if not step or step == "change":
-            return _look(asked, id, only, message)
+            return _look(visit, id, only, message)
         if step == "reject":
-            return _reject(asked, id)
+            return _reject(visit, id)
         if step in ("all", "make-all"):
             only = []
         elif not only:
-            return _look(asked, id, only, message, "Choose at least one node, or accept all of it.")
+            return _look(visit, id, only, message, "Select at least one node, or preview all.")
         makes = step.startswith("make-")
-        done = asked.call("accept", name=id, only=only or None, message=message or None, dry_run=not makes)
+        done = visit.call("accept", name=id, only=only or None, message=message or None, dry_run=not makes)
     except (NotFound, Stale) as error:
-        return _is_over(asked, id, error)
+        return _is_over(visit, id, error)
     except KgdError as error:
-        return _look(asked, id, only, message, error)
+        return _look(visit, id, only, message, error)
     if makes:
-        return _accepted(asked, done)
-    told = {"id": done["proposal"], "only": only, "message": message, "would": foretold(done.get("would")),
+        return _accepted(visit, done)
+    told = {"id": done["proposal"], "only": only, "message": message, "would": previewed_commit(done.get("would")),
             "warnings": done["warnings"]}  # fmt: skip
     return Page("proposal_preview.html", told)
 
 
-def _accepted(asked: Asked, done: Mapping[str, Any]) -> Handled:
+def _accepted(visit: Visit, done: Mapping[str, Any]) -> Handled:
     told = " ".join(f"{text}." for text in done["warnings"])
-    said = f"Accepted, in commit {done['commit'][:10]}. {told}" if done["commit"] else told or "It is here already."
+    said = (
+        f"Accepted, in commit {done['commit'][:10]}. {told}"
+        if done["commit"]
+        else told or "The workspace already has these changes."
+    )
     if done["left"]:
-        return Go(asked.to("proposal", id=done["proposal"]), said=f"{said} The rest waits on.".strip())
-    return Go(asked.to("proposals"), said=said.strip())
+        return Redirect(
+            visit.to("proposal", id=done["proposal"]), said=f"{said} The other nodes are still pending.".strip()
+        )
+    return Redirect(visit.to("proposals"), said=said.strip())
 
 
-def _reject(asked: Asked, id: str) -> Handled:
-    reason = " ".join(asked.form.get("reason", "").split())
-    done = asked.call("reject", name=id, reason=reason or None)
-    said = f"Rejected. It is kept as {done['kept']}."
+def _reject(visit: Visit, id: str) -> Handled:
+    reason = " ".join(visit.form.get("reason", "").split())
+    done = visit.call("reject", name=id, reason=reason or None)
+    said = f"Rejected and archived as {done['kept']}."
     if done.get("still_there"):
-        said += f" Here it is off the list; the remote goes on listing it: {done['still_there']}."
-    return Go(asked.to("proposals"), said=said)
+        said += f" The remote still lists it: {done['still_there']}."
+    return Redirect(visit.to("proposals"), said=said)
 
 
-def _look(asked: Asked, id: str, only: Sequence[str], message: str, error: KgdError | str = "") -> Handled:
-    answer = asked.call(
-        "proposals", name=id, uri=asked.query.get("uri") or None, cursor=asked.query.get("cursor") or None
+def _look(visit: Visit, id: str, only: Sequence[str], message: str, error: KgdError | str = "") -> Handled:
+    answer = visit.call(
+        "proposals", name=id, uri=visit.query.get("uri") or None, cursor=visit.query.get("cursor") or None
     )
     if not answer["proposals"]:
-        raise NotFound("no proposal of that name waits for you", at=id[:80], next="The list has those that do.")
+        raise NotFound("there is no pending proposal of that name", at=id[:80], next="Open the list of proposals.")
     one = answer["proposals"][0]
-    known = {uri: card.get("name", "") for uri, card in names(asked, [diff["uri"] for diff in one["diff"]]).items()}
-    shown = rows(one["diff"], known)
+    shown = rows(one["diff"], titles(visit, [diff["uri"] for diff in one["diff"]]))
     return Page(
         "proposal.html",
         {"one": one, "groups": _groups(shown, one.get("reasons", ())), "counts": _counts(shown),
-         "alone": asked.query.get("uri", ""), "cursor": answer.get("cursor", ""), "begun": "cursor" in asked.query,
-         "only": only, "message": message, "error": error, "may_accept": asked.may("accept"),
-         "may_reject": asked.may("reject", Verb.PROPOSE), "conflicts": frozenset(one.get("conflicts", ()))},
+         "alone": visit.query.get("uri", ""), "cursor": answer.get("cursor", ""), "begun": "cursor" in visit.query,
+         "only": only, "message": message, "error": error, "may_accept": visit.may("accept"),
+         "may_reject": visit.may("reject", Verb.PROPOSE), "conflicts": frozenset(one.get("conflicts", ()))},
         422 if error else 200,
     )  # fmt: skip
 
 
-def _is_over(asked: Asked, id: str, error: KgdError) -> Handled:
-    """It was decided meanwhile, or it is another one by now: said, with what there is of that name."""
+def _is_over(visit: Visit, id: str, error: KgdError) -> Handled:
+    """Report that a proposal was decided or changed, with its current version."""
     name = id.partition("@")[0]
     try:
-        found = asked.call("proposals", name=name)["proposals"]
+        found = visit.call("proposals", name=name)["proposals"]
     except KgdError:
         found = []
     return Page("proposal_over.html", {"error": error, "id": id, "now": found[0] if found else None})
@@ -101,10 +105,7 @@ def _is_over(asked: Asked, id: str, error: KgdError) -> Handled:
 def _groups(
     shown: Sequence[NodeRow], reasons: Sequence[Mapping[str, Any]]
 ) -> list[tuple[Mapping[str, Any] | None, list[NodeRow], str]]:
-    """What can be taken alone: the nodes of one change together with its reason, the others each for itself.
-
-    The last part is what a form sends for it.
-    """
+    """Group the nodes of a proposal: by common reason, or each alone. The last member is the value of the form."""
     by_uri = {one.uri: one for one in shown}
     found: list[tuple[Mapping[str, Any] | None, list[NodeRow], str]] = []
     for reason in reasons:

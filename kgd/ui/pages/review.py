@@ -1,4 +1,4 @@
-"""This file is where it is reviewed what was learned, by whom and since when: noted as seen, or taken back in part."""
+"""The page *Review*: new knowledge by author and time, marked as reviewed or reverted in part."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from typing import Any
 from kgd.tools.dates import moment_of
 from kgd.tools.nodes import moment
 from kgd.tools.reviewing import is_agent
-from kgd.ui.asked import Asked, Go, Handled, Page
-from kgd.ui.changes import FieldRow, NodeRow, foretold, rows
-from kgd.ui.entry import Entry
-from kgd.ui.reading import by_line, names
+from kgd.ui.asked import Entry, Handled, Page, Redirect, Visit
+from kgd.ui.changes import FieldRow, NodeRow, previewed_commit, rows
+from kgd.ui.reading import by_line, titles
+from kgd.ui.rendering import counted
 
 NODES = 25
 COMMITS = 10
@@ -21,14 +21,14 @@ SINCE = (
     ("", "my last review"), ("today", "today"), ("yesterday", "yesterday"), ("monday", "Monday"),
     ("1 week ago", "a week ago"), ("4 weeks ago", "four weeks ago"),
 )  # fmt: skip
-BY = (("", "everybody"), ("agent", "agents"), ("person", "people"))
+BY = (("", "anyone"), ("agent", "agents"), ("person", "people"))
 CHANGES = {"added": "created", "removed": "deleted"}
-"""What a review calls it, in the words of a difference."""
+"""Changes of a review, in the words of a diff."""
 
 
 @dataclass(frozen=True, slots=True)
 class Author:
-    """What one of them did, through one program."""
+    """The changes of one author through one program."""
 
     name: str
     client: str
@@ -39,7 +39,7 @@ class Author:
 
 @dataclass(frozen=True, slots=True)
 class Narrowed:
-    """Since when, by whom, and where. `day` is a date, in place of one of the words."""
+    """The filter of a review. `day` is a date that replaces `since`."""
 
     since: str
     day: str
@@ -49,63 +49,63 @@ class Narrowed:
 
     @property
     def is_whole(self) -> bool:
-        """Whether it is all since the last review, which may be noted as seen."""
+        """Whether the filter is empty, so that the review can be marked as done."""
         return not (self.since or self.day or self.by or self.who or self.path)
 
     def asks(self) -> dict[str, Any]:
-        """The parameters of the tool."""
+        """Return the parameters of the tool."""
         return {
             "since": self.day or self.since or None, "by": self.who or self.by or None,
             "path": [self.path] if self.path else None,
         }  # fmt: skip
 
     def says(self) -> dict[str, str]:
-        """The same as it is in an address."""
+        """Return the parameters of an address."""
         return {"since": self.since, "day": self.day, "by": self.by, "who": self.who, "path": self.path}
 
 
-def review(asked: Asked) -> Handled:
-    """What was learned; for whoever may not review, the commits as they came."""
-    narrowed = _narrowed(asked.query)
-    told: dict[str, Any] = {"narrowed": narrowed, "since": SINCE, "by": BY, "reviews": asked.can("review")}
-    if not asked.can("review"):
-        return Page("review.html", told | _commits(asked, narrowed))
-    answer = asked.call(
-        "review", limit=NODES, cursor=asked.query.get("cursor"), until=asked.query.get("until"), **narrowed.asks()
+def review(visit: Visit) -> Handled:
+    """Show new knowledge by author; without permission to review, by commit."""
+    narrowed = _narrowed(visit.query)
+    told: dict[str, Any] = {"narrowed": narrowed, "since": SINCE, "by": BY, "reviews": visit.can("review")}
+    if not visit.can("review"):
+        return Page("review.html", told | _commits(visit, narrowed))
+    answer = visit.call(
+        "review", limit=NODES, cursor=visit.query.get("cursor"), until=visit.query.get("until"), **narrowed.asks()
     )
-    return Page("review.html", told | {"answer": answer, "authors": _authors(asked, answer)})
+    return Page("review.html", told | {"answer": answer, "authors": _authors(visit, answer)})
 
 
-def take_back(asked: Asked) -> Handled:
-    """What is ticked, as the commit that takes it back; then that commit is made."""
-    narrowed, uris = _narrowed(asked.form), asked.many("uri")
-    back = asked.to("review", **narrowed.says())
+def take_back(visit: Visit) -> Handled:
+    """Preview the revert of the selected nodes, then make it."""
+    narrowed, uris = _narrowed(visit.form), visit.many("uri")
+    back = visit.to("review", **narrowed.says())
     if not uris:
-        return Go(back, said="Nothing was ticked, so nothing was taken back.")
-    makes = asked.form.get("step") == "make"
-    answer = asked.call(
-        "review", revert=uris, until=asked.form.get("until"), message=asked.form.get("message", "").strip(), limit=1,
+        return Redirect(back, said="Select nodes to revert.")
+    makes = visit.form.get("step") == "make"
+    answer = visit.call(
+        "review", revert=uris, until=visit.form.get("until"), message=visit.text("message"), limit=1,
         dry_run=not makes, **narrowed.asks(),
     )  # fmt: skip
     done = answer["reverted"]
     if makes:
-        return Go(back, said=_said(done, len(uris)))
-    told = {"narrowed": narrowed, "uris": uris, "until": asked.form.get("until", ""), "warnings": done["warnings"],
-            "would": foretold(done.get("would"))}  # fmt: skip
+        return Redirect(back, said=_said(done, len(uris)))
+    told = {"narrowed": narrowed, "uris": uris, "until": visit.form.get("until", ""), "warnings": done["warnings"],
+            "would": previewed_commit(done.get("would"))}  # fmt: skip
     return Page("review_preview.html", told)
 
 
-def accept(asked: Asked) -> Handled:
-    """What was seen is reviewed; what came meanwhile is not."""
-    until = asked.required("until")
-    asked.call("review", accept=True, until=until, limit=1)
-    return Go(asked.to("review"), said=f"Noted: you have reviewed everything up to {until[:10]}.")
+def accept(visit: Visit) -> Handled:
+    """Mark the changes up to the shown commit as reviewed."""
+    until = visit.required("until")
+    visit.call("review", accept=True, until=until, limit=1)
+    return Redirect(visit.to("review"), said=f"Reviewed up to {until[:10]}.")
 
 
 def _said(done: Mapping[str, Any], count: int) -> str:
     if not done["commit"]:
-        return "Nothing was left of it to take back."
-    said = f"{count} node{'s' if count > 1 else ''} taken back, in commit {done['commit'][:10]}."
+        return "Nothing was left to revert."
+    said = f"Reverted {counted(count, 'node')}, in commit {done['commit'][:10]}."
     return " ".join([said, *(f"Note: {text}." for text in done["warnings"])])
 
 
@@ -113,31 +113,29 @@ def _narrowed(given: Mapping[str, str]) -> Narrowed:
     return Narrowed(*(given.get(name, "").strip() for name in ("since", "day", "by", "who", "path")))
 
 
-def _authors(asked: Asked, answer: Mapping[str, Any]) -> list[Author]:
-    uris = [node["uri"] for by in answer["authors"] for node in by["nodes"]]
-    known = names(asked, uris)
-    titles = {uri: known[uri].get("name", "") for uri in uris if uri in known}
+def _authors(visit: Visit, answer: Mapping[str, Any]) -> list[Author]:
+    known = titles(visit, [node["uri"] for by in answer["authors"] for node in by["nodes"]])
     return [
         Author(
             by_line(by), by.get("client", ""), by["agent"], by["commits"],
-            tuple(_row(one, titles) for one in by["nodes"]),
+            tuple(_row(one, known) for one in by["nodes"]),
         )
         for by in answer["authors"]
     ]  # fmt: skip
 
 
-def _row(node: Mapping[str, Any], titles: Mapping[str, str]) -> NodeRow:
-    (row,) = rows([{**node, "change": CHANGES.get(node["change"], node["change"])}], titles)
+def _row(node: Mapping[str, Any], known: Mapping[str, str]) -> NodeRow:
+    (row,) = rows([{**node, "change": CHANGES.get(node["change"], node["change"])}], known)
     more = node.get("more_fields", 0)
     return replace(row, fields=(*row.fields, FieldRow(f"and {more} more fields", ()))) if more else row
 
 
-def _commits(asked: Asked, narrowed: Narrowed) -> dict[str, Any]:
-    """What the history says of it."""
+def _commits(visit: Visit, narrowed: Narrowed) -> dict[str, Any]:
+    """Return the commits of the history."""
     since, now = narrowed.day or narrowed.since, datetime.now().astimezone()
     begin = moment(moment_of(since, now)) if since else None
-    answer = asked.call(
-        "history", since=begin, author=narrowed.who or None, diff=True, limit=COMMITS, cursor=asked.query.get("cursor")
+    answer = visit.call(
+        "history", since=begin, author=narrowed.who or None, diff=True, limit=COMMITS, cursor=visit.query.get("cursor")
     )
     shown = [
         Author(

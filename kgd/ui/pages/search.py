@@ -1,21 +1,20 @@
-"""This file is where a question leads to nodes."""
+"""The page *Search*."""
 
 from __future__ import annotations
 
-from kgd.ui.asked import Asked, Handled, Page
-from kgd.ui.entry import Entry
+from kgd.ui.asked import Entry, Handled, Page, Visit
 
 HITS = 30
 BY_WORDS = ("lex", "name", "tag")
-"""How a reason begins that says which words were found."""
+"""Prefixes of reasons for a hit by words."""
 
 
-def search(asked: Asked) -> Handled:
-    question = asked.query.get("q", "").strip()
-    answer = asked.call("search", query=question, limit=HITS, cursor=asked.query.get("cursor")) if question else {}
+def search(visit: Visit) -> Handled:
+    question = visit.query.get("q", "").strip()
+    answer = visit.call("search", query=question, limit=HITS, cursor=visit.query.get("cursor")) if question else {}
     hits = answer.get("hits", [])
     nearest = bool(hits) and not any(why.startswith(BY_WORDS) for hit in hits for why in hit.get("why", ()))
-    begun = "cursor" in asked.query
+    begun = "cursor" in visit.query
     told = {"question": question, "answer": answer, "begun": begun, "nearest": nearest and not begun}
     return Page("search.html", told)
 

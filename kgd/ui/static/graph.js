@@ -1,4 +1,4 @@
-// Looks closer at a picture and moves it: by wheel, by drag, by buttons and by keys. Without it the whole is seen.
+// Zooms and moves the graph by wheel, drag, buttons and keys. Without it the whole graph is shown.
 "use strict";
 (() => {
   const NEAREST = 16;
@@ -6,14 +6,14 @@
   const REST = 120;
   const drawing = () => document.querySelector("#picture > svg.drawing");
   const place = () => document.getElementById("picture").dataset.view;
-  // What is seen is kept while the picture is looked at again, and for the address at which it was chosen alone.
+  // The view is kept over refreshes, but only for the address at which it was chosen.
   let seen = { at: "", whole: null, part: null };
   let resting = 0;
 
   const near = () => seen.whole.width / seen.part.width;
   const within = (value, least, most) => Math.max(least, Math.min(most, value));
 
-  // Pixels to one unit of the picture, which lies in the middle of its box.
+  // Pixels per unit of the picture, which is centred in its box.
   const scale = (svg, part) => Math.min(svg.clientWidth / part.width, svg.clientHeight / part.height);
   const middle = (part) => [part.x + part.width / 2, part.y + part.height / 2];
 
@@ -23,7 +23,7 @@
     return { x: x + (clientX - box.x - svg.clientWidth / 2) / k, y: y + (clientY - box.y - svg.clientHeight / 2) / k };
   }
 
-  // While a hand moves it the picture is shifted as it was painted; once it rests it is painted anew.
+  // A moving picture is only transformed, which is fast; it is painted again once the movement stops.
   function look(svg, x, y, width, byHand = false) {
     const whole = seen.whole;
     const wide = within(width, whole.width / NEAREST, whole.width), high = wide * whole.height / whole.width;
@@ -77,7 +77,7 @@
     else zoom(svg, button.dataset.zoom === "in" ? STEP : 1 / STEP);
   });
 
-  // With Ctrl, as on maps inside of pages: the wheel alone scrolls the page.
+  // Zoom needs Ctrl, as on embedded maps: the wheel alone scrolls the page.
   document.addEventListener("wheel", (event) => {
     const svg = event.target.closest("#picture > svg.drawing");
     if (!svg || !(event.ctrlKey || event.metaKey)) return;
@@ -98,7 +98,7 @@
     event.preventDefault();
   });
 
-  // What has the focus is seen.
+  // Move the view to the focused node.
   document.addEventListener("focusin", (event) => {
     const dot = event.target.closest("#picture a.dot");
     const svg = dot && drawing();
@@ -123,13 +123,13 @@
     held = { ...held, x: event.clientX, y: event.clientY, moved: true };
   });
   document.addEventListener("dragstart", (event) => { if (event.target.closest("#picture")) event.preventDefault(); });
-  // A drag that ends over a node is no click on it.
+  // A drag that ends over a node is not a click.
   document.addEventListener("click", (event) => {
     if (held && held.moved && event.target.closest("#picture a")) event.preventDefault();
     held = null;
   }, true);
 
-  // A click that goes on from a node changes the picture where it is: another page takes twice as long to be painted.
+  // Expanding a node replaces the picture in place: loading a page takes twice as long.
   document.addEventListener("click", (event) => {
     const dot = event.target.closest("#picture a.dot");
     if (!dot || event.defaultPrevented || event.button || event.ctrlKey || event.metaKey || event.shiftKey || event.altKey) return;
@@ -139,13 +139,13 @@
     const again = dot === document.activeElement && `#picture a.dot[data-uri="${CSS.escape(dot.dataset.uri)}"]`;
     htmx.ajax("GET", to.pathname + to.search, { source: document.getElementById("picture") }).then(() => {
       if (again) document.querySelector(again)?.focus();
-    }, () => {});  // that it failed is told by an event
+    }, () => {});  // an event reports the failure
   });
   for (const name of ["htmx:responseError", "htmx:sendError"]) document.addEventListener(name, (event) => {
     if (event.detail.elt.id === "picture") location.assign(event.detail.requestConfig.path);
   });
 
-  // A slider and the number beside it say the same.
+  // Keep a slider and its number field in step.
   document.addEventListener("input", (event) => {
     const other = event.target.dataset.moves;
     if (other) document.getElementById(other).value = event.target.value;
@@ -153,7 +153,7 @@
     if (slider) slider.value = event.target.value;
   });
 
-  // An answer to what was asked before the last change is let go: another one is under way.
+  // Drop the answer to an outdated request: a newer request is under way.
   let changes = 0, asked = 0;
   const ofKnobs = (event) => event.target.closest && event.target.closest("form.knobs");
   for (const name of ["input", "change"]) document.addEventListener(name, (event) => { if (ofKnobs(event)) changes += 1; });

@@ -1,4 +1,4 @@
-// Makes pages lively: what changed is looked at again, and a stream that broke is told. Without it they still work.
+// Live pages: refreshes a page when its workspace changes, and reports a lost connection. Pages work without it.
 "use strict";
 (() => {
   const main = () => document.getElementById("main");
@@ -6,7 +6,7 @@
   const tell = (text) => { connection.textContent = text; connection.hidden = !text; };
   const written = () => main().querySelector("form[data-written]");
 
-  // A link that lets a browser in goes on by itself.
+  // Follow a sign-in link at once.
   const enter = document.getElementById("enter");
   if (enter) enter.requestSubmit();
 
@@ -16,14 +16,14 @@
     if (form && !sendsItself && main().contains(form)) form.dataset.written = "yes";
   });
 
-  // Who writes a version of their own, or puts one together, has chosen that.
+  // Typing a version, or combining one, also selects it.
   document.addEventListener("input", (event) => {
     const chosen = event.target.closest("[data-chooses]");
     const choice = chosen && document.getElementById(chosen.dataset.chooses);
     if (choice) choice.checked = true;
   });
 
-  // A browser has few connections to one server: a page that nobody sees lets go of its own, and looks again when it is.
+  // Browsers allow few connections per server, so a hidden page closes its own and refreshes when it becomes visible.
   class Listening extends EventTarget {
     constructor(url) {
       super();
@@ -62,7 +62,7 @@
   let broken = false;
   document.body.addEventListener("htmx:sseError", () => {
     broken = true;
-    tell("kgd does not answer. This page comes back by itself; “kgd ui” starts it again.");
+    tell("kgd does not answer. This page reconnects by itself; “kgd ui” starts kgd again.");
   });
   document.body.addEventListener("htmx:sseOpen", () => {
     if (broken) {
@@ -72,23 +72,23 @@
     }
   });
 
-  // What somebody is writing is not written over by what others did meanwhile, nor by an answer that was on its way.
+  // A refresh must not overwrite a form that is being filled in, nor may an answer that was already on its way.
   const spared = (event, asker) => {
     if (asker?.id !== "look-again" || !written()) return;
     event.preventDefault();
-    tell("Something changed meanwhile. Send or reload to see it.");
+    tell("This page has newer content. Submit or reload to see it.");
   };
   document.body.addEventListener("htmx:beforeRequest", (event) => spared(event, event.target));
   document.body.addEventListener("htmx:beforeSwap", (event) => spared(event, event.detail.requestConfig?.elt));
-  // What somebody opened or closed stays so.
+  // Keep opened and closed details as they are.
   Idiomorph.defaults.callbacks.beforeAttributeUpdated = (name, node) => !(name === "open" && node.tagName === "DETAILS");
-  // A form may have led to another address since this page was loaded.
+  // A form may have changed the address since this page was loaded.
   document.body.addEventListener("htmx:configRequest", (event) => {
     if (event.target.id === "look-again" && location.pathname.startsWith("/ui/w/")) {
       event.detail.path = location.pathname + location.search;
     }
   });
-  // A session that ended answers with another page, which is shown whole.
+  // An ended session answers with the sign-in page: load it as a whole page.
   document.body.addEventListener("htmx:responseError", (event) => {
     if (event.detail.xhr.status === 401) location.reload();
   });

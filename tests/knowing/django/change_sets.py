@@ -1,10 +1,10 @@
-"""This file is where `change_sets.yaml` comes from: the files that differ between consecutive releases of Django.
+"""The generator of `change_sets.yaml`: the files that differ between consecutive releases of Django.
 
     python -m tests.knowing.django.change_sets FOLDER
 
-fetches the source distributions that FOLDER lacks, compares each with the one before it, and prints a change set for
-each pair: the files below `django/` that were added, removed or changed, compiled catalogues left out. What a reader
-expects is written by hand, from the release notes and the files; an expectation that is there already is kept.
+fetches the source distributions that FOLDER lacks, compares each with its predecessor, and prints a change set for
+each pair: the files below `django/` that were added, removed or changed, without compiled catalogues. Expectations are
+written by hand, from the release notes and the files; existing expectations are kept.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ SERIES = (
 )
 HEADER = """\
 # Files below django/ that differ between consecutive releases, as change_sets.py lists them from the source
-# distributions, and the areas that a reader who is about to make that change would want to read about: judged from the
-# release notes and the files, before kgd was first asked. `memories` are some of those that bear on the change,
+# distributions, and the areas that a reader wants to read about before such a change: judged from the
+# release notes and the files, before kgd was first asked. `memories` are some memories relevant to the change,
 # `unmatched` the files that no area is expected for. Nothing was made easier: areas of files that did not change are
 # expected where they hold what one has to know, and areas of files in which only a comment changed are not.
 """
@@ -57,7 +57,7 @@ def fetched(version: str, folder: Path) -> Path:
 
 
 def hashes(archive: Path) -> Mapping[str, str]:
-    """What the files below `django/` hold, by their paths."""
+    """The contents of the files below `django/`, by path."""
     found = {}
     with tarfile.open(archive) as packed:
         for member in packed:

@@ -1,0 +1,363 @@
+"""Creation and removal of a workspace's repository."""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import shutil
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import pygit2
+
+from kgd.errors import InvariantViolation, NotFound, Unavailable
+from kgd.git import pack, refs
+from kgd.git.files import is_cut, replace, sync_file_system, sync_folder, write_new
+from kgd.git.layout import FORMAT, OWN_BRANCH, RETIRED, Layout, code_layout, removed, standalone_layout
+from kgd.git.objects import FILE, PLAIN, Object, Signature, commit_body, make, tree_body
+from kgd.git.place import Place, find_place, is_workspace
+from kgd.git.store import ObjectStore
+
+FIRST_TIME = 1_700_000_000
+"""Time of the first commit, which is a pure function of id, format and sharding: separate copies share a base."""
+EXCLUDE = "/.kgd/"
+"""The line in ``info/exclude`` of the code repository."""
+_HALF = re.compile(r"(?:\.git|kgd)\.new-(\d{1,9})").fullmatch
+"""The name of an unfinished git directory, with the pid of its process."""
+_REMAINS = {"kgd", "refs", "logs", "HEAD", "index"}
+"""Names that a daemon may write into the git directory of a workspace while it is being deleted."""
+_SETTINGS = {
+    "core.filemode": "false",
+    "core.autocrlf": "false",
+    "core.eol": "lf",
+    "core.logAllRefUpdates": "always",  # our undo log; the default leaves out refs/kgd/*
+    "core.fsync": "all",  # a person's own commits; git's default leaves loose objects to luck
+    "core.protectHFS": "true",
+    "core.protectNTFS": "true",
+    "core.splitIndex": "false",  # libgit2 cannot read a split index
+    "index.sparse": "false",  # nor a sparse one
+    "gc.auto": "0",  # maintenance is ours: a gc at a bad moment costs the person a refused write
+    "maintenance.auto": "false",
+    "receive.autogc": "false",
+    "kgd.format": str(FORMAT),
+}
+
+
+def create_in_code_repository(directory: Path, workspace_id: str, first_files: Mapping[str, bytes]) -> Layout:
+    """Create the workspace of the code repository that holds `directory`, with its first commit, or find the existing
+    one.
+
+    The repository appears complete or not at all. After a crash the work tree and the exclude line may be missing; a
+    second call completes them. A workspace that was removed earlier comes back with its knowledge.
+
+    Raises:
+        NotFound: There is no git repository.
+        InvariantViolation: ``.kgd`` exists and is not ours, or the code repository tracks it.
+    """
+    place = find_place(directory)
+    if place is None:
+        raise NotFound("there is no git repository here", at=str(directory), next="Run `git init` first.")
+    layout = code_layout(place)
+    if not is_workspace(layout.git_dir):
+        check_place_is_free(place, layout)
+        build_repository(layout, lambda half: write_first_commit(half, layout.branch, workspace_id, first_files))
+    finish(place, layout)
+    return layout
+
+
+def finish(place: Place, layout: Layout) -> None:
+    """Create the missing parts: the work tree, the line in ``info/exclude``, and the files."""
+    link_work_tree(layout)
+    _exclude(place, layout)
+    fill_work_tree(layout)
+
+
+def create_standalone(directory: Path, workspace_id: str, first_files: Mapping[str, bytes]) -> Layout:
+    """Create a standalone workspace in `directory`, or mark an existing clone of a workspace as one.
+
+    Raises:
+        InvariantViolation: The directory holds other files.
+    """
+    directory = directory.resolve()
+    git_dir = directory / ".git"
+    layout = Layout(git_dir, directory, None, OWN_BRANCH)
+    if is_workspace(git_dir):
+        return standalone_layout(Place(directory, git_dir, git_dir, directory))
+    if git_dir.is_dir():
+        return _take_clone(layout)
+    if directory.exists() and any(not _HALF(file.name) for file in directory.iterdir()):
+        raise InvariantViolation(
+            "there are files here already, and no git repository", at=str(directory),
+            next="Run `git init` first, or run this in an empty directory.",
+        )  # fmt: skip
+    directory.mkdir(parents=True, exist_ok=True)
+    build_repository(layout, lambda half: write_first_commit(half, layout.branch, workspace_id, first_files))
+    fill_work_tree(layout)
+    return layout
+
+
+def first_commit(workspace_id: str, first_files: Mapping[str, bytes]) -> list[Object]:
+    """The objects of the first commit, the commit last: a pure function of its arguments. Files lie at the top."""
+    blobs = {name.encode(): make("blob", data) for name, data in sorted(first_files.items())}
+    tree = make("tree", tree_body({name: (FILE, blob.id) for name, blob in blobs.items()}))
+    who = Signature("kgd", "kgd@kgd.invalid", FIRST_TIME)
+    body = commit_body(tree.id, [], who, who, f"workspace {workspace_id}\n\nKgd-Op: init\n")
+    return [*blobs.values(), tree, make("commit", body)]
+
+
+def build_repository(layout: Layout, fill: Callable[[Path], None]) -> None:
+    """Build the git directory under another name, let `fill` add refs and objects, and put it in place by one rename.
+
+    Written by hand, not by ``git init``: the format (sha1, files) must not depend on a user's or git's defaults.
+    """
+    retired = removed(layout)
+    if retired:
+        _tie(retired, layout)
+        retired.rename(layout.git_dir)
+        return
+    half = layout.git_dir.with_name(f"{layout.git_dir.name}.new-{os.getpid()}")
+    for left in layout.git_dir.parent.glob(f"{layout.git_dir.name}.new-*"):  # by a process that was killed in this
+        if (made_by := _HALF(left.name)) and (left == half or not _is_alive(int(made_by[1]))):
+            shutil.rmtree(left, ignore_errors=True)
+    try:
+        _skeleton(half, layout)
+        fill(half)
+        half.rename(layout.git_dir)
+    except OSError as error:
+        if not is_workspace(layout.git_dir):  # else another process was faster
+            raise Unavailable(f"the repository cannot be made: {error.strerror}", at=str(layout.git_dir)) from error
+    finally:
+        shutil.rmtree(half, ignore_errors=True)
+    sync_folder(layout.git_dir.parent)
+
+
+def write_first_commit(git_dir: Path, branch: str, workspace_id: str, first_files: Mapping[str, bytes]) -> None:
+    tip = first_commit(workspace_id, first_files)
+    pack.release(pack.write(git_dir / "objects" / "pack", tip))
+    for name in (refs.HEAD, branch):
+        refs.move_ref(git_dir, git_dir / "kgd", name, None, tip[-1].id, note="kgd: first commit")
+
+
+def link_work_tree(layout: Layout) -> bool:
+    """Create the work tree's folder and its relative ``.git`` file if they are missing; True if something was created.
+
+    Raises:
+        InvariantViolation: The path is not a folder.
+    """
+    if not layout.in_code:
+        return False
+    if os.path.lexists(layout.work_tree) and (layout.work_tree.is_symlink() or not layout.work_tree.is_dir()):
+        raise InvariantViolation(".kgd is not a folder", at=str(layout.work_tree), next="Move it away.")
+    made = not layout.work_tree.exists()
+    layout.work_tree.mkdir(exist_ok=True)
+    link = layout.work_tree / ".git"
+    if link.exists():
+        return made
+    write_new(link, f"gitdir: {os.path.relpath(layout.git_dir, layout.work_tree)}\n".encode())
+    return True
+
+
+def fill_work_tree(layout: Layout) -> list[str]:
+    """Write the branch's files into an empty work tree, with a matching index; returns the skipped paths.
+
+    Written by hand, not by a checkout: only plain files, never through a link. Does nothing if an index exists: then
+    publication is responsible. The files are flushed before the index appears, so files lost in a power cut are
+    written again.
+    """
+    index_path = layout.git_dir / "index"
+    tip = refs.read_ref(layout.git_dir, layout.branch)
+    if index_path.exists() or tip is None:
+        return []
+    store = layout.open()
+    index, skipped = pygit2.Index(str(index_path)), []
+    for path, mode, id in store.files(store.tree_of(tip)):
+        if not mode.startswith(PLAIN) or not _place_new(layout.work_tree, path, store.read(id)):
+            skipped.append(path)
+        else:
+            kind = pygit2.enums.FileMode.BLOB if mode == FILE else pygit2.enums.FileMode.BLOB_EXECUTABLE
+            index.add(pygit2.IndexEntry(path, pygit2.Oid(raw=id), kind))
+    sync_file_system(layout.work_tree)
+    index.write()
+    return skipped
+
+
+def check_place_is_free(place: Place, layout: Layout) -> None:
+    """Refuse a place that holds foreign files.
+
+    Raises:
+        InvariantViolation: ``.kgd``, or ``kgd`` in the git directory, is not ours, or the code tracks ``.kgd``.
+    """
+    tree, next_step = layout.work_tree, "Move it away and run `kgd up` again."
+    if os.path.lexists(tree) and (tree.is_symlink() or not tree.is_dir() or any(tree.iterdir())) and not _tied(layout):
+        raise InvariantViolation(".kgd exists and is not kgd's", at=str(tree), next=next_step)
+    if os.path.lexists(layout.git_dir) and not _clear_remains(layout.git_dir):
+        raise InvariantViolation("the git directory holds another kgd", at=str(layout.git_dir), next=next_step)
+    index = place.git_dir / "index"
+    try:
+        tracked = index.exists() and any(entry.path.startswith(".kgd/") for entry in pygit2.Index(str(index)))
+    except (pygit2.GitError, OSError):
+        tracked = False  # split or sparse: libgit2 cannot read it
+    if tracked:
+        raise InvariantViolation("the code repository tracks files in .kgd", at=str(tree), next=next_step)
+
+
+def _clear_remains(git_dir: Path) -> bool:
+    """Remove locks, refs and logs that a daemon wrote while the repository was being deleted; True if nothing is left.
+
+    They are worthless without objects. A folder with anything else is left alone.
+    """
+    if git_dir.is_symlink() or not git_dir.is_dir() or {one.name for one in git_dir.iterdir()} - _REMAINS:
+        return False
+    shutil.rmtree(git_dir)
+    return True
+
+
+def _tied(layout: Layout) -> bool:
+    """Whether the work tree belongs to this git directory: `remove` leaves a work tree with unsaved work like that."""
+    try:
+        named = (layout.work_tree / ".git").read_text().strip().removeprefix("gitdir: ")
+    except (OSError, UnicodeDecodeError):
+        return False
+    return os.path.normpath(layout.work_tree / named) == os.path.normpath(layout.git_dir)
+
+
+def _skeleton(git_dir: Path, layout: Layout) -> None:
+    for folder in ("objects/pack", "objects/info", "refs/heads", "refs/tags", "refs/kgd", "hooks", "info", "kgd"):
+        (git_dir / folder).mkdir(parents=True)
+    settings = {"core.repositoryformatversion": "0", "core.bare": "false", "kgd.branch": layout.branch}
+    if layout.in_code:
+        settings["core.worktree"] = os.path.relpath(layout.work_tree, layout.git_dir)
+    write_new(git_dir / "config", _config_text({**settings, **_SETTINGS}))
+    write_new(git_dir / "HEAD", f"ref: {layout.branch}\n".encode())
+    for folder in ("refs/heads", "refs/kgd", "refs", "objects", "."):
+        sync_folder(git_dir / folder)
+
+
+def _tie(git_dir: Path, layout: Layout) -> None:
+    config = pygit2.Config(str(git_dir / "config"))
+    config["core.bare"] = False
+    config["core.worktree"] = os.path.relpath(layout.work_tree, layout.git_dir)
+
+
+def _config_text(settings: Mapping[str, str]) -> bytes:
+    sections: dict[str, list[str]] = {}
+    for key, value in settings.items():
+        section, _, name = key.partition(".")
+        sections.setdefault(section, []).append(f"\t{name} = {value}\n")
+    return "".join(f"[{section}]\n{''.join(lines)}" for section, lines in sections.items()).encode()
+
+
+def _take_clone(layout: Layout) -> Layout:
+    """Mark a clone of a standalone workspace and start `refs/kgd/head` at its checked-out commit."""
+    branch = refs.checked_out(layout.git_dir)
+    tip = refs.read_ref(layout.git_dir, branch) if branch else None
+    store = ObjectStore(layout.git_dir)
+    if branch is None or tip is None or store.entry(store.tree_of(tip), "kgd.yaml") is None:
+        raise InvariantViolation(
+            "this git repository is not a workspace",
+            at=str(layout.work_tree),
+            next="Run `kgd up` in it to give it one, or name an empty directory.",
+        )
+    layout = Layout(layout.git_dir, layout.work_tree, None, branch)
+    layout.derived_dir.mkdir(exist_ok=True)
+    if refs.read_ref(layout.git_dir, refs.HEAD) is None:
+        refs.move_ref(layout.git_dir, layout.derived_dir, refs.HEAD, None, tip, note="kgd: clone")
+    config = pygit2.Config(str(layout.git_dir / "config"))
+    for key, value in {"kgd.branch": branch, **_SETTINGS}.items():
+        config[key] = value
+    return layout
+
+
+def _exclude(place: Place, layout: Layout) -> None:
+    if place.main_tree is None:
+        return
+    path = place.common_dir / "info" / "exclude"
+    path.parent.mkdir(exist_ok=True)
+    content = path.read_bytes() if path.exists() else b""
+    if EXCLUDE.encode() in content.split(b"\n"):
+        return
+    gap = b"" if not content or content.endswith(b"\n") else b"\n"
+    with open(path, "ab") as file:
+        file.write(gap + EXCLUDE.encode() + b"\n")
+
+
+def _place_new(work_tree: Path, path: str, data: bytes) -> bool:
+    target = work_tree / path
+    for above in reversed(target.relative_to(work_tree).parents[:-1]):
+        folder = work_tree / above
+        if folder.is_symlink():
+            return False
+        folder.mkdir(exist_ok=True)
+    try:
+        write_new(target, data, flush=False)
+    except FileExistsError:
+        if target.is_symlink() or not target.is_file():
+            return False
+        if target.stat().st_size <= len(data) and (there := target.read_bytes()) != data and is_cut(there, data):
+            replace(target, data, flush=False)
+    return True
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except OSError as error:
+        return error.errno != errno.ESRCH
+    return True
+
+
+def remove(layout: Layout) -> Path:
+    """Uninstall and return the place of the knowledge: the repository itself is never deleted.
+
+    In a code repository ``.kgd/`` is removed unless it holds uncommitted files, and the git directory is renamed, so
+    that `create_in_code_repository` can restore it. Of a standalone workspace only derived data are removed.
+    """
+    shutil.rmtree(layout.derived_dir, ignore_errors=True)
+    if not layout.in_code:
+        return layout.git_dir
+    if _remove_published(layout):
+        _unexclude(layout.git_dir.parent)
+    kept = layout.git_dir.with_name(RETIRED)
+    number = 1
+    while kept.exists():
+        number += 1
+        kept = layout.git_dir.with_name(f"{RETIRED}-{number}")
+    layout.git_dir.rename(kept)
+    _untie(kept)
+    return kept
+
+
+def _untie(git_dir: Path) -> None:
+    """Make the repository bare; git would not open it while its configuration names a missing work tree."""
+    config = pygit2.Config(str(git_dir / "config"))
+    config["core.bare"] = True
+    del config["core.worktree"]
+
+
+def _unexclude(common_dir: Path) -> None:
+    path = common_dir / "info" / "exclude"
+    if path.exists():
+        lines = path.read_bytes().split(b"\n")
+        path.write_bytes(b"\n".join(line for line in lines if line != EXCLUDE.encode()))
+
+
+def _remove_published(layout: Layout) -> bool:
+    """Remove the files that equal the branch; True if the work tree held nothing else."""
+    store, tip = layout.open(), refs.read_ref(layout.git_dir, layout.branch)
+    if not layout.work_tree.is_dir():
+        return True
+    for path, _, id in store.files(store.tree_of(tip)) if tip else ():
+        file = layout.work_tree / path
+        if file.is_file() and not file.is_symlink() and make("blob", file.read_bytes()).id == id:
+            file.unlink()
+    folders = [Path(folder) for folder, _, _ in os.walk(layout.work_tree, topdown=False)]
+    for folder in folders:
+        if folder != layout.work_tree and not any(folder.iterdir()):
+            folder.rmdir()
+    (layout.git_dir / "index").unlink(missing_ok=True)
+    if [entry.name for entry in layout.work_tree.iterdir()] in ([], [".git"]):
+        (layout.work_tree / ".git").unlink(missing_ok=True)
+        layout.work_tree.rmdir()
+        return True
+    return False

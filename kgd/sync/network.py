@@ -1,0 +1,30 @@
+"""Network access to remotes with the user's environment and a referenced credential."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+
+from kgd.config import person_environment
+from kgd.config.credentials import secret
+from kgd.git.remote import PATIENCE, Network
+
+
+def network_of(
+    token: str = "",
+    *,
+    environment: Mapping[str, str] | None = None,
+    patience: float = PATIENCE,
+    stop: threading.Event | None = None,
+) -> Network:
+    """Network access with the credential that `token` refers to.
+
+    Args:
+        environment: Replaces the user's environment, unless empty.
+        patience: Seconds without progress before a call ends.
+        stop: Ends a running call.
+
+    Raises:
+        KgdError: The credential cannot be read.
+    """
+    return Network(dict(environment or {}) or person_environment(), secret(token) if token else "", patience, stop=stop)
