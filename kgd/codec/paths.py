@@ -256,7 +256,7 @@ def _node_names(path: str) -> tuple[str, list[str]]:
     for i, name in enumerate(parts[1:], 2):
         known = name and (_HASHED.search(name) or _is_escaped(name, folder=i < len(parts)))
         if not known or len(name.encode("utf-8", "surrogateescape")) > NAME_BYTES:
-            raise Invalid("kgd never writes this file name", at=path)
+            raise Invalid("no node has this file name", at=path)
     scheme = decode_segment(parts[1]).decode("utf-8", "surrogateescape")
     if not _SCHEME(scheme) or scheme == RESERVED:
         raise Invalid("no node has this scheme", at=path)
