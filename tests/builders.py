@@ -13,7 +13,6 @@ from kgd.git.staging import Staging
 from kgd.model.change import Author, ChangeSet, Edit, Upsert
 from kgd.model.node import Json, Relation
 from kgd.model.uri import Uri, parse
-from kgd.workspace.transaction import write
 from kgd.workspace.workspace import Workspace
 from kgd.workspace.writer import Staged
 
@@ -48,7 +47,7 @@ def commit_file(ws: Workspace, path: str, text: str) -> None:
     """One file as a commit of somebody else brings it: past all that is asked of a change."""
 
     def job(staging: Staging, tip: ObjectId) -> Staged[object]:
-        changed = write(staging, {path: text.encode()})
+        changed = staging.write({path: text.encode()})
         by = Signature("Bob", "bob@example.org", 1)
         return Staged(None, staging.commit(staging.write_tree(), [tip], by, "elsewhere"), changed, by)
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 from collections import OrderedDict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 
 from kgd.errors import InvariantViolation, Limit
 from kgd.git.objects import (
@@ -22,8 +24,11 @@ from kgd.git.objects import (
     text,
     tree_body,
 )
+from kgd.git.refs import move_ref
 from kgd.git.store import READ_LIMIT, ObjectStore
 from kgd.git.walk import DEPTH_LIMIT
+
+log = logging.getLogger(__name__)
 
 KGD = ("kgd", "kgd@kgd.invalid")
 """Name and email of the committer, and of the author of kgd's own commits (merges, the first commit)."""
@@ -131,6 +136,13 @@ class Staging:
             self._dirty.discard(folder)
             folder, name = _split(folder)
 
+    def write(self, files: Mapping[str, bytes | None]) -> dict[str, ObjectId | None]:
+        """Put and remove files (None), and return their blob ids by path. Removals come first: a folder may follow."""
+        changed: dict[str, ObjectId | None] = {path: None for path, data in files.items() if data is None}
+        for path in changed:
+            self.remove(path)
+        return changed | {path: self.put(path, data) for path, data in sorted(files.items()) if data is not None}
+
     def write_tree(self) -> ObjectId:
         """Make the trees of all edits and return the root's id. Cost: the entries of the touched folders."""
         for path in sorted(self._dirty, key=lambda path: path.count("/") + 1 if path else 0, reverse=True):
@@ -164,6 +176,26 @@ class Staging:
         self._pending.pop(made.id, None)
         self._pending[made.id] = made
         return made.id
+
+    def advance(self, scratch: Path, ref: str, old: ObjectId | None, new: ObjectId, note: str = "") -> None:
+        """Make `objects` durable, then move a ref to the commit among them. Ref locks are prepared in `scratch`.
+
+        Raises:
+            RefMoved: The ref is not at `old`.
+            OSError, Damaged: The disk did not take the objects or the ref; the ref says whether it moved.
+        """
+        store, objects = self._store, self.objects
+        pack: Path | None = None
+        try:
+            pack = store.write(objects) if objects else None
+            move_ref(store.git_dir, scratch, ref, old, new, note=note[:200])
+            if objects and pack is None:
+                store.confirm(objects)  # loose objects are unguarded against a prune that began before the ref moved
+        finally:
+            try:
+                store.release(pack)
+            except OSError as error:  # the .keep only guards the pack from a gc, and goes at the next start
+                log.warning("a .keep could not be removed", extra={"reason": str(error)})
 
     def discard(self) -> None:
         """Drop all edits since the last `write_tree`."""

@@ -19,8 +19,10 @@ from kgd.git import program
 from kgd.git.objects import EMPTY_TREE, ObjectId
 from kgd.hooks.clone import Clone, of_command
 from kgd.workspace import merge_twins
-from kgd.workspace.admission import Home, check, twins_among
-from kgd.workspace.work_tree import FILE_LIMIT, OWNED_FOLDERS
+from kgd.workspace.admission import check, twins_among
+from kgd.workspace.memory_files import Home
+from kgd.workspace.parts import FILE_LIMIT
+from kgd.workspace.work_tree import OWNED_FOLDERS
 
 _PLAIN, _NONE = "100644", "000000"
 _AT_ONCE = 200
@@ -109,7 +111,7 @@ def _twins(index: _Index, changed: Sequence[Staged], head: str, settings: Settin
         return {}
     before, staged = index.trees(head)
     store = index.clone.open()
-    found = merge_twins.met(
+    found = merge_twins.colliding(
         store, (before, staged, staged), (added, []), {}, settings.sharded,
         lambda _, record: store.entry(staged, record) is not None,
     )  # fmt: skip

@@ -27,8 +27,9 @@ from kgd.git.store import ObjectStore
 from kgd.model.access import Principal, Verb
 from kgd.model.uri import Uri
 from kgd.workspace import touched
-from kgd.workspace.admission import Home, check, check_secrets, twins_among
+from kgd.workspace.admission import check, check_secrets, twins_among
 from kgd.workspace.integrate import merged_tree, new_twins
+from kgd.workspace.memory_files import Home
 from kgd.workspace.secrets import HoldsSecret, refuse_secret_text
 from kgd.workspace.touched import Touched
 

@@ -22,8 +22,8 @@ from kgd.git.staging import Staging
 from kgd.git.store import ObjectStore
 from kgd.hooks.clone import Clone, of_command, refuse_redirection, settings_in
 from kgd.model.conflict import Conflict
-from kgd.workspace.integrate import MergedTree, merge_commits, merge_trees
-from kgd.workspace.transaction import write
+from kgd.workspace.integrate import merge_commits
+from kgd.workspace.merge_tree import MergedTree, merge_trees
 
 MERGED, CANNOT = 0, 2
 """Exit codes for git: 0, commit the index; 2, no change was made. (1 would mean: the user must finish the merge.)"""
@@ -102,8 +102,7 @@ def _merge(clone: Clone, sides: Sides) -> tuple[ObjectId, tuple[Conflict, ...]]:
     sharded = _sharded(store, sides.ours, store.tree_of(sides.theirs))
     merged = _merged_tree(store, sides, sharded)
     staging = Staging(store, sides.ours)
-    write(staging, {path: data for path, data in merged.files.items() if data is None})
-    write(staging, {path: data for path, data in merged.files.items() if data is not None})
+    staging.write(merged.files)
     tree = staging.write_tree()
     if staging.objects:
         store.release(store.write(staging.objects))

@@ -23,7 +23,7 @@ from kgd.hooks.clone import settings_at
 from kgd.hooks.receive import check_push
 from kgd.model.access import Principal, Verb
 from kgd.model.token import TokenRecord
-from kgd.workspace import proposal_log
+from kgd.workspace import proposal_records
 from kgd.workspace.proposals import free_name, holder_name, is_called_after, is_name, of_line, pending
 from kgd.workspace.touched import authorize_all
 from kgd.workspace.workspace import Workspace
@@ -122,7 +122,7 @@ def offer(workspace: Workspace, record: TokenRecord, ref: str, new: ObjectId) ->
         if before is not None and not workspace.store.is_ancestor(before, new):
             raise Forbidden("a proposal is not rewritten", at=name, next="Push it under another name.")
         try:
-            move_ref(git_dir, scratch, name, before, new, note=proposal_log.pushed(who))
+            move_ref(git_dir, scratch, name, before, new, note=proposal_records.pushed(who))
         except RefMoved:
             if wanted:
                 raise Unavailable("the proposal was moved meanwhile", at=name, next="Push again.") from None

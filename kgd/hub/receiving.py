@@ -29,7 +29,7 @@ from kgd.hub.gate import Gate
 from kgd.hub.pushed import Verdict, judge, offer
 from kgd.model.token import TokenRecord
 from kgd.workspace import adoption, pushers
-from kgd.workspace.accepting import let_go_of_merged
+from kgd.workspace.accepting import drop_merged
 from kgd.workspace.proposals import pending
 from kgd.workspace.workspace import Workspace
 from kgd.workspace.writer import Staged
@@ -175,7 +175,7 @@ class Receiving:
         before = workspace.conflicts.total
         branch_before = workspace.store.ref(workspace.layout.branch)
         workspace.run(checked, alone=True)
-        let_go_of_merged(workspace)
+        drop_merged(workspace)
         self._note(push, "push", f"{update.new.hex()} to {update.ref}")
         self._daemon.upstream.push(workspace.id)
         if (opened := workspace.conflicts.total - before) > 0:

@@ -17,7 +17,6 @@ from kgd.git.trouble import LostRace
 from kgd.model.change import ChangeSet
 from kgd.sync.round import Transport
 from kgd.workspace.outcome import Outcome
-from kgd.workspace.past_surroundings import PastSurroundings
 from kgd.workspace.proposals import holder_name, keep
 from kgd.workspace.submission import expecting
 from kgd.workspace.transaction import Transaction
@@ -58,10 +57,8 @@ def offer(
         name, commit, outcome = known[0], known[1], Outcome(known[1].hex(), repeated=True)
     else:
         staging = Staging(workspace.store, workspace.store.tree_of(tip))
-        around = PastSurroundings(workspace, tip)
-        made = Transaction(changes, around, workspace.past.revert, workspace.now(), seal=workspace.seal).stage(
-            staging, tip
-        )
+        around = workspace.surroundings_at(tip)
+        made = Transaction(changes, around, workspace.now(), seal=workspace.seal).stage(staging, tip)
         if made.commit is None:
             raise Invalid("the remote has all of that already", at="changes")
         name, commit, outcome = f"{holder_name(changes.author.name)}-{made.commit.hex()[:8]}", made.commit, made.answer

@@ -20,7 +20,7 @@ from kgd.git.incoming import OWNED_FOLDERS, Allowance, Incoming, measure, unsafe
 from kgd.git.objects import FILE, FOLDER, PLAIN, Commit, Entry, ObjectId, parse_id
 from kgd.git.store import ObjectStore
 from kgd.git.trouble import Trouble
-from kgd.workspace.node_files import NodeFiles
+from kgd.workspace.parts import NodeFiles
 
 _MEND = "Nothing was merged. Fix it with another commit on the remote."
 _DROP = "Nothing was merged. Its owner has to remove the commit from the remote's history."

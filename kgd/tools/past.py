@@ -23,7 +23,8 @@ from kgd.tools.parameters import Params
 from kgd.tools.session import Session
 from kgd.tools.tool import USUAL, Hints, Operation
 from kgd.tools.writing import PutResult, answer_of
-from kgd.workspace import reverting
+from kgd.workspace.history import LOOKED_AT
+from kgd.workspace.history import UNDO as UNDO_OPERATION
 
 if TYPE_CHECKING:
     from kgd.workspace.outcome import Entry
@@ -210,11 +211,11 @@ def undo(session: Session, params: UndoParams) -> RevertResult:
     commits: list[str] = []
     for commit in workspace.history.undoable():
         commits.append(commit)
-        answer, is_something = _take_back(session, workspace, commits, reverting.UNDO, dry_run=params.dry_run)
+        answer, is_something = _take_back(session, workspace, commits, UNDO_OPERATION, dry_run=params.dry_run)
         if is_something:
             return answer
     raise NotFound(
-        f"there is nothing left to undo among the last {reverting.LOOKED_AT} commits",
+        f"there is nothing left to undo among the last {LOOKED_AT} commits",
         next="Name a commit: `kgd revert COMMIT`.",
     )
 

@@ -26,13 +26,14 @@ from kgd.tools.parameters import Many, Params, refuse_unseen
 from kgd.tools.session import Session
 from kgd.tools.tool import Hints, Operation, Reflects
 from kgd.tools.writing import PutResult, answer_of
-from kgd.workspace import accepting, bundles, proposals
-from kgd.workspace.decided import decision
+from kgd.workspace import accepting, proposal_records, proposals
+from kgd.workspace.accepting import decision
+from kgd.workspace.proposal_records import LONGEST_REASON
 from kgd.workspace.proposals import Look, Proposal
 
 if TYPE_CHECKING:
     from kgd.workspace.touched import Permit
-    from kgd.workspace.workspace import Workspace
+from kgd.workspace.workspace import Workspace
 
 URIS_NAMED = 20
 SHOWN = 100
@@ -141,9 +142,9 @@ def _shown(session: Session, workspace: Workspace, params: ProposalsParams) -> P
     if left := len(changes) - start - len(diffs):
         one["more_diff"] = left
         answer["cursor"] = cursors.write("proposals", question, [start + len(diffs)])
-    if told := bundles.read(workspace.store.commit(bytes.fromhex(found.commit)).message):
+    if told := proposal_records.read(workspace.store.commit(bytes.fromhex(found.commit)).message):
         one["reasons"] = [
-            {"kind": one.kind, "nodes": list(one.nodes), "reason": fenced_line(one.reason, bundles.LONGEST_REASON)}
+            {"kind": one.kind, "nodes": list(one.nodes), "reason": fenced_line(one.reason, LONGEST_REASON)}
             for one in told
             if not {change.uri for change in look.changes}.isdisjoint(one.nodes)
         ]

@@ -180,7 +180,7 @@ def _compared(workspace: Workspace, edit: Upsert) -> _Late | None:
     if version is None or current is None:
         return None
     try:
-        read = workspace.sent.node(uri, edit.expect_version or 0)
+        read = workspace.history.node_read(uri, edit.expect_version or 0)
         if read is None:
             return None
         merged = merge(read, current, upserted(read, edit))

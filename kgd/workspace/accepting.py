@@ -1,37 +1,38 @@
-"""This file is where proposals are decided: accepted whole by kgd's own merge, in part as one commit, or rejected."""
+"""Deciding proposals: accepting them whole by kgd's own merge or in part as one commit, and rejecting them."""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
 
 from kgd.codec.settings import PATH as SETTINGS
 from kgd.codec.settings import policy_in
 from kgd.errors import Invalid, KgdError, Limit, NotFound, Unavailable
 from kgd.git import program
 from kgd.git.objects import ObjectId, Signature, signature, trailers
-from kgd.git.refs import PROPOSALS, REJECTED, list_refs, move_ref
+from kgd.git.refs import HEAD, PROPOSALS, REJECTED, list_refs, move_ref, read_log
 from kgd.git.staging import Staging
 from kgd.model.change import Author, ChangeSet
 from kgd.model.uri import Uri
-from kgd.workspace import bundles
-from kgd.workspace.bundles import Bundle
-from kgd.workspace.foretelling import foretold
-from kgd.workspace.integrate import MergedTree, merge_commits
+from kgd.workspace import proposal_records
+from kgd.workspace.integrate import merge_commits
+from kgd.workspace.merge_tree import MergedTree
 from kgd.workspace.outcome import Outcome, Would
-from kgd.workspace.proposals import Proposal, left_of, vet
+from kgd.workspace.proposal_records import Bundle
+from kgd.workspace.proposals import Proposal, is_name, left_of, vet
 from kgd.workspace.secrets import refuse_secret_text
-from kgd.workspace.touched import Permit, Touched, between, of_files, touched_by
-from kgd.workspace.transaction import RESOLVED_BY, message_of, write
+from kgd.workspace.touched import Permit, Touched, of_files, touched_by
+from kgd.workspace.transaction import RESOLVED_BY, dry_run_effect, message_of
+from kgd.workspace.workspace import Workspace
 from kgd.workspace.writer import Staged
 
-if TYPE_CHECKING:
-    from kgd.workspace.workspace import Workspace
+ORIGIN = "Kgd-Origin"
+_BY = "kgd: rejected by "
 
 MAX_COMMITS = 1_000
-"""Commits that one proposal may have; each of them is judged."""
+"""Commits that one proposal may have; each is authorized."""
 
 Job = Callable[[Staging, ObjectId], Staged[object]]
 
@@ -46,17 +47,16 @@ def accept(
     message: str = "",
     dry_run: bool = False,
 ) -> Outcome:
-    """Bring a proposal into the tip: all of it by kgd's own merge, or `only` these nodes as one commit of its author.
+    """Bring a proposal into the tip: whole, by kgd's own merge, or `only` these nodes as one commit of its author.
 
-    One that was made here for a request and tells what of it is one change (`kgd.workspace.bundles`) comes in as one
-    plain commit in any case.
+    A proposal made here for a request that names its bundles (`proposal_records`) always becomes one plain commit.
 
-    What the tip changed differently meanwhile becomes a conflict, and neither side is lost. `permit` is asked for
-    everything that the proposal's commits touch. What is accepted in whole no longer waits. With `dry_run` the outcome
-    is what it would come to, without a commit, and nothing is written.
+    Changes that differ from newer ones at the tip become a conflict, and neither side is lost. `permit` is called with
+    everything that the proposal's commits touch. A proposal accepted whole is no longer pending. With `dry_run` nothing
+    is written, and the outcome has no commit.
 
     Raises:
-        Invalid: No workspace can hold it, or a node of `only` cannot be taken without another.
+        Invalid: No workspace can hold it, or a node of `only` cannot be accepted without another.
         NotFound: It changes no node of `only`.
     """
     refuse_secret_text(message, "the message", at="message")
@@ -66,7 +66,7 @@ def accept(
     if not bases:
         raise Invalid("this proposal has nothing in common with the workspace", at=proposal.name)
     vet(workspace, bases[0], commit)
-    told = bundles.read(store.commit(commit).message)
+    told = proposal_records.read(store.commit(commit).message)
     job = (
         _part(workspace, proposal, author, frozenset(only), permit, told, message, dry_run)
         if only or (told and proposal.request)
@@ -88,10 +88,10 @@ def accept(
 
 
 def reject(workspace: Workspace, proposal: Proposal, by: str, reason: str = "", *, permit: Permit | None = None) -> str:
-    """Take a proposal off the list; the full name of the ref under which it is kept.
+    """Remove a proposal from the pending ones; return the full name of the ref that keeps it.
 
     Raises:
-        Forbidden: `permit` refuses one of the nodes that it touches.
+        Forbidden: `permit` refuses a node that it touches.
         Unavailable: It moved at this moment.
     """
     commit = bytes.fromhex(proposal.commit)
@@ -111,8 +111,8 @@ def reject(workspace: Workspace, proposal: Proposal, by: str, reason: str = "", 
     return kept
 
 
-def let_go_of_merged(workspace: Workspace) -> None:
-    """Take off the list what somebody accepted elsewhere, in whole: the tip holds it, and nothing is left to decide."""
+def drop_merged(workspace: Workspace) -> None:
+    """Remove pending proposals that the tip holds already, because they were accepted elsewhere."""
     tip = bytes.fromhex(workspace.tip)
     for ref, commit in list_refs(workspace.layout.git_dir, PROPOSALS).items():
         with contextlib.suppress(KgdError, program.GitFailed):
@@ -122,7 +122,7 @@ def let_go_of_merged(workspace: Workspace) -> None:
 
 
 def touches(workspace: Workspace, proposal: Proposal) -> Touched:
-    """Everything that the proposal changes, in all and in each of its commits that the tip does not have.
+    """Everything that the proposal changes, in total and in each of its commits that the tip lacks.
 
     Raises:
         Limit: It has more than a thousand commits.
@@ -152,15 +152,15 @@ def _whole(
         merged = merge_commits(store, tip, commit, workspace.sharded)
         files = left_of(workspace, store.tree_of(tip), merged)
         touched = touched_by(staging, files, workspace.id, workspace.sharded)
-        _ask(permit, staging, workspace, touched | _touched_by_commits(workspace, tip, commit))
+        _authorize(permit, staging, workspace, touched | _touched_by_commits(workspace, tip, commit))
         subject = message.strip() or f"accept {proposal.subject}"[:100]
         changes = ChangeSet(
             (), author, subject, operation="accept", origin=f"proposals/{proposal.id}",
             accepted_by=author.name,
         )  # fmt: skip
         text = message_of(changes, touched.uris)
-        would = foretold(text, author.name, files, staging.read) if dry_run else None
-        write(staging, files)
+        would = dry_run_effect(text, author.name, files, staging.read) if dry_run else None
+        staging.write(files)
         made = staging.commit(staging.write_tree(), [tip, commit], signature(author, workspace.now()), text)
         return Staged(_outcome(made, touched, merged, would), made, None)
 
@@ -171,7 +171,7 @@ def _part(
     workspace: Workspace, proposal: Proposal, author: Author, only: frozenset[Uri], permit: Permit | None,
     told: Sequence[Bundle], message: str, dry_run: bool,
 ) -> Job:  # fmt: skip
-    """One plain commit with `only` these nodes, or with all that is left, so that it can be reverted as one."""
+    """One plain commit with `only` these nodes, or with all remaining changes, so that one revert undoes it."""
     store, commit = workspace.store, bytes.fromhex(proposal.commit)
 
     def job(staging: Staging, tip: ObjectId) -> Staged[object]:
@@ -181,7 +181,7 @@ def _part(
         if not files:
             return Staged(Outcome(None, warnings=("this proposal is in the workspace already",)))
         touched = touched_by(staging, files, workspace.id, workspace.sharded)
-        _ask(permit, staging, workspace, touched)
+        _authorize(permit, staging, workspace, touched)
         original = store.commit(commit)
         by_author = Author(original.author_name, original.author_email)
         subject = message.strip() or _message(proposal, told, touched)
@@ -190,8 +190,8 @@ def _part(
             resolved_by=dict(trailers(original.message)).get(RESOLVED_BY, "")[:200], accepted_by=author.name,
         )  # fmt: skip
         text = message_of(changes, touched.uris)
-        would = foretold(text, by_author.name, files, staging.read) if dry_run else None
-        changed = write(staging, files)
+        would = dry_run_effect(text, by_author.name, files, staging.read) if dry_run else None
+        changed = staging.write(files)
         by = Signature(original.author_name, original.author_email, workspace.now())
         made = staging.commit(staging.write_tree(), [tip], by, text)
         return Staged(_outcome(made, touched, merged, would), made, changed, by)
@@ -200,7 +200,7 @@ def _part(
 
 
 def _message(proposal: Proposal, told: Sequence[Bundle], touched: Touched) -> str:
-    taken = [bundles.written(one) for one in told if not touched.uris.isdisjoint(one.nodes)]
+    taken = [proposal_records.written(one) for one in told if not touched.uris.isdisjoint(one.nodes)]
     part = "" if len(taken) == len(told) else ", a part of it"
     return "\n".join([f"{proposal.subject}{part}", "", *taken]) if taken else proposal.subject
 
@@ -215,23 +215,23 @@ def _chosen(
         if not touched.uris & only:
             continue
         if missing := sorted(touched.uris - only):
-            raise _not_alone(missing[0])
+            raise _incomplete(missing[0])
         files[path] = data
         found |= touched.uris
     if absent := sorted(only - found):
         raise NotFound("the proposal does not change this node", at=absent[0], next="`kgd proposals NAME` shows it.")
-    if (other := bundles.incomplete(told, only, waiting)) is not None:
-        raise _not_alone(other)
+    if (other := proposal_records.incomplete(told, only, waiting)) is not None:
+        raise _incomplete(other)
     return files
 
 
-def _not_alone(other: Uri) -> Invalid:
+def _incomplete(other: Uri) -> Invalid:
     return Invalid(
         "a node of these cannot be taken alone", at="only", next=f"Take {other[:160]} as well: the two are one change."
     )
 
 
-def _ask(permit: Permit | None, staging: Staging, workspace: Workspace, touched: Touched) -> None:
+def _authorize(permit: Permit | None, staging: Staging, workspace: Workspace, touched: Touched) -> None:
     if permit:
         permit(touched, policy_in(staging.read(SETTINGS), workspace.id))
 
@@ -248,20 +248,12 @@ def _touched_by_commits(workspace: Workspace, tip: ObjectId, commit: ObjectId) -
     for id in _commits(workspace, tip, commit):
         one = store.commit(id)
         parent = store.tree_of(one.parents[0]) if one.parents else None
-        if len(one.parents) == 1:
-            touched |= between(store, parent, one.tree, workspace.id, workspace.sharded)
-        else:
-            files = past.files_of(one)
-            touched |= of_files(files, store.read, _files_of(workspace, parent), workspace.id, workspace.sharded)
+        touched |= of_files(past.files_of(one), store, parent, workspace.id, workspace.sharded)
     return touched
 
 
-def _files_of(workspace: Workspace, tree: ObjectId | None) -> Callable[[], Iterable[tuple[str, ObjectId]]]:
-    return lambda: ((file.path, file.id) for file in workspace.store.files(tree)) if tree else ()
-
-
 def _commits(workspace: Workspace, tip: ObjectId, commit: ObjectId) -> Sequence[ObjectId]:
-    """The commits that the proposal brings, newest first."""
+    """The proposal's own commits, newest first."""
     said = program.run(
         workspace.layout.git_dir, ["rev-list", f"--max-count={MAX_COMMITS + 1}", commit.hex(), f"^{tip.hex()}"]
     )
@@ -269,3 +261,57 @@ def _commits(workspace: Workspace, tip: ObjectId, commit: ObjectId) -> Sequence[
     if len(found) > MAX_COMMITS:
         raise Limit(f"a proposal has at most {MAX_COMMITS} commits", next="Squash them into fewer.")
     return found
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """The decision about a proposal, its author (empty if unknown) and time; `commit` and `nodes` if accepted."""
+
+    how: Literal["accepted", "rejected"]
+    by: str
+    at: int
+    commit: str = ""
+    reason: str = ""
+    nodes: tuple[Uri, ...] = ()
+
+
+def decision(workspace: Workspace, id: str) -> Decision | None:
+    """The last decision about a proposal of this name, or name and commit; None if none is known.
+
+    Reads the messages of the whole history.
+    """
+    name, _, commit = id.removeprefix(PROPOSALS).removeprefix("proposals/").partition("@")
+    if not is_name(name):
+        return None
+    return _rejection(workspace, name, commit) or _acceptance(workspace, name, commit)
+
+
+def _rejection(workspace: Workspace, name: str, commit: str) -> Decision | None:
+    git_dir, flat = workspace.layout.git_dir, REJECTED + name.replace("/", ".")
+    for ref, tip in list_refs(git_dir, flat).items():
+        if ref not in (flat, f"{flat}-{tip.hex()[:10]}") or not tip.hex().startswith(commit):
+            continue
+        for line in reversed(read_log(git_dir, ref)):
+            if line.note.startswith(_BY):
+                by, _, reason = line.note.removeprefix(_BY).partition(": ")
+                return Decision("rejected", by, line.time, reason=reason)
+    return None
+
+
+def _acceptance(workspace: Workspace, name: str, commit: str) -> Decision | None:
+    origin = f"proposals/{name}@{commit[:10]}"
+    try:
+        said = program.run(
+            workspace.layout.git_dir,
+            ["log", "--max-count=1", "--format=%H", "--fixed-strings", f"--grep={ORIGIN}: {origin}", HEAD],
+        )
+        if not (id := said.decode().strip()):
+            return None
+        made = workspace.past.commit(bytes.fromhex(id))
+        entry = workspace.past.entry(made, limit=2_000)
+    except (KgdError, program.GitFailed):
+        return None
+    if not dict(trailers(made.message)).get(ORIGIN, "").startswith(origin):
+        return None  # other text with the same words
+    by = entry.author if len(made.parents) > 1 else ""  # an accepted part is a commit of the proposal's author
+    return Decision("accepted", by, entry.at, id, nodes=entry.nodes)

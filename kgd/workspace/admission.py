@@ -1,18 +1,18 @@
-"""The admission of nodes and files: one set of rules for every way into a workspace.
+"""Admission of nodes and files: one set of rules for every way into a workspace.
 
-Everything that submits edits asks for each node that it changes (`Draft.finish`). A push, a proposal, a commit's hook
-and a saved file ask by file (`check`). What a merge or a sync brings is kept, since history stays; `kgd fsck` reports
-it by the same rules. What a node broke before a change does not stop the change.
+Submitted edits are checked node by node (`Draft.finish`). A push, a proposal, a commit hook and a saved file are
+checked by file (`check`). A merge or a sync is accepted unchecked, since history stays; `kgd fsck` reports violations.
+A rule that a node broke before a change does not stop the change.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from functools import partial
 
 from kgd.codec import bulk, documents, memories, paths
+from kgd.codec.settings import PATH as SETTINGS
 from kgd.codec.settings import decode_settings
 from kgd.errors import Invalid, InvariantViolation, KgdError, Limit
 from kgd.git.objects import ObjectId
@@ -22,47 +22,33 @@ from kgd.model.fields import CITES
 from kgd.model.node import MEMORY_TYPES, NODE_BYTES, UNSEEN, Node
 from kgd.model.uri import Uri, parse, scheme_of, workspace_of
 from kgd.workspace import area_bounds, memory_files
-from kgd.workspace.secrets import SAY_WHERE, HoldsSecret, Secret, line_of, news_in, refuse_secrets
-from kgd.workspace.work_tree import SETTINGS
+from kgd.workspace.memory_files import Home
+from kgd.workspace.parts import node_in
+from kgd.workspace.secrets import SAY_WHERE, HoldsSecret, Secret, line_of, new_secret_in, refuse_secrets
 
-Read = Callable[[str], bytes | None]
 Place = Callable[[str, Secret | None], str]
-"""Where a field is, or the secret in it: ``<path>:<line>``."""
-
-
-@dataclass(frozen=True, slots=True)
-class Home:
-    """The workspace that a change is for. `read` gives a file as the change leaves it, None where there is none."""
-
-    workspace: str
-    sharded: frozenset[str]
-    read: Read
-
-    def node(self, uri: Uri) -> Node | None:
-        """A node that has a file of its own; None also where that cannot be read."""
-        path = paths.path_of(uri, self.sharded)
-        return _decoded(path, self.read(path))
+"""The place of a field, or of the secret in it: ``<path>:<line>``."""
 
 
 # ---- nodes
 
 
 def admit(node: Node, before: Node | None, data: bytes, home: Home, place: Place | None = None) -> None:
-    """Return if the workspace takes this node in place of `before`.
+    """Return if the workspace admits this node in place of `before`.
 
     Args:
-        data: The bytes that its own file holds, or would hold.
-        place: Where a field is, if a file was read; else errors name the node.
+        data: The bytes of its file, real or virtual.
+        place: The place of a field in a file; without it errors name the node.
 
     Raises:
-        KgdError: The rule that it breaks.
+        KgdError: The broken rule.
     """
     admit_text(node, before, data, place)
     _admit_naming(node, before, home, place)
 
 
 def admit_text(node: Node, before: Node | None, data: bytes, place: Place | None = None) -> None:
-    """The rules for what a node says, whatever is around it.
+    """Check the node's own text.
 
     Raises:
         Limit, Invalid, HoldsSecret: It is too large, or holds unseen characters or a secret.
@@ -72,7 +58,7 @@ def admit_text(node: Node, before: Node | None, data: bytes, place: Place | None
         text = getattr(node, field)
         if UNSEEN(text) and (before is None or getattr(before, field) != text):
             raise Invalid(
-                f"a {field} is written without line ends, control and direction characters",
+                f"a {field} cannot have line ends, control or direction characters",
                 at=place(field, None) if place else node.uri, next="Leave them out.",
             )  # fmt: skip
     if scheme_of(node.uri) in area_bounds.AREAS:
@@ -124,7 +110,7 @@ def _admit_naming(node: Node, before: Node | None, home: Home, place: Place | No
 
 
 def _is_left_behind(memory: memories.Memory | None, home: Home) -> bool:
-    """Whether the node that a memory says it is of is gone: a person gave it another URI, and kgd rewrites the id."""
+    """Whether the memory's node is gone: after a person changed its URI, kgd rewrites the id."""
     try:
         owner = parse(memory_files.owner_of(memory) or "")
     except KgdError:
@@ -133,7 +119,7 @@ def _is_left_behind(memory: memories.Memory | None, home: Home) -> bool:
 
 
 def twin_of(uri: Uri, twin: Uri, at: str = "") -> InvariantViolation:
-    """The refusal of a new node beside one whose name some file systems take for the same."""
+    """The refusal of a new node whose name some file systems cannot tell from another."""
     return InvariantViolation(
         "a node whose name differs only by case or normal form is already there", at=at or uri,
         next=f"Use {twin}, or choose another name: some file systems cannot hold both.",
@@ -143,7 +129,7 @@ def twin_of(uri: Uri, twin: Uri, at: str = "") -> InvariantViolation:
 def twins_among(
     found: Iterable[Conflict], store: ObjectStore, old: ObjectId | None, sharded: frozenset[str]
 ) -> Iterator[InvariantViolation]:
-    """A refusal of the new one of each two nodes whose names collide; `old` is the tree before the change."""
+    """A refusal of the new node in each colliding pair; `old` is the tree before the change."""
     for one in found:
         first, second = sorted(Uri(side) for field in one.fields.values() for side in field.sides)
         was_there = old is not None and store.entry(old, paths.path_of(second, sharded)) is not None
@@ -155,15 +141,15 @@ def twins_among(
 
 
 def check(path: str, data: bytes, base: bytes | None, home: Home) -> None:
-    """Return if these bytes may take the place of `base` at this path.
+    """Return if these bytes may replace `base` at this path.
 
     Raises:
-        KgdError: The rule that they break; `at` is ``<path>:<line>``.
+        KgdError: The broken rule; `at` is ``<path>:<line>``.
     """
     top = path.partition("/")[0]
     if top == "nodes":
         node = _node(path, data, home)
-        admit(node, _decoded(path, base), data, home, partial(_place_in_node, path, data))
+        admit(node, node_in(path, base), data, home, partial(_place_in_node, path, data))
     elif bulk.is_path(path):
         _check_part(path, data, base, home)
     elif top == "conflicts":
@@ -181,13 +167,13 @@ def check(path: str, data: bytes, base: bytes | None, home: Home) -> None:
 
 
 def admit_memory(path: str, data: bytes, base: bytes | None, home: Home, owner: str = "") -> None:
-    """Return if a memory's file may hold this in place of `base`. What never was a memory is any file.
+    """Return if a memory's file may hold this in place of `base`. A file that never was a memory is not checked.
 
     Args:
-        owner: The node to name in errors, if its detail was given; else the file is named.
+        owner: The node to name in errors if its detail was given; otherwise the file is named.
 
     Raises:
-        KgdError: The rule that it breaks; `at` is ``<path>:<line>``, or `owner`.
+        KgdError: The broken rule; `at` is ``<path>:<line>``, or `owner`.
     """
     before = memories.read(base, path)
     if before is None and not data.startswith((b"---\n", b"---\r\n", b"\xef\xbb\xbf---")):
@@ -201,14 +187,14 @@ def admit_memory(path: str, data: bytes, base: bytes | None, home: Home, owner: 
     was = memory_files.owner_of(before)
     if was is not None and memory_files.owner_of(memory) != was and not _is_moved(path, was, memory, home):
         raise Invalid(
-            f"this file is the detail of {was}, and its 'id' has to say so", at=f"{path}:2",
-            next="Bring the id back; `kgd mv` gives the node another one.",
+            f"this file is the detail of {was}, so its 'id' must name that node", at=f"{path}:2",
+            next="Restore the id; `kgd mv` changes a node's URI.",
         )  # fmt: skip
     try:
         Node(Uri("insight://x/x"), tags=memory.tags)
     except KgdError as refusal:
         raise Invalid(refusal.message, at=f"{path}:1", next=refusal.next) from None
-    found = news_in(data.decode(), (base or b"").decode("utf-8", "replace"))
+    found = new_secret_in(data.decode(), (base or b"").decode("utf-8", "replace"))
     if found:
         what = "the field 'detail'" if owner else "this file"
         at = owner or f"{path}:{line_of(found, data)}"
@@ -216,7 +202,7 @@ def admit_memory(path: str, data: bytes, base: bytes | None, home: Home, owner: 
 
 
 def _is_moved(path: str, was: Uri, memory: memories.Memory, home: Home) -> bool:
-    """Whether the file went along with its node, which names it under another URI now."""
+    """Whether the file moved with its node, which now names it under another URI."""
     try:
         node = home.node(parse(memory_files.owner_of(memory) or ""))
         former = paths.path_of(parse(was), home.sharded)
@@ -226,10 +212,10 @@ def _is_moved(path: str, was: Uri, memory: memories.Memory, home: Home) -> bool:
 
 
 def admit_entry(path: str, data: bytes, base: bytes | None, home: Home) -> None:
-    """Return if the changelog takes this entry: one about a node that is there, never written again.
+    """Return if the changelog admits this entry: about an existing node, and never rewritten.
 
     Raises:
-        KgdError: The rule that it breaks; `at` is ``<path>:<line>``.
+        KgdError: The broken rule; `at` is ``<path>:<line>``.
     """
     at = f"{path}:1"
     try:
@@ -239,18 +225,18 @@ def admit_entry(path: str, data: bytes, base: bytes | None, home: Home) -> None:
         refusal.at = refusal.at if refusal.at.startswith(path) else at
         raise
     if belongs != path or workspace_of(entry.parent) not in (None, home.workspace):
-        raise Invalid("this entry of a changelog is not where it belongs", at=at, next=f"Its place is {belongs[:200]}.")
+        raise Invalid("this changelog entry is in the wrong place", at=at, next=f"Its place is {belongs[:200]}.")
     if base is not None and data != base:
-        raise Invalid("an entry of a changelog is never changed", at=at, next="Add another one that corrects it.")
+        raise Invalid("a changelog entry cannot be changed", at=at, next="Add a further entry that corrects it.")
     own = paths.path_of(entry.parent, home.sharded)
     if base is None and bulk.folder_of(entry.parent) is None and home.read(own) is None:
-        raise Invalid(f"this entry is about {entry.parent}, which is not there", at=at, next="Write that node first.")
-    if found := news_in(entry.summary, ""):
+        raise Invalid(f"this entry is about {entry.parent}, which does not exist", at=at, next="Write that node first.")
+    if found := new_secret_in(entry.summary, ""):
         raise HoldsSecret(f"this entry holds what looks like a secret ({found.kind})", at=at, next=SAY_WHERE)
 
 
 def check_secrets(path: str, data: bytes, base: bytes | None, home: Home) -> None:
-    """Return unless these bytes bring a secret, whether or not the workspace could serve the file.
+    """Return unless these bytes add a secret, even in a file that cannot be served.
 
     Raises:
         HoldsSecret: They do; `at` is ``<path>:<line>``.
@@ -263,7 +249,7 @@ def check_secrets(path: str, data: bytes, base: bytes | None, home: Home) -> Non
         raise
     except KgdError:
         pass  # a later commit may mend the file, but its text stays in history
-    if found := news_in(data.decode("utf-8", "replace"), (base or b"").decode("utf-8", "replace")):
+    if found := new_secret_in(data.decode("utf-8", "replace"), (base or b"").decode("utf-8", "replace")):
         raise HoldsSecret(
             f"this file holds what looks like a secret ({found.kind})", at=f"{path}:{line_of(found, data)}",
             next=SAY_WHERE,
@@ -291,7 +277,7 @@ def _check_part(path: str, data: bytes, base: bytes | None, home: Home) -> None:
         assert node is not None
         opening = rb"""^.*\buri["']?[ \t]*:[ \t]*["']?%b(?![^\s"',}])""" % re.escape(uri).encode()
         place = partial(_place, path, data, opening)
-        if memory_files.file_of(node):  # a memory is looked for in nodes/ only
+        if memory_files.file_of(node):  # memories are looked up in nodes/ only
             raise Invalid("a node that names a memory has a file of its own", at=place("data", None),
                           next=f"Write it to {paths.path_of(uri, home.sharded)[:200]}.")  # fmt: skip
         admit(node, old, entry, home, place)
@@ -303,18 +289,11 @@ def _place_in_node(path: str, data: bytes, field: str, secret: Secret | None) ->
 
 
 def _place(path: str, data: bytes, opening: bytes, _field: str, secret: Secret | None) -> str:
-    """The line of the secret, looked for from that on which `opening` is found; else that line."""
+    """The line of the secret, searched from the match of `opening`; otherwise the line of that match."""
     found = re.search(opening, data, re.MULTILINE)
     start = found.start() if found else 0
     line = line_of(secret, data, start) if secret else data.count(b"\n", 0, start) + 1
     return f"{path}:{line}"
-
-
-def _decoded(path: str, data: bytes | None) -> Node | None:
-    try:
-        return documents.decode(data, at=path) if data is not None else None
-    except KgdError:
-        return None
 
 
 def _is_text(data: bytes) -> bool:

@@ -1,7 +1,7 @@
-"""This file is where what a person did becomes part of the workspace: their saved files and their own commits.
+"""Adoption: a person's saved files and their own commits become part of the workspace.
 
-Each function makes a job for the writer. A person's work is merged three-way against what they started from; whatever
-disagrees becomes a conflict record, and nothing of either side is dropped.
+Each function makes a job for the writer. A person's work is merged three-way against its base; a disagreement becomes a
+conflict record, and neither side is lost.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
 from kgd.codec import bulk, documents, memories, paths
+from kgd.codec.settings import PATH as SETTINGS
 from kgd.codec.settings import decode_settings, why_too_new
 from kgd.errors import Invalid, KgdError, Unavailable
 from kgd.git.layout import Layout
@@ -21,20 +22,23 @@ from kgd.model.change import Author, ChangeSet
 from kgd.model.merge import RULES_VERSION
 from kgd.model.node import MEMORY_TYPES, Node
 from kgd.model.uri import Uri, collision_key
-from kgd.workspace.admission import Home, check, twin_of
-from kgd.workspace.draft import is_resource
+from kgd.workspace.admission import check, twin_of
+from kgd.workspace.draft import conflict_records, is_resource
 from kgd.workspace.filling import READABLE, Folder
 from kgd.workspace.hand_edits import HandEdit
-from kgd.workspace.integrate import check_rules, merge_commits, merge_file, merge_trees, new_twins, record_files
-from kgd.workspace.memories_by_hand import Around, follow_commits, follow_memory, follow_node
-from kgd.workspace.transaction import message_of, write
-from kgd.workspace.work_tree import FILE_LIMIT, OWNED_FOLDERS, SETTINGS
+from kgd.workspace.integrate import check_rules, merge_commits, new_twins
+from kgd.workspace.memory_files import Home, follow_commits, follow_memory, follow_node
+from kgd.workspace.merge_files import merge_file, record_files
+from kgd.workspace.merge_tree import merge_trees
+from kgd.workspace.parts import FILE_LIMIT, node_in
+from kgd.workspace.transaction import message_of
+from kgd.workspace.work_tree import OWNED_FOLDERS
 from kgd.workspace.writer import Staged
 
 R = TypeVar("R")
 
 _OF_MEMORIES = tuple(f"nodes/{scheme}/" for scheme in sorted(MEMORY_TYPES))
-"""Where nodes with a memory are, as a rule: a person's commit may change any number of others, which cost nothing."""
+"""The usual places of nodes with a memory; changes of any other node cost nothing here."""
 
 
 class Job(Protocol):
@@ -59,26 +63,26 @@ class Host(Protocol):
 
 
 @dataclass(slots=True)
-class Taken:
-    """Which edits are in the workspace now, and why the others are not."""
+class Committed:
+    """The edits committed, and the reasons for the refused ones."""
 
     edits: list[HandEdit] = field(default_factory=list)
     refused: list[tuple[str, KgdError]] = field(default_factory=list)
     conflicts: int = 0
 
 
-def take(host: Host, edits: Sequence[HandEdit], author: Author, now: int) -> Job:
-    """One commit of that person with all the edits. What one file is refused for stops no other."""
+def commit_edits(host: Host, edits: Sequence[HandEdit], author: Author, now: int) -> Job:
+    """One commit by that person with all the edits. A refused file does not stop the others."""
 
     def job(staging: Staging, tip: ObjectId) -> Staged[object]:
-        taken, uris = Taken(), set[Uri]()
+        taken, uris = Committed(), set[Uri]()
         changed: dict[str, ObjectId | None] = {}
         gone, made = {edit.path for edit in edits if edit.data is None}, dict[str, Uri]()
         for edit in edits:
             try:
                 _refuse_twin(host, staging, edit, gone, made)
                 files = _merged(host, staging, edit, taken, uris)
-                changed.update(write(staging, {p: data for p, data in files.items() if staging.read(p) != data}))
+                changed.update(staging.write({p: data for p, data in files.items() if staging.read(p) != data}))
             except KgdError as error:
                 taken.refused.append((edit.path, error))
             else:
@@ -96,14 +100,14 @@ def take(host: Host, edits: Sequence[HandEdit], author: Author, now: int) -> Job
 
 
 def adopt(host: Host, known: ObjectId | None, branch: ObjectId, author: Author, now: int) -> Job:
-    """Bring the person's branch into the tip: nothing to do, a fast-forward, or one merge commit.
+    """Merge the person's branch into the tip: nothing to do, a fast-forward, or one merge commit.
 
-    `known` is where the branch was when it was last in step. If the person rewrote it from there (reset, amend, a
-    rebase that drops), what they took away is taken away here as well, by a commit: history keeps it, a revert brings
-    it back (docs/decisions/0004-rewritten-branch.md). The job has to run alone. Its answer is whether the tip moved.
+    `known` is the branch when it was last in step. If the person rewrote it from there (reset, amend, a rebase that
+    drops), a commit removes the same changes here; history keeps them, and a revert restores them
+    (docs/decisions/0004-rewritten-branch.md). The job must run alone. It answers whether the tip moved.
 
     Raises:
-        KgdError: The branch holds what no workspace can hold; nothing of it was taken.
+        KgdError: The branch holds content that no workspace can hold; nothing was merged.
     """
     store = host.store
     _look_through(host, branch)
@@ -113,45 +117,43 @@ def adopt(host: Host, known: ObjectId | None, branch: ObjectId, author: Author, 
         if rewritten:
             assert known is not None
             return _follow_rewrite(host, staging, tip, branch, known, signature(author, now))
-        if store.is_ancestor(branch, tip):
-            return Staged(False)
-        if store.is_ancestor(tip, branch):
-            return Staged(True, _fast_forward(host, staging, tip, branch), None)
-        return Staged(True, merge_commit(store, staging, tip, branch, host.sharded), None)
+        return _joined(host, staging, tip, branch)
 
     return job
 
 
 def merge(host: Host, other: ObjectId) -> Job:
-    """Let the tip hold `other` as well: nothing to do, a fast-forward, or one merge commit. It has to run alone.
+    """Merge `other` into the tip: nothing to do, a fast-forward, or one merge commit. The job must run alone.
 
-    The merge commit is a function of its two parents, so whoever else merges them makes the same one. `other` has to
-    be in the repository and vetted. The job's answer is whether the tip moved.
+    The merge commit is a function of its two parents, so every replica makes the same one. `other` must be vetted and
+    in the repository. The job answers whether the tip moved.
 
     Raises:
-        Unavailable: It is of a format or of merge rules that are not known here; the tip stays.
+        Unavailable: It has an unknown format or unknown merge rules; the tip stays.
     """
+    blob = host.store.entry(host.store.tree_of(other), SETTINGS)
+    if blob and (why := why_too_new(decode_settings(host.store.read(blob, FILE_LIMIT), newer=True))):
+        raise Unavailable(f"the other side has {why}", at=SETTINGS, next="Install a newer kgd; nothing was taken.")
+    return lambda staging, tip: _joined(host, staging, tip, other)
+
+
+def _joined(host: Host, staging: Staging, tip: ObjectId, other: ObjectId) -> Staged[object]:
     store = host.store
-    _refuse_newer(store, other)
-
-    def job(staging: Staging, tip: ObjectId) -> Staged[object]:
-        if store.is_ancestor(other, tip):
-            return Staged(False)
-        if store.is_ancestor(tip, other):
-            return Staged(True, _fast_forward(host, staging, tip, other), None)
-        return Staged(True, merge_commit(store, staging, tip, other, host.sharded), None)
-
-    return job
+    if store.is_ancestor(other, tip):
+        return Staged(False)
+    if store.is_ancestor(tip, other):
+        return Staged(True, _fast_forward(host, staging, tip, other), None)
+    return Staged(True, merge_commit(store, staging, tip, other, host.sharded), None)
 
 
 def _fast_forward(host: Host, staging: Staging, tip: ObjectId, other: ObjectId) -> ObjectId:
-    """Go to `other`, or one commit further, alike for everybody: where names in it collide that nobody reported."""
+    """Go to `other`, or to one further commit, the same on every replica, that records colliding names."""
     store = host.store
     staging.reset(store.tree_of(other))
     found = new_twins(store, tip, other, host.sharded)
     if not found:
         return other
-    write(staging, dict(record_files(found, host.sharded)))
+    staging.write(record_files(found, host.sharded))
     message = with_trailers("report names that collide", [("Kgd-Op", "merge"), ("Kgd-Rules", str(RULES_VERSION))])
     when = store.commit(other).committer.time
     return staging.commit(staging.write_tree(), [other], Signature(*KGD, when), message)
@@ -160,13 +162,13 @@ def _fast_forward(host: Host, staging: Staging, tip: ObjectId, other: ObjectId) 
 def merge_commit(
     store: ObjectStore, staging: Staging, tip: ObjectId, other: ObjectId, sharded: frozenset[str]
 ) -> ObjectId:
-    """Stage the merge commit of two tips; `staging` stands on the tree of `tip`. The same id whichever is the tip.
+    """Stage the merge commit of two tips on the tree of `tip`. Its id is the same for both sides.
 
     Raises:
         Unavailable, Damaged: As `merge_commits`; nothing was staged.
     """
     rules = check_rules(store, (tip, other))
-    write(staging, merge_commits(store, tip, other, sharded).files)
+    staging.write(merge_commits(store, tip, other, sharded).files)
     parents = sorted((tip, other))
     when = max(store.commit(parent).committer.time for parent in parents)
     subject = " and ".join(parent.hex()[:10] for parent in parents)
@@ -175,51 +177,46 @@ def merge_commit(
 
 
 def _look_through(host: Host, branch: ObjectId) -> None:
-    """Refuse what no workspace can hold before any ref of ours leads to it: from there nobody could open it."""
+    """Refuse content that no workspace can hold before a ref leads to it; the workspace could no longer be opened."""
     store, name = host.store, host.layout.branch.removeprefix("refs/heads/")
     try:
         tip = bytes.fromhex(host.tip)
         store.check_history(branch, [tip, *store.merge_bases(tip, branch)])
         _check_top(host, store.tree_of(branch))
     except Unavailable:
-        raise  # a newer format: nothing is wrong with it
+        raise  # a newer format is no error
     except KgdError as error:
         error.next = (
-            f"Nothing of '{name}' is taken until a further commit mends that; "
-            f"`git update-ref refs/heads/{name} refs/kgd/head` drops what was committed there."
+            f"Nothing of '{name}' is merged until a further commit fixes that; "
+            f"`git update-ref refs/heads/{name} refs/kgd/head` drops the commits there."
         )
         error.args = (str(error),)
         raise
 
 
-def _refuse_newer(store: ObjectStore, commit: ObjectId) -> None:
-    """Whatever way a commit came: behind newer settings this kgd would have to stop writing."""
-    blob = store.entry(store.tree_of(commit), SETTINGS)
-    if blob and (why := why_too_new(decode_settings(store.read(blob, FILE_LIMIT), newer=True))):
-        raise Unavailable(f"the other side has {why}", at=SETTINGS, next="Install a newer kgd; nothing was taken.")
-
-
 def _check_top(host: Host, tree: ObjectId) -> None:
-    """The folders that kgd owns are folders, and the settings are those of this workspace."""
+    """Check that kgd's folders are folders, and that the settings are this workspace's."""
     top = host.store.tree(tree)
     for folder in OWNED_FOLDERS:
         if (found := top.get(folder.encode())) and found[0] != FOLDER:
             raise Invalid("this has to be a folder", at=folder)
     mode, id = top.get(SETTINGS.encode(), (b"", b""))
     if not mode.startswith(PLAIN):
-        raise Invalid("the branch has no such plain file, and without it is no workspace", at=SETTINGS)
-    home = Home(host.workspace, host.sharded, lambda path: None)  # the settings are judged by themselves
+        raise Invalid("the branch lacks this plain file, which every workspace needs", at=SETTINGS)
+    home = Home(host.workspace, host.sharded, lambda path: None)  # the settings are checked alone
     check(SETTINGS, host.store.read(id, FILE_LIMIT), None, home)
 
 
-def repair(host: Host, path: str, base: bytes | None, ours: bytes | None, theirs: bytes | None, now: int) -> Job:
-    """After a person committed a file that they had started from `base`, while `ours` was published already.
+def restore_skipped(
+    host: Host, path: str, base: bytes | None, ours: bytes | None, theirs: bytes | None, now: int
+) -> Job:
+    """Repair the tip after a person committed a file based on `base`, while `ours` was already published.
 
-    Their commit looks as if it took back what lies between; this brings that back, unless both touched it.
+    Their commit seems to revert the changes in between; this restores them, unless both changed the same.
     """
 
     def job(staging: Staging, tip: ObjectId) -> Staged[object]:
-        taken, uris = Taken(), set[Uri]()
+        taken, uris = Committed(), set[Uri]()
         wanted = merge_file(path, base, ours, theirs)
         edit = HandEdit(path, wanted.data, theirs)
         files = _merged(host, staging, edit, taken, uris)
@@ -227,7 +224,7 @@ def repair(host: Host, path: str, base: bytes | None, ours: bytes | None, theirs
         files = {path: data for path, data in files.items() if staging.read(path) != data}
         if not files:
             return Staged(taken)
-        changed = write(staging, files)
+        changed = staging.write(files)
         by = Signature(*KGD, now)
         message = message_of(ChangeSet((), Author(*KGD), f"keep both edits of {path}", operation="merge"), uris)
         commit = staging.commit(staging.write_tree(), [tip], by, message)
@@ -237,8 +234,8 @@ def repair(host: Host, path: str, base: bytes | None, ours: bytes | None, theirs
 
 
 def _refuse_twin(host: Host, staging: Staging, edit: HandEdit, gone: Collection[str], made: dict[str, Uri]) -> None:
-    """A new file is not taken beside a node whose name some file systems take for the same."""
-    node = _node(edit.path, edit.data) if edit.path.startswith("nodes/") and edit.base is None else None
+    """Refuse a new file whose name some file systems cannot tell from another node's."""
+    node = node_in(edit.path, edit.data) if edit.path.startswith("nodes/") and edit.base is None else None
     if node is None:
         return
     first = made.setdefault(collision_key(node.uri), node.uri)
@@ -248,8 +245,8 @@ def _refuse_twin(host: Host, staging: Staging, edit: HandEdit, gone: Collection[
         raise twin_of(node.uri, twin, f"{edit.path}:1")
 
 
-def _merged(host: Host, staging: Staging, edit: HandEdit, taken: Taken, uris: set[Uri]) -> dict[str, bytes | None]:
-    """The files that the edit comes to, against what the tip holds now."""
+def _merged(host: Host, staging: Staging, edit: HandEdit, taken: Committed, uris: set[Uri]) -> dict[str, bytes | None]:
+    """The files that an edit changes, merged with the tip."""
     current = staging.read(edit.path)
     if bulk.is_path(edit.path) and (of_part := _merged_part(host, staging, edit, taken, uris)) is not None:
         return of_part
@@ -264,12 +261,12 @@ def _merged(host: Host, staging: Staging, edit: HandEdit, taken: Taken, uris: se
         return {**files, **more}
     if not edit.path.startswith("nodes/"):
         return files
-    before, after = _node(edit.path, current), _node(edit.path, merged.data)
+    before, after = node_in(edit.path, current), node_in(edit.path, merged.data)
     present = after or before
     if present:
         uris.add(present.uri)
     if merged.data is None and before:
-        files.update(dict.fromkeys(_records(host, staging, before.uri)))
+        files.update(dict.fromkeys(conflict_records(staging, before.uri, host.sharded)))
     if after:
         files.update(_new_resources(host, staging, before, after))
     files.update(follow_node(around, before, after, uris))
@@ -277,20 +274,21 @@ def _merged(host: Host, staging: Staging, edit: HandEdit, taken: Taken, uris: se
 
 
 def _merged_part(
-    host: Host, staging: Staging, edit: HandEdit, taken: Taken, uris: set[Uri]
+    host: Host, staging: Staging, edit: HandEdit, taken: Committed, uris: set[Uri]
 ) -> dict[str, bytes | None] | None:
-    """What an edit of a part comes to: each node is merged where it lies now. None where only bytes can be merged."""
+    """The files that an edit of a part changes: each node is merged in its present place. None if only bytes can be
+    merged."""
     try:
         base, mine = ({} if data is None else bulk.split(data, at=edit.path).nodes for data in (edit.base, edit.data))
     except KgdError:
         return None
-    folder = Folder(edit.path.rpartition("/")[0], staging, _unknown, host.workspace)
+    folder = Folder(edit.path.rpartition("/")[0], staging, lambda uri: None, host.workspace)
     files: dict[str, bytes | None] = {}
     nodes, goals = dict[Uri, bytes | None](), dict[Uri, str]()
     as_is = staging.read(edit.path) == edit.base
     for uri in sorted(uri for uri in {*base, *mine} if base.get(uri) != mine.get(uri)):
         path, at = paths.path_of(uri, host.sharded), folder.find(uri)
-        current = folder.taken(at).entries.nodes[uri] if at else staging.read(path)
+        current = folder.part(at).entries.nodes[uri] if at else staging.read(path)
         merged = merge_file(path, base.get(uri), current, mine.get(uri))
         nodes[uri] = merged.data
         taken.conflicts += len(merged.conflicts)
@@ -300,22 +298,18 @@ def _merged_part(
             goals[uri] = edit.path
             files |= {path: None} if staging.blob_at(path) else {}
         if merged.data is None:
-            files.update(dict.fromkeys(_records(host, staging, uri)))
-        elif after := _node(path, merged.data):
-            files.update(_new_resources(host, staging, _node(path, current), after))
+            files.update(dict.fromkeys(conflict_records(staging, uri, host.sharded)))
+        elif after := node_in(path, merged.data):
+            files.update(_new_resources(host, staging, node_in(path, current), after))
         as_is = as_is and merged.data == mine.get(uri) and at in (None, edit.path)
-    if as_is:  # what the person wrote, as they wrote it
+    if as_is:  # exactly the person's bytes
         return files | {edit.path: edit.data}
     folder.fill(nodes, goals, READABLE)
     return files | folder.files()
 
 
-def _unknown(uri: Uri) -> None:
-    """In which part a node is has to be looked for."""
-
-
-def follow(host: Host, before: ObjectId, after: ObjectId, now: int) -> Job:
-    """After a person's commits, whose trees these are, were adopted: let nodes and memories say the same again."""
+def sync_memories(host: Host, before: ObjectId, after: ObjectId, now: int) -> Job:
+    """Bring nodes and memories back in step after a person's commits were adopted; these are the commits' trees."""
     store = host.store
 
     def job(staging: Staging, tip: ObjectId) -> Staged[object]:
@@ -325,7 +319,7 @@ def follow(host: Host, before: ObjectId, after: ObjectId, now: int) -> Job:
             for path, old, new in store.diff(before, after)
             if memories.is_path(path) or path.startswith(_OF_MEMORIES)
         }
-        uris = follow_commits(_around(host, staging), versions, lambda files: changed.update(write(staging, files)))
+        uris = follow_commits(_around(host, staging), versions, lambda files: changed.update(staging.write(files)))
         if not changed:
             return Staged(None)
         by = Signature(*KGD, now)
@@ -336,31 +330,31 @@ def follow(host: Host, before: ObjectId, after: ObjectId, now: int) -> Job:
     return job
 
 
-def _around(host: Host, staging: Staging) -> Around:
-    return Around(staging.read, staging.names, host.workspace, host.sharded)
+def _around(host: Host, staging: Staging) -> Home:
+    return Home(host.workspace, host.sharded, staging.read, staging.names)
 
 
 def _follow_rewrite(
     host: Host, staging: Staging, tip: ObjectId, branch: ObjectId, base: ObjectId, by: Signature
 ) -> Staged[object]:
-    """Do to the tip what the person did to their branch since `base` (docs/decisions/0004-rewritten-branch.md)."""
+    """Apply the changes of a person's rewritten branch since `base` (docs/decisions/0004-rewritten-branch.md)."""
     store = host.store
     ours, theirs = store.tree_of(tip), store.tree_of(branch)
     merged = merge_trees(store, store.tree_of(base), ours, theirs, host.sharded)
     rewound = store.is_ancestor(branch, tip)
     if rewound and not merged.files:
         return Staged(False)
-    write(staging, merged.files)
+    staging.write(merged.files)
     parents = [tip] if rewound else sorted((tip, branch))
     name = host.layout.branch.removeprefix("refs/heads/")
     subject = f"take '{name}' back to {branch.hex()[:10]}" if rewound else f"merge {name}"
     message = message_of(ChangeSet((), Author(by.name, by.email), subject, operation="merge"), ())
     commit = staging.commit(staging.write_tree(), parents, by, message)
-    return Staged(True, commit, None)  # what the commits of others did to versions is for history to say
+    return Staged(True, commit, None)  # only history tells how foreign commits change versions
 
 
 def _new_resources(host: Host, staging: Staging, before: Node | None, after: Node) -> dict[str, bytes | None]:
-    """E8: a resource that a new relation leads to exists from then on."""
+    """E8: create the resources that new relations lead to."""
     known = {relation.key for relation in before.relations} if before else set()
     made: dict[str, bytes | None] = {}
     for relation in after.relations:
@@ -369,18 +363,6 @@ def _new_resources(host: Host, staging: Staging, before: Node | None, after: Nod
             if staging.blob_at(path) is None and relation.target != after.uri and not host.in_overlay(relation.target):
                 made[path] = documents.encode(Node(relation.target))
     return made
-
-
-def _records(host: Host, staging: Staging, uri: Uri) -> list[str]:
-    folder = paths.conflict_path(uri, "x", host.sharded).rpartition("/")[0]
-    return [f"{folder}/{name}" for name in staging.names(folder) if name.endswith(".yaml")]
-
-
-def _node(path: str, data: bytes | None) -> Node | None:
-    try:
-        return documents.decode(data, at=path) if data is not None else None
-    except KgdError:
-        return None
 
 
 def _some(names: list[str]) -> str:

@@ -1,25 +1,21 @@
-"""This file is where what commits changed is kept in mind for whoever keeps something of a workspace in memory.
+"""Changed nodes: a set of URIs for features that keep derived state in memory.
 
-The writer's thread only notes which nodes they were; they are read by whoever asks next.
+The writer's thread only records the URIs; the next reader reads the nodes.
 """
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 from kgd.model.uri import Uri
-
-if TYPE_CHECKING:
-    from kgd.workspace.workspace import Workspace
+from kgd.workspace.workspace import Workspace
 
 
 class Changed:
-    """Nodes of some schemes, or of all where none is named, that were written or deleted since somebody last took them.
+    """Nodes of some schemes, or of all, written or deleted since the last `take`.
 
-    For any number of threads. It holds each node once, so it is never larger than what it is about, however long
-    nobody asks.
+    Thread-safe. Each node is held once, so the set is bounded by the workspace.
     """
 
     def __init__(self, workspace: Workspace, *schemes: str) -> None:
@@ -28,7 +24,7 @@ class Changed:
         workspace.on_commit(self._note)
 
     def take(self) -> set[Uri]:
-        """What changed since the last call."""
+        """The changes since the last call."""
         with self._lock:
             uris, self._uris = self._uris, set()
         return uris

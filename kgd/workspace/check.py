@@ -1,6 +1,6 @@
-"""This file is where a workspace is checked: what is stored can be read, and what is derived equals what is stored.
+"""The check of a workspace: stored files are readable, and derived data equals stored data.
 
-`kgd fsck` prints the findings; they are also the last assertion of the fault tests. Reads only. Cost: all of the tip.
+`kgd fsck` prints the findings; they are also the last assertion of the fault tests. Reads only. Cost: the whole tip.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _HARMLESS = ("dangling", "Checking", "notice:", "unreachable")
 
 
 def check(workspace: Workspace, progress: Progress = lambda done, total, message: None) -> list[Finding]:
-    """Everything that is wrong, worst first: ``damage``, ``error``, ``warning``. An empty list is a clean bill.
+    """All findings, worst first: ``damage``, ``error``, ``warning``.
 
     Args:
         progress: Called before each part with the number of parts done, of all parts, and the part's name.
@@ -38,16 +38,16 @@ def check(workspace: Workspace, progress: Progress = lambda done, total, message
         progress(number, len(parts), f"checking {part.__name__[1:]}")
         try:
             found += part(workspace)
-        except KgdError as refusal:  # one part that cannot be read says so, and hides no other
+        except KgdError as refusal:  # report an unreadable part and continue with the others
             found.append(Finding("damage", refusal.at or "objects", refusal.message, refusal.next))
     order = {"damage": 0, "error": 1, "warning": 2}
     return sorted(found, key=lambda finding: (order[finding.level], finding.where))
 
 
 def _objects(workspace: Workspace) -> Iterator[Finding]:
-    """What git itself says about the repository."""
+    """Check the repository with git itself."""
     lines = _git_fsck(workspace)
-    if lines:  # a roll-up or a person's gc takes packs away while git reads; what is damaged is so twice
+    if lines:  # a roll-up or a gc may remove packs while git reads; real damage is found twice
         again = set(_git_fsck(workspace))
         lines = [line for line in lines if line in again]
     for line in lines:
@@ -64,9 +64,9 @@ def _git_fsck(workspace: Workspace) -> list[str]:
 
 
 def _files(workspace: Workspace) -> Iterator[Finding]:
-    """Every file of the tip that kgd owns can be read and stands where it belongs."""
+    """Check that every file of kgd's is readable and in its place."""
     store = workspace.store
-    home = admission.Home(workspace.id, workspace.sharded, lambda path: None)
+    home = memory_files.Home(workspace.id, workspace.sharded, lambda path: None)
     for path, mode, blob in store.files(store.tree_of(bytes.fromhex(workspace.tip))):
         if not path.startswith(("nodes/", "conflicts/", "log/")) and not bulk.is_path(path):
             continue
@@ -90,7 +90,7 @@ def _files(workspace: Workspace) -> Iterator[Finding]:
 
 
 def _texts(node: Node, data: bytes, path: str) -> Iterator[Finding]:
-    """What no way in would have taken, and a merge or a sync brought."""
+    """Report rules that a merge or a sync let pass."""
     try:
         admission.admit_text(node, None, data)
     except KgdError as refusal:
@@ -98,13 +98,13 @@ def _texts(node: Node, data: bytes, path: str) -> Iterator[Finding]:
 
 
 def _doubled(workspace: Workspace) -> Iterator[Finding]:
-    """A node lies in one place."""
+    """Report nodes stored more than once."""
     for uri, path in workspace.doubled():
-        yield Finding("error", path, f"holds {uri}, which lies in another part as well", "Take it out of this file.")
+        yield Finding("error", path, f"holds {uri}, which lies in another part as well", "Remove it from this file.")
 
 
 def _memories(workspace: Workspace) -> Iterator[Finding]:
-    """A memory's node names it, a node's memory is there, and the two say the same."""
+    """Check that each memory's node names it, each named memory exists, and the two agree."""
     store = workspace.store
     tree = store.tree_of(bytes.fromhex(workspace.tip))
     found: dict[str, Memory] = {}
@@ -115,7 +115,7 @@ def _memories(workspace: Workspace) -> Iterator[Finding]:
                 found[path] = memories.decode(data, at=path)
             except KgdError as refusal:
                 if not data.startswith(b"---"):
-                    continue  # somebody's note, which no node has to name
+                    continue  # a person's note, which needs no node
                 yield Finding("warning", path, refusal.message, refusal.next or "Mend the file.")
     named: dict[str, Node] = {}
     for uri in list(workspace.graph.uris()):
@@ -130,20 +130,20 @@ def _memories(workspace: Workspace) -> Iterator[Finding]:
             yield Finding("error", uri, f"its memory {file} is missing", f"Bring it back, or `kgd put {uri} --detail`.")
         elif not memory_files.belongs(memory, node):
             whose = memory_files.owner_of(memory)
-            yield Finding("error", uri, f"it names {file}, the memory of {whose}", "Take data.file away: `--unset`.")
+            yield Finding("error", uri, f"it names {file}, the memory of {whose}", "Remove data.file with `--unset`.")
         else:
             named[file] = node
             data = memory_files.read_blob(store, tree, file) or b""
             if memory_files.mirrored(data, memory, node) != data:
-                yield Finding("warning", file, f"its front matter differs from {uri}", "Save the one that is wrong.")
+                yield Finding("warning", file, f"its front matter differs from {uri}", "Correct the wrong one.")
     for path in sorted(found.keys() - named.keys()):
         owner = memory_files.owner_of(found[path])
-        yield Finding("warning", path, f"no node has this memory, which says it is that of {owner}",
+        yield Finding("warning", path, f"no node names this memory, whose owner is {owner}",
                       "Delete it, or let the node name it in data.file.")  # fmt: skip
 
 
 def _graph(workspace: Workspace) -> Iterator[Finding]:
-    """The graph says what a fresh load of the tip says."""
+    """Compare the graph with a fresh load of the tip."""
     tree = workspace.store.tree_of(bytes.fromhex(workspace.tip))
     fresh = Served(workspace.store, workspace.id, workspace.sharded, lambda path: None)
     fresh.load(tree)

@@ -1,14 +1,14 @@
-"""This file is where versions and request ids are known: what the derived file says, and the newest flushes on top.
+"""The version cache: versions by path and commits by request id, from the database and the newest flushes.
 
-A version decides whether an edit is stale, so it is never a guess: while history is being counted whoever asks waits,
-and a derived file that turns out to be damaged is made anew before anybody gets an answer from it.
+A version decides whether an edit is stale, so it is never a guess. Callers wait while history is counted, and a damaged
+database is rebuilt before it answers.
 """
 
 from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
@@ -19,28 +19,28 @@ from kgd.git.objects import ObjectId
 from kgd.git.program import GitFailed
 from kgd.git.store import ObjectStore
 from kgd.index.database import Database, IndexDamaged
-from kgd.index.versions import VersionRow, Versions, values_of
-from kgd.workspace.node_files import is_about_parts
+from kgd.index.versions import Versions
 from kgd.workspace.outcome import Version
+from kgd.workspace.parts import is_about_parts
 from kgd.workspace.seal import Seal
 from kgd.workspace.writer import Staged
 
 READY_WITHIN = 120.0
-"""Seconds a caller waits for versions or the text index to be rebuilt before it is told to come back."""
+"""Seconds a caller waits for versions or the text index before `Unavailable`."""
 REQUESTS_READ = 20_000
-"""Commits whose trailers are read for request ids when they are derived anew; a retry comes soon or never."""
+"""Commits read for request ids in a rebuild; a retry comes soon or never."""
 LOOKED_KEPT = 4_096
-"""Versions kept of what was asked for last."""
+"""Cached versions, least recently stored first out."""
 
 A = TypeVar("A")
 
 
-class Counted:
-    """Versions by path and commits by request id. Told by the writer's thread, written by the follower's, asked by all.
+class VersionCache:
+    """Versions by path and commits by request id. The writer's thread notes, the follower's writes, any thread reads.
 
     Args:
-        mend: Has the derived file made anew, in the follower's thread; called when a question found it damaged.
-        counts: Which paths the changes of a commit count for: nodes in a part, and the node of a detail.
+        mend: Starts a rebuild of the database in the follower's thread; called when a read finds damage.
+        counts: The paths that a commit's changes count for: nodes in a part, and the node of a detail.
     """
 
     def __init__(
@@ -52,24 +52,24 @@ class Counted:
         self._rows = Versions(database)
         self._lock = threading.Lock()
         self._fresh: dict[str, Version] = {}
-        """What the file may not have yet. An entry goes only when the file has it, and only if it is still the same."""
+        """Versions that the database may lack. An entry goes when the database has it and it is still the same."""
         self._looked: OrderedDict[str, Version | None] = OrderedDict()
-        """What the file said, of paths asked for lately: staging a change asks, and so does counting it."""
+        """Recent answers of the database: staging a change asks, and so does counting it."""
         self._era = 0
-        """Rises whenever something in `_looked` may have become untrue: what was being looked up is not kept then."""
+        """Rises when an entry of `_looked` may become wrong: a look-up under way is then not cached."""
         self._requests: dict[str, ObjectId] = {}
         self._unreadable = ""
-        """Why history could not be counted; empty where it was."""
+        """Why history could not be counted; empty after a success."""
         self._apart: tuple[tuple[ObjectId, ObjectId] | None, Mapping[str, int]] = (None, {})
-        """The last counts of `version_at`, and between which commits they are."""
+        """The last counts of `version_at`, and the commits they lie between."""
         self._owed = 0
         self._ready = threading.Event()
         self._ready.set()
 
-    # ---- being told
+    # ---- notes
 
     def begin(self, *, anew: bool = False) -> None:
-        """History has to be counted: whoever asks waits for as many `end`. `anew`: what was known is not true now."""
+        """Announce a count of history: callers wait for as many `end`. With `anew` the known versions are dropped."""
         with self._lock:
             self._owed += 1
             self._ready.clear()
@@ -89,7 +89,7 @@ class Counted:
         return self._ready.is_set()
 
     def bump(self, staged: Sequence[Staged[object]]) -> dict[str, Version]:
-        """Count a flush; the versions it made, by path."""
+        """Count a flush and return its new versions by path."""
         bumped: dict[str, Version] = {}
         for one in staged:
             if one.author is None:
@@ -112,13 +112,13 @@ class Counted:
         with self._lock:
             self._requests.update(requests)
 
-    # ---- being asked
+    # ---- reads
 
     def version(self, path: str, *, anew: bool = False) -> Version | None:
-        """Derived from history, the newest flush included. `anew`: as the file has it, not as it was looked up lately.
+        """The version from history, the newest flush included. With `anew` the cache is skipped.
 
         Raises:
-            Unavailable: They are still being counted after two minutes, or the derived file cannot be read just now.
+            Unavailable: Versions are still being counted after two minutes, or the database cannot be read.
         """
         with self._lock:
             if fresh := self._fresh.get(path):
@@ -135,7 +135,8 @@ class Counted:
         return found
 
     def version_at(self, path: str, commit: ObjectId, tip: ObjectId) -> int:
-        """How many commits up to `commit` changed the path. O(what came after it), or O(history) off the tip's line.
+        """The number of commits up to `commit` that changed the path. O(later commits), or O(history) off the tip's
+        line.
 
         Raises:
             Unavailable: As `version`.
@@ -155,19 +156,18 @@ class Counted:
         return (version.count if version else 0) - counts.get(path, 0)
 
     def look(self, path: str) -> Version | None:
-        """The same without waiting for anything: for the follower, which is what others wait for."""
+        """As `version` without waiting, for the follower, which others wait for."""
         with self._lock:
             fresh = self._fresh.get(path)
         if fresh is not None:
             return fresh
-        row = self._rows.version(path)
-        return Version(*values_of(row)) if row else None
+        return self._rows.version(path)
 
     def request(self, request: str) -> ObjectId | None:
-        """The commit that a request id made, this session or an earlier one. Errors as for `version`.
+        """The commit of a request id, in this session or an earlier one. Errors as for `version`.
 
         Raises:
-            Unavailable: History cannot be read, so that an id which is not known here may have been used.
+            Unavailable: History cannot be read, so an unknown id may have been used.
         """
         with self._lock:
             fresh = self._requests.get(request)
@@ -176,23 +176,22 @@ class Counted:
         commit = self._ask(lambda: self._rows.request(request), "request ids are being read from history")
         if commit is None and self._unreadable:
             raise Unavailable(
-                f"whether this request id was used is not known, since history cannot be read: {self._unreadable}",
-                next="Ask again with the same request_id when `kgd status` shows the history as whole.",
+                f"history cannot be read, so this request id may have been used: {self._unreadable}",
+                next="Ask again with the same request_id after `kgd status` reports an intact history.",
             )
         return bytes.fromhex(commit) if commit else None
 
     # ---- the follower's thread
 
     def write(self, versions: Mapping[str, Version], requests: Mapping[str, ObjectId], tip: ObjectId) -> None:
-        """Note in the derived file what `bump` made of a flush."""
-        rows = [(path, VersionRow(*values_of(version))) for path, version in versions.items()]
+        """Write the versions of a flush, from `bump`, to the database."""
         with self._database.write():
-            self._rows.bump(rows, head=tip.hex())
+            self._rows.bump(versions.items(), head=tip.hex())
             for request, commit in requests.items():
                 self._rows.remember(request, commit.hex())
 
     def written(self, versions: Mapping[str, Version], requests: Mapping[str, ObjectId]) -> None:
-        """The derived file has them for good."""
+        """Drop versions and requests that the database has."""
         with self._lock:
             for path, version in versions.items():
                 if self._fresh.get(path) is version:
@@ -201,9 +200,9 @@ class Counted:
                 self._requests.pop(request, None)
 
     def count(self, tip: ObjectId) -> None:
-        """Bring the derived file to `tip` by what git says, from wherever it stands.
+        """Bring the database to `tip` from history, from any state.
 
-        If it cannot be read or written, what was counted is kept in memory, so that answers are true all the same.
+        If it cannot be read or written, the counts stay in memory, so that answers remain correct.
         """
         try:
             head = self._rows.head()
@@ -227,24 +226,26 @@ class Counted:
         except Unavailable:
             with self._lock:
                 for path, row in rows.items():
-                    self._fresh.setdefault(path, Version(*values_of(row)))
+                    self._fresh.setdefault(path, row)
                 self._requests = dict(reversed(requests)) | self._requests
             raise
 
     # ---- inside
 
-    def _read(self, since: ObjectId | None, tip: ObjectId) -> tuple[dict[str, VersionRow], list[tuple[str, ObjectId]]]:
-        """Versions and request ids up to `tip`, the oldest request first: the first note stays."""
+    def _read(self, since: ObjectId | None, tip: ObjectId) -> tuple[dict[str, Version], list[tuple[str, ObjectId]]]:
+        """Versions and request ids up to `tip`, the oldest request first: the first record of an id stays."""
         try:
-            found = self._counted(since, tip), list(self._requests_since(since, tip))[::-1]
+            rows = self._counted(since, tip)
+            commits = self._store.history([tip], until=[since] if since else [], limit=REQUESTS_READ)
+            asked = [(self._seal.request(self._store, commit.id, commit.message), commit.id) for commit in commits]
         except (Damaged, GitFailed) as error:
             self._unreadable = str(error)[:200]
             raise
         self._unreadable = ""
-        return found
+        return rows, [(request, commit) for request, commit in reversed(asked) if request]
 
-    def _counted(self, since: ObjectId | None, tip: ObjectId) -> dict[str, VersionRow]:
-        """What git counts up to `tip`, from what the file says of `since` or from the first commit."""
+    def _counted(self, since: ObjectId | None, tip: ObjectId) -> dict[str, Version]:
+        """Versions up to `tip`, counted on top of the database's state at `since`, or from the first commit."""
         counted: Iterable[Versioned] = git_versions(self._store.git_dir, tip, since=since, counted=self._counts)
         if since is None:
             return {row.path: _added(None, row) for row in counted}
@@ -265,7 +266,7 @@ class Counted:
         raise AssertionError("unreachable")
 
     def _changes(self, one: Staged[object]) -> list[Change]:
-        """The files of a commit; as they were before only where that decides what it counts for."""
+        """The files of a commit; the former blobs only where they decide which paths count."""
         files, tree = one.changed or {}, None
         if one.commit and any(map(is_about_parts, files)):
             parents = self._store.commit(one.commit).parents
@@ -275,20 +276,14 @@ class Counted:
             for path, blob in files.items()
         ]
 
-    def _requests_since(self, since: ObjectId | None, tip: ObjectId) -> Iterator[tuple[str, ObjectId]]:
-        """What was carried out here, the newest first; what others write into their messages is left out."""
-        for commit in self._store.history([tip], until=[since] if since else [], limit=REQUESTS_READ):
-            if request := self._seal.request(self._store, commit.id, commit.message):
-                yield request, commit.id
-
 
 def come_back(why: str) -> Unavailable:
     return Unavailable(f"not ready yet: {why}", next="Ask again in a moment; `kgd status` shows how far it is.")
 
 
-def _added(old: VersionRow | None, new: Versioned) -> VersionRow:
-    """What was counted up to some commit, and what was counted from there."""
+def _added(old: Version | None, new: Versioned) -> Version:
+    """A version plus the later commits."""
     updated = new.updated_at, new.updated_by, new.updated_commit
     if old is None:
-        return VersionRow(new.count, new.created_at, new.created_by, *updated)
-    return VersionRow(old.count + new.count, old.created_at, old.created_by, *updated)
+        return Version(new.count, new.created_at, new.created_by, *updated)
+    return Version(old.count + new.count, old.created_at, old.created_by, *updated)

@@ -1,56 +1,27 @@
-"""This file is where a change takes shape: the nodes and files one ChangeSet touches, as they will be.
+"""A draft: the nodes and files that one ChangeSet touches, as it leaves them.
 
-A draft reads through to the tip that the writer is at and touches nothing: abandoning it undoes everything.
+A draft reads through to the writer's tip and changes nothing there; dropping it undoes everything.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Protocol
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 
 from kgd.codec import bulk, documents, memories, paths
 from kgd.errors import InvariantViolation, KgdError
-from kgd.graph.edges import Edge
 from kgd.model.conflict import Conflict
 from kgd.model.node import Node
 from kgd.model.uri import Uri, build, collision_key, is_owned, scheme_of, segments_of, workspace_of
 from kgd.workspace import admission, memory_files
-from kgd.workspace.filling import Folder
+from kgd.workspace.filling import Folder, Tree
 from kgd.workspace.merge_files import record_files
-from kgd.workspace.outcome import InvalidFile
-
-
-class Tip(Protocol):
-    """The tree a change is made against, earlier changes of the same flush included."""
-
-    def blob_at(self, path: str) -> bytes | None: ...
-    def read(self, path: str) -> bytes | None: ...
-    def names(self, folder: str) -> list[str]: ...
-
-
-class Surroundings(Protocol):
-    """What a change needs to know beyond the tree; answered from memory."""
-
-    @property
-    def workspace(self) -> str: ...
-    @property
-    def sharded(self) -> frozenset[str]: ...
-    def resolve(self, uri: Uri) -> Uri: ...
-    def in_overlay(self, uri: Uri) -> bool: ...
-    def twin(self, uri: Uri) -> Uri | None: ...
-    def version(self, path: str) -> int: ...
-    def served_blob(self, path: str, version: int) -> bytes | None: ...
-    def parts_of(self, uri: Uri) -> Collection[str] | None: ...
-    def incoming(self, uri: Uri) -> Sequence[Edge]: ...
-    def invalid_file(self, path: str) -> InvalidFile | None: ...
-    def knows_workspace(self, workspace: str) -> bool: ...
-    def naming(self) -> Collection[str]: ...
+from kgd.workspace.surroundings import Surroundings
 
 
 @dataclass(slots=True)
 class _Read:
-    """A node as the tip has it: the blob and the bytes of its file, or those that it would have if it had one."""
+    """A node at the tip: blob and bytes of its file, or of the file it would have outside a part."""
 
     blob: bytes | None
     data: bytes | None
@@ -58,12 +29,12 @@ class _Read:
 
 
 class Draft:
-    """Nodes and files as one change leaves them, with what there is to say about it.
+    """Nodes and files as one change leaves them, with warnings.
 
-    Nodes are named by canonical URI. `node` follows no alias; edits that should ask `resolve` first.
+    Nodes are named by canonical URI. `node` follows no alias; callers `resolve` first.
     """
 
-    def __init__(self, tip: Tip, around: Surroundings, now: int = 0) -> None:
+    def __init__(self, tip: Tree, around: Surroundings, now: int = 0) -> None:
         self.tip = tip
         self.around = around
         self.now = now
@@ -72,7 +43,7 @@ class Draft:
         self.deleted: list[Uri] = []
         self.settled: list[str] = []
         self.carried: set[str] = set()
-        """Records of conflicts that go on under another name."""
+        """Conflict records that continue under another name."""
         self.files: dict[str, bytes | None] = {}
         self._before: dict[Uri, _Read] = {}
         self._after: dict[Uri, Node | None] = {}
@@ -81,14 +52,14 @@ class Draft:
     # ---- nodes
 
     def path(self, uri: Uri) -> str:
-        """The path of the node's file, or that which it would have: its versions are known by it."""
+        """The path of the node's file, real or virtual; versions are counted by it."""
         return paths.path_of(uri, self.around.sharded)
 
     def before(self, uri: Uri) -> Node | None:
         """The node at the tip.
 
         Raises:
-            InvariantViolation: Its file cannot be read; a write would bury what the person wrote there.
+            InvariantViolation: Its file cannot be read, and a write would overwrite a person's text.
         """
         return self._read(uri).node
 
@@ -96,11 +67,11 @@ class Draft:
         return self._read(uri).blob
 
     def node(self, uri: Uri) -> Node | None:
-        """The node as this change leaves it so far."""
+        """The node as the change leaves it so far."""
         return self._after[uri] if uri in self._after else self.before(uri)
 
     def incoming(self, uri: Uri) -> int:
-        """How many relations lead to a node after this change, of those that did before it."""
+        """The number of relations to a node that remain after this change."""
         count = 0
         for edge in self.around.incoming(uri):
             source = self._after.get(edge.target) if edge.target in self._after else None
@@ -111,7 +82,7 @@ class Draft:
         return count
 
     def exists(self, uri: Uri) -> bool:
-        """Whether there is such a node, without reading it: a file that cannot be read is one too."""
+        """Whether the node exists, without reading it; an unreadable file counts."""
         if uri in self._after:
             return self._after[uri] is not None
         folder = self._folder(uri)
@@ -127,11 +98,11 @@ class Draft:
         self._after[uri] = None
 
     def touched(self) -> list[Uri]:
-        """What differs from the tip, sorted."""
+        """Changed nodes, sorted."""
         return sorted(uri for uri, node in self._after.items() if node != self._before[uri].node)
 
     def written(self) -> list[Uri]:
-        """The nodes that have another version then: their file or that of their detail is another one. Sorted."""
+        """Nodes that get a new version, because their file or their detail file changes. Sorted."""
         owners = {
             owner
             for path, data in self.files.items()
@@ -156,16 +127,15 @@ class Draft:
         return self.tip.read(path)
 
     def record(self, conflict: Conflict) -> None:
-        """Store a disagreement: a record for each of its fields."""
+        """Write a record for each field of a conflict."""
         self.files.update(record_files([conflict], self.around.sharded))
 
     def conflict_records(self, uri: Uri) -> list[str]:
         """Paths of the open conflicts of one node at the tip."""
-        folder = paths.conflict_path(uri, "x", self.around.sharded).rpartition("/")[0]
-        return [f"{folder}/{name}" for name in self.tip.names(folder) if name.endswith(".yaml")]
+        return conflict_records(self.tip, uri, self.around.sharded)
 
     def log_paths(self, uri: Uri) -> list[str]:
-        """Paths of the entries of a node's changelog as this change leaves it so far, oldest first."""
+        """Paths of a node's changelog entries after this change so far, oldest first."""
         folder = paths.log_path(uri, "x").rpartition("/")[0]
         stored = {f"{folder}/{name}" for name in self.tip.names(folder) if name.endswith(".yaml")}
         added = {path for path in self.files if path.rpartition("/")[0] == folder}
@@ -174,15 +144,15 @@ class Draft:
     # ---- the result
 
     def finish(self) -> dict[str, bytes | None]:
-        """The files that this change writes or removes (None), canonical and checked.
+        """The files to write or remove (None), canonical and checked.
 
         Raises:
-            KgdError: The workspace does not take a node or file; see `kgd.workspace.admission`.
+            KgdError: A node or file is not admitted; see `kgd.workspace.admission`.
             InvariantViolation: A new name differs from an existing one by case or normal form only.
         """
         nodes = [(self._before[uri].node, self._after[uri]) for uri in self.touched()]
         self.files |= memory_files.keep_in_step(nodes, self.read_file)
-        files, made = dict(self.files), dict[str, Uri]()
+        files, first = dict(self.files), dict[str, Uri]()
         written = list[tuple[Node, Node | None, bytes]]()
         inside: dict[str, dict[Uri, bytes | None]] = {}
         for uri in self.touched():
@@ -195,20 +165,22 @@ class Draft:
                         self.settled.append(record)
                 continue
             if read.node is None:
-                self._refuse_twin(uri, made.setdefault(collision_key(uri), uri))
+                self._refuse_twin(uri, first.setdefault(collision_key(uri), uri))
             data = documents.rewrite(read.data, node)
             self._place(uri, node, data, files, inside)
             written.append((node, read.node, data))
         self._admit(written, files)
         for folder, placed in inside.items():
-            files |= self._filled(self._folders[folder], placed)
+            made = replace(self._folders[folder], changed={}, sources={})
+            made.fill(placed)
+            files |= made.files(self._source_of(next(iter(placed))))
         return {path: data for path, data in files.items() if self._differs(path, data)}
 
     def _admit(self, written: Iterable[tuple[Node, Node | None, bytes]], files: Mapping[str, bytes | None]) -> None:
         def read(path: str) -> bytes | None:
             return files[path] if path in files else self.tip.read(path)
 
-        home = admission.Home(self.around.workspace, self.around.sharded, read)
+        home = memory_files.Home(self.around.workspace, self.around.sharded, read)
         for node, before, data in written:
             admission.admit(node, before, data, home)
         for path, data_or_none in files.items():
@@ -224,7 +196,7 @@ class Draft:
         self, uri: Uri, node: Node | None, data: bytes | None, files: dict[str, bytes | None],
         inside: dict[str, dict[Uri, bytes | None]],
     ) -> None:  # fmt: skip
-        """Put what is to be written of a node where it belongs; where it was before, it is no more."""
+        """Put a node's bytes into its own file or its part, and clear its former place."""
         path, folder = self.path(uri), self._folder(uri)
         if folder is None:
             files[path] = data
@@ -234,13 +206,8 @@ class Draft:
         if not fits or self.tip.blob_at(path) is not None:
             files[path] = None if fits else data
 
-    def _filled(self, folder: Folder, nodes: dict[Uri, bytes | None]) -> dict[str, bytes | None]:
-        made = Folder(folder.path, folder.tree, folder.known, folder.workspace)
-        made.fill(nodes)
-        return made.files(self._source_of(next(iter(nodes))))
-
     def _source_of(self, uri: Uri) -> str | None:
-        """The hash of what a chunk is made from, as its document has it; None where nothing says it."""
+        """The content hash that a chunk's document records; None if it records none."""
         if scheme_of(uri) != "chunk":
             return None
         document = self.node(build("document", self.around.workspace, segments_of(uri)[:-1]))
@@ -248,7 +215,7 @@ class Draft:
         return digest if isinstance(digest, str) and len(digest) <= 200 and digest.isprintable() else None
 
     def _folder(self, uri: Uri) -> Folder | None:
-        """The parts that the node may be in; None where such nodes have files of their own."""
+        """The parts that may hold the node; None for nodes with files of their own."""
         path = bulk.folder_of(uri)
         if path is None:
             return None
@@ -267,7 +234,8 @@ class Draft:
         return self.tip.read(path) != data
 
     def _refuse_twin(self, uri: Uri, made: Uri) -> None:
-        """`made` is the first node of this change that has such a name; it may be this one."""
+        """Refuse a new name that some file systems cannot tell from another. `made` is the first such node of this
+        change."""
         twin = made if made != uri else self.around.twin(uri)
         if twin and twin != uri and self.node(twin) is not None:
             raise admission.twin_of(uri, twin)
@@ -292,10 +260,16 @@ class Draft:
         part = self._part(folder, uri) if folder else None
         if folder is None or part is None:
             return self.tip.blob_at(path), self.tip.read(path)
-        taken = folder.taken(part)
+        taken = folder.part(part)
         return taken.ids[uri], taken.entries.nodes[uri]
 
 
+def conflict_records(tree: Tree, uri: Uri, sharded: frozenset[str]) -> list[str]:
+    """Paths of the open conflicts of one node."""
+    folder = paths.conflict_path(uri, "x", sharded).rpartition("/")[0]
+    return [f"{folder}/{name}" for name in tree.names(folder) if name.endswith(".yaml")]
+
+
 def is_resource(uri: Uri, workspace: str) -> bool:
-    """Whether a relation to it makes it (E8): a file of this workspace, or anything outside kgd's schemes."""
+    """Whether a relation creates its target (E8): a file of this workspace, or anything outside kgd's schemes."""
     return not is_owned(uri) or (scheme_of(uri) == "file" and workspace_of(uri) == workspace)

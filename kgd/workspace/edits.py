@@ -1,6 +1,6 @@
-"""This file is where each kind of edit is carried out on a draft: one function a kind, the link rules at the end.
+"""The edits: one function for each kind, applied to a draft, and the link rules at the end.
 
-Every function either changes the draft or raises; a repeat of what is already so is a warning, not an error.
+Each function changes the draft or raises. Repeating a change that is already made is a warning, not an error.
 """
 
 from __future__ import annotations
@@ -10,17 +10,20 @@ from dataclasses import replace
 from functools import singledispatch
 from typing import Any
 
-from kgd.codec import canonical, documents, paths
+from kgd.codec import canonical, documents, memories, paths
 from kgd.errors import Advice, Do, Invalid, InvariantViolation, NotFound, Stale
-from kgd.model.change import Append, Delete, Edit, Log, Move, Relate, Settle, Unrelate, Untag, Upsert
+from kgd.model.change import Append, Delete, Edit, Log, Move, Relate, Revert, Settle, Unrelate, Untag, Upsert
 from kgd.model.conflict import WHOLE, Conflict, canonical_json
 from kgd.model.fields import field_of, plain
 from kgd.model.merge_graph import renamed
-from kgd.model.node import MEMORY_TYPES, Json, Node, Relation, folded
+from kgd.model.node import FILE, MEMORY_TYPES, Json, Node, Relation, folded
 from kgd.model.uri import Uri, is_owned, path_of, scheme_of, workspace_of
-from kgd.workspace.detail import DETAIL, with_detail
+from kgd.workspace import memory_files
 from kgd.workspace.draft import Draft, is_resource
+from kgd.workspace.reverting import revert
 from kgd.workspace.settling import carry, is_about_node, settle
+
+DETAIL = "detail"
 
 CLEARABLE = ("type", "name", "summary", "content", "tags", "source", "relations", "aliases", "data")
 
@@ -31,10 +34,10 @@ class NothingToAppendTo(NotFound):
 
 @singledispatch
 def apply(edit: Edit, draft: Draft) -> None:
-    """Carry out one edit on the draft.
+    """Apply one edit to the draft.
 
     Raises:
-        KgdError: The edit cannot be done; the draft is then to be thrown away as a whole.
+        KgdError: The edit cannot be applied; drop the whole draft.
     """
     raise Invalid(f"a change of kind {type(edit).__name__} cannot be applied here")
 
@@ -42,7 +45,7 @@ def apply(edit: Edit, draft: Draft) -> None:
 @apply.register
 def _upsert(edit: Upsert, draft: Draft) -> None:
     _refuse_deep(edit.data, *(relation.data for relation in edit.relations))
-    uri = _current(draft, edit.uri)
+    uri = _resolved(draft, edit.uri)
     old = draft.node(uri)
     _expect(draft, uri, edit.expect_version)
     if edit.content is not None and old and old.content and edit.content != old.content and edit.expect_version is None:
@@ -57,12 +60,12 @@ def _upsert(edit: Upsert, draft: Draft) -> None:
     node = upserted(old or Node(uri), edit)
     node, is_new = with_detail(draft, old, node, edit)
     if old is not None and node == old and not is_new:
-        draft.warnings.append(f"{uri} already is so; nothing changed")
+        draft.warnings.append(f"{uri} already has these values; nothing changed")
     draft.put(node)
 
 
 def upserted(old: Node, edit: Upsert) -> Node:
-    """The node with what an upsert says, whatever version it expects."""
+    """The node with the fields of an upsert, regardless of the expected version."""
     node = _cleared(old, tuple("data.file" if name == DETAIL else name for name in edit.unset))
     given = {field: getattr(edit, field) for field in ("type", "name", "summary", "content", "source")}
     node = replace(node, **{field: value for field, value in given.items() if value is not None})
@@ -77,7 +80,7 @@ def upserted(old: Node, edit: Upsert) -> Node:
 
 @apply.register
 def _append(edit: Append, draft: Draft) -> None:
-    uri = _current(draft, edit.uri)
+    uri = _resolved(draft, edit.uri)
     text = edit.text.strip("\n")
     if not text.strip():
         raise Invalid("there is no text to append", at="text")
@@ -94,7 +97,7 @@ def _append(edit: Append, draft: Draft) -> None:
 
 @apply.register
 def _delete(edit: Delete, draft: Draft) -> None:
-    uri = _current(draft, edit.uri)
+    uri = _resolved(draft, edit.uri)
     _required(draft, uri)
     _expect(draft, uri, edit.expect_version)
     draft.remove(uri)
@@ -104,11 +107,11 @@ def _delete(edit: Delete, draft: Draft) -> None:
 @apply.register
 def _relate(edit: Relate, draft: Draft) -> None:
     _refuse_deep(edit.relation.data)
-    source = _current(draft, edit.source)
+    source = _resolved(draft, edit.source)
     node = draft.node(source)
     if node is None:
         if not (draft.around.in_overlay(source) or is_resource(source, draft.around.workspace)):
-            raise _not_there(source)
+            raise _not_found(source)
         node = Node(source)
     relation = edit.relation
     old = node.relation(relation.type, relation.target)
@@ -123,7 +126,7 @@ def _relate(edit: Relate, draft: Draft) -> None:
 
 @apply.register
 def _unrelate(edit: Unrelate, draft: Draft) -> None:
-    source = _current(draft, edit.source)
+    source = _resolved(draft, edit.source)
     node = _required(draft, source)
     if node.relation(edit.type, edit.target) is None:
         draft.warnings.append(f"{source} has no relation {edit.type} to {edit.target}; nothing changed")
@@ -133,7 +136,7 @@ def _unrelate(edit: Unrelate, draft: Draft) -> None:
 
 @apply.register
 def _untag(edit: Untag, draft: Draft) -> None:
-    uri = _current(draft, edit.uri)
+    uri = _resolved(draft, edit.uri)
     node = _required(draft, uri)
     tags = folded(edit.tags) if node.type in MEMORY_TYPES else edit.tags
     missing = sorted(set(tags) - set(node.tags))
@@ -144,11 +147,11 @@ def _untag(edit: Untag, draft: Draft) -> None:
 
 @apply.register
 def _move(edit: Move, draft: Draft) -> None:
-    uri = _current(draft, edit.uri)
+    uri = _resolved(draft, edit.uri)
     node = _required(draft, uri)
     _refuse_foreign(draft, edit.to)
     if edit.to == uri:
-        draft.warnings.append(f"{uri} already is there; nothing changed")
+        draft.warnings.append(f"{uri} is already there; nothing changed")
         return
     if draft.node(edit.to) is not None:
         raise InvariantViolation("a node is already there", at=edit.to, next="Choose another URI, or delete that one.")
@@ -172,11 +175,11 @@ def _settle(edit: Settle, draft: Draft) -> None:
             f"the conflict is not about '{unknown[0][:80]}'", at="fields",
             next=f"Its fields are: {', '.join(conflict.fields)[:200]}.",
         )  # fmt: skip
-    uri = _current(draft, conflict.uri)
+    uri = _resolved(draft, conflict.uri)
     node = draft.node(uri)
     if edit.as_shown and is_about_node(conflict) and not is_as_shown(node, conflict):
         raise Stale(
-            "somebody wrote another value since this conflict was found", current=draft.around.version(draft.path(uri)),
+            "the value was changed after this conflict was found", current=draft.around.version(draft.path(uri)),
             at=conflict.id[-80:], next="Get the node, and say which value counts.",
         )  # fmt: skip
     draft.files[path] = None
@@ -189,14 +192,19 @@ def _settle(edit: Settle, draft: Draft) -> None:
 
 @apply.register
 def _log(edit: Log, draft: Draft) -> None:
-    parent = _current(draft, edit.entry.parent)
+    parent = _resolved(draft, edit.entry.parent)
     _required(draft, parent)
     entry = replace(edit.entry, parent=parent)
     draft.files[paths.log_path(parent, entry.id)] = documents.encode_entry(entry)
 
 
+@apply.register
+def _revert(edit: Revert, draft: Draft) -> None:
+    revert(edit, draft)
+
+
 def is_as_shown(node: Node | None, conflict: Conflict) -> bool:
-    """Whether the node still has, in each field of the conflict, the version that the record says is served."""
+    """Whether each field of the conflict still has the value that the record says is served."""
     for field, clash in conflict.fields.items():
         shown = clash.sides[conflict.shown.get(field, 0)]
         if field == WHOLE:
@@ -210,10 +218,10 @@ def is_as_shown(node: Node | None, conflict: Conflict) -> bool:
 
 
 def find_conflict(draft: Draft, id: str) -> tuple[str, Conflict]:
-    """The record at the tip that an id of the form ``<uri>#<digest>`` names.
+    """The record at the tip with an id of the form ``<uri>#<digest>``.
 
     Raises:
-        NotFound: It is not open: never was, or somebody settled it.
+        NotFound: The conflict is not open.
     """
     uri, _, digest = id.rpartition("#")
     for path in draft.conflict_records(Uri(uri)) if uri else ():
@@ -221,13 +229,13 @@ def find_conflict(draft: Draft, id: str) -> tuple[str, Conflict]:
             data = draft.read_file(path)
             if data is not None:
                 return path, documents.read_record(data, path, draft.around.sharded, draft.around.workspace)
-    raise NotFound("this conflict is not open", at=id[-80:], next="List what is open with `kgd conflicts`.")
+    raise NotFound("this conflict is not open", at=id[-80:], next="`kgd conflicts` lists open ones.")
 
 
 def check_links(draft: Draft) -> None:
-    """E8 for every relation this change adds: a missing resource is made, a missing concept is a warning.
+    """Apply rule E8 to every new relation: create a missing resource, warn of a missing concept.
 
-    Deleted nodes that relations still lead to are a warning, too.
+    Relations left to a deleted node are a warning too.
     """
     for uri in dict.fromkeys(draft.deleted):
         if draft.node(uri) is None and (incoming := draft.incoming(uri)):
@@ -242,8 +250,8 @@ def check_links(draft: Draft) -> None:
                 _check_link(draft, relation)
 
 
-def doubles(edits: Iterable[Edit]) -> list[str]:
-    """A warning for each relation that one change gives two values; the last one counts."""
+def doubled_relations(edits: Iterable[Edit]) -> list[str]:
+    """Warnings for relations that one change gives two values; the last one counts."""
     given: dict[tuple[Uri, str, Uri], Relation] = {}
     found: dict[str, None] = {}
     for edit in edits:
@@ -270,20 +278,20 @@ def _check_link(draft: Draft, relation: Relation) -> None:
     if is_resource(target, home):
         draft.put(Node(target))
         if is_owned(target):
-            draft.warnings.append(f"{target} is not in the code tree; it was made as a resource all the same")
+            draft.warnings.append(f"{target} is not in the code tree; it was created as a resource")
     else:
         or_file = f", and no file {path_of(target)}" if scheme_of(target) == "concept" else ""
-        draft.warnings.append(f"no node is called {target}{or_file}: the link is broken until somebody writes it")
+        draft.warnings.append(f"no node is called {target}{or_file}: a broken link until it is written")
 
 
 def _refuse_deep(*given: Json) -> None:
-    """Before anything walks through it: what follows recurses."""
+    """Refuse deeply nested data before recursive functions read it."""
     for data in given:
         canonical.check_depth(data)
 
 
 def merged_data(old: Mapping[str, Json], new: Mapping[str, Json]) -> dict[str, Json]:
-    """Merge by key, maps within maps too; None deletes a key."""
+    """Merge by key, nested maps included; None deletes a key."""
     out: dict[str, Any] = dict(old)
     for key, value in new.items():
         if value is None:
@@ -309,8 +317,8 @@ def _cleared(node: Node, unset: tuple[str, ...]) -> Node:
     return node
 
 
-def _current(draft: Draft, uri: Uri) -> Uri:
-    """The URI itself where a node has it, else the one it was moved to."""
+def _resolved(draft: Draft, uri: Uri) -> Uri:
+    """The URI itself if a node has it, otherwise its new URI after a move."""
     _refuse_foreign(draft, uri)
     return uri if draft.node(uri) is not None else draft.around.resolve(uri)
 
@@ -326,11 +334,11 @@ def _refuse_foreign(draft: Draft, uri: Uri) -> None:
 def _required(draft: Draft, uri: Uri) -> Node:
     node = draft.node(uri)
     if node is None:
-        raise _not_there(uri)
+        raise _not_found(uri)
     return node
 
 
-def _not_there(uri: Uri) -> NotFound:
+def _not_found(uri: Uri) -> NotFound:
     return NotFound(
         "there is no such node",
         at=uri,
@@ -348,5 +356,52 @@ def _expect(draft: Draft, uri: Uri, expected: int | None) -> None:
     if expected != current or (served is not None and served != blob):
         raise Stale(
             f"the node is at version {current}, the change expected {expected}", current=current, at=uri,
+            next=Advice("Look with ", Do("get"), " at the change, then write with the current version."),
+        )  # fmt: skip
+
+
+def with_detail(draft: Draft, old: Node | None, node: Node, edit: Upsert) -> tuple[Node, bool]:
+    """The node with its detail file as the edit wants it, and whether that file changed.
+
+    Raises:
+        Invalid: The node's type has no detail, or the edit both sets and clears it.
+        Stale: There is a detail, and the edit expects no version or an outdated one.
+    """
+    if edit.detail is None or (old is None and not edit.detail.strip()):
+        return node, False
+    if DETAIL in edit.unset:
+        raise Invalid("detail is both given and unset", at=DETAIL)
+    memory_files.refuse_detail(node)
+    if not edit.detail.strip():
+        return replace(node, data={key: value for key, value in node.data.items() if key != FILE}), True
+    found = memory_files.detail_of(old, draft.read_file) if old else None
+    if found is None:
+        path = memory_files.file_of(node) or ""  # an import keeps the file's name
+        if not path or draft.read_file(path) is not None:
+            path = memory_files.new_path(node, draft.now, lambda path: draft.read_file(path) is not None)
+        draft.files[path] = memory_files.written(node, None, edit.detail, draft.now)
+        return replace(node, data={**node.data, FILE: path}), True
+    path, memory = found
+    node = replace(node, data={**node.data, FILE: path})
+    if memory.text == edit.detail.strip("\n"):
+        return node, False
+    _refuse_unread(draft, path, memory, edit)
+    draft.files[path] = memory_files.written(node, memory, edit.detail, draft.now)
+    return node, True
+
+
+def _refuse_unread(draft: Draft, path: str, memory: memories.Memory, edit: Upsert) -> None:
+    if not memory.text.strip():
+        return
+    current = draft.around.version(draft.path(edit.uri))
+    if edit.expect_version is None:
+        raise Stale(
+            "this node already has a detail, and replacing it needs the version you read", current=current, at=edit.uri,
+            next=Advice("Read its content with ", Do("get"), ", then write it with expect_version."),
+        )  # fmt: skip
+    served = draft.around.served_blob(path, edit.expect_version)
+    if served is not None and served != draft.tip.blob_at(path):
+        raise Stale(
+            "the detail of this node has changed since", current=current, at=edit.uri,
             next=Advice("Look with ", Do("get"), " at the change, then write with the current version."),
         )  # fmt: skip

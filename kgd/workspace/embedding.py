@@ -1,7 +1,7 @@
-"""This file is where texts are embedded: from the feed of the text index into the file of vectors, and into memory.
+"""Embeddings: from the feed of the text index into the file of vectors, and into memory.
 
-What is followed is the feed's numbers, what is compared is the text itself: one that came back as it was is not
-embedded again. A change of embedder is made in the file alone until it has all texts; till then the old one answers.
+Progress is tracked by the feed's numbers, and texts are compared by content, so an unchanged text is not embedded
+again. A new embedder fills the file until it has all texts; until then the old one answers.
 """
 
 from __future__ import annotations
@@ -23,29 +23,29 @@ from kgd.vectors.choosing import Choice, may_serve
 from kgd.vectors.opening import opened
 from kgd.workspace.given_back import give_memory_back
 
-if TYPE_CHECKING:  # numpy and models cost what a daemon without texts does not pay
+if TYPE_CHECKING:  # numpy and models are expensive for a daemon without texts
     from numpy.typing import NDArray
 
     from kgd.vectors.embedder import Embedder
     from kgd.vectors.nearest import Nearest
 
 PAUSE = 1.0
-"""Between two batches, in times of what the last one took: half of a core is for the calls meanwhile."""
+"""The pause between two batches, relative to the last one: half of a core stays free for calls."""
 LONGEST_PAUSE = 0.1
 SAMPLE = 1_000
-"""Texts that say how rare words are here; some hundred would do."""
+"""Texts sampled to learn how rare words are; some hundred would do."""
 SHORTENED = 1_000
-"""Characters that are left of a text that an embedder refused."""
+"""Characters kept of a text that an embedder refused."""
 MANY = 2_000
 """Texts embedded at once, after which memory is given back."""
 _PROBE = "text"
-"""What no embedder has a reason to refuse."""
+"""A text that no embedder has a reason to refuse."""
 
 T = TypeVar("T")
 
 
 class Stopped(Exception):
-    """The workspace is being closed."""
+    """The workspace is closing."""
 
 
 class Superseded(Exception):
@@ -53,7 +53,7 @@ class Superseded(Exception):
 
 
 class Progress(NamedTuple):
-    """A sentence on how far it is, and the number of texts that wait."""
+    """A sentence about the progress, and the number of waiting texts."""
 
     about: str
     left: int
@@ -61,7 +61,7 @@ class Progress(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class Model:
-    """An embedder at work here, and what there is of its vectors."""
+    """An active embedder and the state of its vectors."""
 
     choice: Choice
     embedder: Embedder
@@ -71,56 +71,56 @@ class Model:
     complete: bool
     nearest: Nearest | None = None
     learned: int = 0
-    """Of how many texts there were when it last looked which words are rare."""
+    """The number of texts when word rarity was last sampled."""
     is_due: bool = True
-    """Whether that may have changed."""
+    """Whether the sample may have changed."""
     sampled: bytes = b""
-    """The last digest among those that say so; empty where all texts do."""
+    """The last digest of the sample; empty if the sample is all texts."""
     questions: OrderedDict[str, NDArray[Any]] = field(default_factory=OrderedDict)
-    """Vectors of what was asked last."""
+    """Vectors of recent questions."""
 
 
 class Embedding:
-    """The vectors of one workspace, brought forward by one thread at a time. `serving` may be read by any.
+    """The vectors of one workspace, updated by one thread at a time. Any thread may read `serving`.
 
     Args:
         secret: Looks a credential up by its reference.
-        stopping: Set when no more may be written.
-        chosen: What the person chooses at this moment; no text goes to another embedder.
-        told: Called with a sentence on how far it is, and the number of texts that wait.
+        stopping: Set when writing must stop.
+        chosen: The person's current choice; texts go to no other embedder.
+        report: Called with a sentence about the progress and the number of waiting texts.
     """
 
     def __init__(
         self, feed: Callable[[], Feed], path: Path, secret: Callable[[str], str], stopping: threading.Event,
-        chosen: Callable[[], Choice], told: Callable[[str, int], None],
+        chosen: Callable[[], Choice], report: Callable[[str, int], None],
     ) -> None:  # fmt: skip
         self._feed, self._path, self._secret, self._stopping = feed, path, secret, stopping
-        self._chosen, self._told = chosen, told
+        self._chosen, self._report = chosen, report
         self._writing = threading.Lock()
         self._file: VectorFile | None = None
         self._building: Model | None = None
         self._followed: Feed | None = None
         self.serving: Model | None = None
         self.hurried = False
-        """Whether somebody waits for it, so that no pauses are made."""
+        """Whether a caller waits, so that pauses are skipped."""
         self.embedded = 0
         """Texts embedded by this object."""
         self.changes = 0
-        """How often what serves was changed; counted after the change."""
+        """The number of changes of the serving vectors, counted after each change."""
 
     def bring_forward(self, choice: Choice) -> None:
-        """Embed what is not, forget what went. Afterwards `serving` has all texts there were when this was called.
+        """Embed new texts and forget removed ones, up to the texts present at the call.
 
         Raises:
-            Stopped: `stopping` was set meanwhile; what was done so far is kept.
-            Superseded: Another embedder was chosen meanwhile; likewise.
-            IndexDamaged: The file is unsound: `begin_anew`.
-            KgdError: The embedder or the disk does not do its part; what was done so far is kept.
+            Stopped: `stopping` was set meanwhile; finished work is kept.
+            Superseded: Another embedder was chosen meanwhile; finished work is kept.
+            IndexDamaged: The file is unsound: call `begin_anew`.
+            KgdError: The embedder or the disk failed; finished work is kept.
         """
         feed = self._followed = self._feed()
         self._go_on()
         if self.serving is None and not self._path.exists() and not _of(feed, Feed.end).number:
-            self._told("no texts yet", 0)
+            self._report("no texts yet", 0)
             return
         model, before = self._model(choice, feed, _of(feed, Feed.end).era), self.embedded
         while not (self._is_current(model, end := _of(feed, Feed.end)) and model.complete):
@@ -137,10 +137,10 @@ class Embedding:
         self._tell(model, 0)
 
     def progress(self, choice: Choice) -> Progress | None:
-        """How far it is with the texts that are there now; None where that is not known just now. O(texts that wait).
+        """The progress with the current texts; None if unknown. O(waiting texts).
 
         Args:
-            choice: What will embed them, where nothing does so far.
+            choice: The embedder to use if none is active.
         """
         model, feed = self._building or self.serving, self._followed
         if feed is None or (model is None and self._path.exists()):
@@ -148,14 +148,14 @@ class Embedding:
         try:
             end = feed.end()
             left = feed.waiting(model.position.number if model and model.position.era == end.era else 0)
-        except KgdError:  # the index is being made anew, and says so itself
+        except KgdError:  # the index reports its own rebuild
             return None
         if model is None:
             return Progress(_sentence(choice, 0, left), left) if left else None
         return Progress(_sentence(model.choice, model.count, left), left)
 
     def begin_anew(self) -> None:
-        """Throw away what is in the file. What is in memory answers until all is embedded again."""
+        """Empty the file. The vectors in memory answer until all texts are embedded again."""
         self._file = self._file or VectorFile(self._path)
         self._file.recreate()
         if self._building is not None:
@@ -167,7 +167,7 @@ class Embedding:
             self._building = Model(old.choice, old.embedder, Position("", 0, 0), old.dim, 0, False)
 
     def let_go(self) -> None:
-        """Answer nothing and hold nothing; the file stays."""
+        """Drop all vectors from memory; the file stays."""
         for model in {self.serving, self._building} - {None}:
             assert model is not None
             model.embedder.close()
@@ -178,18 +178,18 @@ class Embedding:
                 self._file.close()
                 self._file = None
 
-    # ---- which embedder
+    # ---- choice of embedder
 
     def _opened_file(self) -> VectorFile:
         self._go_on()
         if self._file is None:
             self._file = VectorFile(self._path)
-        elif not self._path.exists():  # SQLite would go on writing into what has no name any more
+        elif not self._path.exists():  # SQLite would keep writing to the deleted file
             raise IndexDamaged("the file of vectors is gone", at=str(self._path))
         return self._file
 
     def _model(self, choice: Choice, feed: Feed, era: str) -> Model:
-        """What is to be brought forward: what serves, or what is made to take its place."""
+        """The model to update: the serving one, or its replacement."""
         file = self._opened_file()
         for model in (self._building, self.serving):
             if model is not None and model.choice == choice:
@@ -200,7 +200,7 @@ class Embedding:
         known = file.begin(embedder.id, choice.written(), era)
         model = Model(choice, embedder, known.position, known.dim, file.count(embedder.id), known.complete)
         self._building, old = None, self.serving
-        if old is not None and old.embedder.id == embedder.id:  # the same vectors, asked for in another way
+        if old is not None and old.embedder.id == embedder.id:  # the same vectors, requested in another way
             model.nearest = old.nearest
             self.serving = model
             self.changes += 1
@@ -211,13 +211,13 @@ class Embedding:
             self.serving, self._building = old, model
         else:
             self._load(model)
-            self._learn(model, feed)  # before anybody asks it: answers are to be the same as before a restart
+            self._learn(model, feed)  # first, so that answers equal those before a restart
             self.serving = model
         self.changes += 1
         return model
 
     def _earlier(self, choice: Choice, feed: Feed) -> Model | None:
-        """What served before the settings changed, if it may still be asked and can be."""
+        """The model that served before the settings changed, if it may still serve."""
         file = self._opened_file()
         for known in file.embedders():
             try:
@@ -249,7 +249,7 @@ class Embedding:
         model.nearest = nearest
 
     def _promote(self, model: Model) -> None:
-        """It has all texts: from here on it serves."""
+        """Let a complete model serve."""
         self._load(model)
         old, self.serving, self._building = self.serving, model, None
         self.changes += 1
@@ -266,7 +266,7 @@ class Embedding:
         return end.era == at.era and end.number <= at.number and end.gone == at.gone
 
     def _add(self, model: Model, feed: Feed) -> None:
-        """Embed all that was stored since, batch by batch."""
+        """Embed new texts, batch by batch."""
         left = _of(feed, lambda feed: feed.waiting(model.position.number))
         begun = time.monotonic()
         while texts := _of(feed, lambda feed: feed.stored(model.position.number, model.embedder.batch)):
@@ -312,14 +312,14 @@ class Embedding:
             self.changes += bool(fresh)
 
     def _vectors(self, model: Model, texts: dict[Key, str]) -> dict[Key, bytes]:
-        """Of each text; one that is refused, where others are not, says nothing from then on."""
+        """Vectors of texts; a text refused alone gets an empty one."""
         found = self._asked(model, texts)
         if len(found) < len(texts):
-            self._asked_once(model, [_PROBE])  # refused too: it is not about the texts
+            self._asked_once(model, [_PROBE])  # refused too: the texts are not the reason
         return {key: found.get(key, b"") for key in texts}
 
     def _asked(self, model: Model, texts: dict[Key, str]) -> dict[Key, bytes]:
-        """Of each text but those that are refused by themselves, and shortened."""
+        """Vectors of texts, except for texts refused both whole and shortened."""
         if not texts:
             return {}
         try:
@@ -341,10 +341,10 @@ class Embedding:
         return to_bytes(vectors)
 
     def _remove(self, model: Model, feed: Feed, end: Position) -> None:
-        """Forget what went until `end`, whose texts were all looked at since."""
+        """Forget texts removed until `end`; all of its texts were embedded before."""
         name, at = model.embedder.id, model.position
         gone = _of(feed, lambda feed: feed.gone(at.gone))
-        if gone is None:  # too many to know: what is still there claims its rows, and the others go
+        if gone is None:  # too many to list: present texts claim their rows, and the others go
             with self._writing:
                 self._go_on()
                 model.position = Position(end.era, 0, end.gone)
@@ -363,7 +363,7 @@ class Embedding:
         model.complete = True
 
     def _learn(self, model: Model, feed: Feed) -> None:
-        """Which words are rare here, for an embedder that weighs by it."""
+        """Learn which words are rare, for an embedder that weighs by rarity."""
         from kgd.vectors.embedder import Weighing
 
         if not isinstance(model.embedder, Weighing):
@@ -388,7 +388,7 @@ class Embedding:
         self.changes += 1
 
     def _note_change(self, model: Model, digests: Iterable[bytes]) -> None:
-        """Texts that came or went: only those in the sample change what is rare."""
+        """Note changed texts: only texts in the sample affect rarity."""
         if any(not model.sampled or digest <= model.sampled for digest in digests):
             model.is_due = True
 
@@ -397,7 +397,7 @@ class Embedding:
             raise Stopped
 
     def _tell(self, model: Model, left: int) -> None:
-        self._told(_sentence(model.choice, model.count, left), left)
+        self._report(_sentence(model.choice, model.count, left), left)
 
 
 def _sentence(choice: Choice, count: int, left: int) -> str:
@@ -406,7 +406,7 @@ def _sentence(choice: Choice, count: int, left: int) -> str:
 
 
 def spoken_text(text: Indexed) -> str:
-    """What is embedded of a text. The name of a message is its time, which says nothing."""
+    """The text to embed. The name of a message is its time and carries no meaning."""
     name = "" if text.type == "message" else text.name
     summary = "" if text.content.startswith(text.summary.rstrip("…").rstrip()) else text.summary
     return "\n".join(filter(None, (name.strip(), summary.strip(), text.content.strip())))
@@ -417,8 +417,8 @@ def _digest(text: str) -> bytes:
 
 
 def _of(feed: Feed, asked: Callable[[Feed], T]) -> T:
-    """Damage of the text index is its own business, and is mended there."""
+    """Read the feed. Damage of the text index is mended there, so it becomes `Unavailable` here."""
     try:
         return asked(feed)
     except IndexDamaged as error:
-        raise Unavailable("the text index is being made anew", next="Embedding goes on by itself.") from error
+        raise Unavailable("the text index is being rebuilt", next="Embedding continues by itself.") from error

@@ -1,11 +1,10 @@
-"""This file is where it is decided in which part a node goes: what is to be written of nodes becomes files of parts.
+"""Choosing parts: which part of a thread or document each new or changed node goes to.
 
-The same tree and the same nodes give the same files, on every replica:
+The same tree and nodes give the same files on every replica:
 
-- a node stays in the part that it is in;
-- a new one goes into the last part, while that part is small; else into a part of the next number. So what comes to a
-  long thread rewrites little, and older parts stay as they are;
-- a part that has become too large keeps its first nodes, and the others are placed like new ones.
+- A node stays in its part.
+- A new node goes to the last part while that part is small, otherwise to a new one. So growing threads rewrite little.
+- A part that is too large keeps its first nodes; the others are placed like new ones.
 """
 
 from __future__ import annotations
@@ -22,11 +21,11 @@ from kgd.model.uri import Uri, workspace_of
 from kgd.workspace import parts
 
 OPEN_BYTES = 32 * 1024
-"""A part that is larger is not rewritten for a node that is new: 10,000 messages one by one write 160 MB, not 640."""
+"""A larger part is not rewritten for a new node: 10,000 single messages write 160 MB this way, not 640."""
 
 
 class Tree(Protocol):
-    """The tree that the files are written onto."""
+    """The tree under a change, earlier changes of the flush included."""
 
     def blob_at(self, path: str) -> ObjectId | None: ...
     def read(self, path: str) -> bytes | None: ...
@@ -34,27 +33,27 @@ class Tree(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Room:
-    """How much a part may hold before it is parted."""
+class Capacity:
+    """The capacity of a part."""
 
     bytes: int
     events: int
 
 
-WRITTEN = Room(bulk.PART_BYTES, bulk.PART_EVENTS)
-READABLE = Room(NODE_BYTES, canonical.MAX_EVENTS)
+WRITTEN = Capacity(bulk.PART_BYTES, bulk.PART_EVENTS)
+READABLE = Capacity(NODE_BYTES, canonical.MAX_EVENTS)
 
 
 @dataclass(slots=True)
 class Folder:
-    """The parts of one thread or document as a tree has them, and as they become."""
+    """The parts of one thread or document in a tree, and as a change leaves them."""
 
     path: str
     tree: Tree
     known: Callable[[Uri], Collection[str] | None]
-    """Which parts may hold a node; None where only the tree tells."""
+    """The parts that may hold a node; None if only the tree tells."""
     workspace: str = ""
-    """Whose nodes it has; those of another one make a part unreadable, where this is said."""
+    """The workspace of the nodes, if set: a part with foreign nodes is unreadable."""
     changed: dict[str, dict[Uri, bytes]] = field(default_factory=dict)
     sources: dict[str, str] = field(default_factory=dict)
 
@@ -64,29 +63,29 @@ class Folder:
         return [path for path in listed if bulk.is_path(path)]
 
     def find(self, uri: Uri) -> str | None:
-        """The part in the tree that the node is in.
+        """The part in the tree that holds the node.
 
         Raises:
-            KgdError: It may be in a part that cannot be read.
+            KgdError: It may be in an unreadable part.
         """
         known = self.known(uri)
-        if known is not None and len(known) == 1 and uri in self.taken(*known).ids:
+        if known is not None and len(known) == 1 and uri in self.part(*known).ids:
             return next(iter(known))
         for path in self.names() if known is None else known:
             blob = self.tree.blob_at(path)
             named = blob and parts.may_name(path, blob, f"/{uri.rpartition('/')[2]}", self._reader(path))
-            if named and uri in self.taken(path).ids:
+            if named and uri in self.part(path).ids:
                 return path
         return None
 
-    def taken(self, path: str) -> parts.Taken:
-        """A part of the tree; an empty one where there is none.
+    def part(self, path: str) -> parts.DecodedPart:
+        """A decoded part of the tree; an empty one if absent.
 
         Raises:
             KgdError: It cannot be read.
         """
         blob = self.tree.blob_at(path)
-        found = parts.taken(path, blob, self._reader(path)) if blob else parts.Taken(bulk.Entries(), {})
+        found = parts.decoded(path, blob, self._reader(path)) if blob else parts.DecodedPart(bulk.Entries(), {})
         if self.workspace and found.ids and workspace_of(next(iter(found.ids))) != self.workspace:
             raise Invalid("this part holds nodes of another workspace", at=f"{path}:1")
         return found
@@ -97,12 +96,12 @@ class Folder:
     # ---- changing
 
     def fill(
-        self, nodes: Mapping[Uri, bytes | None], places: Mapping[Uri, str] | None = None, room: Room | None = None
+        self, nodes: Mapping[Uri, bytes | None], places: Mapping[Uri, str] | None = None, room: Capacity | None = None
     ) -> None:
-        """Let these nodes be so (None: gone), and lie in these parts where that is said.
+        """Store these nodes (None: removed), in these parts if given.
 
         Raises:
-            KgdError: A part that is to be written cannot be read; what a person wrote there would be buried.
+            KgdError: A part to be written cannot be read, and a write would overwrite a person's text.
         """
         places, new = places or {}, dict[Uri, bytes]()
         for uri in sorted({*nodes, *places}):
@@ -110,7 +109,7 @@ class Folder:
             goal = places.get(uri) or now
             if uri not in nodes and (now is None or now == goal):
                 continue
-            data = nodes[uri] if uri in nodes else self.taken(now or "").entries.nodes[uri]
+            data = nodes[uri] if uri in nodes else self.part(now or "").entries.nodes[uri]
             if now:
                 self.open(now).pop(uri, None)
             if data is not None and goal:
@@ -122,14 +121,14 @@ class Folder:
         self._append(new)
 
     def open(self, path: str) -> dict[Uri, bytes]:
-        """The nodes of a part, which is to be written."""
+        """The nodes of a part that will be written."""
         if path not in self.changed:
-            self.changed[path] = dict(self.taken(path).entries.nodes)
-            self.sources[path] = self.taken(path).entries.source
+            self.changed[path] = dict(self.part(path).entries.nodes)
+            self.sources[path] = self.part(path).entries.source
         return self.changed[path]
 
     def files(self, source: str | None = None) -> dict[str, bytes | None]:
-        """The files that differ then. With `source` every part of them says that it was made from that."""
+        """The changed files. With `source`, every part records it as its origin."""
         return {
             path: bulk.encode_entries(bulk.Entries(nodes, self.sources.get(path, "") if source is None else source))
             if nodes
@@ -138,7 +137,7 @@ class Folder:
         }
 
     def _append(self, new: Mapping[Uri, bytes]) -> None:
-        """Behind everything that is there, in the order of their URIs."""
+        """Add nodes after all others, in the order of their URIs."""
         at, size, events = "", 0, 0
         for uri in sorted(new):
             more, many = bulk.size_of(new[uri]), bulk.events_of(new[uri])
@@ -151,12 +150,12 @@ class Folder:
             size, events = size + more, events + many
 
     def _last(self) -> tuple[str, int, int]:
-        """The part that new nodes go to, and what it holds; no path where the last one has no room."""
+        """The last part and its size, for new nodes; no path if it has no room."""
         number, path = self._newest()
         if not number:
             return "", 0, 0
         try:
-            nodes = self.changed[path] if path in self.changed else dict(self.taken(path).entries.nodes)
+            nodes = self.changed[path] if path in self.changed else dict(self.part(path).entries.nodes)
         except KgdError:
             return "", 0, 0
         size, events = measure(nodes.values())
@@ -169,30 +168,30 @@ class Folder:
         return f"{self.path}/{self._newest()[0] + 1:04d}.yaml"
 
     def _newest(self) -> tuple[int, str]:
-        """The highest number of a part that has nodes, with its path; 0 where there is none."""
+        """The highest number of a part that has nodes, with its path; 0 if there is none."""
         there = {path for path in (*self.names(), *self.changed) if self.changed.get(path, {"": b""})}
         return max(((number_of(path), path) for path in there), default=(0, ""))
 
 
 def fits(uri: Uri, data: bytes) -> bool:
-    """Whether the node of which these are the canonical bytes lies in a part."""
+    """Whether the node with these canonical bytes belongs in a part."""
     return bulk.folder_of(uri) is not None and bulk.may_hold(documents.decode(data, at=uri), data)
 
 
 def measure(entries: Iterable[bytes]) -> tuple[int, int]:
-    """Bytes and events of a part of these, at most."""
+    """Upper bounds of a part's bytes and events."""
     listed = list(entries)
     return 64 + sum(map(bulk.size_of, listed)), 8 + sum(map(bulk.events_of, listed))
 
 
 def number_of(path: str) -> int:
-    """The number of a part that kgd made; 0 for every other name."""
+    """The number of a part that kgd named; 0 for every other name."""
     name = path.rpartition("/")[2].removesuffix(".yaml")
     return int(name) if name.isascii() and name.isdigit() and len(name) < 10 else 0
 
 
-def _overflow(nodes: dict[Uri, bytes], room: Room) -> dict[Uri, bytes]:
-    """Take out of a part what it has no room for: from the end on, down to what a writer fills."""
+def _overflow(nodes: dict[Uri, bytes], room: Capacity) -> dict[Uri, bytes]:
+    """Remove the nodes that a part has no room for, from its end, down to a writer's limit."""
     size, events = measure(nodes.values())
     if size <= room.bytes and events <= room.events:
         return {}

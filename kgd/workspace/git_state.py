@@ -1,6 +1,6 @@
-"""This file is where it is found out what a person's git is doing, from the files of the git directory alone.
+"""The state of a person's git, read from the files of the git directory.
 
-Costs a dozen look-ups of files and runs nothing, so an idle pass does not depend on how large the workspace is.
+Costs a dozen file look-ups and runs no program, so an idle pass does not depend on the size of the workspace.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from kgd.git.objects import ObjectId
 from kgd.git.refs import read_ref
 
 LOCK_PATIENCE = 60.0
-"""Age in seconds from which a lock of somebody else is reported with the command that removes it. We never do."""
+"""Age in seconds from which a foreign lock is reported with the command that removes it. kgd never removes it."""
 
 _HOW_TO_END = {
     "MERGE_HEAD": ("a merge", "git merge --continue", "git merge --abort"),
@@ -30,7 +30,7 @@ _HOW_TO_END = {
 
 
 class Signature(NamedTuple):
-    """What differs after every git command that concerns us. Equal before and after: no git was at work between."""
+    """Values that differ after every relevant git command. If equal, no git command ran in between."""
 
     head: bytes
     branch: ObjectId | None
@@ -41,7 +41,7 @@ class Signature(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Busy:
-    """Why nothing is published now. `stuck`: it will not pass by itself soon, and `reason` says what to do."""
+    """The reason not to publish now. `stuck`: it will not pass soon, and `reason` says how to end it."""
 
     reason: str
     stuck: bool = False
@@ -65,7 +65,7 @@ def index_stamp(path: Path) -> tuple[int, int, int]:
 
 
 def busy(found: Signature, git_dir: Path, branch: str, *, clock: float | None = None) -> Busy | None:
-    """What a person has begun and not ended, in words; None if nothing."""
+    """The git operation that a person began and did not end; None if there is none."""
     name = branch.removeprefix("refs/heads/")
     for state in found.states:
         if state in _HOW_TO_END:
@@ -86,7 +86,7 @@ def busy(found: Signature, git_dir: Path, branch: str, *, clock: float | None = 
 
 
 def locked(lock: Path, clock: float | None = None) -> Busy | None:
-    """What to say of a lock of git's; None where it is not there."""
+    """The state of a lock of git; None if it is absent."""
     try:
         age = (time.time() if clock is None else clock) - os.lstat(lock).st_mtime
     except FileNotFoundError:

@@ -1,7 +1,7 @@
-"""Repair after an unclean stop: files and index that were published since the last flush, and that the disk lost.
+"""Flush and repair: flushing published files in the background, and restoring files lost in an unclean stop.
 
-A file is damaged only if a plan that was never flushed names it and it is absent, cut, zeroed or an earlier version.
-Everything else is a person's edit (docs/decisions/0028-what-a-power-cut-damages.md).
+A file is damaged only if an unflushed plan names it and it is absent, cut, zeroed or an earlier version. Everything
+else is a person's edit (docs/decisions/0028-what-a-power-cut-damages.md).
 """
 
 from __future__ import annotations
@@ -9,36 +9,45 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import threading
+import time
 from collections import defaultdict
+from collections.abc import Callable
 from pathlib import Path
 
 from kgd.errors import KgdError
 from kgd.git import index_file
-from kgd.git.files import is_cut
+from kgd.git.files import is_cut, sync_file_system
 from kgd.git.objects import PLAIN, ObjectId
 from kgd.git.store import ObjectStore
 from kgd.git.walk import Lookup
 from kgd.workspace.adoption import Host
-from kgd.workspace.aside import FORMER_INDEX, Aside, Placement, Plan, slots
+from kgd.workspace.aside import FORMER_INDEX, Placement, Plan, PlanFolder, slots
 from kgd.workspace.hand_edits import HandEdits
-from kgd.workspace.recovery import INDEX
-from kgd.workspace.work_tree import FILE_LIMIT, WorkTree
+from kgd.workspace.parts import FILE_LIMIT
+from kgd.workspace.placing import INDEX
+from kgd.workspace.work_tree import WorkTree
+
+AFTER = 0.5
+"""Seconds from a publication to its flush; further publications in that time share it."""
+SHARE = 10
+"""The pause is also this many times the duration of the last flush, to spare a slow disk."""
 
 log = logging.getLogger(__name__)
 
 
 class Healing:
-    """What the last process published and did not flush, until that was looked at; for the publication's thread."""
+    """The unflushed publications of the last process, until they are checked. For the publication's thread."""
 
-    def __init__(self, host: Host, tree: WorkTree, aside: Aside, edits: HandEdits) -> None:
-        self._host, self._store, self._tree, self._aside = host, host.store, tree, aside
+    def __init__(self, host: Host, tree: WorkTree, plan_folder: PlanFolder, edits: HandEdits) -> None:
+        self._host, self._store, self._tree, self._plan_folder = host, host.store, tree, plan_folder
         self._unpublished = edits.unpublished
-        self._plans = aside.unflushed
+        self._plans = plan_folder.unflushed
         self.is_due = True
-        """The index is looked at after every start, files only after an unclean stop."""
+        """Every start checks the index; an unclean stop checks files too."""
 
     def mend_index(self, published: ObjectId) -> bool:
-        """Build the index again if git cannot read it; whether it was. What a person had staged before stays staged.
+        """Rebuild an index that git cannot read; whether that was needed. Staged changes stay staged.
 
         Raises:
             FileExistsError: A git command has the index locked.
@@ -54,14 +63,16 @@ class Healing:
         os.link(mine, lock)
         os.rename(lock, index)
         mine.unlink()
-        log.warning("built the git index again, which could not be read")
+        log.warning("rebuilt an unreadable git index")
         return True
 
     def restore_files(self, published: ObjectId) -> int:
-        """Restore the files that are damaged; how many. From here on a file that differs is an edit."""
+        """Restore damaged files and return their number. Afterwards every different file is an edit."""
         damaged = self._damaged(published) if self._plans else []
         if damaged:
-            place_again(self._aside.begin(published, published, damaged), self._aside, self._tree, self._store)
+            carry_out_restore(
+                self._plan_folder.begin(published, published, damaged), self._plan_folder, self._tree, self._store
+            )
             log.warning("restored files that an unclean stop damaged", extra={"files": len(damaged)})
         self._plans, self.is_due = [], False
         return len(damaged)
@@ -69,7 +80,7 @@ class Healing:
     # ---- inside
 
     def _damaged(self, published: ObjectId) -> list[Placement]:
-        """The files to restore. What lies aside and is damaged goes: it is no edit that an editor saved late."""
+        """The files to restore. Damaged displaced files are removed: they are no late edits."""
         branch, tip = self._tree_of(published), self._tree_of(bytes.fromhex(self._host.tip))
         versions, placed = self._versions(published)
         self._drop_damaged_slots(versions)
@@ -88,7 +99,7 @@ class Healing:
         return Lookup(self._store.tree, self._store.tree_of(commit))
 
     def _versions(self, published: ObjectId) -> tuple[dict[str, set[ObjectId]], dict[str, set[ObjectId | None]]]:
-        """By path, what the plans placed there or found there; and the same of those that were published."""
+        """Versions that the plans placed or found, by path; and the same for published plans."""
         versions, placed = defaultdict[str, set[ObjectId]](set), defaultdict[str, set[ObjectId | None]](set)
         for plan in self._plans:
             is_published = self._store.exists(plan.after) and self._store.is_ancestor(plan.after, published)
@@ -112,7 +123,7 @@ class Healing:
                     slot.unlink()
 
     def _follow(self, plan: Plan, published: ObjectId, mine: Path) -> bool:
-        """Write the index that a plan replaced, brought forward to what is published; whether it could be read."""
+        """Write the replaced index of a plan, updated to the published tree; whether it was readable."""
         known = defaultdict[str, set[ObjectId | None]](set)
         for one in self._plans:
             for file in one.files:
@@ -129,8 +140,8 @@ class Healing:
         return True
 
 
-def place_again(plan: Plan, aside: Aside, tree: WorkTree, store: ObjectStore) -> None:
-    """Carry out a plan that restores files, without a move of the branch or the index."""
+def carry_out_restore(plan: Plan, plan_folder: PlanFolder, tree: WorkTree, store: ObjectStore) -> None:
+    """Carry out a plan that restores files, without moving branch or index."""
     try:
         for number, file in enumerate(plan.files):
             if file.new is None:
@@ -139,9 +150,9 @@ def place_again(plan: Plan, aside: Aside, tree: WorkTree, store: ObjectStore) ->
                 tree.prepare(store.read(file.new), plan.slot(number))
                 tree.place(file.path, plan.slot(number))
     except BaseException:
-        aside.end(plan, given_up=True)
+        plan_folder.end(plan, is_abandoned=True)
         raise
-    aside.end(plan)
+    plan_folder.end(plan)
 
 
 def _read(slot: Path) -> bytes | None:
@@ -150,3 +161,60 @@ def _read(slot: Path) -> bytes | None:
         if slot.is_file() and not slot.is_symlink() and slot.stat().st_size <= FILE_LIMIT:
             return slot.read_bytes()
     return None
+
+
+class Flusher:
+    """Flushes file systems shortly after `ask`, until `close`.
+
+    Args:
+        folders: The written folders; one flush serves all on one file system.
+        flushed: Called in the flusher's thread after each flush.
+    """
+
+    def __init__(self, folders: list[Path], flushed: Callable[[], object]) -> None:
+        self._folders, self._flushed = folders, flushed
+        self._wanted = self.until = float("-inf")
+        """By the monotonic clock: the time up to which a flush is wanted, and the start of the last successful one."""
+        self.failure = ""
+        """Why the last flush failed; empty after a success."""
+        self._wake, self._stopping = threading.Event(), threading.Event()
+        self._thread = threading.Thread(target=self._run, name="kgd-flush", daemon=True)
+        self._thread.start()
+
+    def ask(self, at: float) -> None:
+        """Request a flush of all writes up to `at`, by the monotonic clock. Returns at once."""
+        if at > self._wanted:
+            self._wanted = at
+            self._wake.set()
+
+    def flush(self) -> None:
+        """Flush now. A failure is kept in `failure`."""
+        began = time.monotonic()
+        try:
+            for folder in {os.stat(folder).st_dev: folder for folder in self._folders}.values():
+                sync_file_system(folder)
+        except OSError as error:
+            self.failure = f"published files could not be flushed to the disk: {error.strerror}"
+            log.warning("flush failed", extra={"reason": self.failure})
+        else:
+            self.until, self.failure = began, ""
+
+    def close(self) -> None:
+        """End the thread; only `flush` flushes afterwards."""
+        self._stopping.set()
+        self._wake.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        pause = 0.0
+        while self._wake.wait():
+            self._wake.clear()
+            while self._wanted > self.until:
+                if self._stopping.wait(max(AFTER, pause)):
+                    return
+                began = time.monotonic()
+                self.flush()
+                pause = SHARE * (time.monotonic() - began)
+                self._flushed()
+            if self._stopping.is_set():
+                return

@@ -1,7 +1,7 @@
-"""This file is where two histories are merged: what their commits hold, against all that they have in common.
+"""Merging two histories: the content of two commits against their common ancestors.
 
-Pure over stored objects: the result depends on the commits alone, not on which is called ours, so two replicas that
-merge the same pair write the same bytes. Nothing is written here.
+A pure function of stored objects, the same for both sides, so two replicas that merge the same pair write the same
+bytes. Nothing is written here.
 """
 
 from __future__ import annotations
@@ -19,29 +19,23 @@ from kgd.model.ancestry import common_content
 from kgd.model.conflict import Conflict
 from kgd.model.merge import RULES_VERSION
 from kgd.workspace import merge_twins
-from kgd.workspace.merge_files import MergedFile, merge_file, record_files
 from kgd.workspace.merge_tree import MergedTree, merge_trees
-
-__all__ = [
-    "MergedFile", "MergedTree", "ReadableTree", "base_tree", "check_rules", "merge_commits", "merge_file",
-    "merge_trees", "merged_tree", "new_twins", "record_files",
-]  # fmt: skip
 
 
 class ReadableTree(NamedTuple):
-    """A tree that may not be written anywhere, and a store that reads it all the same (`diff`, `read`, `entry`)."""
+    """A tree that exists in memory only, with a store that reads it (`diff`, `read`, `entry`)."""
 
     store: ObjectStore
     id: ObjectId
 
 
 def merge_commits(store: ObjectStore, ours: ObjectId, theirs: ObjectId, sharded: frozenset[str]) -> MergedTree:
-    """Merge what two commits hold, against what they have in common: one ancestor, several, or none.
+    """Merge the content of two commits against their common ancestors: one, several, or none.
 
-    Nothing is written. The tree that results is the same whichever is called ours.
+    Nothing is written. The result is the same for both sides.
 
     Raises:
-        Unavailable: One of them follows merge rules that this kgd does not know; it can only fast-forward.
+        Unavailable: A commit follows merge rules that this kgd does not know; it can only fast-forward.
         Damaged: An object is missing or broken.
     """
     check_rules(store, (ours, theirs))
@@ -55,25 +49,25 @@ def merge_commits(store: ObjectStore, ours: ObjectId, theirs: ObjectId, sharded:
 
 
 def new_twins(store: ObjectStore, old: ObjectId | None, new: ObjectId, sharded: frozenset[str]) -> list[Conflict]:
-    """Names that collide in `new`, not yet in its ancestor `old`, and that nobody reported in between."""
+    """Colliding names in `new` that are not in its ancestor `old`, and that were never recorded in between."""
     before, after = store.tree_of(old) if old else None, store.tree_of(new)
     added = [path for path, was, now in store.diff(before, after) if now and not was and path.startswith("nodes/")]
-    return merge_twins.met(
+    return merge_twins.colliding(
         store, (before, after, after), (added, []), {}, sharded,
         lambda side, record: _ever_open(store, new, [old] if old else [], record),
     )  # fmt: skip
 
 
 def _ever_open(store: ObjectStore, tip: ObjectId, until: Iterable[ObjectId], record: str) -> bool:
-    """Whether a conflict's record was there in any commit back to those."""
+    """Whether any commit back to `until` had a conflict's record."""
     return any(store.entry(commit.tree, record) for commit in store.history([tip], until=until))
 
 
 def merged_tree(store: ObjectStore, parents: Sequence[ObjectId], sharded: frozenset[str]) -> ReadableTree:
-    """The tree that kgd's own merge of these commits has, in memory: what a merge commit is compared with.
+    """The tree of kgd's own merge of these commits, in memory, to compare a merge commit with.
 
     Raises:
-        Invalid: There are not two of them.
+        Invalid: There are not two commits.
         Unavailable, Damaged: As `merge_commits`.
     """
     if len(parents) != 2:
@@ -85,7 +79,7 @@ def merged_tree(store: ObjectStore, parents: Sequence[ObjectId], sharded: frozen
 
 
 def base_tree(view: Unwritten, a: ObjectId, b: ObjectId, sharded: frozenset[str]) -> ObjectId | None:
-    """The tree of what two commits have in common; where that had to be made, `view` can read it."""
+    """The common tree of two commits; if it had to be merged, `view` can read it."""
 
     def merge_held(base: ObjectId | None, ours: ObjectId, theirs: ObjectId) -> ObjectId:
         return _written(view, ours, merge_trees(view, base, ours, theirs, sharded))
@@ -94,7 +88,7 @@ def base_tree(view: Unwritten, a: ObjectId, b: ObjectId, sharded: frozenset[str]
 
 
 def check_rules(store: ObjectStore, commits: Iterable[ObjectId]) -> int:
-    """The version of the merge rules to follow: the lowest of those that the commits name.
+    """The merge rules to follow: the lowest version that the commits name.
 
     Raises:
         Unavailable: This kgd does not know it.
@@ -103,7 +97,7 @@ def check_rules(store: ObjectStore, commits: Iterable[ObjectId]) -> int:
     if rules != RULES_VERSION:
         raise Unavailable(
             f"the workspace merges by rules of version {rules}, this kgd knows {RULES_VERSION}",
-            at=SETTINGS, next="Upgrade kgd; until then nothing of it is taken.",
+            at=SETTINGS, next="Upgrade kgd; until then nothing is merged.",
         )  # fmt: skip
     return rules
 
@@ -118,12 +112,7 @@ def _rules_of(store: ObjectStore, commit: ObjectId) -> int:
 
 def _written(view: Unwritten, ours: ObjectId, merged: MergedTree) -> ObjectId:
     staging = Staging(view, ours)
-    for path, data in merged.files.items():
-        if data is None:
-            staging.remove(path)
-    for path, data in sorted(merged.files.items()):
-        if data is not None:
-            staging.put(path, data)
+    staging.write(merged.files)
     made = staging.write_tree()
     view.add(staging.objects)
     return made

@@ -1,6 +1,6 @@
-"""This file is where what means alike is found in a workspace, and where a thread keeps its vectors in step.
+"""Search by meaning: a thread keeps the vectors in step with the texts.
 
-Nothing waits for that thread. What is not embedded yet, or cannot be just now, is found by its words alone.
+Nothing waits for that thread. A text without a vector is found by its words alone.
 """
 
 from __future__ import annotations
@@ -24,40 +24,39 @@ from kgd.workspace.outcome import Stage
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from kgd.vectors.nearest import Nearest
+
 log = logging.getLogger(__name__)
 
 LOAD_AFTER = 3.0
-"""Seconds between the first text and the loading of a model: the calls that a process was started for come first."""
+"""Seconds between the first text and loading a model: the first calls of a process come first."""
 SETTLE = 0.2
-"""Seconds that changes are collected for, once it is loaded."""
+"""Seconds to collect changes once the model is loaded."""
 LOOK_AGAIN = 5.0
-"""Seconds between two looks at what the person's settings choose."""
+"""Seconds between two looks at the person's choice."""
 LOADING = 1.0
-"""Seconds that the first questions after a start wait in all, for vectors of an earlier run to be read."""
+"""Total seconds that the first questions after a start wait for vectors of an earlier run."""
 RETRY, RETRY_MOST = 5.0, 300.0
-"""Seconds until what failed is tried again, twice as long each time."""
+"""Seconds until a retry after a failure, doubled each time."""
 CLOSE_WITHIN = 1.0
 QUESTIONS_KEPT = 64
 FEW = 500
-"""Texts that may wait without the stage saying that it does."""
+"""Texts that may wait before the stage reports it."""
 
 
 class Near(NamedTuple):
-    """Best first, equals by URI. `floor` is the lowest similarity of all that was looked at; 0.0 without hits."""
+    """Hits, best first, equals by URI. `floor` is the lowest similarity considered; 0.0 without hits."""
 
     hits: list[tuple[Uri, float]]
     floor: float
 
 
-_NOTHING = Near([], 0.0)
-
-
 class Meaning:
-    """The vectors of one workspace. Safe for threads; nothing happens before `follow`.
+    """The vectors of one workspace. Thread-safe; idle until `follow`.
 
     Args:
-        feed: The texts, caught up with what was acknowledged.
-        folder: Where its file is, which may be deleted at any time.
+        feed: The texts, with every acknowledged change.
+        folder: Holds the file of vectors, which may be deleted at any time.
     """
 
     def __init__(self, feed: Callable[[], Feed], folder: Path, clock: Callable[[], float]) -> None:
@@ -66,7 +65,7 @@ class Meaning:
         self._choose: Callable[[], Choice] = Choice
         self._secret: Callable[[str], str] = _no_secret
         self._embedding = Embedding(
-            feed, self._path, lambda name: self._secret(name), self._stopping, lambda: self._choose(), self._told
+            feed, self._path, lambda name: self._secret(name), self._stopping, lambda: self._choose(), self._report
         )
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
@@ -80,10 +79,10 @@ class Meaning:
     # ---- life
 
     def follow(self, choose: Callable[[], Choice] = Choice, secret: Callable[[str], str] | None = None) -> None:
-        """Begin to embed in the background; a second call changes nothing.
+        """Start embedding in the background; a second call changes nothing.
 
         Args:
-            choose: What the person chooses, asked again every few seconds.
+            choose: The person's choice, asked again every few seconds.
             secret: Looks a credential up by its reference.
         """
         if self._thread is not None:
@@ -95,19 +94,19 @@ class Meaning:
         self._thread = thread
 
     def wake(self) -> None:
-        """The text index moved on. Never blocks."""
+        """Report new texts. Never blocks."""
         with self._changed:
             self._woken = True
             self._changed.notify_all()
 
     def rebuild(self) -> None:
-        """Throw all vectors away and make them anew, in the background; those in memory answer meanwhile."""
+        """Rebuild all vectors in the background; those in memory answer meanwhile."""
         with self._changed:
             self._anew = self._urgent = True
             self._changed.notify_all()
 
     def catch_up(self, seconds: float) -> bool:
-        """Wait until all that was acknowledged is embedded; False where it is not: off, in trouble, or out of time."""
+        """Wait until every acknowledged text is embedded; False if it is off, failing or out of time."""
         if self._thread is None:
             return False
         with self._changed:
@@ -118,7 +117,7 @@ class Meaning:
             return self._done >= mine and self._stage.state == "ok"
 
     def close(self) -> None:
-        """Stop within a second or so; nothing is written afterwards. What is left is embedded after the next start."""
+        """Stop within about a second; nothing is written afterwards. The next start continues."""
         self._stopping.set()
         with self._changed:
             self._changed.notify_all()
@@ -126,60 +125,54 @@ class Meaning:
             self._thread.join(CLOSE_WITHIN)
             self._embedding.let_go()
 
-    # ---- being asked
+    # ---- reads
 
     @property
     def share(self) -> float:
-        """What similarity counts in a score, 0..1; 0.0 where there is none to be had: rank by words alone."""
+        """The weight of similarity in a score, 0..1; 0.0 without vectors: rank by words alone."""
         serving = self._ready()
         return serving.embedder.share if serving is not None and serving.nearest else 0.0
 
     @property
     def least(self) -> float:
-        """The similarity that a text needs to have to do with a question, where it has none of its words."""
+        """The least similarity of a relevant text that shares no word with the question."""
         serving = self._ready()
         return serving.embedder.least if serving is not None else 0.0
 
     def nearest(self, query: str, limit: int, within: Collection[Uri] | None = None) -> Near:
-        """What is nearest in meaning to a question, among `within` if it is given.
+        """The nearest nodes to a question, among `within` if given.
 
-        No hits where that is not known: nothing is embedded, the question says nothing, or an endpoint is down.
+        No hits if nothing is embedded, the question has no vector, or an endpoint is down.
         """
-        serving = self._ready()
-        vector = self._vector(serving, query) if serving is not None else None
-        if serving is None or serving.nearest is None or vector is None:
-            return _NOTHING
-        return Near(*serving.nearest.search(vector, limit, within))
+        asked = self._asked_of(query)
+        return Near(*asked[0].search(asked[1], limit, within)) if asked else Near([], 0.0)
 
     def similarity(self, query: str, uris: Collection[Uri]) -> dict[Uri, float]:
-        """Of each of these to a question; those that are not embedded are left out. O(`uris`)."""
-        serving = self._ready()
-        vector = self._vector(serving, query) if serving is not None else None
-        if serving is None or serving.nearest is None or vector is None:
-            return {}
-        return serving.nearest.similarity(vector, uris)
+        """The similarity of these nodes to a question, without those not embedded. O(`uris`)."""
+        asked = self._asked_of(query)
+        return asked[0].similarity(asked[1], uris) if asked else {}
 
     def pairs(
         self, some: Sequence[Uri], within: Sequence[Uri], above: float, each: int
     ) -> list[tuple[Uri, Uri, float]]:
-        """For each of `some` the `each` nearest of `within` above that similarity; see `Nearest.pairs`."""
+        """For each of `some`, the `each` nearest of `within` above a similarity; see `Nearest.pairs`."""
         serving = self._ready()
         if serving is None or serving.nearest is None:
             return []
         return serving.nearest.pairs(some, within, above, each)
 
     def stage(self) -> Stage:
-        """How it is, for `kgd status`, with the texts that came since it last did something."""
-        told = self._stage
-        now = self._embedding.progress(self._choice or self._choose()) if told.state != "off" else None
+        """The current stage for `kgd status`, including texts added since the last step."""
+        stage = self._stage
+        now = self._embedding.progress(self._choice or self._choose()) if stage.state != "off" else None
         if now is None:
-            return told
-        if told.state == "degraded":
-            return replace(told, about=now.about)
+            return stage
+        if stage.state == "degraded":
+            return replace(stage, about=now.about)
         return self._at_work(now.about, now.left)
 
     def health(self) -> tuple[Stage, ...]:
-        """The stage, where vectors are followed at all."""
+        """The stage, if vectors are in use."""
         return (self.stage(),) if self._thread is not None else ()
 
     @property
@@ -189,11 +182,11 @@ class Meaning:
 
     @property
     def mark(self) -> tuple[int, str, bool]:
-        """Another one whenever answers by meaning may have changed."""
+        """A value that differs whenever answers by meaning may have changed."""
         return self._embedding.changes, self._choose().written(), time.monotonic() < self._quiet_until
 
     def _ready(self) -> Model | None:
-        """What serves. The first questions after a start wait a moment for what an earlier run left."""
+        """The serving model. The first questions after a start wait a moment for vectors of an earlier run."""
         if self._embedding.serving is None and self._patience > 0 and self._thread is not None and self._path.exists():
             start = time.monotonic()
             with self._changed:
@@ -207,8 +200,14 @@ class Meaning:
             return serving if may else None
         return serving
 
+    def _asked_of(self, query: str) -> tuple[Nearest, NDArray[Any]] | None:
+        """The serving vectors and the question's vector; None if either is missing."""
+        serving = self._ready()
+        vector = self._vector(serving, query) if serving is not None else None
+        return None if serving is None or serving.nearest is None or vector is None else (serving.nearest, vector)
+
     def _vector(self, model: Model, query: str) -> NDArray[Any] | None:
-        """None for a question that says nothing, and while the embedder cannot be asked."""
+        """The vector of a question; None if it is empty or the embedder cannot be reached."""
         questions = model.questions
         with self._changed:
             if query in questions:
@@ -256,7 +255,7 @@ class Meaning:
                 self._changed.notify_all()
 
     def _wait(self) -> bool:
-        """Until there is something to do; False when the workspace is being closed."""
+        """Wait for work; False when the workspace is closing."""
         with self._changed:
             while not self._urgent and not self._stopping.is_set():
                 now = time.monotonic()
@@ -272,7 +271,7 @@ class Meaning:
             return not self._stopping.is_set()
 
     def _pass(self) -> None:
-        """Bring the vectors to where the texts are, as the person chooses."""
+        """Bring the vectors up to date, by the person's choice."""
         choice = self._choose()
         if choice != self._choice:
             self._choice, self._retry, self._quiet_until = choice, RETRY, 0.0
@@ -287,16 +286,16 @@ class Meaning:
                 self._embedding.begin_anew()
             self._embedding.bring_forward(choice)
         except IndexDamaged:
-            log.warning("the vectors were damaged and are made anew")
+            log.warning("the vectors were damaged and are being rebuilt")
             self._embedding.begin_anew()
             self._embedding.bring_forward(choice)
 
     def _at_work(self, about: str, left: int) -> Stage:
-        """How far it is. Most of the time there is nothing to wait for, so few texts are no state of their own."""
+        """The stage while working. A few waiting texts are no state of their own."""
         blocker = "texts are being embedded; search finds the others by their words" if left > FEW else ""
         return Stage("embedding", "waiting" if blocker else "ok", self._stage.last_success, blocker, None, about)
 
-    def _told(self, about: str, left: int) -> None:
+    def _report(self, about: str, left: int) -> None:
         stage = self._at_work(about, left)
         self._stage = stage if stage.blocker else replace(stage, last_success=self._clock())
         with self._changed:
@@ -310,4 +309,4 @@ class Meaning:
 
 
 def _no_secret(reference: str) -> str:
-    raise Unauthorized("there is nobody here to look a credential up", at=reference[:40])
+    raise Unauthorized("credentials cannot be looked up here", at=reference[:40])

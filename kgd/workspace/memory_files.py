@@ -1,33 +1,36 @@
-"""This file is where a node and the file with its detail are kept saying the same (docs/memories.md).
+"""Memory files: keeping a node and its detail file in step, for submitted edits and edits by hand (docs/memories.md).
 
-The node's file owns id, type and tags and names the file of the detail; the front matter of that file mirrors them, and
-names the node. A file belongs to the node that its front matter names, if that node names the file: so nobody reads or
-takes a memory by naming it.
+The node's file owns id, type and tags, and names the detail file; the front matter mirrors them and names the node. A
+file belongs to a node only if both name each other, so naming a file gives no access to it. An edit of either file is
+an edit of the node. A renamed file is found by its front matter, a file written by hand gets a node, and a deleted file
+leaves its node in place.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
-from dataclasses import replace
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 
-from kgd.codec import memories
-from kgd.codec.memories import Memory
-from kgd.errors import Invalid, Limit
+from kgd.codec import documents, memories, paths
+from kgd.codec.memories import FOLDER, Memory
+from kgd.errors import Invalid, KgdError, Limit
 from kgd.git.objects import LAST_MOMENT, ObjectId
 from kgd.git.store import ObjectStore
 from kgd.model.node import FILE, MEMORY_TYPES, Json, Node, check_label, cut_at_word, folded
-from kgd.model.uri import Uri, path_of
-from kgd.workspace.work_tree import FILE_LIMIT
+from kgd.model.uri import Uri, is_owned, parse, path_of, scheme_of, workspace_of
+from kgd.workspace.parts import FILE_LIMIT, node_in
+
+Files = dict[str, bytes | None]
 
 Read = Callable[[str], bytes | None]
 TOPIC = 60
-"""Characters of a node's path that the name of its file repeats at most."""
+"""The longest part of a node's path in the name of its file, in characters."""
 
 
 def file_of(node: Node | None) -> str | None:
-    """The path that the node names as that of its detail; whether it is one, and is there, the file tells."""
+    """The path of the node's detail file; the file itself may be missing."""
     path = node.data.get(FILE) if node else None
     return path if isinstance(path, str) and memories.is_path(path) else None
 
@@ -39,20 +42,20 @@ def owner_of(memory: Memory | None) -> Uri | None:
 
 
 def belongs(memory: Memory | None, node: Node) -> bool:
-    """Whether the front matter names this node, by its URI or a former one."""
+    """Whether the front matter names this node, by its URI or an alias."""
     owner = owner_of(memory)
     return owner is not None and (owner == node.uri or owner in node.aliases)
 
 
 def detail_of(node: Node | None, read: Callable[[str], bytes | None]) -> tuple[str, Memory] | None:
-    """Path and content of the file with a node's detail, where it has one that can be read."""
+    """Path and content of a node's readable detail file."""
     path = file_of(node)
     memory = memories.read(read(path), path) if path else None
     return (path, memory) if path and memory and node and belongs(memory, node) else None
 
 
 def read_blob(store: ObjectStore, tree: ObjectId | None, path: str) -> bytes | None:
-    """The file at a path of a tree; None where there is none, or more than any file of a workspace may have."""
+    """The file at a path of a tree; None if absent or larger than any file of a workspace."""
     blob = store.entry(tree, path) if tree else None
     try:
         return store.read(blob, FILE_LIMIT) if blob else None
@@ -61,10 +64,10 @@ def read_blob(store: ObjectStore, tree: ObjectId | None, path: str) -> bytes | N
 
 
 def mirrored(data: bytes, memory: Memory, node: Node) -> bytes:
-    """The file as the node wants its front matter; the same bytes where it says so already.
+    """The file with its front matter updated from the node; the same bytes if nothing differs.
 
     Raises:
-        Invalid, Limit: The front matter would hold what YAML cannot.
+        Invalid, Limit: The front matter would hold values that YAML cannot.
     """
     wanted: dict[str, Json] = dict(memory.front) | {"id": str(node.uri), "type": node.type}
     if set(_folded(memory.tags, node.type)) != set(node.tags):
@@ -74,8 +77,8 @@ def mirrored(data: bytes, memory: Memory, node: Node) -> bytes:
     return data if wanted == dict(memory.front) else memories.rewrite(memory, wanted)
 
 
-def told_by_front(node: Node, before: Memory | None, after: Memory) -> Node:
-    """The node with what somebody changed in the front matter of its file: type and tags.
+def with_front_matter(node: Node, before: Memory | None, after: Memory) -> Node:
+    """The node with type and tags as changed in the front matter.
 
     Raises:
         Invalid: No node can have such a type or tag.
@@ -92,10 +95,10 @@ def told_by_front(node: Node, before: Memory | None, after: Memory) -> Node:
 
 
 def node_for(path: str, memory: Memory, owner: Uri) -> Node:
-    """The node behind a file that somebody made by hand; its first line says what it is about.
+    """A node for a file that a person created; its first line becomes name and summary.
 
     Raises:
-        KgdError: The front matter holds what no node can have.
+        KgdError: The front matter holds values that no node can have.
     """
     kind = memory.front.get("type")
     title = cut_at_word(next((line.strip("# \t") for line in memory.text.split("\n") if line.strip("# \t")), ""))
@@ -104,10 +107,10 @@ def node_for(path: str, memory: Memory, owner: Uri) -> Node:
 
 
 def written(node: Node, old: Memory | None, text: str, now: int) -> bytes:
-    """The file with this detail of the node, in place of `old`.
+    """The file with this detail of the node, replacing `old`.
 
     Raises:
-        Invalid: What no file can hold.
+        Invalid: No file can hold the text.
     """
     _check_text(text, f"{node.uri} detail"[:80])
     prose = "\n" + text.strip("\n") + "\n"
@@ -119,7 +122,7 @@ def written(node: Node, old: Memory | None, text: str, now: int) -> bytes:
 
 
 def new_path(node: Node, now: int, taken: Callable[[str], bool]) -> str:
-    """Where the detail of a node is kept from now on: named by date and topic, and by nobody else's."""
+    """An unused path for the detail of a node, from date and topic."""
     topic = re.sub(r"[\W_]+", "-", path_of(node.uri).lower()).strip("-")[:TOPIC].strip("-") or node.type
     stem = f"{memories.FOLDER}{_date(node, now)}-{topic}"
     if taken(f"{stem}.md"):
@@ -131,13 +134,13 @@ def new_path(node: Node, now: int, taken: Callable[[str], bool]) -> str:
 
 
 def refuse_detail(node: Node) -> None:
-    """Raises Invalid where a node of this type has no file of its own."""
+    """Raise Invalid if nodes of this type have no detail file."""
     if node.type not in MEMORY_TYPES:
         raise no_detail(node, node.uri)
 
 
 def no_detail(node: Node, at: str) -> Invalid:
-    """The refusal of a detail behind a node of another type."""
+    """The refusal of a detail for a node of another type."""
     return Invalid(
         f"a node of type '{node.type[:60]}' has no detail; {', '.join(sorted(MEMORY_TYPES))} have", at=at,
         next="Put the text into content.",
@@ -145,7 +148,7 @@ def no_detail(node: Node, at: str) -> Invalid:
 
 
 def _date(node: Node, now: int) -> str:
-    """The day the node says it is of (an import knows), else today."""
+    """The node's own date, which imports set; otherwise today."""
     created = node.data.get("created")
     if isinstance(created, str):
         try:
@@ -159,7 +162,7 @@ def _check_text(text: str, at: str) -> None:
     try:
         text.encode()
     except UnicodeEncodeError:
-        raise Invalid("the detail holds half of a character", at=at) from None
+        raise Invalid("the detail holds an incomplete character", at=at) from None
     if "\0" in text:
         raise Invalid("the detail holds a zero byte", at=at)
 
@@ -169,7 +172,7 @@ def _folded(tags: Iterable[str], kind: str) -> tuple[str, ...]:
 
 
 def _in_order(old: Iterable[str], node: Node) -> list[str]:
-    """The node's tags, those that the file had in its order first."""
+    """The node's tags, in the file's order first."""
     kept = [tag for tag in dict.fromkeys(_folded(old, node.type)) if tag in node.tags]
     return [*kept, *(tag for tag in node.tags if tag not in kept)]
 
@@ -177,14 +180,14 @@ def _in_order(old: Iterable[str], node: Node) -> list[str]:
 def keep_in_step(
     nodes: Iterable[tuple[Node | None, Node | None]], read: Read, *, by_hand: bool = False
 ) -> dict[str, bytes | None]:
-    """The memory files that a change of these nodes (before, after) makes other than they are.
+    """The detail files that change with these nodes (before, after).
 
-    A node's file is removed with the node, or when its detail is unset; it takes another name with what the node calls
-    it; its front matter follows the node.
+    A file is removed with its node or when the detail is unset, renamed when the node names another path, and its front
+    matter follows the node.
 
     Args:
-        read: Gives a file as the change leaves it so far.
-        by_hand: The nodes were edited as files: a memory that its node no longer names stays, since nobody deleted it.
+        read: Reads a file as the change leaves it so far.
+        by_hand: The nodes were edited as files: a file that its node no longer names stays.
     """
     changed = list(nodes)
     files: dict[str, bytes | None] = {}
@@ -205,10 +208,132 @@ def keep_in_step(
         if data is None or memory is None:
             continue
         former = {one.uri for one, _ in changed if one and file_of(one) == path}
-        if belongs(memory, after) or owner_of(memory) in former:
-            files |= _only_if_other(path, data, mirrored(data, memory, after))
+        is_its_own = belongs(memory, after) or owner_of(memory) in former
+        if is_its_own and (follows := mirrored(data, memory, after)) != data:
+            files[path] = follows
     return files
 
 
-def _only_if_other(path: str, old: bytes, new: bytes) -> dict[str, bytes]:
-    return {path: new} if new != old else {}
+@dataclass(frozen=True, slots=True)
+class Home:
+    """The workspace that a change is for. `read` and `names` give files and folders as the change leaves them."""
+
+    workspace: str
+    sharded: frozenset[str]
+    read: Read
+    names: Callable[[str], list[str]] = lambda folder: []
+
+    def node(self, uri: Uri) -> Node | None:
+        """A node of this workspace with a file of its own; None if it is absent or cannot be read."""
+        try:
+            is_here = is_owned(uri) and workspace_of(uri) == self.workspace
+            return node_in(path := self.path(uri), self.read(path)) if is_here else None
+        except KgdError:
+            return None
+
+    def path(self, uri: Uri) -> str:
+        return paths.path_of(uri, self.sharded)
+
+    def written(self, node: Node) -> Files:
+        path = self.path(node.uri)
+        return {path: documents.rewrite(self.read(path), node)}
+
+
+def follow_memory(around: Home, path: str, base: bytes | None, data: bytes | None) -> tuple[Files, Uri | None]:
+    """Further files that an edit of a detail file changes, and its node.
+
+    Args:
+        base: The version that the person started from.
+        data: The present bytes.
+
+    Raises:
+        KgdError: The node cannot take the values of the front matter.
+    """
+    before, after = memories.read(base, path), memories.read(data, path)
+    owner = _owner(around, after or before)
+    if owner is None:
+        return {}, None
+    node = around.node(owner)
+    if after is None:
+        return (_after_deletion(around, node, path) if data is None and node else {}), owner
+    if node is None:
+        return (_node_by_hand(around, path, after, owner) if base is None else {}), owner
+    named = file_of(node)
+    if named != path:
+        if named is not None and detail_of(node, around.read) is not None:
+            return {}, owner  # a copy: the node keeps the file that it names
+        node, before = replace(node, data={**node.data, FILE: path}), None
+    node = with_front_matter(node, before, after)
+    assert data is not None
+    return {**around.written(node), path: mirrored(data, after, node)}, owner
+
+
+def follow_node(around: Home, before: Node | None, after: Node | None, beside: Collection[Uri]) -> Files:
+    """Further files that an edit of a node's file changes. `beside` are nodes edited together with it.
+
+    A node renamed by hand appears as one removed and one new node; its file follows the new one.
+    """
+    present = after or before
+    if present is None:
+        return {}
+    path = file_of(before)
+    data = around.read(path) if path else None
+    memory = memories.read(data)
+    if after is None and path and data is not None and memory:
+        for uri in sorted(beside):
+            other = around.node(uri)
+            if other and uri != present.uri and file_of(other) == path:
+                return {path: mirrored(data, memory, other)}
+    return keep_in_step([(before, after)], around.read, by_hand=True)
+
+
+def follow_commits(
+    around: Home, changed: Mapping[str, tuple[bytes | None, bytes | None]], apply: Callable[[Files], None]
+) -> set[Uri]:
+    """The same for commits made with plain git: files by path, before and after. Returns the affected nodes."""
+    uris: set[Uri] = set()
+    for path, (before, after) in sorted(changed.items()):
+        try:
+            if memories.is_path(path):
+                files, uri = follow_memory(around, path, before, after)
+            else:
+                old, new = (documents.decode(data, at=path) if data else None for data in (before, after))
+                uri = new.uri if new else None
+                files = follow_node(around, old, new, uris)
+        except KgdError:
+            continue  # reported as an unreadable file
+        files = {at: data for at, data in files.items() if around.read(at) != data}
+        if files:
+            apply(files)
+            uris |= {uri} if uri else set()
+    return uris
+
+
+def _owner(around: Home, memory: Memory | None) -> Uri | None:
+    named = owner_of(memory)
+    try:
+        return parse(named) if named and workspace_of(parse(named)) == around.workspace else None
+    except KgdError:
+        return None
+
+
+def _after_deletion(around: Home, node: Node, path: str) -> Files:
+    """After a file was deleted: find it under another name by its front matter, or unset the detail."""
+    if file_of(node) != path:
+        return {}
+    for name in around.names(FOLDER.rstrip("/")):
+        other = f"{FOLDER}{name}"
+        if other != path and memories.is_path(other):
+            memory = memories.read(around.read(other), other)
+            if memory and belongs(memory, node):
+                return around.written(replace(node, data={**node.data, FILE: other}))
+    return around.written(replace(node, data={key: value for key, value in node.data.items() if key != FILE}))
+
+
+def _node_by_hand(around: Home, path: str, memory: Memory, owner: Uri) -> Files:
+    kind = memory.front.get("type")
+    if scheme_of(owner) not in MEMORY_TYPES and kind not in MEMORY_TYPES:
+        return {}
+    if around.read(around.path(owner)) is not None:  # it exists and cannot be read
+        return {}
+    return {around.path(owner): documents.encode(node_for(path, memory, owner))}

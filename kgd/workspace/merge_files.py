@@ -1,7 +1,7 @@
-"""This file is where three versions of one file are merged, by what its path says it is.
+"""Merging three versions of one file, by the kind that its path indicates.
 
-Total: whatever is in the files, the answer is bytes, with what cannot be one in a conflict or in a file beside. It does
-not depend on which side is called ours.
+Total: any input gives bytes. Content that cannot be merged goes to a conflict or to a file beside. The result is the
+same for both sides.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ from kgd.model.uri import Uri, parse, settings_uri
 log = logging.getLogger(__name__)
 
 TEXT_LIMIT = 1024 * 1024
-"""Bytes of a file that is no node; a larger one is not merged by lines."""
+"""Bytes of an ordinary file; a larger one is not merged by lines."""
 MEMORIES = "memories"
-"""First part of the name of a field that is in the file of a memory: ``memories/<file>/prose``."""
+"""The first part of a field name in the file of a memory: ``memories/<file>/prose``."""
 
 Data = bytes | None
 """None is absence."""
@@ -45,7 +45,7 @@ Data = bytes | None
 
 @dataclass(frozen=True, slots=True)
 class MergedFile:
-    """What one path holds after a merge. `beside` are further files, such as a kept variant."""
+    """The content of one path after a merge. `beside` are further files, such as a kept variant."""
 
     data: Data
     conflicts: tuple[Conflict, ...] = ()
@@ -53,15 +53,15 @@ class MergedFile:
 
     @property
     def conflict(self) -> Conflict | None:
-        """The only one, where there is one at all: bulk parts alone hold several nodes."""
+        """The only conflict, if any: bulk parts alone hold several nodes."""
         return self.conflicts[0] if self.conflicts else None
 
 
 def merge_file(path: str, base: Data, ours: Data, theirs: Data, records: Three = NOTHING_OPEN) -> MergedFile:
-    """Merge three versions of one file. No content makes it raise.
+    """Merge three versions of one file; no content makes it raise.
 
-    What only several files together say, moves above all, is not seen here: see `kgd.workspace.integrate`. `records`
-    are the open conflicts about fields of settings and memories; then `conflicts` are all that are open after it.
+    Moves and other changes across files are merged in `kgd.workspace.integrate`. `records` are the open conflicts about
+    fields of settings and memories; then `conflicts` are all remaining ones.
     """
     acted = records != NOTHING_OPEN
     if ours == theirs and not acted:
@@ -80,16 +80,16 @@ def merge_file(path: str, base: Data, ours: Data, theirs: Data, records: Three =
         if path.startswith("bulk/") and ours is not None and theirs is not None:
             return _merge_bulk(path, base, ours, theirs)
     except KgdError:
-        pass  # not what the path promises, or too much together: both are kept as they are
-    except Exception:  # a defect of ours: one file must not keep all others from being merged
-        log.exception("a file could not be merged as what it is", extra={"path": path})
+        pass  # malformed, or too large together: keep both
+    except Exception:  # a defect: one file must not stop the merge of all others
+        log.exception("a file could not be merged by its kind", extra={"path": path})
     if ours in (base, theirs):
         return MergedFile(theirs)
     return MergedFile(ours) if theirs == base else merge_unknown(path, base, ours, theirs)
 
 
 def record_files(conflicts: Iterable[Conflict], sharded: frozenset[str]) -> dict[str, bytes]:
-    """The files of these conflicts, one for each field. A value that no record can hold is in a file beside it."""
+    """The files of these conflicts, one for each field. A value too large for a record goes to a file beside it."""
     files: dict[str, bytes] = {}
     for conflict in conflicts:
         for one in conflict.by_field():
@@ -101,9 +101,9 @@ def record_files(conflicts: Iterable[Conflict], sharded: frozenset[str]) -> dict
 
 
 def _large_record(conflict: Conflict, sharded: frozenset[str]) -> dict[str, bytes]:
-    """Without the base; and where that is still too much, with the names of files in place of the sides.
+    """The record without the base; if it is still too large, with file names instead of the sides.
 
-    Its name is the digest of what it holds then, as of every record.
+    Its name is the digest of its content, as for every record.
     """
     path = paths.conflict_path(conflict.uri, conflict.digest, sharded)
     ((name, disputed),) = conflict.fields.items()
@@ -143,7 +143,7 @@ def _merge_node_file(path: str, base: Data, ours: Data, theirs: Data) -> MergedF
         return MergedFile(None)
     try:
         data = bytes_of(merged.node, [(ours, a), (theirs, b)])
-    except KgdError:  # what each side may hold alone can be too much together
+    except KgdError:  # two sides that each fit can be too large together
         if a is None or b is None:
             raise
         merged = either(old, a, b)
@@ -152,7 +152,7 @@ def _merge_node_file(path: str, base: Data, ours: Data, theirs: Data) -> MergedF
 
 
 def bytes_of(node: Node, sides: Iterable[tuple[Data, Node | None]]) -> bytes:
-    """The file of a merged node; a side that says exactly this keeps its bytes, and its comments.
+    """The file of a merged node; a side equal to the result keeps its bytes and its comments.
 
     Raises:
         Invalid, Limit: No file can hold it.
@@ -161,16 +161,16 @@ def bytes_of(node: Node, sides: Iterable[tuple[Data, Node | None]]) -> bytes:
     same_bytes = [data for data, side in written if same(side, node)]
     if same_bytes:
         return min(same_bytes)
-    # Which side's comments are kept must not depend on who is called ours.
+    # The choice of comments must not depend on which side is ours.
     by_hand = [data for data, side in written if b"#" in data and documents.encode(side) != data]
     return documents.rewrite(min(by_hand) if by_hand else None, node)
 
 
 def merge_unreadable(ours: Data, theirs: Data, a: Node | str | None, b: Node | str | None) -> MergedFile:
-    """At least one side is no node: the readable one is served, and the text of the other stays in the conflict."""
+    """Merge with an unreadable side: serve the readable one, and keep the text of the other in the conflict."""
     uri = next((side.uri for side in (a, b) if isinstance(side, Node)), None)
     if uri is None:
-        # Neither can be read, or one was deleted: keep the text that is there for the person who wrote it.
+        # Neither is readable, or one was deleted: keep the present text for its author.
         kept, *other = sorted((data for data in (ours, theirs) if data is not None), reverse=True)
         return MergedFile(kept, beside={f"kept/unreadable-{_short_hash(data)}.txt": data for data in other})
     sides = tuple(sorted((_side_of(ours, a), _side_of(theirs, b)), key=canonical_json))
@@ -188,7 +188,7 @@ def _side_of(data: Data, side: Node | str | None) -> Json:
 
 
 def decoded(path: str, data: Data) -> Node | str | None:
-    """The node in these bytes; the reason as text where there is none in them."""
+    """The node in these bytes, or the reason as text why there is none."""
     if data is None:
         return None
     try:
@@ -201,7 +201,7 @@ def decoded(path: str, data: Data) -> Node | str | None:
 
 
 def _merge_settings(base: Data, ours: bytes, theirs: bytes, records: Three) -> MergedFile:
-    """By key. A disagreement is recorded under the URI of the settings."""
+    """Merge settings by key. A conflict is recorded under the URI of the settings."""
     a, b = (decode_settings(data, newer=True) for data in (ours, theirs))
     try:
         old = plain_settings(decode_settings(base, newer=True)) if base else {}
@@ -216,7 +216,7 @@ def _merge_settings(base: Data, ours: bytes, theirs: bytes, records: Three) -> M
 
 
 def _merge_memory(path: str, base: Data, ours: Data, theirs: Data, records: Three) -> MergedFile:
-    """Front matter by field, prose by line. A disagreement is recorded under the node that the front matter names."""
+    """Merge front matter by field, prose by line. A conflict is recorded under the node named in the front matter."""
     name = path.removeprefix(f"{MEMORIES}/")
     sides = [memories.decode(data, at=path) for data in (ours, theirs) if data is not None]
     if not sides:
@@ -224,7 +224,7 @@ def _merge_memory(path: str, base: Data, ours: Data, theirs: Data, records: Thre
     uri = max(parse(str(side.front.get("id"))) for side in sides)
     whole = join(MEMORIES, name)
     if len(sides) == 1 and records == NOTHING_OPEN and sides[0].prose == _memory(path, base).prose and base is not None:
-        return MergedFile(None)  # only what mirrors the node was edited, and the node's own file says that
+        return MergedFile(None)  # only mirrored fields were edited, and the node's own file has them
     if len(sides) == 1 or any(whole in each for each in records):
         return _merge_whole_memory(uri, whole, (base, ours, theirs), records)
     a, b = sides
@@ -248,7 +248,7 @@ def _merge_memory(path: str, base: Data, ours: Data, theirs: Data, records: Thre
 
 
 def _merge_whole_memory(uri: Uri, field: str, versions: tuple[Data, Data, Data], records: Three) -> MergedFile:
-    """Deleted here, edited there: the edit survives."""
+    """Merge an edit with a deletion: the edit survives."""
     was, ours, theirs = (held(field, _text(data), each) for data, each in zip(versions, records, strict=True))
     decided = merge_held(was, ours, theirs)
     if decided.conflict is None:
@@ -282,10 +282,10 @@ def _text(data: Data) -> str | None:
 
 
 def _merge_bulk(path: str, base: Data, ours: bytes, theirs: bytes) -> MergedFile:
-    """Node by node; chunks that were made of two versions of their document whole, those of one of them."""
+    """Merge a part node by node; chunks of two document versions are taken whole from one of them."""
     a, b = (bulk.decode(data, at=path) for data in (ours, theirs))
     if not all(bulk.belongs(node.uri, path) for side in (a, b) for node in side.nodes):
-        raise Invalid("this part holds nodes of something else", at=path)  # no word about those comes of it
+        raise Invalid("this part holds nodes that belong elsewhere", at=path)  # a conflict would name those
     if path.startswith("bulk/chunk/") and a.source != b.source:
         return MergedFile(max((a.source, ours), (b.source, theirs))[1])
     old = {node.uri: node for node in bulk.decode(base, at=path).nodes} if base else {}
@@ -300,12 +300,13 @@ def _merge_bulk(path: str, base: Data, ours: bytes, theirs: bytes) -> MergedFile
 
 
 def merge_unknown(path: str, base: Data, ours: Data, theirs: Data) -> MergedFile:
-    """Anything that is no node: by lines where it is text, else both are kept side by side."""
+    """Merge any other file: text by lines; otherwise keep both side by side."""
     if ours is None or theirs is None:
-        # Deleting a conflict's record settles it; for every other file an edit beats a deletion.
+        # Deleting a conflict's record settles it. For every other file an edit beats a deletion.
         return MergedFile(None if path.startswith("conflicts/") else ours if ours is not None else theirs)
     try:
-        text = merge_text((base or b"").decode(), ours.decode(), theirs.decode()) if _mergeable(ours, theirs) else None
+        is_short = max(len(ours), len(theirs)) <= TEXT_LIMIT
+        text = merge_text((base or b"").decode(), ours.decode(), theirs.decode()) if is_short else None
     except UnicodeDecodeError:
         text = None
     if text is not None and not path.endswith((".yaml", ".yml")) and not path.startswith("memories/"):
@@ -317,19 +318,15 @@ def merge_unknown(path: str, base: Data, ours: Data, theirs: Data) -> MergedFile
 
 
 def variant_of(path: str, data: bytes) -> str:
-    """Where the other of two versions is kept: beside, under a name made from its bytes."""
+    """The path of the variant kept beside a file, named after its bytes."""
     folder, slash, name = path.rpartition("/")
     stem, dot, extension = name.rpartition(".")
     if not stem:
         stem, dot, extension = name, "", ""
     made = f"{stem}.variant-{_short_hash(data)}{dot}{extension}"
-    if path.startswith(("nodes/", "bulk/", "log/")):  # there each file is what its path says, and this is not
+    if path.startswith(("nodes/", "bulk/", "log/")):  # files there must match their path
         return f"kept/{folder}{slash}{made}"
     return f"{folder}{slash}{made}"
-
-
-def _mergeable(*texts: bytes) -> bool:
-    return all(len(text) <= TEXT_LIMIT for text in texts)
 
 
 def _short_hash(data: bytes) -> str:

@@ -1,8 +1,8 @@
-"""This file is where two sides of a thread or a document are merged: by node, whatever parts the nodes lie in.
+"""Merging parts of threads and documents, node by node.
 
-What the sides changed in parts is given as changes of nodes, and merged with all other nodes; then the nodes that came
-of it are put back into parts. Where a node lies is merged as well: a side that moved it to another part has its way.
-The chunks of a document are made from it: where both sides made them anew, all are those of one source.
+Changes in parts are expanded into changes of nodes and merged with all other nodes; the results are folded back into
+parts. Locations are merged too: a side that moved a node to another part wins. Chunks are made from their document: if
+both sides remade them, one source wins for all.
 """
 
 from __future__ import annotations
@@ -10,23 +10,23 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
-from kgd.codec import bulk, documents, paths
+from kgd.codec import bulk, paths
 from kgd.errors import KgdError
 from kgd.git.objects import FILE, FOLDER, Entry, ObjectId, object_id, text
 from kgd.git.store import ObjectStore
 from kgd.git.walk import Change, Changes
 from kgd.model.uri import Uri
 from kgd.workspace import parts
-from kgd.workspace.filling import READABLE, Folder
-from kgd.workspace.node_files import FOLDERS, NodeFiles, uri_in_part
+from kgd.workspace.filling import READABLE, Folder, fits
+from kgd.workspace.parts import FOLDERS, NodeFiles, node_in, uri_in_part
 
 Files = dict[str, bytes | None]
-"""What has to be written onto ours, by path; None is removal."""
+"""The files to write onto ours, by path; None is removal."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Ours:
-    """Our tree, for `Folder`."""
+    """Our tree, as a `filling.Tree`."""
 
     store: ObjectStore
     tree: ObjectId
@@ -48,8 +48,8 @@ class PartsMerge:
     """The parts that two sides changed, and the same changes as `ours` and `theirs` with nodes in place of parts.
 
     Args:
-        store: Sees `tree`, which is ours.
-        view: The same store; what is in `ours` and `theirs` is read from it.
+        tree: Our tree.
+        view: The same store; nodes of parts are read from it.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class PartsMerge:
     ) -> None:
         self._store, self._view, self._tree, self._sharded = store, view, tree, sharded
         self.files: Files = {}
-        """Parts that are decided already."""
+        """Parts that are already decided."""
         self._sides: tuple[Changes, Changes] = (ours, theirs)
         decided = self._choose_chunks()
         self._paths = self._expandable(decided)
@@ -100,7 +100,7 @@ class PartsMerge:
         return max(found)
 
     def _blob(self, path: str, side: int) -> ObjectId | None:
-        """What a side has at a path that one of them changed."""
+        """The blob of one side at a path that either side changed."""
         change = self._sides[side].get(path)
         if change is None:
             old = self._sides[1 - side][path].old
@@ -108,7 +108,7 @@ class PartsMerge:
         return change.new and change.new[1]
 
     def _expandable(self, decided: set[str]) -> set[str]:
-        """Parts that can be read in every version; the others are merged as files."""
+        """Parts that are readable in every version; the others are merged as files."""
         found = set[str]()
         for path in {p for side in self._sides for p in side if bulk.is_path(p)} - decided:
             versions = [entry for side in self._sides if path in side for entry in side[path] if entry]
@@ -116,7 +116,7 @@ class PartsMerge:
                 for mode, blob in versions:
                     if mode != FILE:
                         break
-                    parts.taken(path, blob, self._store.read)
+                    parts.decoded(path, blob, self._store.read)
                 else:
                     found.add(path)
             except KgdError:
@@ -140,7 +140,7 @@ class PartsMerge:
     # ---- back into parts
 
     def fold(self, files: Files) -> Files:
-        """The files of the merge, with those of nodes that lie in parts put into them."""
+        """The files of the merge, with nodes folded into their parts."""
         made = dict(files) | self.files
         placed = self._places()
         nodes: dict[Uri, bytes | None] = {}
@@ -159,12 +159,12 @@ class PartsMerge:
             there = tree.blob_at(own)
             data = nodes[uri] if uri in nodes else self._ours(uri, there)
             goal = placed.get(uri) or folders[folder].find(uri) or (own if there else "")
-            fits = data is not None and goal != own and _fits(uri, data)
-            inside[folder][uri] = data if fits else None
-            if fits and goal:
+            is_in_part = data is not None and goal != own and fits(uri, data)
+            inside[folder][uri] = data if is_in_part else None
+            if is_in_part and goal:
                 goals[folder][uri] = goal
             made.pop(own, None)
-            _write(made, own, None if fits else data, there)
+            _write(made, own, None if is_in_part else data, there)
         for path, parted in folders.items():
             for part in self._paths:
                 if part.rpartition("/")[0] == path:
@@ -176,7 +176,7 @@ class PartsMerge:
         return made
 
     def _places(self) -> dict[Uri, str]:
-        """Where each node lies that a side changed or had in a part which it changed, as both sides together say."""
+        """The merged location of each node in a changed part."""
         base, sides = dict[Uri, str](), list[tuple[dict[Uri, str], dict[Uri, str]]]()
         for changes, found in zip(self._sides, self._found, strict=True):
             was, now = ({uri: at.path for uri, at in each.items()} for each in (found.old, found.new))
@@ -195,7 +195,7 @@ class PartsMerge:
         return placed
 
     def _uri(self, path: str, data: bytes | None, placed: Mapping[Uri, str]) -> Uri | None:
-        """The node at a path. Of one that is gone the parts tell; a file of its own that is gone is just that."""
+        """The node at a path. For a removed node, the parts tell; a removed own file alone is no node."""
         if data is not None:
             return _named(data, path)
         named = uri_in_part(path, self._sharded)
@@ -204,7 +204,7 @@ class PartsMerge:
         return uri if uri in placed else None
 
     def _parts_of(self, uri: Uri) -> Collection[str] | None:
-        """In which part of our tree a node is; None where only the tree tells."""
+        """The part of our tree that holds a node; None if only the tree tells."""
         (ours, theirs) = self._found
         if uri in ours.new or uri in ours.old:
             return (ours.new[uri].path,) if uri in ours.new else ()
@@ -213,7 +213,7 @@ class PartsMerge:
         return () if uri in theirs.new else None
 
     def _ours(self, uri: Uri, own: ObjectId | None) -> bytes | None:
-        """What we have of a node that a side had in a part which it changed, or as a file of its own."""
+        """Our bytes of a node, from a changed part or from its own file."""
         (ours, theirs) = self._found
         if uri in ours.new:
             return ours.new[uri].data
@@ -222,7 +222,7 @@ class PartsMerge:
         return self._store.read(own) if own else None
 
     def _bytes(self, path: str, nodes: Mapping[Uri, bytes]) -> bytes | None:
-        """The part with these nodes: as a side has it that has just these, comments of a person included."""
+        """The bytes of a part with these nodes; from the side that has exactly these, comments included."""
         if not nodes:
             return None
         changed = path in self._sides[0] or path in self._sides[1]
@@ -234,7 +234,7 @@ class PartsMerge:
         return min(same) if same else bulk.encode_entries(bulk.Entries(nodes, source))
 
     def _merged_source(self, path: str, sources: list[str]) -> str:
-        """What a part was made from: as the side says that made it anew."""
+        """The merged source of a part, from the side that remade it."""
         old = next((side[path].old for side in self._sides if path in side), None)
         was = self._source(path, [old])
         return max((source for source in sources if source != was), default=max(sources, default=""))
@@ -245,14 +245,8 @@ def _folders(nodes: Iterable[Uri], changed: Iterable[str]) -> set[str]:
 
 
 def _named(data: bytes, path: str) -> Uri | None:
-    try:
-        return documents.decode(data, at=path).uri
-    except KgdError:
-        return None
-
-
-def _fits(uri: Uri, data: bytes) -> bool:
-    return bulk.may_hold(documents.decode(data, at=uri), data)
+    node = node_in(path, data)
+    return node.uri if node else None
 
 
 def _write(files: Files, path: str, data: bytes | None, there: ObjectId | None) -> None:

@@ -1,8 +1,8 @@
-"""This file is where two trees are merged: what changed on either side, file by file and, for nodes, all together.
+"""Merging two trees: file by file, and nodes as a set.
 
-Only what changed is looked at, and only what changed on both sides is read: a file that one side alone changed is
-taken as it is. Nodes that both changed, that one side moved or deleted while the other did something about them, and
-the records of conflicts about them are merged as a set (`kgd.model.merge_graph`).
+Only changed files are considered, and only files changed on both sides are read; a file that one side changed alone is
+taken unread. Nodes are merged as a set (`kgd.model.merge_graph`) if both sides changed them, or if one side moved or
+deleted a node that the other touched, together with their conflict records.
 """
 
 from __future__ import annotations
@@ -39,19 +39,19 @@ from kgd.workspace.merge_files import (
 )
 from kgd.workspace.merge_parts import PartsMerge
 from kgd.workspace.merge_twins import EverOpen
-from kgd.workspace.node_files import NodeFiles, uri_in_part
+from kgd.workspace.parts import NodeFiles, uri_in_part
 
 log = logging.getLogger(__name__)
 
 Versions = tuple[Data, Data, Data]
-"""Of one file: base, ours, theirs."""
+"""Base, ours and theirs of one file."""
 
 
 @dataclass(frozen=True, slots=True)
 class MergedTree:
-    """What has to be written onto `ours` to hold both sides, by path; None is removal. Remove before you write.
+    """The files to write onto `ours`, by path; None is removal. Remove before you write.
 
-    `conflicts` are those that this merge found; their records are among the files.
+    `conflicts` are the new ones; their records are among the files.
     """
 
     files: dict[str, bytes | None]
@@ -78,13 +78,13 @@ def merge_trees(
 
 @dataclass(slots=True)
 class _Record:
-    """The file of a conflict, in three versions; each of its fields is a conflict of its own."""
+    """A conflict record in three versions; each of its fields is a conflict of its own."""
 
     versions: tuple[tuple[Conflict, ...], tuple[Conflict, ...], tuple[Conflict, ...]]
 
     @property
     def is_of_nodes(self) -> bool:
-        """Whether it is about what the files of nodes hold, or are called, and not about the file of a memory."""
+        """Whether it concerns node files and their names, not the file of a memory."""
         names = {name for version in self.versions for conflict in version for name in conflict.fields}
         return all(is_of_node(name) or name in (PLACE, TWIN) for name in names)
 
@@ -129,8 +129,13 @@ class _TreeMerge:
         self._merge_nodes()
         self._merge_disputed_files()
         for path, change in self.theirs.items():
-            if path not in self.done:
-                self._merge_file(path, change)
+            mine = self.ours.get(path)
+            if path in self.done:
+                continue
+            if mine is None:
+                self.files[path] = self._read(change.new) if change.new else None
+            elif mine.new != change.new:
+                self._took(path, merge_file(path, *self._versions(path)))
         self._keep_details()
         self._report_twins()
         self._make_room()
@@ -154,13 +159,13 @@ class _TreeMerge:
 
     @staticmethod
     def _plain(entry: Entry | None) -> ObjectId | None:
-        """A link or a submodule is no file of a workspace: a merge leaves it out."""
+        """The blob of a plain file. A merge leaves out links and submodules."""
         return entry[1] if entry and entry[0].startswith(PLAIN) else None
 
     # ---- reading
 
     def _blobs(self, path: str) -> tuple[ObjectId | None, ObjectId | None, ObjectId | None]:
-        """Of a path that changed on a side."""
+        """The three blobs of a path that changed on a side."""
         ours, theirs = self.ours.get(path), self.theirs.get(path)
         old = (ours or theirs or _Change(None, None)).old
         return old, ours.new if ours else old, theirs.new if theirs else old
@@ -170,12 +175,12 @@ class _TreeMerge:
         return base, ours, theirs
 
     def _read_records(self) -> None:
-        """Which open conflicts each side added or settled."""
+        """Read the conflict records that each side added or settled."""
         for path in sorted({p for side in (self.ours, self.theirs) for p in side if p.startswith("conflicts/")}):
             try:
                 record = self.records[path] = self._record(path, self._blobs(path))
             except KgdError:
-                continue  # a file like any other
+                continue  # an ordinary file
             for side, changes in enumerate((self.ours, self.theirs)):
                 if path in changes:
                     self.acted[side].update(record.uris)
@@ -189,14 +194,14 @@ class _TreeMerge:
         try:
             self._merge_together(hot)
         except Exception:
-            # A defect of ours, or more than files can hold: then each of these files is merged on its own.
+            # A defect, or a result too large for a file: merge each of these files alone.
             log.exception("nodes could not be merged together")
             for uri, file in sorted(hot.items()):
                 path = paths.path_of(uri, self.sharded)
                 self._took(path, merge_file(path, *file.data))
 
     def _merge_together(self, hot: Mapping[Uri, _Node]) -> None:
-        records = self._records_of(hot)
+        records = {path: record for path, record in self._records_at(hot).items() if record.is_of_nodes}
         graphs = [
             Graph(
                 {uri: node for uri, file in hot.items() if (node := file.nodes[n]) is not None},
@@ -215,12 +220,8 @@ class _TreeMerge:
             self._write(path, data)
         self.conflicts += merged.clashes
 
-    def _records_of(self, uris: Iterable[Uri]) -> dict[str, _Record]:
-        """Records of conflicts about the files and names of these nodes, whether they changed or not."""
-        return {path: record for path, record in self._records_at(uris).items() if record.is_of_nodes}
-
     def _records_at(self, uris: Iterable[Uri]) -> dict[str, _Record]:
-        """All records under these URIs, whether they changed or not."""
+        """All records under these URIs, changed or not."""
         found: dict[str, _Record] = {}
         for uri in uris:
             folder = paths.conflict_path(uri, "x", self.sharded).rpartition("/")[0]
@@ -230,8 +231,8 @@ class _TreeMerge:
                 try:
                     record = self.records.get(path) or self._record(path, [names.get(name) for names in listed])
                 except KgdError:
-                    continue  # a file like any other
-                if record.uris <= {uri}:  # one that names another workspace's node has the same path
+                    continue  # an ordinary file
+                if record.uris <= {uri}:  # a record about another workspace's node can have the same path
                     found[path] = record
         return found
 
@@ -241,10 +242,10 @@ class _TreeMerge:
         return {text(name): id for name, (mode, id) in entries.items() if mode != FOLDER}
 
     def _record(self, path: str, blobs: Iterable[ObjectId | None]) -> _Record:
-        """The record in three versions. What lies where its content does not belong is no record, in any version.
+        """The record in three versions. A file in the wrong place is no record in any version.
 
         Raises:
-            KgdError: It is a file like any other.
+            KgdError: It is an ordinary file.
         """
         old, a, b = (
             documents.read_record(self._read(blob), path, self.sharded).by_field() if blob else () for blob in blobs
@@ -252,7 +253,7 @@ class _TreeMerge:
         return _Record((old, a, b))
 
     def _hot(self) -> dict[Uri, _Node]:
-        """The nodes that have to be merged together, by URI. Those with a file that is no node are merged as files."""
+        """The nodes to merge together, by URI. A path with a file that is no node is merged as a file."""
         chosen = {
             path
             for path in self.ours.keys() & self.theirs.keys()
@@ -288,7 +289,7 @@ class _TreeMerge:
         return uri
 
     def _versions_at(self, path: str) -> Versions:
-        """Also of a path that neither side changed: a conflict about it was."""
+        """The three versions of a path, even if only a conflict about it changed."""
         if path in self.ours or path in self.theirs:
             return self._versions(path)
         blob = self.store.entry(self.trees[1], path)
@@ -313,7 +314,7 @@ class _TreeMerge:
             self._took(path, merge_file(path, *versions))
 
     def _claims(self) -> dict[str, set[str]]:
-        """Which changed files list a URI as an alias: where a node that is gone from there may have been moved to."""
+        """Changed files by the aliases they list: a node that is gone may have moved there."""
         found: dict[str, set[str]] = {}
         for changes in (self.ours, self.theirs):
             for path, change in changes.items():
@@ -334,7 +335,7 @@ class _TreeMerge:
         try:
             return bytes_of(node, sides)
         except KgdError:
-            # What each side may hold alone can be too much together.
+            # Two sides that each fit can be too large together.
             held = [moved(side, uri) for _, side in sides if side is not None]
             choice = either(hot[uri].nodes[0], held[0], max(held[1:], key=lambda side: not same(side, held[0])))
             self._took(path, MergedFile(None, (choice.conflict,) if choice.conflict else ()))
@@ -344,7 +345,7 @@ class _TreeMerge:
     # ---- other files
 
     def _merge_disputed_files(self) -> None:
-        """Settings and memories with conflicts: who settled one wrote the file, even where nothing in it changed."""
+        """Merge settings and memories with conflicts; settling one may leave the file itself unchanged."""
         both = {p for p in self.ours.keys() & self.theirs.keys() if p == SETTINGS or p.startswith(f"{MEMORIES}/")}
         for path in both | self._disputed_files().keys():  # an open conflict counts even if its record did not change
             self.records |= self._records_at(self._nodes_of(path))
@@ -360,7 +361,7 @@ class _TreeMerge:
             self._took(path, merged)
 
     def _disputed_files(self) -> dict[str, set[str]]:
-        """Settings and memories with the paths of the records about them."""
+        """Settings and memories, with the paths of the records about them."""
         about: dict[str, set[str]] = {}
         for record_path, record in self.records.items():
             for conflict in (conflict for version in record.versions for conflict in version):
@@ -372,7 +373,7 @@ class _TreeMerge:
         return about
 
     def _nodes_of(self, path: str) -> set[Uri]:
-        """URIs under which records about the settings or about a memory count: the nodes that its versions name."""
+        """The URIs that records about the settings or a memory name: the nodes that its versions name."""
         found = set[Uri]()
         for data in self._versions_at(path):
             with contextlib.suppress(KgdError):
@@ -386,13 +387,6 @@ class _TreeMerge:
         found = [conflict for path in record_paths for conflict in self.records[path].versions[version]]
         return by_field(found) if found else NO_RECORDS
 
-    def _merge_file(self, path: str, change: _Change) -> None:
-        mine = self.ours.get(path)
-        if mine is None:
-            self.files[path] = self._read(change.new) if change.new else None
-        elif mine.new != change.new:
-            self._took(path, merge_file(path, *self._versions(path)))
-
     def _took(self, path: str, merged: MergedFile) -> None:
         self._write(path, merged.data)
         for beside, data in merged.beside.items():
@@ -402,14 +396,14 @@ class _TreeMerge:
             self._write(record, data)
 
     def _write(self, path: str, data: Data) -> None:
-        """Let the result have this file."""
+        """Write or remove a file in the result."""
         if path in self.odd or self._there_id(path) != (None if data is None else object_id("blob", data)):
             self.files[path] = data
         else:
             self.files.pop(path, None)
 
     def _there_id(self, path: str) -> ObjectId | None:
-        """What ours has at the path."""
+        """The blob of our side at the path."""
         if path in self.ours:
             return self.ours[path].new
         if path in self.theirs:
@@ -417,7 +411,7 @@ class _TreeMerge:
         return self.store.entry(self.trees[1], path)
 
     def _keep_details(self) -> None:
-        """A memory that one side deleted stays where the node that names it does, since the other side edited that."""
+        """Keep a memory that one side deleted if the node that names it stays, since the other side edited it."""
         for path in sorted(self.ours.keys() | self.theirs.keys()):
             if not memories.is_path(path) or self._final(path) is not None:
                 continue
@@ -435,7 +429,7 @@ class _TreeMerge:
                 self._write(path, left)
 
     def _final(self, path: str) -> Data:
-        """What the result has at a path, as far as it is known."""
+        """The content of a path in the result so far."""
         if path in self.files:
             return self.files[path]
         blob = self._there_id(path)
@@ -444,19 +438,19 @@ class _TreeMerge:
     # ---- names
 
     def _report_twins(self) -> None:
-        found = merge_twins.met(self.store, self.trees, (self._added(self.ours), self._added(self.theirs)), self.files,
-                                self.sharded, self.ever_open)  # fmt: skip
+        added = self._added(self.ours), self._added(self.theirs)
+        found = merge_twins.colliding(self.store, self.trees, added, self.files, self.sharded, self.ever_open)
         self.conflicts += found
         for path, data in record_files(found, self.sharded).items():
             self._write(path, data)
 
     def _added(self, changes: Mapping[str, _Change]) -> list[str]:
-        """Files that a file system may take for others; nodes that lie in parts have none."""
+        """New node files whose names may collide; nodes in parts have none."""
         there = (path for path, change in changes.items() if not change.old and change.new)
         return [path for path in there if path.startswith("nodes/") and uri_in_part(path, self.sharded) is None]
 
     def _make_room(self) -> None:
-        """A file where the other side has a folder is kept beside it."""
+        """Move a file aside if the other side has a folder there."""
         for path in sorted(self._there(p for side in (self.ours, self.theirs) for p in side)):
             above = path
             while above := above.rpartition("/")[0]:

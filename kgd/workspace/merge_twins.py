@@ -1,8 +1,7 @@
-"""This file is where names that some file systems take for one are found when they meet (CONTRACT section 1).
+"""Colliding names: nodes that some file systems cannot tell apart, found when a merge brings them together.
 
-Both nodes stay, each in its file; what is recorded is that they have to be told apart. Only the folders on the way to a
-node that is new are looked at, in a scheme that is sharded all of its folders, since there two names that differ by
-case alone do not even lie in one.
+Both nodes stay in their files; a conflict records the collision (CONTRACT section 1). Only the folders above new nodes
+are read; for a sharded scheme all of its folders, since there two such names lie in different folders.
 """
 
 from __future__ import annotations
@@ -19,11 +18,11 @@ from kgd.model.merge_graph import twin
 from kgd.model.uri import OWNED, Uri, collision_key, decode_segment
 
 EverOpen = Callable[[int, str], bool]
-"""Whether side 0 (ours) or 1 (theirs) had a conflict's record at this path since the base."""
+"""Whether side 0 (ours) or 1 (theirs) ever had the conflict's record at this path since the base."""
 Trees = tuple[ObjectId | None, ObjectId, ObjectId]
 
 
-def met(
+def colliding(
     store: ObjectStore,
     trees: Trees,
     added: tuple[Sequence[str], Sequence[str]],
@@ -31,12 +30,12 @@ def met(
     sharded: frozenset[str],
     ever_open: EverOpen,
 ) -> list[Conflict]:
-    """Pairs of nodes whose names collide and that are together for the first time, or that one side never reported.
+    """Pairs of nodes with colliding names that meet for the first time, or that one side never recorded.
 
     Args:
         trees: Base, ours and theirs.
-        added: Paths of the nodes that are new on either side.
-        result: What the merge writes onto ours.
+        added: Paths of the new nodes on each side.
+        result: The files that the merge writes onto ours.
     """
     if not any(added):
         return []
@@ -64,7 +63,7 @@ def met(
 
 
 def _pair(path: str, other: str, sides: Sequence[Names]) -> Conflict | None:
-    """The conflict about two paths; None where they are no nodes, or their names do not really collide."""
+    """The conflict about two paths; None if they are no nodes or their names do not collide."""
     uris = [next((uri for side in sides if (uri := side.uri(name))), None) for name in (path, other)]
     if uris[0] is None or uris[1] is None or collision_key(uris[0]) != collision_key(uris[1]):
         return None
@@ -73,7 +72,7 @@ def _pair(path: str, other: str, sides: Sequence[Names]) -> Conflict | None:
 
 
 class Names:
-    """The names in one tree, alike or not; folders are read once."""
+    """The names in one tree; folders are read once."""
 
     def __init__(self, store: ObjectStore, tree: ObjectId, sharded: frozenset[str]) -> None:
         self._store, self._tree = store, tree
@@ -91,10 +90,10 @@ class Names:
             return None
 
     def alike(self, path: str) -> list[str]:
-        """The files whose names differ from this path's by case or normal form alone, itself included."""
+        """The files whose names equal this one up to case and normal form, itself included."""
         _, scheme, *names = path.split("/")
         if scheme not in OWNED:
-            return []  # what is outside is another thing if it is spelled another way
+            return []  # an external resource with another spelling is another resource
         found: list[tuple[str, ObjectId]] = [("", self._tree)]
         shard = len(names) if scheme in self._sharded else 0
         for depth, name in enumerate(("nodes", scheme, *names)):
@@ -133,7 +132,7 @@ class Names:
 
 
 def _key(name: bytes) -> str:
-    """Equal for names that some file systems take for one; a name with escapes is undone first."""
+    """A key that is equal for colliding names; escapes are decoded first."""
     if name.isascii() and b"%" not in name:
         return name.decode("ascii").lower()
     try:

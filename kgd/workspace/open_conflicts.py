@@ -1,4 +1,4 @@
-"""This file is where open disagreements are found and counted, without a record being read that does not matter."""
+"""Open conflicts: finding and counting them, while reading as few records as possible."""
 
 from __future__ import annotations
 
@@ -14,47 +14,50 @@ from kgd.workspace.outcome import OpenConflict
 from kgd.workspace.served import Served
 
 READ_TO_COUNT = 20
-"""To count those about some nodes: where there are more, their paths alone are looked at."""
+"""If more records than this are about some nodes, only their paths are counted."""
 SUBJECTS = 20_000
-"""Records of which it is remembered whose they are."""
+"""Cached subjects of records."""
 
 Counts = Callable[[Uri], bool]
 
 
 class OpenConflicts:
-    """The open conflicts of a workspace, as it is served."""
+    """The open conflicts of a workspace, as served."""
 
     def __init__(self, store: ObjectStore, served: Served, workspace: str, sharded: frozenset[str]) -> None:
         self._store, self._served, self._workspace, self._sharded = store, served, workspace, sharded
 
     @property
     def total(self) -> int:
-        """How many there are, from memory."""
+        """The number of open conflicts, from memory."""
         return self._served.conflict_count
 
     def find(
         self, uri: Uri | None = None, *, limit: int = 200, after: str = "", digest: str = "",
         about: Counts | None = None,
     ) -> tuple[OpenConflict, ...]:  # fmt: skip
-        """Those of one node, or all, in the order of their records, from behind the record `after`.
+        """Open conflicts of one node, or all, in the order of their records, starting after the record `after`.
 
         Args:
-            digest: Those whose record is called so; no other is read.
-            about: Which nodes count: those of a record and all that it speaks of. No more records are read than it
-                takes to find `limit`.
+            digest: Only the record with this name; no other is read.
+            about: Whether a node counts: a record counts if all nodes it mentions do. Reads records only until
+                `limit` is reached.
         """
         chosen = (path for path in self._paths(uri) if path > after)
         if digest:
             chosen = (path for path in chosen if path.endswith(f"/{digest}.yaml"))
         if about is not None:
             chosen = (path for path in chosen if (named := self._subject(path)) is None or about(named))
-        found = (one for path in chosen if (one := self._read(path)) and (about is None or _is_about(one, about)))
+        found = (one for path in chosen if (one := self._read(path)))
+        if about is not None:
+            found = (one for one in found if about(one.uri) and all(map(about, one.conflict.mentioned_uris())))
         return tuple(islice(found, limit))
 
     def count(self, uri: Uri | None = None, *, about: Counts | None = None) -> int:
-        """How many are open: of one node, or about nodes that count. Reads what does not tell its node by its path.
+        """The number of open conflicts, of one node or about nodes that count. Reads a record only if its path does not
+        name its node.
 
-        Where there are many, what else a record speaks of is not looked at: ten thousand are counted in no time.
+        With many records, further nodes that a record mentions are ignored, so ten thousand are counted quickly.
         """
         if about is not None and len(few := self.find(uri, limit=READ_TO_COUNT, about=about)) < READ_TO_COUNT:
             return len(few)
@@ -67,7 +70,7 @@ class OpenConflicts:
         )
 
     def of(self, uris: Collection[Uri], *, about: Counts | None = None) -> tuple[OpenConflict, ...]:
-        """What is open about these nodes. Costs a look-up for each of them, whatever else is open."""
+        """Open conflicts about these nodes. Costs one look-up for each node."""
         if not self.total:
             return ()
         return tuple(one for uri in sorted(uris) for one in self.find(uri, about=about) if one.uri == uri)
@@ -77,7 +80,7 @@ class OpenConflicts:
         return self._served.conflict_paths(folder)
 
     def _subject(self, path: str) -> Uri | None:
-        """The node that a record is about, where its path alone tells: thousands are not worth reading to leave out."""
+        """The node in a record's path, if the path tells; reading thousands of records would be slow."""
         return _subject_in(path, self._workspace, self._sharded)
 
     def _read(self, path: str) -> OpenConflict | None:
@@ -101,7 +104,3 @@ def _subject_in(path: str, workspace: str, sharded: frozenset[str]) -> Uri | Non
         return None
     told = uri is not None and paths.conflict_path(uri, name.removesuffix(".yaml"), sharded) == path
     return uri if told else None
-
-
-def _is_about(found: OpenConflict, counts: Counts) -> bool:
-    return counts(found.uri) and all(map(counts, found.conflict.mentioned_uris()))

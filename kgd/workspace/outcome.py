@@ -1,33 +1,25 @@
-"""This file is where the answers of a workspace are defined: plain values that every surface can print."""
+"""The answers of a workspace: plain values that every surface can print."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
+from kgd.errors import KgdError
+from kgd.index.versions import VersionRow
 from kgd.model.conflict import Conflict
 from kgd.model.node import Node
 from kgd.model.uri import Uri
 
+Version = VersionRow
+"""The version of a node: the number of reachable commits that changed it, and authors and times of first and last.
 
-@dataclass(frozen=True, slots=True)
-class Version:
-    """Derived from history: how many reachable commits changed the node, and who made the first and the last of them.
-
-    Times are Unix seconds as the commits claim them; order never comes from them.
-    """
-
-    count: int
-    created_at: int
-    created_by: str
-    updated_at: int
-    updated_by: str
-    updated_commit: str
+Times are Unix seconds as the commits claim them; order never comes from them.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Similar:
-    """A node that was just made, and up to three older ones that look like it."""
+    """A new node, and up to three older nodes with similar names."""
 
     uri: Uri
     like: tuple[Uri, ...]
@@ -39,12 +31,12 @@ class NodeChange:
     before: Node | None
     after: Node | None
     detail: tuple[str | None, str | None] = (None, None)
-    """The text of its memory before and after; None where it has none, or where that did not change."""
+    """The text of its memory before and after; None if absent or unchanged."""
 
 
 @dataclass(frozen=True, slots=True)
 class FileChange:
-    """A file that is no node's, such as `kgd.yaml` or a memory, before and after; None is absence."""
+    """An ordinary file, such as `kgd.yaml` or a memory, before and after; None is absence."""
 
     path: str
     before: str | None
@@ -53,9 +45,9 @@ class FileChange:
 
 @dataclass(frozen=True, slots=True)
 class Would:
-    """The commit that a dry run did not make. `more` is how many nodes of it are not among `nodes`.
+    """The commit of a dry run, which was not made. `more` counts its nodes beyond `nodes`.
 
-    `is_empty` is whether there would be none: nothing would change, records of conflicts included.
+    `is_empty`: nothing would change, conflict records included.
     """
 
     message: str
@@ -68,27 +60,26 @@ class Would:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of a ChangeSet. `commit` is None where nothing changed or for a dry run."""
+    """The result of a ChangeSet. `commit` is None if nothing changed, or for a dry run."""
 
     commit: str | None
     nodes: tuple[tuple[Uri, int], ...] = ()
-    """What was written, with its version since; for a dry run that which it would have."""
+    """Written nodes with their new versions; for a dry run, the versions they would get."""
     created: tuple[Uri, ...] = ()
     similar: tuple[Similar, ...] = ()
     warnings: tuple[str, ...] = ()
     repeated: bool = False
-    """The request id was seen before: this is the first result, nothing was done now."""
+    """The request id was used before: this is the first result."""
     deleted: tuple[Uri, ...] = ()
     would: Would | None = None
-    """For a dry run."""
+    """Set for a dry run."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stage:
     """Health of one step of the work: commit, publish, integrate, index or embedding.
 
-    `state` is ok, waiting, blocked, degraded or off; `blocker` says in words what it waits for and what to do, `about`
-    how far it is and with what.
+    `state` is ok, waiting, blocked, degraded or off. `blocker` is the reason and the remedy, `about` the progress.
     """
 
     name: str
@@ -101,12 +92,18 @@ class Stage:
 
 @dataclass(frozen=True, slots=True)
 class InvalidFile:
-    """A node file that cannot be read as a node; its last good value, if there is one, is what is served."""
+    """An unreadable node file; its last good value is served, if there is one."""
 
     path: str
     uri: Uri | None
     line: int
     reason: str
+
+    @classmethod
+    def refused(cls, path: str, uri: Uri | None, refusal: KgdError) -> InvalidFile:
+        """The file, at the line that a refusal names."""
+        place, _, line = refusal.at.rpartition(":")
+        return cls(path, uri, int(line) if place and line.isdigit() else 1, refusal.message)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +119,7 @@ class OpenConflict:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One commit as history tells it. `nodes` are the URIs it changed, at most as many as were asked for."""
+    """One commit of the history. `nodes` are the URIs it changed, up to the requested number."""
 
     commit: str
     parents: tuple[str, ...]
@@ -136,7 +133,7 @@ class Entry:
     nodes: tuple[Uri, ...]
     more_nodes: int = 0
     pushed_by: str = ""
-    """The holder and the token that pushed it, where a hub recorded that; the author is then only what they wrote."""
+    """The holder and the token that pushed it, if a hub recorded them; the author is then the pusher's claim."""
     pushed_by_agent: bool = False
     accepted_by: str = ""
     """Who accepted the proposal that it carries out."""
@@ -153,12 +150,9 @@ class FieldChange:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that `check` or `doctor` found. `fix` names what mends it, or is empty where a person has to."""
+    """A problem found by `check` or `doctor`. `fix` is the remedy, or empty if a person must decide."""
 
     level: str
     where: str
     message: str
     fix: str = ""
-
-
-Counts = Mapping[str, int]

@@ -1,4 +1,4 @@
-"""This file is where one process says that a workspace is its own: a lock that dies with its holder."""
+"""Ownership of a workspace: a lock file that dies with its process."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kgd.errors import Unavailable
 class Ownership:
     """Held from construction to `release`, or to the end of the process.
 
-    On a read-only disk (`can_write` is False then) nothing can be written, so a missing lock file is no obstacle.
+    On a read-only disk (`can_write` is False) nothing can be written, so a missing lock file is no obstacle.
 
     Raises:
         Unavailable: Another process holds it; the message names its pid.
@@ -36,7 +36,7 @@ class Ownership:
             self._take(derived_dir)
 
     def is_in_place(self) -> bool:
-        """Whether the lock file is still where others look for it: not so once its folder was moved or removed."""
+        """Whether the lock file is still in its place: False after its folder was moved or removed."""
         if self._file < 0:
             return True
         try:
@@ -54,7 +54,7 @@ class Ownership:
                 f"another kgd (pid {holder}) has this workspace open", at=str(derived_dir.parent),
                 next="Use that daemon's home (KGD_HOME), or stop it with `kgd down`.",
             )  # fmt: skip
-        with contextlib.suppress(OSError):  # on a full disk nobody learns our pid; the lock holds all the same
+        with contextlib.suppress(OSError):  # a full disk hides the pid, but the lock holds
             os.ftruncate(self._file, 0)
             os.pwrite(self._file, str(os.getpid()).encode(), 0)
 
@@ -68,6 +68,6 @@ class Ownership:
     def release(self) -> None:
         if self._file >= 0:
             with contextlib.suppress(OSError):
-                fcntl.flock(self._file, fcntl.LOCK_UN)  # a child that was forked meanwhile has the lock open too
+                fcntl.flock(self._file, fcntl.LOCK_UN)  # a forked child has the lock open too
             os.close(self._file)
             self._file = -1

@@ -1,36 +1,45 @@
-"""This file is where parts of threads and documents are read for everybody: taken apart once, and looked up by URI.
+"""Parts of threads and documents: decoding them once, and reading the repository as if every node had its own file.
 
-A part's content is named by its blob, so what was taken apart lately is kept by that, whichever tree it was read in.
+Decoded parts are cached by blob, for any tree. A node in a part has the path and the blob that its own file would have,
+so it stays the same node when it moves into a part.
 """
 
 from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from kgd.codec import bulk
+from kgd.codec import bulk, documents, paths
 from kgd.errors import KgdError
-from kgd.git.objects import ObjectId, object_id
+from kgd.git.history import Change
+from kgd.git.objects import FILE, FOLDER, PLAIN, Entry, ObjectId, object_id, text
+from kgd.git.store import READ_LIMIT, ObjectStore
+from kgd.git.walk import ENTRY_BUDGET
+from kgd.model.node import Node
 from kgd.model.uri import Uri
 
+Hint = Callable[[Uri], str | None]
+
+FILE_LIMIT = 1 << 20
+"""Bytes of a file; a node file has at most a quarter of it. Larger files are not read."""
 KEPT = 64
-"""Parts that are kept taken apart; 10 MB at most, as a rule 2."""
+"""Decoded parts kept; 10 MB at most, usually 2."""
 
 Read = Callable[[ObjectId], bytes]
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
-    """A part taken apart: per node the blob that a file of its own would have, and its bytes."""
+class DecodedPart:
+    """A decoded part: per node the blob that its own file would have, and its bytes."""
 
     entries: bulk.Entries
     ids: Mapping[Uri, ObjectId]
 
 
-class Inside(NamedTuple):
+class NodeInPart(NamedTuple):
     """A node in a part."""
 
     path: str
@@ -40,33 +49,33 @@ class Inside(NamedTuple):
 
 @dataclass(slots=True)
 class Difference:
-    """What parts that differ say of nodes: as they were and as they are. `unread` are those that cannot be read."""
+    """The nodes of changed parts, before and after. `unread` are the unreadable parts."""
 
-    old: dict[Uri, Inside] = field(default_factory=dict)
-    new: dict[Uri, Inside] = field(default_factory=dict)
+    old: dict[Uri, NodeInPart] = field(default_factory=dict)
+    new: dict[Uri, NodeInPart] = field(default_factory=dict)
     unread: set[str] = field(default_factory=set)
 
     def uris(self) -> list[Uri]:
-        """The nodes that are other than they were, wherever they lie; sorted."""
+        """The nodes that changed, regardless of their part; sorted."""
         both = {*self.old, *self.new}
         return sorted(uri for uri in both if _id(self.old.get(uri)) != _id(self.new.get(uri)))
 
 
-_kept: OrderedDict[tuple[ObjectId, str], Taken] = OrderedDict()
+_kept: OrderedDict[tuple[ObjectId, str], DecodedPart] = OrderedDict()
 _keeping = threading.Lock()
 
 
-def taken(path: str, blob: ObjectId, read: Read) -> Taken:
-    """The part at a path, of which this is the blob. `read` is asked for its bytes where it was not read lately.
+def decoded(path: str, blob: ObjectId, read: Read) -> DecodedPart:
+    """The decoded part at a path with this blob. Calls `read` unless it is cached.
 
     Raises:
-        KgdError: It cannot be read, or holds what does not belong there.
+        KgdError: It cannot be read, or holds a node that belongs elsewhere.
     """
     known = _known(path, blob)
     if known is not None:
         return known
     entries = bulk.read(read(blob), path)
-    made = Taken(entries, {uri: object_id("blob", data) for uri, data in entries.nodes.items()})
+    made = DecodedPart(entries, {uri: object_id("blob", data) for uri, data in entries.nodes.items()})
     with _keeping:
         _kept[blob, path.rpartition("/")[0]] = made
         while len(_kept) > KEPT:
@@ -74,8 +83,8 @@ def taken(path: str, blob: ObjectId, read: Read) -> Taken:
     return made
 
 
-def one(path: str, blob: ObjectId, uri: Uri, id: ObjectId, read: Read) -> bytes:
-    """The bytes of one node in a part, of which this is the blob. The part is taken apart only where it has to be.
+def node_bytes(path: str, blob: ObjectId, uri: Uri, id: ObjectId, read: Read) -> bytes:
+    """The bytes of one node in a part with this blob. Decodes the part only if necessary.
 
     Raises:
         KgdError: The part cannot be read.
@@ -85,28 +94,29 @@ def one(path: str, blob: ObjectId, uri: Uri, id: ObjectId, read: Read) -> bytes:
         data = bulk.cut(read(blob), uri)
         if data is not None and object_id("blob", data) == id:
             return data
-        known = taken(path, blob, read)
+        known = decoded(path, blob, read)
     return known.entries.nodes[uri]
 
 
 def difference(changes: Iterable[tuple[str, ObjectId | None, ObjectId | None]], read: Read) -> Difference:
-    """What these parts, by path with the blob before and after, say of nodes. A node in two counts as in the first."""
+    """The nodes of these parts (path, blob before, blob after), before and after. A node in two parts counts in the
+    first."""
     found = Difference()
     for path, old, new in sorted(changes):
         try:
-            before, after = (taken(path, blob, read) if blob else None for blob in (old, new))
+            before, after = (decoded(path, blob, read) if blob else None for blob in (old, new))
         except KgdError:
             found.unread.add(path)
             continue
         for into, part in ((found.old, before), (found.new, after)):
             for uri, id in part.ids.items() if part else ():
                 if uri not in into:
-                    into[uri] = Inside(path, id, part.entries.nodes[uri])  # type: ignore[union-attr]
+                    into[uri] = NodeInPart(path, id, part.entries.nodes[uri])  # type: ignore[union-attr]
     return found
 
 
 def may_name(path: str, blob: ObjectId, name: str, read: Read) -> bool:
-    """Whether the part may hold a node whose URI ends so. It is not taken apart for that."""
+    """Whether the part may hold a node whose URI ends in `name`, without decoding the part."""
     known = _known(path, blob)
     if known is not None:
         return any(uri.endswith(name) for uri in known.ids)
@@ -114,7 +124,7 @@ def may_name(path: str, blob: ObjectId, name: str, read: Read) -> bool:
     return name.encode() in data or b"\\" in data
 
 
-def _known(path: str, blob: ObjectId) -> Taken | None:
+def _known(path: str, blob: ObjectId) -> DecodedPart | None:
     key = blob, path.rpartition("/")[0]
     with _keeping:
         known = _kept.get(key)
@@ -123,5 +133,141 @@ def _known(path: str, blob: ObjectId) -> Taken | None:
     return known
 
 
-def _id(inside: Inside | None) -> ObjectId | None:
+def _id(inside: NodeInPart | None) -> ObjectId | None:
     return inside.id if inside else None
+
+
+Changed = tuple[str, Entry | None, Entry | None]
+FOLDERS = tuple(f"nodes/{scheme}/" for scheme in sorted(bulk.PARTS_OF))
+"""The folders where nodes of parts would have their own files."""
+
+
+class NodeFiles(ObjectStore):
+    """The same repository with nodes in place of parts, for one thread and one computation.
+
+    A part that is unreadable or holds a misplaced node stays an ordinary file. `tree` and its users (`Lookup`,
+    `check_history`) see the repository unchanged.
+
+    Args:
+        hint: The part that holds a node now, if known; it is searched first.
+    """
+
+    def __init__(self, store: ObjectStore, sharded: frozenset[str], hint: Hint = lambda uri: None) -> None:
+        self.__dict__.update(store.__dict__)
+        self._raw, self._sharded, self._hint = store, sharded, hint
+        self._inside: dict[ObjectId, bytes] = {}
+
+    # ---- objects
+
+    def _read(self, id: ObjectId, limit: int = READ_LIMIT) -> tuple[str, bytes]:
+        inside = self._inside.get(id)
+        return ("blob", inside) if inside is not None else self._raw._read(id, limit)
+
+    def lookup(self, tree: ObjectId, path: str) -> Entry | None:
+        uri = uri_in_part(path, self._sharded)
+        folder = bulk.folder_of(uri) if uri else None
+        if uri is None or folder is None:
+            return super().lookup(tree, path)
+        found = super().lookup(tree, folder)
+        listed = (
+            {text(name): entry for name, entry in self.tree(found[1]).items()} if found and found[0] == FOLDER else {}
+        )
+        hint, last = self._hint(uri) or "", uri.rpartition("/")[2]
+        for part in sorted(listed, key=lambda part: (f"{folder}/{part}" != hint, part)):
+            at, (mode, blob) = f"{folder}/{part}", listed[part]
+            try:
+                if not bulk.is_path(at) or not mode.startswith(PLAIN):
+                    continue
+                if at != hint and not may_name(at, blob, f"/{last}", self._raw.read):
+                    continue
+                inside = decoded(at, blob, self._raw.read)
+            except KgdError:
+                continue
+            name = Uri(f"{inside.entries.parent}/{last}")
+            if (id := inside.ids.get(name)) is not None:
+                self._inside[id] = inside.entries.nodes[name]
+                return FILE, id
+        return super().lookup(tree, path)
+
+    # ---- walks
+
+    def changes(self, old: ObjectId | None, new: ObjectId | None, *, budget: int = ENTRY_BUDGET) -> Iterator[Changed]:
+        return self.expanded(super().changes(old, new))
+
+    def expanded(self, changes: Iterable[Changed]) -> Iterator[Changed]:
+        """Changes of files with nodes in place of parts; moving a node into a part is no change."""
+        own: dict[str, tuple[Entry | None, Entry | None]] = {}
+        changed: dict[str, tuple[Entry | None, Entry | None]] = {}
+        for path, old, new in changes:
+            if bulk.is_path(path) and _is_plain(old) and _is_plain(new):
+                changed[path] = old, new
+            elif path.startswith(FOLDERS):
+                own[path] = old, new
+            else:
+                yield path, old, new
+        found = difference(((p, o and o[1], n and n[1]) for p, (o, n) in changed.items()), self._raw.read)
+        for path in sorted(found.unread):
+            yield path, *changed[path]
+        for uri in sorted({*found.old, *found.new}) if own else found.uris():
+            path = paths.path_of(uri, self._sharded)
+            was, now = own.pop(path, (None, None))
+            before, after = (self._entry(side.get(uri)) for side in (found.old, found.new))
+            if (before or was) != (after or now):
+                yield path, before or was, after or now
+        for path, (old, new) in own.items():
+            yield path, old, new
+
+    def _entry(self, inside: NodeInPart | None) -> Entry | None:
+        if inside is None:
+            return None
+        self._inside[inside.id] = inside.data
+        return FILE, inside.id
+
+
+def node_changes(store: ObjectStore, sharded: frozenset[str], changes: Sequence[Change]) -> Sequence[Change]:
+    """File changes of a commit as node changes; for a merge, changes against every parent."""
+    if not any(is_about_parts(change.path) for change in changes):
+        return changes
+    view = NodeFiles(store, sharded)
+    parents = 1 + max(len(change.others) for change in changes)
+    sides: list[dict[str, Change]] = []
+    for number in range(parents):
+        rows = ((c.path, _plain((c.old, *c.others)[number]), _plain(c.new)) for c in changes)
+        sides.append({p: Change(p, o and o[1], n and n[1]) for p, o, n in view.expanded(rows)})
+    return [
+        side._replace(others=tuple(other[path].old for other in sides[1:]))
+        for path, side in sides[0].items()
+        if all(path in other for other in sides)
+    ]
+
+
+def node_in(path: str, data: bytes | None) -> Node | None:
+    """The node in a file; None if the file is absent or cannot be decoded."""
+    try:
+        return documents.decode(data, at=path) if data is not None else None
+    except KgdError:
+        return None
+
+
+def is_about_parts(path: str) -> bool:
+    """Whether a path may be a part, or the own file of a node in a part."""
+    return bulk.is_path(path) or path.startswith(FOLDERS)
+
+
+def _plain(blob: ObjectId | None) -> Entry | None:
+    return (FILE, blob) if blob else None
+
+
+def uri_in_part(path: str, sharded: frozenset[str]) -> Uri | None:
+    """A URI for this path, if its nodes live in parts; the workspace is a placeholder."""
+    if not path.startswith(FOLDERS):
+        return None
+    try:
+        uri = paths.uri_of(path, "x", sharded)
+    except KgdError:
+        return None
+    return uri if uri and bulk.folder_of(uri) else None
+
+
+def _is_plain(entry: Entry | None) -> bool:
+    return entry is None or entry[0].startswith(PLAIN)

@@ -1,4 +1,4 @@
-"""This file is where the past is read: what a commit changed, a node as it was, and the opposite of a change."""
+"""Reading commits: their changes, and nodes and graph at a commit."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 
 from kgd.codec import bulk, documents, memories, paths
-from kgd.errors import Invalid, KgdError, NotFound
+from kgd.errors import KgdError, NotFound
 from kgd.git.history import Change as FileChange
 from kgd.git.history import LogEntry
 from kgd.git.history import log as git_log
@@ -17,18 +17,15 @@ from kgd.git.refs import HEAD
 from kgd.git.store import ObjectStore
 from kgd.graph.edges import Card, Edge, EdgeSource
 from kgd.graph.live import LiveGraph
-from kgd.model.change import Revert
 from kgd.model.fields import join, plain, plain_relation
-from kgd.model.merge import merge
 from kgd.model.node import Json, Node
 from kgd.model.uri import Uri, workspace_of
 from kgd.workspace import memory_files, parts, pushers
-from kgd.workspace.draft import Draft
-from kgd.workspace.merge_files import merge_file
-from kgd.workspace.node_files import NodeFiles, node_changes, uri_in_part
 from kgd.workspace.outcome import Entry, FieldChange, NodeChange
-from kgd.workspace.transaction import ACCEPTED_BY
+from kgd.workspace.parts import NodeFiles, node_changes, uri_in_part
 
+ACCEPTED_BY = "Kgd-Accepted-By"
+"""The trailer that names who accepted a proposal."""
 _REVISION = re.compile(r"[0-9A-Za-z][0-9A-Za-z._/-]{0,200}(?:[~^][0-9]*)*\Z").match
 _OF_TIP = re.compile(r"(?:HEAD|head)(?:[~^][0-9]*)*\Z|[0-9a-f]{7,40}\Z").match
 _CLIENT = re.compile(r"(.*?)(?: \(([^()]*)\))?\Z", re.S).match
@@ -44,47 +41,47 @@ def _no_such_commit(text: str) -> NotFound:
 
 
 class Past:
-    """History of one workspace, read from git and from nowhere else.
+    """History of one workspace, read from git alone.
 
     Args:
-        part_of: In which part a node is now: there it is looked for first.
+        part_of: The part that holds a node now; it is searched first.
     """
 
     def __init__(
         self, store: ObjectStore, workspace: str, sharded: frozenset[str],
         part_of: Callable[[Uri], str | None] = lambda uri: None,
     ) -> None:  # fmt: skip
-        self._store, self._workspace, self._sharded, self._part_of = store, workspace, sharded, part_of
+        self.store, self.workspace, self.sharded, self._part_of = store, workspace, sharded, part_of
 
     def nodes(self) -> NodeFiles:
-        """The repository, with nodes in place of parts; for one computation."""
-        return NodeFiles(self._store, self._sharded, self._part_of)
+        """The repository with nodes in place of parts, for one computation."""
+        return NodeFiles(self.store, self.sharded, self._part_of)
 
     def commit_id(self, text: str, *, of: ObjectId | None = None) -> ObjectId:
-        """The commit that a full or short id, ``HEAD``, ``HEAD~2`` or a date-free revision names.
+        """The commit named by a full or short id, ``HEAD``, ``HEAD~2`` or another revision.
 
         Args:
-            of: Only this commit and its ancestors can be named then, by an id or from ``HEAD``, and by no ref.
+            of: Restricts the answer to this commit and its ancestors, named by id or from ``HEAD`` but by no ref.
 
         Raises:
-            NotFound: Nothing is called so.
+            NotFound: There is no such commit.
         """
         text = text.strip()
         if of is not None:
             found = self.commit_id(text) if _OF_TIP(text) else None
-            if found is None or not self._store.is_ancestor(found, of):
+            if found is None or not self.store.is_ancestor(found, of):
                 raise _no_such_commit(text)
             return found
         if re.fullmatch("[0-9a-f]{40}", text):
             id = bytes.fromhex(text)
-            kind = self._store.kind_and_size(id)
+            kind = self.store.kind_and_size(id)
             if kind and kind[0] == "commit":
                 return id
         elif _REVISION(text):
             name = re.sub(r"^(HEAD|head)(?=$|[~^])", HEAD, text)
             try:
                 said = run(
-                    self._store.git_dir, ["rev-parse", "--verify", "--quiet", "--end-of-options", name + "^{commit}"]
+                    self.store.git_dir, ["rev-parse", "--verify", "--quiet", "--end-of-options", name + "^{commit}"]
                 )
                 return bytes.fromhex(said.decode().strip())
             except (GitFailed, ValueError):
@@ -92,40 +89,40 @@ class Past:
         raise _no_such_commit(text)
 
     def commit(self, id: ObjectId) -> Commit:
-        return self._store.commit(id)
+        return self.store.commit(id)
 
     def node_at(self, uri: Uri, commit: ObjectId) -> Node | None:
-        """The node as the commit has it; None where it was not there.
+        """The node at the commit; None if absent.
 
         Raises:
             Invalid: Its file could not be read then.
         """
-        path, store = paths.path_of(uri, self._sharded), self.nodes()
+        path, store = paths.path_of(uri, self.sharded), self.nodes()
         blob = store.entry(store.tree_of(commit), path)
         return documents.decode(store.read(blob), at=path, expect=uri) if blob else None
 
     def last_good(self, path: str) -> ObjectId | None:
-        """The newest blob of a node's file, or of a part, that can be read, among its last fifty versions."""
-        tip = self._store.ref(HEAD)
+        """The newest readable blob among the last fifty versions of a node's file or a part."""
+        tip = self.store.ref(HEAD)
         assert tip is not None
-        for entry in git_log(self._store, tip, paths=(path,), limit=50):
-            blob = self._store.entry(entry.commit.tree, path)
+        for entry in git_log(self.store, tip, paths=(path,), limit=50):
+            blob = self.store.entry(entry.commit.tree, path)
             try:
                 if blob and bulk.is_path(path):
-                    nodes = parts.taken(path, blob, self._store.read).ids
-                    if all(workspace_of(uri) == self._workspace for uri in nodes):
+                    nodes = parts.decoded(path, blob, self.store.read).ids
+                    if all(workspace_of(uri) == self.workspace for uri in nodes):
                         return blob
                 elif blob:
-                    node = documents.decode(self._store.read(blob), at=path)
-                    if paths.path_of(node.uri, self._sharded) == path:
+                    node = documents.decode(self.store.read(blob), at=path)
+                    if paths.path_of(node.uri, self.sharded) == path:
                         return blob
             except KgdError:
                 continue
         return None
 
     def files_of(self, commit: Commit) -> Sequence[Blobs]:
-        """The files a commit changed: for a merge, those that differ from every parent. Old is the first parent's."""
-        return self._files(commit, self._store)
+        """The files a commit changed; for a merge, against every parent. Old is the first parent's."""
+        return self._files(commit, self.store)
 
     @staticmethod
     def _files(commit: Commit, store: ObjectStore) -> list[Blobs]:
@@ -135,11 +132,11 @@ class Past:
         return [(path, old, new) for path, old, new in first if all(path in other for other in others)]
 
     def changes(self, commit: ObjectId, only: Collection[Uri] | None = None) -> tuple[NodeChange, ...]:
-        """What a commit made of nodes, or of these alone: no other one is read then."""
+        """The node changes of a commit, all or of these nodes alone; no other node is read."""
         store = self.nodes()
         files = self._files(store.commit(commit), store)
         if only is not None:
-            files = [one for one in files if self._about(one[0], one[2] or one[1], store) in only]
+            files = [one for one in files if self.about(one[0], one[2] or one[1], store) in only]
         return self._changes(files, commit, store)
 
     def changes_between(self, a: ObjectId, b: ObjectId) -> tuple[NodeChange, ...]:
@@ -147,15 +144,15 @@ class Past:
         return self._changes(store.diff(store.tree_of(a), store.tree_of(b)), b, store)
 
     def entry(self, commit: Commit, files: Files | None = None, *, limit: int = 50) -> Entry:
-        """One line of history. `files` are what it changed (nodes in place of parts), where that is known already."""
+        """One line of history. `files` are its changes with nodes in place of parts, if known."""
         store = self.nodes()
         changed = self._files(commit, store) if files is None else files
-        about = (self._about(path, new or old, store) for path, old, new, *_ in changed)
+        about = (self.about(path, new or old, store) for path, old, new, *_ in changed)
         uris = list(dict.fromkeys(uri for uri in about if uri))
         noted = dict(trailers(commit.message))
         name, client = _CLIENT(commit.author_name).groups()  # type: ignore[union-attr]
         subject, _, rest = commit.message.partition("\n")
-        pusher = pushers.of(self._store, commit.id)
+        pusher = pushers.of(self.store, commit.id)
         return Entry(
             commit=commit.id.hex(),
             parents=tuple(parent.hex() for parent in commit.parents),
@@ -170,19 +167,19 @@ class Past:
             more_nodes=max(0, len(uris) - limit),
             pushed_by=str(pusher or ""),
             pushed_by_agent=pusher is not None and pusher.kind != "person",
-            accepted_by="" if pusher else noted.get(ACCEPTED_BY, ""),  # what a pusher wrote proves nothing
+            accepted_by="" if pusher else noted.get(ACCEPTED_BY, ""),  # the pusher's own trailer proves nothing
         )
 
     def removal_of(self, path: str, tip: ObjectId) -> Entry | None:
-        """The newest commit that touched a file, if that commit took it away."""
+        """The newest commit that touched a file, if it removed the file."""
         for found in self.log(tip, (path,), limit=1):
             if all(change.new is None for change in found.changes if change.path == path):
                 return self.entry(found.commit, found.changes)
         return None
 
     def removal_below(self, folder: str, tip: ObjectId) -> Entry | None:
-        """The newest of the last commits that took away a file that lay right in a folder."""
-        for found in git_log(self._store, tip, paths=(folder,), limit=50):
+        """The newest of the last fifty commits that removed a file directly in a folder."""
+        for found in git_log(self.store, tip, paths=(folder,), limit=50):
             if any(change.new is None and change.path.rpartition("/")[0] == folder for change in found.changes):
                 return self.entry(found.commit, found.changes)
         return None
@@ -191,29 +188,29 @@ class Past:
         self, tip: ObjectId, files: Sequence[str], *, limit: int, versions: int = 0, author: str | None = None,
         since: int | None = None, until: int | None = None, after: ObjectId | None = None,
     ) -> list[LogEntry]:  # fmt: skip
-        """The newest commits that changed one of these files, or the node of a part that would have such a file.
+        """The newest commits that changed one of these files; for a node in a part, that changed the node.
 
         Args:
-            versions: How many commits changed the node, where that is known: its own part may have all of them.
+            versions: The node's version, if known: its own part may list all of its commits.
 
         Raises:
             As `kgd.git.history.log`.
         """
-        uri = next(filter(None, (uri_in_part(path, self._sharded) for path in files)), None)
+        uri = next(filter(None, (uri_in_part(path, self.sharded) for path in files)), None)
         folder = bulk.folder_of(uri) if uri else None
-        own = Uri(uri.replace("://x/", f"://{self._workspace}/", 1)) if uri else None
+        own = Uri(uri.replace("://x/", f"://{self.workspace}/", 1)) if uri else None
         at = self._part_of(own) if own else None
 
         def select(changes: Sequence[FileChange]) -> Sequence[FileChange]:
-            return [change for change in node_changes(self._store, self._sharded, changes) if change.path in files]
+            found = node_changes(self.store, self.sharded, changes)
+            return found if folder is None else [change for change in found if change.path in files]
 
         def asked(paths: Sequence[str], most: int) -> list[LogEntry]:
-            return git_log(self._store, tip, paths=paths, author=author, since=since, until=until, limit=most,
+            return git_log(self.store, tip, paths=paths, author=author, since=since, until=until, limit=most,
                            after=after, select=select)  # fmt: skip
 
         if folder is None:
-            return git_log(self._store, tip, paths=files, author=author, since=since, until=until, limit=limit,
-                           after=after)  # fmt: skip
+            return asked(files, limit)
         if at and versions and (author, since, until, after) == (None, None, None, None):
             found = asked([*files, at], versions)
             if len(found) == versions:
@@ -221,60 +218,11 @@ class Past:
         return asked([*files, folder], limit)
 
     def graph_at(self, commit: ObjectId, tip: ObjectId, graph: LiveGraph) -> PastGraph:
-        """The graph as the commit has it, as what is served now less what has changed since. O(what changed)."""
+        """The graph at a commit: the served graph with the nodes that changed since put back. O(changes)."""
         return PastGraph(graph, self.changes_between(tip, commit))
 
-    def revert(self, edit: Revert, draft: Draft) -> None:
-        """Put the opposite of a commit on the draft, through the merge: what changed since is kept.
-
-        That of an accepted proposal is the opposite of all that it brought in.
-
-        Raises:
-            Invalid: It is another merge or the first commit, which have no opposite.
-            NotFound: There is no such commit.
-        """
-        commit = self._store.commit(self.commit_id(edit.commit))
-        is_accepted = len(commit.parents) == 2 and dict(trailers(commit.message)).get("Kgd-Op") == "accept"
-        if len(commit.parents) != 1 and not is_accepted:
-            what = "a merge" if commit.parents else "the first commit"
-            raise Invalid(f"{what} cannot be reverted", at=edit.commit[:60], next="Revert the changes it brought in.")
-        store = self.nodes()
-        for path, old, new in store.diff(store.tree_of(commit.parents[0]), commit.tree):
-            if edit.only and self._about(path, new or old, store) not in edit.only:
-                continue
-            if paths.is_node_path(path):
-                self._revert_node(path, old, new, draft, store)
-            elif memories.is_path(path):
-                self._revert_memory(path, old, new, draft)
-            elif draft.read_file(path) == (self._store.read(new) if new else None):
-                draft.files[path] = self._store.read(old) if old else None
-            else:
-                draft.warnings.append(f"{path} has changed since and was left as it is")
-
-    def _revert_node(
-        self, path: str, old: ObjectId | None, new: ObjectId | None, draft: Draft, store: ObjectStore
-    ) -> None:
-        before, after = (_node(store, path, blob) for blob in (old, new))
-        uri = (before or after).uri  # type: ignore[union-attr]
-        merged = merge(after, draft.node(uri), before)
-        if merged.node is None:
-            draft.remove(uri)
-        else:
-            draft.put(merged.node)
-        if merged.conflict:
-            draft.record(merged.conflict)
-            draft.warnings.append(f"{uri} has changed since: both versions are kept as a conflict")
-
-    def _revert_memory(self, path: str, old: ObjectId | None, new: ObjectId | None, draft: Draft) -> None:
-        base, theirs = (self._store.read(blob) if blob else None for blob in (new, old))
-        merged = merge_file(path, base, draft.read_file(path), theirs)
-        draft.files |= {path: merged.data, **merged.beside}
-        for conflict in merged.conflicts:
-            draft.record(conflict)
-            draft.warnings.append(f"{path} has changed since: both versions are kept as a conflict")
-
-    def _about(self, path: str, blob: ObjectId | None, store: ObjectStore) -> Uri | None:
-        """The node that a file is, or is the detail of."""
+    def about(self, path: str, blob: ObjectId | None, store: ObjectStore) -> Uri | None:
+        """The node stored in a file, or described by a detail file."""
         if not memories.is_path(path):
             return self._uri(path, blob, store)
         try:
@@ -283,13 +231,13 @@ class Past:
             return None
 
     def _changes(self, files: Iterable[File], after: ObjectId, store: ObjectStore) -> tuple[NodeChange, ...]:
-        """What became of nodes; `after` is the commit that has the files as they are then."""
+        """Node changes from file changes; `after` is the commit after them."""
         found: dict[Uri, NodeChange] = {}
         details: dict[Uri, list[str | None]] = {}
         for path, old, new, *_ in files:
             if memories.is_path(path):
                 for side, blob in enumerate((old, new)):
-                    if (owner := self._about(path, blob, store)) is not None:
+                    if (owner := self.about(path, blob, store)) is not None:
                         details.setdefault(owner, [None, None])[side] = self._text(path, blob)
             elif uri := self._uri(path, new or old, store):
                 found[uri] = NodeChange(uri, _readable(store, path, old), _readable(store, path, new))
@@ -307,14 +255,14 @@ class Past:
         return tuple(found.values())
 
     def _text(self, path: str, blob: ObjectId | None) -> str | None:
-        memory = memories.read(self._store.read(blob), path) if blob else None
+        memory = memories.read(self.store.read(blob), path) if blob else None
         return memory.text if memory else None
 
     def _uri(self, path: str, blob: ObjectId | None, store: ObjectStore) -> Uri | None:
         if not paths.is_node_path(path):
             return None
         try:
-            uri = paths.uri_of(path, self._workspace, self._sharded)
+            uri = paths.uri_of(path, self.workspace, self.sharded)
         except KgdError:
             return None
         node = _readable(store, path, blob) if uri is None else None
@@ -333,9 +281,9 @@ def _readable(store: ObjectStore, path: str, blob: ObjectId | None) -> Node | No
 
 
 class PastGraph:
-    """An `EdgeSource`: the graph of another commit, as the live one with some nodes put back.
+    """An `EdgeSource`: the graph of another commit, as the live graph with some nodes put back.
 
-    The live graph may move on while a walk goes through it; what changes after this was made is not taken out.
+    Changes of the live graph during a walk are not taken out.
     """
 
     def __init__(self, graph: LiveGraph, changes: Sequence[NodeChange]) -> None:
@@ -370,13 +318,13 @@ class PastGraph:
 
 
 def changed_fields(change: NodeChange) -> tuple[FieldChange, ...]:
-    """What differs, as `field_diff`, and the text of the memory as the field `detail`."""
+    """The changed fields, as `field_diff`, with the memory's text as the field `detail`."""
     own = field_diff(change.before, change.after)
     return (*own, FieldChange("detail", *change.detail)) if change.detail[0] != change.detail[1] else own
 
 
 def field_diff(before: Node | None, after: Node | None) -> tuple[FieldChange, ...]:
-    """What differs, field by field; relations by type and target, data by key; sorted by field."""
+    """The changed fields, sorted; relations by type and target, data by key."""
     one, two = _flat(before), _flat(after)
     return tuple(
         FieldChange(field, one.get(field), two.get(field))

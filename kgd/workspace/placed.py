@@ -1,7 +1,7 @@
-"""This file is where it is kept in memory in which part each node lies that lies in one, for what is served.
+"""Part locations: the part that each node is served from, in memory.
 
-Nodes with a file of their own cost nothing here. A node may lie in several places where people put it there: the first
-path counts, and parts come before files of their own, so that a fresh load and one that followed say the same.
+Nodes with files of their own cost nothing here. People may store a node in several places: then the first path counts,
+and parts come before own files. So a fresh load and an incremental one agree.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from kgd.model.uri import Uri
 
 
 class At(NamedTuple):
-    """A part as it is served: its last good version."""
+    """A part as served: its last good version."""
 
     path: str
     blob: ObjectId
 
 
-class Placed:
+class PartLocations:
     """Changed in the writer's thread under the graph's lock."""
 
     def __init__(self) -> None:
@@ -29,7 +29,7 @@ class Placed:
         self._more: dict[Uri, set[str]] = {}
         """Further parts with the node."""
         self._own: dict[Uri, tuple[str, ObjectId]] = {}
-        """Files of their own, path and blob, that nodes of parts have as well."""
+        """Own files, path and blob, of nodes that are in parts too."""
 
     def part_with(self, uri: Uri) -> At | None:
         """The part that the node is served from. O(1)."""
@@ -39,7 +39,7 @@ class Placed:
         return uri in self._at
 
     def place(self, uri: Uri) -> At | ObjectId | None:
-        """The part that the node is in, else the blob of its own file that a part was before, else None."""
+        """The node's part, otherwise the blob of the own file that a part replaced, otherwise None."""
         own = self._own.get(uri)
         return self._at.get(uri) or (own[1] if own else None)
 
@@ -51,17 +51,17 @@ class Placed:
         return self._parts[path][1] if path in self._parts else ()
 
     def doubled(self) -> list[tuple[Uri, str]]:
-        """Nodes that lie in another place as well, with its path."""
+        """Nodes stored more than once, with the further path."""
         own = [(uri, path) for uri, (path, _) in self._own.items()]
         return sorted([*own, *((uri, path) for uri, paths in self._more.items() for path in paths)])
 
     def put(
         self, path: str, blob: ObjectId | None, uris: Collection[Uri], own: Callable[[Uri], tuple[str, ObjectId] | None]
     ) -> list[Uri]:
-        """A part holds these nodes now (no blob: it is gone). Answers which nodes have to be looked at, sorted.
+        """Set the nodes of a part (no blob: it is gone). Return the nodes to check, sorted.
 
         Args:
-            own: Path and blob of the file of its own that a node is served from so far.
+            own: Path and blob of the own file that a node is served from so far.
         """
         before = self.uris(path)
         known = set(before)
@@ -80,15 +80,11 @@ class Placed:
         return sorted(known.union(uris))
 
     def shadow(self, uri: Uri, path: str, blob: ObjectId | None) -> None:
-        """A node of a part has a file of its own as well (None: no more)."""
+        """Note that a node in a part has an own file too (None: it is gone)."""
         if blob is None:
             self._own.pop(uri, None)
         else:
             self._own[uri] = path, blob
-
-    def served_from_file(self, uri: Uri) -> None:
-        """It is in no part any more, and its own file is the only place."""
-        self._own.pop(uri, None)
 
     def _come(self, uri: Uri, at: At) -> None:
         now = self._at.get(uri)
@@ -117,7 +113,7 @@ class Placed:
     # ---- the snapshot
 
     def export(self) -> list[str]:
-        """What `restore` takes: per part its path, blob, how many nodes, and their URIs."""
+        """The input of `restore`: per part its path, blob, number of nodes and their URIs."""
         flat: list[str] = []
         for at, uris in self._parts.values():
             flat += [at.path, at.blob.hex(), str(len(uris)), *uris]
@@ -127,7 +123,7 @@ class Placed:
         return sorted(path for path, _ in self._own.values())
 
     def restore(self, flat: Sequence[str], same: Callable[[Uri], Uri]) -> None:
-        """Take over what `export` gave. `same` gives the text of a URI that is in memory already."""
+        """Load the output of `export`. `same` returns the copy of a URI that is in memory already."""
         at = 0
         while at < len(flat):
             path, blob, count = flat[at], bytes.fromhex(flat[at + 1]), int(flat[at + 2])

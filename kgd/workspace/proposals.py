@@ -1,8 +1,8 @@
-"""This file is where proposals are: changes that wait, as commits of their own, for somebody who may accept them.
+"""Proposals: changes that wait for acceptance, as commits of their own.
 
-A proposal is a commit, or a chain of them, that ``refs/heads/proposals/<name>`` leads to; one that a remote has is
-``refs/kgd/in/<remote>/proposals/<name>``. It moves nothing until it is accepted: as a whole by kgd's own merge, in part
-as one commit with the chosen nodes (`kgd.workspace.accepting`). What was rejected stays under ``refs/kgd/rejected/``.
+A proposal is a commit, or a chain of them, at ``refs/heads/proposals/<name>``; a remote's proposal is at
+``refs/kgd/in/<remote>/proposals/<name>``. It changes nothing until it is accepted: whole by kgd's own merge, or in part
+as one commit with the chosen nodes (`kgd.workspace.accepting`). Rejected ones stay under ``refs/kgd/rejected/``.
 """
 
 from __future__ import annotations
@@ -11,44 +11,42 @@ import re
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from kgd.codec.settings import PATH as SETTINGS
 from kgd.errors import Invalid, KgdError, Limit, NotFound, Stale, Unavailable
 from kgd.git.objects import FILE, ObjectId
-from kgd.git.refs import INCOMING, PROPOSALS, REJECTED, RefMoved, list_refs, move_ref
+from kgd.git.refs import INCOMING, PROPOSALS, REJECTED, RefMoved, list_refs
 from kgd.git.staging import Staging
 from kgd.model.access import Principal
 from kgd.model.change import ChangeSet
 from kgd.model.uri import Uri
-from kgd.workspace import proposal_log
-from kgd.workspace.admission import Home, check, twins_among
-from kgd.workspace.integrate import MergedTree, merge_commits, new_twins
+from kgd.workspace import proposal_records
+from kgd.workspace.admission import check, twins_among
+from kgd.workspace.integrate import merge_commits, new_twins
+from kgd.workspace.memory_files import Home
+from kgd.workspace.merge_tree import MergedTree
 from kgd.workspace.outcome import NodeChange, Outcome
-from kgd.workspace.past_surroundings import PastSurroundings
-from kgd.workspace.proposal_log import NOBODY, Origin
+from kgd.workspace.parts import FILE_LIMIT
+from kgd.workspace.proposal_records import NOBODY, Origin
 from kgd.workspace.touched import Permit, touched_by
 from kgd.workspace.transaction import Transaction
-from kgd.workspace.work_tree import FILE_LIMIT
-
-if TYPE_CHECKING:
-    from kgd.workspace.workspace import Workspace
+from kgd.workspace.workspace import Workspace
 
 NAME_LIMIT = 200
 State = Literal["open", "conflicts", "merged", "broken"]
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]*(?:[./][A-Za-z0-9_][A-Za-z0-9_-]*){0,7}").fullmatch
 _making = threading.Lock()
-"""Of one request that comes twice at once, the second finds the proposal of the first."""
+"""Of two simultaneous calls with one request, the second finds the proposal of the first."""
 
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """One proposal as its tip's commit tells. `remote` is empty for one of this repository.
+    """One proposal, read from the commit at its tip. `remote` is empty for this repository's own.
 
-    `request` is the request that it was made for here; what others write into their messages is none. A pushed commit
-    says what its author wrote; `pusher` says whose token brought it, where a hub took it. Whose `origin`
-    it is may take it back and go on from it.
+    `request` is the request it was made for here; other messages prove nothing. The author of a pushed commit is the
+    pusher's claim, and `pusher` is the token that brought it. The owner in `origin` may withdraw or continue it.
     """
 
     name: str
@@ -68,16 +66,15 @@ class Proposal:
 
     @property
     def id(self) -> str:
-        """Its name and what it is now: a decision about an id is refused once the proposal has moved on."""
+        """Name and commit: a decision about an id is refused after the proposal has moved."""
         return f"{self.name}@{self.commit[:10]}"
 
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """What a proposal would do to the tip.
+    """The effect of a proposal on the tip.
 
-    `base` is what it began with; `conflicts` are the nodes that it and the tip changed differently since; `left` is
-    whether anything of it is not in the tip yet.
+    `base` is its merge base; `conflicts` are nodes that the tip has changed differently since.
     """
 
     state: State
@@ -88,7 +85,7 @@ class Look:
 
 
 def listed(workspace: Workspace) -> tuple[Proposal, ...]:
-    """All proposals that wait, oldest first: those of this repository, then those that remotes have."""
+    """All pending proposals, oldest first: this repository's own, then proposals of remotes."""
     git_dir = workspace.layout.git_dir
     refused = set(list_refs(git_dir, REJECTED).values())
     found = [
@@ -103,32 +100,32 @@ def listed(workspace: Workspace) -> tuple[Proposal, ...]:
 
 
 def count(workspace: Workspace) -> int:
-    """How many proposals wait; reads no commit of this repository's own."""
+    """The number of pending proposals; reads no commit of this repository's own."""
     git_dir = workspace.layout.git_dir
     own = len(list_refs(git_dir, PROPOSALS))
     return own + sum(1 for one in listed(workspace) if one.remote) if list_refs(git_dir, INCOMING) else own
 
 
 def named(workspace: Workspace, id: str, known: Callable[[Proposal], bool] = lambda one: True) -> Proposal:
-    """The proposal that a name, or an id of `listed`, means; one that is not `known` to who asks is not there.
+    """The proposal with a name or an id of `listed`, among those `known` to the caller.
 
     Raises:
         NotFound: There is none of that name.
-        Stale: It is another commit by now than the id says.
+        Stale: It is another commit than the id says.
     """
     name, _, commit = id.removeprefix(PROPOSALS).removeprefix("proposals/").partition("@")
     found = [one for one in listed(workspace) if one.name == name and known(one)]
     if not found:
-        raise NotFound("no proposal of that name waits", at=id[:80], next="`kgd proposals` lists those that do.")
+        raise NotFound("no proposal of that name waits", at=id[:80], next="`kgd proposals` lists pending ones.")
     if commit and not found[0].commit.startswith(commit):
         raise Stale("this proposal has changed since it was listed", current=0, at=id[:80], next="Look at it again.")
     return found[0]
 
 
 def look(workspace: Workspace, proposal: Proposal) -> Look:
-    """What there is to decide. Costs a merge in memory.
+    """The effect of a proposal. Costs a merge in memory.
 
-    A proposal that no workspace could hold is `broken`, and `why` says what is wrong with it.
+    A proposal that no workspace could hold is `broken`, with the reason in `why`.
     """
     store, tip, commit = workspace.store, bytes.fromhex(workspace.tip), bytes.fromhex(proposal.commit)
     try:
@@ -161,15 +158,15 @@ def propose(
     permit: Permit | None = None,
     most: int | None = None,
 ) -> tuple[Proposal, Outcome]:
-    """Put up a ChangeSet, made against what `base` holds, and return when that is durable. The tip does not move.
+    """Propose a ChangeSet made against `base`; return when the proposal is durable. The tip does not move.
 
     Args:
-        holder: The name of whoever proposes, as a part of a ref; see `holder_name`.
-        owner: Whose it is; None for a person of this machine.
-        most: How many proposals of tokens of the owner's line may wait at a time.
+        holder: The proposer's name as part of a ref; see `holder_name`.
+        owner: The owner; None for a person of this machine.
+        most: The limit of pending proposals from tokens of the owner's line.
 
     Raises:
-        Limit: So many wait already.
+        Limit: The limit is reached.
         Invalid: It changes nothing.
         KgdError: As `Workspace.submit`.
     """
@@ -182,45 +179,43 @@ def propose(
             return known, Outcome(known.commit, repeated=True)
         if most is not None and of_line(workspace, owner.line if owner else "") >= most:
             raise Limit(
-                f"{most} proposals of '{holder}' wait already", at="proposals",
+                f"{most} proposals of '{holder}' are pending already", at="proposals",
                 next="Wait until some are accepted or rejected, or withdraw one.",
             )  # fmt: skip
         staging = Staging(store, store.tree_of(base))
-        around = PastSurroundings(workspace, base)
-        staged = Transaction(
-            changes, around, workspace.past.revert, workspace.now(), permit=permit, seal=workspace.seal
-        ).stage(staging, base)
+        around = workspace.surroundings_at(base)
+        staged = Transaction(changes, around, workspace.now(), permit=permit, seal=workspace.seal).stage(staging, base)
         if staged.commit is None:
-            raise Invalid("the proposal would change nothing", at="changes", next="What it says is so already.")
+            raise Invalid(
+                "the proposal would change nothing", at="changes", next="The workspace already has these values."
+            )
         name = free_name(workspace, holder)
-        keep(workspace, staging, PROPOSALS + name, staged.commit, proposal_log.proposed(changes.author.name, owner))
+        keep(workspace, staging, PROPOSALS + name, staged.commit, proposal_records.proposed(changes.author.name, owner))
     made = _read(workspace, PROPOSALS + name, name, "", staged.commit)
     assert made is not None
     return made, staged.answer
 
 
 def why_not(workspace: Workspace, changes: ChangeSet, base: ObjectId) -> str:
-    """In words why `base` cannot take a ChangeSet; empty where it can. Nothing is written."""
+    """The reason why `base` cannot take a ChangeSet; empty if it can. Nothing is written."""
     store = workspace.store
     try:
-        around = PastSurroundings(workspace, base)
-        Transaction(changes, around, workspace.past.revert, workspace.now()).stage(
-            Staging(store, store.tree_of(base)), base
-        )
+        around = workspace.surroundings_at(base)
+        Transaction(changes, around, workspace.now()).stage(Staging(store, store.tree_of(base)), base)
     except KgdError as refusal:
         return str(refusal)
     return ""
 
 
 def by_request(workspace: Workspace, request: str) -> Proposal | None:
-    """The proposal that was made under this request id and waits still."""
+    """The pending proposal with this request id."""
     if not request:
         return None
     return next((one for one in listed(workspace) if not one.remote and one.request == request), None)
 
 
 def left_of(workspace: Workspace, tree: ObjectId, merged: MergedTree) -> dict[str, bytes | None]:
-    """What of a merge differs from a tree."""
+    """The files of a merge that differ from a tree."""
     store = workspace.store
     left = {}
     for path, data in merged.files.items():
@@ -231,7 +226,7 @@ def left_of(workspace: Workspace, tree: ObjectId, merged: MergedTree) -> dict[st
 
 
 def vet(workspace: Workspace, base: ObjectId, commit: ObjectId) -> None:
-    """Refuse what no workspace can hold: in what is proposed, and as a bomb in any of its commits.
+    """Refuse content that no workspace can hold, in the proposal and in any of its commits.
 
     Raises:
         Invalid, Refused, Limit, Damaged: The place is the file.
@@ -248,7 +243,7 @@ def vet(workspace: Workspace, base: ObjectId, commit: ObjectId) -> None:
     for path, entry in store.changed_entries(before, after):
         if entry is None:
             if path == SETTINGS:
-                raise Invalid("a proposal cannot take the settings away", at=path)
+                raise Invalid("a proposal cannot remove the settings", at=path)
             continue
         mode, id = entry
         if mode != FILE:
@@ -260,29 +255,22 @@ def vet(workspace: Workspace, base: ObjectId, commit: ObjectId) -> None:
 
 
 def keep(workspace: Workspace, staging: Staging, ref: str, commit: ObjectId, note: str) -> None:
-    """Let a new ref lead to what was staged. Durable before this returns, in the writer's order: objects, then the ref.
+    """Create a ref for a staged commit; return when it is durable.
 
     Raises:
-        Unavailable: The ref is there already, or the disk did not take it.
+        Unavailable: The ref exists already, or the disk did not take it.
     """
-    store, objects = workspace.store, staging.objects
     try:
-        pack = store.write(objects)
-        try:
-            move_ref(workspace.layout.git_dir, workspace.layout.derived_dir, ref, None, commit, note=note[:200])
-            if pack is None:
-                store.confirm(objects)
-        finally:
-            store.release(pack)
+        staging.advance(workspace.layout.derived_dir, ref, None, commit, note)
         workspace.tell_uncommitted()
     except RefMoved:
-        raise Unavailable("another proposal took that name at this moment", next="Ask again.") from None
+        raise Unavailable("another proposal just took that name", next="Ask again.") from None
     except OSError as error:
         raise Unavailable(f"nothing was written: {error}", next="Free or repair the disk, then ask again.") from None
 
 
 def is_name(name: str) -> bool:
-    """Whether a proposal may be called so: the name becomes a path below our refs, and is no lock's."""
+    """Whether this is a valid name: it becomes a path below refs, and must not end like a lock."""
     return len(name) <= NAME_LIMIT and not name.endswith(".lock") and _NAME(name) is not None
 
 
@@ -292,24 +280,24 @@ def holder_name(name: str) -> str:
 
 
 def pending(workspace: Workspace) -> dict[str, tuple[ObjectId, Origin]]:
-    """What waits in this repository: full names of refs, their tips, and who put them up."""
+    """Pending proposals of this repository: full refs with tips and origins."""
     git_dir = workspace.layout.git_dir
-    return {ref: (tip, proposal_log.origin(git_dir, ref)) for ref, tip in list_refs(git_dir, PROPOSALS).items()}
+    return {ref: (tip, proposal_records.origin(git_dir, ref)) for ref, tip in list_refs(git_dir, PROPOSALS).items()}
 
 
 def of_line(workspace: Workspace, line: str) -> int:
-    """How many wait that tokens of one line put up; see `Principal.line`."""
+    """The number of pending proposals from tokens of one line; see `Principal.line`."""
     return sum(1 for _, origin in pending(workspace).values() if origin.line == line)
 
 
 def is_called_after(ref: str, holder: str) -> bool:
-    """Whether a proposal's ref is named as one of such a holder: ``<holder>-<number>``, or below ``<holder>/``."""
+    """Whether a ref belongs to a holder's name: ``<holder>-<number>``, or below ``<holder>/``."""
     rest = ref.removeprefix(PROPOSALS + holder)
     return ref.startswith(PROPOSALS + holder) and (rest.startswith("/") or bool(re.fullmatch(r"-\d+", rest)))
 
 
 def free_name(workspace: Workspace, holder: str) -> str:
-    """The next number, also of those that were rejected: a name should not come to mean something else."""
+    """The next free number, counting rejected proposals: a name must not change its meaning."""
     git_dir = workspace.layout.git_dir
     taken = [0]
     for prefix in (PROPOSALS, REJECTED):
@@ -320,13 +308,13 @@ def free_name(workspace: Workspace, holder: str) -> str:
 
 
 def _read(workspace: Workspace, ref: str, name: str, remote: str, tip: ObjectId) -> Proposal | None:
-    """What the commit says of itself; None where there is no such commit."""
+    """The proposal in a commit; None if the commit is missing."""
     try:
         commit = workspace.store.commit(tip)
     except KgdError:
         return None
     request = workspace.seal.request(workspace.store, tip, commit.message) if not remote else ""
-    origin = proposal_log.origin(workspace.layout.git_dir, ref) if not remote else NOBODY
+    origin = proposal_records.origin(workspace.layout.git_dir, ref) if not remote else NOBODY
     return Proposal(
         name, ref, remote, tip.hex(), commit.author_name, commit.author_email, commit.author_time,
         commit.subject, request, origin,

@@ -1,8 +1,8 @@
-"""This file is where the workspace's tip becomes what people see: branch, index and work tree, and theirs becomes ours.
+"""Publication: the workspace's tip becomes branch, index and work tree, and a person's work becomes commits.
 
-One thread, one pass at a time. People come first: their commits are merged, their saved files taken, and only then is
-anything of ours put in place, under git's own index lock, and only while no git command of theirs is under way. What a
-pass needs is looked at where a hint or git's own files say so; without either it costs a dozen look-ups.
+One thread, one pass at a time. A pass first merges the person's commits and commits their saved files. Only then does
+it publish, under git's own index lock and while no git command runs. A pass inspects what hints or git's own files
+point to; without either it costs a dozen look-ups.
 """
 
 from __future__ import annotations
@@ -20,38 +20,35 @@ from kgd.errors import KgdError
 from kgd.git import creation, identity, index_file, layout, ref_repair, refs
 from kgd.git.files import replace, same_file, sync_file_system, sync_folder
 from kgd.git.objects import ObjectId
-from kgd.git.staging import Staging
 from kgd.workspace import adoption, git_state
 from kgd.workspace.admission import check
-from kgd.workspace.adoption import Host, Taken
-from kgd.workspace.aside import Aside, Late, Placement
-from kgd.workspace.flushing import Flusher
+from kgd.workspace.adoption import Committed, Host
+from kgd.workspace.aside import LateEdit, Placement, PlanFolder
 from kgd.workspace.git_state import Signature
 from kgd.workspace.hand_edits import HandEdit, HandEdits
-from kgd.workspace.healing import Healing, place_again
+from kgd.workspace.healing import Flusher, Healing, carry_out_restore
 from kgd.workspace.outcome import InvalidFile, Stage
-from kgd.workspace.placing import Blocked, Placing
-from kgd.workspace.recovery import INDEX, finish_interrupted, know_given_up, know_own
+from kgd.workspace.placing import INDEX, Blocked, Publisher, finish_interrupted, record_abandoned, record_placed
 from kgd.workspace.work_tree import WorkTree, same_device
 from kgd.workspace.writer import Staged
 
 DEBOUNCE = 0.25
-"""Seconds between two publications; more after one that took long: three times its duration."""
+"""Seconds between two publications; at least three times the duration of the last one."""
 LOCK_SHARE = 60
 LOCK_SHARE_LARGE = 20
 LARGE_INDEX = 4_000_000
-"""The pause is also so many times what the index lock was held, so that a person's command hardly ever finds it taken.
-From an index of so many bytes (50,000 files) it is less, or they would see nothing for long."""
+"""The pause is also this many times as long as the index lock was held, so that a person's command rarely finds it
+taken. For an index of this many bytes (50,000 files) the factor is lower, so that publications stay frequent."""
 PAUSE_LIMIT = 2.0
 LOOK_PAUSE = 0.05
 POLL = 1.0
-"""Seconds between two looks at git's own files when nobody hints; and from a person's git command to our next step."""
+"""Seconds between two looks at git's files without a hint, and from a person's git command to the next pass."""
 DELETING_SECONDS = 2.0
-"""How long HEAD or refs may be missing before they are repaired: a deletion of the repository removes them early."""
+"""Seconds that HEAD or refs may be missing before a repair: a deletion of the repository removes them early."""
 ACTIVITY_CAP = 5.0
-"""Programs that refresh the index every second (prompts, editors) do not stop publication longer than this."""
+"""Programs that refresh the index every second (prompts, editors) delay publication at most this many seconds."""
 FLUSHED_EDITS = 50
-"""Files of a person that are flushed before they are taken. More at once are a checkout, which can be repeated."""
+"""Edited files that are flushed before they are committed. More at once are a checkout, which can be repeated."""
 RESCAN = 300.0
 RESTORED_SHOWN = 60.0
 
@@ -62,8 +59,8 @@ class Publication:
     """Keeps one work tree and the workspace in step until `stop`.
 
     Args:
-        publish: False for tools that only read or write objects: then nothing is touched or looked at.
-        in_place: Whether the folder of what is derived is still the one that was opened.
+        publish: False for tools that only read or write objects: then nothing is touched or inspected.
+        in_place: Whether the folder of derived data is still the opened one.
         at_step: Called with the name of each step of a publication; tests stop the process there.
     """
 
@@ -85,7 +82,7 @@ class Publication:
         if self._off:
             return
         self._published: ObjectId | None = None
-        """Where the branch was when it was last in step; an ancestor of the tip."""
+        """The branch when it was last in step; an ancestor of the tip."""
         self._last: Signature | None = None
         self._foreign_at = self._foreign_since = float("-inf")
         self._whole_at = time.monotonic()
@@ -97,7 +94,7 @@ class Publication:
         self._unreadable: tuple[InvalidFile, ...] = ()
         try:
             self._prepare(at_step)
-        except OSError as error:  # a disk that cannot be written: reads go on without a publication
+        except OSError as error:  # the disk cannot be written: reads continue without publication
             self._off = True
             self._block("publish", f"the workspace cannot be written: {error.strerror}", stuck=True)
             return
@@ -109,40 +106,37 @@ class Publication:
             raise
 
     def _prepare(self, at_step: Callable[[str], None]) -> None:
-        """Finish what a former process left; nothing may have looked at the work tree before."""
+        """Finish the work of a former process before anything reads the work tree."""
         host, scratch = self._host, _scratch(self._host.layout)
         self._tree = WorkTree(host.layout.work_tree, scratch)
         self._edits = HandEdits(self._store, self._tree, host.workspace, host.sharded, self._derived / "bases")
         self._unpublished = self._edits.unpublished
-        self._aside = Aside(scratch / "aside")
-        self._placing = Placing(host, self._tree, self._aside, self._edits, at_step)
-        finish_interrupted(host, self._tree, self._aside, self._edits)
-        self._restoring = [file.path for file in self._aside.restoring]
+        self._plan_folder = PlanFolder(scratch / "aside")
+        self._publisher = Publisher(host, self._tree, self._plan_folder, self._edits, at_step)
+        finish_interrupted(host, self._tree, self._plan_folder, self._edits)
+        self._restoring = [file.path for file in self._plan_folder.restoring]
         self._published = self._read_published()
-        know_given_up(host, self._tree, self._aside, self._edits)
-        know_own(host, self._published, self._tip, self._tree, self._edits)
-        self._healing = Healing(host, self._tree, self._aside, self._edits)
+        record_abandoned(host, self._tree, self._plan_folder, self._edits)
+        record_placed(host, self._published, self._tip, self._tree, self._edits)
+        self._healing = Healing(host, self._tree, self._plan_folder, self._edits)
         self._flusher = Flusher([host.layout.work_tree, self._git_dir], self._wake.set)
 
-    # ---- for every thread
+    # ---- any thread
 
     def hint(self, changed: Iterable[str] | None = None) -> None:
-        """These paths of the work tree or the git directory may have changed (absolute or relative); None for any."""
+        """Report possibly changed paths of work tree or git directory (absolute or relative); None for any path."""
         if self._off:
             return
-        if changed is None:
-            self._edits.hint(None)
-        else:
-            inside = [path for path in map(self._relative, changed) if path is not None]
-            self._edits.hint(inside)
+        inside = map(self._relative, changed) if changed is not None else None
+        self._edits.hint([path for path in inside if path is not None] if inside is not None else None)
         self._wake.set()
 
     def wake(self) -> None:
-        """The tip moved."""
+        """Report that the tip moved."""
         self._wake.set()
 
     def confirm_deletions(self) -> None:
-        """Files whose deletion is held were meant to be deleted."""
+        """Confirm that the files whose deletion is held were deleted on purpose."""
         if not self._off:
             self._edits.confirm()
             self._wake.set()
@@ -155,22 +149,22 @@ class Publication:
 
     @property
     def blocker(self) -> str:
-        """Why the work tree is not in step, or empty."""
+        """The reason why the work tree is not in step, or empty."""
         return next((stage.blocker for stage in self._stages.values() if stage.state == "blocked"), "")
 
     def stop(self) -> None:
-        """Publish once more if nothing stands in the way, and end."""
+        """Publish once more if nothing blocks it, and end."""
         if self._off or self._stopping.is_set():
             return
         self._stopping.set()
         self._wake.set()
         self._thread.join()
         self._flusher.close()
-        if self._aside.unflushed and not self._healing.is_due:
+        if self._plan_folder.unflushed and not self._healing.is_due:
             self._flusher.flush()
-            self._aside.flushed(self._flusher.until)
+            self._plan_folder.flushed(self._flusher.until)
             with contextlib.suppress(OSError):
-                sync_folder(self._aside.folder)
+                sync_folder(self._plan_folder.folder)
 
     # ---- the thread
 
@@ -184,7 +178,7 @@ class Publication:
         self._attempt()
 
     def _pause(self) -> float:
-        if self._unsettled or not self._aside.is_empty:
+        if self._unsettled or not self._plan_folder.is_empty:
             return 0.1
         due = self._not_before - time.monotonic()
         return min(POLL, due) if due > 0 else POLL
@@ -208,9 +202,9 @@ class Publication:
                 self._clock() if in_step else self._stages["publish"].last_success,
                 self._flusher.failure,
             )
-        if not self._healing.is_due:  # what is not flushed may be damaged until that was looked at
-            self._aside.flushed(self._flusher.until)
-            self._flusher.ask(max((plan.at for plan in self._aside.unflushed), default=float("-inf")))
+        if not self._healing.is_due:  # unflushed files may be damaged until they were checked
+            self._plan_folder.flushed(self._flusher.until)
+            self._flusher.ask(max((plan.at for plan in self._plan_folder.unflushed), default=float("-inf")))
 
     def _pass(self) -> None:
         self._unsettled = False
@@ -218,7 +212,8 @@ class Publication:
             raise Blocked(
                 f"{self._derived} was moved or removed; the next command opens the workspace anew", stuck=True
             )
-        self._recover_lock()
+        if same_file(self._derived / INDEX, self._git_dir / "index.lock"):
+            finish_interrupted(self._host, self._tree, self._plan_folder, self._edits)
         self._look_after_refs()
         found = git_state.signature(self._git_dir, self._branch)
         self._notice(found)
@@ -235,20 +230,20 @@ class Publication:
         if self._healing.is_due:
             self._heal()
             found = self._last = git_state.signature(self._git_dir, self._branch)
-        self._take_late()
-        self._take(found)
-        if (self._published != self._tip or self._unpublished.lying()) and time.monotonic() >= self._not_before:
+        self._commit_late()
+        self._commit_saved(found)
+        if (self._published != self._tip or self._unpublished.differing()) and time.monotonic() >= self._not_before:
             self._publish(found)
 
     def _look_after_refs(self) -> None:
-        """Have the writer follow a tip that another hand moved or removed; repair a lost branch and a damaged HEAD."""
+        """Have the writer follow a tip that was moved or removed by hand; repair a lost branch and a damaged HEAD."""
         if all((self._git_dir / name).exists() for name in ("HEAD", "refs")):
             self._whole_at = time.monotonic()
         elif time.monotonic() - self._whole_at < DELETING_SECONDS:
             raise Blocked("HEAD or refs is missing: the repository is being deleted, or will be repaired")
         ref_repair.repair_head_file(self._host.layout)
         if refs.value_of(self._git_dir, refs.HEAD) != self._tip:
-            self._host.run(_look)
+            self._host.run(lambda staging, tip: Staged[object](None))  # the writer checks the ref before each job
         if refs.value_of(self._git_dir, self._branch) is None:
             ref_repair.repair(self._host.layout, {})
 
@@ -257,7 +252,7 @@ class Publication:
         return bytes.fromhex(self._host.tip)
 
     def _notice(self, found: Signature) -> None:
-        """Whether somebody's git was at work since we last looked; what it did to files is then looked for."""
+        """Notice a git command since the last look, and rescan the files it may have changed."""
         now = time.monotonic()
         if self._last is not None and found != self._last:
             only_index = found._replace(stamp=self._last.stamp) == self._last
@@ -271,10 +266,10 @@ class Publication:
         self._last = found
 
     def _heal(self) -> None:
-        """Restore what an unclean stop damaged, before anything in the work tree is taken for an edit."""
+        """Restore files that an unclean stop damaged, before they can count as edits."""
         assert self._published is not None
         tree = self._store.tree_of(self._published)
-        self._unpublished.published(tree)
+        self._unpublished.set_published(tree)
         try:
             is_mended = self._healing.mend_index(self._published)
         except FileExistsError:
@@ -287,14 +282,14 @@ class Publication:
             self._restored = (f"after an unclean stop {done}", time.monotonic())
             self._edits.hint(None)
 
-    # ---- theirs becomes ours
+    # ---- a person's work
 
     def _adopt(self, branch: ObjectId) -> None:
-        """The branch moved and it was not us."""
+        """Merge a branch that another process moved."""
         before = self._published
         by = identity.person(self._host.layout, git_own_file())
         sync_file_system(self._git_dir)  # git may leave its loose objects to the next power cut
-        # Then it was us: a process was killed between moving the branch and writing that down.
+        # Then kgd moved it: a process was killed before it recorded the move.
         is_in = self._store.is_ancestor
         is_ours = before is not None and is_in(before, branch) and is_in(branch, self._tip)
         self._host.run(adoption.adopt(self._host, before, branch, by, int(self._clock())), alone=True)
@@ -304,54 +299,55 @@ class Publication:
             self._repair(before, branch)
         if before is not None:
             old, new = self._store.tree_of(before), self._store.tree_of(branch)
-            self._host.run(adoption.follow(self._host, old, new, int(self._clock())))
+            self._host.run(adoption.sync_memories(self._host, old, new, int(self._clock())))
         self._succeed("integrate")
 
     def _repair(self, before: ObjectId | None, branch: ObjectId) -> None:
-        """Files that were published past a person's version of them, which they have committed now."""
+        """Merge committed versions of files that were published without touching the person's copy."""
         if before is None or not self._unpublished.bases:
             return
         old, new = self._store.tree_of(before), self._store.tree_of(branch)
         for path, base in list(self._unpublished.bases.items()):
             ours, theirs = self._store.entry(old, path), self._store.entry(new, path)
             if ours != theirs:
-                versions = (self._read(base), self._read(ours), self._read(theirs))
-                self._host.run(adoption.repair(self._host, path, *versions, int(self._clock())))
-                self._unpublished.settled(path)
+                text = self._unpublished.text
+                now = int(self._clock())
+                self._host.run(adoption.restore_skipped(self._host, path, text(base), text(ours), text(theirs), now))
+                self._unpublished.end_skip(path)
 
-    def _take_late(self) -> None:
-        for late in self._aside.late():
-            base = self._read(late.base)
+    def _commit_late(self) -> None:
+        for late in self._plan_folder.late_edits():
+            base = self._unpublished.text(late.base)
             try:
                 check(late.path, late.data, base, self._edits.home)
             except KgdError:
                 self._put_back(late)
                 continue
             started_from = self._edits.buffers.closest(late.path, late.data, base)
-            taken = self._run_take([HandEdit(late.path, late.data, started_from)])
+            taken = self._commit_edits([HandEdit(late.path, late.data, started_from)])
             if taken.refused:
                 self._put_back(late)
             else:
                 self._edits.buffers.note(late.path, None, late.data)
-                self._aside.done(late)
+                self._plan_folder.done(late)
 
-    def _put_back(self, late: Late) -> None:
-        """A person's bytes that cannot be read belong where that person sees them."""
+    def _put_back(self, late: LateEdit) -> None:
+        """Put a person's unreadable bytes back into the work tree, where the person sees them."""
         assert self._published is not None
         published = self._store.entry(self._store.tree_of(self._published), late.path)
         if self._tree.look(late.path) == (published, ""):
-            self._unpublished.passed(late.path, late.base)
+            self._unpublished.skip(late.path, late.base)
             self._tree.prepare(late.data, back := late.slot.with_name(late.slot.name + ".back"))
             self._tree.place(late.path, back)
             self._edits.hint([late.path])
-            self._aside.done(late)
+            self._plan_folder.done(late)
         else:
-            self._aside.keep(late)
+            self._plan_folder.keep(late)
 
-    def _take(self, found: Signature) -> None:
+    def _commit_saved(self, found: Signature) -> None:
         assert self._published is not None
         published, head = self._store.tree_of(self._published), self._store.tree_of(self._tip)
-        self._unpublished.published(published)
+        self._unpublished.set_published(published)
         if self._restoring:
             self._restore(self._restoring)
         look = self._edits.look(published, head)
@@ -362,22 +358,22 @@ class Publication:
         if look.restore:
             self._restore(look.restore)
         if look.edits:
-            for edit in look.edits[:FLUSHED_EDITS]:  # editors flush nothing, and a lost edit would read as taken back
+            for edit in look.edits[:FLUSHED_EDITS]:  # editors flush nothing, and a lost edit would look undone
                 self._tree.flush(edit.path)
-            taken = self._run_take(look.edits)
+            taken = self._commit_edits(look.edits)
             for path, error in taken.refused:
-                self._edits.refused(path, error)
+                self._edits.refuse(path, error)
             for edit in taken.edits:
-                self._edits.took(edit)
+                self._edits.committed(edit)
             if taken.edits:
                 self._not_before = 0.0
-        self._unpublished.remember()
+        self._unpublished.save_edits()
         self._report_edits()
 
-    def _run_take(self, edits: list[HandEdit]) -> Taken:
+    def _commit_edits(self, edits: list[HandEdit]) -> Committed:
         by = identity.person(self._host.layout, git_own_file())
-        answer = self._host.run(adoption.take(self._host, edits, by, int(self._clock())))
-        assert isinstance(answer, Taken)
+        answer = self._host.run(adoption.commit_edits(self._host, edits, by, int(self._clock())))
+        assert isinstance(answer, Committed)
         return answer
 
     def _report_edits(self) -> None:
@@ -393,17 +389,17 @@ class Publication:
             self._succeed("integrate")
 
     def _restore(self, missing: list[str]) -> None:
-        """Put back what is gone as a whole: that is an accident, never a deletion."""
+        """Put back a missing folder as a whole: that is an accident, never a deletion."""
         assert self._published is not None
         creation.link_work_tree(self._host.layout)
         if not self._tree.exists():
             raise Blocked(f"the work tree {self._host.layout.work_tree} is missing", stuck=True)
         tree = self._store.tree_of(self._published)
-        absent = [
-            Placement(path, None, id)
-            for path, _, id in self._store.diff(None, tree)
-            if id and _is_below(path, missing) and self._tree.look(path) == (None, "")
-        ]
+
+        def is_missing(path: str) -> bool:
+            return _is_below(path, missing) and self._tree.look(path) == (None, "")
+
+        absent = [Placement(path, None, id) for path, _, id in self._store.diff(None, tree) if id and is_missing(path)]
         if not absent:
             self._restoring = []
             return
@@ -414,43 +410,36 @@ class Publication:
                 "`git reset` and `git checkout -- .` take it back",
                 stuck=True,
             )
-        plan = self._aside.begin(self._published, self._published, absent)
-        self._restoring = missing  # what is not put back yet is no deletion either
-        for path in self._unpublished.paths():  # nobody has taken an edit back by that
-            if _is_below(path, missing) and self._tree.look(path) == (None, ""):
-                self._unpublished.lies(path, self._store.entry(tree, path))
-        self._unpublished.remember()
-        place_again(plan, self._aside, self._tree, self._store)
+        plan = self._plan_folder.begin(self._published, self._published, absent)
+        self._restoring = missing  # a file not yet put back is not deleted either
+        for path in self._unpublished.paths():  # nor is an edit undone by that
+            if is_missing(path):
+                self._unpublished.record_own(path, self._store.entry(tree, path))
+        self._unpublished.save_edits()
+        carry_out_restore(plan, self._plan_folder, self._tree, self._store)
         self._restoring = []
         what = "the work tree was" if missing == [""] else f"{missing[0]} was"
         self._restored = (f"{what} missing, which is no deletion; {len(absent)} files were put back", time.monotonic())
         log.warning("restored missing files", extra={"files": len(absent), "missing": missing[0] or "."})
         self._edits.hint(None)
 
-    # ---- ours becomes theirs
+    # ---- publishing
 
     def _publish(self, found: Signature) -> None:
         before, after = self._published, self._tip
         assert before is not None
-        if held := git_state.locked(self._git_dir / f"{self._branch}.lock"):  # to wait for it would lock the index
+        if held := git_state.locked(self._git_dir / f"{self._branch}.lock"):  # waiting would lock the index
             raise Blocked(held.reason, stuck=held.stuck)
-        done = self._placing.publish(found, before, after)
+        done = self._publisher.publish(found, before, after)
         self._last = done.signature
         self._set_published(after)
-        self._unpublished.remember()
+        self._unpublished.save_edits()
         large = done.signature.stamp[2] > LARGE_INDEX
         share = LOCK_SHARE_LARGE * done.held if large else min(LOCK_SHARE * done.held, PAUSE_LIMIT)
         pause = max(DEBOUNCE, 3 * done.seconds, share)
         self._not_before = time.monotonic() + pause
 
-    def _recover_lock(self) -> None:
-        if same_file(self._derived / INDEX, self._git_dir / "index.lock"):
-            finish_interrupted(self._host, self._tree, self._aside, self._edits)
-
-    # ---- small things
-
-    def _read(self, blob: ObjectId | None) -> bytes | None:
-        return self._unpublished.text(blob)
+    # ---- inside
 
     def _block(self, name: str, reason: str, *, stuck: bool) -> None:
         before = self._stages[name]
@@ -462,7 +451,7 @@ class Publication:
         self._stages[name] = Stage(name, "ok", self._clock())
 
     def _relative(self, path: str) -> str | None:
-        """The path below the work tree; None for one in the git directory, empty where only a scan can tell."""
+        """The path below the work tree; None for the git directory, empty if only a scan can tell."""
         root, path = str(self._host.layout.work_tree), os.fspath(path)
         if path == root or not path:
             return ""
@@ -483,17 +472,12 @@ class Publication:
         replace(self._derived / "published", commit.hex().encode(), flush=False)
 
 
-def _look(staging: Staging, tip: ObjectId) -> Staged[object]:
-    """No change: a writer looks where the ref is before each of its jobs."""
-    return Staged(None)
-
-
 def _is_below(path: str, folders: list[str]) -> bool:
     return any(not folder or path == folder or path.startswith(folder + "/") for folder in folders)
 
 
 def _scratch(place: layout.Layout) -> Path:
-    """A private folder on the work tree's file system: names are exchanged between the two."""
+    """A private folder on the work tree's file system: files are exchanged between the two by name."""
     if same_device(place.derived_dir, place.work_tree):
         return place.derived_dir
     folder = place.work_tree / ".kgd-aside"

@@ -1,7 +1,7 @@
-"""The ledger of pushes: which token brought a commit, kept as git notes under ``refs/notes/kgd``.
+"""The ledger of pushes: the token that brought each commit, as git notes under ``refs/notes/kgd``.
 
-A pushed commit keeps its id and names the author that its pusher chose, so what is known about its origin lies beside
-it. The first record of a commit stays. The ref moves forward only, nobody can push to it, and clones fetch it.
+A pushed commit keeps its id and its pusher's choice of author, so its origin is recorded beside it. The first record of
+a commit stays. The ref only moves forward, cannot be pushed to, and is fetched by clones.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from kgd.model.access import Principal
 
 TRIES = 20
 LARGEST = 4_096
-"""Bytes of a note that is read; a longer one is not kgd's."""
+"""The largest note in bytes; a longer one is not kgd's."""
 _NOTE = re.compile(r"Kgd-Pushed-By: ([^\x00-\x1f\x7f]{1,200}) \(([0-9A-Za-z]{1,40})\), (person|agent|token)\n").match
 _PATH = re.compile(r"[0-9a-f]{2}/[0-9a-f]{38}").fullmatch
 
@@ -38,7 +38,7 @@ class Pusher:
 
 
 def of(store: ObjectStore, commit: ObjectId) -> Pusher | None:
-    """Who pushed a commit; None if it was made here, or where nothing is known."""
+    """The pusher of a commit; None if it was made here or is unknown."""
     tip = store.ref(NOTES)
     try:
         blob = store.entry(store.tree_of(tip), _path(commit)) if tip else None
@@ -49,7 +49,7 @@ def of(store: ObjectStore, commit: ObjectId) -> Pusher | None:
 
 
 def record(layout: Layout, store: ObjectStore, commits: Iterable[ObjectId], holder: Principal, now: int) -> None:
-    """Note that this holder pushed these commits; durable before it returns.
+    """Record that this holder pushed these commits; durable on return.
 
     Raises:
         Unavailable: It could not be written.
@@ -59,7 +59,7 @@ def record(layout: Layout, store: ObjectStore, commits: Iterable[ObjectId], hold
 
 
 def take(layout: Layout, store: ObjectStore, theirs: ObjectId) -> None:
-    """Add what a remote recorded; where both know a commit, ours stays.
+    """Add the records of a remote; for a commit that both know, ours stays.
 
     Raises:
         Unavailable: It could not be written.
@@ -92,13 +92,7 @@ def _add(layout: Layout, store: ObjectStore, notes: dict[str, bytes], now: int, 
             return
         made = staging.commit(staging.write_tree(), [tip] if tip else [], Signature(*KGD, now), subject)
         try:
-            pack = store.write(staging.objects)
-            try:
-                move_ref(layout.git_dir, layout.derived_dir, NOTES, tip, made, note=f"kgd: {subject}"[:200])
-                if pack is None:
-                    store.confirm(staging.objects)
-            finally:
-                store.release(pack)
+            staging.advance(layout.derived_dir, NOTES, tip, made, f"kgd: {subject}")
             return
         except RefMoved:
             continue
@@ -106,9 +100,8 @@ def _add(layout: Layout, store: ObjectStore, notes: dict[str, bytes], now: int, 
             raise Unavailable(
                 f"nothing was written: {error}", next="Free or repair the disk, then push again."
             ) from None
-    raise Unavailable("other pushes are being recorded at this moment", next="Push again.")
+    raise Unavailable("other pushes are being recorded", next="Push again.")
 
 
 def _path(commit: ObjectId) -> str:
-    name = commit.hex()
-    return f"{name[:2]}/{name[2:]}"
+    return f"{commit.hex()[:2]}/{commit.hex()[2:]}"

@@ -1,68 +1,80 @@
-"""This file is where a commit says which others it takes back, and where it is found which one an undo means."""
+"""Reverts: applying the opposite of a commit, and naming it in the message."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from kgd.codec import documents, memories, paths
+from kgd.errors import Invalid
+from kgd.git.objects import ObjectId, trailers
+from kgd.git.store import ObjectStore
 from kgd.model.change import ChangeSet, Revert
-from kgd.workspace.outcome import Entry
+from kgd.model.merge import merge
+from kgd.workspace.draft import Draft
+from kgd.workspace.history import ACCEPT, UNDO
+from kgd.workspace.merge_files import merge_file
 from kgd.workspace.past import Past
 
-UNDO = "undo"
-"""The operation of a commit that steps back. One that a person named to be taken back, `revert`, is a change like any
-other, and the next undo takes it back in turn."""
-ACCEPT = "accept"
-"""The operation of a commit that brings in a proposal: in whole as a merge, in part as a plain commit."""
-LOOKED_AT = 100
-"""Commits among which an undo looks for its own."""
 
-_REVERTS = re.compile("Reverts [0-9a-f]{40}").fullmatch
-"""What a commit says of one that it takes back in whole."""
+def revert(edit: Revert, draft: Draft) -> None:
+    """Merge the opposite of a commit into the draft; later changes are kept.
 
+    For an accepted proposal, that is the opposite of everything it brought in.
 
-def undoable(entries: Sequence[Entry]) -> Iterator[str]:
-    """Those of these commits that a person would want undone: no merge, no undo, and not undone already.
-
-    What was undone is passed over with all that it had taken back, which is there again. A proposal that was accepted
-    whole is one change: its merge stands for the commits which it brought in.
-
-    Args:
-        entries: The newest commits, the tip first.
+    Raises:
+        Invalid: The commit is another merge or the first commit, which have no opposite.
+        NotFound: There is no such commit.
     """
-    undone, own = set[str](), _own(entries)
-    for entry in entries:
-        if entry.commit in undone or entry.commit not in own:
+    past = draft.around.past
+    commit = past.commit(past.commit_id(edit.commit))
+    is_accepted = len(commit.parents) == 2 and dict(trailers(commit.message)).get("Kgd-Op") == ACCEPT
+    if len(commit.parents) != 1 and not is_accepted:
+        what = "a merge" if commit.parents else "the first commit"
+        raise Invalid(f"{what} cannot be reverted", at=edit.commit[:60], next="Revert the changes it brought in.")
+    store = past.nodes()
+    for path, old, new in store.diff(store.tree_of(commit.parents[0]), commit.tree):
+        if edit.only and past.about(path, new or old, store) not in edit.only:
             continue
-        if entry.operation == UNDO:
-            undone |= {line.split()[1] for line in entry.body.splitlines() if _REVERTS(line)}
-        elif entry.operation == ACCEPT or (entry.operation not in ("init", "merge") and len(entry.parents) == 1):
-            yield entry.commit
+        if paths.is_node_path(path):
+            _revert_node(path, old, new, draft, store)
+            continue
+        before, after = (store.read(blob) if blob else None for blob in (old, new))
+        if memories.is_path(path):
+            _revert_memory(path, before, after, draft)
+        elif draft.read_file(path) == after:
+            draft.files[path] = before
+        else:
+            draft.warnings.append(f"{path} has changed since and was not reverted")
 
 
-def _own(entries: Sequence[Entry]) -> set[str]:
-    """Those that were not brought in by an acceptance alone."""
-    known = {entry.commit: entry for entry in entries}
-    found, open = set[str](), [entry.commit for entry in entries[:1]]
-    while open:
-        commit = open.pop()
-        if commit in known and commit not in found:
-            found.add(commit)
-            entry = known[commit]
-            open += entry.parents[:1] if entry.operation == ACCEPT else entry.parents
-    return found
+def _revert_node(path: str, old: ObjectId | None, new: ObjectId | None, draft: Draft, store: ObjectStore) -> None:
+    before, after = (documents.decode(store.read(blob), at=path) if blob else None for blob in (old, new))
+    uri = (before or after).uri  # type: ignore[union-attr]
+    merged = merge(after, draft.node(uri), before)
+    if merged.node is None:
+        draft.remove(uri)
+    else:
+        draft.put(merged.node)
+    if merged.conflict:
+        draft.record(merged.conflict)
+        draft.warnings.append(f"{uri} has changed since: both versions are kept as a conflict")
 
 
-def saying_so(changes: ChangeSet, past: Past) -> ChangeSet:
-    """The ChangeSet with a message that names the commits which it takes back, for people and for `undo`.
+def _revert_memory(path: str, before: bytes | None, after: bytes | None, draft: Draft) -> None:
+    merged = merge_file(path, after, draft.read_file(path), before)
+    draft.files |= {path: merged.data, **merged.beside}
+    for conflict in merged.conflicts:
+        draft.record(conflict)
+        draft.warnings.append(f"{path} has changed since: both versions are kept as a conflict")
+
+
+def named_in_message(changes: ChangeSet, past: Past) -> ChangeSet:
+    """The ChangeSet with a message that names the commits it reverts, for people and for `undo`; there is at least one.
 
     Raises:
         NotFound: There is no such commit.
     """
     named = dict.fromkeys(edit.commit for edit in changes.edits if isinstance(edit, Revert))
-    if not named:
-        return changes
     commits = [past.commit(past.commit_id(one)) for one in named]
     subject = changes.message.strip() or f"revert: {commits[0].subject[:80]}"
     edits = tuple(
@@ -70,9 +82,8 @@ def saying_so(changes: ChangeSet, past: Past) -> ChangeSet:
         for edit in changes.edits
     )
     partly = {edit.commit for edit in edits if isinstance(edit, Revert) and edit.only}
-    body = "\n".join(
-        f"Reverts a part of {id}" if (id := commit.id.hex()) in partly else f"Reverts {id}" for commit in commits
-    )
-    is_told = len(edits) > len(commits) or changes.operation == UNDO
-    operation = changes.operation if is_told else "revert"
+    ids = [commit.id.hex() for commit in commits]
+    body = "\n".join(f"Reverts {'a part of ' if id in partly else ''}{id}" for id in ids)
+    has_own_operation = len(edits) > len(commits) or changes.operation == UNDO
+    operation = changes.operation if has_own_operation else "revert"
     return replace(changes, message=f"{subject}\n\n{body}", edits=edits, operation=operation)

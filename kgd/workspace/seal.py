@@ -1,9 +1,8 @@
-"""This file is where a commit proves that it was made here: only then is a repeated request answered by it.
+"""Seals: proof that a commit was made here, so that it may answer a repeated request.
 
-A request id stands in a commit's message, where whoever pushes may write any. Believed, it would let a commit of
-somebody else stand for a change that was never made. So each commit that carries a request id ends in a seal over all
-of its bytes, by a key that never leaves this repository. What has none, or another's, answers no request: that change
-is carried out.
+Any pusher can write a request id into a commit message. Trusting it would let a foreign commit stand for a change that
+was never made. So each commit with a request id ends in a seal over all of its bytes, by a key that never leaves this
+repository. Without a valid seal a commit answers no request, and the change is carried out.
 """
 
 from __future__ import annotations
@@ -21,21 +20,21 @@ from kgd.git.staging import KGD, Staging
 from kgd.git.store import ObjectStore
 
 KEY = "kgd-seal"
-"""The key's file in the git directory, for its owner alone. Without it, request ids are known from the index only."""
+"""The key file in the git directory, private to its owner. Without it, only the index knows request ids."""
 REQUEST, SEAL = "Kgd-Request", "Kgd-Seal"
 _SIZE = 32
 _LINE = len(f"\n{SEAL}: \n") + 2 * _SIZE
 
 
 class Seal:
-    """The key of one repository; made with the first workspace that is opened on it. Safe for any thread."""
+    """The key of one repository, created with its first workspace. Thread-safe."""
 
     def __init__(self, git_dir: Path) -> None:
         self._path = git_dir / KEY
         self._key = _read(self._path)
 
     def make(self) -> None:
-        """Have a key, durable before this returns; one that is there stays.
+        """Create the key unless it exists; durable on return.
 
         Raises:
             OSError: The disk did not take it.
@@ -48,7 +47,7 @@ class Seal:
     def commit(
         self, staging: Staging, tree: ObjectId, parents: Sequence[ObjectId], author: Signature, message: str
     ) -> ObjectId:
-        """Make a commit as `Staging.commit`, sealed. The message ends in trailers, the request id among them.
+        """Make a sealed commit as `Staging.commit`. The message ends in trailers, with the request id.
 
         Raises:
             Unavailable: There is no key, and the disk takes none.
@@ -64,7 +63,7 @@ class Seal:
         return staging.commit(tree, parents, author, f"{message.rstrip()}\n{SEAL}: {self._of(body)}\n")
 
     def request(self, store: ObjectStore, commit: ObjectId, message: str) -> str:
-        """The request that this commit carried out here; empty where it has none, or says so without proof."""
+        """The request that this commit carried out here; empty if it has none or no valid seal."""
         said = next((value for key, value in trailers(message) if key == REQUEST), "")
         if not said or self._key is None:
             return ""
@@ -82,7 +81,7 @@ class Seal:
 
 
 def _read(path: Path) -> bytes | None:
-    """The key; None where there is none, or a power cut left half of one: then a new one is made."""
+    """The key; None if it is absent, or a power cut left half of it."""
     try:
         key = bytes.fromhex(path.read_bytes().decode("ascii").strip())
     except (OSError, ValueError):

@@ -1,8 +1,8 @@
-"""Forms of credentials: how tokens of known services look, and names that are given to secrets.
+"""Forms of credentials: tokens of known services, and names of secrets.
 
 The forms follow the rules of gitleaks (https://github.com/gitleaks/gitleaks), Copyright (c) 2019 Zachary Rice, MIT
-licence, whose text is in docs/decisions/0032-secrets.md with the reasons for what differs. Patterns match bytes. Each
-is bounded in length, so a match costs no more than its form is long.
+licence, whose text is in docs/decisions/0032-secrets.md with the reasons for every difference. Patterns match bytes.
+Each is bounded in length, so the cost of a match is bounded too.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ TOKENS = {
     "Vault": r"hv[sbr]\.[\w-]{90}|[sb]\.(?=[A-Za-z]{0,23}\d)[a-zA-Z0-9]{24}\b",
     "Yandex": r"t1\.[\w-]{10,200}+={0,2}\.[\w-]{86}|AQVN[\w-]{35,38}(?![\w-])|YC[\w-]{38}(?![\w-])",
 }
-"""The service of a token, and its form. Each begins where a word does, and none has fewer than 16 characters."""
+"""Services and the forms of their tokens. Each begins at the start of a word and has at least 16 characters."""
 
 KEYWORDS = {
     b"-----begin": (
@@ -126,13 +126,13 @@ KEYWORDS = {
         r"(?P<value>[A-Za-z0-9+/]{10,400}+={0,2})",
     ),
 }
-"""By a word in lower case: the kind of secret that may begin there, and its form."""
+"""Keywords in lower case, with the kind of secret that may start there and its form."""
 
 NAMES = (
     b"access", b"auth", b"api", b"credential", b"creds", b"key", b"passwd", b"password", b"passphrase", b"pwd",
     b"secret", b"token",
 )  # fmt: skip
-"""A part of names whose value is a secret, if it looks like chance."""
+"""Parts of names whose value is a secret if it looks random."""
 
 HARMLESS_NAMES = (
     rb"access(?:ib|or)|access[_.-]?id|random[_.-]?access|api[_.-]?(?:id|name|version)|rapid(?!api)|capital|author(?!iz)|public"

@@ -30,7 +30,7 @@ _TO_WORDS, _TO_PARTS = (
     bytes(120 if byte < 128 and (chr(byte).isalnum() or chr(byte) in also) else 32 for byte in range(256))
     for also in ("_-.~+/=:@|%", "_-")
 )
-"""Turn a text into blanks and one letter, so that long words, and long parts of words, are found by plain search."""
+"""Map a text to blanks and one letter, so that plain search finds long words and long parts of words."""
 _KEYWORDS = {word: (kind, re.compile(form.encode())) for word, (kind, form) in KEYWORDS.items()}
 _ASSIGNED = re.compile(
     rb"""[\w.-]{0,20}+(?:[ \t]{1,3}[\w.-]{1,12}){0,2}?[ \t]{0,3}+['"]?+[ \t\r\n]{0,3}+(?:\|\||=>|:{0,3}=|\?=|[:>,])"""
@@ -44,25 +44,25 @@ MIN_ENTROPY = 3.5
 MIN_ENTROPY_HEX = 2.75
 
 
-SAY_WHERE = "Say where the secret is kept instead of what it is; git never forgets."
+SAY_WHERE = "Write where the secret is kept, not the secret itself; git never forgets."
 
 
 class HoldsSecret(Refused):
-    """A text holds what looks like a secret; the message never repeats it."""
+    """A text seems to hold a secret; the message never repeats it."""
 
 
 class Secret(NamedTuple):
-    """A likely credential; `text` is the credential itself, to look for and never to show."""
+    """A likely credential; `text` is the credential itself, for searching and never for display."""
 
     kind: str
     text: str
 
 
 def refuse_secrets(node: Node, before: Node | None = None, place: Callable[[str, Secret], str] | None = None) -> None:
-    """Raise if a field of the node holds what looks like a credential that no field of `before` held.
+    """Raise if a field of the node adds a likely credential that no field of `before` held.
 
     Args:
-        place: Where that field has this secret, for who reads a file; else the node is named.
+        place: The place of the secret in a file; without it the node is named.
 
     Raises:
         HoldsSecret: Names the place, the field and the kind of secret.
@@ -70,7 +70,7 @@ def refuse_secrets(node: Node, before: Node | None = None, place: Callable[[str,
     said = list(_texts(plain(before), "")) if before else []
     known, unchanged = "\n".join(text for _, text in said), set(said)
     for field, text in _texts(plain(node), ""):
-        found = None if (field, text) in unchanged else news_in(text, known)
+        found = None if (field, text) in unchanged else new_secret_in(text, known)
         if found:
             raise HoldsSecret(
                 f"the field '{field}' holds what looks like a secret ({found.kind})",
@@ -79,7 +79,7 @@ def refuse_secrets(node: Node, before: Node | None = None, place: Callable[[str,
 
 
 def refuse_secret_text(text: str, what: str, at: str = "") -> None:
-    """Raise if the text, described as `what`, holds what looks like a credential.
+    """Raise if the text, described as `what`, holds a likely credential.
 
     Raises:
         HoldsSecret: Names the text and the kind of secret.
@@ -95,7 +95,7 @@ def secret_in(text: str) -> str:
 
 
 def first_in(text: str) -> Secret | None:
-    """The first secret in the text: a known token before all others. Linear in the length of the text."""
+    """The first secret in the text, known tokens first. Linear in the length of the text."""
     data = text.encode("utf-8", "surrogatepass")
     if len(data) < _SHORTEST:
         return None
@@ -103,8 +103,8 @@ def first_in(text: str) -> Secret | None:
     return _token(data) or _by_keyword(data, lower) or _assigned(data, lower)
 
 
-def news_in(text: str, known: str) -> Secret | None:
-    """The first secret in the text that is not in `known`: history holds that one already."""
+def new_secret_in(text: str, known: str) -> Secret | None:
+    """The first secret in the text that `known` lacks: history already holds the known ones."""
     while found := first_in(text):
         if found.text not in known:
             return found
@@ -113,9 +113,9 @@ def news_in(text: str, known: str) -> Secret | None:
 
 
 def line_of(secret: Secret, data: bytes, start: int = 0) -> int:
-    """The line of a file with this secret, below `start` if it is there, else above.
+    """The line of a file with this secret, searched from `start` first.
 
-    The line of `start` where the secret is spelled in a way that no line of the file shows.
+    The line of `start` if the file spells the secret differently.
     """
     spelled = secret.text.encode("utf-8", "surrogatepass")
     at = data.find(spelled, start)
@@ -207,7 +207,7 @@ def _texts(value: Json, path: str) -> Iterator[tuple[str, str]]:
         yield path, value
     elif isinstance(value, Mapping):
         for key, inner in value.items():
-            # `data: {password: ...}` is an assignment too: the key belongs to the text that is looked at.
+            # `data: {password: ...}` is an assignment too, so the key is part of the text.
             if isinstance(inner, str):
                 yield f"{path}.{key}".lstrip("."), f"{key}: {inner}"
             else:

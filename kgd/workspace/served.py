@@ -1,7 +1,7 @@
-"""This file is where the tip's tree becomes what is served: the live graph, the invalid files, the open conflicts.
+"""The served state of the tip: live graph, unreadable files and open conflicts.
 
-Everything here is derived: it equals a fresh load of the tip at any time (tests/workspace/test_served.py), and a tree
-diff brings it forward. A file that cannot be read is named, and its last good value stays served.
+All of it is derived: it equals a fresh load of the tip at any time, and follows by tree diffs. An unreadable file is
+reported, and its last good value stays served.
 """
 
 from __future__ import annotations
@@ -25,15 +25,12 @@ from kgd.graph.rows import Rows
 from kgd.model.node import Node, Relation
 from kgd.model.uri import Uri, parse, workspace_of
 from kgd.workspace import memory_files, parts
-from kgd.workspace.node_files import NodeFiles, node_changes
 from kgd.workspace.outcome import InvalidFile
-from kgd.workspace.placed import Placed
+from kgd.workspace.parts import FILE_LIMIT, NodeFiles, node_changes
+from kgd.workspace.placed import PartLocations
 
 FREEZE_FROM = 5_000
-"""Nodes loaded at once from which on they are kept from the collection of garbage."""
-
-FILE_LIMIT = 1 << 20
-"""Bytes of a blob that is inflated to be looked at; a node has at most a quarter of it."""
+"""Nodes loaded at once from which on they are exempt from garbage collection."""
 
 NO_NODES: Mapping[str, Node] = MappingProxyType({})
 
@@ -41,29 +38,18 @@ LastGood = Callable[[str], ObjectId | None]
 
 
 class Change(NamedTuple):
-    """One node file that differs: what derived indexes have to follow."""
+    """One changed node, for derived indexes."""
 
     path: str
     uri: Uri
     blob: ObjectId | None
 
 
-class _Glance(NamedTuple):
-    """What is served of a node; its content stays in git."""
-
-    uri: Uri
-    type: str
-    name: str
-    summary: str
-    relations: Sequence[Relation]
-    aliases: tuple[Uri, ...]
-
-
 class Served:
-    """The graph and what stands beside it, for one workspace. Changed in the writer's thread, read by everybody.
+    """The graph and related state of one workspace. Changed in the writer's thread, read by any.
 
     Args:
-        last_good: The newest blob in the history of a path that can be read; asked only for files that cannot.
+        last_good: The newest readable blob in the history of a path; called for unreadable files only.
     """
 
     def __init__(self, store: ObjectStore, workspace: str, sharded: frozenset[str], last_good: LastGood) -> None:
@@ -80,7 +66,7 @@ class Served:
         self._disputed: set[Uri] = set()
         self._cut: dict[str, Uri] = {}
         """Paths that do not tell their URI."""
-        self.placed = Placed()
+        self.locations = PartLocations()
 
     # ---- reading
 
@@ -92,7 +78,7 @@ class Served:
         return self._invalid.get(path)
 
     def conflict_paths(self, folder: str | None = None) -> list[str]:
-        """Paths of the open records, sorted: of one node's folder, or all of them."""
+        """Paths of the open records of one node's folder, or of all; sorted."""
         with self._lock:
             chosen = self._conflicts.values() if folder is None else [self._conflicts.get(folder, set())]
             return sorted(path for paths in chosen for path in paths)
@@ -110,21 +96,21 @@ class Served:
         return paths.path_of(uri, self._sharded)
 
     def bytes_of(self, uri: Uri) -> bytes | None:
-        """What the node's file holds, or would hold if it had one of its own; None where there is no such node.
+        """The bytes of the node's file, real or virtual; None if there is no such node.
 
         Raises:
             Damaged: It cannot be read.
         """
-        with self.graph.lock:  # a flush may take the node into another part
-            card, at = self.graph.card(uri), self.placed.part_with(uri)
+        with self.graph.lock:  # a flush may move the node to another part
+            card, at = self.graph.card(uri), self.locations.part_with(uri)
         if card is None or card.blob is None:
             return None
         if at is None:
             return self._store.read(card.blob)
-        return parts.one(*at, uri, card.blob, self._store.read)
+        return parts.node_bytes(*at, uri, card.blob, self._store.read)
 
     def node_path_of(self, path: str, blob: ObjectId | None) -> str | None:
-        """The path of the node that a memory says it is of: a change of the detail is a change of the node."""
+        """The path of the node that owns a memory: a change of the detail is a change of the node."""
         if blob is None or not memories.is_path(path):
             return None
         try:
@@ -134,19 +120,19 @@ class Served:
             return None
 
     def counted(self, changes: Sequence[History]) -> list[str]:
-        """The paths whose versions a commit's changes count for: a file, a node in a part, the node of a detail."""
+        """The paths whose versions a commit counts for: files, nodes in parts, and nodes of details."""
         own = node_changes(self._store, self._sharded, changes)
         details = (self.node_path_of(change.path, change.new) for change in own)
         return list(dict.fromkeys([*(change.path for change in own), *filter(None, details)]))
 
     def uris_between(self, old: ObjectId, new: ObjectId) -> list[Uri]:
-        """The nodes whose files differ between two trees, and those whose last good value may be served."""
+        """The nodes that differ between two trees, including those with a last good value."""
         found: dict[Uri, None] = {}
         for path, before, after in NodeFiles(self._store, self._sharded).diff(old, new):
             if path.startswith("nodes/"):
                 found |= {uri: None for uri in (self._uri_of(path),) if uri}
             elif bulk.is_path(path):
-                found |= dict.fromkeys(self.placed.uris(path))
+                found |= dict.fromkeys(self.locations.uris(path))
             elif memories.is_path(path):
                 found |= dict.fromkeys(self._owners(path, before, after))
         return list(found)
@@ -154,45 +140,45 @@ class Served:
     # ---- the snapshot
 
     def export(self) -> tuple[str, Rows, dict[str, list[str]]]:
-        """Everything that `restore` needs, true at one moment: the tree, the graph, and paths that need care."""
+        """A consistent input for `restore`: the tree, the graph, and paths that need care."""
         tree, rows = self.graph.export(lambda: self.tree.hex() if self.tree else "")
         with self._lock:
             conflicts = [path for paths in self._conflicts.values() for path in paths]
             care = {"invalid": sorted(self._invalid), "conflicts": sorted(conflicts), "cut": sorted(self._cut)}
-            care |= {"parts": self.placed.export(), "shadowed": self.placed.shadowed_files()}
+            care |= {"parts": self.locations.export(), "shadowed": self.locations.shadowed_files()}
         return tree, rows, care
 
     def restore(self, tree: ObjectId, rows: Rows, care: Mapping[str, list[str]]) -> None:
-        """Take over what `export` gave; `load` then brings it to the tip. O(nodes), without parsing any of them.
+        """Load the output of `export`; `load` then brings it to the tip. O(nodes), without decoding them.
 
         Raises:
-            Damaged: These are not such rows; everything is empty then.
+            Damaged: The rows are malformed; everything is empty then.
         """
         with self._growing():
             self.graph.load(rows)
         self.tree = tree
-        # One walk: to look up each of ten thousand records would read the folders above it as often.
+        # One walk: ten thousand single look-ups would read the parent folders as often.
         folder = self._store.lookup(tree, "conflicts") if care.get("conflicts") else None
         records = self._store.files(folder[1]) if folder and folder[0] == FOLDER else ()
         there = {f"conflicts/{file.path}" for file in records}
         for path in care.get("conflicts", ()):
             if path in there:
                 self._note_conflict(path, True)
-        self.placed.restore(care.get("parts", ()), lambda uri: card.uri if (card := self.graph.card(uri)) else uri)
+        self.locations.restore(care.get("parts", ()), lambda uri: card.uri if (card := self.graph.card(uri)) else uri)
         for path in [*care.get("cut", ()), *care.get("shadowed", ()), *care.get("invalid", ())]:
             found = self._store.lookup(tree, path)
             if found:
                 list(self._apply_entry(path, found))
 
     def close(self) -> None:
-        """Let go: what was kept from the collection of garbage is garbage soon."""
+        """Return the loaded nodes to garbage collection."""
         gc.unfreeze()
 
     @contextmanager
     def _growing(self) -> Iterator[None]:
-        """While many objects are made that stay, none of the collections of garbage that they would cause.
+        """Suspend garbage collection while many lasting objects are created.
 
-        Nor later: one pass over 100,000 nodes stops every thread for half a second and finds nothing.
+        Large graphs stay exempt afterwards: one pass over 100,000 nodes stops all threads for half a second.
         """
         before, was_enabled = len(self.graph), gc.isenabled()
         gc.disable()
@@ -207,14 +193,14 @@ class Served:
     # ---- following the tip
 
     def load(self, tree: ObjectId) -> list[Change]:
-        """Bring everything to `tree`: by a diff from where it stands, or from nothing. Returns what changed."""
+        """Bring everything to `tree`, by a diff from the current tree or from nothing. Returns the changes."""
         if tree == self.tree:
             return []
         with self._growing():
             changes, details = list[Change](), list[tuple[str, ObjectId | None]]()
             for path, new in self._store.changed_entries(self.tree, tree):
                 changes += self._apply_entry(path, new)
-                if self.tree is not None and memories.is_path(path):  # else every node is among the changes
+                if self.tree is not None and memories.is_path(path):  # otherwise every node is among the changes
                     details.append((path, new and new[1]))
             changes += self._detailed(details, changes)
             self.tree = tree
@@ -223,9 +209,9 @@ class Served:
     def follow(
         self, files: Iterable[tuple[str, ObjectId | None]], tree: ObjectId, nodes: Mapping[str, Node] = NO_NODES
     ) -> list[Change]:
-        """Apply files that differ, by path and new blob, which together lead to `tree`.
+        """Apply changed files, by path and new blob, which together lead to `tree`.
 
-        `nodes` are what is in those files, by path, as far as the caller knows; the others are read.
+        `nodes` are known nodes of these files, by path; the others are read.
         """
         files = list(files)
         changes = [change for path, blob in files for change in self._apply(path, blob, nodes.get(path))]
@@ -234,7 +220,7 @@ class Served:
         return changes
 
     def _detailed(self, files: Iterable[tuple[str, ObjectId | None]], known: Iterable[Change]) -> list[Change]:
-        """The nodes whose detail is other than it was, though their own files are the same: text of theirs too."""
+        """Changes of nodes whose detail changed while their own files did not."""
         changed = [(path, blob) for path, blob in files if memories.is_path(path)]
         done = {change.uri for change in known} if changed else set()
         found: dict[Uri, Change] = {}
@@ -247,7 +233,7 @@ class Served:
         return list(found.values())
 
     def _owners(self, path: str, *blobs: ObjectId | None) -> list[Uri]:
-        """The nodes that versions of a memory say they are of, by the names that these have now."""
+        """The nodes that versions of a memory name as owner, by their current URIs."""
         owners = []
         for blob in blobs:
             try:
@@ -259,7 +245,7 @@ class Served:
         return owners
 
     def _apply_entry(self, path: str, new: Entry | None) -> Sequence[Change]:
-        """As `_apply`; a link or a submodule of a person's commit is no node, whatever its bytes say."""
+        """As `_apply`; a committed link or submodule is no node, even if its bytes are."""
         if new and not new[0].startswith(PLAIN) and path.startswith(("nodes/", "bulk/")):
             what = "a symbolic link" if new[0] == LINK else "a submodule"
             refusal = Invalid(f"it is {what} in git, and only plain files are read")
@@ -282,7 +268,7 @@ class Served:
             return self._keep_last_good(path, refusal)
 
     def _apply_conflict(self, path: str, new: ObjectId | None) -> None:
-        """A record that cannot be read, or is not where its content belongs, is named, and counts as none."""
+        """Apply a conflict record. An unreadable or misplaced record is reported and does not count."""
         refusal: KgdError | None = None
         try:
             if new:
@@ -293,10 +279,7 @@ class Served:
         folder = path.removeprefix("conflicts/").rpartition("/")[0]
         if self.tree is not None and (uri := self._uri_of(f"nodes/{folder}.yaml")):
             self._disputed.add(uri)
-        with self._lock:
-            self._invalid.pop(path, None)
-            if refusal:
-                self._invalid[path] = _invalid(path, None, refusal)
+        self._mark(path, refusal)
 
     def _note_conflict(self, path: str, is_open: bool) -> None:
         folder = path.rpartition("/")[0]
@@ -309,38 +292,43 @@ class Served:
                     del self._conflicts[folder]
 
     def _put(self, path: str, blob: ObjectId, known: Node | None) -> Sequence[Change]:
-        node = _seen(known) if known else _glance(self._store.read(blob), path)
+        node = known or _glance(self._store.read(blob), path)
         paths.check_place(node.uri, path, self._workspace, self._sharded)
         if self._invalid:
-            with self._lock:
-                self._invalid.pop(path, None)
-        if self.placed.is_in_part(node.uri):
-            self.placed.shadow(node.uri, path, blob)
+            self._mark(path)
+        if self.locations.is_in_part(node.uri):
+            self.locations.shadow(node.uri, path, blob)
             return ()
         self._serve(node, blob)
         if "~" in path and self._uri_of(path) is None:
             self._cut[path] = node.uri
         return (Change(path, node.uri, blob),)
 
-    def _serve(self, node: _Glance, blob: ObjectId) -> None:
-        self.graph.put(Card(node.uri, node.type, node.name, node.summary, blob, ""), node.relations, node.aliases)
+    def _serve(self, node: Node | Lean, blob: ObjectId) -> None:
+        relations = node.relations if isinstance(node, Node) else [Relation(*each) for each in node.relations]
+        self.graph.put(Card(node.uri, node.type, node.name, node.summary, blob, ""), relations, node.aliases)
 
-    def _remove(self, path: str) -> Sequence[Change]:
+    def _mark(self, path: str, refusal: KgdError | None = None, uri: Uri | None = None) -> None:
+        """Record why a file cannot be read, or that it can."""
         with self._lock:
             self._invalid.pop(path, None)
+            if refusal:
+                self._invalid[path] = InvalidFile.refused(path, uri, refusal)
+
+    def _remove(self, path: str) -> Sequence[Change]:
+        self._mark(path)
         uri = self._uri_of(path)
         if uri is None:
             return ()
-        if self.placed.is_in_part(uri):
-            self.placed.shadow(uri, path, None)
+        if self.locations.is_in_part(uri):
+            self.locations.shadow(uri, path, None)
             return ()
         self.graph.remove(uri)
         return (Change(path, uri, None),)
 
     def _keep_last_good(self, path: str, refusal: KgdError) -> Sequence[Change]:
         uri = self._uri_of(path)
-        with self._lock:
-            self._invalid[path] = _invalid(path, uri, refusal)
+        self._mark(path, refusal, uri)
         if uri is None or self.graph.card(uri) is not None:
             return ()
         good = self._last_good(path)
@@ -354,49 +342,47 @@ class Served:
 
     def _apply_part(self, path: str, new: ObjectId | None) -> Sequence[Change]:
         try:
-            part = parts.taken(path, new, self._read_part) if new else None
+            part = parts.decoded(path, new, self._read_part) if new else None
             if part and part.ids and workspace_of(next(iter(part.ids))) != self._workspace:
                 raise Invalid("this part holds nodes of another workspace", at=f"{path}:1")
         except KgdError as refusal:
             return self._keep_last_part(path, refusal)
-        with self._lock:
-            self._invalid.pop(path, None)
+        self._mark(path)
         return self._serve_part(path, new, part)
 
     def _keep_last_part(self, path: str, refusal: KgdError) -> Sequence[Change]:
-        with self._lock:
-            self._invalid[path] = _invalid(path, None, refusal)
-        good = None if self.placed.knows(path) else self._last_good(path)
-        return self._serve_part(path, good, parts.taken(path, good, self._read_part)) if good else ()
+        self._mark(path, refusal)
+        good = None if self.locations.knows(path) else self._last_good(path)
+        return self._serve_part(path, good, parts.decoded(path, good, self._read_part)) if good else ()
 
     def _read_part(self, blob: ObjectId) -> bytes:
         return self._store.read(blob, FILE_LIMIT)
 
-    def _serve_part(self, path: str, blob: ObjectId | None, part: parts.Taken | None) -> list[Change]:
-        """A node that lies in several places, which no writer makes but two people may, is that of the first path."""
+    def _serve_part(self, path: str, blob: ObjectId | None, part: parts.DecodedPart | None) -> list[Change]:
+        """Serve the nodes of a part. A node in several parts, which only people create, is served from the first."""
         changes: list[Change] = []
-        for uri in self.placed.put(path, blob, part.ids if part else (), self._own_file):
-            at = self.placed.place(uri)
+        for uri in self.locations.put(path, blob, part.ids if part else (), self._own_file):
+            at = self.locations.place(uri)
             own = paths.path_of(uri, self._sharded)
             card = self.graph.card(uri)
             if at is None:
                 self.graph.remove(uri)
                 changes.append(Change(own, uri, None))
-            elif isinstance(at, bytes):  # its own file, which a part was before
-                self.placed.served_from_file(uri)
+            elif isinstance(at, bytes):  # its own file, which a part replaced
+                self.locations.shadow(uri, own, None)
                 self._serve(_glance(self._store.read(at), own), at)
                 changes.append(Change(own, uri, at))
             else:
-                there = part if part and at.path == path else parts.taken(at.path, at.blob, self._read_part)
+                there = part if part and at.path == path else parts.decoded(at.path, at.blob, self._read_part)
                 id = there.ids[uri]
                 if card is None or card.blob != id:
                     data = there.entries.nodes[uri]
-                    self._serve(_glance(data, own, bulk.glance(data)), id)
+                    self._serve(_glance(data, own), id)
                     changes.append(Change(own, uri, id))
         return changes
 
     def _own_file(self, uri: Uri) -> tuple[str, ObjectId] | None:
-        """Path and blob of the file of its own that a node is served from."""
+        """Path and blob of the own file that a node is served from."""
         card = self.graph.card(uri)
         return (paths.path_of(uri, self._sharded), card.blob) if card and card.blob else None
 
@@ -409,19 +395,6 @@ class Served:
             return None
 
 
-def _glance(data: bytes, path: str, known: Lean | None = None) -> _Glance:
-    """A file of the ordinary shape is not read whole: a start reads all of them."""
-    known = known or glance(data)
-    if known is not None:
-        relations = [Relation(*relation) for relation in known.relations]
-        return _Glance(known.uri, known.type, known.name, known.summary, relations, known.aliases)
-    return _seen(documents.decode(data, at=path))
-
-
-def _seen(node: Node) -> _Glance:
-    return _Glance(node.uri, node.type, node.name, node.summary, node.relations, node.aliases)
-
-
-def _invalid(path: str, uri: Uri | None, refusal: KgdError) -> InvalidFile:
-    place, _, line = refusal.at.rpartition(":")
-    return InvalidFile(path, uri, int(line) if place and line.isdigit() else 1, refusal.message)
+def _glance(data: bytes, path: str) -> Node | Lean:
+    """The node in a file. A file of the ordinary shape is not decoded whole: a start reads all of them."""
+    return glance(data) or documents.decode(data, at=path)

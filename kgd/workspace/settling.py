@@ -1,4 +1,4 @@
-"""This file is where an open conflict is settled on a draft: one about a field, a name, a file, or two nodes."""
+"""Settling an open conflict on a draft: about a field, a name, a file, or two nodes."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from kgd.workspace.merge_files import MEMORIES
 
 
 def settle(draft: Draft, conflict: Conflict, uri: Uri, fields: Mapping[str, Json]) -> None:
-    """Let each of these fields have the value that was decided. `uri` is what the node is called by now.
+    """Give each of these fields its decided value. `uri` is the node's current name.
 
     Raises:
         Invalid: A value does not fit.
-        InvariantViolation: Another node has the name that was chosen.
+        InvariantViolation: Another node has the chosen name.
     """
     for name, value in fields.items():
         if is_settings_uri(conflict.uri):
@@ -43,12 +43,12 @@ def settle(draft: Draft, conflict: Conflict, uri: Uri, fields: Mapping[str, Json
 
 
 def is_about_node(conflict: Conflict) -> bool:
-    """Whether the node's own file tells what is shown."""
+    """Whether the node's own file has the served value."""
     return not is_settings_uri(conflict.uri) and all(is_of_node(name) or name == PLACE for name in conflict.fields)
 
 
 def carry(draft: Draft, old: Uri, node: Node) -> None:
-    """What is open about a node stays open about it under its new name."""
+    """Move the open conflicts of a node to its new name."""
     for path in draft.conflict_records(old):
         if (conflict := _record(draft, path)) is not None:
             draft.files[path] = None
@@ -57,7 +57,7 @@ def carry(draft: Draft, old: Uri, node: Node) -> None:
 
 
 def _record(draft: Draft, path: str) -> Conflict | None:
-    """The record there; None for a file that only lies among them, which is never written anew as if it were one."""
+    """The record at a path; None for any other file there, which must not be rewritten."""
     data = draft.read_file(path)
     try:
         if data is not None:
@@ -71,7 +71,7 @@ def _settle_place(draft: Draft, uri: Uri, value: Json) -> Uri:
     to = parse(str(value)) if value else uri
     node = draft.node(uri)
     if node is None:
-        raise NotFound("the node is not there any more", at=uri, next="Delete the conflict's record.")
+        raise NotFound("the node no longer exists", at=uri, next="Delete the conflict's record.")
     if to == uri:
         return uri
     if draft.node(to) is not None:
@@ -84,18 +84,18 @@ def _settle_place(draft: Draft, uri: Uri, value: Json) -> Uri:
 
 
 def _settle_twin(draft: Draft, conflict: Conflict, value: Json) -> None:
-    """Both stay (None), or they become one under the name that is given."""
+    """Leave both nodes (None), or join them under the given name."""
     sides = [Uri(str(side)) for side in conflict.fields[TWIN].sides]
     if value is None:
         return
     if value not in sides:
-        raise Invalid("one of the two names is needed, or null to leave both", at="fields")
+        raise Invalid("choose one of the two names, or null to keep both", at="fields")
     kept = draft.node(Uri(str(value)))
     others = [node for side in sides if side != value and (node := draft.node(side)) is not None]
     if kept is None:
-        raise NotFound("this node is not there any more", at=str(value), next="Take the other one.")
+        raise NotFound("this node no longer exists", at=str(value), next="Take the other one.")
     for other in others:
-        joined = combined(Merged(kept, _taken_up(draft, kept.uri)), Merged(other, _taken_up(draft, other.uri)))
+        joined = combined(Merged(kept, _withdrawn(draft, kept.uri)), Merged(other, _withdrawn(draft, other.uri)))
         assert joined.node is not None
         draft.remove(other.uri)
         carry(draft, other.uri, joined.node)
@@ -105,8 +105,8 @@ def _settle_twin(draft: Draft, conflict: Conflict, value: Json) -> None:
             draft.record(record)
 
 
-def _taken_up(draft: Draft, uri: Uri) -> dict[str, Conflict]:
-    """What is open about the node's fields, taken out of the draft to be written anew."""
+def _withdrawn(draft: Draft, uri: Uri) -> dict[str, Conflict]:
+    """The open conflicts about the node's fields, removed from the draft to be rewritten."""
     found = []
     for path in draft.conflict_records(uri):
         conflict = _record(draft, path)
@@ -136,7 +136,7 @@ def _settle_memory(draft: Draft, name: str, value: Json) -> None:
         return
     data = draft.read_file(path)
     if data is None:
-        raise NotFound("this memory is not there any more", at=path)
+        raise NotFound("this memory no longer exists", at=path)
     memory = memories.decode(data, at=path)
     if rest == ["prose"]:
         draft.files[path] = memories.with_head(memory.head, str(value or ""))

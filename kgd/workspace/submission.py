@@ -1,13 +1,13 @@
-"""This file is where changes of somebody elsewhere come in: made against a base they saw, merged now or put up to wait.
+"""Submissions: changes made elsewhere against a known base, merged now or proposed.
 
-What differs from the base is merged three-way into the tip as one commit of theirs. Where they may only propose, or
-where the tip changed the same since, all of it waits as a proposal on that base; nothing is taken in part.
+The difference from the base is merged three-way into the tip as one commit. If the submitter may only propose, or the
+tip changed the same nodes, the whole submission becomes a proposal on that base.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from kgd.codec.settings import PATH as SETTINGS
 from kgd.codec.settings import policy_in
@@ -18,26 +18,23 @@ from kgd.model.access import Principal
 from kgd.model.change import ChangeSet, Delete, Edit, Upsert
 from kgd.model.uri import Uri
 from kgd.workspace import proposals
-from kgd.workspace.integrate import merge_trees
+from kgd.workspace.merge_tree import merge_trees
 from kgd.workspace.outcome import Outcome
-from kgd.workspace.past_surroundings import PastSurroundings
 from kgd.workspace.proposals import Proposal
 from kgd.workspace.touched import Permit, touched_by
-from kgd.workspace.transaction import Transaction, commit_of, message_of, write
+from kgd.workspace.transaction import Transaction, commit_of, message_of
+from kgd.workspace.workspace import Workspace
 from kgd.workspace.writer import Staged
 
-if TYPE_CHECKING:
-    from kgd.workspace.workspace import Workspace
-
 VERSIONS_LOOKED_AT = 10_000
-"""How far back in one node's history the commit is looked for that had the version somebody read."""
+"""How many commits of a node's history are searched for an expected version."""
 
 What = Literal["merged", "proposed", "unchanged"]
 
 
 @dataclass(frozen=True, slots=True)
 class Submission:
-    """What became of a submission. `conflicts` are the nodes that both sides changed; `why` says why it waits."""
+    """The result of a submission. `conflicts` are nodes changed on both sides; `why` is the reason to wait."""
 
     what: What
     outcome: Outcome
@@ -48,10 +45,10 @@ class Submission:
 
 @dataclass(frozen=True, slots=True)
 class Submitter:
-    """Who submits, and what they are asked for: before a merge, and before something is put up to wait.
+    """The submitter, with the checks before a merge and before a proposal.
 
-    `owner` is whose a proposal becomes, None for a person of this machine; `most` is how many of their line's may wait
-    at a time, None any number.
+    `owner` will own a proposal, None for a person of this machine; `most` limits pending proposals of the owner's line,
+    None for no limit.
     """
 
     holder: str
@@ -62,22 +59,22 @@ class Submitter:
 
 
 class _Clash(Invalid):
-    """The tip has changed the same since."""
+    """The tip has changed the same nodes since."""
 
     def __init__(self, conflicts: tuple[Uri, ...]) -> None:
-        super().__init__("what it changes was changed here as well")
+        super().__init__("the same nodes were changed here too")
         self.conflicts = conflicts
 
 
 def submit(workspace: Workspace, changes: ChangeSet, who: Submitter, *, base: str = "") -> Submission:
-    """Merge the changes, or put them up as a proposal; return when that is durable.
+    """Merge the changes, or propose them; return when that is durable.
 
-    A request id that was seen before answers what became of it. Without a base, the versions that the changes expect
-    say what was seen; without those, it is the tip.
+    A repeated request id returns the first result. Without a base, the expected versions determine it; without those,
+    it is the tip.
 
     Raises:
-        Forbidden: Something of it may be neither changed nor proposed. Nothing was written.
-        Stale: No commit has all the versions that are expected.
+        Forbidden: A part may be neither changed nor proposed. Nothing was written.
+        Stale: No commit has all expected versions.
         Invalid: The base is not in the history of this workspace.
         KgdError: As `Workspace.submit`.
     """
@@ -87,29 +84,30 @@ def submit(workspace: Workspace, changes: ChangeSet, who: Submitter, *, base: st
         return Submission("merged", done)
     if base:
         seen = _base(workspace, base)
-        return _against(workspace, expecting(workspace, changes, seen), who, seen)
+        return _merge_onto(workspace, expecting(workspace, changes, seen), who, seen)
     try:
         return _at_tip(workspace, changes, who)
     except Stale:
-        older = None if _is_taken(workspace, changes) else _base_of_versions(workspace, changes)
+        older = None if _exists_already(workspace, changes) else _base_of_versions(workspace, changes)
         if older is None:
             raise
-        return _against(workspace, changes, who, older)
+        return _merge_onto(workspace, changes, who, older)
 
 
 def _at_tip(workspace: Workspace, changes: ChangeSet, who: Submitter) -> Submission:
     tip = bytes.fromhex(workspace.tip)
     try:
-        return _merged(workspace.submit(changes, permit=who.write))
+        outcome = workspace.submit(changes, permit=who.write)
+        return Submission("merged" if outcome.commit else "unchanged", outcome)
     except Forbidden as refusal:
         return _proposed(workspace, changes, who, tip, (), refusal)
 
 
-def _against(workspace: Workspace, changes: ChangeSet, who: Submitter, base: ObjectId) -> Submission:
+def _merge_onto(workspace: Workspace, changes: ChangeSet, who: Submitter, base: ObjectId) -> Submission:
     try:
         outcome = workspace.run(lambda staging, tip: _staged(workspace, changes, who, base, staging, tip))
         assert isinstance(outcome, Outcome)
-        return _merged(outcome)
+        return Submission("merged" if outcome.commit else "unchanged", outcome)
     except _Clash as clash:
         return _proposed(workspace, changes, who, base, clash.conflicts, None)
     except Forbidden as refusal:
@@ -119,13 +117,13 @@ def _against(workspace: Workspace, changes: ChangeSet, who: Submitter, base: Obj
 def _staged(
     workspace: Workspace, changes: ChangeSet, who: Submitter, base: ObjectId, staging: Staging, tip: ObjectId
 ) -> Staged[object]:
-    """One commit on the tip with what the changes make of the base, merged with what happened since."""
+    """One commit on the tip: the changes applied to the base, merged with all later changes."""
     if done := workspace.repeated(changes.request_id):
         return Staged(done)
     store = workspace.store
     beside = Staging(store, store.tree_of(base))
-    then = PastSurroundings(workspace, base)
-    made = Transaction(changes, then, workspace.past.revert, workspace.now()).stage(beside, base)
+    then = workspace.surroundings_at(base)
+    made = Transaction(changes, then, workspace.now()).stage(beside, base)
     if made.commit is None:
         return Staged(made.answer)
     view = Unwritten(store, beside.objects)
@@ -137,18 +135,14 @@ def _staged(
     if who.write:
         who.write(touched, policy_in(staging.read(SETTINGS), workspace.id))
     if not files:
-        return Staged(Outcome(None, warnings=("what it says is so already",)))
-    changed = write(staging, files)
+        return Staged(Outcome(None, warnings=("the workspace already has these values",)))
+    changed = staging.write(files)
     by = signature(changes.author, workspace.now())
     commit = commit_of(staging, tip, by, changes.request_id, message_of(changes, touched.uris), workspace.seal)
     written = [uri for uri, _ in made.answer.nodes if uri in touched.uris]
     left = tuple((uri, workspace.version(workspace.path(uri)) + 1) for uri in written)  # on the tip, not on the base
     outcome = Outcome(commit.hex(), left, made.answer.created, (), made.answer.warnings, deleted=made.answer.deleted)
     return Staged(outcome, commit, changed, by, changes.request_id)
-
-
-def _merged(outcome: Outcome) -> Submission:
-    return Submission("merged" if outcome.commit else "unchanged", outcome)
 
 
 def _proposed(
@@ -159,7 +153,7 @@ def _proposed(
     conflicts: tuple[Uri, ...],
     refusal: Forbidden | None,
 ) -> Submission:
-    """Put it up to wait; where even that is not allowed, the better of the two refusals is raised."""
+    """Propose the changes; if that is forbidden too, raise the clearer of the two refusals."""
     if refusal is not None and who.propose is None:
         raise refusal
     try:
@@ -167,14 +161,10 @@ def _proposed(
             workspace, changes, base, holder=who.holder, owner=who.owner, permit=who.propose, most=who.most
         )
     except Forbidden as second:
-        raise second if refusal is None else _clearer(refusal, second) from None
-    why = refusal.message if refusal else "what it changes was changed here as well"
+        # Name a node that may not even be proposed; a refused write alone is no reason.
+        raise (second if second.at or refusal is None else refusal) from None
+    why = refusal.message if refusal else "the same nodes were changed here too"
     return Submission("proposed", outcome, proposal, conflicts, why)
-
-
-def _clearer(first: Forbidden, second: Forbidden) -> Forbidden:
-    """What may not even be proposed is the reason; that it may not be written is none."""
-    return second if second.at else first
 
 
 def _base(workspace: Workspace, text: str) -> ObjectId:
@@ -188,8 +178,8 @@ def _base(workspace: Workspace, text: str) -> ObjectId:
 
 
 def expecting(workspace: Workspace, changes: ChangeSet, base: ObjectId) -> ChangeSet:
-    """The changes with the versions at a base: a submitter who names it has seen the content that they replace."""
-    then = PastSurroundings(workspace, base)
+    """The changes with versions of a base: a submitter who names a base has seen the content they replace."""
+    then = workspace.surroundings_at(base)
 
     def seen(edit: Edit) -> Edit:
         replaces = isinstance(edit, Upsert) and (edit.content is not None or edit.detail is not None)
@@ -200,14 +190,14 @@ def expecting(workspace: Workspace, changes: ChangeSet, base: ObjectId) -> Chang
     return replace(changes, edits=tuple(map(seen, changes.edits)))
 
 
-def _is_taken(workspace: Workspace, changes: ChangeSet) -> bool:
-    """Whether a node that was to be new is there: no older commit makes the two one."""
+def _exists_already(workspace: Workspace, changes: ChangeSet) -> bool:
+    """Whether a node that should be new exists already: then no older commit helps."""
     new = [one.uri for one in changes.edits if isinstance(one, Upsert) and one.expect_version == 0]
     return any(workspace.node(workspace.resolve(uri)) is not None for uri in new)
 
 
 def _base_of_versions(workspace: Workspace, changes: ChangeSet) -> ObjectId | None:
-    """The newest commit at which every node that is expected at a version has it; None where there is none."""
+    """The newest commit at which every expected node has its expected version; None if there is none."""
     expected = {
         workspace.history.files_of(workspace.resolve(edit.uri)): edit.expect_version
         for edit in changes.edits
@@ -220,7 +210,7 @@ def _base_of_versions(workspace: Workspace, changes: ChangeSet) -> ObjectId | No
         if 0 < version <= len(entries):
             candidates.append(entries[len(entries) - version].commit.id)
     for candidate in sorted(set(candidates), key=lambda id: -workspace.store.commit(id).committer.time):
-        then = PastSurroundings(workspace, candidate)
+        then = workspace.surroundings_at(candidate)
         try:
             if all(then.version(files[0]) == version for files, version in expected.items()):
                 return candidate

@@ -1,4 +1,4 @@
-"""This file is where it is read what ``kgd.yaml`` says at the tip of a workspace."""
+"""The settings in ``kgd.yaml`` at the tip of a workspace."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kgd.model.access import Policy
 
 
 def read(layout: Layout, store: ObjectStore) -> Settings:
-    """The settings as the ref has them, those of a newer kgd as far as they are known here.
+    """The settings at the ref; of a newer kgd's settings, the known ones.
 
     Raises:
         Unavailable: The tip has none, or there is no tip.
@@ -35,12 +35,12 @@ def read(layout: Layout, store: ObjectStore) -> Settings:
 
 
 def why_read_only(settings: Settings) -> str:
-    """Why nothing is written beside these settings; empty where it may be."""
+    """The reason why the workspace is read-only; empty if it is not."""
     why = why_too_new(settings)
     return f"it has {why}" if why else ""
 
 
 def policy_at(store: ObjectStore, tip: ObjectId, workspace: str) -> Policy:
-    """Who may write and propose where."""
+    """The rules for writing and proposing."""
     blob = store.entry(store.tree_of(tip), PATH)
     return policy_in(store.read(blob) if blob else None, workspace)

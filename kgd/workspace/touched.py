@@ -1,10 +1,9 @@
-"""This file is where it is worked out which nodes a change is about, so that somebody's right to it can be judged.
+"""The nodes that a change touches, for authorization.
 
-Every file of a workspace belongs to nodes: a node's file to the node, a conflict record or changelog entry to the node
-that it is about, a part of a document or thread to its nodes that changed, a memory to all nodes that name it, what a
-merge put below ``kept/`` to the nodes of the file that it was put beside. What belongs to no node (``kgd.yaml``,
-``.gitattributes``, a file kgd does not know) is for administrators. An alias that comes or goes touches the URI that it
-stands for, which is the other end of a move.
+Every file of a workspace belongs to nodes: a node's file to the node; a conflict record or changelog entry to its node;
+a part of a document or thread to its changed nodes; a memory to all nodes that name it; a merge's variant below
+``kept/`` to the nodes of the original file. Any other file (``kgd.yaml``, ``.gitattributes``, a file kgd does not know)
+needs an administrator. A new or removed alias touches its URI, the other end of a move.
 """
 
 from __future__ import annotations
@@ -27,19 +26,19 @@ from kgd.model.uri import Uri, decode_segment, is_settings_uri, parse
 from kgd.workspace import memory_files, parts
 
 File = tuple[str, ObjectId | None, ObjectId | None]
-"""A path that differs, its blob before and after; None is absence."""
+"""A changed path with its blobs before and after; None is absence."""
 Read = Callable[[ObjectId], bytes]
 Files = Callable[[], Iterable[tuple[str, ObjectId]]]
-"""All files (path, blob) of the tree before the change; asked for only where a memory changed."""
+"""All files (path, blob) of the tree before the change; called only if a memory changed."""
 
 
 Permit = Callable[["Touched", Policy], None]
-"""Asked with what a change touches and the policy at the tip, right before it is staged; raises to refuse it."""
+"""Called with the touched nodes and the policy at the tip, right before staging; raises to refuse the change."""
 
 
 @dataclass(frozen=True, slots=True)
 class Touched:
-    """Nodes that a change is about, and the paths of files that belong to no node."""
+    """Touched nodes, and paths of files that belong to no node."""
 
     uris: frozenset[Uri] = frozenset()
     settings: frozenset[str] = frozenset()
@@ -52,7 +51,7 @@ def authorize_all(principal: Principal | None, policy: Policy, verb: Verb, touch
     """Return if the principal may do this to everything touched.
 
     Raises:
-        Forbidden: Names the first node or file, in the order of their names, that they may not touch.
+        Forbidden: Names the first forbidden node or file, in the order of their names.
     """
     for path in sorted(touched.settings):
         authorize_settings(principal, policy, path)
@@ -63,22 +62,30 @@ def authorize_all(principal: Principal | None, policy: Policy, verb: Verb, touch
 def between(
     store: ObjectStore, old: ObjectId | None, new: ObjectId, workspace: str, sharded: frozenset[str]
 ) -> Touched:
-    """What differs between two trees. Cost follows the number of changed files, but for memories.
+    """The nodes that differ between two trees. Cost follows the number of changed files, except for memories.
 
     Raises:
         Damaged, Limit: A tree cannot be walked; see `ObjectStore.diff`.
     """
 
+    return of_files(store.diff(old, new), store, old, workspace, sharded)
+
+
+def of_files(
+    files: Iterable[File], store: ObjectStore, old: ObjectId | None, workspace: str, sharded: frozenset[str]
+) -> Touched:
+    """The nodes that a change of these files in the tree `old` touches; see `between`."""
+
     def all_files() -> Iterable[tuple[str, ObjectId]]:
         return ((file.path, file.id) for file in store.files(old)) if old else ()
 
-    return of_files(store.diff(old, new), store.read, all_files, workspace, sharded)
+    return of_changes(files, store.read, all_files, workspace, sharded)
 
 
-def of_files(files: Iterable[File], read: Read, all_files: Files, workspace: str, sharded: frozenset[str]) -> Touched:
-    """What a change of these files touches.
+def of_changes(files: Iterable[File], read: Read, all_files: Files, workspace: str, sharded: frozenset[str]) -> Touched:
+    """The nodes that a change of these files touches.
 
-    A file that cannot be read counts by its path; where the path alone does not tell, it is for administrators.
+    An unreadable file counts by its path; if the path does not tell, it needs an administrator.
     """
     changed = list(files)
     look = _Look(read, workspace, sharded)
@@ -104,10 +111,10 @@ def touched_by(
     staging: Staging, files: Mapping[str, bytes | None], workspace: str, sharded: frozenset[str],
     naming: Callable[[], Collection[str]] | None = None,
 ) -> Touched:  # fmt: skip
-    """What it touches to write these files (None: remove) where the staging area stands; none is in it yet.
+    """The nodes touched by writing these files (None: remove) onto the staging area, before they are in it.
 
     Args:
-        naming: Which node files may name a memory, for who knows it; else all nodes are read where a memory changes.
+        naming: Paths of the nodes that may name a memory, if known; otherwise all nodes are read when a memory changes.
     """
     known: dict[ObjectId, bytes] = {}
 
@@ -132,11 +139,11 @@ def touched_by(
     def read(blob: ObjectId) -> bytes:
         return known[blob] if blob in known else staging.object(blob)
 
-    return of_files(changed, read, nodes, workspace, sharded)
+    return of_changes(changed, read, nodes, workspace, sharded)
 
 
 def named(edits: Iterable[Edit]) -> frozenset[Uri]:
-    """The nodes that edits name. What they come to may touch more; see `of_files`."""
+    """The nodes that edits name. Their effect may touch more; see `of_files`."""
     found = set[Uri]()
     for edit in edits:
         match edit:
@@ -166,7 +173,7 @@ def _nodes_in(staging: Staging, folder: str) -> Iterator[tuple[str, ObjectId]]:
 
 
 def of_nodes(before: Node | None, after: Node | None) -> frozenset[Uri]:
-    """What a change of one node touches: the node, and the URIs that it comes or ceases to stand for."""
+    """The nodes that a change of one node touches: the node, and its new and removed aliases."""
     ends = {node.uri for node in (before, after) if node is not None}
     aliases = set(before.aliases if before else ()) ^ set(after.aliases if after else ())
     return frozenset(ends | aliases)
@@ -177,7 +184,7 @@ _SIDE = re.compile(r"(.+)-[0-9a-f]{8}\.txt\Z").match
 
 
 def _kept_beside(path: str) -> str:
-    """The file beside which a merge put this one (see `merge_files`); itself where its name tells of none."""
+    """The original of a file that a merge kept (see `merge_files`); the path itself if its name does not tell."""
     below = path.removeprefix("kept/")
     if below.startswith(("nodes/", "bulk/", "log/")):
         found = _VARIANT(below)
@@ -192,12 +199,12 @@ class _Look:
     workspace: str
     sharded: frozenset[str]
     disputed: set[str] = field(default_factory=set)
-    """Memories that new conflict records are about: who writes such a record decides what a merge makes of the file."""
+    """Memories that new conflict records are about: such a record influences how a merge resolves the file."""
 
     def at(self, path: str, old: ObjectId | None, new: ObjectId | None) -> Touched:
         top = path.partition("/")[0]
         if top == "kept" and (beside := _kept_beside(path)) != path:
-            found = self.at(beside, None, None)  # by its name alone: what it holds may be anything
+            found = self.at(beside, None, None)  # by name alone: the content is arbitrary
             return Touched(settings=frozenset((path,))) if found.settings else found
         if top == "nodes":
             uris = self._node(path, old, new)
@@ -214,18 +221,18 @@ class _Look:
         return Touched(uris)
 
     def owners(self, path: str, blobs: Iterable[ObjectId | None], namers: Collection[Node]) -> frozenset[Uri]:
-        """The nodes whose detail a memory is or was; if it is nobody's, all that name it.
+        """The nodes that own a memory, now or before; if there is none, all nodes that name it.
 
-        Naming the memory of another node gives no say in it, so it cannot keep its owner from writing.
+        Naming another node's memory gives no rights to it, so it cannot block the owner's writes.
         """
         versions = [self._memory(path, blob) for blob in blobs]
         own = {node.uri for node in namers for memory in versions if memory_files.belongs(memory, node)}
         return frozenset(own or {node.uri for node in namers})
 
     def namers(self, memories: set[str], changed: list[File], all_files: Files) -> Mapping[str, list[Node]]:
-        """Which nodes name these memories, before or after. Reads every node, decodes those that may name one."""
+        """The nodes that name these memories, before or after. Reads every node and decodes the possible ones."""
         found: dict[str, list[Node]] = {path: [] for path in memories}
-        # Without an escape, the longest run without blanks and quotes has to stand in the file as it is.
+        # Without an escape, the longest run without blanks and quotes appears literally in the file.
         marks = [max(re.split(r"[\s']", path), key=len).encode("utf-8", "surrogateescape") for path in memories]
         after = ((path, new) for path, _, new in changed if new is not None)
         for path, blob in (*all_files(), *after):
@@ -240,7 +247,7 @@ class _Look:
         return found
 
     def claimed(self, path: str, blob: ObjectId | None) -> frozenset[Uri]:
-        """The node that a memory says it is of: a merge records under that what two people wrote differently in it."""
+        """The node that a memory names as its owner: a merge records conflicts about the file under it."""
         owner = memory_files.owner_of(self._memory(path, blob))
         try:
             return frozenset((parse(owner),)) if owner else frozenset()
@@ -262,14 +269,14 @@ class _Look:
         touched = of_nodes(before, after)
         if uri is not None:
             return touched | {uri}
-        # The path is a hash: the file tells whose it is, and both of its versions have to be that node's.
+        # The path is a hash: both versions of the file must be that node's.
         for blob, node in ((old, before), (new, after)):
             if blob is not None and (node is None or paths.path_of(node.uri, self.sharded) != path):
                 return frozenset()
         return touched
 
     def _conflict(self, path: str, old: ObjectId | None, new: ObjectId | None) -> frozenset[Uri]:
-        """The node in whose folder it lies, and each that it speaks of: a record may be anything but a way around."""
+        """The node of the folder, and each node that the record mentions, so that no record evades a check."""
         by_path = self._parent(path, frozenset(), lambda uri, name: paths.conflict_path(uri, name, self.sharded))
         found = set(by_path)
         for blob in (old, new):
@@ -290,7 +297,7 @@ class _Look:
         return frozenset(found)
 
     def parts(self, changed: list[File]) -> Touched:
-        """The nodes that differ, wherever they lie; and the whole where no node tells what is changed of a part."""
+        """The changed nodes of parts; the whole thread or document if no node shows the change."""
         touched, readable = Touched(), list[File]()
         for path, old, new in changed:
             whole = self._whole(path)
@@ -298,7 +305,7 @@ class _Look:
                 touched |= Touched(settings=frozenset((path,)))
                 continue
             try:
-                sources = {parts.taken(path, blob, self.read).entries.source for blob in (old, new) if blob}
+                sources = {parts.decoded(path, blob, self.read).entries.source for blob in (old, new) if blob}
             except KgdError:
                 inside = {node.uri for blob in (old, new) for node in self._nodes_in_part(path, blob)}
                 touched |= Touched(whole | inside)
@@ -317,7 +324,7 @@ class _Look:
         return touched | Touched(frozenset(nodes))
 
     def _whole(self, path: str) -> frozenset[Uri]:
-        """The thread or document that a part is of, if its path tells."""
+        """The thread or document of a part, if its path tells."""
         scheme, _, rest = path.removeprefix("bulk/").partition("/")
         parent = bulk.PARTS_OF.get(scheme)
         if parent is None:
@@ -335,7 +342,7 @@ class _Look:
             return ()
 
     def _parent(self, path: str, sharded: frozenset[str], path_for: Callable[[Uri, str], str]) -> frozenset[Uri]:
-        """The node in whose folder the file lies, if the folder's name tells and `path_for` leads back."""
+        """The node of the file's folder, if the name tells and `path_for` maps back."""
         folder, _, name = path.rpartition("/")
         parts = folder.split("/")
         if len(parts) < 3 or not name.endswith(".yaml"):
@@ -362,7 +369,7 @@ class _Look:
             return None
 
 
-def _node_in(inside: parts.Inside | None) -> Node | None:
+def _node_in(inside: parts.NodeInPart | None) -> Node | None:
     return documents.decode(inside.data, at=inside.path) if inside else None
 
 

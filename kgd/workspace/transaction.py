@@ -1,35 +1,39 @@
-"""This file is where a ChangeSet becomes a commit: stage, validate, encode, write the message.
+"""A transaction: turning a ChangeSet into a commit, in steps of staging, validation, encoding and message.
 
-Runs in the writer's thread, against the tip that includes every earlier change of the same flush.
+Runs in the writer's thread, against a tip that includes every earlier change of the flush.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
+from kgd.codec import bulk, paths
 from kgd.codec.settings import PATH as SETTINGS
 from kgd.codec.settings import policy_in
 from kgd.errors import Invalid, KgdError, Limit
 from kgd.git.objects import ObjectId, Signature, signature, with_trailers
 from kgd.git.staging import Staging
 from kgd.model.change import Append, ChangeSet, Delete, Edit, Log, Move, Relate, Revert, Settle, Untag, Upsert
+from kgd.model.node import NODE_BYTES
 from kgd.model.uri import Uri
 from kgd.workspace import edits
-from kgd.workspace.draft import Draft, Surroundings
-from kgd.workspace.foretelling import foretold
-from kgd.workspace.outcome import Outcome
+from kgd.workspace.draft import Draft
+from kgd.workspace.outcome import FileChange, NodeChange, Outcome, Would
+from kgd.workspace.parts import node_in
+from kgd.workspace.past import ACCEPTED_BY
 from kgd.workspace.seal import REQUEST, Seal
 from kgd.workspace.secrets import refuse_secret_text
+from kgd.workspace.surroundings import Surroundings
 from kgd.workspace.touched import Permit, touched_by
 from kgd.workspace.writer import Staged
 
+NODES_SHOWN = 200
+
 MAX_EDITS = 2_000
 MAX_MESSAGE = 8_000
-RESOLVED_BY, ACCEPTED_BY = "Kgd-Resolved-By", "Kgd-Accepted-By"
+RESOLVED_BY = "Kgd-Resolved-By"
 NODES_IN_TRAILER = 20
-
-Reverter = Callable[[Revert, Draft], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,22 +41,20 @@ class Transaction:
     """One ChangeSet, ready to be staged.
 
     Args:
-        revert: Carries out a `Revert`, which needs history; everything else is done here.
         now: Unix seconds for author and committer.
-        permit: Asked before anything is staged; see `touched.Permit`.
-        seal: Lets a retry of the request be answered by this commit later on; see `kgd.workspace.seal`.
+        permit: Called before anything is staged; see `touched.Permit`.
+        seal: Lets this commit answer a retry of the request later; see `kgd.workspace.seal`.
     """
 
     changes: ChangeSet
     around: Surroundings
-    revert: Reverter
     now: int
     dry_run: bool = False
     permit: Permit | None = None
     seal: Seal | None = None
 
     def stage(self, staging: Staging, parent: ObjectId) -> Staged[Outcome]:
-        """Stage the commit on `parent`. Raises before it touches the staging area, or not at all.
+        """Stage the commit on `parent`. An error leaves the staging area unchanged.
 
         Raises:
             KgdError: With `at` naming the edit, as ``changes[2]``.
@@ -61,30 +63,30 @@ class Transaction:
         draft = Draft(staging, self.around, self.now)
         self._apply(draft)
         edits.check_links(draft)
-        draft.warnings += edits.doubles(self.changes.edits)
+        draft.warnings += edits.doubled_relations(self.changes.edits)
         files = draft.finish()
         if self.permit:
             workspace = self.around.workspace
             self.permit(
-                touched_by(staging, files, workspace, self.around.sharded, self.around.naming),
+                touched_by(staging, files, workspace, self.around.sharded, self.around.memory_names),
                 policy_in(staging.read(SETTINGS), workspace),
             )
         touched, created, written = draft.touched(), draft.created(), draft.written()
         message = message_of(self.changes, {*touched, *written}, draft.settled)
         versions = tuple((uri, self.around.version(draft.path(uri)) + 1) for uri in written)
         if self.dry_run or not files:
-            would = foretold(message, self.changes.author.name, files, staging.read) if self.dry_run else None
+            would = dry_run_effect(message, self.changes.author.name, files, staging.read) if self.dry_run else None
             return Staged(
                 Outcome(
-                    None, versions, tuple(created), warnings=tuple(draft.warnings), deleted=_gone(draft, touched),
+                    None, versions, tuple(created), warnings=tuple(draft.warnings), deleted=_deleted(draft, touched),
                     would=would,
                 )
             )  # fmt: skip
-        changed = write(staging, files)
+        changed = staging.write(files)
         author = signature(self.changes.author, self.now)
         commit = commit_of(staging, parent, author, self.changes.request_id, message, self.seal)
         answer = Outcome(
-            commit.hex(), versions, tuple(created), warnings=tuple(draft.warnings), deleted=_gone(draft, touched)
+            commit.hex(), versions, tuple(created), warnings=tuple(draft.warnings), deleted=_deleted(draft, touched)
         )
         nodes = {uri: draft.node(uri) for uri in (*touched, *written)}
         return Staged(answer, commit, changed, author, self.changes.request_id, nodes)
@@ -98,37 +100,21 @@ class Transaction:
             )
         for number, edit in enumerate(self.changes.edits):
             try:
-                if isinstance(edit, Revert):
-                    self.revert(edit, draft)
-                else:
-                    edits.apply(edit, draft)
+                edits.apply(edit, draft)
             except KgdError as refusal:
                 if len(self.changes.edits) > 1 and not refusal.at.startswith("changes["):
                     refusal.at = f"changes[{number}] {refusal.at}".strip()[:80]
                 raise
 
 
-def _gone(draft: Draft, touched: Iterable[Uri]) -> tuple[Uri, ...]:
+def _deleted(draft: Draft, touched: Iterable[Uri]) -> tuple[Uri, ...]:
     return tuple(uri for uri in touched if draft.node(uri) is None)
-
-
-def write(staging: Staging, files: dict[str, bytes | None]) -> dict[str, bytes | None]:
-    """Put the files into the staging area; the blob ids by path."""
-    changed: dict[str, bytes | None] = {}
-    for path, data in files.items():
-        if data is None:  # first, since a folder may go where a file was
-            staging.remove(path)
-            changed[path] = None
-    for path, data in sorted(files.items()):
-        if data is not None:
-            changed[path] = staging.put(path, data)
-    return changed
 
 
 def commit_of(
     staging: Staging, parent: ObjectId, author: Signature, request: str, message: str, seal: Seal | None
 ) -> ObjectId:
-    """Make the commit of what is staged, sealed where it carries out a request that may be asked for again."""
+    """Commit the staged files, sealed if the request may be repeated."""
     tree = staging.write_tree()
     if request and seal is not None:
         return seal.commit(staging, tree, [parent], author, message)
@@ -136,7 +122,7 @@ def commit_of(
 
 
 def message_of(changes: ChangeSet, touched: Iterable[Uri], settled: Iterable[str] = ()) -> str:
-    """Subject from the caller or made from the change; trailers as docs/format.md has them."""
+    """The commit message: the caller's subject or a made one, with trailers as in docs/format.md."""
     uris = sorted({*touched, *(edit.entry.parent for edit in changes.edits if isinstance(edit, Log))})
     text = changes.message.strip()[:MAX_MESSAGE] or subject_of(changes.edits, uris)
     named = " ".join(uris[:NODES_IN_TRAILER]) + (
@@ -156,7 +142,7 @@ def message_of(changes: ChangeSet, touched: Iterable[Uri], settled: Iterable[str
 
 
 def subject_of(changes: Iterable[Edit], uris: list[Uri]) -> str:
-    """A subject for a change that came without a message."""
+    """A subject for a change without a message."""
     kinds = {type(edit) for edit in changes}
     verbs = {
         Upsert: "put",
@@ -173,3 +159,55 @@ def subject_of(changes: Iterable[Edit], uris: list[Uri]) -> str:
     if not uris:
         return verb
     return f"{verb} {uris[0]}"[:100] + (f" and {len(uris) - 1} more" if len(uris) > 1 else "")
+
+
+Data = bytes | None
+"""None is absence."""
+
+
+def dry_run_effect(message: str, author: str, files: Mapping[str, Data], read: Callable[[str], Data]) -> Would:
+    """The effect of a commit with this message.
+
+    Args:
+        files: The files to write or remove, by path.
+        read: Reads the current file at a path.
+    """
+    nodes: list[NodeChange] = []
+    others: list[FileChange] = []
+    left = 0
+    for path, data in sorted(files.items()):
+        if path.startswith("conflicts/"):
+            continue
+        if not (paths.is_node_path(path) or bulk.is_path(path)):
+            others.append(FileChange(path, _text(read(path)), _text(data)))
+            continue
+        for uri, before, after in _entries(path, read(path), data):
+            if len(nodes) >= NODES_SHOWN:
+                left += 1
+            else:
+                nodes.append(NodeChange(uri, node_in(path, before), node_in(path, after)))
+    return Would(message, author, tuple(nodes), tuple(others), left, not files)
+
+
+def _entries(path: str, before: Data, after: Data) -> Iterator[tuple[Uri, Data, Data]]:
+    """The changed nodes of a file with their bytes before and after: one for a node's file, several for a part."""
+    if not bulk.is_path(path):
+        node = node_in(path, after) or node_in(path, before)
+        if node is not None:
+            yield node.uri, before, after
+        return
+    was, now = _inside(path, before), _inside(path, after)
+    for uri in sorted({*was, *now}):
+        if was.get(uri) != now.get(uri):
+            yield uri, was.get(uri), now.get(uri)
+
+
+def _inside(path: str, data: Data) -> Mapping[Uri, bytes]:
+    try:
+        return bulk.read(data, path).nodes if data is not None else {}
+    except KgdError:
+        return {}
+
+
+def _text(data: Data) -> str | None:
+    return data[:NODE_BYTES].decode("utf-8", "backslashreplace") if data is not None else None

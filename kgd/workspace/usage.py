@@ -1,4 +1,4 @@
-"""This file is where use is noted beside a workspace: a queue on the way of a read, counts on this machine's disk."""
+"""Usage of a workspace: reads are queued, and counted in a file on this machine."""
 
 from __future__ import annotations
 
@@ -8,27 +8,25 @@ import queue
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 from kgd.errors import KgdError
 from kgd.index.usage import UsageFile
 from kgd.model.uri import Uri
 from kgd.model.usage import LEAST_TOGETHER, Conversations, Link, Suggestion, Tally, suggestions
-
-if TYPE_CHECKING:
-    from kgd.workspace.workspace import Workspace
+from kgd.workspace.workspace import Workspace
 
 WAITING = 1_000
-"""Notes that wait to be counted; of more, the later ones are not counted."""
+"""Queued notes; further ones are not counted."""
 FLUSH_SECONDS = 5.0
 AGAIN = 2
-"""A suggestion that was decided comes again once so many times as much speaks for it."""
+"""A decided suggestion returns when its evidence has grown by this factor."""
 
 log = logging.getLogger(__name__)
 
 
 class Evidence(Protocol):
-    """Anything that is suggested, and what `count` speaks for it."""
+    """A suggestion, with `count` as its evidence."""
 
     @property
     def id(self) -> str: ...
@@ -44,9 +42,9 @@ class _Note(NamedTuple):
 
 
 class Usage:
-    """What conversations of this machine read in one workspace. Made beside it; counts once it was started.
+    """The nodes that conversations of this machine read in one workspace. Counts after `start`.
 
-    To note something costs a put into a queue. What is not on disk yet when the machine stops is not counted.
+    A note costs one put into a queue. Notes not yet on disk at a crash are lost.
     """
 
     def __init__(self, workspace: Workspace) -> None:
@@ -66,19 +64,19 @@ class Usage:
             self._thread = thread
 
     def close(self) -> None:
-        """Count what waits, and stop."""
+        """Count the queued notes, and stop."""
         if self._thread is not None:
             self._queue.put(None)
             self._thread.join(30)
 
     def note(self, conversation: str, read: Sequence[Uri], shown: Sequence[Link] = ()) -> None:
-        """A conversation asked for these nodes, and was then shown these relations. Never blocks."""
+        """Note that a conversation read these nodes and was then shown these relations. Never blocks."""
         if self._thread is not None and conversation:
             with contextlib.suppress(queue.Full):
                 self._queue.put_nowait(_Note(conversation, read, shown, time.monotonic()))
 
     def suggestions(self) -> list[Suggestion]:
-        """What use speaks for, and nobody decided yet. Waits for what was noted so far.
+        """Suggestions from usage that are not decided yet. Waits for queued notes.
 
         Raises:
             Unavailable: The counts cannot be read.
@@ -90,25 +88,25 @@ class Usage:
         return [one for one in found if not self.is_decided(one, decided) and exists(one.source) and exists(one.target)]
 
     def tally(self) -> Tally:
-        """All that was counted. Raises as `suggestions`; O(nodes and relations that were read)."""
+        """All counts. Raises as `suggestions`; O(read nodes and relations)."""
         self._counted()
         return self._file.tally(LEAST_TOGETHER)
 
     def read_since(self, at: int) -> set[Uri]:
-        """The nodes that a conversation named then (Unix seconds) or later. Raises as `suggestions`."""
+        """Nodes that a conversation read at or after a time (Unix seconds). Raises as `suggestions`."""
         self._counted()
         return self._file.read_since(at)
 
     def decide(self, id: str, count: int) -> None:
-        """A suggestion was accepted or dismissed: it is not made again on the same evidence."""
+        """Record a decision about a suggestion, with its evidence."""
         self._file.decide(id, count)
 
     def is_decided(self, one: Evidence, decided: Mapping[str, int]) -> bool:
-        """Whether it was, and no twice as much speaks for it now; `decided` is what `decided` says."""
+        """Whether it was decided, and its evidence has not doubled since."""
         return one.count < AGAIN * decided.get(one.id, 0)
 
     def decided(self) -> Mapping[str, int]:
-        """What was decided, and how much spoke for it then.
+        """Decided suggestions with their evidence at that time.
 
         Raises:
             Unavailable: It cannot be read.
@@ -116,13 +114,13 @@ class Usage:
         return self._file.decided()
 
     def _counted(self) -> None:
-        """Wait for what was noted so far."""
+        """Wait for the queued notes."""
         if self._thread is not None:
             counted = threading.Event()
             self._queue.put(counted)
             counted.wait(FLUSH_SECONDS)
 
-    # ---- what there is between nodes
+    # ---- edges between nodes
 
     def _between(self, a: Uri, b: Uri) -> tuple[Link, float] | None:
         graph = self._workspace.graph
@@ -163,8 +161,8 @@ class Usage:
     def _write(self, tally: Tally) -> None:
         try:
             self._file.add(tally, self._workspace.now())
-        except KgdError as error:  # a count that is lost is no harm
-            log.warning("use was not counted", extra={"reason": str(error)[:200]})
+        except KgdError as error:  # a lost count does no harm
+            log.warning("usage was not counted", extra={"reason": str(error)[:200]})
 
 
 _NOTHING = _Note("", (), (), 0.0)

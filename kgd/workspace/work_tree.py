@@ -1,8 +1,8 @@
-"""This file is where the work tree is read and written: untrusted input, shared with editors that hold no lock.
+"""The work tree's files: untrusted input, shared with editors that hold no lock.
 
-Nothing here follows a link, opens what is no regular file, or reads past a limit. A file is replaced by exchanging two
-names in one step, so whatever was there at that very moment is still there afterwards, aside, where an editor that had
-it open may go on writing into it.
+Nothing here follows a link, opens a special file or reads past a limit. A file is replaced by exchanging two names
+atomically, so its former content survives in the aside folder, where an editor with an open descriptor may still write
+to it.
 """
 
 from __future__ import annotations
@@ -18,17 +18,16 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from kgd.codec.settings import PATH as SETTINGS
 from kgd.git.files import write_new
 from kgd.git.objects import ObjectId, object_id
+from kgd.workspace.parts import FILE_LIMIT
 
-FILE_LIMIT = 1 << 20
-"""Bytes of a file that is read at all; a node file has at most a quarter of it."""
 DEPTH_LIMIT = 80
 TICK_NS = 50_000_000
-"""A file written this short before it was hashed may change again without a new time: its hash is not kept."""
+"""A file written this recently may change again without a new time, so its hash is not cached."""
 OWNED_FOLDERS = {"nodes": ".yaml", "conflicts": ".yaml", "memories": ".md", "bulk": ".yaml"}
-SETTINGS = "kgd.yaml"
-"""What of the work tree is kgd's: files with these endings in these folders, and the settings."""
+"""Kgd's part of the work tree, beside the settings: files with these endings in these folders."""
 
 _FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _KINDS = {
@@ -45,14 +44,14 @@ _64_BITS = 2**64 - 1
 
 
 class Found(NamedTuple):
-    """What is at a path: the id that its bytes have as a blob, or why they are not read. Neither: nothing is there."""
+    """The blob id of the bytes at a path, or the reason why they are not read. Without either, the path is empty."""
 
     id: ObjectId | None
     odd: str = ""
 
 
 class Odd(Exception):
-    """Something on the way to a path is not what it has to be. `where` is its path, `reason` one sentence."""
+    """An obstacle on the way to a path. `where` is its path, `reason` one sentence."""
 
     def __init__(self, where: str, reason: str) -> None:
         super().__init__(f"{where}: {reason}")
@@ -60,14 +59,14 @@ class Odd(Exception):
 
 
 class Scan(NamedTuple):
-    """All of kgd's files by path. `odd_folders` hide what is below them: absence there means nothing."""
+    """All of kgd's files by path. `odd_folders` hide their content: a file missing there is not deleted."""
 
     files: dict[str, Found]
     odd_folders: tuple[str, ...]
 
 
 def is_owned(path: str) -> bool:
-    """Whether a hand edit of this path is kgd's business; editors' temporary files are not."""
+    """Whether kgd tracks edits of this path; it ignores editors' temporary files."""
     top, slash, _ = path.partition("/")
     if not slash:
         return path == SETTINGS
@@ -80,7 +79,7 @@ def is_temporary(name: str) -> bool:
 
 
 def _stamp(found: os.stat_result) -> bytes:
-    """What differs as soon as a file was written. Times need not fit into 64 bits: some file systems go to 2446."""
+    """A value that changes with every write. Times may exceed 64 bits: some file systems reach the year 2446."""
     return _STAMP(found.st_mtime_ns & _64_BITS, found.st_ctime_ns & _64_BITS, found.st_size, found.st_ino)
 
 
@@ -89,58 +88,44 @@ class WorkTree:
 
     Args:
         root: Its top folder, which may be missing.
-        parts: A private folder on the same file system, for files that are being made.
-        exchange: Swaps two names in one step, or None where the file system cannot.
+        parts: A private folder on the same file system, for files being written.
+        exchange: Swaps two names atomically, or None to try the system's own.
     """
 
     def __init__(self, root: Path, parts: Path, *, exchange: _Exchange | None = None) -> None:
         self.root, self.parts = root, parts
         self._exchange = exchange
         self._known: dict[str, bytes] = {}
-        """By path, what `_stamp` made of the file when it was read, and its id: one object a file, not seven."""
+        """Stamp and blob id by path, in one object per file to save memory."""
         self._serial = 0
 
-    # ---- looking
+    # ---- reading
 
-    def exists(self, folder: str = "") -> bool:
+    def exists(self) -> bool:
         try:
-            os.close(self._open_folder(folder))
+            os.close(self._open_folder(""))
         except (OSError, Odd):
             return False
         return True
 
     def look(self, path: str) -> Found:
-        """What is at the path now. A file that did not change since it was last looked at is not opened."""
+        """The file at the path. An unchanged file is not opened again."""
         try:
-            folder, name = _split(path)
-            fd = self._open_folder(folder)
+            with self._at(path) as (fd, name):
+                return self._look(path, name, fd, os.stat(name, dir_fd=fd, follow_symlinks=False))
         except (FileNotFoundError, NotADirectoryError):
             return Found(None)
         except Odd as odd:
             return Found(None, odd.reason)
-        try:
-            return self._look(path, name, fd, os.stat(name, dir_fd=fd, follow_symlinks=False))
-        except FileNotFoundError:
-            return Found(None)
-        finally:
-            os.close(fd)
 
     def read(self, path: str) -> bytes | None:
-        """The bytes at the path; None if nothing, or nothing that may be read, is there."""
-        try:
-            folder, name = _split(path)
-            fd = self._open_folder(folder)
-        except (OSError, Odd):
-            return None
-        try:
+        """The bytes at the path; None if it is empty or not readable."""
+        with contextlib.suppress(OSError, Odd), self._at(path) as (fd, name):
             return _read(name, fd)
-        except (OSError, Odd):
-            return None
-        finally:
-            os.close(fd)
+        return None
 
     def scan(self) -> Scan:
-        """Everything that is kgd's, and what stands in its folders without being a file. About 7 us a file."""
+        """All of kgd's files, and the special files in its folders. About 7 us a file."""
         files: dict[str, Found] = {}
         odd: list[str] = []
         settings = self.look(SETTINGS)
@@ -163,78 +148,70 @@ class WorkTree:
     # ---- writing
 
     def flush(self, path: str) -> None:
-        """Flush what another program wrote there, or that it removed the file; what cannot be flushed is left."""
-        with contextlib.suppress(OSError, Odd):
-            folder, name = _split(path)
-            fd = self._open_folder(folder)
-            try:
-                with contextlib.suppress(FileNotFoundError):
-                    _flush(name, fd)
-                os.fsync(fd)
-            finally:
-                os.close(fd)
+        """Flush another program's write or removal; ignore a file that cannot be flushed."""
+        with contextlib.suppress(OSError, Odd), self._at(path) as (fd, name):
+            with contextlib.suppress(FileNotFoundError), _opened(name, fd) as file:
+                os.fsync(file)
+            os.fsync(fd)
 
     def prepare(self, data: bytes, aside: Path) -> None:
-        """Write bytes to `aside` from where `place` puts them in place. It appears whole or not at all."""
+        """Write bytes to `aside` for `place`. The file appears whole or not at all."""
         self._serial += 1
         part = self.parts / f"part-{self._serial}"
         part.unlink(missing_ok=True)
-        write_new(part, data, flush=False)  # nothing here is flushed: git holds it all
+        write_new(part, data, flush=False)  # no flush: git holds the content
         os.rename(part, aside)
 
     def place(self, path: str, aside: Path) -> bool:
-        """Let the path hold what was prepared at `aside`; what was there lies there afterwards. False if nothing was.
+        """Put the prepared file at the path; its former content moves to `aside`. False if the path was empty.
 
-        Folders are made where they lack.
+        Creates missing folders.
 
         Raises:
-            Odd: A link or a file is where a folder has to be; nothing was changed.
+            Odd: A link or a file stands where a folder belongs; nothing was changed.
             OSError: The disk is full, read-only or broken.
         """
-        folder, name = _split(path)
         self._known.pop(path, None)
-        fd = self._open_folder(folder, make=True)
-        try:
+        with self._at(path, make=True) as (fd, name):
             while True:
                 try:
                     os.link(aside, name, dst_dir_fd=fd)
                 except FileExistsError:
-                    pass
+                    with contextlib.suppress(FileNotFoundError):  # it was deleted in between: link again
+                        self._swap(aside, name, fd)
+                        return True
                 else:
                     aside.unlink()
                     return False
-                try:
-                    self._swap(aside, name, fd)
-                except FileNotFoundError:
-                    continue  # it was deleted in between
-                return True
-        finally:
-            os.close(fd)
 
     def take_away(self, path: str, aside: Path) -> bool:
-        """Let nothing be at the path; what was there lies at `aside` afterwards. False if nothing was.
+        """Empty the path; its former content moves to `aside`. False if the path was empty.
 
-        Folders that become empty go with it.
+        Empty folders are removed too.
 
         Raises:
             Odd, OSError: As for `place`.
         """
-        folder, name = _split(path)
         self._known.pop(path, None)
         try:
-            fd = self._open_folder(folder)
+            with self._at(path) as (fd, name):
+                os.rename(name, aside, src_dir_fd=fd)
         except (FileNotFoundError, NotADirectoryError):
             return False
-        try:
-            os.rename(name, aside, src_dir_fd=fd)
-        except FileNotFoundError:
-            return False
-        finally:
-            os.close(fd)
-        self._remove_empty(folder)
+        self._remove_empty(path.rpartition("/")[0])
         return True
 
     # ---- inside
+
+    @contextlib.contextmanager
+    def _at(self, path: str, *, make: bool = False) -> Iterator[tuple[int, str]]:
+        """A descriptor of the path's folder, and the name in it."""
+        folder, name = _split(path)
+        fd = self._open_folder(folder, make=make)
+        try:
+            yield fd, name
+        finally:
+            os.close(fd)
 
     def _open_folder(self, folder: str, *, make: bool = False) -> int:
         """A descriptor of a folder, reached without following a link anywhere below the root."""
@@ -244,7 +221,8 @@ class WorkTree:
             done = f"{done}/{name}" if done else name
             try:
                 if make:
-                    _make_folder(name, fd)
+                    with contextlib.suppress(FileExistsError):
+                        os.mkdir(name, 0o755, dir_fd=fd)
                 inner = os.open(name, _FOLDER_FLAGS, dir_fd=fd)
             except FileNotFoundError:
                 os.close(fd)
@@ -347,7 +325,7 @@ def _split(path: str) -> tuple[str, str]:
     """Folder and name.
 
     Raises:
-        Odd: A part of it leads out of the work tree or into a repository's own folder, on any file system.
+        Odd: The path leads out of the work tree or into a repository's own folder, on any file system.
     """
     for part in path.translate(_IGNORED).lower().split("/"):
         if part in ("", ".", "..", ".git", "git~1") or "\0" in part:
@@ -363,9 +341,17 @@ def same_device(a: Path, b: Path) -> bool:
         return True
 
 
-def _read(name: str, fd: int) -> bytes:
+@contextlib.contextmanager
+def _opened(name: str, fd: int) -> Iterator[int]:
     file = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY, dir_fd=fd)
     try:
+        yield file
+    finally:
+        os.close(file)
+
+
+def _read(name: str, fd: int) -> bytes:
+    with _opened(name, fd) as file:
         reason = _why_not(os.fstat(file))
         if reason:
             raise Odd(name, reason)
@@ -376,20 +362,10 @@ def _read(name: str, fd: int) -> bytes:
             if size > FILE_LIMIT:
                 raise Odd(name, _too_large(size))
         return b"".join(parts)
-    finally:
-        os.close(file)
-
-
-def _flush(name: str, fd: int) -> None:
-    file = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY, dir_fd=fd)
-    try:
-        os.fsync(file)
-    finally:
-        os.close(file)
 
 
 def _why_not(found: os.stat_result) -> str:
-    """Why this is not read; empty for a regular file of a sane size."""
+    """The reason not to read this; empty for a regular file within the limit."""
     if not stat.S_ISREG(found.st_mode):
         return f"it is {_KINDS.get(stat.S_IFMT(found.st_mode), 'no file')}, and only plain files are read"
     return _too_large(found.st_size) if found.st_size > FILE_LIMIT else ""
@@ -409,11 +385,6 @@ def _why_no_folder(name: str, fd: int, error: OSError) -> str:
     return f"{_KINDS.get(stat.S_IFMT(found.st_mode), 'a file')} stands where a folder belongs; links are not followed"
 
 
-def _make_folder(name: str, fd: int) -> None:
-    with contextlib.suppress(FileExistsError):
-        os.mkdir(name, 0o755, dir_fd=fd)
-
-
 _libc = ctypes.CDLL(None, use_errno=True)
 _RENAME_EXCHANGE = 2
 
@@ -429,12 +400,12 @@ def _exchange_names(aside: Path, name: str, fd: int) -> None:
 
 
 def _no_exchange(aside: Path, name: str, fd: int) -> None:
-    """Marks a file system without exchange; `_exchange_by_steps` does it there."""
+    """Marks a file system without exchange; `_exchange_by_steps` replaces it."""
     raise OSError(errno.ENOSYS, "no exchange")
 
 
 def _exchange_by_steps(aside: Path, name: str, fd: int) -> None:
-    """The same without help: the name is free for a moment, and whoever takes it first in that moment keeps it."""
+    """Swap without system support: the name is free for a moment, and the first program to take it keeps it."""
     out = aside.with_name(aside.name + ".out")
     os.rename(name, out, src_dir_fd=fd)
     with contextlib.suppress(FileExistsError):

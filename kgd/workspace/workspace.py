@@ -1,7 +1,7 @@
-"""This file is where a workspace is opened, read, changed and closed: the one object that features and surfaces use.
+"""A workspace: opening, reading, changing and closing one graph in one repository.
 
-Reads answer from memory, or with one blob; they never wait for a commit, a publication or a merge. Every change is a
-ChangeSet through `submit`. Opening recovers by itself from whatever the last process left.
+Reads answer from memory or with one blob, and never wait for a commit, a publication or a merge. Every change is a
+ChangeSet through `submit`. Opening recovers from any crash of the last process.
 """
 
 from __future__ import annotations
@@ -29,11 +29,10 @@ from kgd.graph.live import LiveGraph
 from kgd.index.feed import Feed
 from kgd.index.text import Doc, FileDoc, TextIndex
 from kgd.model.access import Policy
-from kgd.model.change import ChangeSet
+from kgd.model.change import ChangeSet, Revert
 from kgd.model.node import Node
 from kgd.model.uri import Uri, workspace_of
 from kgd.workspace import memory_files, reverting, tip_settings
-from kgd.workspace.ahead import Ahead
 from kgd.workspace.derived import Derived
 from kgd.workspace.history import History
 from kgd.workspace.meaning import Meaning
@@ -41,11 +40,11 @@ from kgd.workspace.open_conflicts import OpenConflicts
 from kgd.workspace.outcome import InvalidFile, Outcome, Stage, Version
 from kgd.workspace.owner import Ownership
 from kgd.workspace.past import Past
-from kgd.workspace.present_surroundings import PresentSurroundings
 from kgd.workspace.publication import Publication
 from kgd.workspace.seal import Seal
-from kgd.workspace.sent import Sent
+from kgd.workspace.sent import SentVersions
 from kgd.workspace.served import Change, Served
+from kgd.workspace.surroundings import PastSurroundings, PendingBatch, Surroundings
 from kgd.workspace.touched import Permit
 from kgd.workspace.transaction import Transaction
 from kgd.workspace.upkeep import Upkeep
@@ -60,7 +59,7 @@ Listener = Callable[[frozenset[Uri]], None]
 
 
 class Workspace:
-    """One graph in one repository, owned by this process for as long as it is open.
+    """One graph in one repository, owned by this process while it is open.
 
     Safe for any number of threads. Use `Workspace.open`.
     """
@@ -68,13 +67,13 @@ class Workspace:
     def __init__(self, layout: Layout, *, clock: Clock, publish: bool) -> None:
         self.layout = layout
         self.overlay: EdgeSource | None = None
-        """The code tree as it is; whoever watches it sets this."""
+        """The code tree as nodes; set by its watcher."""
         self.code_files: Callable[[], Sequence[FileDoc]] = tuple
-        """What full text should know of the code tree; set together with `overlay`."""
+        """The files of the code tree for full text; set together with `overlay`."""
         self.code_docs: Callable[[], Iterable[tuple[Uri, Sequence[Doc]]]] = tuple
-        """What was read from each of its files, for an index that is made anew; the same."""
+        """The documents read from those files, for a new index; set together with `overlay`."""
         self.is_registered: Callable[[str], bool] = lambda id: False
-        """Whether the registry knows another workspace; relations into others are warned about."""
+        """Whether the registry lists another workspace. A relation into an unlisted one is a broken link."""
         self._clock, self._listeners = clock, list[Listener]()
         self._uncommitted_listeners: list[Callable[[], object]] = []
         self._displaced_listeners: list[Callable[[], object]] = []
@@ -82,12 +81,12 @@ class Workspace:
         self._stages = list[Callable[[], Stage]]()
         self._last_commit: float | None = None
         self._beside, self._beside_lock = dict[type, object](), threading.Lock()
-        self._wake_publication = _nobody  # recovery of an interrupted publication commits before there is one
+        self._wake_publication: Callable[[], None] = lambda: None  # recovery commits before there is a publication
         self._owner = Ownership(layout.derived_dir)
         self._spare = None if self._owner.can_write else TemporaryDirectory(prefix="kgd-")
         derived_dir = Path(self._spare.name) if self._spare else layout.derived_dir
         self.derived_dir = derived_dir
-        """Where files lie that may be deleted at any time."""
+        """The folder of files that may be deleted at any time."""
         opened = contextlib.ExitStack()
         opened.callback(self._owner.release)
         try:
@@ -99,23 +98,25 @@ class Workspace:
             self.id = self.workspace = self.settings.workspace
             self.sharded = self.settings.sharded
             self.past = Past(self._store, self.id, self.sharded, lambda uri: self.part_of(uri))
-            self.history = History(self)
             self._served = Served(self._store, self.id, self.sharded, self.past.last_good)
-            self.sent = Sent(self, self._served)
+            self.sent = SentVersions(self._store, self._served)
+            self.history = History(self.past, self._served, self.sent, self.version, lambda: self._writer.tip)
             self.conflicts = OpenConflicts(self._store, self._served, self.id, self.sharded)
             self._derived = Derived(
                 self._store, self._served, derived_dir, clock, lambda: self.code_files(), lambda: self.code_docs(),
                 self.seal,
             )  # fmt: skip
             opened.callback(self._derived.close)
-            self.around = PresentSurroundings(self, self._served)
-            """What a change asks of the graph around it."""
-            self._ahead = Ahead(self.around)
-            self._writer = Writer(self._store, derived_dir, ahead=self._ahead, flushed=self._flushed, moved=self._moved)
+            known = lambda id: self.is_registered(id)  # noqa: E731
+            around = (self.past, self._served, self.sent, self.version, self.in_overlay, known)
+            self.around, self._pending = Surroundings(*around), PendingBatch(*around)
+            self._writer = Writer(
+                self._store, derived_dir, pending=self._pending, flushed=self._flushed, moved=self._moved
+            )
             opened.callback(self._writer.close)
             self._derived.start(self._writer.tip)
             self.meaning = Meaning(self.feed, derived_dir, clock)
-            """What texts mean: nothing until somebody has it `follow`."""
+            """Vectors of texts; idle until `follow`."""
             self.on_indexed(self.meaning.wake)
             self.on_close(self.meaning.close)
             self._upkeep = Upkeep(self._store, clock)
@@ -125,7 +126,7 @@ class Workspace:
             )
             self._wake_publication = self._publication.wake
         except BaseException as failure:
-            with contextlib.suppress(Exception):  # all of it is called, whatever one of them raises
+            with contextlib.suppress(Exception):  # call every callback, even if one raises
                 opened.close()
             if isinstance(failure, Damaged):
                 raise Damaged(
@@ -136,14 +137,14 @@ class Workspace:
 
     @classmethod
     def open(cls, layout: Layout, *, clock: Clock = time.time, publish: bool = True) -> Workspace:
-        """Open a workspace and bring all that is derived up to its tip.
+        """Open a workspace and bring its derived data to the tip.
 
         Args:
             publish: Whether its work tree is kept in step; off for tools that only read or write objects.
 
         Raises:
             Unavailable: Another process has it open (the message names it), or the repository cannot be used.
-            Damaged: The tip itself cannot be read and no copy of it was found.
+            Damaged: The tip cannot be read and no copy of it was found.
         """
         return cls(layout, clock=clock, publish=publish)
 
@@ -163,7 +164,7 @@ class Workspace:
 
     @property
     def policy(self) -> Policy:
-        """Who may write and propose where, as ``kgd.yaml`` at the tip says."""
+        """The rules for writing and proposing, from ``kgd.yaml`` at the tip."""
         return tip_settings.policy_at(self._store, self._writer.tip, self.id)
 
     def now(self) -> int:
@@ -171,14 +172,14 @@ class Workspace:
         return int(self._clock())
 
     def sources(self) -> list[EdgeSource]:
-        """What a walk goes through: the stored graph, then the code tree."""
+        """The sources of a walk: the stored graph, then the code tree."""
         return [self.graph, *([self.overlay] if self.overlay else [])]
 
     def exists(self, uri: Uri) -> bool:
         return self.graph.card(uri) is not None or self.in_overlay(uri)
 
     def node(self, uri: Uri, as_of: str | None = None) -> Node | None:
-        """The stored node, now or as a commit has it; None where it is not stored. Aliases are not followed.
+        """The stored node, now or at a commit; None if absent. Aliases are not followed.
 
         Raises:
             NotFound: There is no such commit.
@@ -190,31 +191,31 @@ class Workspace:
         return documents.decode(data, at=uri) if data is not None else None
 
     def stored(self, uri: Uri) -> bytes | None:
-        """What the node's file holds, or would hold if it had one of its own. Raises as `node`."""
+        """The bytes of the node's file; for a node in a part, of the file it would have. Raises as `node`."""
         return self._served.bytes_of(uri)
 
     def readable(self, uri: Uri) -> Node | None:
-        """As `node`, for whoever goes on without it: None also where its file is damaged, which `kgd fsck` names."""
+        """As `node`, but None for a damaged file too; `kgd fsck` reports those."""
         try:
             return self.node(uri)
         except KgdError:
             return None
 
     def node_version(self, uri: Uri) -> Version | None:
-        """Derived from history; waits for the versions to be known if the workspace was just opened without a cache."""
-        return self._derived.version(self.path(uri))
+        """The node's version. Waits while versions are counted after a start without a cache."""
+        return self._derived.versions.version(self.path(uri))
 
     def version_at(self, uri: Uri, as_of: str) -> int:
-        """The version that the node had at a commit, as `node_version` counts them. Errors as `node`."""
+        """The node's version at a commit, counted as in `node_version`. Errors as `node`."""
         commit, path = self.past.commit_id(as_of), self.path(uri)
         while True:
             tip = self.tip
-            count = self._derived.version_at(path, commit, bytes.fromhex(tip))
-            if tip == self.tip:  # else a commit that came meanwhile may be counted on one side only
+            count = self._derived.versions.version_at(path, commit, bytes.fromhex(tip))
+            if tip == self.tip:  # a commit in between may be counted on one side only
                 return count
 
     def detail(self, node: Node, as_of: str | None = None) -> tuple[str, str] | None:
-        """Path and text of the file with the detail of a memory, now or as a commit has it; None where it has none.
+        """Path and text of the detail file of a memory, now or at a commit; None if it has none.
 
         Raises:
             NotFound: There is no such commit.
@@ -225,30 +226,30 @@ class Workspace:
         if as_of:
             tree: ObjectId | None = self._store.tree_of(self.past.commit_id(as_of))
         else:
-            with self.graph.lock:  # a flush that is half served has new nodes, and the old tree
+            with self.graph.lock:  # a half-served flush has new nodes and the old tree
                 tree = self._served.tree
         found = memory_files.detail_of(node, lambda path: memory_files.read_blob(self._store, tree, path))
         return (found[0], found[1].text) if found else None
 
     def text(self) -> TextIndex:
-        """Full text of what is stored and of the code tree, with everything that was acknowledged before the call.
+        """Full text of stored nodes and of the code tree, with every change acknowledged before the call.
 
         Raises:
-            Unavailable: The index is being built, and is not there after two minutes.
+            Unavailable: The index is being built and is not ready after two minutes.
         """
         return self._derived.text()
 
     def invalid_files(self) -> tuple[InvalidFile, ...]:
-        """Files that cannot be read, committed ones and those that wait in the work tree."""
+        """Unreadable files, both committed and waiting in the work tree."""
         return tuple({f.path: f for f in (*self._served.invalid_files(), *self._publication.invalid_files())}.values())
 
     def broken_links(self, limit: int | None = None) -> list[BrokenLink]:
         return self.graph.broken_links(limit, known=lambda target: not self.is_broken(target))
 
     def is_broken(self, target: Uri) -> bool:
-        """Whether a relation to the target is a broken link: no such node here, or no such workspace known.
+        """Whether a relation to the target is a broken link: a missing node here, or an unknown workspace.
 
-        Whether another known workspace has the node is found by a walk.
+        Only a walk finds out whether another known workspace has the node.
         """
         owner = workspace_of(target)
         if owner not in (None, self.id):
@@ -256,39 +257,40 @@ class Workspace:
         return not self.exists(self.resolve(target))
 
     def counted(self, changes: Sequence[FileChange]) -> list[str]:
-        """The paths whose versions a commit's changes count for; see `Served.counted`."""
+        """The paths whose versions a commit counts for; see `Served.counted`."""
         return self._served.counted(changes)
 
     # ---- changing
 
     def submit(self, changes: ChangeSet, *, dry_run: bool = False, permit: Permit | None = None) -> Outcome:
-        """Carry out a ChangeSet as one commit, and return when it is durable.
+        """Apply a ChangeSet as one commit; return when it is durable.
 
-        `permit` is asked in the writer's thread, with all that it touches and the policy of that moment.
+        `permit` is called in the writer's thread with everything the change touches and the current policy.
 
-        A request id that was seen before answers the first result. After any error nothing of it is in the
-        workspace, but for `Unavailable` of a disk that did not confirm: a retry with the same request id tells.
+        A repeated request id returns the first result. After an error nothing was written, except for `Unavailable`
+        from a disk that did not confirm; a retry with the same request id then answers.
 
         Raises:
-            KgdError: What is wrong with it, and what to do next.
+            KgdError: The problem and the next step.
         """
         self._check_writable(dry_run)
-        self._check_request(changes.request_id)
-        repeated = self.repeated(changes.request_id)
-        if repeated:
+        if len(changes.request_id) > 200 or not changes.request_id.isprintable():
+            raise Invalid("a request id is at most 200 printable characters", at="request_id")
+        if repeated := self.repeated(changes.request_id):
             return repeated
-        changes = reverting.saying_so(changes, self.past)
+        if any(isinstance(edit, Revert) for edit in changes.edits):
+            changes = reverting.named_in_message(changes, self.past)
         now = int(self._clock())
-        transaction = Transaction(changes, self._ahead, self.past.revert, now, dry_run, permit, self.seal)
+        transaction = Transaction(changes, self._pending, now, dry_run, permit, self.seal)
 
         def stage(staging: Staging, parent: ObjectId) -> Staged[Outcome]:
-            self._check_writable(dry_run)  # a tip of a newer kgd may have been followed meanwhile
-            # Once more: a first asking that was still under way before may be done by now.
+            self._check_writable(dry_run)  # the writer may have followed the tip of a newer kgd
+            # Again: an earlier call with this id may have finished in between.
             done = self.repeated(changes.request_id)
             return Staged(done) if done else transaction.stage(staging, parent)
 
         outcome = self._writer.run(stage, request="" if dry_run else changes.request_id)
-        # A courtesy, which nobody else should wait for, and nothing to whoever takes in a whole document.
+        # A courtesy: it must not delay other writers, and importing a document needs none.
         if outcome.created and not self._writer.is_busy and changes.operation != "ingest":
             if outcome.would:
                 named = {one.uri: one.after.name for one in outcome.would.nodes if one.before is None and one.after}
@@ -299,78 +301,74 @@ class Workspace:
         return outcome
 
     def run(self, job: Callable[..., Staged[object]], *, alone: bool = True) -> object:
-        """Carry out a job in the writer's thread: for publication and sync, which bring commits of other people.
+        """Run a job in the writer's thread: publication and sync bring in foreign commits this way.
 
-        It shares its flush with no other change unless it says in `Staged.nodes` what it does to nodes.
+        It shares a flush with other changes only if `Staged.nodes` lists its effect on nodes.
         """
         return self._writer.run(job, alone=alone)
 
     @property
     def waiting(self) -> int:
-        """Changes that wait until the writer comes to them."""
+        """Changes in the writer's queue."""
         return self._writer.waiting
 
     def hint(self, changed: Iterable[str] | None = None) -> None:
-        """Something moved in the work tree or the repository: these paths, or anything (None). Never blocks."""
+        """Report changed paths in the work tree or the repository; None for any path. Never blocks."""
         self._publication.hint(changed)
 
     def confirm_deletions(self) -> None:
-        """Files that are missing in the work tree, and are held because they are many, were meant to be deleted."""
+        """Confirm the deletion of the missing files that are held because they are many."""
         self._publication.confirm_deletions()
 
     def note_files(self, present: Sequence[FileDoc], gone: Sequence[Uri] = (), *, complete: bool = False) -> None:
-        """Have the code tree found by search too; see `Derived.note_files`. Returns at once."""
+        """Add files of the code tree to search; see `Derived.note_files`. Returns at once."""
         self._derived.note_files(present, gone, complete=complete)
 
     def note_tree(self, file: Uri, docs: Sequence[Doc]) -> None:
-        """Have search find what was read from one file of the code tree, in place of what was read from it before.
-
-        None: nothing (any more). The overlay serves their nodes. Any thread; returns at once.
-        """
+        """Replace what search knows of one file of the code tree. Any thread; returns at once."""
         self._derived.note_tree(file, docs)
 
     def feed(self) -> Feed:
-        """What came into the text index and went out of it; waits, and raises, as `text`."""
+        """Additions to and removals from the text index; waits and raises as `text`."""
         return self._derived.feed()
 
     def on_indexed(self, listener: Callable[[], None]) -> None:
-        """Have `listener` called whenever the text index moved on, from the thread that it follows in: it must not
-        block."""
+        """Call `listener` after each step of the text index, in its thread: it must not block."""
         self._derived.followers.append(listener)
 
     def on_health(self, stage: Callable[[], Stage]) -> None:
-        """Have `stage` asked for whenever somebody looks at the workspace's health."""
+        """Include `stage` in the workspace's health."""
         self._stages.append(stage)
 
     def on_close(self, listener: Callable[[], None]) -> None:
-        """Have `listener` called before the workspace is closed, to stop what works beside it."""
+        """Call `listener` before the workspace closes, to stop work beside it."""
         self._closing.append(listener)
 
     def on_commit(self, listener: Listener) -> None:
-        """Have `listener` called from the writer's thread with the nodes of each flush, and those whose conflicts came
-        or went: it must not block."""
+        """Call `listener` in the writer's thread with the nodes of each flush, and those whose conflicts came or went:
+        it must not block."""
         self._listeners.append(listener)
 
     def on_uncommitted(self, listener: Callable[[], object]) -> None:
-        """Have `listener` called whenever a proposal or a file that cannot be read comes or goes: it must not block."""
+        """Call `listener` when a proposal or an unreadable file appears or disappears: it must not block."""
         self._uncommitted_listeners.append(listener)
 
     def tell_uncommitted(self) -> None:
-        """Say that something came or went that is no commit."""
+        """Announce a change that is not a commit."""
         for listener in self._uncommitted_listeners:
             listener()
 
     def on_displaced(self, listener: Callable[[], object]) -> None:
-        """Have `listener` called once if the workspace's folder is found moved or removed: it must not block."""
+        """Call `listener` once if the workspace's folder is moved or removed: it must not block."""
         self._displaced_listeners.append(listener)
 
     @property
     def is_in_place(self) -> bool:
-        """Whether the folder of what is derived is the one that was opened; else only opening it anew helps."""
+        """Whether the folder of derived data is still the opened one; otherwise the workspace must be reopened."""
         return self._owner.is_in_place()
 
     def beside(self, kind: type[T], make: Callable[[Workspace], T]) -> T:
-        """What a feature keeps in memory for this workspace: made at the first call, dropped with the workspace."""
+        """In-memory state of a feature for this workspace: made at the first call, dropped with the workspace."""
         with self._beside_lock:
             if kind not in self._beside:
                 self._beside[kind] = make(self)
@@ -381,7 +379,7 @@ class Workspace:
     # ---- health
 
     def health(self) -> dict[str, Stage]:
-        """Each stage of the work with its state, last success and what blocks it."""
+        """Each stage of the work with its state, last success and blocker."""
         commit = Stage("commit", "blocked" if self._writer.failure else "ok", self._last_commit, self._writer.failure)
         return {
             stage.name: stage
@@ -396,7 +394,7 @@ class Workspace:
         }
 
     def degraded(self) -> tuple[str, ...]:
-        """What does not work as it should, one sentence each."""
+        """Problems, one sentence each."""
         found = [f"read-only: {self.read_only}"] if self.read_only else []
         found += [
             f"{stage.name}: {stage.blocker}"
@@ -408,13 +406,14 @@ class Workspace:
         return tuple(found)
 
     def reindex(self) -> None:
-        """Throw away what is derived and build it anew; answers stay the same."""
+        """Rebuild all derived data; answers stay the same."""
         self._writer.run(self._load_anew, alone=True)
         self._derived.rebuild()
         self.meaning.rebuild()
 
     def close(self) -> None:
-        """Finish what is waiting, publish once more, write the snapshot, let go. A full disk is no error."""
+        """Finish pending work, publish once more, write the snapshot and release the workspace. A full disk is not an
+        error."""
         for listener in self._closing:
             listener()
         try:
@@ -427,12 +426,12 @@ class Workspace:
                 self._spare.cleanup()
             else:
                 integrity.checkpoint(self.layout)
-        except OSError as error:  # what was acknowledged is durable; the next start looks at more than it would have
+        except OSError as error:  # acknowledged changes are durable; the next start only checks more
             log.warning("the workspace could not be closed cleanly", extra={"reason": str(error)})
         finally:
             self._owner.release()
 
-    # ---- where a node is, and how often it was written
+    # ---- places and versions
 
     def path(self, uri: Uri) -> str:
         return paths.path_of(uri, self.sharded)
@@ -441,36 +440,40 @@ class Workspace:
         return self.graph.resolve(uri)
 
     def twin(self, uri: Uri) -> Uri | None:
-        """Another node whose name some file systems take for this one, changes in this flush included."""
-        return self._ahead.twin(uri)
+        """Another node whose name some file systems cannot tell from this one, changes in this flush included."""
+        return self._pending.twin(uri)
+
+    def surroundings_at(self, commit: ObjectId) -> PastSurroundings:
+        """The surroundings of a change that was made against an older commit."""
+        return self.around.at(commit, self._writer.tip)
 
     def in_overlay(self, uri: Uri) -> bool:
         return self.overlay is not None and self.overlay.card(uri) is not None
 
     def version(self, path: str, *, anew: bool = False) -> int:
-        found = self._derived.version(path, anew=anew)
+        found = self._derived.versions.version(path, anew=anew)
         return found.count if found else 0
 
     def part_of(self, uri: Uri) -> str:
-        """The part that the node is in, empty for none; as it is served."""
-        at = self._served.placed.part_with(uri)
+        """The part that the node is served from; empty for none."""
+        at = self._served.locations.part_with(uri)
         return at.path if at else ""
 
     def doubled(self) -> list[tuple[Uri, str]]:
-        """Nodes that lie in a further place as well, with its path: they are served from the first."""
-        return self._served.placed.doubled()
+        """Nodes stored more than once, with each further path; they are served from the first."""
+        return self._served.locations.doubled()
 
     # ---- inside
 
     def _flushed(self, staged: Sequence[Staged[object]], old: ObjectId, new: ObjectId) -> None:
-        """In the writer's thread, before anybody is told: memory work only."""
+        """Update memory in the writer's thread, before callers are answered."""
         tree = self._store.tree_of(new)
         with self.graph.lock:
             if any(one.changed is None for one in staged):
                 changes = self._served.load(tree)
             else:
                 files, nodes = dict[str, ObjectId | None](), dict[str, Node]()
-                for one in staged:  # a later one may change the file of an earlier one's node without naming it
+                for one in staged:  # a later change may rewrite the file of an earlier one's node
                     for path in one.changed or ():
                         nodes.pop(path, None)
                     files.update(one.changed or {})
@@ -488,7 +491,7 @@ class Workspace:
             listener(touched)
 
     def _look_around(self) -> bool:
-        """`is_in_place`, told to those who asked for it."""
+        """`is_in_place`, announced once to its listeners."""
         if self.is_in_place:
             return True
         listeners, self._displaced_listeners = self._displaced_listeners, []
@@ -497,7 +500,7 @@ class Workspace:
         return False
 
     def _load_anew(self, staging: Staging, tip: ObjectId) -> Staged[None]:
-        """The graph as the tip's files say it; it takes the place of the old one in one moment."""
+        """Load the graph from the tip's files, and replace the old one at once."""
         fresh = Served(self._store, self.id, self.sharded, self.past.last_good)
         fresh.load(self._store.tree_of(tip))
         _, rows, care = fresh.export()
@@ -505,22 +508,18 @@ class Workspace:
         return Staged(None)
 
     def _moved(self, tip: ObjectId, left: ObjectId) -> None:
-        """The ref is not where it was expected: follow it, and keep what only `left` leads to."""
+        """Follow a ref that was moved by hand, and keep the commits that only `left` leads to."""
         ref_repair.keep(self.layout, left, tip)
         changes = self._served.load(self._store.tree_of(tip))
         self._derived.start(tip)
         self._tell(changes)
-        self._look_whether_newer()
-
-    def _look_whether_newer(self) -> None:
-        """The ref was moved by somebody else, maybe to what a newer kgd wrote: from here on it is only read."""
-        with contextlib.suppress(KgdError):  # settings that cannot be read are for whoever opens it next
+        with contextlib.suppress(KgdError):  # the tip may be a newer kgd's: then the workspace becomes read-only
             self.read_only = self.read_only or tip_settings.why_read_only(tip_settings.read(self.layout, self._store))
 
     def _make_seal(self) -> Seal:
         seal = Seal(self.layout.git_dir)
         if not self._spare:
-            with contextlib.suppress(OSError):  # the first change that needs it tries again, and says why it cannot
+            with contextlib.suppress(OSError):  # the first change that needs it tries again and reports the error
                 seal.make()
         return seal
 
@@ -529,18 +528,10 @@ class Workspace:
             way_out = "Make its disk writable, then `kgd down`." if self._spare else "Install a newer kgd."
             raise Unavailable(f"this workspace is read-only: {self.read_only}", next=way_out)
 
-    def _check_request(self, request: str) -> None:
-        if len(request) > 200 or not request.isprintable():
-            raise Invalid("a request id is at most 200 printable characters", at="request_id")
-
     def repeated(self, request: str) -> Outcome | None:
-        """What became of an earlier change of this request id, in the history of the tip; None where there is none."""
-        commit = self._derived.request(request) if request else None
+        """The result of an earlier change with this request id, from the history of the tip; None if there is none."""
+        commit = self._derived.versions.request(request) if request else None
         if commit is None:
             return None
         uris = self.past.entry(self.past.commit(commit), limit=2_000).nodes
         return Outcome(commit.hex(), tuple((uri, self.version(self.path(uri))) for uri in uris), repeated=True)
-
-
-def _nobody() -> None:
-    """Told in place of a publication that is not there yet."""

@@ -1,8 +1,8 @@
-"""This file is where waiting changes become durable commits: one thread, one flush for all that wait.
+"""The writer thread: commits queued changes in batches, one flush per batch.
 
-The order is DESIGN section 4: each change is staged as its own commit in memory; the objects of all of them go out as
-one pack, flushed; the ref moves by compare-and-swap, flushed and read back; only then is anybody told. A flush that
-fails acknowledges nothing, and the ref says what is true afterwards.
+In order: each change is staged in memory as its own commit; their objects go out as one flushed pack; the ref moves by
+compare-and-swap, flushed and read back; then callers are answered (DESIGN section 4). A failed flush acknowledges
+nothing, and the ref has the true state.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from typing import Any, Generic, TypeVar
 
 from kgd.errors import Damaged, KgdError, Unavailable
 from kgd.git.objects import ObjectId, Signature
-from kgd.git.refs import HEAD, RefMoved, move_ref, repair_ref, value_of
+from kgd.git.refs import HEAD, RefMoved, repair_ref, value_of
 from kgd.git.staging import Staging
 from kgd.git.store import ObjectStore
 from kgd.model.node import Node
 from kgd.model.uri import Uri
-from kgd.workspace.ahead import Ahead
+from kgd.workspace.surroundings import PendingBatch
 
 MAX_BATCH = 256
-"""Changes in one flush. More would only make the first of them wait longer."""
+"""Changes in one flush. More would only delay the first of them."""
 
 log = logging.getLogger(__name__)
 R = TypeVar("R")
@@ -34,16 +34,16 @@ R = TypeVar("R")
 
 @dataclass(slots=True)
 class Staged(Generic[R]):
-    """What a job made of the tip: its answer, and the files that differ, by path (None: removed)."""
+    """The result of a job on the tip: its answer, and the changed files."""
 
     answer: R
     commit: ObjectId | None = None
     changed: dict[str, bytes | None] | None = field(default_factory=dict)
-    """Blob ids by path; None where only a comparison of the trees tells."""
+    """Blob ids by path (None: removed); None for the whole if only a tree diff tells."""
     author: Signature | None = None
     request: str = ""
     nodes: Mapping[Uri, Node | None] = field(default_factory=dict)
-    """The nodes as it leaves them. A job that does not say has to run alone: later ones would not see what it did."""
+    """The nodes afterwards. A job that does not list them must run alone: later jobs would not see its effect."""
 
 
 @dataclass(slots=True)
@@ -62,11 +62,10 @@ class Writer:
 
     Args:
         scratch: A folder on the repository's file system where ref locks are prepared.
-        ahead: What jobs look at beside the tree; it is told what each of them staged.
-        flushed: Called in the writer's thread after each flush, before anybody is acknowledged, with what was staged
-            and the old and new tip. It must only do memory work.
-        moved: Called when the ref turned out to be elsewhere than expected, with the tip that is now true and the one
-            that was.
+        pending: The staged changes of the flush, for the jobs that follow.
+        flushed: Called in the writer's thread after each flush, before callers are answered, with the staged changes
+            and the old and new tip. It must only update memory.
+        moved: Called when the ref is not where it was expected, with the true tip and the former one.
     """
 
     def __init__(
@@ -74,11 +73,11 @@ class Writer:
         store: ObjectStore,
         scratch: Path,
         *,
-        ahead: Ahead,
+        pending: PendingBatch,
         flushed: Flushed,
         moved: Callable[[ObjectId, ObjectId], None],
     ) -> None:
-        self._store, self._scratch, self._ahead = store, scratch, ahead
+        self._store, self._scratch, self._pending = store, scratch, pending
         self._flushed, self._moved = flushed, moved
         self._queue: queue.SimpleQueue[_Waiting | None] = queue.SimpleQueue()
         self._closed = threading.Event()
@@ -89,7 +88,7 @@ class Writer:
         self.failure = ""
         """Why the last flush failed; empty when it succeeded."""
         self._astray = False
-        """Whether memory may differ from what the ref says."""
+        """Whether memory may differ from the ref."""
         self._thread = threading.Thread(target=self._run, name="kgd-writer", daemon=True)
         self._thread.start()
 
@@ -100,7 +99,7 @@ class Writer:
 
     @property
     def waiting(self) -> int:
-        """Changes that wait for the flush after the one that is under way."""
+        """Changes that wait for the next flush."""
         return self._queue.qsize()
 
     @property
@@ -109,14 +108,14 @@ class Writer:
         return not self._queue.empty()
 
     def run(self, job: Callable[[Staging, ObjectId], Staged[R]], *, request: str = "", alone: bool = False) -> R:
-        """Carry out `job` against the tip and return its answer once it is durable.
+        """Run `job` against the tip and return its answer when it is durable.
 
-        The job runs in the writer's thread, is given the staging area and the commit it stands on, and may leave
-        half-made edits behind when it raises: they are discarded. A job that is `alone` shares its flush with no other
-        and may make a foreign commit the tip. Of two jobs with one `request` in a flush, only the first is run.
+        The job runs in the writer's thread with the staging area and the commit below it. Its edits are discarded if it
+        raises. An `alone` job shares its flush with no other and may make a foreign commit the tip. Of two jobs with
+        one `request` in a flush, only the first runs.
 
         Raises:
-            KgdError: What the job raised; nothing of it was written.
+            KgdError: From the job; nothing was written.
             Unavailable: The flush failed; a retry with the same request id applies once.
         """
         if self._closed.is_set():
@@ -126,7 +125,7 @@ class Writer:
         return waiting.future.result()  # type: ignore[return-value]
 
     def close(self) -> None:
-        """Finish what is waiting, then stop."""
+        """Finish the queue, then stop."""
         if not self._closed.is_set():
             self._closed.set()
             self._queue.put(None)
@@ -139,19 +138,19 @@ class Writer:
             try:
                 self._flush(batch)
             except Exception as defect:
-                # Whatever it was, the thread goes on, and nobody waits for ever.
+                # A defect: keep the thread alive, and answer every caller.
                 log.exception("a flush ended in the middle")
                 self._lose_track(f"{defect!r}"[:200], [waiting.future for waiting in batch])
             if last:
                 break
-        # Whoever slipped in behind the end is told, rather than left waiting.
+        # Answer callers that arrived after the end.
         while not self._queue.empty():
             late = self._queue.get()
             if late:
                 late.future.set_exception(Unavailable("this workspace is being closed"))
 
     def _take(self, first: _Waiting) -> tuple[list[_Waiting], _Waiting | None, bool]:
-        """What is flushed together, the job that has to wait for the next flush, and whether this is the last one."""
+        """The next batch, a job left for the batch after it, and whether this is the last batch."""
         batch = [first]
         while not first.alone and len(batch) < MAX_BATCH:
             try:
@@ -171,7 +170,7 @@ class Writer:
         staged: list[tuple[_Waiting, Staged[object]]] = []
         requested: dict[str, Staged[object]] = {}
         head = self._tip
-        self._ahead.begin()
+        self._pending.begin()
         for waiting in batch:
             try:
                 result = requested.get(waiting.request) or waiting.job(self._staging, head)
@@ -186,7 +185,7 @@ class Writer:
                 staged.append((waiting, result))
                 if waiting.request not in requested:
                     head = result.commit or head
-                    self._ahead.note(result.changed or (), result.nodes)
+                    self._pending.note(result.changed or (), result.nodes)
                 if waiting.request:
                     requested[waiting.request] = result
         if head != self._tip:
@@ -200,39 +199,27 @@ class Writer:
             waiting.future.set_result(result.answer)
 
     def _make_durable(self, head: ObjectId, staged: list[Staged[object]]) -> Unavailable | None:
-        old, objects = self._tip, self._staging.objects
-        pack: Path | None = None
+        old = self._tip
         try:
-            pack = self._store.write(objects) if objects else None
-            move_ref(self._store.git_dir, self._scratch, HEAD, old, head)
-            if objects and pack is None:
-                # Loose objects have no guard against a prune that began before the ref led to them.
-                self._store.confirm(objects)
+            self._staging.advance(self._scratch, HEAD, old, head)
         except (OSError, KgdError, RefMoved) as error:
             return self._recover(old, head, staged, error)
-        finally:
-            self._release(pack)
         self._staging.flushed()
         self._tip, self.failure = head, ""
         self._announce(staged, old, head)
         return None
 
-    def _release(self, pack: Path | None) -> None:
-        try:
-            self._store.release(pack)
-        except OSError as error:  # it only keeps a gc from the pack, and goes at the next start
-            log.warning("a .keep could not be removed", extra={"reason": str(error)})
-
     def _announce(self, staged: list[Staged[object]], old: ObjectId, head: ObjectId) -> None:
-        """Let memory follow what is durable. If that fails the change is no less true; the next flush makes it good."""
+        """Update memory after a durable flush. If that fails, the change still holds, and the next flush reloads
+        memory."""
         try:
             self._flushed(staged, old, head)
         except Exception:
-            log.exception("what is served could not follow a flush")
+            log.exception("the served graph could not follow a flush")
             self._astray = True
 
     def _recover(self, old: ObjectId, head: ObjectId, staged: list[Staged[object]], error: Exception) -> Unavailable:
-        """Nothing was acknowledged; look where the ref is and go on from there."""
+        """After a failed flush, continue from the state of the ref. No caller was answered."""
         self.failure = str(error)[:300]
         log.warning("flush failed", extra={"reason": self.failure})
         now = value_of(self._store.git_dir, HEAD) or old
@@ -263,8 +250,8 @@ class Writer:
                 )
 
     def _find_back(self) -> None:
-        """Start again from what the ref says: after a flush whose end is not known or that memory could not follow, and
-        after another hand was at the ref. A lost ref gets its value again.
+        """Restart from the ref, after a flush with an unknown end, a failed update of memory, or a move by hand. A lost
+        ref is restored.
 
         Raises:
             Damaged: No value of it is known.

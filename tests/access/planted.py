@@ -30,8 +30,8 @@ BUGS = {
     "record-place": Bug(
         "a conflict record may lie anywhere", "kgd/codec/documents.py",
         "    if paths.conflict_path(conflict.uri, conflict.digest, sharded) != path:\n", "    if False:\n",
-        ("tests/workspace/test_conflict_records.py::test_where_it_came_in_all_the_same_it_is_named_and_no_conflict",
-         "tests/workspace/test_conflict_records.py::test_one_that_is_not_where_its_content_belongs_is_not_admitted"),
+        ("tests/workspace/test_conflict_records.py::test_a_misplaced_record_in_the_tip_is_reported_and_is_no_conflict",
+         "tests/workspace/test_conflict_records.py::test_a_misplaced_record_is_not_admitted"),
     ),
     "segments": Bug(
         "a segment is matched by its beginning", "kgd/model/globs.py",

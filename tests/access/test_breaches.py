@@ -145,9 +145,9 @@ def one_case(ws: Workspace, chance: random.Random, commits: list[str]) -> bool |
     after = Staging(ws.store, ws.store.tree_of(tip))
     changes = change(*edits, author=ANN)
     try:
-        Transaction(
-            changes, ws.around, ws.past.revert, 1_700_000_000, permit=lambda touched, _: asked.append(touched)
-        ).stage(after, tip)  # fmt: skip
+        Transaction(changes, ws.around, 1_700_000_000, permit=lambda touched, _: asked.append(touched)).stage(
+            after, tip
+        )
     except KgdError:
         return None
     view = Unwritten(ws.store, after.objects)

@@ -233,5 +233,5 @@ def test_a_memory_is_judged_by_every_node_that_names_it_before_or_after(ws: Work
 def test_a_change_of_the_mode_alone_is_a_change(ws: Workspace) -> None:
     blob = make("blob", b"uri: concept://ws/a\n")
     files = [("nodes/concept/a.yaml", blob.id, blob.id)]
-    found = touched.of_files(files, lambda id: blob.body, tuple, ws.id, ws.sharded)
+    found = touched.of_changes(files, lambda id: blob.body, tuple, ws.id, ws.sharded)
     assert found.uris == {uri("a")}

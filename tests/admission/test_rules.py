@@ -162,13 +162,13 @@ def test_an_entry_of_a_changelog_has_a_node_a_place_and_one_content(ways: Ways) 
         return ways.push_files({path: data})
 
     assert pushed(there, documents.encode_entry(good)) is None
-    assert "is not there" in str(pushed(paths.log_path(lost.parent, lost.id), documents.encode_entry(lost)))
-    assert "where it belongs" in str(pushed(there.replace("01", "02"), documents.encode_entry(good)))
-    assert "where it belongs" in str(pushed(paths.log_path(far.parent, far.id), documents.encode_entry(far)))
+    assert "does not exist" in str(pushed(paths.log_path(lost.parent, lost.id), documents.encode_entry(lost)))
+    assert "in the wrong place" in str(pushed(there.replace("01", "02"), documents.encode_entry(good)))
+    assert "in the wrong place" in str(pushed(paths.log_path(far.parent, far.id), documents.encode_entry(far)))
     assert "has the text" in str(pushed(there, b"id: x\n"))
     commit_file(ws, there, documents.encode_entry(good).decode())
     again = LogEntry(good.id, good.parent, "", "a change never made", good.created_at)
-    assert "never changed" in str(pushed(there, documents.encode_entry(again)))
+    assert "cannot be changed" in str(pushed(there, documents.encode_entry(again)))
 
 
 def test_a_part_holds_no_node_that_names_a_memory(ways: Ways) -> None:
@@ -180,7 +180,7 @@ def test_a_part_holds_no_node_that_names_a_memory(ways: Ways) -> None:
 
 
 @pytest.mark.parametrize("levels", [16, 500, 990, 5_000])
-def test_no_depth_of_data_is_an_internal_error(ws: Workspace, levels: int) -> None:
+def test_deep_data_is_never_an_internal_error(ws: Workspace, levels: int) -> None:
     for edit in (upsert("x", data=deep(levels)), upsert("x", to("y", deep=deep(levels))),
                  Relate(uri("x"), to("y", deep=deep(levels)))):  # fmt: skip
         with pytest.raises(Limit, match="nested"):

@@ -22,7 +22,6 @@ from kgd.tools.exchange.reconciling import reconcile
 from kgd.workspace import adoption, proposals, submission
 from kgd.workspace.hand_edits import HandEdit, HandEdits
 from kgd.workspace.submission import Submitter
-from kgd.workspace.transaction import write
 from kgd.workspace.work_tree import WorkTree
 from kgd.workspace.workspace import Workspace
 from tests.builders import ANN, change
@@ -131,8 +130,8 @@ class Ways:
         found, refused = self.looked_at(one)
         store = self.ws.store
         tip = bytes.fromhex(self.ws.tip)
-        taken = adoption.take(self.ws, found, ANN, 1)(Staging(store, store.tree_of(tip)), tip).answer
-        assert isinstance(taken, adoption.Taken)
+        taken = adoption.commit_edits(self.ws, found, ANN, 1)(Staging(store, store.tree_of(tip)), tip).answer
+        assert isinstance(taken, adoption.Committed)
         return next(iter([*refused, *(error for _, error in taken.refused)]), None)
 
     # ---- parts of a change
@@ -144,7 +143,7 @@ class Ways:
     def commit_files(self, files: Mapping[str, bytes]) -> ObjectId:
         store, tip = self.ws.store, bytes.fromhex(self.ws.tip)
         staging = Staging(store, store.tree_of(tip))
-        write(staging, dict(files))
+        staging.write(files)
         commit = staging.commit(staging.write_tree(), [tip], Signature("Bob", "bob@example.org", 1), "by hand")
         store.release(store.write(staging.objects))
         return commit
@@ -163,7 +162,7 @@ class Ways:
             (root / path).parent.mkdir(parents=True, exist_ok=True)
             (root / path).write_bytes(data)
         edits = HandEdits(store, WorkTree(root, parts), self.ws.id, self.ws.sharded, self.folder / "bases")
-        edits.unpublished.published(tree)
+        edits.unpublished.set_published(tree)
         found = edits.look(tree, tree, settle=True).edits
         return found, [KgdError(one.reason, at=one.path) for one in edits.invalid_files()]
 

@@ -21,7 +21,7 @@ def test_a_proposal_is_listed_shown_accepted_in_part_and_rejected(kgd: Kgd, tmp_
     ]))  # fmt: skip
     said = kgd("submit", "--changes", str(changes), "--base", base, "-m", "from afar")
     assert said.startswith("proposed in shop as ")
-    assert "what it changes was changed here as well" in said
+    assert "the same nodes were changed here too" in said
     (one,) = kgd.json("proposals")["proposals"]
     assert one["state"] == "conflicts"
     listed = kgd("proposals")

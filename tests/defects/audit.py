@@ -56,7 +56,7 @@ BUGS = {
     "24-words-are-no-secrets": Bug(
         "an identifier behind a secret's name is refused", "kgd/workspace/secrets.py",
         "/ 2 and not _reads_as_words(text.lower())", "/ 2",
-        (f"{_SECRETS}::test_ordinary_text_is_taken[a workspace address]",),
+        (f"{_SECRETS}::test_ordinary_text_is_accepted[a workspace address]",),
     ),
     "25-who-pushed": Bug(
         "nothing says which token pushed a commit", "kgd/hub/receiving.py",

@@ -48,7 +48,7 @@ BUGS = {
         "kgd/workspace/merge_tree.py",
         "for path in both | self._disputed_files().keys():", "for path in set[str]():",
         ("tests/workspace/test_integrate.py::"
-         "test_an_open_conflict_of_the_settings_is_merged_where_both_sides_edit_the_key_and_not_the_record",),
+         "test_an_open_conflict_of_the_settings_merges_when_both_sides_edit_the_key_alone",),
     ),
     "38-vectors": Bug(
         "a merge drops relations of one side, and no vector shows it", "kgd/model/merge.py",

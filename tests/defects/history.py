@@ -71,7 +71,7 @@ BUGS: dict[str, Bug] = {
         "        return read_ref(git_dir, name)\n",
         (
             f"{_REFS}test_a_lost_tip_is_found_again_at_the_next_start",
-            f"{_REFS}test_a_tip_that_is_lost_under_an_open_workspace_is_written_again",
+            f"{_REFS}test_a_tip_lost_under_an_open_workspace_is_restored",
         ),
     ),
     "3-lost-head-file": Bug(
@@ -95,7 +95,7 @@ BUGS: dict[str, Bug] = {
         "for name in (refs.HEAD,):",
         (
             "tests/git/test_integrity.py::test_a_ref_whose_reflog_is_there_was_lost_and_comes_back",
-            f"{_REFS}test_an_idle_publication_writes_a_lost_tip_and_branch_again",
+            f"{_REFS}test_an_idle_publication_restores_a_lost_tip_and_branch",
         ),
     ),
     "8-moved-while-open": Bug(
@@ -103,7 +103,7 @@ BUGS: dict[str, Bug] = {
         "kgd/workspace/workspace.py",
         "        ref_repair.keep(self.layout, left, tip)\n",
         "",
-        (f"{_REFS}test_a_tip_that_is_moved_back_by_hand_leaves_nothing_behind",),
+        (f"{_REFS}test_a_tip_moved_back_by_hand_loses_no_commit",),
     ),
     "8-moved-while-closed": Bug(
         "commits left behind by a manual move of the tip, made without a daemon, are dropped",
@@ -111,8 +111,8 @@ BUGS: dict[str, Bug] = {
         "    ref_repair.keep_dropped(layout, good.get(refs.HEAD), _checkpoint_time(layout))\n",
         "",
         (
-            f"{_REFS}test_a_tip_that_was_moved_back_while_nothing_ran_leaves_nothing_behind",
-            f"{_REFS}test_what_was_moved_back_after_a_kill_is_found_in_the_reflog",
+            f"{_REFS}test_a_tip_moved_back_while_nothing_ran_loses_no_commit",
+            f"{_REFS}test_a_tip_moved_back_after_a_kill_is_found_in_the_reflog",
         ),
     ),
     "6-half-made": Bug(
@@ -168,7 +168,7 @@ BUGS: dict[str, Bug] = {
         "kgd/workspace/placing.py",
         "(entry for entry in files_after if entry.mode.startswith(PLAIN))",
         '(entry for entry in files_after if entry.mode == b"100644")',
-        ("tests/workspace/test_publication.py::test_an_executable_file_stays_in_an_index_that_is_made_anew[garbage]",),
+        ("tests/workspace/test_publication.py::test_an_executable_file_stays_in_a_rebuilt_index[garbage]",),
     ),
     "8-stderr-unread": Bug(
         "a log line waits for a reader of standard error",

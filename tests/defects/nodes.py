@@ -39,9 +39,9 @@ BUGS = {
         ),
     ),
     "17-newer-than-its-version": Bug(
-        "content replaced during a read counts as read", "kgd/workspace/sent.py",
-        "            return node if store.entry(store.tree_of(bytes.fromhex(commit)), path) == blob else None\n",
-        "            return documents.decode(store.read(blob), at=uri)\n",
+        "content replaced during a read counts as read", "kgd/workspace/history.py",
+        "            return node if store.entry(store.tree_of(commit), path) == sent else None\n",
+        "            return documents.decode(store.read(sent), at=uri)\n",
         ("tests/surfaces/test_get.py::"
          "test_what_was_read_before_somebody_wrote_never_goes_out_under_the_version_after[node]",),
     ),
@@ -85,7 +85,7 @@ BUGS = {
     ),
     "19-two-values": Bug(
         "of two values for one relation the first is dropped without a warning", "kgd/workspace/transaction.py",
-        "        draft.warnings += edits.doubles(self.changes.edits)\n", "",
+        "        draft.warnings += edits.doubled_relations(self.changes.edits)\n", "",
         (f"{PUT}test_a_relation_that_is_given_two_values_is_a_warning",),
     ),
     "19-bad-address": Bug(

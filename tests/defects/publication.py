@@ -10,14 +10,14 @@ BUGS = {
     "5-damaged-files": Bug(
         "published files damaged by a power cut stay damaged, or count as edits", "kgd/workspace/healing.py",
         "damaged = self._damaged(published) if self._plans else []", "damaged: list[Placement] = []",
-        (f"{_STOPS}test_what_a_power_cut_took_of_a_publication_comes_back",
-         f"{_STOPS}test_nodes_come_and_go_as_they_were_published",
+        (f"{_STOPS}test_published_files_lost_in_a_power_cut_are_restored",
+         f"{_STOPS}test_created_and_deleted_nodes_are_restored_as_published",
          f"{_STOPS}test_each_of_several_publications_may_be_lost"),
     ),
     "5-no-record": Bug(
         "publications are forgotten before their flush", "kgd/workspace/aside.py",
         "    is_flushed: bool = False\n", "    is_flushed: bool = True\n",
-        (f"{_STOPS}test_what_a_power_cut_took_of_a_publication_comes_back",),
+        (f"{_STOPS}test_published_files_lost_in_a_power_cut_are_restored",),
     ),
     "5-edits-restored": Bug(
         "an edit of a file published just before an unclean stop is undone", "kgd/workspace/healing.py",
@@ -26,24 +26,25 @@ BUGS = {
     ),
     "5-clean-stop": Bug(
         "a clean stop records no flush, so that edits made afterwards are undone", "kgd/workspace/publication.py",
-        "            self._flusher.flush()\n            self._aside.flushed", "            self._aside.flushed",
-        (f"{_STOPS}test_the_same_after_a_clean_stop_is_what_a_person_did",),
+        "            self._flusher.flush()\n            self._plan_folder.flushed",
+        "            self._plan_folder.flushed",
+        (f"{_STOPS}test_the_same_changes_after_a_clean_stop_are_a_persons",),
     ),
     "5-unreadable-index": Bug(
         "an unreadable git index stays until the next publication", "kgd/workspace/healing.py",
         "        if index_file.is_intact(index):\n", "        if index.exists():\n",
-        (f"{_STOPS}test_an_index_without_a_former_one_is_built_from_the_tip",
-         f"{_STOPS}test_an_index_that_git_cannot_read_is_built_again_and_keeps_what_was_staged"),
+        (f"{_STOPS}test_without_a_former_index_it_is_built_from_the_tip",
+         f"{_STOPS}test_an_unreadable_index_is_rebuilt_and_keeps_staged_changes"),
     ),
     "5-staged": Bug(
         "a rebuilt index loses staged changes", "kgd/workspace/healing.py",
         "if not any(self._follow(plan, published, mine) for plan in reversed(self._plans)):", "if True:",
-        (f"{_STOPS}test_an_index_that_git_cannot_read_is_built_again_and_keeps_what_was_staged",),
+        (f"{_STOPS}test_an_unreadable_index_is_rebuilt_and_keeps_staged_changes",),
     ),
     "5-late-edits": Bug(
         "a swapped-out damaged file counts as a late edit", "kgd/workspace/healing.py",
         "        self._drop_damaged_slots(versions)\n", "",
-        (f"{_STOPS}test_what_was_swapped_out_and_damaged_is_no_late_edit",),
+        (f"{_STOPS}test_a_damaged_displaced_file_is_no_late_edit",),
     ),
     "5-missing-folder": Bug(
         "restoring some files of a missing folder makes the others deletions", "kgd/workspace/publication.py",
@@ -58,7 +59,7 @@ BUGS = {
     "5-edits-not-flushed": Bug(
         "a person's edit is committed before it is on the disk", "kgd/workspace/publication.py",
         "                self._tree.flush(edit.path)\n", "                pass\n",
-        (f"{_STOPS}test_a_persons_edit_is_flushed_before_it_is_taken",),
+        (f"{_STOPS}test_a_persons_edit_is_flushed_before_it_is_committed",),
     ),
     "8-overtaken-lock": Bug(
         "after a power cut on btrfs a lock of kgd's own stops every write", "kgd/git/integrity.py",

@@ -73,7 +73,7 @@ BUGS = {
     "12-merged-into-an-older-state": Bug(
         "a new node is merged into an existing node",
         "kgd/workspace/submission.py",
-        "None if _is_taken(workspace, changes) else ",
+        "None if _exists_already(workspace, changes) else ",
         "",
         ("tests/surfaces/test_submitting.py::test_a_node_that_was_to_be_new_is_never_merged_into_one_that_is_there",),
     ),

@@ -138,18 +138,18 @@ BUGS = {
     "request-seal": Bug(
         "a request id in any commit is believed", "kgd/workspace/seal.py",
         'return said if hmac.compare_digest(line, expected) else ""', "return said",
-        ("tests/workspace/test_request_ids.py::test_a_request_that_somebody_else_claims_is_carried_out",
+        ("tests/workspace/test_request_ids.py::test_a_request_id_claimed_by_a_foreign_commit_is_still_carried_out",
          "tests/workspace/test_request_ids.py::test_a_seal_is_good_for_its_own_commit_only",
          "tests/workspace/test_request_ids.py::test_a_proposal_that_claims_a_request_is_not_taken_for_it"),
     ),
     "request-id": Bug(
         "request ids are not looked up", "kgd/workspace/workspace.py",
-        "commit = self._derived.request(request) if request else None", "commit = None",
+        "commit = self._derived.versions.request(request) if request else None", "commit = None",
         ("tests/faults/test_kill.py::test_nothing_acknowledged_is_lost_when_the_writer_is_killed",
          "tests/faults/test_together.py::test_a_request_sent_eight_times_at_once_is_executed_once"),
     ),
     "blind-flush": Bug(
-        "changes of one flush do not see each other", "kgd/workspace/ahead.py",
+        "changes of one flush do not see each other", "kgd/workspace/surroundings.py",
         "        self._nodes.update(nodes)", "        self._counts.clear()",
         ("tests/faults/test_together.py::test_writers_of_the_same_nodes_lose_nothing_and_overwrite_nothing_unread",),
     ),

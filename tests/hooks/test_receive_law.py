@@ -21,7 +21,6 @@ from kgd.git.store import ObjectStore
 from kgd.hooks.receive import Update, check_push
 from kgd.model.access import Principal, Scope, Verb
 from kgd.workspace.integrate import merge_commits
-from kgd.workspace.transaction import write
 from tests.builders import WS, new_layout
 from tests.hooks.conftest import node_text
 
@@ -57,8 +56,7 @@ class Author:
 
     def commit(self, parents: list[Made], files: dict[str, bytes | None], nodes: dict[str, str], did: set[str]) -> Made:
         staging = Staging(self.store, self.store.tree_of(parents[0].id) if parents else None)
-        write(staging, {path: data for path, data in files.items() if data is None})
-        write(staging, {path: data for path, data in files.items() if data is not None})
+        staging.write(files)
         self.count += 1
         made = staging.commit(staging.write_tree(), [one.id for one in parents], WHO, f"commit {self.count}")
         self.store.release(self.store.write(staging.objects))
@@ -97,7 +95,7 @@ def leaves(old: Made, tip: Made, scope: set[str]) -> bool:
     return any(name.partition("/")[0] not in scope for name in touched)
 
 
-def judged(seed: int, place: Path) -> tuple[bool, bool]:
+def of_changes(seed: int, place: Path) -> tuple[bool, bool]:
     """(whether the push was taken, whether it had to be)."""
     dice = random.Random(seed)
     author = Author(new_layout(place / str(seed)), dice)
@@ -123,7 +121,7 @@ def judged(seed: int, place: Path) -> tuple[bool, bool]:
 
 
 def agree(seeds: range, place: Path) -> None:
-    answers = [judged(seed, place) for seed in seeds]
+    answers = [of_changes(seed, place) for seed in seeds]
     assert [(seed, *answer) for seed, answer in zip(seeds, answers, strict=True) if answer[0] and not answer[1]] == []
     assert [(seed, *answer) for seed, answer in zip(seeds, answers, strict=True) if answer[1] and not answer[0]] == []
     assert {taken for taken, _ in answers} == {True, False}

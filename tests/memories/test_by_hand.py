@@ -11,11 +11,12 @@ import pytest
 from kgd.errors import KgdError
 from kgd.workspace import admission
 from kgd.workspace.check import check
+from kgd.workspace.memory_files import Home
 from kgd.workspace.workspace import Workspace
 from tests.builders import change, upsert, uri
 from tests.workspace.people import Desk, code_layout, eventually, hurry
 
-HOME = admission.Home("ws", frozenset(), lambda path: None)
+HOME = Home("ws", frozenset(), lambda path: None)
 CHOICE = "decision://ws/database-choice"
 
 

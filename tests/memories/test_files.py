@@ -11,7 +11,7 @@ from kgd.codec import memories
 from kgd.errors import KgdError
 from kgd.model.node import Node
 from kgd.workspace import admission, memory_files
-from kgd.workspace.admission import Home
+from kgd.workspace.memory_files import Home
 from tests.builders import uri
 
 OWNER = "decision://ws/a"

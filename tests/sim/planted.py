@@ -44,7 +44,7 @@ BUGS = {
     "unseen": Bug(
         "a deletion takes along a conflict its author had not seen", "kgd/model/merge.py",
         "    about = sorted(record.digest for name, record in records.items() if name != WHOLE)", "    about = None",
-        (f"{TREES}test_a_deletion_by_someone_who_had_not_seen_a_conflict_about_the_node_is_one_more",),
+        (f"{TREES}test_a_deletion_made_without_seeing_a_conflict_is_a_further_conflict",),
     ),
     "move": Bug(
         "a node that was moved is not followed", "kgd/model/merge_graph.py",
@@ -74,7 +74,7 @@ BUGS = {
     "round": Bug(
         "a second dispute is not told from the first", "kgd/model/conflict.py",
         "max(old.round, a.round, b.round) + 1", "max(old.round, a.round, b.round)",
-        (f"{TREES}test_two_different_decisions_meet_as_a_conflict_even_where_one_kept_what_was_shown",),
+        (f"{TREES}test_two_different_decisions_conflict_even_if_one_kept_the_served_value",),
     ),
     "settled": Bug(
         "a settled value comes back", "kgd/model/conflict.py",
@@ -84,7 +84,7 @@ BUGS = {
     "bases": Bug(
         "of several common ancestors one is taken", "kgd/model/ancestry.py",
         "        for n, one in enumerate(key[1:], 1):", "        for n, one in enumerate(key[:0], 1):",
-        (PLANNER, f"{TREES}test_what_was_settled_stays_settled_where_replicas_merged_criss_cross"),
+        (PLANNER, f"{TREES}test_a_settled_conflict_stays_settled_in_criss_cross_merges"),
     ),
     "twins": Bug(
         "names that collide are not reported", "kgd/workspace/merge_tree.py",
@@ -99,12 +99,12 @@ BUGS = {
     "rules": Bug(
         "rules that are not known are guessed", "kgd/workspace/integrate.py",
         "    if rules != RULES_VERSION:", "    if False:",
-        (f"{TREES}test_rules_that_are_not_known_here_are_not_guessed",),
+        (f"{TREES}test_unknown_merge_rules_are_not_guessed",),
     ),
     "chunks": Bug(
         "chunks of two sources are mixed", "kgd/workspace/merge_parts.py",
         "        decided = self._choose_chunks()\n", "        decided = set[str]()\n",
-        (f"{TREES}test_messages_of_one_part_are_merged_one_by_one_and_chunks_are_those_of_one_source",),
+        (f"{TREES}test_messages_of_one_part_merge_one_by_one_and_chunks_come_from_one_source",),
     ),
     "settings": Bug(
         "settings are one value", "kgd/workspace/merge_files.py",

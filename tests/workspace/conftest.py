@@ -1,4 +1,4 @@
-"""A workspace of its own for each test, closed at the end."""
+"""A fresh workspace for each test, closed at the end."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.builders import new_layout
 
 @pytest.fixture
 def reopen(tmp_path: Path) -> Iterator[Callable[[], Workspace]]:
-    """Open the test's workspace; called again, close it first: what a restart of the daemon does."""
+    """Open the test's workspace; a second call closes it first, like a restart of the daemon."""
     layout = new_layout(tmp_path / "knowledge")
     opened: list[Workspace] = []
 

@@ -1,4 +1,4 @@
-"""A person at a work tree: real git, real files, and someone who watches them as the daemon would."""
+"""A person at a work tree: real git, real files, and a watcher like the daemon's."""
 
 from __future__ import annotations
 
@@ -49,19 +49,19 @@ def code_layout(folder: Path, workspace: str = WS) -> Layout:
 
 
 def eventually(what: Callable[[], object], say: Callable[[], object] = lambda: "", patience: float = PATIENCE) -> None:
-    """As `until`; what explains a failure comes first here, since nearly all of these tests give it."""
+    """As `until`, with the explanation of a failure first, since nearly all of these tests give it."""
     until(what, patience, say)
 
 
 def hurry(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A third of the usual waiting: for tests of what happens, not of when."""
+    """A third of the usual delays, for tests of outcomes rather than timing."""
     monkeypatch.setattr(publication, "POLL", 0.3)
     monkeypatch.setattr(publication, "DEBOUNCE", 0.1)
     monkeypatch.setattr(hand_edits, "QUIET", 0.12)
 
 
 class Watcher:
-    """Hints that anything may have changed, five times a second, as a file watcher under load does."""
+    """Hints for any path, five times a second, like a file watcher under load."""
 
     def __init__(self, ws: Workspace) -> None:
         self._ws, self._stop = ws, threading.Event()
@@ -78,7 +78,7 @@ class Watcher:
 
 
 class Desk:
-    """One workspace that is open and published, with the files a person sees."""
+    """An open and published workspace with its work tree."""
 
     def __init__(self, ws: Workspace) -> None:
         self.ws, self.layout, self.tree = ws, ws.layout, ws.layout.work_tree
@@ -87,7 +87,7 @@ class Desk:
         return self.tree / self.ws.path(uri(name))
 
     def save(self, name: str, text: str) -> None:
-        """In place: truncate and write, then tell the watcher."""
+        """Truncate and write in place, then tell the watcher."""
         path = self.file(name)
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
@@ -108,11 +108,11 @@ class Desk:
 
     @property
     def in_step(self) -> bool:
-        """Head, branch and the graph that is served are at one commit: the head moves just before the graph."""
+        """Whether head, branch and served graph are at one commit; the head moves just before the graph."""
         return self.ref("refs/kgd/head") == self.ref(self.layout.branch) == self.ws.tip
 
     def published(self) -> None:
-        """Wait until the branch is where the tip is and the work tree is clean."""
+        """Wait until the branch is at the tip and the work tree is clean."""
         eventually(lambda: self.in_step, lambda: self.ws.health())
         eventually(lambda: self.in_step and not self.status(), lambda: (self.ws.health(), self.status()))
 
@@ -123,11 +123,11 @@ class Desk:
         )
 
     def status(self) -> str:
-        """As `git status`, but it leaves the index alone, so that looking is not activity."""
+        """As `git status`, but without touching the index, so that looking is not activity."""
         return self.git("--no-optional-locks", "status", "--porcelain")
 
     def blocked(self, text: str) -> None:
-        """Wait until publication says that it waits for this."""
+        """Wait until publication reports this reason to wait."""
         eventually(lambda: text in self.ws.health()["publish"].blocker, lambda: self.ws.health())
 
     def subjects(self, *options: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""What a person wrote into a file, and may not become part of the workspace: the line is named."""
+"""Inadmissible files by hand: the line is named."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ import pytest
 from kgd.codec.bulk import folder_of
 from kgd.errors import Refused
 from kgd.model.uri import Uri
-from kgd.workspace.admission import Home, check
+from kgd.workspace.admission import check
+from kgd.workspace.memory_files import Home
 
 KEY = "AKIA" + "ABCDEFGHIJKLMNOP"
 HOME = Home("ws", frozenset(), lambda path: None)
@@ -32,7 +33,7 @@ FILES = {
 
 
 @pytest.mark.parametrize(("path", "text", "line"), FILES.values(), ids=FILES)
-def test_a_secret_is_told_with_the_line_on_which_it_stands(path: str, text: str, line: int) -> None:
+def test_a_secret_is_reported_with_its_line(path: str, text: str, line: int) -> None:
     base = OWNED.encode() if path == MEMORY else None
     with pytest.raises(Refused) as refused:
         check(path, text.encode(), base, HOME)
@@ -40,7 +41,7 @@ def test_a_secret_is_told_with_the_line_on_which_it_stands(path: str, text: str,
     assert KEY not in refused.value.message
 
 
-def test_of_a_part_it_is_the_line_in_the_node_that_holds_the_secret_now() -> None:
+def test_in_a_part_the_line_is_in_the_node_that_now_holds_the_secret() -> None:
     known = f"- uri: message://ws/t/1\n  content: {KEY}\n"
     path, base = _part(known)
     _, data = _part(known + f"- uri: message://ws/t/2\n  content: |\n    one\n    {KEY}\n")
@@ -64,7 +65,7 @@ PARTS = {
 
 
 @pytest.mark.parametrize(("nodes", "line"), PARTS.values(), ids=PARTS)
-def test_of_a_part_it_is_never_the_line_of_another_secret(nodes: str, line: int) -> None:
+def test_in_a_part_the_line_of_another_secret_is_never_named(nodes: str, line: int) -> None:
     (path, base), (_, data) = _part(KNOWN), _part(nodes)
     began = time.monotonic()
     with pytest.raises(Refused) as refused:

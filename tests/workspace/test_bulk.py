@@ -1,4 +1,4 @@
-"""Messages and chunks live many in a file, and nobody who reads, writes or asks the past can tell."""
+"""Parts of threads and documents: many nodes in one file, without a difference for readers, writers and history."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def part(*nodes: Node, source: str = "") -> str:
 
 
 def reloaded(ws: Workspace) -> Workspace:
-    """As it is, once it is seen that a fresh load of the tip says the same."""
+    """The workspace, after checking that a fresh load of the tip agrees."""
     fresh = Served(ws.store, ws.id, ws.sharded, ws.past.last_good)
     fresh.load(ws.store.tree_of(bytes.fromhex(ws.tip)))
     for uri in {*fresh.graph.uris(), *ws.graph.uris()}:
@@ -60,11 +60,9 @@ def text_of(node: Node | None) -> str | None:
 
 
 @pytest.mark.parametrize("seed", [0, *(pytest.param(n, marks=pytest.mark.slow) for n in (1, 2))])
-def test_random_changes_come_to_what_a_plain_model_says(
-    reopen: Reopen, seed: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_random_changes_agree_with_a_plain_model(reopen: Reopen, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(filling, "OPEN_BYTES", 3_000)
-    monkeypatch.setattr(filling, "WRITTEN", filling.Room(6_000, 400))
+    monkeypatch.setattr(filling, "WRITTEN", filling.Capacity(6_000, 400))
     rnd, ws = random.Random(seed), reopen()
     model: dict[Uri, str] = {}
     versions: Counter[Uri] = Counter()
@@ -90,7 +88,7 @@ def test_random_changes_come_to_what_a_plain_model_says(
                     there = Uri(f"{uri.rpartition('/')[0]}/moved{rnd.random()}")
                     edits.append(Move(uri, there))
                     model[there] = model.pop(uri)
-                    uris = [other for other in uris if other != uri]  # from now on it leads there
+                    uris = [other for other in uris if other != uri]  # so that it leads there
                     versions[there] += 1
             versions[uri] += 1
         ws.submit(change(*edits))
@@ -110,7 +108,7 @@ def test_random_changes_come_to_what_a_plain_model_says(
     assert {uri: ws.version(ws.path(uri)) for uri in model} == {uri: versions[uri] for uri in model}
 
 
-def test_a_long_thread_is_written_part_by_part_and_what_comes_to_it_leaves_the_older_parts(ws: Workspace) -> None:
+def test_a_growing_thread_is_written_part_by_part_and_leaves_older_parts_alone(ws: Workspace) -> None:
     for start in range(0, 1600, 800):
         ws.submit(change(*(upsert(message(n), name=f"ann:{n}", content="x" * 300) for n in range(start, start + 800))))
     before = files(ws)
@@ -137,8 +135,8 @@ def test_versions_and_expectations_are_those_of_the_node_and_not_of_its_part(ws:
     assert [len(ws.history.entries(uri=uri)) for uri in (one, two)] == [2, 4]
     ws.sent.note(two, 4)
     ws.submit(change(Append(two, "once more")))
-    assert text_of(ws.sent.node(two, 4)) == "b\n\nmore\n\nmore\n\nmore\n"
-    assert ws.sent.node(two, 3) is None, "nobody was shown that"
+    assert text_of(ws.history.node_read(two, 4)) == "b\n\nmore\n\nmore\n\nmore\n"
+    assert ws.history.node_read(two, 3) is None, "it was never sent"
     first = ws.history.entries(uri=one)[-1].commit
     assert text_of(ws.node(one, as_of=first)) == "a\n"
     assert [entry.nodes for entry in ws.history.entries(limit=2)] == [(two,), (one,)]
@@ -148,7 +146,7 @@ def test_versions_and_expectations_are_those_of_the_node_and_not_of_its_part(ws:
     assert check(reloaded(ws)) == []
 
 
-def test_a_node_of_an_older_kgd_is_served_where_it_is_and_goes_into_a_part_when_it_is_written(ws: Workspace) -> None:
+def test_a_node_of_an_older_kgd_is_served_in_place_and_moves_into_a_part_when_written(ws: Workspace) -> None:
     old, new = message(1), message(2)
     commit_file(ws, ws.path(old), documents.encode(Node(old, content="old\n")).decode())
     ws.submit(change(upsert(new, content="new\n")))
@@ -160,7 +158,7 @@ def test_a_node_of_an_older_kgd_is_served_where_it_is_and_goes_into_a_part_when_
     assert check(reloaded(ws)) == []
 
 
-def test_what_a_part_cannot_hold_has_a_file_of_its_own_for_as_long(ws: Workspace) -> None:
+def test_a_node_too_large_for_a_part_has_its_own_file(ws: Workspace) -> None:
     large, deep, small = message(1), message(2), message(3)
     nested: dict[str, object] = {}
     for _ in range(14):
@@ -173,7 +171,7 @@ def test_what_a_part_cannot_hold_has_a_file_of_its_own_for_as_long(ws: Workspace
     assert check(reloaded(ws)) == []
 
 
-def test_chunks_say_in_their_part_which_version_of_the_document_they_were_made_from(ws: Workspace) -> None:
+def test_a_part_of_chunks_records_the_version_of_its_document(ws: Workspace) -> None:
     book, chunk = Uri("document://ws/book"), Uri("chunk://ws/book/0001")
     ws.submit(change(upsert(chunk, content="text\n"), upsert(book, data={"hash": "abc"})))
     (path,) = [path for path in files(ws) if path.startswith("bulk/")]
@@ -181,7 +179,7 @@ def test_chunks_say_in_their_part_which_version_of_the_document_they_were_made_f
 
 
 @pytest.mark.parametrize("case", ["of another thread", "twice", "of another workspace", "no yaml", "too many"])
-def test_a_part_that_says_nonsense_is_named_and_its_last_good_version_stays(reopen: Reopen, case: str) -> None:
+def test_a_malformed_part_is_reported_and_its_last_good_version_stays(reopen: Reopen, case: str) -> None:
     ws, path = reopen(), f"{TALK}/0001.yaml"
     ws.submit(change(upsert(message(1), content="good\n"), upsert(message(2))))
     bad = {
@@ -208,7 +206,7 @@ def test_a_part_that_says_nonsense_is_named_and_its_last_good_version_stays(reop
     assert check(reloaded(ws)) == []
 
 
-def test_a_node_in_two_parts_is_served_from_the_first_and_named(reopen: Reopen) -> None:
+def test_a_node_in_two_parts_is_served_from_the_first_and_reported(reopen: Reopen) -> None:
     ws = reopen()
     commit_file(ws, f"{TALK}/0002.yaml", part(Node(message(1), content="second\n"), Node(message(2))))
     commit_file(ws, ws.path(message(1)), documents.encode(Node(message(1), content="own\n")).decode())
@@ -225,7 +223,7 @@ def test_a_node_in_two_parts_is_served_from_the_first_and_named(reopen: Reopen) 
     assert check(reloaded(ws)) == []
 
 
-def test_a_part_is_taken_apart_by_its_lines_as_a_parser_takes_it() -> None:
+def test_splitting_a_part_by_lines_agrees_with_a_parser() -> None:
     odd = (
         "",
         "a\n",
@@ -262,11 +260,11 @@ def test_a_part_is_taken_apart_by_its_lines_as_a_parser_takes_it() -> None:
     }
 
 
-def test_many_who_write_into_one_thread_at_once_all_have_their_messages_once(
+def test_many_writers_of_one_thread_each_add_their_messages_once(
     ws: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(filling, "OPEN_BYTES", 900)
-    monkeypatch.setattr(filling, "WRITTEN", filling.Room(1_500, 400))
+    monkeypatch.setattr(filling, "WRITTEN", filling.Capacity(1_500, 400))
     ws.submit(change(*(upsert(message(n), content="x" * 100) for n in range(8))))
 
     def write(number: int) -> None:

@@ -1,4 +1,4 @@
-"""A part is a file like any other for a person: edited, deleted, broken and mended, and merged by node."""
+"""Parts by hand: a person edits, deletes, breaks and mends them, and they merge by node."""
 
 from __future__ import annotations
 
@@ -68,13 +68,13 @@ def test_a_part_is_published_edited_by_hand_broken_mended_and_deleted(desk: Desk
     assert check(ws) == []
 
 
-def test_what_a_person_and_an_agent_wrote_into_one_part_is_both_there(desk: Desk) -> None:
+def test_a_person_and_an_agent_can_write_into_one_part(desk: Desk) -> None:
     ws = desk.ws
     tree = ws.store.tree_of(bytes.fromhex(ws.tip))
     base = ws.store.read(ws.store.entry(tree, PART) or b"")
     ws.submit(change(upsert(ONE, name="By agent"), upsert(THREE)))
     mine = bulk.encode(bulk.Part((Node(ONE, content="first\n"), Node(TWO, content="mine\n"), Node(Uri(f"{ONE}0")))))
-    ws.run(adoption.take(ws, [HandEdit(PART, mine, base)], ANN, 1))
+    ws.run(adoption.commit_edits(ws, [HandEdit(PART, mine, base)], ANN, 1))
     assert sorted(ws.graph.uris()) == [ONE, Uri(f"{ONE}0"), TWO, THREE]
     one, two = ws.node(ONE), ws.node(TWO)
     assert one
@@ -87,7 +87,7 @@ def may_write(path: str) -> Principal:
     return Principal("tok00001", "agent", "agent", (Scope.of(WS, ["write"], [path]),))
 
 
-def test_each_message_is_judged_by_its_own_scope_also_where_a_write_parts_the_file(
+def test_each_message_needs_its_own_scope_even_when_a_write_splits_the_file(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ws, bob = desk.ws, may_write("/talk/2")
@@ -95,7 +95,7 @@ def test_each_message_is_judged_by_its_own_scope_also_where_a_write_parts_the_fi
     def permit(touched: Touched, policy: Policy) -> None:
         authorize_all(bob, policy, Verb.WRITE, touched)
 
-    monkeypatch.setattr(filling, "WRITTEN", filling.Room(300, 400))
+    monkeypatch.setattr(filling, "WRITTEN", filling.Capacity(300, 400))
     ws.submit(change(upsert(TWO, name="n", data={"long": "x" * 400})), permit=permit)
     assert ws.part_of(ONE) != ws.part_of(TWO)
     with pytest.raises(Forbidden, match="talk/1"):
@@ -103,7 +103,7 @@ def test_each_message_is_judged_by_its_own_scope_also_where_a_write_parts_the_fi
     assert (ws.version(ws.path(ONE)), ws.version(ws.path(TWO))) == (1, 2)
 
 
-def test_a_push_is_judged_by_the_messages_that_it_changes_and_a_broken_part_is_refused(desk: Desk) -> None:
+def test_a_push_needs_the_scope_of_its_changed_messages_and_a_broken_part_is_refused(desk: Desk) -> None:
     ws, bob = desk.ws, may_write("/talk/2")
     tip = bytes.fromhex(ws.tip)
 

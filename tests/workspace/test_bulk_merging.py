@@ -1,4 +1,4 @@
-"""Threads and documents that grew on two sides are merged by node: nothing is lost, and every part stays a file."""
+"""Threads and documents that grew on two sides merge by node: nothing is lost, and every part stays a file."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from kgd.model.uri import Uri
 from kgd.workspace import filling, merge_parts
 from kgd.workspace.adoption import merge_commit
 from kgd.workspace.filling import Folder
-from kgd.workspace.node_files import NodeFiles
+from kgd.workspace.parts import NodeFiles
 from tests.builders import new_layout
 
 NONE: frozenset[str] = frozenset()
@@ -31,7 +31,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> ObjectStore:
 
 
 class Line:
-    """Commits as kgd makes them of changes to nodes."""
+    """Commits as kgd makes them for changes of nodes."""
 
     def __init__(self, store: ObjectStore) -> None:
         self.store, self.time = store, 1_700_000_000
@@ -53,13 +53,13 @@ class Line:
         return self._written(staging, staging.commit(staging.write_tree(), [parent] if parent else [], self._by(), "x"))
 
     def merge(self, ours: ObjectId, theirs: ObjectId) -> ObjectId:
-        """As both make it: the one commit."""
+        """The one commit that both sides make."""
         one, two = (self._merged(a, b) for a, b in ((ours, theirs), (theirs, ours)))
         assert one == two
         return one
 
     def nodes(self, commit: ObjectId) -> dict[Uri, Node]:
-        """What lies in parts; every part is a readable file, and no node is in two."""
+        """The nodes in parts; every part is readable, and no node is in two."""
         found: dict[Uri, Node] = {}
         for file in self.store.files(self.store.tree_of(commit)):
             if bulk.is_path(file.path):
@@ -99,10 +99,10 @@ def line(store: ObjectStore) -> Line:
 
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Parts that a handful of nodes fills."""
+    """Parts that a few nodes fill."""
     monkeypatch.setattr(filling, "OPEN_BYTES", 900)
-    monkeypatch.setattr(filling, "WRITTEN", filling.Room(2_000, 400))
-    monkeypatch.setattr(merge_parts, "READABLE", filling.Room(4_000, 800))
+    monkeypatch.setattr(filling, "WRITTEN", filling.Capacity(2_000, 400))
+    monkeypatch.setattr(merge_parts, "READABLE", filling.Capacity(4_000, 800))
 
 
 def message(number: int, **fields: str) -> Node:
@@ -115,7 +115,7 @@ def by_uri(*nodes: Node) -> dict[Uri, Node]:
 
 @pytest.mark.usefixtures("small")
 @pytest.mark.parametrize("seed", [0, 1, 2, *(pytest.param(n, marks=pytest.mark.slow) for n in range(3, 12))])
-def test_what_two_sides_did_to_different_nodes_and_fields_is_all_there_whoever_merges(line: Line, seed: int) -> None:
+def test_changes_of_different_nodes_and_fields_all_survive_a_merge_by_either_side(line: Line, seed: int) -> None:
     rnd = random.Random(seed)
     model = by_uri(*(message(n, content="x" * rnd.choice((10, 300))) for n in range(rnd.choice((0, 3, 30)))))
     base = line.commit(model)
@@ -147,7 +147,7 @@ def test_what_two_sides_did_to_different_nodes_and_fields_is_all_there_whoever_m
         assert line.conflicts(merged) == []
 
 
-def test_two_sides_that_wrote_different_fields_of_one_message_agree_and_the_same_field_is_a_conflict(
+def test_different_fields_of_one_message_merge_and_the_same_field_conflicts(
     line: Line,
 ) -> None:
     base = line.commit(by_uri(message(1, name="a", summary="s"), message(2)))
@@ -161,7 +161,7 @@ def test_two_sides_that_wrote_different_fields_of_one_message_agree_and_the_same
     assert line.nodes(gone)[message(1).uri].name == "b", "an edit beats a deletion"
 
 
-def test_parts_filled_on_two_sides_are_one_file_up_to_what_can_be_read_and_the_next_write_parts_it(line: Line) -> None:
+def test_parts_filled_on_two_sides_merge_into_one_readable_file_that_the_next_write_splits(line: Line) -> None:
     base = line.commit(by_uri(message(0)))
     sides = [
         line.commit(by_uri(*(message(n, content="x" * 1000) for n in range(s, s + 90))), base) for s in (100, 200, 300)
@@ -178,7 +178,7 @@ def test_parts_filled_on_two_sides_are_one_file_up_to_what_can_be_read_and_the_n
 
 
 @pytest.mark.usefixtures("small")
-def test_a_message_that_one_side_edited_is_found_where_the_other_side_put_it(line: Line) -> None:
+def test_a_message_edited_on_one_side_and_moved_on_the_other_is_edited_in_its_new_part(line: Line) -> None:
     base = line.commit(by_uri(*(message(n, content="x" * 250) for n in range(6))))
     grown = line.commit(by_uri(message(0, content="y" * 1500)), base)
     assert len(line.files(grown)) > len(line.files(base))
@@ -189,7 +189,7 @@ def test_a_message_that_one_side_edited_is_found_where_the_other_side_put_it(lin
     assert len(found) == 6
 
 
-def test_a_node_that_is_still_a_file_here_and_went_into_a_part_there_is_one_node(line: Line) -> None:
+def test_a_node_with_its_own_file_here_and_in_a_part_there_is_one_node(line: Line) -> None:
     old = message(1, name="a", summary="s")
     own = paths.path_of(old.uri)
     base = line.commit({}, files={own: documents.encode(old)})
@@ -202,7 +202,7 @@ def test_a_node_that_is_still_a_file_here_and_went_into_a_part_there_is_one_node
     assert set(line.files(line.merge(far, edited))) == {"kgd.yaml", own, paths.path_of(message(2).uri)}
 
 
-def test_what_a_person_wrote_into_a_part_keeps_its_bytes_where_nobody_else_changed_it(line: Line) -> None:
+def test_a_part_edited_by_hand_keeps_its_bytes_if_the_other_side_did_not_change_it(line: Line) -> None:
     base = line.commit(by_uri(message(1)))
     (path,) = [path for path in line.files(base) if path.startswith("bulk/")]
     by_hand = line.files(base)[path] + b"  name: 'by hand' # a word\n"
@@ -213,7 +213,7 @@ def test_what_a_person_wrote_into_a_part_keeps_its_bytes_where_nobody_else_chang
     assert line.nodes(both) == by_uri(message(1, name="by hand"), message(2))
 
 
-def test_a_part_that_one_side_broke_takes_nothing_of_the_other_with_it(line: Line) -> None:
+def test_a_part_broken_on_one_side_loses_nothing_of_the_other(line: Line) -> None:
     base = line.commit(by_uri(message(1)))
     (path,) = [path for path in line.files(base) if path.startswith("bulk/")]
     broken = line.commit({}, base, {path: b"nodes: [\n"})
@@ -223,7 +223,7 @@ def test_a_part_that_one_side_broke_takes_nothing_of_the_other_with_it(line: Lin
     assert any(b"0002" in data for data in kept)
 
 
-def test_the_view_says_what_changed_of_nodes_and_nothing_of_parts(line: Line) -> None:
+def test_the_view_lists_changes_of_nodes_and_none_of_parts(line: Line) -> None:
     base = line.commit(by_uri(message(1), message(2)))
     tip = line.commit({message(1).uri: None, **by_uri(message(2, name="b"), message(3))}, base)
     view = NodeFiles(line.store, NONE)
@@ -236,7 +236,7 @@ def test_the_view_says_what_changed_of_nodes_and_nothing_of_parts(line: Line) ->
         assert view.entry(line.store.tree_of(tip), path) == changed[path][1]
 
 
-def test_chunks_that_one_side_made_anew_keep_what_the_other_said_about_them(line: Line) -> None:
+def test_chunks_remade_on_one_side_keep_the_edits_of_the_other(line: Line) -> None:
     def chunk(number: int, text: str, *tags: str) -> Node:
         return Node(Uri(f"chunk://ws/book/{number:04d}"), content=text, tags=tags)
 

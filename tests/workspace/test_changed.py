@@ -1,4 +1,4 @@
-"""Whoever keeps something of a workspace in memory is told which nodes to read again, each once."""
+"""Features that keep derived state learn which nodes to read again, each once."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.builders import change, upsert
 ANN, BOB = parse("entity://ws/Ann"), parse("entity://ws/Bob")
 
 
-def test_a_node_that_was_written_often_is_named_once_and_others_never(ws: Workspace) -> None:
+def test_a_node_written_often_is_listed_once_and_others_never(ws: Workspace) -> None:
     changed = Changed(ws, "entity")
     for number in range(5):
         ws.submit(change(upsert("n", summary=str(number)), upsert(ANN, summary=str(number))))
@@ -20,7 +20,7 @@ def test_a_node_that_was_written_often_is_named_once_and_others_never(ws: Worksp
     assert changed.take() == set()
 
 
-def test_what_was_deleted_is_named_too(ws: Workspace) -> None:
+def test_a_deleted_node_is_listed_too(ws: Workspace) -> None:
     ws.submit(change(upsert(ANN), upsert("n")))
     changed = Changed(ws, "entity", "atom")
     ws.submit(change(Delete(ANN)))

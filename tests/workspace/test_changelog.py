@@ -1,4 +1,4 @@
-"""Entries of a changelog are files of their own, written once, and they stay with the node they are about."""
+"""Changelog entries are files of their own, written once, and stay with their node."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_there_is_no_entry_without_its_node(ws: Workspace) -> None:
 
 
 @pytest.mark.requirement("A10")
-def test_entries_go_with_their_node_and_come_along_when_it_moves(ws: Workspace) -> None:
+def test_entries_are_deleted_and_moved_with_their_node(ws: Workspace) -> None:
     moved = parse("atom://ws/pay/checkout")
     ws.submit(change(Upsert(ATOM, name="Checkout"), Log(entry())))
     ws.submit(change(Move(ATOM, moved)))

@@ -1,4 +1,4 @@
-"""A conflict record speaks for the node in whose folder it lies, and for no other; elsewhere it is a file like any."""
+"""A conflict record counts for the node of its folder only; elsewhere it is an ordinary file."""
 
 from __future__ import annotations
 
@@ -12,10 +12,12 @@ from kgd.model.change import Move, Settle
 from kgd.model.conflict import Conflict, FieldConflict
 from kgd.model.node import Node
 from kgd.model.uri import Uri
-from kgd.workspace.admission import Home, check
+from kgd.workspace.admission import check
 from kgd.workspace.check import check as check_workspace
-from kgd.workspace.integrate import merge_commits, merge_trees
+from kgd.workspace.integrate import merge_commits
+from kgd.workspace.memory_files import Home
 from kgd.workspace.merge_files import record_files
+from kgd.workspace.merge_tree import merge_trees
 from kgd.workspace.workspace import Workspace
 from kgd.workspace.writer import Staged
 from tests.builders import change, upsert, uri
@@ -30,7 +32,7 @@ STRANGER = Signature("Mallory", "mallory@example.org", 1_700_000_100)
 
 
 def brought(ws: Workspace, files: dict[str, bytes]) -> ObjectId:
-    """A commit that came from somewhere where nobody looked at it."""
+    """A commit from elsewhere that was never vetted."""
     made: list[ObjectId] = []
 
     def job(staging: Staging, tip: ObjectId) -> Staged[object]:
@@ -45,7 +47,7 @@ def brought(ws: Workspace, files: dict[str, bytes]) -> ObjectId:
 
 @pytest.fixture
 def planted(ws: Workspace) -> Workspace:
-    """Two nodes, and in the folder of one a record about the other."""
+    """Two nodes, with a record about one in the folder of the other."""
     ws.submit(change(upsert("app/checkout", summary="x"), upsert(AUTH, summary="Issues tokens")))
     brought(ws, {HERE: PLANTED})
     return ws
@@ -55,19 +57,19 @@ def planted(ws: Workspace) -> Workspace:
     "path",
     [HERE, paths.conflict_path(OTHER.uri, "0123456789abcdef"), "conflicts/concept/app/checkout.yaml"],
 )
-def test_one_that_is_not_where_its_content_belongs_is_not_admitted(path: str) -> None:
+def test_a_misplaced_record_is_not_admitted(path: str) -> None:
     with pytest.raises(Invalid, match="not where its content belongs"):
         check(path, PLANTED, None, HOME)
     check(paths.conflict_path(OTHER.uri, OTHER.digest), PLANTED, None, HOME)
 
 
-def test_one_about_another_workspace_is_not_admitted() -> None:
+def test_a_record_about_another_workspace_is_not_admitted() -> None:
     foreign = Conflict(Uri("concept://elsewhere/services/auth"), dict(OTHER.fields), dict(OTHER.shown))
     with pytest.raises(Invalid, match="another workspace"):
         check(paths.conflict_path(foreign.uri, foreign.digest), documents.encode_conflict(foreign), None, HOME)
 
 
-def test_where_it_came_in_all_the_same_it_is_named_and_no_conflict(planted: Workspace) -> None:
+def test_a_misplaced_record_in_the_tip_is_reported_and_is_no_conflict(planted: Workspace) -> None:
     assert planted.conflicts.find() == ()
     assert planted.conflicts.total == 0
     assert [file.path for file in planted.invalid_files()] == [HERE]
@@ -80,7 +82,7 @@ def test_where_it_came_in_all_the_same_it_is_named_and_no_conflict(planted: Work
     assert node.summary == "x"
 
 
-def test_no_merge_puts_it_where_its_content_says(planted: Workspace) -> None:
+def test_a_merge_does_not_move_a_misplaced_record(planted: Workspace) -> None:
     base = bytes.fromhex(planted.tip)
     mine = planted.submit(change(upsert(AUTH, summary="mine"))).commit or ""
     store, sharded = planted.store, planted.sharded
@@ -93,16 +95,16 @@ def test_no_merge_puts_it_where_its_content_says(planted: Workspace) -> None:
     merged = merge_commits(store, bytes.fromhex(mine), theirs, sharded)
     assert {one.uri for one in merged.conflicts} == {AUTH}
     assert not [path for path in merged.files if "app/checkout" in path]
-    assert HERE not in merged.files, "it stays the file that it is"
+    assert HERE not in merged.files, "it stays unchanged"
 
 
-def test_no_move_takes_it_along(planted: Workspace) -> None:
+def test_moving_a_node_leaves_a_misplaced_record_behind(planted: Workspace) -> None:
     planted.submit(change(Move(AUTH, uri("services/login"))))
     assert planted.conflicts.find() == ()
     assert planted.invalid_files() == ()
 
 
-def test_a_record_that_was_too_large_has_the_name_of_what_it_holds() -> None:
+def test_a_shortened_record_is_named_after_its_content() -> None:
     large = "x" * 1_200_000
     for sides in ((large, large[1:]), ("a", "b")):
         conflict = Conflict(AUTH, {"content": FieldConflict(large, tuple(sorted(sides)))}, {"content": 0})
@@ -111,7 +113,7 @@ def test_a_record_that_was_too_large_has_the_name_of_what_it_holds() -> None:
         assert documents.read_record(data, path, NONE, "ws").uri == AUTH
 
 
-def test_a_record_under_somebody_else_does_not_decide_what_a_memory_holds(ws: Workspace) -> None:
+def test_a_record_under_another_node_does_not_decide_the_content_of_a_memory(ws: Workspace) -> None:
     path = "memories/a.md"
     prose = memories.encode({"id": OTHER.uri}, "true\n")
     field = f"{path}/prose"
@@ -134,7 +136,7 @@ def test_a_record_under_somebody_else_does_not_decide_what_a_memory_holds(ws: Wo
         assert not merged.conflicts
 
 
-def test_a_part_of_a_thread_makes_no_conflict_about_another_node(ws: Workspace) -> None:
+def test_a_part_of_a_thread_creates_no_conflict_about_another_node(ws: Workspace) -> None:
     path = f"bulk/message/{paths.shard(b't')}/t/0.yaml"
 
     def tree(summary: str) -> ObjectId:
@@ -149,7 +151,7 @@ def test_a_part_of_a_thread_makes_no_conflict_about_another_node(ws: Workspace) 
     assert not [name for name in merged.files if name.startswith("conflicts/")]
 
 
-def test_those_about_a_part_are_counted_by_what_they_speak_of_and_many_without_reading_them(
+def test_conflicts_are_counted_by_the_nodes_they_mention_and_many_without_reading_them(
     ws: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     uris = [uri(f"{'seen' if number % 2 else 'hidden'}/{number}") for number in range(100)]
@@ -161,8 +163,10 @@ def test_those_about_a_part_are_counted_by_what_they_speak_of_and_many_without_r
     read = []
     decode = documents.read_record
     monkeypatch.setattr(documents, "read_record", lambda *args: read.append(args[1]) or decode(*args))
-    assert ws.conflicts.count(about=lambda one: "/seen/" in one) == 51, "with the one that speaks of another"
+    assert ws.conflicts.count(about=lambda one: "/seen/" in one) == 51, (
+        "including the record that mentions another node"
+    )
     assert len(read) <= 21
-    assert ws.conflicts.count(about=lambda one: one == uri("seen/1")) == 1, "the other one speaks of what is hidden"
+    assert ws.conflicts.count(about=lambda one: one == uri("seen/1")) == 1, "the other record mentions a hidden node"
     assert ws.conflicts.count(uri("seen/1"), about=lambda one: one in (uri("seen/1"), uri("hidden/0"))) == 2
     assert ws.conflicts.count(about=lambda one: "/nowhere/" in one) == 0

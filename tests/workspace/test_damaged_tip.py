@@ -1,4 +1,4 @@
-"""A tip that cannot be read is served by nobody's guess: what to do is said, and doing it works."""
+"""An unreadable tip: the error says what to do, and doing it works."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def git(place: Path, *words: str) -> str:
 
 @pytest.fixture(params=["commit", "tree", "folder"])
 def damaged(request: pytest.FixtureRequest, reopen: Callable[[], Workspace], tmp_path: Path) -> tuple[Path, Path]:
-    """A workspace whose newest change has lost an object, and a copy of it that has not."""
+    """A workspace whose newest change has lost an object, and an intact copy of it."""
     ws = reopen()
     for number in range(3):
         ws.submit(change(upsert(f"notes/{number}", name=f"Note {number}")))
@@ -56,7 +56,7 @@ def test_a_copy_brings_the_newest_change_back(damaged: tuple[Path, Path], reopen
     assert reopen().exists(uri("notes/2"))
 
 
-def test_without_a_copy_one_command_goes_back_to_the_newest_change_that_is_whole(
+def test_without_a_copy_one_command_returns_to_the_newest_intact_change(
     damaged: tuple[Path, Path], reopen: Callable[[], Workspace]
 ) -> None:
     place, _ = damaged

@@ -1,4 +1,4 @@
-"""What can be rebuilt is rebuilt, and nobody sees the half of it."""
+"""Derived data is rebuilt when necessary, and no reader sees a part of it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_a_search_during_the_rebuild_after_a_start_finds_everything(reopen: Call
     assert len(ws.text().search("lease", limit=NODES + 1)) == NODES
 
 
-def test_a_version_asked_for_before_a_change_is_not_answered_after_it(reopen: Callable[[], Workspace]) -> None:
+def test_a_version_looked_up_before_a_change_is_not_cached_after_it(reopen: Callable[[], Workspace]) -> None:
     ws = reopen()
     for count in range(1, 6):
         before = ws.node_version(uri("lease"))
@@ -34,13 +34,13 @@ def test_a_version_asked_for_before_a_change_is_not_answered_after_it(reopen: Ca
         answer = ws.submit(change(upsert("lease", name=f"Lease {count}")))
         assert dict(answer.nodes) == {uri("lease"): count}
         assert ws.graph.card(uri("lease")).name == f"Lease {count}"  # type: ignore[union-attr]
-        ws.text().search("lease")  # the derived file has it now, and memory need not
+        ws.text().search("lease")  # the database has it now, and memory need not
         after = ws.node_version(uri("lease"))
         assert after is not None
         assert (after.count, after.updated_commit) == (count, answer.commit)
 
 
-def test_a_file_that_lags_behind_and_can_neither_be_read_nor_written_makes_no_version_and_no_request_untrue(
+def test_versions_and_requests_stay_correct_while_the_database_is_behind_and_unusable(
     reopen: Callable[[], Workspace], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ws = reopen()

@@ -1,4 +1,4 @@
-"""What is derived and lies beside the index may be damaged or gone while it is in use: it is made anew by itself."""
+"""Derived data may be damaged or deleted while it is in use: it is rebuilt by itself."""
 
 from __future__ import annotations
 
@@ -29,14 +29,12 @@ def halved(path: Path) -> None:
 
 
 @pytest.mark.parametrize("damage", [emptied, halved, lambda path: path.write_bytes(b"no index" * 900)])
-def test_an_index_that_is_damaged_while_people_search_is_made_anew(
-    ask: Ask, ws: Workspace, damage: Callable[[Path], object]
-) -> None:
+def test_an_index_damaged_during_searches_is_rebuilt(ask: Ask, ws: Workspace, damage: Callable[[Path], object]) -> None:
     ask.put(changes=[upsert(f"n{n}", content=f"lease number{n}\n") for n in range(50)])
     ask.search(query="number7")
     damage(ws.derived_dir / "index.sqlite")
     found = []
-    for n in range(6):  # who meets the damage is told of it
+    for n in range(6):  # the reader that meets the damage gets an error
         try:
             ask.put(changes=[upsert(f"later{n}", content=f"later{n} number7\n")])
             ask.search(query="lease")
@@ -46,14 +44,14 @@ def test_an_index_that_is_damaged_while_people_search_is_made_anew(
     assert "concept://shop/n7" in found
 
 
-def test_a_search_goes_on_where_nothing_can_be_known_of_mentions(ask: Ask, ws: Workspace, tmp_path: Path) -> None:
+def test_search_works_without_the_mentions(ask: Ask, ws: Workspace, tmp_path: Path) -> None:
     (tmp_path / "elsewhere").mkdir()
     (ws.derived_dir / "mentions.sqlite").symlink_to(tmp_path / "elsewhere")
     ask.put(changes=[upsert("lease", content="a lease\n")])
     assert [hit["uri"] for hit in ask.search(query="lease")["hits"]] == ["concept://shop/lease"]
 
 
-def test_a_folder_in_the_place_of_a_derived_file_is_put_aside(tmp_path: Path) -> None:
+def test_a_folder_at_the_path_of_a_derived_file_is_moved_aside(tmp_path: Path) -> None:
     path = tmp_path / "index.sqlite"
     path.mkdir()
     (path / "mine").write_text("kept")
@@ -65,7 +63,7 @@ def test_a_folder_in_the_place_of_a_derived_file_is_put_aside(tmp_path: Path) ->
     database.close()
 
 
-def test_doctor_tells_of_any_stage_that_does_not_work(ask: Ask, ws: Workspace) -> None:
+def test_doctor_reports_every_failing_stage(ask: Ask, ws: Workspace) -> None:
     ws.on_health(lambda: Stage("mentions", "degraded", None, "names cannot be looked for"))
     (told,) = [one for one in ask.doctor()["checks"] if one["name"] == "shop mentions"]
     assert told["state"] == "warning"

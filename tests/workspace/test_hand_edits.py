@@ -1,4 +1,4 @@
-"""What a person writes in the work tree is noticed, checked, committed as theirs and served; nothing of it is lost."""
+"""Edits in the work tree are noticed, checked, committed as the person's and served; none is lost."""
 
 from __future__ import annotations
 
@@ -80,8 +80,8 @@ def test_edits_of_different_fields_are_both_kept(team: Desk) -> None:
 
 
 @pytest.mark.requirement("E13")
-def test_edits_of_one_field_are_a_conflict_and_deleting_its_record_accepts_what_is_shown(team: Desk) -> None:
-    team.git("switch", "-qc", "away")  # so that the person does not see what the agent wrote meanwhile
+def test_edits_of_one_field_conflict_and_deleting_the_record_accepts_the_served_value(team: Desk) -> None:
+    team.git("switch", "-qc", "away")  # the person has not seen the agent's text
     team.blocked("away")
     team.ws.submit(change(upsert("n5", summary="by agent")))
     team.git("switch", "-q", "kgd")
@@ -114,10 +114,10 @@ BROKEN = {
     "n7": ("uri: concept://ws/n7\nsummary: " + "x" * 101 + "\n", "100", 2),
     "n8": ("uri: concept://ws/n8\ncontent: |\n  one\n\n  password = 8fJ2kQ9zLm4Xw7Rt1Vb6Yc3Np5Hd0Gs\n", "secret", 5),
 }
-"""Text, what the reason says, and the line, of files that are no nodes."""
+"""File texts that are no nodes, with a word of the reason, and the line."""
 
 
-def test_a_file_that_cannot_be_read_is_named_with_its_line_and_stops_nothing_else(team: Desk) -> None:
+def test_an_unreadable_file_is_reported_with_its_line_and_stops_nothing_else(team: Desk) -> None:
     for name, (text, _, _) in BROKEN.items():
         team.file(name).write_bytes(text.encode("latin-1"))
     team.ws.hint(None)
@@ -140,7 +140,7 @@ def test_a_file_that_cannot_be_read_is_named_with_its_line_and_stops_nothing_els
     team.published()
 
 
-def test_what_is_no_plain_file_is_never_opened_and_named_once(team: Desk) -> None:
+def test_a_special_file_is_never_opened_and_reported_once(team: Desk) -> None:
     folder = team.file("n1").parent
     os.mkfifo(folder / "pipe.yaml")
     (folder / "link.yaml").symlink_to("/etc/passwd")
@@ -178,7 +178,7 @@ def test_a_folder_that_became_a_link_deletes_nothing(team: Desk) -> None:
     assert team.ws.node(uri("deep/d1")) is not None
 
 
-def test_editors_temporary_files_are_nobodys_nodes(team: Desk) -> None:
+def test_editors_temporary_files_are_no_nodes(team: Desk) -> None:
     folder = team.file("n1").parent
     for name in (".n1.yaml.swp", "n1.yaml~", "#n1.yaml#", "4913", ".#n1.yaml"):
         (folder / name).write_text("half")
@@ -210,7 +210,7 @@ def test_a_missing_nodes_folder_is_put_back(team: Desk) -> None:
     assert team.ref("refs/kgd/head") == head
 
 
-def test_a_removal_of_everything_that_is_staged_waits_for_the_commit(team: Desk) -> None:
+def test_a_staged_removal_of_everything_waits_for_the_commit(team: Desk) -> None:
     team.git("rm", "-rq", "nodes")
     team.blocked("is staged")
     assert not (team.tree / "nodes").exists()
@@ -247,7 +247,7 @@ def test_a_mass_deletion_can_be_taken_back(team: Desk) -> None:
     team.published()
 
 
-def test_an_editor_with_an_old_buffer_does_not_take_back_what_was_published_since(team: Desk) -> None:
+def test_an_editor_with_an_old_buffer_does_not_revert_later_publications(team: Desk) -> None:
     buffer = team.file("n9").read_text()
     team.ws.submit(change(upsert("n9", data={"owner": "agent"}, tags=("new",))))
     team.published()
@@ -257,7 +257,7 @@ def test_an_editor_with_an_old_buffer_does_not_take_back_what_was_published_sinc
     assert team.ws.node(uri("n9")).tags == ("new",)  # type: ignore[union-attr]
 
 
-def test_going_on_typing_after_a_save_was_taken_is_no_conflict_with_oneself(team: Desk) -> None:
+def test_editing_on_after_a_committed_save_is_no_conflict(team: Desk) -> None:
     for words in ("one", "two", "three"):
         team.save("n10", node_text("n10", name="N10", summary=words))
         team.ws.submit(change(upsert("n10", data={words: 1})))
@@ -267,7 +267,7 @@ def test_going_on_typing_after_a_save_was_taken_is_no_conflict_with_oneself(team
     assert team.ws.node(uri("n10")).data == {"one": 1, "two": 1, "three": 1}  # type: ignore[union-attr]
 
 
-def test_a_memory_file_is_committed_as_it_is(team: Desk) -> None:
+def test_a_memory_file_is_committed_unchanged(team: Desk) -> None:
     note = team.tree / "memories" / "2026-11-20-postgres.md"
     note.parent.mkdir()
     note.write_text("# Why Postgres\n")
@@ -276,7 +276,7 @@ def test_a_memory_file_is_committed_as_it_is(team: Desk) -> None:
     team.published()
 
 
-def test_settings_that_would_break_the_workspace_are_not_taken(team: Desk) -> None:
+def test_settings_that_would_break_the_workspace_are_refused(team: Desk) -> None:
     path = team.tree / "kgd.yaml"
     path.write_text(path.read_text().replace("workspace: ws", "workspace: other"))
     team.ws.hint(None)

@@ -1,4 +1,4 @@
-"""Trees are merged by node: symmetric, complete, and never by lines across a node file."""
+"""Trees merge by node: symmetric, complete, and never by lines across a node file."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from kgd.git.objects import ObjectId
 from kgd.git.staging import Staging
 from kgd.git.store import ObjectStore
 from kgd.model.node import Node
-from kgd.workspace.integrate import MergedTree, merge_file, merge_trees, record_files
+from kgd.workspace.merge_files import merge_file, record_files
+from kgd.workspace.merge_tree import MergedTree, merge_trees
 from tests.builders import new_layout, uri
 
 NODE = "nodes/concept/a.yaml"
@@ -74,7 +75,7 @@ def test_a_settled_conflict_stays_settled_when_the_other_side_still_has_its_reco
     assert merged.files == {NODE: node(name="B"), record: None}
 
 
-def test_an_open_conflict_of_the_settings_is_merged_where_both_sides_edit_the_key_and_not_the_record(
+def test_an_open_conflict_of_the_settings_merges_when_both_sides_edit_the_key_alone(
     store: ObjectStore,
 ) -> None:
     old, one, two, three, four = (f"workspace: ws\nformat: 1\nmerge_rules: 1\nowner: {n}\n".encode() for n in range(5))
@@ -87,7 +88,7 @@ def test_an_open_conflict_of_the_settings_is_merged_where_both_sides_edit_the_ke
     assert all(merged.files[path] is None for path in record)
 
 
-def test_a_hand_written_comment_survives_a_merge_whoever_is_called_ours() -> None:
+def test_a_comment_by_hand_survives_a_merge_from_either_side() -> None:
     base = node(name="A", summary="s")
     commented = b"# ask Ann before changing this\n" + node(name="B", summary="s")
     other = node(name="A", summary="t")
@@ -132,7 +133,7 @@ sides = st.fixed_dictionaries(
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(sides, sides, sides)
-def test_merging_two_trees_gives_one_tree_whoever_is_called_ours(
+def test_merging_two_trees_gives_the_same_tree_from_either_side(
     store: ObjectStore, base: dict[str, bytes | None], a: dict[str, bytes | None], b: dict[str, bytes | None]
 ) -> None:
     trees = [tree(store, {path: data for path, data in side.items() if data is not None}) for side in (base, a, b)]

@@ -1,4 +1,4 @@
-"""Refs that were lost, damaged or moved by hand, with a workspace open or closed: the tip comes back by itself."""
+"""Refs lost, damaged or moved by hand, with a workspace open or closed: the tip recovers by itself."""
 
 from __future__ import annotations
 
@@ -83,14 +83,14 @@ def test_a_lost_tip_is_found_again_at_the_next_start(ws: Workspace, loss: str) -
 
 
 @pytest.mark.parametrize("loss", LOSSES)
-def test_a_tip_that_is_lost_under_an_open_workspace_is_written_again(ws: Workspace, loss: str) -> None:
+def test_a_tip_lost_under_an_open_workspace_is_restored(ws: Workspace, loss: str) -> None:
     tip = ws.tip
     LOSSES[loss](ws.layout.git_dir)
-    ws.submit(change(upsert("n0", name="N0")))  # equal, so no commit: the writer only looks
+    ws.submit(change(upsert("n0", name="N0")))  # equal, so no commit: the writer only checks the ref
     is_whole(ws, tip)
 
 
-def test_an_idle_publication_writes_a_lost_tip_and_branch_again(layout: Layout) -> None:
+def test_an_idle_publication_restores_a_lost_tip_and_branch(layout: Layout) -> None:
     ws = Workspace.open(layout)
     try:
         ws.submit(change(upsert("a", name="A")))
@@ -102,7 +102,7 @@ def test_an_idle_publication_writes_a_lost_tip_and_branch_again(layout: Layout) 
         ws.close()
 
 
-def test_a_tip_that_was_deleted_with_its_reflog_goes_on_from_the_branch_and_the_rest_is_kept(ws: Workspace) -> None:
+def test_a_tip_deleted_with_its_reflog_continues_from_the_branch_and_the_rest_is_kept(ws: Workspace) -> None:
     tip = ws.tip
     ws.close()
     (ws.layout.derived_dir / "checkpoint").unlink()
@@ -134,13 +134,13 @@ def dropped_are_kept(ws: Workspace, left: str, now: str) -> None:
     assert ws.degraded() == ()
 
 
-def test_a_tip_that_is_moved_back_by_hand_leaves_nothing_behind(ws: Workspace) -> None:
+def test_a_tip_moved_back_by_hand_loses_no_commit(ws: Workspace) -> None:
     left, now = ws.tip, moved_back(ws)
     ws.submit(change(upsert("n0", name="N0")))  # equal, so no commit
     dropped_are_kept(ws, left, now)
 
 
-def test_a_tip_that_was_moved_back_while_nothing_ran_leaves_nothing_behind(ws: Workspace) -> None:
+def test_a_tip_moved_back_while_nothing_ran_loses_no_commit(ws: Workspace) -> None:
     left = ws.tip
     ws.close()
     now = moved_back(ws)
@@ -149,7 +149,7 @@ def test_a_tip_that_was_moved_back_while_nothing_ran_leaves_nothing_behind(ws: W
     again.close()
 
 
-def test_what_was_moved_back_after_a_kill_is_found_in_the_reflog(ws: Workspace) -> None:
+def test_a_tip_moved_back_after_a_kill_is_found_in_the_reflog(ws: Workspace) -> None:
     left = ws.tip
     ws.close()
     (ws.layout.derived_dir / "checkpoint").unlink()
@@ -159,7 +159,7 @@ def test_what_was_moved_back_after_a_kill_is_found_in_the_reflog(ws: Workspace) 
     again.close()
 
 
-def test_whoever_lets_go_of_the_kept_commits_is_not_asked_again(ws: Workspace) -> None:
+def test_dropping_the_kept_commits_ends_the_notice(ws: Workspace) -> None:
     left = ws.tip
     ws.close()
     moved_back(ws)

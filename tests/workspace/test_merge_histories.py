@@ -1,4 +1,4 @@
-"""Histories are merged in real repositories: one commit whoever merges, and no edit, name or decision is lost."""
+"""Merges in real repositories: every replica makes the same commit, and no edit, name or decision is lost."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ from kgd.model.node import Node
 from kgd.model.uri import Uri
 from kgd.workspace import adoption
 from kgd.workspace.adoption import merge_commit
-from kgd.workspace.integrate import MergedTree, merge_commits, merge_trees, merged_tree, record_files
+from kgd.workspace.integrate import merge_commits, merged_tree
+from kgd.workspace.merge_files import record_files
+from kgd.workspace.merge_tree import MergedTree, merge_trees
 from kgd.workspace.workspace import Workspace
 from tests.builders import change, new_layout, uri
 
@@ -86,7 +88,7 @@ def test_two_daemons_that_merge_one_pair_make_the_same_commit(past: Histories) -
     assert dict(trailers(commit.message)) == {"Kgd-Op": "merge", "Kgd-Rules": "1"}
 
 
-def test_the_tree_of_a_merge_can_be_read_before_anybody_wrote_it(past: Histories) -> None:
+def test_the_tree_of_a_merge_can_be_read_before_it_is_written(past: Histories) -> None:
     base = past.commit(node())
     one, two = past.commit(node(summary="never written"), base), past.commit(node(tags=("t",)), base)
     tree = merged_tree(past.store, [two, one], NONE)
@@ -98,7 +100,7 @@ def test_the_tree_of_a_merge_can_be_read_before_anybody_wrote_it(past: Histories
         merged_tree(past.store, [one], NONE)
 
 
-def test_rules_that_are_not_known_here_are_not_guessed(past: Histories) -> None:
+def test_unknown_merge_rules_are_not_guessed(past: Histories) -> None:
     base = past.commit({})
     newer = encode_settings(Settings("ws", merge_rules=2))
     one, two = past.commit({"kgd.yaml": newer, **node()}, base), past.commit({"kgd.yaml": newer, **node("b")}, base)
@@ -127,7 +129,7 @@ def test_two_moves_of_one_node_are_one_node_and_a_conflict_about_its_name(past: 
     assert conflict.fields[PLACE].sides == (uri("b"), uri("c"))
 
 
-def test_a_node_moved_onto_a_name_that_the_other_side_gave_away_keeps_what_both_say(past: Histories) -> None:
+def test_a_node_moved_to_a_name_that_the_other_side_freed_keeps_both_edits(past: Histories) -> None:
     base = past.commit(node(content="old\n"))
     moved = past.commit(node("b", content="old\nmoved\n", aliases=(uri("a"),)), base)
     taken = past.commit(node(content="edited\nold\n") | node("b", content="another\n"), base)
@@ -150,7 +152,7 @@ def test_a_move_against_a_deletion_keeps_the_node_and_records_the_deletion(past:
     assert None in conflict.fields[WHOLE].sides
 
 
-def test_a_deletion_by_someone_who_had_not_seen_a_conflict_about_the_node_is_one_more(past: Histories) -> None:
+def test_a_deletion_made_without_seeing_a_conflict_is_a_further_conflict(past: Histories) -> None:
     base = past.commit(node(name="B") | node("z"))
     disputed = conflict_of(uri("a"), {"name": disagreement(None, ("A", "B"))})
     shown = past.commit(node(name="B") | node("z") | record_files([disputed], NONE), base)
@@ -166,7 +168,7 @@ def opened(past: Histories) -> tuple[ObjectId, Conflict]:
     return merged, conflict
 
 
-def test_two_different_decisions_meet_as_a_conflict_even_where_one_kept_what_was_shown(past: Histories) -> None:
+def test_two_different_decisions_conflict_even_if_one_kept_the_served_value(past: Histories) -> None:
     merged, first = opened(past)
     shown, other = past.nodes(merged)[uri("a")].name, "B"
     assert shown == "C"
@@ -179,7 +181,7 @@ def test_two_different_decisions_meet_as_a_conflict_even_where_one_kept_what_was
     assert [c.id for c in past.conflicts(past.merge(again, late))] == [conflict.id]
 
 
-def test_what_was_settled_stays_settled_where_replicas_merged_criss_cross(past: Histories) -> None:
+def test_a_settled_conflict_stays_settled_in_criss_cross_merges(past: Histories) -> None:
     base = past.commit(node(name="A") | node("z"))
     x, y = past.commit(node(name="B") | node("z"), base), past.commit(node(name="C") | node("z"), base)
     settled = past.commit(node(name="B") | node("z"), past.merge(x, y))
@@ -199,7 +201,7 @@ def test_names_that_differ_by_case_alone_are_both_kept_and_reported(past: Histor
     assert conflict.fields[TWIN].sides == (uri("Auth/x"), uri("auth/X"))
 
 
-def test_names_that_collide_on_one_side_alone_are_reported_unless_somebody_settled_that(past: Histories) -> None:
+def test_names_that_collide_on_one_side_are_reported_unless_that_was_settled(past: Histories) -> None:
     base = past.commit({})
     both = past.commit(node("x") | node("X"), base)
     other = past.commit(node("y"), base)
@@ -209,7 +211,7 @@ def test_names_that_collide_on_one_side_alone_are_reported_unless_somebody_settl
     assert past.conflicts(past.merge(accepted, other)) == []
 
 
-def test_names_that_collide_are_reported_alike_by_whoever_had_nothing_new(past: Histories) -> None:
+def test_a_replica_without_changes_reports_colliding_names_alike(past: Histories) -> None:
     base = past.commit(node("a"))
     nothing, twin = past.commit(node("a"), base), past.commit(node("a") | node("A"), base)
     merged = past.merge(nothing, twin)
@@ -219,8 +221,8 @@ def test_names_that_collide_are_reported_alike_by_whoever_had_nothing_new(past: 
 
 
 @pytest.mark.parametrize("seed", [*range(12), *(pytest.param(n, marks=pytest.mark.slow) for n in range(12, 36))])
-def test_a_merge_is_the_same_commit_whichever_side_is_called_ours(past: Histories, seed: int) -> None:
-    """Also where one of them, or both, came back to what they began with, and in histories that cross."""
+def test_a_merge_is_the_same_commit_from_either_side(past: Histories, seed: int) -> None:
+    """Also if a side returned to the base, and in criss-cross histories."""
     rnd = random.Random(seed)
     names = ["a", "A", "b/x", "B/x"]
 
@@ -273,7 +275,7 @@ def test_memories_merge_their_front_matter_by_field_and_their_prose_by_line(past
     assert list(conflict.fields) == ["memories/2026-11-20-postgres.md/prose"]
 
 
-def test_messages_of_one_part_are_merged_one_by_one_and_chunks_are_those_of_one_source(past: Histories) -> None:
+def test_messages_of_one_part_merge_one_by_one_and_chunks_come_from_one_source(past: Histories) -> None:
     def part(kind: str, *names: str, source: str = "", number: int = 0) -> Files:
         nodes = tuple(Node(Uri(f"{kind}://ws/t/{name}")) for name in names)
         return {f"bulk/{kind}/e3/t/{number}.yaml": bulk.encode(bulk.Part(nodes, source))}
@@ -306,7 +308,7 @@ def test_a_file_here_and_a_folder_of_its_name_there_are_both_kept(past: Historie
     assert {b"a file\n", b"in a folder\n"} <= set(past.files(made).values())
 
 
-def test_more_together_than_a_file_may_hold_is_a_conflict_and_no_failure(past: Histories) -> None:
+def test_a_merge_too_large_for_one_file_is_a_conflict_and_no_failure(past: Histories) -> None:
     base = past.commit(node(content="x\n"))
     one, two = (past.commit(node(content=f"x\n\n## 2026-01-0{n}\n" + f"{n}" * 200_000 + "\n"), base) for n in (1, 2))
     merged = past.merge(one, two)
@@ -316,7 +318,7 @@ def test_more_together_than_a_file_may_hold_is_a_conflict_and_no_failure(past: H
     assert b"2" * 1000 in said
 
 
-def test_only_what_changed_is_read(past: Histories) -> None:
+def test_only_changed_files_are_read(past: Histories) -> None:
     many = {path: data for n in range(300) for path, data in node(f"area{n % 30}/n{n}").items()}
     base = past.commit(many)
     one, two = (
@@ -353,7 +355,7 @@ def test_an_executable_bit_does_not_make_two_trees_of_one_merge(past: Histories)
     assert past.store.lookup(past.store.tree_of(past.merge(executable, two)), "run.sh") == (FILE, tree[b"run.sh"][1])
 
 
-def test_names_that_collide_in_what_was_fetched_are_reported_on_a_fast_forward(ws: Workspace) -> None:
+def test_colliding_names_in_fetched_commits_are_reported_on_a_fast_forward(ws: Workspace) -> None:
     mine = Histories(ws.store)
     tip = bytes.fromhex(ws.tip)
     twins = mine.commit({**mine.files(tip), **node("x"), **node("X")}, tip)

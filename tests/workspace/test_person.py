@@ -1,4 +1,4 @@
-"""A person and the daemon in one work tree: nothing of either is lost, and no command fails but those git refuses."""
+"""A person and the daemon in one work tree: no edit is lost, and no command fails except where git itself refuses."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def desk(tmp_path: Path) -> Iterator[Desk]:
 
 
 class Agents:
-    """Thirty acknowledged writes a second, each to a field that the person leaves alone."""
+    """Thirty acknowledged writes a second, in fields that the person does not edit."""
 
     def __init__(self, desk: Desk, seed: int) -> None:
         self.last: dict[int, int] = {}
@@ -62,13 +62,13 @@ class Agents:
 
 
 def save(desk: Desk, node: int, summary: str, style: int) -> str:
-    """Set one field of a file as it is now, in one of three ways of saving."""
+    """Change one field of a file, in one of three ways of saving."""
     path = desk.file(f"n{node}")
     lines = path.read_text().splitlines(keepends=True)
     text = "".join(f"summary: {summary}\n" if line.startswith("summary:") else line for line in lines)
     assert summary in text
     if style == 0:
-        with open(path, "r+") as file:  # in place, which leaves the inode
+        with open(path, "r+") as file:  # in place, keeping the inode
             file.write(text)
             file.truncate()
     elif style == 1:
@@ -76,7 +76,7 @@ def save(desk: Desk, node: int, summary: str, style: int) -> str:
         temporary.write_text(text)
         os.replace(temporary, path)
     else:
-        with open(path, "w") as file:  # truncated, written half, then the rest
+        with open(path, "w") as file:  # truncated, half written, then the rest
             file.write(text[:30])
             file.flush()
             time.sleep(0.03)
@@ -101,7 +101,7 @@ def edit_for(desk: Desk, seconds: float, seed: int) -> None:
         time.sleep(chance.uniform(0, 0.2))
     agents.stop()
     desk.published()
-    time.sleep(1.5)  # what was swapped out is looked at after a second
+    time.sleep(1.5)  # displaced files are examined after a second
     desk.published()
     shown = {
         str(c.uri): c.conflict.fields["summary"].sides
@@ -137,11 +137,11 @@ def test_no_save_is_lost_in_a_long_run(desk: Desk) -> None:
 
 
 GIT_REFUSES = ("would be overwritten", "You have unstaged changes", "CONFLICT", "could not apply", "needs merge")
-"""Why git itself may refuse a command where other people write; a lock of ours, met twice, is not among them."""
+"""Errors of git itself while others write; a second error about kgd's lock is not among them."""
 
 
 class Script:
-    """A person's commands in an order of chance. Each edit has a word of its own, which must stay in history."""
+    """A person's commands in random order. Each edit has a unique word, which must stay in history."""
 
     def __init__(self, desk: Desk, seed: int) -> None:
         self.desk, self.chance = desk, random.Random(seed)
@@ -162,7 +162,7 @@ class Script:
     def git(self, *words: str, env: dict[str, str] | None = None) -> bool:
         self.commands += 1
         said = self.desk.git(*words, check=False, env=env)
-        if "index.lock" in said:  # kgd was just placing files: git does not wait, and a person calls it again
+        if "index.lock" in said:  # kgd was placing files: git does not wait, and a person repeats the command
             self.met += 1
             until(lambda: not (self.desk.layout.git_dir / "index.lock").exists())
             said = self.desk.git(*words, check=False, env=env)
@@ -219,7 +219,7 @@ class Script:
             time.sleep(self.chance.uniform(0.1, 1.0))
 
     def lost(self, history: str) -> list[str]:
-        """Words that are nowhere, but for those the person saved over before anybody had looked."""
+        """Lost words, except for those the person overwrote before they could be seen."""
         missing = []
         for at, (node, word) in enumerate(self.saved):
             saved_over = any(node == other for other, _ in self.saved[at + 1 :])
@@ -258,7 +258,7 @@ def work_for(desk: Desk, seconds: float, seed: int) -> None:
 
 
 def _only_kgd_went_forward(desk: Desk) -> None:
-    """Each move of the branch that was ours led to a descendant of what the person had."""
+    """Every branch move by kgd led to a descendant of the person's commit."""
     log = (desk.layout.git_dir / "logs" / desk.layout.branch).read_text().splitlines()
     ours = [line.split()[:2] for line in log if line.endswith("kgd: publish")]
     assert ours
@@ -283,10 +283,10 @@ def test_a_persons_git_commands_in_a_long_run(desk: Desk) -> None:
 
 
 @pytest.mark.requirement("E14")
-def test_two_people_with_plain_git_who_edit_different_fields_of_a_hundred_nodes_have_no_conflict(
+def test_two_people_with_plain_git_edit_different_fields_of_a_hundred_nodes_without_conflict(
     tmp_path: Path,
 ) -> None:
-    """Without kgd on Bob's side and without a merge driver: nothing volatile is in a file, so git's own merge works."""
+    """Bob has neither kgd nor a merge driver: files hold nothing volatile, so git's own merge works."""
     ann = Desk(Workspace.open(code_layout(tmp_path / "ann")))
     fields = {"summary": "start", "tags": ("t",), "content": "Prose.\n", "data": {"importance": "low"}}
     ann.ws.submit(change(*(upsert(f"n{i}", name=f"N{i}", **fields) for i in range(100))))
@@ -310,7 +310,7 @@ def test_two_people_with_plain_git_who_edit_different_fields_of_a_hundred_nodes_
 
 
 def test_edits_on_neighbouring_lines_that_git_calls_a_conflict_are_none_for_kgd(tmp_path: Path) -> None:
-    """Each in a clone of their own; both push to one bare repository, the second after a plain fetch."""
+    """Two clones push to one bare repository, the second after a plain fetch."""
     ann = Desk(Workspace.open(code_layout(tmp_path / "ann")))
     ann.ws.submit(change(*(upsert(f"n{i}", name=f"N{i}", summary="start", tags=("t",)) for i in range(100))))
     ann.published()
@@ -329,7 +329,7 @@ def test_edits_on_neighbouring_lines_that_git_calls_a_conflict_are_none_for_kgd(
     ann.git("commit", "-qam", "names")
     ann.git("fetch", "-q", str(middle), "kgd:refs/remotes/bob/kgd")
     theirs = ann.ref("refs/remotes/bob/kgd")
-    # Plain git would refuse: every file was edited on neighbouring lines. Bringing their branch in is kgd's merge.
+    # Plain git would refuse: every file was edited on neighbouring lines. Merging their branch is kgd's merge.
     assert "CONFLICT" in _merge_in_plain_git(ann, bob)
     _bring_in(ann.ws, theirs)
     for i in range(100):

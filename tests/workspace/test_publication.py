@@ -1,4 +1,4 @@
-"""The tip becomes branch, index and work tree: always forward, never during a person's git, finished after a crash."""
+"""The tip becomes branch, index and work tree: always forward, never during a git command, finished after a crash."""
 
 from __future__ import annotations
 
@@ -118,12 +118,12 @@ STATES = {
 }
 
 
-def test_nothing_is_touched_while_a_persons_git_is_at_work_and_it_resumes_by_itself(desk: Desk) -> None:
+def test_nothing_is_touched_while_a_git_command_runs_and_publication_resumes_by_itself(desk: Desk) -> None:
     _stands_back(desk, "index.lock", "rebase-merge")
 
 
 @pytest.mark.slow
-def test_nothing_is_touched_in_any_state_of_a_persons_git(desk: Desk) -> None:
+def test_nothing_is_touched_in_any_unfinished_git_operation(desk: Desk) -> None:
     _stands_back(desk, *STATES)
 
 
@@ -193,7 +193,7 @@ def test_what_a_person_staged_stays_staged_and_their_commit_keeps_both(desk: Des
     assert "Ann Person: mine" in desk.subjects()
 
 
-def test_a_commit_of_a_file_that_was_published_past_keeps_both_edits(desk: Desk) -> None:
+def test_committing_a_file_that_publication_skipped_keeps_both_edits(desk: Desk) -> None:
     lock = desk.layout.git_dir / "index.lock"
     lock.touch()
     desk.blocked("running")
@@ -211,7 +211,7 @@ def test_a_commit_of_a_file_that_was_published_past_keeps_both_edits(desk: Desk)
     desk.published()
 
 
-def test_taking_the_branch_back_takes_the_change_back_and_history_keeps_it(desk: Desk) -> None:
+def test_resetting_the_branch_reverts_the_change_and_history_keeps_it(desk: Desk) -> None:
     desk.ws.submit(change(upsert("n5", name="unwanted"), message="the unwanted change"))
     desk.published()
     desk.git("reset", "-q", "--hard", "HEAD~1")
@@ -222,7 +222,7 @@ def test_taking_the_branch_back_takes_the_change_back_and_history_keeps_it(desk:
     assert "name: N5" in desk.file("n5").read_text()
 
 
-def test_an_amended_commit_replaces_what_it_amends_and_keeps_what_came_meanwhile(desk: Desk) -> None:
+def test_an_amended_commit_replaces_the_first_and_keeps_later_changes(desk: Desk) -> None:
     desk.file("n6").write_text(node_text("n6", name="first"))
     desk.git("commit", "-qam", "first try")
     desk.published()
@@ -236,7 +236,7 @@ def test_an_amended_commit_replaces_what_it_amends_and_keeps_what_came_meanwhile
     assert {"Ann Person: first try", "Ann Person: second try"} <= set(desk.subjects())
 
 
-def test_a_damaged_index_is_built_anew(desk: Desk) -> None:
+def test_a_damaged_index_is_rebuilt(desk: Desk) -> None:
     (desk.layout.git_dir / "index").write_bytes(b"garbage")
     desk.ws.submit(change(upsert("n1", name="After")))
     desk.published()
@@ -264,7 +264,7 @@ def test_a_full_derived_folder_can_be_deleted_without_loss(desk: Desk, layout: L
     again.ws.close()
 
 
-def test_the_exchange_falls_back_where_the_file_system_has_none(tmp_path: Path) -> None:
+def test_exchange_falls_back_on_file_systems_without_it(tmp_path: Path) -> None:
     root, aside = tmp_path / "tree", tmp_path / "aside"
     root.mkdir()
     aside.mkdir()
@@ -281,7 +281,7 @@ def test_an_editor_that_had_the_file_open_while_it_was_replaced_loses_nothing(de
     with open(desk.file("n8"), "r+") as editor:
         desk.ws.submit(change(upsert("n8", tags=("published",))))
         eventually(lambda: "published" in desk.file("n8").read_text(), lambda: desk.ws.health())
-        time.sleep(1.3)  # longer than what was swapped out is left alone
+        time.sleep(1.3)  # longer than the delay for displaced files
         editor.write(node_text("n8", name="Late", summary="written into the old inode"))
         editor.truncate()
     desk.serves("n8", "summary", "written into the old inode")
@@ -395,7 +395,7 @@ def test_a_disk_error_under_the_lock_leaves_a_new_file_to_the_next_try(
 
 
 def _taken(lock: Path) -> bool:
-    """Whether somebody else has the lock; else we have it."""
+    """Whether another process has the lock; otherwise this one has it."""
     try:
         lock.open("x").close()
     except FileExistsError:
@@ -403,12 +403,12 @@ def _taken(lock: Path) -> bool:
     return False
 
 
-def test_what_kgd_placed_and_could_not_publish_is_no_hand_edit_after_a_restart(desk: Desk, layout: Layout) -> None:
+def test_files_placed_but_not_published_are_no_hand_edits_after_a_restart(desk: Desk, layout: Layout) -> None:
     index = layout.git_dir / "index.lock"
     _hold(layout)
     desk.ws.submit(change(upsert("n1", summary="one"), author=ANN))
     eventually(lambda: "one" in desk.file("n1").read_text())
-    eventually(lambda: not _taken(index))  # and then nothing is placed any more
+    eventually(lambda: not _taken(index))  # and nothing more is placed
     desk.ws.submit(change(upsert("n1", summary="two"), author=ANN))
     desk.ws.close()
     assert "one" in desk.file("n1").read_text()
@@ -424,14 +424,14 @@ def test_what_kgd_placed_and_could_not_publish_is_no_hand_edit_after_a_restart(d
 
 
 def _hold(layout: Layout) -> None:
-    """The branch cannot be moved, which is found out after the files were placed: its log cannot be written."""
+    """The branch cannot be moved, because its log cannot be written; this shows only after the files were placed."""
     log = layout.git_dir / "logs" / layout.branch
     log.unlink()
     log.mkdir()
 
 
 def _given_up(desk: Desk, *edits: Edit) -> None:
-    """These are placed, and the branch cannot be moved. Ends when nothing is placed any more."""
+    """These files are placed, and the branch cannot be moved. Ends when nothing more is placed."""
     _hold(desk.layout)
     desk.ws.submit(change(*edits))
     eventually(lambda: "fresh" in str(list(desk.tree.rglob("*.yaml"))))
@@ -439,7 +439,7 @@ def _given_up(desk: Desk, *edits: Edit) -> None:
 
 
 def _free(layout: Layout) -> None:
-    """Nothing stands in the way of a publication any more."""
+    """Remove the obstacle to publication."""
     (layout.git_dir / "logs" / layout.branch).rmdir()
     (layout.git_dir / "index.lock").unlink()
 
@@ -449,7 +449,7 @@ CHANGED_BACK = (Delete(uri("fresh")), upsert("n1", summary="as it was"), upsert(
 
 
 @pytest.mark.parametrize("restarted", [False, True], ids=["in one life", "after a restart"])
-def test_what_was_placed_and_is_changed_back_before_it_was_published_is_changed_back_in_the_files(
+def test_a_change_reverted_before_its_publication_is_reverted_in_the_files(
     desk: Desk, layout: Layout, restarted: bool
 ) -> None:
     before = desk.file("n2").read_bytes()
@@ -472,7 +472,7 @@ def test_what_was_placed_and_is_changed_back_before_it_was_published_is_changed_
         now.ws.close()
 
 
-def test_a_file_that_was_taken_away_and_came_again_before_that_was_published_is_there(desk: Desk) -> None:
+def test_a_file_removed_and_restored_before_publication_is_there(desk: Desk) -> None:
     _given_up(desk, *FRESH_AND_CHANGED)
     desk.ws.submit(change(upsert("n2", name="N2", summary="it is another now")))
     _free(desk.layout)
@@ -482,9 +482,7 @@ def test_a_file_that_was_taken_away_and_came_again_before_that_was_published_is_
 
 
 @pytest.mark.slow
-def test_what_was_given_up_is_nobodys_edit_though_the_person_committed_something_else_meanwhile(
-    desk: Desk, layout: Layout
-) -> None:
+def test_files_of_an_abandoned_publication_are_no_edit_even_after_another_commit(desk: Desk, layout: Layout) -> None:
     _given_up(desk, *FRESH_AND_CHANGED)
     desk.ws.submit(change(*CHANGED_BACK))
     desk.ws.close()
@@ -505,7 +503,7 @@ def test_what_was_given_up_is_nobodys_edit_though_the_person_committed_something
 
 @pytest.mark.slow
 @pytest.mark.parametrize("tip", ["as it was", "two"])
-def test_what_a_person_made_of_what_was_given_up_is_all_that_is_theirs(desk: Desk, layout: Layout, tip: str) -> None:
+def test_only_the_persons_changes_to_an_abandoned_publication_are_theirs(desk: Desk, layout: Layout, tip: str) -> None:
     _given_up(desk, upsert("fresh"), upsert("n1", summary="passing"))
     desk.ws.submit(change(upsert("n1", summary=tip)))
     desk.ws.close()
@@ -522,9 +520,7 @@ def test_what_a_person_made_of_what_was_given_up_is_all_that_is_theirs(desk: Des
 
 
 @pytest.mark.slow
-def test_what_was_published_is_a_persons_own_once_they_took_the_branch_back_and_kept_the_file(
-    desk: Desk, layout: Layout
-) -> None:
+def test_a_published_file_kept_after_a_branch_reset_is_the_persons(desk: Desk, layout: Layout) -> None:
     desk.ws.submit(change(upsert("n1", summary="one")))
     desk.published()
     desk.ws.close()
@@ -539,7 +535,7 @@ def test_what_was_published_is_a_persons_own_once_they_took_the_branch_back_and_
 
 
 @pytest.mark.slow
-def test_what_a_person_writes_later_is_theirs_though_kgd_once_placed_the_same(desk: Desk, layout: Layout) -> None:
+def test_a_later_edit_is_the_persons_even_if_kgd_once_placed_the_same_bytes(desk: Desk, layout: Layout) -> None:
     _given_up(desk, *FRESH_AND_CHANGED)
     placed = desk.file("fresh").read_bytes()
     desk.ws.submit(change(Delete(uri("fresh"))))
@@ -557,9 +553,7 @@ def test_what_a_person_writes_later_is_theirs_though_kgd_once_placed_the_same(de
 @pytest.mark.slow
 @pytest.mark.parametrize("tried", [False, True], ids=["waiting", "given up"])
 @pytest.mark.parametrize("down", [False, True], ids=["in one life", "while kgd is down"])
-def test_what_a_person_takes_back_before_it_was_published_is_taken_back(
-    desk: Desk, layout: Layout, tried: bool, down: bool
-) -> None:
+def test_an_edit_undone_before_its_publication_is_undone(desk: Desk, layout: Layout, tried: bool, down: bool) -> None:
     lock, log = (desk.layout.git_dir / name for name in (f"{desk.layout.branch}.lock", f"logs/{desk.layout.branch}"))
     if tried:
         _hold(desk.layout)
@@ -574,7 +568,7 @@ def test_what_a_person_takes_back_before_it_was_published_is_taken_back(
     eventually(lambda: desk.ws.node(uri("mine")) and desk.ws.node(uri("n2")) is None)
     if down:
         desk.ws.close()
-    for name, data in was.items():  # as git does it, but that git wants the index to itself, where we try again
+    for name, data in was.items():  # as git does it, except that git needs the index alone, where this retries
         desk.file(name).write_bytes(data)
     desk.file("mine").unlink()
     now = Desk(Workspace.open(layout)) if down else desk
@@ -593,7 +587,7 @@ def test_what_a_person_takes_back_before_it_was_published_is_taken_back(
 
 
 @pytest.mark.slow
-def test_what_was_given_up_goes_though_the_person_moved_the_branch_to_the_tip_themselves(desk: Desk) -> None:
+def test_abandoned_files_go_even_if_the_person_moves_the_branch_to_the_tip(desk: Desk) -> None:
     _given_up(desk, *FRESH_AND_CHANGED)
     desk.ws.submit(change(*CHANGED_BACK))
     (desk.layout.git_dir / "logs" / desk.layout.branch).rmdir()
@@ -606,7 +600,7 @@ def test_what_was_given_up_goes_though_the_person_moved_the_branch_to_the_tip_th
 
 
 @pytest.mark.parametrize("step", ["prepared", "locked"])
-def test_what_a_person_takes_back_while_it_is_being_published_is_taken_back(
+def test_an_edit_undone_during_its_publication_is_undone(
     desk: Desk, layout: Layout, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
     desk.ws.close()
@@ -634,7 +628,7 @@ def test_what_a_person_takes_back_while_it_is_being_published_is_taken_back(
         now.ws.close()
 
 
-def test_while_the_branch_is_locked_the_index_is_the_persons(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_index_stays_free_while_the_branch_is_locked(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     lock = desk.layout.git_dir / f"{desk.layout.branch}.lock"
     lock.write_text("")
     desk.ws.submit(change(upsert("n1", summary="later")))
@@ -643,7 +637,7 @@ def test_while_the_branch_is_locked_the_index_is_the_persons(desk: Desk, monkeyp
     with monkeypatch.context() as patch:
         patch.setattr(WorkTree, "place", lambda *args: placed.set())
         for _ in range(20):
-            desk.git("add", "-A")  # which fails where somebody has the index
+            desk.git("add", "-A")  # which fails while another process has the index
             desk.ws.hint(None)
         assert not placed.is_set()
     lock.unlink()
@@ -651,7 +645,7 @@ def test_while_the_branch_is_locked_the_index_is_the_persons(desk: Desk, monkeyp
     assert "later" in desk.file("n1").read_text()
 
 
-def test_an_edit_is_not_taken_back_by_our_putting_back_what_was_missing(desk: Desk) -> None:
+def test_putting_back_missing_files_does_not_undo_an_edit(desk: Desk) -> None:
     lock = desk.layout.git_dir / f"{desk.layout.branch}.lock"
     lock.write_text("")
     desk.edit("n1", "as it was", "mine")
@@ -683,7 +677,7 @@ def test_a_committed_executable_bit_that_a_merge_drops_is_not_left_staged(layout
 
 
 @pytest.mark.parametrize("damage", ["gone", "garbage"])
-def test_an_executable_file_stays_in_an_index_that_is_made_anew(layout: Layout, damage: str) -> None:
+def test_an_executable_file_stays_in_a_rebuilt_index(layout: Layout, damage: str) -> None:
     ws = Workspace.open(layout)
     ws.submit(change(upsert("a", name="A")))
     desk = Desk(ws)

@@ -45,11 +45,11 @@ def test_records_of_two_hubs_are_united(ws: Workspace) -> None:
     record(ws, MALLORY, TWO)
     ahead = ws.store.ref(NOTES)
     pushers.take(ws.layout, ws.store, theirs)
-    assert ws.store.ref(NOTES) == ahead, "what is older adds nothing"
+    assert ws.store.ref(NOTES) == ahead, "an older ledger adds nothing"
 
 
 @pytest.mark.parametrize("note", [b"hello\n", b"Kgd-Pushed-By: a\x1b[2J (x), person\n", b"x" * 5_000])
-def test_a_note_of_another_program_names_nobody(ws: Workspace, note: bytes) -> None:
+def test_a_foreign_note_names_no_pusher(ws: Workspace, note: bytes) -> None:
     git = pushers.Staging(ws.store, None)
     git.put(f"{ONE.hex()[:2]}/{ONE.hex()[2:]}", note)
     made = git.commit(git.write_tree(), [], pushers.Signature(*pushers.KGD, 0), "notes")

@@ -1,4 +1,4 @@
-"""A repeated request is answered by the commit that carried it out here, and by no other, whatever that one says."""
+"""A repeated request is answered by the commit that carried it out here, and by no other, despite its message."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def message_of(ws: Workspace, commit: str) -> str:
 
 
 def brought(ws: Workspace, message: str, name: str = "planted") -> str:
-    """A commit that came from somewhere else, with one node more and this message."""
+    """A foreign commit with one more node and this message."""
     made: list[ObjectId] = []
 
     def job(staging: Staging, tip: ObjectId) -> Staged[object]:
@@ -46,7 +46,7 @@ def content(ws: Workspace) -> str | None:
 
 
 def without_index(ws: Workspace) -> None:
-    """All that is derived is lost, as a person may delete it at any time."""
+    """Delete all derived data, as a person may at any time."""
     folder = ws.layout.derived_dir
     ws.close()
     shutil.rmtree(folder)
@@ -54,7 +54,7 @@ def without_index(ws: Workspace) -> None:
 
 
 @pytest.mark.parametrize("index", ["kept", "lost"])
-def test_a_request_that_somebody_else_claims_is_carried_out(reopen: Reopen, index: str) -> None:
+def test_a_request_id_claimed_by_a_foreign_commit_is_still_carried_out(reopen: Reopen, index: str) -> None:
     ws = reopen()
     brought(ws, "innocent\n\nKgd-Request: req-1\n")
     brought(ws, "innocent too\n\nKgd-Request: req-1\nKgd-Seal: " + "0" * 64 + "\n", "second")
@@ -110,7 +110,7 @@ def test_a_change_without_a_request_id_carries_no_seal(ws: Workspace) -> None:
     assert "Kgd-Seal" not in message_of(ws, commit)
 
 
-def test_the_key_is_its_owners_alone_and_half_a_key_is_made_anew(reopen: Reopen) -> None:
+def test_the_key_is_private_and_half_a_key_is_replaced(reopen: Reopen) -> None:
     ws = reopen()
     key: Path = ws.layout.git_dir / KEY
     assert key.stat().st_mode & 0o777 == 0o600
@@ -122,9 +122,7 @@ def test_the_key_is_its_owners_alone_and_half_a_key_is_made_anew(reopen: Reopen)
     assert len(key.read_bytes()) == len(before)
 
 
-def test_a_change_whose_key_cannot_be_kept_is_refused_and_told_so(
-    ws: Workspace, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_change_is_refused_if_its_key_cannot_be_stored(ws: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_: object, **__: object) -> None:
         raise OSError(28, "No space left on device")
 

@@ -121,7 +121,7 @@ def test_a_credential_of_a_common_kind_is_found(kind: str) -> None:
 
 
 @pytest.mark.parametrize("text", HARMLESS.values(), ids=HARMLESS)
-def test_ordinary_text_is_taken(text: str) -> None:
+def test_ordinary_text_is_accepted(text: str) -> None:
     assert secret_in(text) == ""
 
 

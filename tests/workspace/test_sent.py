@@ -15,7 +15,7 @@ A, B, C = (Uri(f"concept://ws/{name}") for name in "abc")
 
 
 def read(ws: Workspace, uri: Uri, version: int) -> str | None:
-    node = ws.sent.node(uri, version)
+    node = ws.history.node_read(uri, version)
     return node.summary if node else None
 
 

@@ -1,4 +1,4 @@
-"""What a ChangeSet does: one commit, all of it or nothing, and the rules for nodes, versions and links."""
+"""A ChangeSet is one commit, all of it or nothing, under the rules for nodes, versions and links."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from kgd.errors import Invalid, InvariantViolation, KgdError, Limit, NotFound, Refused, Stale
 from kgd.model.change import Append, Delete, Move, Relate, Revert, Unrelate, Untag
 from kgd.model.node import Node
-from kgd.workspace.reverting import UNDO
+from kgd.workspace.history import UNDO
 from kgd.workspace.workspace import Workspace
 from tests.builders import ANN, change, to, upsert, uri
 
@@ -64,7 +64,7 @@ def test_one_bad_change_refuses_the_whole_set_and_names_its_place(ws: Workspace)
     assert ws.node(uri("a")) is None
 
 
-def test_an_upsert_names_what_changes_and_leaves_the_rest(ws: Workspace) -> None:
+def test_an_upsert_changes_its_fields_and_leaves_the_rest(ws: Workspace) -> None:
     ws.submit(change(upsert("a", to("b"), name="A", summary="s", tags=("x",), data={"k": 1, "l": 2})))
     ws.submit(change(upsert("a", to("c"), summary="t", tags=("y",), data={"k": None, "m": {"n": 1}})))
     node = ws.node(uri("a"))
@@ -88,13 +88,13 @@ def test_a_stale_version_is_refused_with_the_current_one(ws: Workspace) -> None:
     assert ws.submit(change(upsert("a", name="three", expect_version=2))).nodes == ((uri("a"), 3),)
 
 
-def test_version_zero_expects_that_nobody_has_written_the_node_yet(ws: Workspace) -> None:
+def test_version_zero_expects_a_new_node(ws: Workspace) -> None:
     ws.submit(change(upsert("a", name="A", expect_version=0)))
     with pytest.raises(Stale):
         ws.submit(change(upsert("a", name="B", expect_version=0)))
 
 
-def test_content_is_not_replaced_by_someone_who_has_not_read_it(ws: Workspace) -> None:
+def test_content_is_not_replaced_without_having_been_read(ws: Workspace) -> None:
     ws.submit(change(upsert("a", content="old\n")))
     with pytest.raises(Stale):
         ws.submit(change(upsert("a", content="new\n")))
@@ -118,7 +118,7 @@ def test_a_repeated_request_answers_the_first_result_and_writes_nothing(reopen: 
     assert (later.commit, later.repeated, later.nodes) == (first.commit, True, first.nodes)
 
 
-def test_what_is_already_so_makes_no_commit_but_a_warning(ws: Workspace) -> None:
+def test_a_change_without_effect_is_a_warning_and_no_commit(ws: Workspace) -> None:
     ws.submit(change(upsert("a", name="A")))
     tip = ws.tip
     outcome = ws.submit(change(upsert("a", name="A")))
@@ -126,7 +126,7 @@ def test_what_is_already_so_makes_no_commit_but_a_warning(ws: Workspace) -> None
     assert outcome.warnings
 
 
-def test_a_dry_run_says_what_would_happen_and_does_nothing(ws: Workspace) -> None:
+def test_a_dry_run_shows_its_effect_and_writes_nothing(ws: Workspace) -> None:
     tip = ws.tip
     outcome = ws.submit(change(upsert("a", to("file://ws/x.py"), name="A")), dry_run=True)
     assert outcome.created == (uri("a"), uri("file://ws/x.py"))
@@ -154,7 +154,7 @@ def test_deleting_a_node_takes_its_outgoing_relations_and_breaks_the_incoming_on
 
 
 @pytest.mark.requirement("E3")
-def test_relations_are_unique_by_source_target_and_type_and_keep_what_is_not_given(ws: Workspace) -> None:
+def test_relations_are_unique_by_source_target_and_type_and_keep_omitted_values(ws: Workspace) -> None:
     ws.submit(change(upsert("a", to("b", "uses", 0.5, why="x")), upsert("b")))
     ws.submit(change(Relate(uri("a"), to("b", "uses", 0.25), explicit=frozenset({"weight"}))))
     node = ws.node(uri("a"))
@@ -170,13 +170,13 @@ def test_a_weight_outside_of_zero_to_one_is_refused(weight: float) -> None:
         to("b", "uses", weight)
 
 
-def test_untag_takes_tags_away(ws: Workspace) -> None:
+def test_untag_removes_tags(ws: Workspace) -> None:
     ws.submit(change(upsert("a", tags=("x", "y"))))
     ws.submit(change(Untag(uri("a"), ("x",))))
     assert ws.node(uri("a")) == Node(uri("a"), tags=("y",))
 
 
-def test_a_moved_node_keeps_its_old_name_as_alias_and_links_go_on_working(ws: Workspace) -> None:
+def test_a_moved_node_keeps_its_old_name_as_alias_and_links_still_work(ws: Workspace) -> None:
     ws.submit(change(upsert("a", name="A"), upsert("b", to("a"))))
     ws.submit(change(Move(uri("a"), uri("deep/a"))))
     node = ws.node(uri("deep/a"))
@@ -228,7 +228,7 @@ def test_another_workspaces_node_cannot_be_written_here(ws: Workspace) -> None:
 
 
 @pytest.mark.requirement("E14")
-def test_revert_undoes_one_commit_and_keeps_what_came_after(ws: Workspace) -> None:
+def test_revert_undoes_one_commit_and_keeps_later_changes(ws: Workspace) -> None:
     ws.submit(change(upsert("a", name="A", summary="first")))
     wrong = ws.submit(change(upsert("a", summary="wrong", tags=("bad",)), upsert("b", name="B")))
     ws.submit(change(upsert("a", name="AA")))
@@ -249,7 +249,7 @@ def test_undo_goes_back_step_by_step(ws: Workspace) -> None:
     assert names == ["two", "one"]
 
 
-def test_reverting_what_was_edited_again_keeps_both_versions_as_a_conflict(ws: Workspace) -> None:
+def test_reverting_a_commit_that_was_edited_over_keeps_both_versions_as_a_conflict(ws: Workspace) -> None:
     ws.submit(change(upsert("a", name="one")))
     second = ws.submit(change(upsert("a", name="two")))
     ws.submit(change(upsert("a", name="three")))
@@ -286,7 +286,7 @@ def test_the_graph_of_a_commit_can_be_walked(ws: Workspace) -> None:
     assert list(past.into(uri("a"))) == []
 
 
-def test_what_was_written_a_moment_ago_is_found(ws: Workspace) -> None:
+def test_an_acknowledged_write_is_found_at_once(ws: Workspace) -> None:
     for n in range(5):
         ws.submit(change(upsert(f"n{n}", name=f"needle{n} in the hay")))
         assert [hit.uri for hit in ws.text().search(f"needle{n}")] == [uri(f"n{n}")]
@@ -303,12 +303,12 @@ def test_an_author_cannot_break_out_of_the_commit_header(ws: Workspace) -> None:
     assert (done.returncode, "error" in done.stderr) == (0, False)
 
 
-def test_an_edit_of_the_wrong_kind_of_thing_is_an_error_of_ours(ws: Workspace) -> None:
+def test_an_unknown_kind_of_edit_is_an_internal_error(ws: Workspace) -> None:
     with pytest.raises(KgdError):
         ws.submit(change())
 
 
-def test_a_new_node_that_looks_like_an_older_one_is_answered_with_it(ws: Workspace) -> None:
+def test_a_new_node_with_a_similar_name_is_answered_with_the_older_one(ws: Workspace) -> None:
     ws.submit(change(upsert("auth", name="Auth service"), upsert("other", name="Service bus of the payments team")))
     ws.text().search("auth")
     outcome = ws.submit(change(upsert("authentication", name="The auth service")))
@@ -316,7 +316,7 @@ def test_a_new_node_that_looks_like_an_older_one_is_answered_with_it(ws: Workspa
 
 
 @pytest.mark.requirement("B2")
-def test_one_change_makes_no_two_names_that_differ_only_by_case(ws: Workspace) -> None:
+def test_one_change_cannot_create_two_names_that_differ_only_by_case(ws: Workspace) -> None:
     with pytest.raises(InvariantViolation, match="differs only by case") as refused:
         ws.submit(change(upsert("Auth"), upsert("auth")))
     assert uri("Auth") in (refused.value.next or "")

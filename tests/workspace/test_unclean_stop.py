@@ -1,4 +1,4 @@
-"""What an unclean stop leaves of a publication heals; everything else that differs is a person's edit."""
+"""Files of an interrupted publication heal after an unclean stop; every other difference is a person's edit."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 
 from kgd.git.layout import Layout, locate
 from kgd.model.change import Delete
-from kgd.workspace import flushing
+from kgd.workspace import healing
 from kgd.workspace.workspace import Workspace
 from tests.builders import change, upsert, uri
 from tests.workspace.people import Desk, code_layout, eventually, hurry, node_text
@@ -26,7 +26,7 @@ STATES: dict[str, Callable[[bytes, bytes], bytes | None]] = {
     "zeroed to the end": lambda new, old: new[:10] + bytes(len(new) - 10),
     "the previous version": lambda new, old: old,
 }
-"""What a power cut makes of a file that was placed and not flushed."""
+"""The effects of a power cut on a placed, unflushed file."""
 
 
 @pytest.fixture(autouse=True)
@@ -41,21 +41,21 @@ def layout(tmp_path: Path) -> Layout:
 
 @pytest.fixture
 def desk(layout: Layout, monkeypatch: pytest.MonkeyPatch) -> Iterator[Desk]:
-    """Nodes that were published and flushed; what is published from here on is not flushed before the end."""
-    monkeypatch.setattr(flushing, "AFTER", 0.0)
+    """Published and flushed nodes; later publications are not flushed before the end."""
+    monkeypatch.setattr(healing, "AFTER", 0.0)
     ws = Workspace.open(layout)
     ws.submit(change(*(upsert(f"n{i}", name=f"N{i}", summary="as it was") for i in range(NODES))))
     desk = Desk(ws)
     desk.published()
     eventually(lambda: not any((layout.derived_dir / "aside").iterdir()))
-    monkeypatch.setattr(flushing, "AFTER", 1e6)
+    monkeypatch.setattr(healing, "AFTER", 1e6)
     yield desk
     ws.close()
 
 
 @contextmanager
 def after_a_cut(desk: Desk, tmp_path: Path, damage: Callable[[Desk], None]) -> Iterator[Desk]:
-    """The workspace as a copy that was made while it was open has it, damaged and opened again."""
+    """A copy of the workspace made while it was open, damaged and opened again."""
     subprocess.run(["cp", "-a", str(desk.tree.parent), str(tmp_path / "cut")], check=True)
     layout = locate(tmp_path / "cut")
     assert layout is not None
@@ -74,7 +74,7 @@ def opened(layout: Layout, before: Callable[[], None]) -> Iterator[Desk]:
 
 
 def _closed(desk: Desk, layout: Layout) -> Desk:
-    """The files of a workspace that is not open, under the names of one that is."""
+    """The files of a closed workspace, under the names of an open one."""
     closed = Desk(desk.ws)
     closed.layout, closed.tree = layout, layout.work_tree
     return closed
@@ -96,7 +96,7 @@ def by_hand(desk: Desk) -> str:
 
 
 def published_twice(desk: Desk) -> dict[str, tuple[bytes, bytes]]:
-    """Publish a new version of a node for each state; by node its new and old bytes."""
+    """Publish a new version of a node for each state; return new and old bytes by node."""
     names = [f"n{i}" for i in range(len(STATES))]
     old = {name: desk.file(name).read_bytes() for name in names}
     desk.ws.submit(change(*(upsert(name, summary=f"{name} was changed") for name in names)))
@@ -109,7 +109,7 @@ def damaged(desk: Desk, versions: dict[str, tuple[bytes, bytes]]) -> None:
         leave(desk.file(name), state(new, old))
 
 
-def test_what_a_power_cut_took_of_a_publication_comes_back(desk: Desk, tmp_path: Path) -> None:
+def test_published_files_lost_in_a_power_cut_are_restored(desk: Desk, tmp_path: Path) -> None:
     versions, tip = published_twice(desk), desk.ws.tip
     with after_a_cut(desk, tmp_path, lambda files: damaged(files, versions)) as cut:
         eventually(lambda: all(holds(cut.file(name)) == new for name, (new, _) in versions.items()))
@@ -121,7 +121,7 @@ def test_what_a_power_cut_took_of_a_publication_comes_back(desk: Desk, tmp_path:
         assert "name: Later\n" in cut.file("n1").read_text()
 
 
-def test_the_same_after_a_clean_stop_is_what_a_person_did(desk: Desk, layout: Layout) -> None:
+def test_the_same_changes_after_a_clean_stop_are_a_persons(desk: Desk, layout: Layout) -> None:
     versions = published_twice(desk)
     desk.ws.close()
     with opened(layout, lambda: damaged(desk, versions)) as again:
@@ -146,7 +146,7 @@ def test_an_edit_stays_an_edit_after_an_unclean_stop(desk: Desk, tmp_path: Path)
         eventually(lambda: [file.uri for file in cut.ws.invalid_files()] == [uri("n10")])
 
 
-def test_nodes_come_and_go_as_they_were_published(desk: Desk, tmp_path: Path) -> None:
+def test_created_and_deleted_nodes_are_restored_as_published(desk: Desk, tmp_path: Path) -> None:
     old = desk.file("n1").read_bytes()
     desk.ws.submit(change(upsert("new/one", name="One"), upsert("new/two", name="Two"), Delete(uri("n1"))))
     desk.published()
@@ -164,7 +164,7 @@ def test_nodes_come_and_go_as_they_were_published(desk: Desk, tmp_path: Path) ->
 
 
 def test_each_of_several_publications_may_be_lost(desk: Desk, tmp_path: Path) -> None:
-    """Also one between the last flush and the last publication."""
+    """Also a file between the last flush and the last publication."""
     between = []
     for turn in range(3):
         desk.ws.submit(change(upsert("n1", summary=f"turn {turn}"), upsert(f"of/turn/{turn}", name="T")))
@@ -181,7 +181,7 @@ def test_each_of_several_publications_may_be_lost(desk: Desk, tmp_path: Path) ->
         assert (cut.ws.tip, by_hand(cut)) == (desk.ws.tip, "")
 
 
-def test_what_was_swapped_out_and_damaged_is_no_late_edit(desk: Desk, tmp_path: Path) -> None:
+def test_a_damaged_displaced_file_is_no_late_edit(desk: Desk, tmp_path: Path) -> None:
     published_twice(desk)
 
     def emptied(files: Desk) -> None:
@@ -207,7 +207,7 @@ def test_a_missing_folder_comes_back_whole(desk: Desk, tmp_path: Path) -> None:
 
 
 def test_files_wait_for_their_branch(desk: Desk, tmp_path: Path) -> None:
-    """What another branch does not have is not put into its work tree."""
+    """A file that another branch lacks is not put into its work tree."""
     versions = published_twice(desk)
 
     def elsewhere(files: Desk) -> None:
@@ -223,9 +223,7 @@ def test_files_wait_for_their_branch(desk: Desk, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kept", [0, 0.5])
-def test_an_index_that_git_cannot_read_is_built_again_and_keeps_what_was_staged(
-    desk: Desk, tmp_path: Path, kept: float
-) -> None:
+def test_an_unreadable_index_is_rebuilt_and_keeps_staged_changes(desk: Desk, tmp_path: Path, kept: float) -> None:
     (desk.tree / "notes.txt").write_text("of a person\n")
     desk.git("add", "notes.txt")
     for turn in range(2):
@@ -242,8 +240,8 @@ def test_an_index_that_git_cannot_read_is_built_again_and_keeps_what_was_staged(
         assert cut.ws.tip == desk.ws.tip
 
 
-def test_a_persons_edit_is_flushed_before_it_is_taken(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Else the disk may have it later than the tip, and an older file read as the edit taken back."""
+def test_a_persons_edit_is_flushed_before_it_is_committed(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise the disk may have it later than the tip, and the older file would look like an undone edit."""
     flushed, fsync = [], os.fsync
 
     def noting(fd: int) -> None:
@@ -261,7 +259,7 @@ def test_a_persons_edit_is_flushed_before_it_is_taken(desk: Desk, monkeypatch: p
     assert any(inode == desk.file("n2").parent.stat().st_ino for inode, _ in flushed)
 
 
-def test_an_index_without_a_former_one_is_built_from_the_tip(desk: Desk, tmp_path: Path) -> None:
+def test_without_a_former_index_it_is_built_from_the_tip(desk: Desk, tmp_path: Path) -> None:
     published_twice(desk)
 
     def lost(files: Desk) -> None:
@@ -274,6 +272,6 @@ def test_an_index_without_a_former_one_is_built_from_the_tip(desk: Desk, tmp_pat
 
 
 def _readable(desk: Desk) -> str:
-    """As `Desk.status`; where git cannot read the index, what it says of that."""
+    """As `Desk.status`; if git cannot read the index, its error."""
     failure = desk.git("--no-optional-locks", "status", check=False)
     return desk.status() if failure == "0 " else failure

@@ -1,4 +1,4 @@
-"""What lies in a work tree unpublished, whose it is, and what becomes of it when disks, folders and processes fail."""
+"""Unpublished files in a work tree and their authors, while disks, folders and processes fail."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def summary(desk: Desk, name: str) -> str | None:
 
 
 def edited(desk: Desk) -> None:
-    """A node of a person's own, one changed and one deleted: served, and not published."""
+    """A person's new node, one changed and one deleted: served, and not published."""
     desk.save("mine", node_text("mine", name="Mine"))
     desk.edit("n1", "as it was", "edited")
     desk.file("n2").unlink()
@@ -47,9 +47,7 @@ def edited(desk: Desk) -> None:
 
 
 @pytest.mark.parametrize("again", [False, True], ids=["in one life", "after a restart"])
-def test_a_folder_that_is_missing_takes_nothing_along_that_was_not_published(
-    desk: Desk, layout: Layout, again: bool
-) -> None:
+def test_a_missing_folder_loses_no_unpublished_edit(desk: Desk, layout: Layout, again: bool) -> None:
     lock = lock_of(layout)
     edited(desk)
     shutil.rmtree(desk.tree / "nodes")
@@ -68,7 +66,7 @@ def test_a_folder_that_is_missing_takes_nothing_along_that_was_not_published(
 
 
 @pytest.mark.parametrize("again", [False, True], ids=["in one life", "after a restart"])
-def test_what_was_put_back_in_part_is_put_back_wholly(
+def test_a_half_restored_folder_is_restored_completely(
     desk: Desk, layout: Layout, monkeypatch: pytest.MonkeyPatch, again: bool
 ) -> None:
     placed, real = list[str](), WorkTree.place
@@ -99,7 +97,7 @@ def test_what_was_put_back_in_part_is_put_back_wholly(
         now.ws.close()
 
 
-def test_a_node_that_an_agent_makes_again_is_not_what_a_person_took_away(desk: Desk, layout: Layout) -> None:
+def test_a_node_recreated_by_an_agent_is_not_deleted_again(desk: Desk, layout: Layout) -> None:
     lock = lock_of(layout)
     desk.save("mine", node_text("mine", name="Mine"))
     eventually(lambda: desk.ws.node(uri("mine")))
@@ -114,7 +112,7 @@ def test_a_node_that_an_agent_makes_again_is_not_what_a_person_took_away(desk: D
     assert desk.file("mine").exists()
 
 
-def test_an_edit_that_was_merged_is_taken_back_while_kgd_is_down(desk: Desk, layout: Layout) -> None:
+def test_a_merged_edit_can_be_undone_while_kgd_is_down(desk: Desk, layout: Layout) -> None:
     lock = lock_of(layout)
     desk.ws.submit(change(upsert("n1", data={"by": 1})))
     desk.edit("n1", "as it was", "mine")
@@ -132,7 +130,7 @@ def test_an_edit_that_was_merged_is_taken_back_while_kgd_is_down(desk: Desk, lay
         now.ws.close()
 
 
-def test_a_merged_edit_that_is_taken_back_between_look_and_exchange_holds_nothing_up(
+def test_a_merged_edit_undone_between_look_and_exchange_blocks_nothing(
     desk: Desk, layout: Layout, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     was, hit, real = desk.file("n1").read_bytes(), list[str](), WorkTree.place
@@ -156,9 +154,7 @@ def test_a_merged_edit_that_is_taken_back_between_look_and_exchange_holds_nothin
     assert dict(desk.ws.node(uri("n1")).data) == {"by": 1}  # type: ignore[union-attr]
 
 
-def test_a_disk_that_was_full_for_a_moment_is_no_reason_to_forget(
-    desk: Desk, layout: Layout, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_briefly_full_disk_loses_no_record(desk: Desk, layout: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
     failed, real = list[str](), unpublished.replace
 
     def replace(path: Path, data: bytes) -> None:
@@ -196,7 +192,7 @@ DAMAGED: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("name", DAMAGED)
-def test_a_damaged_memory_is_none_and_touches_nothing(desk: Desk, layout: Layout, name: str) -> None:
+def test_a_damaged_record_file_is_ignored_and_changes_nothing(desk: Desk, layout: Layout, name: str) -> None:
     desk.ws.close()
     saved = DAMAGED[name] if isinstance(DAMAGED[name], bytes) else json.dumps(DAMAGED[name] | {"tip": "TIP"}).encode()
     tip = git(layout.git_dir, "rev-parse", "refs/kgd/head").strip().encode()
@@ -213,7 +209,7 @@ def test_a_damaged_memory_is_none_and_touches_nothing(desk: Desk, layout: Layout
         now.ws.close()
 
 
-def test_an_edit_stays_though_the_tip_was_taken_back_behind_it(desk: Desk, layout: Layout) -> None:
+def test_an_edit_stays_after_the_tip_was_reset_behind_it(desk: Desk, layout: Layout) -> None:
     lock = lock_of(layout)
     desk.edit("n1", "as it was", "precious")
     desk.serves("n1", "summary", "precious")
@@ -230,7 +226,7 @@ def test_an_edit_stays_though_the_tip_was_taken_back_behind_it(desk: Desk, layou
 
 
 @pytest.mark.slow
-def test_a_merged_edit_that_was_given_up_and_gone_on_from_is_no_damage(desk: Desk, layout: Layout) -> None:
+def test_an_edit_based_on_an_abandoned_merge_is_no_damage(desk: Desk, layout: Layout) -> None:
     lock = lock_of(layout)
     desk.ws.submit(change(upsert("n1", data={"by": 1})))
     desk.edit("n1", "as it was", "mine")

@@ -1,4 +1,4 @@
-"""Upkeep of a repository: what a burst of changes leaves in memory."""
+"""Upkeep of a repository: memory after a burst of changes."""
 
 from __future__ import annotations
 

@@ -28,8 +28,8 @@ from kgd.tools.compressing.finding import DAY, Looking
 from kgd.tools.compressing.summing_up import MOST_ASKED, Said, SummaryTask
 from kgd.tools.parameters import Many, Params
 from kgd.tools.tool import Hints, Operation
-from kgd.workspace import bundles, proposals
-from kgd.workspace.bundles import Bundle
+from kgd.workspace import proposal_records, proposals
+from kgd.workspace.proposal_records import Bundle
 
 if TYPE_CHECKING:
     from kgd.tools.session import Session
@@ -159,7 +159,7 @@ def proposed(
 
 
 def _shown(one: Change) -> ChangeAnswer:
-    reason = fenced_line(one.reason, bundles.LONGEST_REASON)
+    reason = fenced_line(one.reason, proposal_records.LONGEST_REASON)
     return {"kind": one.kind, "nodes": list(one.nodes), "reason": reason}
 
 
@@ -195,7 +195,7 @@ def _known(workspace: Workspace) -> set[str]:
     messages = ((tip, store.commit(tip).message) for tip in (*waiting, *refused))
     # What others pushed under such a name says nothing of what was looked at here.
     ours = (text for tip, text in messages if workspace.seal.request(store, tip, text).startswith(f"{HOLDER}/"))
-    return {bundle.id for text in ours for bundle in bundles.read(text)}
+    return {bundle.id for text in ours for bundle in proposal_records.read(text)}
 
 
 def _that_fit(fresh: Mapping[str, Change]) -> Iterator[Bundle]:
@@ -203,7 +203,7 @@ def _that_fit(fresh: Mapping[str, Change]) -> Iterator[Bundle]:
     room, left = ROOM, MOST_CHANGES
     for id, one in fresh.items():
         bundle = Bundle(id, one.kind, one.nodes, one.reason)
-        size = len(bundles.written(bundle)) + 1
+        size = len(proposal_records.written(bundle)) + 1
         if left and size <= room:
             room, left = room - size, left - 1
             yield bundle
@@ -215,12 +215,12 @@ def _put_up(
     """One commit on `base`. Whoever else puts up the same at this moment finds this one."""
     counts = sorted(Counter(bundle.kind for bundle in chosen).items())
     subject = "compress: " + ", ".join(f"{count} {_called(kind, count)}" for kind, count in counts)
-    body = "\n".join(bundles.written(bundle) for bundle in chosen)
+    body = "\n".join(proposal_records.written(bundle) for bundle in chosen)
     label = "".join(c for c in model if c.isprintable())[:80].strip()
     principal = session.principal
     made = ChangeSet(
         tuple(edit for one in changes for edit in one.edits), session.author(workspace), f"{subject}\n\n{body}",
-        request_id=f"{HOLDER}/{bundles.bundle_id(*sorted(bundle.id for bundle in chosen))}", operation=HOLDER,
+        request_id=f"{HOLDER}/{proposal_records.bundle_id(*sorted(bundle.id for bundle in chosen))}", operation=HOLDER,
         resolved_by=f"sampling model={label}" if label else "",
     )  # fmt: skip
     proposal, _ = proposals.propose(

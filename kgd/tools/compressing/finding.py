@@ -26,7 +26,7 @@ from kgd.model.node import SUPERSEDES, Node, ranks_behind
 from kgd.model.uri import Uri, is_owned, scheme_of, workspace_of
 from kgd.tools import sight
 from kgd.tools.entities import offers
-from kgd.workspace.bundles import bundle_id
+from kgd.workspace.proposal_records import bundle_id
 from kgd.workspace.usage import Usage
 
 if TYPE_CHECKING:
