@@ -69,7 +69,8 @@ WORLDS = {
         3: "ann",
         4: """kgd sync -q; bob; kgd sync -q; kgd remote remove origin -q; kgd put services/keys --name "Bob's" -q
         ann; kgd put services/keys --name "Ann's" -q; kgd sync -q
-        bob; kgd remote add origin $T/server/infra.git -q; kgd sync -q""",
+        bob; kgd remote add origin $T/server/infra.git -q
+        until kgd conflicts | grep -q services/keys; do kgd sync -q; done""",
         5: "",
     }, SERVER),
     "docs/ingest.md": World({0: f"""{SHOP}

@@ -81,7 +81,7 @@ def test_a_note_is_a_concept_with_tags_data_and_relations(ask: Ask, ws: Workspac
         ("up", "concept://shop/Home", 1.0),
     ]
     policy = at(ws, "concept://shop/areas/Retry%20policy")
-    assert [r.target for r in policy.relations] == ["concept://shop/Home", "concept://shop/Nobody%20wrote%20this"]
+    assert [r.target for r in policy.relations] == ["concept://shop/Home", "concept://shop/Missing%20note"]
     assert at(ws, "concept://shop/crlf").content == "Line one\r\nLine two"
 
 
@@ -94,7 +94,7 @@ def test_skipped_notes_are_reported_line_by_line(ask: Ask, vault: Path) -> None:
     troubles = {t["at"]: t["reason"] for t in take(ask, vault)["troubles"]}
     assert "invalid front matter" in troubles["broken.md:3"]
     assert "not UTF-8" in troubles["latin.md:1"]
-    assert "more than 256 KiB" in troubles["huge.md"]
+    assert "larger than 256 KiB" in troubles["huge.md"]
     assert "symbolic link" in troubles["leads away.md"]
     assert "secret" in troubles["secret.md"]
     assert "only by case" in troubles["home.md"]
@@ -296,7 +296,7 @@ def test_a_source_that_is_nothing_is_refused(ask: Ask, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     with pytest.raises(Invalid, match="not in a known format"):
         take(ask, tmp_path / "empty")
-    with pytest.raises(Invalid, match="no format 'film'"):
+    with pytest.raises(Invalid, match="unknown format 'film'"):
         take(ask, tmp_path, format="film")
 
 
