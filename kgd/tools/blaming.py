@@ -1,4 +1,4 @@
-"""This file is where `blame` is: who wrote which line of a node's content, from the versions that git has of it."""
+"""The `blame` tool: the commit that wrote each line of a node's content, from its versions in git."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from kgd.workspace.workspace import Workspace
 
 MOST_VERSIONS = 100
-"""Versions that are read; lines that are older than that are said to be."""
+"""Versions compared per call. If a node has more, the range of the oldest compared version is marked `earlier`."""
 MOST_CHARACTERS = 10_000_000
-"""Of all these versions together."""
+"""Characters of content over all versions, after which no older version is read."""
 
 
 class BlameParams(Params):
@@ -66,12 +66,20 @@ class BlameResult(TypedDict):
 
 
 def blame(session: Session, params: BlameParams) -> BlameResult:
-    """The lines of the content as it is now, each with the commit that wrote it. A line that was moved is a new one."""
+    """Attribute each line of the present content to the commit that wrote it. A moved line counts as new.
+
+    Adjacent lines of one commit form a range; ranges are in the order of the lines. A cursor is valid until the node
+    changes.
+
+    Raises:
+        NotFound: Nothing is stored about the node, or it moved to a URI that the caller may not read.
+        KgdError: The address is wrong, the caller may not read it, or the cursor belongs to another call.
+    """
     workspace = addressing.choose(session, params.workspace, [params.uri])
     asked = addressing.resolve(session, workspace, params.uri)
     session.allow(workspace, Verb.READ, [asked])
     uri, sees = workspace.graph.resolve(asked), sight.sight(session, workspace.id)
-    if workspace.node(uri) is None or (sees and not sees(uri)):  # it may have moved out of sight
+    if workspace.node(uri) is None or (sees and not sees(uri)):  # the node may have moved to a hidden URI
         raise NotFound(
             "nothing is stored about this node", at=asked, next=Advice("Look for it with ", Do("search"), ".")
         )
@@ -114,7 +122,10 @@ def blame(session: Session, params: BlameParams) -> BlameResult:
 
 
 def _fitting(lines: list[str], room: Room, *, must: bool) -> int:
-    """How many of the lines have room; one at least where an answer would else be empty. That one is cut."""
+    """The number of lines that fit into the room.
+
+    If no line fits and the answer `must` have one, the first line is cut in place and counts.
+    """
     left = room.left - LEAST
     count = 0
     for text in lines:
@@ -129,9 +140,9 @@ def _fitting(lines: list[str], room: Room, *, must: bool) -> int:
 
 
 def _versions(workspace: Workspace, uri: Uri, sees: sight.Sees | None) -> tuple[list[tuple[Entry, Node | None]], bool]:
-    """The commits of a node and what it was with each, oldest first, and whether that is all of them.
+    """The commits of a node, each with the node's value after it, oldest first; and whether the list is complete.
 
-    Where it had another address before, those under that one too, if the caller may read them.
+    Continues with the commits under a former URI of the node, if the caller may read that URI.
     """
     found: list[tuple[Entry, Node | None]] = []
     room, after, seen = MOST_CHARACTERS, None, {uri}
@@ -143,7 +154,7 @@ def _versions(workspace: Workspace, uri: Uri, sees: sight.Sees | None) -> tuple[
             try:
                 node = workspace.node(uri, entry.commit)
             except KgdError:
-                continue  # a version whose file could not be read: what it says is nobody's
+                continue  # an unreadable version has no lines to compare
             found.append((entry, node))
             room -= len(node.content) if node else 0
         before = _before(workspace, uri, found[-1]) if found and entries else None
@@ -156,7 +167,7 @@ def _versions(workspace: Workspace, uri: Uri, sees: sight.Sees | None) -> tuple[
 
 
 def _before(workspace: Workspace, uri: Uri, oldest: tuple[Entry, Node | None]) -> Uri | None:
-    """The address that a node had until its oldest commit; None where it began there."""
+    """The URI from which a node's oldest commit moved it; None if that commit created the node."""
     entry, node = oldest
     if node is None or not node.aliases:
         return None

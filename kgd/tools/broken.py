@@ -1,4 +1,4 @@
-"""This file is where broken links are listed: relations to what nobody has written yet."""
+"""The `broken` tool: relations to missing nodes."""
 
 from __future__ import annotations
 
@@ -43,7 +43,12 @@ class BrokenResult(TypedDict):
 
 
 def broken(session: Session, params: BrokenParams) -> BrokenResult:
-    """By the missing node, then by source and type. O(missing nodes)."""
+    """List broken relations, sorted by missing node, source and type. O(missing nodes).
+
+    Raises:
+        Forbidden: The caller holds a token.
+        KgdError: The workspace is unknown, or the cursor belongs to another call.
+    """
     if session.principal is not None:
         raise Forbidden(
             "a token may not read all of them", next=Advice(Do("get"), " tells the broken links of each node.")

@@ -1,7 +1,7 @@
-"""This file is where answers are kept small enough for the conversation that asked.
+"""Size limits of answers, so that they fit into an agent's conversation.
 
-A token is taken as four characters. Whatever is asked for, an answer stays below 40 KB: hosts replace longer ones by a
-file or cut them. What does not fit is named, and a cursor continues there.
+A token counts as four characters. At any budget, an answer stays below 40 KB, because hosts cut longer answers or
+replace them by a file. The answer names the items that do not fit, and a cursor continues there.
 """
 
 from __future__ import annotations
@@ -14,21 +14,24 @@ HARD_LIMIT = 40_000
 """Bytes of one structured answer."""
 
 RESERVE = 1_200
-"""Bytes kept free for what surrounds the lists: cursor, hint, cuts, context id."""
+"""Bytes reserved for the fields around the lists: cursor, hint, cuts, context id."""
 
 LEAST = 400
-"""Below this many bytes a part of a content is not worth sending."""
+"""Smallest part of a content, in bytes, that is worth sending."""
 
 
 class Room:
-    """How many bytes of an answer are left."""
+    """The bytes left in an answer."""
 
     def __init__(self, budget: int, limit: int = HARD_LIMIT) -> None:
         self.left = max(LEAST, min(budget * 4, limit) - RESERVE)
         self.used = 0
 
     def take(self, value: Any, *, first: bool = False) -> bool:
-        """Takes the place that `value` needs as JSON; no when it is not there. The `first` one is let in."""
+        """Reserve the bytes of `value` as JSON; returns False, reserving nothing, if they are not left.
+
+        With `first`, a value that is the first to be added may exceed the budget, up to the hard limit.
+        """
         size = size_of(value)
         if size > self.left and not (first and self.used == 0 and size <= HARD_LIMIT - RESERVE):
             return False
@@ -43,7 +46,7 @@ def size_of(value: Any) -> int:
 
 
 def fitting(text: str, room: int) -> int:
-    """How many characters of `text` take at most `room` bytes as JSON; at least one where there is any text."""
+    """The number of leading characters of `text` that take at most `room` bytes as JSON; at least 1 if it has any."""
     if size_of(text) <= room:
         return len(text)
     low, high = 1, len(text)
@@ -54,7 +57,7 @@ def fitting(text: str, room: int) -> int:
 
 
 def clip(value: Any, limit: int) -> Any:
-    """The value with every text in it cut to `limit` characters, saying how long it was."""
+    """The value with each longer text in it cut to `limit` characters, followed by its full length."""
     if isinstance(value, str):
         return value if len(value) <= limit else f"{value[:limit]}… ({len(value)} characters)"
     if isinstance(value, list | tuple):

@@ -1,4 +1,4 @@
-"""The operations by name, read from a generated table; the module of one is imported when it is first asked for.
+"""The operations by name, from a generated table. The module of an operation is imported on first access.
 
 A daemon starts a third sooner that way.
 """
@@ -35,7 +35,7 @@ def entries() -> dict[str, Entry]:
 
 
 class Catalogue(Mapping[str, Operation]):
-    """Operations by name. The first look at one imports it, which takes some milliseconds."""
+    """Operations by name. The first access to an operation imports it, which takes some milliseconds."""
 
     def __init__(self, known: Mapping[str, Entry]) -> None:
         self.entries = known

@@ -1,4 +1,4 @@
-"""This file is where the changes of `put` are read: one model for each op, and what it means for the graph."""
+"""The changes of `put`: one model per op, and its translation into an edit of the graph."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from kgd.workspace.workspace import Workspace
 
 Spell = Callable[[str, str], Uri]
-"""(text, at) to the canonical URI; for the node itself its workspace must be known."""
+"""(text, at) to the canonical URI. For the changed node its workspace must be known, for a target it need not be."""
 
 
 class SourceParams(Params):
@@ -71,7 +71,7 @@ class Upsert(Params):
         )  # fmt: skip
 
     def _named(self, workspace: str) -> Uri:
-        """The same type and name address the same node again: the whole name is one segment."""
+        """The URI from type and name, which the same type and name give again. The whole name is one segment."""
         if not self.type or not self.name:
             raise Invalid("a node needs `uri`, or `type` and `name`", at="uri")
         scheme = self.type if self.type in uris.OWNED - {"file", "dir"} else "concept"
@@ -188,7 +188,7 @@ _SCHEMA: dict[str, Any] = {
         },
     },
 }
-"""One flat object instead of eight alternatives: the same to an agent, at a fifth of the characters."""
+"""One flat object instead of an alternative per op: as clear to an agent, at a fifth of the characters."""
 
 CHANGES_LIMIT = 1_000
 
@@ -202,14 +202,14 @@ ChangesAsInPut = Annotated[
     Field(min_length=1, max_length=CHANGES_LIMIT),
     WithJsonSchema({"type": "array", "items": {"type": "object"}, "description": "as in put"}),
 ]
-"""The same, for a tool that stands beside `put` and need not say it all again."""
+"""`Changes` with a short schema, for tools that are offered together with `put`, which has the full schema."""
 
 
 def edits(session: Session, workspace: Workspace, changes: Sequence[Any]) -> tuple[model.Edit, ...]:
-    """What the changes mean in this workspace, in their order.
+    """Translate changes into edits of this workspace, in their order. Writes nothing.
 
     Raises:
-        KgdError: The first one that is wrong, placed as ``changes[2].weight``. None of the set is done.
+        KgdError: The first wrong change, with its place, such as ``changes[2].weight``.
     """
 
     def own(text: str, at: str) -> Uri:
@@ -229,7 +229,7 @@ def edits(session: Session, workspace: Workspace, changes: Sequence[Any]) -> tup
 
 @contextmanager
 def naming_similar(session: Session, workspace: Workspace) -> Iterator[None]:
-    """Have the refusal of an append to a missing node name nodes that may have been meant."""
+    """Add nodes of similar names to the refusal of an append to a missing node."""
     try:
         yield
     except NothingToAppendTo as refusal:
@@ -240,7 +240,7 @@ def naming_similar(session: Session, workspace: Workspace) -> Iterator[None]:
 
 
 def addresses(changes: Sequence[Any]) -> list[str]:
-    """All texts in the changes that stand for nodes."""
+    """All texts in the changes that address nodes."""
     found = [getattr(change, name, None) for change in changes for name in ("uri", "source", "target", "to")]
     found += [one.target for change in changes for one in getattr(change, "relations", ())]
     found += [alias for change in changes for alias in getattr(change, "aliases", ())]

@@ -1,4 +1,4 @@
-"""This file is where a workspace and the home around it are checked, and what kgd can mend by itself is mended."""
+"""The `fsck`, `doctor` and `reindex` tools: checks of a workspace and its home, and automatic repairs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from kgd.workspace.workspace import Workspace
 
 LOOK_AGAIN = 2.0
-"""Seconds in which a stage that was blocked may show that it goes on."""
+"""Seconds that blocked or waiting stages get to continue after a repair."""
 
 HUB_IDS = 8
 
@@ -43,7 +43,11 @@ class FsckResult(TypedDict):
 
 
 def fsck(session: Session, params: Nothing) -> FsckResult:
-    """Everything stored can be read, and everything derived equals it. Reads all of the tip."""
+    """Check that all stored data can be read and that all derived data equals it. Reads the whole tip.
+
+    Raises:
+        KgdError: The workspace is unknown or cannot be opened.
+    """
     workspace = addressing.choose(session, params.workspace)
     found = [_problem(one) for one in check(workspace, session.progress)]
     return {"ok": not found, "workspace": workspace.id, "problems": found}
@@ -76,10 +80,15 @@ class DoctorResult(TypedDict):
 
 
 def doctor(session: Session, params: DoctorParams) -> DoctorResult:
-    """What is wrong with the home and its workspaces; with `fix`, what kgd can mend by itself is mended.
+    """Report problems of the home and its workspaces; with `fix`, make the repairs that lose nothing.
 
-    `confirm_deletions` says of files that are missing in a work tree, and are kept because they are many, that they
-    were meant to be deleted.
+    Checks the workspace of the call, or all open workspaces if the call has none. Reads the whole tip of each, and
+    asks every hub. `confirm_deletions` deletes the nodes of files that are missing in the work tree; kgd keeps those
+    nodes without it if the files are many.
+
+    Raises:
+        KgdError: The workspace is unknown, cannot be opened, or cannot be written. Without a named workspace only
+            `confirm_deletions` needs one.
     """
     checks = [_registry(session), _pages(session), *_import_clash(), *_around(session)]
     try:
@@ -106,7 +115,7 @@ def _registry(session: Session) -> Check:
 
 
 def _import_clash() -> Iterator[Check]:
-    """The unrelated package `kgd` of the package index, which owns the same import name."""
+    """An error if the unrelated package `kgd` of the package index is installed: it has the same import name."""
     try:
         other = metadata.version("kgd")
     except metadata.PackageNotFoundError:
@@ -127,9 +136,9 @@ def _pages(session: Session) -> Check:
 
 
 def _around(session: Session) -> Iterator[Check]:
-    """Registered places that hold no workspace, hubs that do not answer, and what else `status` says of elsewhere.
+    """Registered paths without a workspace, the state of every hub, and the daemon's other problems as in `status`.
 
-    Asks every hub, some seconds where one hangs.
+    Asks every hub, which takes some seconds for a hub that hangs.
     """
     for id, entry in sorted(session.daemon.registry.current().entries.items()):
         try:
@@ -209,7 +218,7 @@ def _finding(workspace: Workspace, one: Finding, state: str) -> Check:
 
 
 def _unread(workspace: Workspace, known: set[str]) -> Iterator[Check]:
-    """Files of the work tree that wait for somebody to mend them."""
+    """Unreadable files that wait for a repair by hand, except the `known` paths."""
     for one in workspace.invalid_files():
         if one.path not in known:
             told = nodes.invalid(workspace, one)
@@ -237,7 +246,11 @@ class ReindexResult(TypedDict):
 
 
 def reindex(session: Session, params: Nothing) -> ReindexResult:
-    """Throws away what is derived and builds it anew; answers stay the same."""
+    """Delete all derived data of a workspace and build it again. Answers stay the same.
+
+    Raises:
+        KgdError: The workspace is unknown or cannot be opened.
+    """
     workspace = addressing.choose(session, params.workspace)
     workspace.reindex()
     return {"workspace": workspace.id, "nodes": len(workspace.graph)}

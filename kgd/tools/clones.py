@@ -1,4 +1,4 @@
-"""Clones of workspaces that the registry or an address names, with the remote that they came from."""
+"""Clones of shared workspaces: cloned from the remote of a registry entry or address, and registered with it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from kgd.tools.session import Session
 
 @dataclass(frozen=True, slots=True)
 class Cloned:
-    """A new clone, and the address and ref that it came from."""
+    """A new clone, with the address and ref of its source."""
 
     layout: Layout
     source: str
@@ -32,12 +32,12 @@ def is_at(entry: Entry, directory: Path) -> bool:
 
 
 def is_free(entry: Entry, directory: Path) -> bool:
-    """Whether the workspace of an entry is to be cloned into this directory, which is empty or not there."""
+    """Whether the entry has a remote and the directory is missing, or empty and the entry's own path."""
     return bool(remote_of(entry)) and (not directory.exists() or (is_at(entry, directory) and _is_empty(directory)))
 
 
 def remote_of(entry: Entry) -> str:
-    """The git address of a workspace: its remote, or that of the hub that serves it. Empty where there is none."""
+    """The git address of a workspace: on its hub, else its remote; empty if it has neither."""
     return f"{entry.hub.rstrip('/')}/git/{entry.id}" if entry.hub else entry.remote
 
 
@@ -45,13 +45,17 @@ def clone_to(
     session: Session, where: Path | Place, entry: Entry, environment: Mapping[str, str], *,
     allow: Callable[[str], None],
 ) -> Cloned | None:  # fmt: skip
-    """Clone a workspace into a directory of its own, or into the code repository at `where`.
+    """Clone a workspace into a directory, or into the code repository at `where`; None if the remote has none yet.
 
-    None where the remote is reachable and holds no workspace yet.
+    Args:
+        where: An empty or missing directory, or the place of a code repository.
+        entry: Its remote and ref are cloned. An empty id accepts any workspace.
+        environment: Replaces the user's environment for git and for the token, unless empty.
+        allow: Called with the id of the remote's workspace before anything is kept; may raise to refuse it.
 
     Raises:
-        InvariantViolation: There are files already.
-        KgdError: The remote cannot be asked, or its content was refused. Nothing was made.
+        InvariantViolation: The directory has files, or ``.kgd`` of the code repository is not free.
+        KgdError: The remote cannot be reached, or its content was refused. Nothing was made.
     """
     if isinstance(where, Place):
         layout = layouts.code_layout(where)
@@ -79,7 +83,7 @@ def clone_to(
 
 
 def register(session: Session, layout: Layout, entry: Entry) -> None:
-    """Write a clone into the registry, with the remote that it is shared through from now on."""
+    """Register a clone with its remote, through which it syncs. Replaces the workspace's entry."""
     registry = session.daemon.registry
     path = str(layout.code_tree if layout.in_code and layout.code_tree else layout.work_tree)
     known = registry.current().entries.get(entry.id)

@@ -35,11 +35,12 @@ class CloneParams(Nothing):
 
 
 def clone(session: Session, params: CloneParams) -> UpResult:
-    """Clone a shared workspace, register it with its remote, and keep it in step from then on.
+    """Clone a shared workspace, register it with its remote, and keep it in sync.
 
     Raises:
-        NotFound: Neither the registry nor a remote has it.
-        InvariantViolation: It is on this machine already, or files are in the way.
+        NotFound: The registry does not have the workspace or its remote, or the remote has no workspace.
+        InvariantViolation: The workspace is on this machine already, or the directory has files.
+        KgdError: The address is wrong, the remote cannot be reached, or its content was refused.
     """
     entry, folder = _meant(session, params)
     directory = setup.directory_of(session, params.path or entry.path or folder)
@@ -69,7 +70,7 @@ def clone(session: Session, params: CloneParams) -> UpResult:
 
 
 def _meant(session: Session, params: CloneParams) -> tuple[Entry, str]:
-    """The entry of the registry, or one made of an address; and the folder's name where the entry has no path."""
+    """The entry to clone, from the registry or an address; and the folder's name if neither gives a path."""
     if params.token:
         check_reference(params.token)
     if params.ref:

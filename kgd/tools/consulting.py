@@ -1,7 +1,7 @@
-"""This file is where a conflict is put to whoever may decide it: the client's model, then the operator's provider.
+"""Decisions of conflicts by models: first the client's model, then the provider of the user's settings.
 
-`consult` asks and judges, and writes nothing; `settle` writes what was decided, each conflict as a commit of its own,
-and only where the node still is as the question had it. Whatever is not decided is left as it was, with the reason.
+`consult` asks and judges, and writes nothing. `settle` writes each decision as a separate commit, if the node still has
+the values that the question showed. Undecided conflicts stay open, and the answer gives the reason for each.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ Rung = Literal["agent", "sampling", "provider"]
 
 PROVIDER: Rung = "provider"
 MOST_ASKED = 8
-"""Conflicts that one call asks a model about: each is a question that a person may have to allow."""
+"""Conflicts per call that models are asked about. A person may have to allow each question."""
 
 NO_MODEL = "no model was there to ask"
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What a model decided about one conflict, already judged."""
+    """A model's decision about one conflict, which passed `judge`."""
 
     conflict: Conflict
     fields: Mapping[str, Json]
@@ -51,14 +51,14 @@ class Decision:
 
     @property
     def label(self) -> str:
-        """For the commit's trailer: one line, whatever the model calls itself."""
+        """The value of the commit's trailer: one line, regardless of the model's name for itself."""
         name = "".join(c for c in self.model if c.isprintable())[:80].strip() or "unknown"
         return f"{self.by} model={name}"
 
 
 @dataclass(slots=True)
 class Consultation:
-    """What was decided, and of the rest why not, both by the id of the conflict."""
+    """The decisions, and the reason for each undecided conflict, both by conflict id."""
 
     decided: dict[str, Decision] = field(default_factory=dict)
     left: dict[str, str] = field(default_factory=dict)
@@ -80,9 +80,10 @@ class Resolved(TypedDict):
 
 
 def consult(session: Session, conflicts: Iterable[Conflict], via: Via = "auto") -> Consultation:
-    """Have models decide these conflicts, as far as they can. May end the call with questions to its client.
+    """Ask models to decide conflicts, at most `MOST_ASKED` of them. Writes nothing and holds no lock.
 
-    Nothing is written, and no lock is held.
+    May end the call with questions to its client. `via` selects the models: "auto" asks the client's and then the
+    provider, "agent" asks neither.
     """
     found = Consultation()
     asking: dict[str, tuple[Conflict, Prompt]] = {}
@@ -123,7 +124,7 @@ def _ask_client(session: Session, asking: dict[str, tuple[Conflict, Prompt]], fo
 
 
 def _ask_provider(session: Session, asking: dict[str, tuple[Conflict, Prompt]], found: Consultation) -> None:
-    """The endpoint of the person's settings; nothing where they name none. A workspace cannot name one."""
+    """Ask the endpoint in the user's settings, if they have one. A workspace cannot configure an endpoint."""
     settings = session.daemon.registry.current().settings
     if not settings.resolver_url or not settings.resolver_model or not asking:
         return
@@ -150,7 +151,10 @@ def _judge(
     session: Session, asking: dict[str, tuple[Conflict, Prompt]], replies: Mapping[str, Reply], by: Rung,
     found: Consultation,
 ) -> None:  # fmt: skip
-    """Believe what passes the judge; what does not counts against the conflict, which then stays for somebody else."""
+    """Keep the replies that pass `judge`; the other conflicts stay undecided.
+
+    A reply that fails counts as a failed attempt, unless it has neither text nor model.
+    """
     attempts, asked = session.daemon.attempts, PROVIDER if by == PROVIDER else session.caller
     for digest, reply in replies.items():
         if digest not in asking:
@@ -175,7 +179,10 @@ def _judge(
 
 
 def settle(session: Session, workspace: Workspace, found: Consultation) -> list[Resolved]:
-    """Write what was decided. A conflict that somebody settled meanwhile stays as they settled it."""
+    """Write the decisions, one commit per conflict. A conflict that was settled meanwhile keeps its settlement.
+
+    A refused decision counts as a failed attempt, and its reason goes into `found.left`.
+    """
     resolved: list[Resolved] = []
     for id, decision in found.decided.items():
         edit = Settle(id, decision.fields, as_shown=True)
@@ -200,7 +207,10 @@ def settle(session: Session, workspace: Workspace, found: Consultation) -> list[
 
 
 def askable(workspace: Workspace, conflicts: Iterable[OpenConflict]) -> tuple[list[Conflict], dict[str, str]]:
-    """Those that a model may decide, and of the others why not: it knows the record, and nothing newer."""
+    """The conflicts that a model may decide, and the reason against each of the others, by id.
+
+    A model sees only the record of a conflict, so the node must still have the value in the record.
+    """
     fresh, left = [], {}
     for one in conflicts:
         if not _is_for_models(one.conflict):
@@ -218,14 +228,14 @@ def askable(workspace: Workspace, conflicts: Iterable[OpenConflict]) -> tuple[li
 
 
 def _is_for_models(conflict: Conflict) -> bool:
-    """Whether it is about one node alone: settings, memory files and twins are for somebody who looks further."""
+    """Whether a conflict is about one node alone. Settings, memory files and twins need more context than a record."""
     return not is_settings_uri(conflict.uri) and all(is_of_node(name) or name == PLACE for name in conflict.fields)
 
 
 def on_the_way(session: Session, workspace: Workspace, uris: Sequence[Uri]) -> list[Resolved]:
-    """Settle what models can of the open conflicts of these nodes: for tools that met them while doing something else.
+    """Have models settle open conflicts of these nodes, for tools that meet conflicts during other work.
 
-    May end the call with questions to its client.
+    Considers at most `MOST_ASKED` conflicts. May end the call with questions to its client.
     """
     if not workspace.conflicts.total:
         return []

@@ -1,4 +1,4 @@
-"""This file is where what an answer showed enters the caller's working set, and what left it is said (E6, E7)."""
+"""Working sets of conversations: answers add their nodes, and hints report the evicted nodes (E6, E7)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from kgd.workspace.workspace import Workspace
 
 NAMED = 8
-"""Evicted nodes that the hint names; it says how many more there were."""
+"""Evicted nodes that a hint names; it counts the others."""
 
 
 class Hint(TypedDict):
@@ -28,10 +28,13 @@ class Hint(TypedDict):
 
 
 def enter(session: Session, context_id: str | None, uris: Sequence[Uri], *, starting: bool = False) -> dict[str, Any]:
-    """``context_id`` and, where there is reason for one, ``hint``; nothing for a caller without a conversation.
+    """Add nodes to the caller's working set; returns ``context_id``, and ``hint`` after evictions or at a first walk.
 
-    The cheapest node is shown first, so it is touched last: what is nearest to the question stays longest. Only a
-    walk, `starting`, uses up the one hint that a context starts empty.
+    Returns nothing for a caller without a conversation.
+
+    Args:
+        uris: Cheapest first. The cheapest is touched last, so the nodes nearest to the question stay longest.
+        starting: Whether the call is a walk. Only a walk uses up the single hint of a new working set.
     """
     if context_id is None and session.context_id is None:
         return {}
@@ -47,7 +50,10 @@ def enter(session: Session, context_id: str | None, uris: Sequence[Uri], *, star
 
 
 def working_set(session: Session, workspace: Workspace, context_id: str) -> list[Uri]:
-    """The nodes that a conversation has seen last, the most recent first; of a token's holder those they may read."""
+    """The nodes that a conversation saw last, most recent first.
+
+    The holder of a token gets only readable nodes of this workspace.
+    """
     seen = session.daemon.contexts.seen(context_id)
     if session.principal is None:
         return seen

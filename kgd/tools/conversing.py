@@ -1,4 +1,4 @@
-"""This file is where the messages of a thread, or those around one of them, become part of an answer, page by page."""
+"""Messages of a thread, from its start, its end or one message on, as pages of an answer."""
 
 from __future__ import annotations
 
@@ -18,18 +18,19 @@ if TYPE_CHECKING:
     from kgd.tools.nodes import Found
 
 ONWARD, BACK = "messages", "messages_back"
-"""Parts of an answer: messages from the first on, or from behind this one; the newest first, or those before it."""
+"""Parts of an answer. ONWARD: oldest first, from the thread's start or after a message. BACK: newest first, from the
+thread's end or before a message."""
 PAGE = 25
-"""Messages that are looked up together."""
+"""Messages per look-up."""
 AROUND = 400
-"""Bytes of a message beside its text."""
+"""Bytes of a message apart from its text."""
 
 
 def check(include: Sequence[str], as_of: str | None, *, is_far: bool) -> None:
-    """Return if this part can be answered at all.
+    """Return if the call can be answered.
 
     Raises:
-        Invalid: Messages are asked for as they were, or of another machine.
+        Invalid: It includes messages, and reads a past commit or a workspace on a hub.
     """
     if (ONWARD in include or BACK in include) and (as_of or is_far):
         raise Invalid(
@@ -39,14 +40,20 @@ def check(include: Sequence[str], as_of: str | None, *, is_far: bool) -> None:
 
 
 def part(include: Sequence[str]) -> str | None:
-    """Which of the two parts is asked for; onward where both are."""
+    """The included part, ONWARD if both are; None without messages."""
     return ONWARD if ONWARD in include else BACK if BACK in include else None
 
 
 def page(found: Found, way: str, room: Room, last: str) -> tuple[list[MessageAnswer], str | None]:
-    """As many messages as there is room for, behind the one that was the last, and the last one if there are more.
+    """The messages of one page, and the position after which the next page starts; None at the end.
 
-    O(answer). A message that is longer than all the room is cut; it is whole under its own URI.
+    O(answer). A message that exceeds the room of a whole page is cut; a read of its own URI has all of it. Hidden
+    messages are left out. A node that is neither thread nor message has no messages.
+
+    Args:
+        way: ONWARD or BACK.
+        room: Is reduced by the size of the messages.
+        last: The position from the page before; empty for the first page.
     """
     if scheme_of(found.uri) not in ("thread", "message"):
         return [], None
@@ -72,7 +79,11 @@ def _next(found: Found, thread: Uri, at: Uri, way: str) -> list[Uri]:
 
 
 def _take(made: list[MessageAnswer], answer: MessageAnswer, room: Room, *, must: bool) -> bool:
-    """Put the message into the answer; one that `must` be in, so that the next page is another one, is cut."""
+    """Add a message to the page; returns False if there is no room.
+
+    The first message of a page is cut if there is room for a part of it, or if it `must` be added so that paging
+    advances.
+    """
     if room.take(answer):
         made.append(answer)
         return True

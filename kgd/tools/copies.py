@@ -1,4 +1,4 @@
-"""Copies of submitted nodes in another workspace: which there are, and which commit wrote them."""
+"""Copies of submitted nodes in another workspace, and the commits that wrote them."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ if TYPE_CHECKING:
     from kgd.workspace.workspace import Workspace
 
 TOGETHER = 50
-"""Nodes in one call of a hub."""
+"""Nodes per call of a hub."""
 PAGE_TOKENS = 10_000
 COMMITS = 200
-"""Commits in one page of a node's history on a hub."""
+"""Commits per page of a node's history on a hub."""
 _FIELD = join("data", ORIGIN)
 
 
 @dataclass(frozen=True, slots=True)
 class Copy:
-    """A node over there. `origin` is the value of ``data.submitted_from``; a bare node holds nothing but its URI."""
+    """A node in the target workspace. `origin` is its ``data.submitted_from``; a bare node has nothing but its URI."""
 
     version: int
     origin: Json = None
@@ -38,17 +38,21 @@ class Copy:
 
 
 class There(Protocol):
-    """The workspace that a submission goes to."""
+    """The target workspace of a submission."""
 
     @property
     def id(self) -> str: ...
 
     def copies(self, uris: Sequence[Uri]) -> dict[Uri, Copy]:
-        """The nodes of these URIs that are stored there, as far as the caller may read them."""
+        """The stored nodes of these URIs that the caller may read."""
         ...
 
     def submitted(self, uri: Uri, copy: Copy) -> tuple[str, bool]:
-        """The commit that wrote the present origin of a copy, and whether the copy was changed since."""
+        """The commit that wrote the present origin of a copy, and whether the copy changed since.
+
+        Raises:
+            Unavailable: A hub's history of the node does not contain that commit.
+        """
         ...
 
 
@@ -71,7 +75,7 @@ class AtHand:
         return found.hex(), node_at(uri, found) != node_at(uri, self._tip)
 
     def _wrote(self, commit: Commit, uri: Uri, copy: Copy) -> bool:
-        """Whether the origin of the copy came with this commit; a merge counts, which accepted it."""
+        """Whether this commit introduced the origin of the copy. The merge that accepted a submission counts."""
         before = self._origin(uri, commit.parents[0]) if commit.parents else None
         return bool(before != copy.origin and copy.origin == self._origin(uri, commit.id))
 
@@ -115,7 +119,7 @@ class OnHub:
             try:
                 page = self._client.call(self.id, "get", asked, deadline=WRITE_DEADLINE)
             except (Forbidden, Unauthorized, NotFound):
-                if len(uris) > 1:  # one that may not be read spoils the call
+                if len(uris) > 1:  # one unreadable node fails the call for all
                     for uri in uris:
                         self._read([uri], found)
                 return

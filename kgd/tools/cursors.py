@@ -1,7 +1,7 @@
-"""This file is where a place in a long answer is written down: opaque to the client, and nothing is kept here.
+"""Cursors: positions in long answers, opaque to the client and without state in the daemon.
 
-A cursor holds the position itself, so that it survives a restart of the daemon and works on any of its threads. It
-comes back from outside and is trusted no more than any argument.
+A cursor contains the position itself, so it survives a restart of the daemon and works on any of its threads. It is
+untrusted input, like every argument.
 """
 
 from __future__ import annotations
@@ -17,7 +17,12 @@ from kgd.errors import Invalid
 
 
 def write(tool: str, question: Any, position: list[Any]) -> str:
-    """A cursor for `position` in the answer to `question` (any JSON: what must be equal when it is used)."""
+    """A cursor for a position in an answer.
+
+    Args:
+        question: Any JSON. The cursor is valid only for a call with an equal question.
+        position: JSON values that `index` and `text` read.
+    """
     body = orjson.dumps([tool, _digest(question), position])
     return base64.urlsafe_b64encode(body).decode().rstrip("=")
 
@@ -26,7 +31,7 @@ def read(tool: str, question: Any, cursor: str) -> list[Any]:
     """The position in `cursor`.
 
     Raises:
-        Invalid: It is not a cursor of this tool, or it belongs to a call with other arguments.
+        Invalid: The text is not a cursor of this tool, or belongs to a call with other arguments.
     """
     try:
         body = orjson.loads(base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
@@ -41,10 +46,10 @@ def read(tool: str, question: Any, cursor: str) -> list[Any]:
 
 
 def index(position: list[Any], at: int) -> int:
-    """A non-negative whole number of a position.
+    """The non-negative integer at index `at` of a position.
 
     Raises:
-        Invalid: Somebody else wrote this cursor.
+        Invalid: There is none, so kgd did not write this cursor.
     """
     value = position[at] if at < len(position) else None
     if not isinstance(value, int) or isinstance(value, bool) or value < 0:
@@ -53,10 +58,10 @@ def index(position: list[Any], at: int) -> int:
 
 
 def text(position: list[Any], at: int) -> str:
-    """A text of a position; empty where it ends before.
+    """The text at index `at` of a position; empty if the position is shorter.
 
     Raises:
-        Invalid: Somebody else wrote this cursor.
+        Invalid: The value is not a text, so kgd did not write this cursor.
     """
     value = position[at] if at < len(position) else ""
     if not isinstance(value, str):

@@ -1,4 +1,4 @@
-"""This file is where what people say for a moment becomes one: ``monday``, ``yesterday``, ``2 days ago``, ISO dates."""
+"""Times as people write them: ``monday``, ``yesterday``, ``2 days ago``, ISO dates."""
 
 from __future__ import annotations
 
@@ -13,12 +13,16 @@ _AGO = re.compile(r"(\d{1,5}|an?|one)\s+(minute|hour|day|week)s?(?:\s+ago)?").fu
 
 
 def moment_of(text: str, now: datetime, *, at: str = "since") -> int:
-    """Unix seconds. Days begin at midnight where `now` is; a weekday is the last one that began, today included.
+    """The Unix seconds of a time in words or ISO 8601.
 
-    An ISO date or time without a zone is UTC, as everywhere in kgd.
+    Days begin at midnight in the time zone of `now`. A weekday is the latest day of that name, today included. An ISO
+    date or time without a zone is UTC, as everywhere in kgd.
+
+    Args:
+        at: The parameter that an error names.
 
     Raises:
-        Invalid: It is none of these.
+        Invalid: The text is not a date or time.
     """
     said = text.strip().lower().removeprefix("last ").strip()
     midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)

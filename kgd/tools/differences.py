@@ -1,4 +1,4 @@
-"""This file is where it is told what differs: node by node, field by field, of a commit or of one not made yet."""
+"""Differences by node and field, of a commit or of the commit that a dry run would make."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kgd.workspace.past import changed_fields
 
 LONGEST_VALUE = 2_000
 FORETOLD_LIMIT = 600_000
-"""Bytes of what a dry run tells; beyond, long values are cut."""
+"""Bytes of a dry run's diff. Beyond that, long values are cut, and further nodes are only counted."""
 
 
 class FieldDiff(TypedDict):
@@ -48,7 +48,7 @@ class Foretold(TypedDict):
 
 
 def node_diff(change: NodeChange, *, whole: bool = False) -> NodeDiff:
-    """What became of one node; long values are cut unless it is wanted `whole`."""
+    """The changed fields of one node. Texts longer than `LONGEST_VALUE` are cut unless `whole`."""
     fields: Sequence[Any] = changed_fields(change)
     limit = 10**9 if whole else LONGEST_VALUE
     return {
@@ -59,7 +59,10 @@ def node_diff(change: NodeChange, *, whole: bool = False) -> NodeDiff:
 
 
 def foretold(would: Would, sees: sight.Sees | None = None) -> Foretold:
-    """What a dry run tells its caller, without what they may not read."""
+    """The answer of a dry run, limited to the nodes that the caller may read.
+
+    A restricted caller gets no files, and the message only if it may read everything that the commit would change.
+    """
     nodes = [one for one in would.nodes if sees is None or sees(one.uri)]
     is_whole = sees is None or (len(nodes) == len(would.nodes) and not would.files and not would.more)
     room, diff = FORETOLD_LIMIT, list[NodeDiff]()

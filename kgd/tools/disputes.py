@@ -1,4 +1,4 @@
-"""This file is where open conflicts are listed, and where one is shown whole, or who settled it meanwhile."""
+"""The `conflicts` tool: a list of open conflicts, or one conflict in full, open or settled."""
 
 from __future__ import annotations
 
@@ -57,7 +57,14 @@ class ConflictsResult(TypedDict):
 
 
 def conflicts(session: Session, params: ConflictsParams) -> ConflictsResult:
-    """What two people wrote differently, both sides of each field."""
+    """List open conflicts with both sides of each field, or answer the conflict of an `id`.
+
+    Names the authors of the first `sides.LOOKED_UP` conflicts only, since each look-up runs git.
+
+    Raises:
+        NotFound: The node or conflict does not exist, or the caller may not read it.
+        KgdError: The address is wrong, or the cursor belongs to another call.
+    """
     about = params.uri or (params.id or "").rpartition("#")[0]
     workspace = addressing.choose(session, params.workspace, [about] if about else [])
     if params.id is not None:
@@ -81,21 +88,21 @@ def conflicts(session: Session, params: ConflictsParams) -> ConflictsResult:
 
 
 def _is_there(workspace: Workspace, uri: Uri, sees: sight.Sees | None) -> bool:
-    """Whether the node is there for the caller: it may have moved out of sight."""
+    """Whether the node exists at a URI that the caller may read: it may have moved to a hidden one."""
     here = workspace.graph.resolve(uri)
     return (sees is None or sees(here)) and workspace.exists(here)
 
 
 def subject_of(session: Session, workspace: Workspace, text: str, *, at: str = "uri") -> Uri:
-    """What conflicts may be about: a node in any spelling, or the settings of this workspace. Errors as `resolve`'s."""
+    """The subject of a conflict: a node in any spelling, or this workspace's settings. Raises as `resolve` does."""
     return Uri(text) if text == settings_uri(workspace.id) else addressing.resolve(session, workspace, text, at=at)
 
 
 def _one(session: Session, workspace: Workspace, id: str) -> ConflictsResult:
-    """One conflict with who wrote each side; of one that is not open any more who settled it.
+    """One conflict with the author of each side, or the settlement of a conflict that is no longer open.
 
     Raises:
-        NotFound: There never was such a conflict, or the caller may not read of it.
+        NotFound: There never was such a conflict, or the caller may not read its node.
     """
     subject, _, digest = id.rpartition("#")
     if not subject or not sides.is_digest(digest):
@@ -128,7 +135,7 @@ def _none(id: str) -> NotFound:
 
 def _whole(workspace: Workspace, found: OpenConflict, sees: sight.Sees | None) -> ConflictAnswer:
     answer = _with_authors(workspace, found, sees)
-    if sees is None or sees(workspace.graph.resolve(found.uri)):  # it may have moved out of sight since
+    if sees is None or sees(workspace.graph.resolve(found.uri)):  # the node may have moved to a hidden URI
         for name, field in answer["fields"].items():
             field["now"] = sides.present(workspace, found, name)
     return answer
@@ -139,7 +146,7 @@ def _with_authors(workspace: Workspace, found: OpenConflict, sees: sight.Sees | 
 
 
 def _model(session: Session, workspace: Workspace, found: OpenConflict) -> ModelAnswer | None:
-    """None where the settings name none."""
+    """The model of the user's settings, with any reason not to ask it; None if the settings have no model."""
     settings = session.daemon.registry.current().settings
     if not settings.resolver_url or not settings.resolver_model:
         return None
@@ -151,7 +158,7 @@ def _model(session: Session, workspace: Workspace, found: OpenConflict) -> Model
 
 
 def settled_before(workspace: Workspace, id: str) -> Resolved | None:
-    """Who settled a conflict that is not open any more; None where there never was one of that id."""
+    """The settlement of a conflict that is no longer open; None if no conflict of that id was ever settled."""
     entry = settled_in(workspace, id)
     if entry is None:
         return None
@@ -160,7 +167,7 @@ def settled_before(workspace: Workspace, id: str) -> Resolved | None:
 
 
 def settled_in(workspace: Workspace, id: str) -> Entry | None:
-    """The commit that settled it, or took it along to another name of the node."""
+    """The commit that settled a conflict, or moved it with its node to another URI; None if there is none."""
     uri, _, digest = id.rpartition("#")
     if not uri or not sides.is_digest(digest):
         return None

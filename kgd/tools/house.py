@@ -1,4 +1,4 @@
-"""This file is where it is told how the daemon and a workspace are."""
+"""The `status` tool: health of the daemon and of a workspace."""
 
 from __future__ import annotations
 
@@ -100,7 +100,14 @@ class StatusResult(TypedDict):
 
 
 def status(session: Session, params: Nothing) -> StatusResult:
-    """How the daemon and a workspace are; without a workspace, how the daemon is."""
+    """Report the state of the daemon and of a workspace; of the daemon alone if no workspace can be chosen.
+
+    The holder of a token gets no local paths, other workspaces or hidden nodes.
+
+    Raises:
+        NotFound: The named workspace is unknown.
+        Unavailable: The named workspace cannot be opened.
+    """
     daemon = session.daemon
     answer: StatusResult = {
         "daemon": {
@@ -139,7 +146,7 @@ def status(session: Session, params: Nothing) -> StatusResult:
 
 
 def _for_holder(session: Session, workspace: Workspace, answer: StatusResult) -> StatusResult:
-    """What is no business of the holder of a token is left out: paths here, other workspaces, hidden nodes."""
+    """The part of a status that the holder of a token may see: no local paths, other workspaces or hidden nodes."""
     assert session.principal is not None
     sees = sight.sight(session, workspace.id)
     return {
@@ -196,7 +203,7 @@ def _add_workspace(answer: StatusResult, workspace: Workspace, stages: list[Stag
 
 
 def absence(workspace: Workspace) -> str:
-    """Why the code tree cannot be served whole; empty where it can."""
+    """The reason why the code tree cannot be served in full; empty if it can."""
     overlay = overlay_of(workspace)
     report = overlay.report() if overlay is not None else None
     return f"code tree: {report.reason}" if report is not None and report.reason else ""

@@ -1,7 +1,7 @@
-"""This file is where nodes of a workspace that a hub has are read in full, and whole answers of a hub are passed on.
+"""Nodes of workspaces on a hub, read in full, and forwarded answers of a hub.
 
-What a hub says is checked against the shape that the tool promises, fenced, and given its origin here: whatever the
-hub claims about where its text came from, it is remote.
+A hub's answer is checked against the shape that the tool promises, and fenced. Its origin is set here: always remote,
+regardless of the hub's claims.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ if TYPE_CHECKING:
     from kgd.tools.session import Session
 
 TOGETHER = 50
-"""Nodes that are asked of a hub in one call."""
+"""Nodes per call of a hub."""
 PAGE_TOKENS = 10_000
 ENOUGH = 2 * HARD_LIMIT
-"""Bytes after which no further page is asked for, but to bring a node to its end."""
+"""Bytes after which further pages are read only to complete a single node."""
 LARGEST = 1 << 20
-"""Bytes of one node, all pages together; a node file has a quarter of it at most."""
+"""Bytes after which reading stops, even within a node. A node file has at most a quarter of it."""
 _PARTS = (
     "content", "content_cut", "detail", "detail_cut", "relations", "relations_cut", "incoming", "incoming_cut",
     "continued",
@@ -41,7 +41,7 @@ _PARTS = (
 
 @dataclass(slots=True)
 class FarNode:
-    """One node of a hub, whole."""
+    """One node of a hub, joined from all its pages."""
 
     uri: Uri
     head: dict[str, Any]
@@ -63,7 +63,7 @@ class FarNode:
 
 @dataclass(frozen=True, slots=True)
 class FarMissing:
-    """Why a node of a hub is not answered."""
+    """The reason why an answer lacks a node of a hub."""
 
     reason: Reason
     similar: tuple[str, ...] = ()
@@ -72,7 +72,7 @@ class FarMissing:
 
 
 class HubReads:
-    """What one `get` reads from hubs: each hub at most its deadline, all calls together."""
+    """The reads of one `get` from hubs. All calls to a workspace together get `DEADLINE` seconds."""
 
     def __init__(self, session: Session, include: Sequence[str], as_of: str | None) -> None:
         self._elsewhere = session.daemon.elsewhere
@@ -81,7 +81,11 @@ class HubReads:
         self._spent: dict[str, float] = {}
 
     def look(self, workspace: str, uri: Uri, following: Iterable[Uri]) -> FarNode | FarMissing:
-        """One node; those that will be asked for next are read with it."""
+        """One node, or the reason why there is none. Reads it only once.
+
+        Args:
+            following: Nodes that will be looked up next. They are read in the same call, up to `TOGETHER` nodes.
+        """
         if (workspace, uri) not in self._known:
             wanted = [one for one in dict.fromkeys((uri, *following)) if (workspace, one) not in self._known]
             self._read(workspace, wanted[:TOGETHER])
@@ -92,7 +96,7 @@ class HubReads:
         try:
             self._pages(workspace, uris, begun + DEADLINE - self._spent.get(workspace, 0.0))
         except (Forbidden, Unauthorized) as error:
-            # One that may not be read spoils the call; the others are asked for by themselves.
+            # One unreadable node fails the call for all, so each is read in a call of its own.
             if len(uris) > 1 and isinstance(error, Forbidden):
                 for uri in uris:
                     self._read(workspace, [uri])
@@ -128,7 +132,7 @@ class HubReads:
             if not isinstance(cursor, str) or read > LARGEST:
                 return
             if read > ENOUGH and len(found) > 1:
-                # The last one may go on; whoever comes to it asks again.
+                # The last node may be incomplete. It is dropped, so that its own `look` reads it again.
                 self._known = {key: value for key, value in self._known.items() if value is not found[-1]}
                 return
             args["cursor"] = cursor
@@ -146,10 +150,14 @@ class HubReads:
 
 
 def forwarded(session: Session, workspace: str, tool: str, args: dict[str, Any], result: Any) -> dict[str, Any]:
-    """A hub's whole answer to a tool that reads, in the shape that the tool promises.
+    """A hub's whole answer to a reading tool, fenced and in the shape that the tool promises.
+
+    Args:
+        result: The shape of the answer, the tool's `Operation.Result`.
 
     Raises:
-        KgdError: What the hub refused, or why it cannot be reached.
+        KgdError: The hub's refusal, or the reason why it cannot be reached.
+        Unavailable: The answer has another shape, or is larger than twice `HARD_LIMIT`.
     """
     said = session.daemon.elsewhere.call(workspace, tool, args)
     answer: dict[str, Any] = origins.fence(checked(result, said))
@@ -159,10 +167,10 @@ def forwarded(session: Session, workspace: str, tool: str, args: dict[str, Any],
 
 
 def checked(shape: Any, value: Any) -> Any:
-    """The value, if it has that shape; what the shape does not name is left out.
+    """The value, validated against a shape. Fields that the shape does not name are dropped.
 
     Raises:
-        Unavailable: It has not.
+        Unavailable: The value has another shape.
     """
     try:
         return _adapter(shape).validate_python(value)

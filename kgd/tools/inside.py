@@ -1,4 +1,4 @@
-"""This file is where it is told what was read inside of the code tree's files, and which languages cannot be read."""
+"""Counts of symbols and documents in the code tree's files, and the languages without a grammar."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class CodeAnswer(TypedDict):
 
 
 def code(workspace: Workspace) -> CodeAnswer | None:
-    """None where no code tree is read. O(files), from memory and the derived index."""
+    """The contents of the code files, or None without a code tree. O(files), from memory and the derived index."""
     overlay = overlay_of(workspace)
     report = overlay.inside.report() if overlay is not None and overlay.inside is not None else None
     return cast("CodeAnswer", report) if report else None

@@ -1,6 +1,6 @@
-"""This file is where a person joins a hub, leaves it, and asks who they are there.
+"""The `join`, `leave` and `whoami` tools: hubs that the user joined, and the user's identity on each.
 
-For this machine's own command line only. A token is in the call that brings it and nowhere in an answer.
+Only this machine's own command line may call them. A token is in the parameters of `join` and never in an answer.
 """
 
 from __future__ import annotations
@@ -80,8 +80,8 @@ class JoinResult(HubAnswer):
     registered: list[str]
     kept: list[Kept]
     token: NotRequired[str]
-    """Where the token is kept: a reference, never the token. Not there where it is for no workspace that is known
-    from the hub: then nobody would use it, and it is not kept."""
+    """A reference to the kept token, never the token. Missing if no workspace of the hub was registered: the token
+    would have no use, so it is not kept."""
 
 
 class LeaveResult(TypedDict):
@@ -101,9 +101,15 @@ class _Said(TypedDict):
 
 
 def join(session: Session, params: JoinParams) -> JoinResult:
-    """Ask the hub who the token's holder is, keep the token, and register the hub's workspaces. Again is harmless.
+    """Verify a token with its hub, keep it, and register the hub's workspaces. Idempotent.
 
-    Nothing is kept and nothing registered where the hub does not take the token.
+    An id that is registered from another hub or remote is left alone unless `replace` is set. An id of a workspace with
+    a path on this machine is always left alone. If the hub refuses the token, nothing is kept or registered.
+
+    Raises:
+        Forbidden: The caller is not this machine's own command line.
+        Unauthorized: There is no token, or the hub refuses it.
+        KgdError: The hub cannot be reached, or the token cannot be kept.
     """
     _refuse_others(session)
     address = Address.parse(params.url.strip().rstrip("/"))
@@ -128,7 +134,12 @@ def join(session: Session, params: JoinParams) -> JoinResult:
 
 
 def leave(session: Session, params: LeaveParams) -> LeaveResult:
-    """Take the hub's workspaces out of the registry, and forget the token that `join` kept."""
+    """Remove a hub's workspaces from the registry, and delete the token that `join` kept, unless another entry uses it.
+
+    Raises:
+        Forbidden: The caller is not this machine's own command line.
+        NotFound: No workspace of the hub is registered, and no unused token for it is kept.
+    """
     _refuse_others(session)
     registry = session.daemon.registry.current()
     entries = {id: entry for id, entry in registry.entries.items() if id not in registry.shared}
@@ -151,7 +162,7 @@ def leave(session: Session, params: LeaveParams) -> LeaveResult:
 
 
 def forget_all(session: Session) -> None:
-    """Delete the tokens of all hubs that `join` kept, in the keyring and in the home."""
+    """Delete the tokens that `join` kept for all registered hubs, in the keyring and in the home."""
     state = session.daemon.home.state
     for entry in session.daemon.registry.current().entries.values():
         if entry.hub:
@@ -160,7 +171,7 @@ def forget_all(session: Session) -> None:
 
 
 def _forget_left_over(session: Session, url: str) -> bool:
-    """Forget a token for this hub that no workspace of the registry is read with; whether there was one."""
+    """Delete kept tokens for this hub that no registry entry uses; returns whether there were any."""
     try:
         name = _kept_name(Address.parse(url))
     except KgdError:
@@ -177,7 +188,13 @@ def _kept_name(address: Address) -> str:
 
 
 def whoami(session: Session, params: WhoamiParams) -> WhoamiResult:
-    """Who commits are by here, and who each hub that was joined takes the person for."""
+    """Report the author of local commits, and the user's identity on each joined hub, or on the hub `url` alone.
+
+    Asks each hub. A hub that does not answer is listed with its problem.
+
+    Raises:
+        Forbidden: The caller is not this machine's own command line.
+    """
     _refuse_others(session)
     answer: WhoamiResult = {"person": _person(session), "hubs": []}
     wanted = params.url.strip().rstrip("/") if params.url else None

@@ -1,4 +1,4 @@
-"""This file is where a caller is shown which texts mention which nodes, as far as they may read both."""
+"""Mentions of nodes in texts, limited to the nodes that the caller may read."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 __all__ = ["MENTIONS", "mentions", "of_node", "walked"]
 
 LISTED = 20
-"""Mentions of one node that an answer about it lists, each way; all of them can be walked along."""
+"""Mentions per direction in an answer about a node. A walk can follow all mentions."""
 
 
 def mentions(session: Session, workspace: Workspace) -> EdgeSource:
-    """The mentions of a workspace as the caller may see them, with what was acknowledged before the call."""
+    """The mentions that the caller may see. Waits a limited time for texts acknowledged before."""
     found = Mentions.of(workspace)
     found.catch_up()
     sees = sight.sight(session, workspace.id)
@@ -31,7 +31,7 @@ def mentions(session: Session, workspace: Workspace) -> EdgeSource:
 
 
 def walked(workspace: Workspace, edge_types: Collection[str]) -> list[EdgeSource]:
-    """What a walk goes through: what is stored and the code tree; mentions where they are asked for by their type."""
+    """The edges of a walk: stored relations, the code tree's, and mentions if `edge_types` names their type."""
     if MENTIONS not in edge_types:
         return workspace.sources()
     found = Mentions.of(workspace)
@@ -40,6 +40,7 @@ def walked(workspace: Workspace, edge_types: Collection[str]) -> list[EdgeSource
 
 
 def of_node(workspace: Workspace, uri: Uri, sees: Callable[[Uri], bool] | None) -> MentionsAnswer:
+    """The mentions in a node's text and of the node, `LISTED` each way. `sees` is None if unrestricted."""
     derived = Mentions.of(workspace)
     derived.catch_up()
     out = [one for one in derived.mentioned(uri) if sees is None or sees(one)]

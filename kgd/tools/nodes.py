@@ -1,4 +1,4 @@
-"""This file is where a node becomes an answer: what is stored, what the code tree says, and what history knows."""
+"""Nodes in answers: stored fields, fields from the code tree, and versions from history."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ UNSEEN_MESSAGE = "(this commit changed other nodes too)"
 INIT = "init"
 """The operation of a workspace's first commit."""
 BESIDE, ALIKE = 500, 0.75
-"""Nodes in one place that are compared with a name which is not there, and how alike they must be (`difflib`)."""
+"""Nodes of one folder compared with a missing name, and the smallest ratio of `difflib` that counts as alike."""
 LOOKED = 30
-"""Nodes with the words of a name that is not there, of which those that it cannot have meant are left out."""
+"""Search results for the words of a missing name, before results of `PIECES` are dropped."""
 PIECES = frozenset({"chunk", "message", "symbol"})
-"""The schemes of parts of something: nobody means one who has not written its scheme."""
+"""Schemes of parts of files and threads. They are suggested only for a missing URI of the same scheme."""
 SERVED = frozenset({"file", "dir", "symbol", "chunk"})
-"""The schemes of what a code tree has."""
+"""Schemes of the nodes that a code tree has."""
 
 Trust = Literal["local", "team", "remote"]
 
@@ -193,27 +193,27 @@ class NodeAnswer(TypedDict):
     unverified: NotRequired[UnverifiedAnswer]
 
 
-"""A node in full. Empty fields are left out; `version` 0 means that only the code tree says it, nothing is stored."""
+"""`NodeAnswer` is a node in full, without empty fields. At `version` 0 the node is in the code tree and not stored."""
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """One node of one workspace, with all that is needed to answer about it."""
+    """One node of one workspace, with the data for answers about it."""
 
     workspace: Workspace
     uri: Uri
     stored: Node | None
     served: Node | None
-    """What the code tree says."""
+    """The node according to the code tree."""
     as_of: str | None
     version: Version | None
-    """Of `stored`, or of what it was a moment before: content may be newer than its version, never older."""
+    """The version of `stored`, or of its value a moment before: content may be newer than its version, never older."""
     sees: Sees | None = None
-    """What else the caller may read; None: everything."""
+    """Predicate for readable nodes, or None if unrestricted."""
 
     def relations(self) -> list[RelationAnswer]:
-        """Stored relations, then those of the code tree that are not stored, by weight."""
-        # Whether a relation is broken tells whether its target exists, which is not for everybody to know.
+        """Stored relations and further relations of the code tree, by weight; at equal weight the stored come first."""
+        # `broken` reveals whether the target exists, so it is set for readable targets only.
         answers = [_relation(self.workspace, r.type, r.target, r.weight, r.data,
                              bool(self.as_of) or not self._shows(r.target))
                    for r in (self.stored.relations if self.stored else ())]  # fmt: skip
@@ -233,7 +233,7 @@ class Found:
         return [{"source": e.target, "type": e.type, "weight": e.weight} for e in shown]
 
     def detail(self) -> DetailAnswer | None:
-        """The file behind a memory. Read when it is asked for, and then an expectation of the version is of it too."""
+        """The detail file of a memory, read at this call. From then on, an expectation of the version covers it too."""
         found = self.workspace.detail(self.stored, self.as_of) if self.stored else None
         if found is None:
             return None
@@ -250,12 +250,16 @@ class Found:
 
 
 def overlay_of(workspace: Workspace) -> Overlay | None:
-    """The code tree of a workspace, as whoever watches it has set it."""
+    """The overlay of a workspace's code tree, which the daemon sets; None without a code tree."""
     return cast("Overlay | None", workspace.overlay)
 
 
 def find(workspace: Workspace, uri: Uri, as_of: str | None = None, sees: Sees | None = None) -> Found | None:
-    """The node that this URI, or a former one of it, names now or named then; None where there is none."""
+    """The node at a URI or former URI now, or at the URI in the commit `as_of`; None if there is none.
+
+    Args:
+        sees: Predicate for the other nodes that answers about it may show, or None. The node itself is not checked.
+    """
     current = uri if as_of else workspace.graph.resolve(uri)
     version, stored = (None, workspace.node(current, as_of)) if as_of else _now(workspace, current)
     overlay = overlay_of(workspace) if as_of is None and scheme_of(current) in SERVED else None
@@ -266,21 +270,24 @@ def find(workspace: Workspace, uri: Uri, as_of: str | None = None, sees: Sees | 
 
 
 def _now(workspace: Workspace, uri: Uri) -> tuple[Version | None, Node | None]:
-    """The version is asked first: who writes in between makes it too old, and an expectation of it is refused.
+    """The version and value of a stored node, read in this order.
 
-    The other way round, what was read before that write would go out under the version after it, and whoever puts with
-    that version would bury a change that they never saw.
+    A write between the reads makes the version too old, so an expectation of it is refused. In the other order, the old
+    value would be sent under the new version, and a `put` that expects that version would overwrite an unseen change.
     """
     card = workspace.graph.card(uri)
     version = workspace.node_version(uri) if card is not None and card.blob is not None else None
     node = workspace.node(uri)
-    if node is not None and version is None:  # made this very moment
+    if node is not None and version is None:  # created between the two reads
         version, node = workspace.node_version(uri), workspace.node(uri)
     return (version if node is not None else None), node
 
 
 def head(found: Found, asked: str) -> dict[str, Any]:
-    """All of a `NodeAnswer` but content and lists."""
+    """The fields of a `NodeAnswer` without content and lists. Records the node as sent under its version.
+
+    `asked` is the URI in the call, which the answer repeats if it is a former one.
+    """
     node = found.stored or found.served
     assert node is not None
     answer: dict[str, Any] = {"uri": found.uri, "type": node.type, "name": node.title}
@@ -313,7 +320,7 @@ def head(found: Found, asked: str) -> dict[str, Any]:
 
 
 def origin(found: Found, version: Version | None) -> Origin:
-    """Everything in this part was written on this machine or read from its code tree."""
+    """The origin of a node in a workspace on this machine, whose trust is always local."""
     answer: Origin = {"workspace": found.workspace.id, "trust": "local"}
     if found.as_of:
         answer["commit"] = found.as_of
@@ -323,7 +330,7 @@ def origin(found: Found, version: Version | None) -> Origin:
 
 
 def conflicts(workspace: Workspace, uri: Uri, sees: Sees | None = None) -> list[ConflictAnswer]:
-    """A node's open conflicts with base and both sides, and what to do about each."""
+    """The open conflicts of a node, each with base, both sides and a next step."""
     return [conflict(one) for one in workspace.conflicts.find(uri, about=sees)]
 
 
@@ -339,12 +346,12 @@ def conflict(one: OpenConflict) -> ConflictAnswer:
 
 
 def printable(path: str) -> str:
-    """A path as text: git holds names that are not UTF-8, an answer cannot."""
+    """A path as valid text. Bytes that are not UTF-8, which git allows in names, become escapes."""
     return path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 
 def disputed(one: OpenConflict, name: str) -> ConflictField:
-    """One field of a conflict; its sides have the letters that resolutions take."""
+    """One field of a conflict, its sides under the letters that resolutions use."""
     letters = sides_of(one.conflict, name)
     return {
         "base": one.conflict.fields[name].base,
@@ -372,16 +379,17 @@ def stamp(at: int, by: str) -> Stamp:
 
 
 def moment(at: float) -> str:
-    """RFC 3339 in UTC; whoever claims a time before 1970 or after the year 9999 is shown the nearest."""
+    """Unix seconds as RFC 3339 in UTC. Times before 1970 or after the year 9999 become the nearest valid time."""
     shown = datetime.fromtimestamp(min(max(at, 0), LAST_MOMENT), UTC)
     return shown.replace(tzinfo=None).isoformat(timespec="seconds") + "Z"
 
 
 def similar(workspace: Workspace, uri: Uri, sees: Sees | None, limit: int = 3) -> list[str]:
-    """Nodes that a URI which is not there may have meant: those beside it that are spelled alike, then by its words.
+    """Suggestions for a missing URI: first nodes of its folder with a similar name, then search results for its words.
 
     Args:
-        sees: What the caller may read; nothing else is named.
+        sees: Predicate for readable nodes, or None if unrestricted. Other nodes are not suggested.
+        limit: The largest number of suggestions.
     """
     words = " ".join(uri.rpartition("://")[2].split("/")[1:]) or uri
     folder, _, name = uri.rpartition("/")
@@ -393,12 +401,12 @@ def similar(workspace: Workspace, uri: Uri, sees: Sees | None, limit: int = 3) -
 
 
 def made_at(entry: Entry) -> str:
-    """When a commit was made; empty for the first one, whose date is a constant."""
+    """The time of a commit; empty for a workspace's first commit, whose date is a constant."""
     return moment(entry.at) if entry.parents or entry.operation != INIT else ""
 
 
 def _beside(workspace: Workspace, folder: str) -> Sequence[str]:
-    """What lies in a folder of nodes or of the code tree, so much of it."""
+    """Direct children of a folder of nodes, or files of a folder of the code tree, at most `BESIDE`."""
     if folder.startswith("file://") and workspace.overlay is not None:
         edges = workspace.overlay.out(Uri(f"dir{folder[4:]}"))
         return [edge.target for edge in islice(edges, BESIDE) if scheme_of(edge.target) == "file"]
@@ -418,20 +426,23 @@ def _relation(
 
 
 def line(entry: Entry, workspace: Workspace | None = None, sees: Sees | None = None) -> CommitLine:
-    """A commit in one line. Its message is for those who may read all that it changed."""
+    """A commit in one line. The message is replaced unless the caller may read all nodes that the commit changed."""
     message = entry.subject if workspace is None or sees_all(workspace, entry, sees) else UNSEEN_MESSAGE
     told: CommitLine = {"commit": entry.commit, "at": made_at(entry), "author": entry.author, "message": message}
     return {**told, **brought_by(entry)}  # type: ignore[typeddict-item]
 
 
 def brought_by(entry: Entry) -> dict[str, str]:
-    """Who pushed a commit and who accepted it, where that is known: its author is whatever its maker wrote."""
+    """The names of a commit's pusher and accepter, if known. Unlike these, its author is an unverified claim."""
     known = {"pushed_by": entry.pushed_by, "accepted_by": entry.accepted_by}
     return {field: name for field, name in known.items() if name}
 
 
 def sees_all(workspace: Workspace, entry: Entry, sees: Sees | None) -> bool:
-    """Whether everything that a commit changed may be read; the entry itself may tell of one node only."""
+    """Whether all nodes that a commit changed may be read. Reads the commit again: `entry` may list one node only.
+
+    False for a restricted caller if the commit changed no nodes, or too many to list.
+    """
     if sees is None:
         return True
     (whole,) = workspace.history.entries(commit=entry.commit)

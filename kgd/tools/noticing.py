@@ -1,4 +1,4 @@
-"""This file is where a git hook tells the daemon that a branch moved, so that nothing waits for the next look."""
+"""The `notice` operation: a git hook reports that a branch moved, and the daemon looks at once."""
 
 from __future__ import annotations
 
@@ -23,7 +23,11 @@ class NoticeResult(TypedDict):
 
 
 def notice(session: Session, params: NoticeParams) -> NoticeResult:
-    """Wakes whoever looks after that repository, if it is an open workspace's. Opens nothing."""
+    """Wake publication in the open workspace of a git directory. Opens no workspace.
+
+    Raises:
+        Forbidden: The caller is not one of this machine's own git hooks.
+    """
     if not session.trusted:
         raise Forbidden("only this machine's own git hooks tell of commits")
     place = Path(params.git_dir)
