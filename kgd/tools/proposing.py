@@ -352,7 +352,7 @@ def _is_permitted(workspace: Workspace, one: Proposal, permit: Permit | None) ->
 
 
 def _is_seen(workspace: Workspace, one: Proposal, sees: sight.Sees) -> bool:
-    """Whether every node that it changes is readable. False for a merged or broken proposal, whose changes are unknown."""
+    """Whether every node that it changes is readable. False for a merged or broken proposal: its nodes are unknown."""
     try:
         touched = accepting.touches(workspace, one)
     except KgdError:
