@@ -199,7 +199,7 @@ def accept(session: Session, params: AcceptParams) -> AcceptResult:
 def _named(session: Session, workspace: Workspace, name: str) -> Proposal:
     """As `proposals.named`, limited to proposals that the caller may see.
 
-    The error names the decision if the proposal is closed. The user of this machine gets the closest name.
+    The error names the decision if the proposal is closed. For the user of this machine it suggests the closest name.
     """
     try:
         return proposals.named(workspace, name, lambda one: any(_seen(session, workspace, (one,))))

@@ -53,7 +53,7 @@ BATCH = 25
 FIELDS_OF_LONG, SHORT_VALUE = 40, 300
 """Limits for a node too large for an answer: number of fields, characters of each value."""
 By = tuple[str, str, bool, str]
-"""A writer: author, client, whether the client is an agent, and pusher."""
+"""A writer: author, client, whether it is an agent, and pusher."""
 UNASKED = ("init", "merge")
 """Operations that bring in changes of others. Those are reviewed under their own authors."""
 

@@ -251,7 +251,7 @@ def resolve_conflicts(session: Session, params: ResolveConflictsParams) -> Resol
 
 
 def _chosen(session: Session, workspace: Workspace, choices: list[Choice]) -> tuple[list[Settle], list[Resolved]]:
-    """The caller's decisions as edits, and those settled earlier, so that a repeated call succeeds."""
+    """The caller's decisions as edits, and the conflicts settled earlier, so that a repeated call succeeds."""
     edits, before = [], []
     for index, choice in enumerate(choices):
         at = f"resolutions[{index}]"

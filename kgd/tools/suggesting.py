@@ -110,7 +110,7 @@ def _carried_out(workspace: Workspace, one: Suggestion | Offer) -> tuple[tuple[E
 
 
 def _offers(session: Session, workspace: Workspace) -> list[Offer]:
-    """The open offers. Holders of tokens get none: the names come from texts that they may not be able to read."""
+    """The open offers. Holders of tokens get none: the names come from texts that they may be unable to read."""
     return offers.offered(workspace) if session.principal is None else []
 
 

@@ -91,7 +91,7 @@ class SyncParams(Nothing):
 
 
 def sync(session: Session, params: SyncParams) -> RemotesResult:
-    """Sync the workspace with its remotes now; reports transfers, waits with their reasons, and open conflicts."""
+    """Sync the workspace with its remotes now; reports transfers, pending work with reasons, and open conflicts."""
     workspace = addressing.choose(session, params.workspace, writing=True)
     if not _CONFIRM(params.confirm):
         raise Invalid("only a commit can be confirmed", at="confirm", next="Name the one that a wait of sync named.")
@@ -182,7 +182,7 @@ def _add(
 ) -> RemotesResult:
     """Add a remote at the user's request and sync with it. The workspace is published there from now on.
 
-    A remote that turns out to be a wrong one is removed again.
+    A remote that turns out to be the wrong one is removed again.
 
     Args:
         stored: The address in the git settings. A credential in it, as `git clone` leaves it there, is taken out and

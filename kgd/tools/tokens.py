@@ -225,7 +225,7 @@ def trail(session: Session, params: LogParams) -> LogResult:
 
 
 def audit(session: Session, params: AuditParams) -> AuditResult:
-    """The audit log after a line number, oldest first, including lines in files."""
+    """List audit lines after a number, oldest first, including lines moved to files."""
     found = _tokens(session).lines(params.after, params.limit)
     return {"lines": [{"number": number, **_trail_answer(one)} for number, one in found]}
 
