@@ -1,4 +1,4 @@
-"""This file is where a browser is let in to see the pages, and let in no longer."""
+"""Sign-in links for browsers, and the list of signed-in browsers."""
 
 from __future__ import annotations
 
@@ -59,12 +59,20 @@ class BrowsersResult(TypedDict):
 
 
 LINK_MINUTES = 10
-"""As `kgd.ui.sessions` has it."""
+"""Lifetime of a sign-in link in minutes; equals the value in `kgd.ui.sessions`."""
 _PATH = re.compile(r"/ui/in/[A-Za-z0-9_-]{1,100}").fullmatch
 
 
 def open_pages(session: Session, params: OpenParams) -> OpenResult:
-    """A link that works once, for the person of this machine; for a workspace on a hub one to that hub."""
+    """Create a single-use sign-in link for the user of this machine.
+
+    For a workspace on a hub the link leads to that hub. Without a workspace it leads to the start page.
+
+    Raises:
+        NotFound: `params.workspace` names no known workspace.
+        Unavailable: This daemon or the hub serves no pages.
+        Forbidden: The caller is not the user of this machine.
+    """
     pages = _pages(session)
     if far := addressing.far(session, params.workspace):
         return _on_hub(session, far)
@@ -78,7 +86,7 @@ def open_pages(session: Session, params: OpenParams) -> OpenResult:
 
 
 def _on_hub(session: Session, workspace: str) -> OpenResult:
-    """The hub lets a browser in as the holder of the token that is kept here for it."""
+    """Ask the hub for a link that signs a browser in as the holder of the stored token."""
     client = session.daemon.elsewhere.client(workspace)
     try:
         said = client.link(workspace)
@@ -92,7 +100,7 @@ def _on_hub(session: Session, workspace: str) -> OpenResult:
 
 
 def browsers(session: Session, params: BrowsersParams) -> BrowsersResult:
-    """Which browsers were let in, and by which tokens."""
+    """List the signed-in browsers with their tokens. `action: end` first signs out browser `id`, or all."""
     pages = _pages(session)
     ended = pages.end(params.id) if params.action == "end" else 0
     answer: BrowsersResult = {"browsers": [], "ended": ended}

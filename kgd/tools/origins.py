@@ -1,8 +1,8 @@
-"""This file is where it is said of an answered node where it came from, and where its text is fenced as data.
+"""Origins of answered nodes, and fencing of text that others wrote.
 
-`local`: a workspace of this machine that is shared with nobody. `team`: one of this machine that others write to as
-well. `remote`: somebody else's, read from a hub or from a read-only clone. Content never says this of itself, and a
-merge never raises it.
+`local`: a workspace of this machine that is not shared. `team`: a workspace of this machine with other writers.
+`remote`: another owner's workspace, read from a hub or from a read-only clone. kgd sets the origin; content never does,
+and a merge never raises the trust level.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ class Origin(TypedDict):
 
 
 def trust_in(session: Session, workspace: Workspace) -> Trust:
-    """How near whoever wrote into an open workspace is."""
+    """Trust level of an open workspace."""
     return session.daemon.elsewhere.trust(workspace)
 
 
 def of_stored(workspace: Workspace, uri: Uri, trust: Trust) -> Origin:
-    """The origin of a node of an open workspace: its last change, or nothing of it where it is not stored."""
+    """Origin of a node of an open workspace, with its last change if the node is stored."""
     origin: Origin = {"workspace": workspace.id, "trust": trust}
     card = workspace.graph.card(uri)
     version = workspace.node_version(uri) if card is not None and card.blob is not None else None
@@ -47,7 +47,7 @@ def of_stored(workspace: Workspace, uri: Uri, trust: Trust) -> Origin:
 
 
 def of_remote(workspace: str, stamp: tuple[str, str] = ("", "")) -> Origin:
-    """The origin of what a hub said, with the commit and author that it names."""
+    """Origin of a hub's answer; `stamp` is the commit and author that the hub names, empty if unknown."""
     origin: Origin = {"workspace": workspace, "trust": "remote"}
     if stamp[0]:
         origin["commit"] = stamp[0]
@@ -57,7 +57,7 @@ def of_remote(workspace: str, stamp: tuple[str, str] = ("", "")) -> Origin:
 
 
 def fence(answer: Mapping[str, Any]) -> dict[str, Any]:
-    """An answer about what others wrote, with every character of their text shown that would not show."""
+    """Escape every invisible character in an answer that contains text of others."""
     shown: dict[str, Any] = fenced_value(dict(answer))
     return shown
 

@@ -1,6 +1,6 @@
-"""This file is where what is for another workspace leaves this machine: a submission, or what was decided of one.
+"""Outbound traffic to other workspaces: submissions, and decisions about their proposals.
 
-A piece of one's own graph becomes changes first (`kgd.tools.resubmitting`).
+`kgd.tools.resubmitting` turns a part of the user's graph into changes.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ if TYPE_CHECKING:
     from kgd.workspace.workspace import Workspace
 
 _HUB = re.compile(r"(https?://.+)/git/([a-z0-9][a-z0-9-]{0,62})(?:\.git)?/?").fullmatch
-"""How a hub's workspaces are addressed by git."""
+"""Matches the git address of a hub's workspace: the hub's address and the workspace's id."""
 SHARED_REF = "refs/heads/main"
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Where a submission goes: the workspace's id, and for plain git whose copy of it is here and its remote."""
+    """Destination of a submission: the workspace's id and, for plain git, the local copy and its remote."""
 
     id: str
     copy: Workspace | None = None
@@ -51,11 +51,11 @@ class Target:
 
 
 def find(session: Session, name: str, workspace: str | None) -> Target | None:
-    """The hub or remote that is meant; None for a workspace that is open on this machine.
+    """Find the hub or remote called `name`; None for a workspace that is open on this machine.
 
     Raises:
-        NotFound: Neither the registry nor this workspace knows it.
-        Unavailable: Its first fetch is under way.
+        NotFound: Neither the registry nor this workspace knows the name.
+        Unavailable: The first fetch is still running.
     """
     entry = session.daemon.registry.current().entries.get(name)
     if entry is not None and entry.path:
@@ -84,11 +84,11 @@ def find(session: Session, name: str, workspace: str | None) -> Target | None:
 def send(
     session: Session, target: Target, params: SubmitParams, changes: list[dict[str, Any]], *, base: str = ""
 ) -> SubmitResult:
-    """What became of it over there.
+    """Send changes to the target and return their outcome.
 
     Raises:
-        KgdError: What the hub or the git server refused; nothing of it is there.
-        Unavailable: It cannot be reached, or the connection ended: ask again with the same request id.
+        KgdError: The hub or the git server refused; nothing was stored there.
+        Unavailable: The target cannot be reached, or the connection ended. Retry with the same request id.
     """
     if target.copy is None or target.remote is None:
         return _to_hub(session, target, params, changes)
@@ -98,7 +98,10 @@ def send(
 
 
 def piece_of(session: Session, target: Target | None, params: SubmitParams) -> tuple[Workspace, Piece]:
-    """The caller's workspace, and what of it goes to the target; None is the workspace of this machine that is named.
+    """The caller's workspace, and the piece of it for the target.
+
+    Args:
+        target: Destination; None for the workspace of this machine that `params.remote` names.
 
     Raises:
         KgdError: As `resubmitting.piece`.
@@ -171,20 +174,21 @@ def _to_git(
 
 
 def decided_there(session: Session, workspace: str, tool: str, given: Mapping[str, Any], result: Any) -> Any:
-    """What a hub answers to `accept` or `reject` about a proposal of a workspace that it has.
+    """Forward `accept` or `reject` to the hub that has the proposal, and return its answer.
 
     Raises:
-        KgdError: What the hub refused; nothing changed there.
-        Unavailable: It cannot be reached, or the connection ended: `proposals` shows what became of it.
+        KgdError: The hub refused; nothing changed there.
+        Unavailable: The hub cannot be reached, or the connection ended. `proposals` shows the outcome.
     """
     said = session.daemon.elsewhere.client(workspace).call(workspace, tool, given)
     return fence(checked(result, said))
 
 
 def take_off(session: Session, workspace: Workspace, found: Proposal, reason: str) -> str:
-    """Take a proposal that was fetched off its remote's list: a hub rejects it, on a git server its branch goes.
+    """Remove a fetched proposal from its remote: a hub rejects it, a git server deletes its branch.
 
-    Where that cannot be it is off the list here all the same. The answer says why it is still there; empty: it is not.
+    A failure leaves the local removal in place. Returns the reason why the remote still lists the proposal; empty on
+    success.
     """
     if session.principal is not None:
         return "what this hub may do at its upstream is its keeper's business"
@@ -195,7 +199,7 @@ def take_off(session: Session, workspace: Workspace, found: Proposal, reason: st
         if there.direction == "pull":
             return f"'{there.name}' is only pulled from"
         if hub := _HUB(there.url.text):
-            with contextlib.suppress(Unavailable):  # a git server, perhaps, that only looks like a hub
+            with contextlib.suppress(Unavailable):  # a git server may have an address like a hub's
                 return _reject_at(hub[1], hub[2], token, found, reason)
         git = GitRemote(there.url, workspace.store, network_of(reference))
         try:
@@ -215,7 +219,7 @@ def _reject_at(url: str, workspace: str, token: str, found: Proposal, reason: st
         at = f"{_name_there(found)}@{found.commit[:10]}"
         client.call(workspace, "reject", {"name": at, **({"reason": reason} if reason else {})})
     except NotFound:
-        return ""  # it was decided there already
+        return ""  # already decided there
     finally:
         client.close()
     return ""

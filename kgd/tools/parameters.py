@@ -23,15 +23,15 @@ T = TypeVar("T")
 class Params(BaseModel):
     """Parameters of one operation. Unknown fields are refused.
 
-    Validators are built at the first call: building all of them would cost a daemon a tenth of its start. Pydantic
-    does that under a lock since 2.14.
+    Pydantic builds the validators at the first call, under a lock since 2.14. Building all of them at once would add a
+    tenth to the daemon's start time.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, str_max_length=1_000_000, defer_build=True)
 
     @classmethod
     def refusal_of(cls, error: ValidationError) -> KgdError:
-        """Pydantic's error as one of ours."""
+        """Convert pydantic's error to a KgdError."""
         return explain(error, cls)
 
 
@@ -91,9 +91,10 @@ def read(model: type[Params], arguments: Mapping[str, Any] | None) -> Params:
 
 
 def explain(error: ValidationError, model: type[BaseModel]) -> KgdError:
-    """The first of pydantic's errors as one of ours; quotes at most a short excerpt of the value.
+    """Convert the first of pydantic's errors to a KgdError that quotes at most a short excerpt of the value.
 
-    An unknown field beside a missing one is reported first: it is most likely a misspelling.
+    If a field is unknown and another is missing at the same place, the unknown one is reported: it is most likely a
+    misspelling.
     """
     complaints = error.errors(include_url=False, include_context=True)
     first = complaints[0]

@@ -1,4 +1,4 @@
-"""This file is where the past is a tool: history, differences, and taking things back."""
+"""The tools `history`, `diff`, `revert` and `undo`."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 NODES_PER_DIFF = 50
 LOOKED_THROUGH = 1_000
-"""Commits that change nothing which the caller may read, until an answer ends without them."""
+"""Commits without a readable change to scan before an answer ends with a cursor."""
 
 
 class HistoryParams(Params):
@@ -70,10 +70,10 @@ class HistoryResult(TypedDict):
 
 
 def history(session: Session, params: HistoryParams) -> HistoryResult:
-    """Commits, newest first.
+    """List commits, newest first.
 
     Raises:
-        NotFound: There is no such node and never was, as far as the caller may know; says which are called alike.
+        NotFound: The node does not exist and never did, as far as the caller may know. Suggests similar names.
     """
     texts = [params.uri] if params.uri else []
     workspace = addressing.choose(session, params.workspace, texts)
@@ -92,7 +92,7 @@ def history(session: Session, params: HistoryParams) -> HistoryResult:
         shown = answer["commits"]
         told = _commit(workspace, entry, uri, params.diff, sees) if entry and len(shown) < params.limit else None
         if told is None or (not room.take(told) and shown):
-            # A position names no commit that was not shown, but how far it was looked behind the last one that was.
+            # The cursor holds the last shown commit and the scan rounds behind it, so it names no hidden commit.
             answer["cursor"] = cursors.write("history", question, [after, rounds if entry else rounds + 1])
             break
         shown.append(told)
@@ -103,7 +103,7 @@ def history(session: Session, params: HistoryParams) -> HistoryResult:
 
 
 def _check_known(workspace: Workspace, uri: Uri, sees: sight.Sees | None) -> None:
-    """Whether a node without commits that fit is served, or has others."""
+    """Raise NotFound unless the node is served or has commits that the filters exclude."""
     found = nodes.find(workspace, uri, sees=sees)
     is_here = found is not None and (sees is None or sees(found.uri))
     if not is_here and not workspace.history.entries(uri=uri, limit=1):
@@ -119,7 +119,7 @@ def _check_known(workspace: Workspace, uri: Uri, sees: sight.Sees | None) -> Non
 def _entries(
     workspace: Workspace, params: HistoryParams, uri: Uri | None, commit: str | None, after: str | None
 ) -> Iterator[Entry]:
-    """What was asked for, newest first, read as it is taken."""
+    """The requested commits, newest first; reads pages lazily."""
     since, until = _seconds(params.since, "since"), _seconds(params.until, "until")
     size = params.limit + 1
     while True:
@@ -133,8 +133,11 @@ def _entries(
 
 
 def _in_sight(found: Iterator[Entry], sees: sight.Sees, rounds: int) -> Iterator[Entry | None]:
-    """Those that changed what may be read; None once `LOOKED_THROUGH` others came in turn, beyond `rounds` times so
-    many that were looked through before."""
+    """The entries that changed a readable node.
+
+    Yields None after `LOOKED_THROUGH` consecutive other entries. `rounds` times as many were scanned by earlier calls
+    and do not count.
+    """
     unseen = 0
     for entry in found:
         if any(map(sees, entry.nodes)):
@@ -160,7 +163,7 @@ class DiffResult(TypedDict):
 
 
 def diff(session: Session, params: DiffParams) -> DiffResult:
-    """What differs between two commits, node by node and field by field."""
+    """List the differences between two commits, by node and field."""
     workspace = addressing.choose(session, params.workspace, [params.uri] if params.uri else [])
     uri = addressing.resolve(session, workspace, params.uri) if params.uri else None
     first, dots, last = params.range.partition("..")
@@ -187,7 +190,7 @@ class RevertResult(PutResult):
 
 
 def revert(session: Session, params: RevertParams) -> RevertResult:
-    """The opposite of one commit, through the merge: what changed since is kept."""
+    """Apply the inverse of one commit through the merge; later changes are kept."""
     workspace = addressing.choose(session, params.workspace, writing=True)
     commit = session.commit(workspace, params.commit)
     answer, _ = _take_back(session, workspace, [commit], "revert", params.message, dry_run=params.dry_run)
@@ -200,12 +203,12 @@ class UndoParams(Params):
 
 
 def undo(session: Session, params: UndoParams) -> RevertResult:
-    """Takes back the newest change that was not undone yet, a revert too; again, and it is the one before.
+    """Revert the newest change that is not undone yet; a revert counts as a change. Each further call goes one back.
 
-    One of which nothing is left, because a merge brought what two people did alike, say, is passed over.
+    A change without any remaining effect is skipped, for example if a merge brought the same edit from two people.
 
     Raises:
-        NotFound: There is none among those that are looked at.
+        NotFound: The last `LOOKED_AT` commits contain no such change.
     """
     workspace = addressing.choose(session, params.workspace, writing=True)
     commits: list[str] = []
@@ -223,7 +226,10 @@ def undo(session: Session, params: UndoParams) -> RevertResult:
 def _take_back(
     session: Session, workspace: Workspace, commits: Sequence[str], operation: str, message: str = "", *, dry_run: bool
 ) -> tuple[RevertResult, bool]:
-    """Take back the last of these commits, and say of the others that they are; whether there was anything to do."""
+    """Revert the last of `commits` and record the others as reverted with it.
+
+    Returns the answer, and whether there was anything to revert.
+    """
     (entry,) = workspace.history.entries(commit=commits[-1])
     message = message or (f"revert: {entry.subject[:80]}" if len(commits) > 1 else "")
     changes = ChangeSet(tuple(map(Revert, commits)), session.author(workspace), message, operation=operation)

@@ -1,4 +1,4 @@
-"""This file is where proposals are listed, shown and decided: by a person at the command line, or by an agent."""
+"""The tools `proposals`, `accept` and `reject`, for users at the command line and for agents."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ class ProposalsResult(TypedDict):
 
 
 def listed(session: Session, params: ProposalsParams) -> ProposalsResult:
-    """What waits for somebody, oldest first; one of them with the difference that it makes. Of a hub, what it says."""
+    """List open proposals, oldest first, or show one with its diff. A workspace on a hub gets the hub's answer."""
     if far := addressing.far(session, params.workspace):
         said = forwarded(session, far, "proposals", _given(params), ProposalsResult)
         return said  # type: ignore[return-value]
@@ -114,12 +114,12 @@ def listed(session: Session, params: ProposalsParams) -> ProposalsResult:
 
 
 def _place(one: Proposal) -> list[Any]:
-    """Where a proposal stands in the list."""
+    """Sort key of a proposal in the list."""
     return [bool(one.remote), one.at, one.name]
 
 
 def _shown(session: Session, workspace: Workspace, params: ProposalsParams) -> ProposalsResult:
-    """One proposal with the difference that it makes, or a part of that where it is long."""
+    """Show one proposal with its diff, or with a page of the diff if it is long."""
     assert params.name is not None
     found = _named(session, workspace, params.name)
     answer: ProposalsResult = {"workspace": workspace.id, "total": 0, "proposals": []}
@@ -188,7 +188,7 @@ class AcceptResult(PutResult):
 
 
 def accept(session: Session, params: AcceptParams) -> AcceptResult:
-    """Brings a proposal into the workspace, whole or in part; there, where a hub has it."""
+    """Merge a proposal into the workspace, whole or in part; a hub's proposal is accepted on the hub."""
     refuse_unseen(params.message, "message", lines=True)
     if far := addressing.far(session, params.workspace, params.only):
         return decided_there(session, far, "accept", _given(params), AcceptResult)  # type: ignore[no-any-return]
@@ -197,9 +197,9 @@ def accept(session: Session, params: AcceptParams) -> AcceptResult:
 
 
 def _named(session: Session, workspace: Workspace, name: str) -> Proposal:
-    """As `proposals.named`, of those that this caller may know of.
+    """As `proposals.named`, limited to proposals that the caller may see.
 
-    It is told who decided it, or this machine's person which one comes close.
+    The error names the decision if the proposal is closed. For the user of this machine it suggests the closest name.
     """
     try:
         return proposals.named(workspace, name, lambda one: any(_seen(session, workspace, (one,))))
@@ -213,7 +213,7 @@ def _named(session: Session, workspace: Workspace, name: str) -> Proposal:
 
 
 def _decided_before(session: Session, workspace: Workspace, name: str) -> str:
-    """In words who decided it; empty where that is not known, or not for this caller to know."""
+    """A sentence with the decision about a proposal; empty if it is unknown or hidden from this caller."""
     found, sees = decision(workspace, name), sight.sight(session, workspace.id)
     if found is None or (sees is not None and not (found.nodes and all(map(sees, found.nodes)))):
         return ""
@@ -260,7 +260,7 @@ class RejectResult(TypedDict):
 
 
 def reject(session: Session, params: RejectParams) -> RejectResult:
-    """Takes a proposal off the list, there too where a hub or a remote has it. It is kept, with the reason."""
+    """Archive a proposal with the reason; a hub or remote that has it removes it too."""
     refuse_unseen(params.reason, "reason")
     if far := addressing.far(session, params.workspace):
         return decided_there(session, far, "reject", _given(params), RejectResult)  # type: ignore[no-any-return]
@@ -270,7 +270,7 @@ def reject(session: Session, params: RejectParams) -> RejectResult:
 
 def _rejected(session: Session, workspace: Workspace, name: str, reason: str = "") -> RejectResult:
     found = _named(session, workspace, name)
-    # Whoever put it up may take it back, whatever they may write by now.
+    # Its submitter may withdraw it, even without permission to write.
     permit = None if _is_own(session.principal, found) else session.permit(workspace, Verb.WRITE)
     kept = accepting.reject(workspace, found, session.author(workspace).name, reason, permit=permit)
     answer: RejectResult = {"workspace": workspace.id, "proposal": found.id, "kept": kept}
@@ -280,7 +280,7 @@ def _rejected(session: Session, workspace: Workspace, name: str, reason: str = "
 
 
 def _given(params: Params) -> dict[str, Any]:
-    """What was asked for, for a hub: its address says which workspace."""
+    """The arguments for a hub. Its address already selects the workspace."""
     return params.model_dump(mode="json", exclude_unset=True, exclude={"workspace"})
 
 
@@ -297,7 +297,7 @@ class Decided(TypedDict):
 
 
 def is_proposal(session: Session, workspace: Workspace, id: str) -> bool:
-    """Whether this names a proposal that waits, or looks like the id of one that did."""
+    """Whether `id` names an open proposal or has the form of a proposal id."""
     if "://" in id:
         return False
     name = id.removeprefix("proposals/").partition("@")[0]
@@ -305,12 +305,12 @@ def is_proposal(session: Session, workspace: Workspace, id: str) -> bool:
 
 
 def decide(session: Session, workspace: Workspace, id: str, take: str | None, only: list[str] | None = None) -> Decided:
-    """Accept or reject one proposal, as `resolve_conflicts` is told to.
+    """Accept or reject one proposal for `resolve_conflicts`.
 
     Raises:
         Invalid: `take` is neither.
-        NotFound, Stale: No such proposal waits, or it is another commit by now than the id says.
-        Forbidden: Something that it touches may not be written by this caller.
+        NotFound, Stale: No such proposal is open, or it has moved to another commit than the id names.
+        Forbidden: The caller may not write some of the nodes that it changes.
     """
     if take == "reject" and not only:
         return {"id": _rejected(session, workspace, id)["proposal"], "take": "reject"}
@@ -324,7 +324,7 @@ def decide(session: Session, workspace: Workspace, id: str, take: str | None, on
 
 
 def waiting(session: Session, workspace: Workspace, name: str | None = None) -> list[ProposalAnswer]:
-    """The proposals that this caller could decide, `LISTED` at most, or one of them with what it changes."""
+    """The proposals that this caller may decide, at most `LISTED`, or the named one with its diff."""
     found = proposals.listed(workspace) if name is None else (_named(session, workspace, name),)
     permit = session.permit(workspace, Verb.WRITE)
     decidable = (one for one in _seen(session, workspace, found) if _is_permitted(workspace, one, permit))
@@ -334,7 +334,7 @@ def waiting(session: Session, workspace: Workspace, name: str | None = None) -> 
 
 
 def _seen(session: Session, workspace: Workspace, found: Iterable[Proposal]) -> Iterator[Proposal]:
-    """Those that this caller may know of. What they may not is left out before anything is counted or cut off."""
+    """The proposals that this caller may see. Hidden ones are dropped before anything is counted or cut."""
     sees = sight.sight(session, workspace.id)
     for one in found:
         if sees is None or _is_own(session.principal, one) or _is_seen(workspace, one, sees):
@@ -342,7 +342,7 @@ def _seen(session: Session, workspace: Workspace, found: Iterable[Proposal]) -> 
 
 
 def _is_permitted(workspace: Workspace, one: Proposal, permit: Permit | None) -> bool:
-    """Whether accepting it as a whole would be allowed."""
+    """Whether the caller may accept the whole proposal."""
     try:
         if permit is not None:
             permit(accepting.touches(workspace, one), workspace.policy)
@@ -352,7 +352,7 @@ def _is_permitted(workspace: Workspace, one: Proposal, permit: Permit | None) ->
 
 
 def _is_seen(workspace: Workspace, one: Proposal, sees: sight.Sees) -> bool:
-    """Whether all that it changes may be read. Of one that is merged or broken that is not known: then it is not."""
+    """Whether every node that it changes is readable. False for a merged or broken proposal: its nodes are unknown."""
     try:
         touched = accepting.touches(workspace, one)
     except KgdError:

@@ -1,4 +1,4 @@
-"""This file is where `get` is: nodes in full, as much of them as there is room for, and where to go on."""
+"""The `get` tool: nodes in full, paged by a token budget."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class GetResult(TypedDict):
 
 
 def get(session: Session, params: GetParams) -> GetResult:
-    """The nodes in the order in which they were asked for."""
+    """Read nodes in the requested order."""
     far = addressing.far(session, params.workspace, params.uris)
     workspace = None if far else addressing.choose(session, params.workspace, params.uris)
     home = workspace.id if workspace else far or ""
@@ -128,7 +128,7 @@ def _refused(text: str, refusal: KgdError) -> Missing:
 
 
 def _near(session: Session, workspace: Workspace, asked: Uri, commit: str | None, *, similar: bool) -> Found | Missing:
-    """A node of a workspace of this machine; what is asked as of a commit is of the call's own workspace."""
+    """Find a node of a workspace on this machine. `commit` applies only to the call's own workspace."""
     owner = addressing.owner_of(session, workspace, asked)
     session.allow(owner, Verb.READ, [asked])
     sees = sight.sight(session, owner.id)
@@ -136,19 +136,19 @@ def _near(session: Session, workspace: Workspace, asked: Uri, commit: str | None
     found = nodes.find(owner, asked, then, sees)
     if found is None and then and _is_stored(session, owner, asked, sees):
         return {"uri": asked, "similar": [], "reason": "not_then"}
-    if found is None or not session.may(owner, found.uri, Verb.READ):  # it may have moved out of sight
+    if found is None or not session.may(owner, found.uri, Verb.READ):  # a renamed node may no longer be readable
         return _missing(owner, asked, sees, similar=similar)
     return found
 
 
 def _is_stored(session: Session, workspace: Workspace, uri: Uri, sees: sight.Sees | None) -> bool:
-    """Whether it is there now, for this caller to see."""
+    """Whether the node exists now and the caller may read it."""
     now = nodes.find(workspace, uri, sees=sees)
     return now is not None and now.stored is not None and session.may(workspace, now.uri, Verb.READ)
 
 
 def _from_hub(reads: HubReads, home: str, asked: Sequence[Uri], index: int) -> FarNode | Missing:
-    """A node of a hub, read together with those of the same workspace that are asked for after it."""
+    """A node of a hub. The hub reads it in one call with the later requested nodes of the same workspace."""
     workspace = workspace_of(asked[index]) or home
     following = [uri for uri in asked[index + 1 :] if (workspace_of(uri) or home) == workspace]
     found = reads.look(workspace, asked[index], following)
@@ -165,7 +165,7 @@ def _from_hub(reads: HubReads, home: str, asked: Sequence[Uri], index: int) -> F
 
 
 def _with_trust(session: Session, found: Found | FarNode, node: dict[str, Any]) -> dict[str, Any]:
-    """The answer with what its workspace is to this machine; text of others is fenced."""
+    """Add the trust level of the node's workspace, and fence text of others."""
     if isinstance(found, FarNode):
         return node
     trust = origins.trust_in(session, found.workspace)
@@ -176,12 +176,12 @@ def _with_trust(session: Session, found: Found | FarNode, node: dict[str, Any]) 
 
 
 def _settled(session: Session, workspace: Workspace, asked: Sequence[Uri]) -> list[Resolved]:
-    """What models settle of the open conflicts of the nodes that are asked for; they are then read as they are."""
+    """Let models settle the open conflicts of the requested nodes before the nodes are read."""
     return on_the_way(session, workspace, [workspace.graph.resolve(uri) for uri in asked])
 
 
 class Position:
-    """How far an answer came: which node, and how far into its content and lists."""
+    """A position in an answer: the node, and the offsets in its content and lists."""
 
     __slots__ = ("content", "detail", "last", "node", "offsets")
 
@@ -190,7 +190,7 @@ class Position:
     ) -> None:
         self.node, self.content, self.detail, self.offsets = node, content, detail, tuple(offsets)
         self.last = last
-        """The last message that was answered."""
+        """The last answered message."""
 
     @classmethod
     def read(cls, question: Any, cursor: str | None) -> Position:
@@ -211,7 +211,7 @@ class Position:
 def _fitted(
     found: Found | FarNode, asked: str, include: Sequence[str], room: Room, start: Position, *, first: bool
 ) -> tuple[dict[str, Any] | None, Position | None]:
-    """As much of the node as there is room for, and where to go on; (None, start) when there is no room at all."""
+    """As much of the node as there is room for, and the position to continue at; (None, start) if nothing fits."""
     answer = _head(found, asked, include, continued=start.inside)
     if not room.take(answer, first=first):
         return None, start
@@ -291,7 +291,7 @@ def _add_state(answer: dict[str, Any], found: Found, include: Sequence[str]) -> 
 
 
 def _take_text(text: str, room: Room, *, first: bool) -> int:
-    """How many characters go into the answer. A small rest is not begun, unless nothing else would be answered."""
+    """The number of characters that fit. A small remainder is left out, unless the answer would otherwise be empty."""
     if room.take(text):
         return len(text)
     if room.left < LEAST and not first:
@@ -306,7 +306,7 @@ def _take_items(items: Sequence[Any], begin: int, room: Room) -> int:
     end = begin
     while end < len(items) and room.take(items[end]):
         end += 1
-    # A cursor that does not move on would never end.
+    # A cursor that does not advance would never end.
     return end if end > begin or begin >= len(items) or room.used > LEAST else begin + 1
 
 
@@ -336,7 +336,7 @@ def from_memory(session: Session, params: GetParams) -> bool:
 
 
 def _all_stored(session: Session, texts: Sequence[str]) -> bool:
-    """Canonical URIs of stored nodes only: what else a text may mean is looked for in the tree and the index."""
+    """Whether every text is the canonical URI of a stored node. Other texts need the tree and the index."""
     graphs = [workspace.graph for workspace in session.daemon.opened()]
     return all(any(text in graph for graph in graphs) for text in texts)
 

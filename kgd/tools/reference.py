@@ -85,7 +85,7 @@ _HEADINGS = {
 
 
 def updated(document: str) -> str:
-    """The document with everything behind the marker written anew."""
+    """The document with the text after the marker regenerated."""
     prose, _, _ = document.partition(BEGIN)
     return f"{prose}{BEGIN}\n{reference()}"
 

@@ -1,7 +1,7 @@
-"""This file is where it is told what a submission would send, and what would become of it, before anything is sent.
+"""Dry runs of submissions: the changes that would be sent, and their outcome.
 
-A hub is asked with what every hub answers: who the token's holder is, and a `put` that is only tried. What it refuses
-by rules that it alone knows shows when it is sent.
+A hub is asked with calls that every hub supports: the token's holder, and a `put` with `dry_run`. Rules that only the
+hub knows take effect at the real submission.
 """
 
 from __future__ import annotations
@@ -59,10 +59,10 @@ class PlanResult(TypedDict):
 
 
 def would_submit(session: Session, params: SubmitParams) -> PlanResult:
-    """What would be sent where; nothing is.
+    """Predict the outcome of a submission; sends nothing.
 
     Raises:
-        KgdError: What a submission would be refused with before it is sent.
+        KgdError: The submission would be refused before it is sent.
     """
     target = submitting.target_of(session, params)
     if not params.changes:
@@ -82,14 +82,12 @@ def would_submit(session: Session, params: SubmitParams) -> PlanResult:
 
 
 def _tried(session: Session, workspace: Workspace, params: SubmitParams, outcome: Would, look: str) -> PlanResult:
-    """As the copy here has it; what was submitted against an older base is held against what is there now."""
+    """Try the changes on the local copy. With `params.base` they are compared with the current tip."""
     made = edits(session, workspace, params.changes or [])
     hints.check_molecules(session, workspace, made)
     changes = ChangeSet(made, session.author(workspace), params.message, operation="submit")
     if params.base:
-        changes = expecting(
-            workspace, changes, bytes.fromhex(workspace.tip)
-        )  # what changed since shows when it is sent
+        changes = expecting(workspace, changes, bytes.fromhex(workspace.tip))  # later changes show when it is sent
     found = workspace.submit(changes, dry_run=True)
     changed = {uri for uri, _ in found.nodes} | set(found.deleted)
     planned: list[Planned] = []
@@ -119,7 +117,7 @@ def _at_hub(session: Session, target: Target, params: SubmitParams, changes: lis
 
 
 def _holder(said: Any) -> Principal:
-    """Who the hub takes this person for; when that ends is its own business."""
+    """The token's holder, as the hub reports it. Its expiry is left to the hub."""
     try:
         return principal_from({**said, "expires": None})
     except (Invalid, TypeError):
@@ -127,7 +125,7 @@ def _holder(said: Any) -> Principal:
 
 
 def _judged(index: int, change: Mapping[str, Any], workspace: str, holder: Principal) -> Planned:
-    """What the scopes of the token let become of one change."""
+    """The outcome of one change under the token's scopes."""
     named = list(_named(change, workspace))
     policy = Policy(workspace)
 
@@ -143,7 +141,7 @@ def _judged(index: int, change: Mapping[str, Any], workspace: str, holder: Princ
 
 
 def _named(change: Mapping[str, Any], workspace: str) -> Iterable[Uri]:
-    """The nodes that a change names, as their workspace would address them; what a name means there, it knows."""
+    """The nodes that a change names, as URIs of `workspace`. Only the hub can resolve a name to a node."""
     if (text := change.get("uri") or change.get("source")) and isinstance(text, str):
         yield _addressed(text, workspace)
     elif change.get("name"):
@@ -163,7 +161,7 @@ def _addressed(text: str, workspace: str) -> Uri:
 
 
 def _plan(workspace: str, planned: Sequence[Planned], look: str) -> PlanResult:
-    """All of it is taken, or waits, or is refused together."""
+    """The plan of a submission, which is merged, proposed or refused as a whole."""
     every = {one["outcome"] for one in planned}
     order: tuple[Would, ...] = ("refused", "proposed", "merged")
     outcome: Would = next((one for one in order if one in every), "unchanged")

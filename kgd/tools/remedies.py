@@ -1,6 +1,6 @@
-"""This file is where it is said what helps in each state in which something does not work as it should.
+"""Remedies for every state in which a part of kgd fails.
 
-The same words are a table in docs/recovery.md; a test compares the two, and looks for states that are not here.
+docs/recovery.md lists the same sentences. A test compares the two and finds states without a remedy.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ STAGES = {
     "fetch": "Nothing is lost here; it is tried again by itself, and at once with `kgd sync`.",
     "push": "Nothing is lost here; it is tried again by itself, and at once with `kgd sync`.",
 }
-"""What helps where a stage does not work and its own words name no command."""
+"""Remedy by failed stage, for a stage whose blocker names no command."""
 
 SENTENCES = {
     "read-only: its disk": "Make the disk writable, then `kgd down`: the next command opens it anew. Reads go on.",
@@ -43,16 +43,16 @@ SENTENCES = {
     "history:": "Nothing, once a remote has the objects; until then take them from a copy, as the line says.",
     "refs/": "In the repository of the workspace: `git update-ref NAME VALUE`, from this line or from another copy.",
 }
-"""What helps in the other states of `kgd status`, by how their sentence begins."""
+"""Remedy by the first words of any other sentence in `kgd status`."""
 
 
 def of_stage(stage: Stage) -> str:
-    """Empty where nothing is wrong, or where the stage's own words name a command."""
+    """The remedy for a stage; empty if the stage is healthy or its blocker names a command."""
     if stage.state not in ("blocked", "degraded") or "`" in stage.blocker:
         return ""
     return STAGES.get(stage.name.partition(" ")[0], BY_ITSELF)
 
 
 def of(sentence: str) -> str:
-    """What helps in a state that is told in one sentence."""
+    """The remedy for a state that `kgd status` describes in one sentence."""
     return next((remedy for start, remedy in SENTENCES.items() if sentence.startswith(start)), BY_ITSELF)

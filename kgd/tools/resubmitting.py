@@ -1,7 +1,7 @@
-"""Submissions of one's own nodes: first as copies, later as what changed since they were submitted.
+"""Submissions of the user's own nodes: first as copies, later as the changes since the last submission.
 
-What was submitted where is noted beside the workspace's derived data. Without that note the copies still say where they
-came from; only deleted nodes have to be named then.
+A note beside the workspace's derived data records the submitted nodes by target. Without the note the copies still name
+their origin; only deleted nodes then have to be named.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ MOST_NODES = 1_000
 
 @dataclass(slots=True)
 class Submitted:
-    """What went to one workspace: the roots with their costs, and each node with the commit it was submitted at."""
+    """Nodes submitted to one workspace: the roots with their costs, and the commit of each submitted node."""
 
     roots: dict[Uri, float] = field(default_factory=dict)
     nodes: dict[Uri, str] = field(default_factory=dict)
@@ -36,9 +36,9 @@ class Submitted:
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """What is to be submitted: the changes for `into`, and what is to be noted once they are there.
+    """A submission: the changes for the workspace `into`, and the note to keep after they arrived.
 
-    `base` is the commit of theirs that the changes are made against; empty for the versions that they expect.
+    `base` is the target's commit that the changes are made against; empty if the changes expect versions instead.
     """
 
     into: str
@@ -48,15 +48,16 @@ class Piece:
 
 
 def piece(own: Workspace, into: str, there: There, roots: Mapping[Uri, float], *, base: str = "") -> Piece:
-    """The changes that bring copies up to date; without `roots`, all that was submitted there before.
+    """The changes that bring copies up to date; without `roots`, of everything submitted there before.
 
     Args:
-        base: The commit of theirs that the caller saw. Then their nodes are changed as the caller says.
+        roots: Nodes to submit, each with the largest cost of its walk.
+        base: The target's commit that the caller saw. The target's nodes are then changed as the caller says.
 
     Raises:
         NotFound: A root is neither stored nor was submitted, or nothing was submitted there yet.
-        Stale: There is a node of their own under the name of a copy.
-        Limit: It is too much for one submission.
+        Stale: The target has another node under the name of a copy.
+        Limit: The submission has too many nodes.
     """
     known, tip = noted(own, into), own.tip
     if not roots and not known.roots:
@@ -73,7 +74,7 @@ def piece(own: Workspace, into: str, there: There, roots: Mapping[Uri, float], *
         if (node := own.node(uri)) is None or node.is_bare:
             continue
         if uri in new and not roots and known.nodes.get(uri) and _as_it_was(own, node, known.nodes[uri]):
-            continue  # it waits there as a proposal, or they deleted it
+            continue  # open there as a proposal, or deleted there
         changes += _of_node(own, node, homes, copies.get(homes[uri]), there, tip, new=new, base=base)
     for uri in deleted:
         if (copy := copies.get(homes[uri])) is not None and _comes_from(copy, uri):
@@ -104,7 +105,7 @@ def _of_node(
     new: set[Uri], base: str,
 ) -> Changes:  # fmt: skip
     uri = node.uri
-    if homes[uri] == uri:  # the same node, or the same resource, in both
+    if homes[uri] == uri:  # the same node or resource in both workspaces
         return [whole(node, homes, None)] if copy is None or copy.is_bare or own.id == there.id else []
     origin = {"uri": uri, "commit": tip}
     if copy is None or copy.is_bare:
@@ -123,10 +124,10 @@ def _of_node(
 
 
 def _base(there: There, copies: Mapping[Uri, Copy]) -> str:
-    """The commit that wrote these copies, where they changed one since; empty where they did not.
+    """The commit that wrote these copies if the target changed one of them since; otherwise empty.
 
     Raises:
-        Stale: One that they changed was submitted at another time than the others.
+        Stale: A changed copy was submitted at another time than the others.
     """
     commits, changed = set(), Uri("")
     for uri, copy in copies.items():
@@ -146,10 +147,10 @@ def _comes_from(copy: Copy, uri: Uri) -> bool:
 
 
 def _submitted(own: Workspace, uri: Uri, copy: Copy) -> Node:
-    """The node as it was submitted last.
+    """The node as last submitted.
 
     Raises:
-        Stale: That commit is not in this repository.
+        Stale: Its commit is not in this repository.
     """
     assert isinstance(copy.origin, dict)
     try:
@@ -173,7 +174,7 @@ def _as_it_was(own: Workspace, node: Node, commit: str) -> bool:
 
 
 def noted(own: Workspace, into: str) -> Submitted:
-    """What was submitted to a workspace from here; empty where that is not known."""
+    """The note of nodes submitted to a workspace; empty if missing or unreadable."""
     try:
         values = json.loads(_note(own, into).read_bytes())
         roots = {Uri(uri): float(cost) for uri, cost in values["roots"].items()}
@@ -183,14 +184,14 @@ def noted(own: Workspace, into: str) -> Submitted:
 
 
 def note(own: Workspace, done: Piece) -> None:
-    """Keep what was submitted."""
+    """Store the note of a submission."""
     place = _note(own, done.into)
     place.parent.mkdir(parents=True, exist_ok=True)
     replace(place, json.dumps({"roots": done.noted.roots, "nodes": done.noted.nodes}, sort_keys=True).encode())
 
 
 def only_receiver(own: Workspace) -> str | None:
-    """The workspace that all submissions from here went to; None where there are several, or none."""
+    """The only workspace that received submissions from here; None if there are several or none."""
     found = [file.stem for file in _note(own, "").parent.glob("*.json")]
     return found[0] if len(found) == 1 and found[0] != own.id else None
 

@@ -1,6 +1,6 @@
-"""This file is where it is reviewed what was learned: a difference of the graph by author, kept or taken back.
+"""The `review` tool: a diff of the graph by author, to accept or to revert in part.
 
-Of each node it is shown what one author made of it in all: a field that they wrote three times is one change.
+Each node shows an author's net change: three writes to a field count as one.
 """
 
 from __future__ import annotations
@@ -41,21 +41,21 @@ if TYPE_CHECKING:
     from kgd.workspace.workspace import Workspace
 
 REVIEWED = "refs/kgd/reviewed/"
-"""Below it, for each person, up to where they have reviewed."""
+"""Ref prefix of the last reviewed commit of each person."""
 MOST_COMMITS = 2_000
 MOST_NODES = 200_000
-"""Of one commit."""
+"""Largest number of nodes of one commit, and of all cached commits."""
 LONGEST_VALUE = 2_000
 OWN_CLIENTS = ("", "kgd-cli", "kgd ui")
-"""Programs that a person sits at; whatever else writes is an agent."""
+"""Programs that people use; every other client counts as an agent."""
 BATCH = 25
-"""Nodes that are read together."""
+"""Nodes read together."""
 FIELDS_OF_LONG, SHORT_VALUE = 40, 300
-"""What is told of a node that has no room whole: so many fields, so many characters of each value."""
+"""Limits for a node too large for an answer: number of fields, characters of each value."""
 By = tuple[str, str, bool, str]
-"""Who wrote: the author, the client, whether that is an agent, and who pushed it."""
+"""A writer: author, client, whether it is an agent, and pusher."""
 UNASKED = ("init", "merge")
-"""Operations that bring in what others wrote, which is reviewed as theirs."""
+"""Operations that bring in changes of others. Those are reviewed under their own authors."""
 
 
 class ReviewParams(Params):
@@ -128,7 +128,10 @@ class ReviewResult(TypedDict):
 
 
 def review(session: Session, params: ReviewParams) -> ReviewResult:
-    """What was learned since then, by author; `accept` notes it as reviewed, `revert` takes it back in part."""
+    """List changes by author since a time or the last review.
+
+    `accept` records the review; `revert` reverts the changes to some nodes.
+    """
     refuse_unseen(params.message, "message", lines=True)
     workspace = addressing.choose(session, params.workspace, params.revert, writing=bool(params.revert))
     tip = session.commit(workspace, params.until) if params.until else workspace.tip
@@ -166,7 +169,7 @@ def review(session: Session, params: ReviewParams) -> ReviewResult:
 
 
 class _Known:
-    """What commits that were looked at changed: a page that is shown again, or goes on, looks at the new ones alone."""
+    """A cache of the nodes that commits changed, so that another page reads only new commits."""
 
     def __init__(self, workspace: Workspace) -> None:
         self._past, self._lock = workspace.past, threading.Lock()
@@ -189,13 +192,12 @@ class _Known:
 
 
 def is_agent(client: str, email: str = "") -> bool:
-    """Whether it was written by an agent rather than by a person."""
+    """Whether an agent wrote it rather than a person."""
     return client not in OWN_CLIENTS or email.endswith("@token.invalid")
 
 
 def _entries(workspace: Workspace, tip: str, reviewed: bytes | None, since: int | None) -> tuple[list[Entry], bool]:
-    """The commits in question, newest first, without those that only bring together what others did; and whether there
-    are more of them than are looked at."""
+    """The commits to review, newest first, without merges and initial commits; and whether the limit cut the list."""
     arguments = ["rev-list", f"--max-count={MOST_COMMITS}", tip]
     if since is not None:
         arguments.append(f"--since-as-filter={moment(since)}")
@@ -224,7 +226,7 @@ def _is_agents(entry: Entry) -> bool:
 
 @dataclass(slots=True)
 class _Sum:
-    """What one author did to one node, commit by commit."""
+    """One author's changes to one node, commit by commit."""
 
     commits: list[str]
     fields: dict[str, list[Any]] = field(default_factory=dict)
@@ -241,9 +243,9 @@ class _Sum:
 
 
 class _Learned:
-    """The differences of many commits, added up by author and node; commits are added from the oldest on.
+    """The changes of many commits, summed by author and node. Add commits oldest first.
 
-    Which nodes a commit changed is known from its files; a node is read once it is told what became of it.
+    A commit's changed nodes are known from its files; nodes are read only when a page shows them.
     """
 
     def __init__(self, workspace: Workspace, globs: list[Glob]) -> None:
@@ -265,7 +267,7 @@ class _Learned:
         return {commit for nodes in self._by.values() for commit in nodes.get(uri, ())}
 
     def tell(self, answer: ReviewResult, question: list[Any], params: ReviewParams) -> None:
-        """A page of it, as much as there is room for."""
+        """Add a page to the answer, as large as there is room for."""
         every = [(who, uri) for who in sorted(self._by) for uri in sorted(self._by[who])]
         if params.cursor:
             begin = cursors.read("review", question, params.cursor)
@@ -290,7 +292,7 @@ class _Learned:
             answer["cursor"] = cursors.write("review", question, [*who, uri])
 
     def _each(self, wanted: Sequence[tuple[By, Uri]]) -> Iterator[tuple[By, Learned | None]]:
-        """Read as it is taken. Each commit is looked at once for all nodes of a batch, the oldest first."""
+        """Read lazily. Each commit is read once for all nodes of a batch, oldest first."""
         for start in range(0, len(wanted), BATCH):
             sums = {one: _Sum(self._by[one[0]][one[1]]) for one in wanted[start : start + BATCH]}
             by_commit: dict[str, dict[Uri, _Sum]] = {}
@@ -318,7 +320,7 @@ class _Learned:
 
 
 def _learned(uri: Uri, sum: _Sum) -> Learned | None:
-    """None where nothing is left of it: what was written and taken back again."""
+    """The net change of a node; None if nothing is left of it."""
     fields: dict[str, FieldLearned] = {
         name: {"before": clip(before, LONGEST_VALUE), "after": clip(after, LONGEST_VALUE)}
         for name, (before, after) in sorted(sum.fields.items())
@@ -334,7 +336,7 @@ def _learned(uri: Uri, sum: _Sum) -> Learned | None:
 
 
 def _shortened(one: Learned) -> Learned:
-    """Of a node that has no room whole: its first fields, each with its beginning."""
+    """The first fields of a node that is too large for an answer, each with the start of its value."""
     first = dict(islice(one["fields"].items(), FIELDS_OF_LONG))
     short: Learned = {
         "uri": one["uri"], "change": one["change"], "commits": one["commits"][-FIELDS_OF_LONG:],
@@ -348,7 +350,7 @@ def _shortened(one: Learned) -> Learned:
 def _revert(
     session: Session, workspace: Workspace, params: ReviewParams, entries: Iterable[Entry], learned: _Learned
 ) -> RevertResult:
-    """One commit that takes back what the reviewed commits did to these nodes; what others changed since stays."""
+    """Make one commit that reverts the reviewed changes to these nodes; other and later changes stay."""
     wanted = [addressing.resolve(session, workspace, text, at=f"revert[{n}]") for n, text in enumerate(params.revert)]
     untouched = [uri for uri in wanted if not learned.commits_of(uri)]
     if untouched:
@@ -366,7 +368,7 @@ def _revert(
 
 
 def _contains(workspace: Workspace, reviewed: bytes | None, tip: str) -> bool:
-    """Whether a commit is among those that were reviewed before; then there is nothing to note."""
+    """Whether an earlier review covered this commit; there is then nothing to record."""
     if reviewed is None:
         return False
     return not program.run(workspace.layout.git_dir, ["rev-list", "--max-count=1", tip, f"^{reviewed.hex()}"]).strip()

@@ -1,7 +1,7 @@
 """JSON schemas in the short form that tools advertise.
 
-A client pays for every character in each conversation: titles, `$defs` and "or null" tell an agent nothing. Every
-value that fits the schema is accepted; some others are accepted too.
+Clients pay for every character in each conversation, and titles, `$defs` and "or null" are useless to an agent. A short
+schema accepts every valid value, and some invalid ones.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ def input_schema(model: type[BaseModel]) -> dict[str, Any]:
 def output_schema(result: Any) -> dict[str, Any]:
     """The schema of a tool's answer, one level deep.
 
-    Clients validate each answer against it, in pure Python: a deep schema cost more than the call that it describes
-    (100 nodes: several milliseconds). The full shape is in the reference that `describe` generates.
+    Clients validate each answer against it in pure Python. A deep schema took several milliseconds for 100 nodes, more
+    than the call itself. `describe` documents the full shape.
     """
     full = full_schema(result)
     properties = {name: _shallow(schema) for name, schema in full.get("properties", {}).items()}
@@ -29,8 +29,9 @@ def output_schema(result: Any) -> dict[str, Any]:
 
 
 _ERROR = {"type": "object", "description": "instead of all else, when the call is refused"}
-"""Nothing is required, because some clients also hold a refusal against the schema, and the SDK leaves out top-level
-nulls over HTTP."""
+"""No field is required: some clients also validate refusals against the schema, and the SDK omits top-level nulls over
+HTTP.
+"""
 
 
 def full_schema(result: Any) -> dict[str, Any]:
@@ -53,7 +54,7 @@ def _short(schema: dict[str, Any], *, keep_null: bool = False) -> dict[str, Any]
 class _Shortening:
     definitions: dict[str, Any]
     keep_null: bool
-    """An answer says where it may be null; for an argument null means the same as leaving it out."""
+    """Keep null in the schemas of answers. For an argument, null means the same as omission."""
 
     def of(self, value: Any) -> Any:
         if isinstance(value, list):
@@ -77,7 +78,7 @@ class _Shortening:
 
 
 _NOISE = frozenset({"maxLength", "minLength", "maxItems", "minItems", "discriminator"})
-"""Enforced and explained by the refusal; in a schema they cost more than they tell."""
+"""Keywords left out: the refusal enforces and explains them, and they cost more than they help."""
 
 
 def _without_null(value: dict[str, Any]) -> dict[str, Any]:
@@ -87,7 +88,7 @@ def _without_null(value: dict[str, Any]) -> dict[str, Any]:
 
 
 def _nullable(value: dict[str, Any]) -> dict[str, Any]:
-    """``{"type": ["string", "null"]}`` where that says it all."""
+    """``{"type": ["string", "null"]}`` where that is equivalent."""
     arms = [arm for arm in value["anyOf"] if arm != {"type": "null"}]
     if len(arms) == 1 and len(arms) < len(value["anyOf"]) and set(arms[0]) == {"type"}:
         return {**{key: item for key, item in value.items() if key != "anyOf"}, "type": [arms[0]["type"], "null"]}

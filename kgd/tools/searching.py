@@ -1,4 +1,4 @@
-"""This file is where `search` is: what words, meaning and edges find, each hit with the reason why it is there."""
+"""The `search` and `recall` tools: hits by words, meaning and edges, each with the reason for the match."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from kgd.workspace.workspace import Workspace
 
 DEEPEST = 10_000
-"""Hits that can be paged through; whoever needs more asks a narrower question."""
+"""Largest number of hits to page through; a narrower question finds the rest."""
 TYPES_SHOWN = 40
 
 
@@ -77,7 +77,7 @@ class SearchResult(TypedDict):
 
 
 def search(session: Session, params: SearchParams) -> SearchResult:
-    """The best hits first, knowledge before bare files; `edges` are the cheapest relations of each hit."""
+    """Find nodes, best first, knowledge before bare files; `edges` are the cheapest relations of each hit."""
     return _searched(session, params, "search")
 
 
@@ -135,8 +135,10 @@ def _searched(session: Session, params: SearchParams, tool: Literal["search", "r
 
 
 def _unknown_types(workspace: Workspace, types: Sequence[str], sees: sight.Sees | None) -> str:
-    """That there is nothing of a type, and what there is: types are whatever somebody wrote. Who may not read
-    everything learns of kgd's own types alone, whether there are such nodes or not."""
+    """A hint if no node has one of the types, with the types in use; empty if all are in use.
+
+    Node types are free text. Restricted callers see kgd's own types only, whether such nodes exist or not.
+    """
     index = workspace.text()
     known = index.types() if sees is None else sorted(OWNED)
     missing = [one for one in types if one not in known and (sees is not None or not index.has_type(one))]
@@ -149,7 +151,7 @@ def _unknown_types(workspace: Workspace, types: Sequence[str], sees: sight.Sees 
 
 
 def answered(session: Session, workspace: Workspace, question: Question, offset: int = 0) -> Retrieved:
-    """The hits from `offset` on: by words, meaning and what leads there, or by tags alone; as the caller may see."""
+    """The hits from `offset` on that the caller may see: by words, meaning and relations, or by tags alone."""
     sees = sight.sight(session, workspace.id)
     sources = sight.sources(session, workspace.id, workspace.sources())
     if question.query.strip():
@@ -179,10 +181,10 @@ def _answer(sources: Sequence[EdgeSource], hit: Answered) -> HitAnswer | None:
 
 
 def mentioned(session: Session, workspace: Workspace) -> Mentions | None:
-    """Which texts name which nodes, as the caller may see them; None where nothing can be known of that just now."""
+    """The mentions of nodes in texts that the caller may see; None if the index is unavailable."""
     try:
         found = Found.of(workspace)
-    except Unavailable:  # its file cannot be opened: a search goes by the rest
+    except Unavailable:  # its file cannot be opened: search without mentions
         return None
     sees = sight.sight(session, workspace.id)
     found.catch_up()
@@ -190,7 +192,7 @@ def mentioned(session: Session, workspace: Workspace) -> Mentions | None:
 
 
 class SeenMentions(sight.Seen):
-    """Mentions without what may not be read."""
+    """Mentions without nodes that the caller may not read."""
 
     def __init__(self, found: Found, sees: sight.Sees) -> None:
         super().__init__(found, sees)
@@ -210,7 +212,7 @@ class SeenMentions(sight.Seen):
         return [other for other in found if self._sees(other)] if self._sees(uri) else []
 
     def _strength(self, uri: Uri) -> float:
-        """By the texts in sight: how many others there are is none of the caller's business."""
+        """The strength by readable texts alone; the number of hidden ones must not show."""
         return strength_of(sum(map(self._sees, self._found.mentioning(uri))))
 
 

@@ -1,4 +1,4 @@
-"""This file is where open conflicts are listed and settled by whoever decides: a person, or an agent for one."""
+"""The tools `resolve` and `resolve_conflicts`: open conflicts, settled by a user or by an agent for one."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 SIDES = {"a": 0, "b": 1}
 IDS_NAMED = 8
 LISTED = 20
-"""Conflicts that one call takes up when it names none."""
+"""Largest number of conflicts handled by a call that names none."""
 
 
 class Resolution(Params):
@@ -57,7 +57,10 @@ class ResolveResult(PutResult):
 
 
 def resolve(session: Session, params: ResolveParams) -> ResolveResult:
-    """Settles conflicts, all of them in one commit: a side as it is, or a value for each field."""
+    """Settle conflicts in one commit, each by a side or by a value for each field.
+
+    A call that names a suggestion decides suggestions only.
+    """
     refuse_unseen(params.message, "message", lines=True)
     workspace = addressing.choose(session, params.workspace, [one.id for one in params.resolutions], writing=True)
     if any(suggesting.is_suggestion(one.id) for one in params.resolutions):
@@ -80,7 +83,7 @@ def resolve(session: Session, params: ResolveParams) -> ResolveResult:
 
 
 def _take_over(session: Session, workspace: Workspace, params: ResolveParams) -> ResolveResult:
-    """What was decided about suggestions, each a commit of its own."""
+    """Accept or dismiss suggestions; each accepted one is a commit of its own."""
     commit, nodes, warnings, would = None, [], [], None
     for one in params.resolutions:
         done = suggesting.decide(session, workspace, one.id, one.take, dry_run=params.dry_run)
@@ -100,15 +103,15 @@ def _take_over(session: Session, workspace: Workspace, params: ResolveParams) ->
 
 
 def _named(session: Session, workspace: Workspace, id: str, at: str) -> OpenConflict:
-    """By id, by digest alone, or by the node, in any spelling of its URI, where it has only one."""
+    """Find a conflict by id, by digest alone, or by its node in any spelling, if the node has only one."""
     node, _, digest = id.rpartition("#")
     exact = bool(node) and is_digest(digest)
     if exact:
         uri = parse_subject(node)
         session.allow(workspace, Verb.RESOLVE, [uri])
-        # Whoever knows the id need not read: they may settle what they are told nothing of.
+        # The full id suffices without read permission: the caller may settle a conflict whose content it cannot see.
         chosen = list(workspace.conflicts.find(uri, digest=digest, about=session.settles(workspace, reads=False)))
-    else:  # a digest alone may be any record's
+    else:  # a digest alone can match any record
         chosen = _settleable(session, workspace, digest=id) if is_digest(id) else []
     if not chosen and not exact:
         uri = subject_of(session, workspace, id, at=at)
@@ -127,7 +130,10 @@ def _named(session: Session, workspace: Workspace, id: str, at: str) -> OpenConf
 
 
 def _settled_already(session: Session, workspace: Workspace, id: str, at: str) -> NotFound | None:
-    """Who settled it, where that can be told: by the whole id, or as the last conflict of a node."""
+    """The error that names who settled the conflict; None if unknown.
+
+    Looks up the whole id, or the last settled conflict of a node.
+    """
     entry = settled_in(workspace, id)
     if entry is None:
         try:
@@ -147,7 +153,7 @@ def _settled_already(session: Session, workspace: Workspace, id: str, at: str) -
 
 
 def _settleable(session: Session, workspace: Workspace, limit: int = LISTED, *, digest: str = "") -> list[OpenConflict]:
-    """The first of those that the caller may see and settle."""
+    """The first open conflicts that the caller may see and settle."""
     return list(workspace.conflicts.find(limit=limit, digest=digest, about=session.settles(workspace)))
 
 
@@ -206,7 +212,10 @@ class ResolveConflictsResult(TypedDict):
 
 
 def resolve_conflicts(session: Session, params: ResolveConflictsParams) -> ResolveConflictsResult:
-    """Explicit decisions, then models, then whoever called. All questions are asked before anything is written."""
+    """Settle conflicts by the caller's decisions, then by models, and return the rest for the caller to decide.
+
+    All questions are asked before anything is written.
+    """
     texts = [*params.ids, *(one.id for one in params.resolutions)]
     workspace = addressing.choose(session, params.workspace, texts, writing=True)
     about = [one for one in params.resolutions if is_proposal(session, workspace, one.id)]
@@ -242,7 +251,7 @@ def resolve_conflicts(session: Session, params: ResolveConflictsParams) -> Resol
 
 
 def _chosen(session: Session, workspace: Workspace, choices: list[Choice]) -> tuple[list[Settle], list[Resolved]]:
-    """What the caller decided, and what of it was settled before: a call that is repeated finds its own work done."""
+    """The caller's decisions as edits, and the conflicts settled earlier, so that a repeated call succeeds."""
     edits, before = [], []
     for index, choice in enumerate(choices):
         at = f"resolutions[{index}]"
@@ -263,7 +272,7 @@ def _chosen(session: Session, workspace: Workspace, choices: list[Choice]) -> tu
 def _asked_for(
     session: Session, workspace: Workspace, params: ResolveConflictsParams
 ) -> tuple[list[OpenConflict], list[Resolved]]:
-    """The conflicts that are to be settled beside the caller's own decisions, and those that were before."""
+    """The conflicts to settle besides the caller's decisions, and the named ones that were settled earlier."""
     if not params.ids:
         return ([] if params.resolutions else _settleable(session, workspace)), []
     found: dict[str, OpenConflict] = {}
@@ -283,7 +292,7 @@ def _asked_for(
 
 
 def _waiting(session: Session, workspace: Workspace, params: ResolveConflictsParams) -> list[ProposalAnswer] | None:
-    """The proposals that were asked for by name, or all that this caller may decide where nothing was named."""
+    """The proposals that `ids` names; if the call names nothing, every proposal that this caller may decide."""
     names = [id for id in params.ids if is_proposal(session, workspace, id)]
     if names:
         return [one for name in names for one in proposals(session, workspace, name)]

@@ -1,4 +1,4 @@
-"""This file is where workspaces are set up, listed and let go. For this machine's own command line only."""
+"""The operations `up`, `uninstall` and `workspaces`, for this machine's own command line only."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class UpResult(TypedDict):
 
 
 def up(session: Session, params: UpParams) -> UpResult:
-    """The workspace of a directory: found, cloned from its remote, or made. Again, and nothing changes."""
+    """Find the workspace of a directory, clone it from its remote, or create it. A second call changes nothing."""
     id = params.id or params.workspace
     if id is not None and not is_workspace_id(id):
         raise Invalid("an id has 1 to 63 lower-case letters, digits and dashes, and begins with no dash", at="id")
@@ -75,7 +75,7 @@ def up(session: Session, params: UpParams) -> UpResult:
 
 
 def brought_up(session: Session, directory: Path, made: Made, *, replace: bool) -> UpResult:
-    """Open and register what was found or made, and describe it."""
+    """Open and register a found or created workspace, and describe it."""
     layout = made.layout
     if replace or made.cloned:
         let_go_of(session, _id_of(layout), layout)
@@ -113,9 +113,9 @@ def brought_up(session: Session, directory: Path, made: Made, *, replace: bool) 
 
 
 def _meant(session: Session, params: UpParams, id: str | None) -> tuple[Path, Entry | None]:
-    """The directory, and the entry of the registry that says what belongs there, if there is one.
+    """The directory, and its registry entry if there is one.
 
-    `-w ID` without a directory means the path that the registry gives to that workspace.
+    `-w ID` without a directory means the path in the registry's entry of that workspace.
     """
     entries = session.daemon.registry.current().entries
     known = entries.get(id or "")
@@ -133,7 +133,7 @@ def _meant(session: Session, params: UpParams, id: str | None) -> tuple[Path, En
 
 
 def _misnamed(session: Session, layout: Layout, id: str) -> Iterator[str]:
-    """Entries of other ids for the place of this workspace."""
+    """Warnings about entries of other ids at the place of this workspace."""
     for entry in session.daemon.registry.current().entries.values():
         found = session.daemon.places.find(entry) if entry.id != id else None
         if found is not None and found.git_dir == layout.git_dir:
@@ -158,7 +158,7 @@ def _planned(session: Session, directory: Path, id: str | None, params: UpParams
 
 
 def let_go_of(session: Session, id: str, layout: Layout) -> None:
-    """Another repository that is registered under this id makes room; its files stay."""
+    """Unregister another repository that has this id; its files stay."""
     for workspace in session.daemon.opened():
         if workspace.id == id and workspace.layout.git_dir != layout.git_dir:
             session.daemon.forget(workspace)
@@ -170,7 +170,7 @@ def let_go_of(session: Session, id: str, layout: Layout) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """What `up` found or made. `cloned` is the entry that says where it was cloned from."""
+    """A found or created workspace. `cloned` is the registry entry that names the clone's source."""
 
     layout: Layout
     created: bool = False
@@ -194,9 +194,9 @@ def _found(directory: Path, id: str | None, params: UpParams) -> Made | None:
 
 
 def _make(session: Session, directory: Path, id: str | None, params: UpParams, entry: Entry | None) -> Made:
-    """Cloned from the remote that the registry names, taken over from the code's remote, or made.
+    """Clone from the registry's remote, adopt the workspace of the code's remote, or create one.
 
-    A remote of the code that could not be asked is named in the answer: it may have a workspace.
+    If a remote of the code cannot be reached, the answer names it: it may have a workspace.
     """
     place = None if params.standalone else find_place(directory)
     id = id or (entry.id if entry is not None else None)
@@ -235,7 +235,10 @@ def _make(session: Session, directory: Path, id: str | None, params: UpParams, e
 
 
 def _refuse_other(session: Session, id: str | None, found: str, params: UpParams) -> None:
-    """A workspace that is there already is taken up under its own id, and in nobody's place. Nothing was made yet."""
+    """Refuse an existing workspace if its id differs from the requested one, or if another clone of it is registered.
+
+    `--replace` allows the second case. Called before anything is made.
+    """
     known = session.daemon.registry.current().entries.get(found)
     other = known.path if known and known.path and session.daemon.places.is_there(known) else ""
     if id not in (None, found):
@@ -273,7 +276,7 @@ def _project_name(directory: Path) -> str:
     url = setting(place.common_dir, "remote.origin.url") if place else None
     if url:
         name = url.rstrip("/").replace(":", "/").rsplit("/", 1)[-1].removesuffix(".git")
-        if name.strip("."):  # `git clone .` says nothing about a name
+        if name.strip("."):  # `git clone .` leaves a URL without a name
             return name
     root = layouts.code_root(directory)
     return (root or directory).name
@@ -292,10 +295,11 @@ def _id_at(store: ObjectStore, tip: ObjectId | None, where: Path) -> str:
 
 
 def directory_of(session: Session, named: str | None) -> Path:
-    """A directory that the command line names, from the client's own.
+    """Resolve a directory given on the command line, relative to the client's; None is the client's own.
 
     Raises:
         Forbidden: The caller is not this machine's command line.
+        Invalid: Neither directory is known.
     """
     if not session.trusted:
         raise Forbidden("only this machine's own command line sets up workspaces")
@@ -307,7 +311,7 @@ def directory_of(session: Session, named: str | None) -> Path:
 
 
 def _shipped(layout: Layout) -> Iterator[str]:
-    """Builds that read .gitignore but not info/exclude would put the work tree into a package."""
+    """Warnings about builds that would ship the work tree, because they read .gitignore but not info/exclude."""
     root = layout.code_tree
     if root is None or not layout.in_code:
         return
@@ -338,7 +342,7 @@ class UninstallResult(TypedDict):
 
 
 def uninstall(session: Session, params: UninstallParams) -> UninstallResult:
-    """Lets workspaces go and says where their knowledge is kept: that is never deleted."""
+    """Unregister workspaces and report where their knowledge is kept; it is never deleted."""
     if not session.trusted:
         raise Forbidden("only this machine's own command line removes workspaces")
     daemon = session.daemon
@@ -399,7 +403,7 @@ class WorkspacesResult(TypedDict):
 
 
 def workspaces(session: Session, params: Nothing) -> WorkspacesResult:
-    """What is registered, without opening anything; and what is wrong with the registry."""
+    """List the registered workspaces without opening any, and the problems of the registry."""
     daemon, registry = session.daemon, session.daemon.registry.current()
     opened = {workspace.id: workspace for workspace in daemon.opened()}
     found: list[Listed] = []

@@ -41,7 +41,7 @@ is_digest = re.compile("[0-9a-f]{16}").fullmatch
 
 @dataclass(frozen=True, slots=True)
 class _Trace:
-    """A value as history has it: the files to follow, the value's text, and the reader of that text in a commit."""
+    """A value in history: the files to follow, the value's text, and a function that reads that text in a commit."""
 
     files: tuple[str, ...]
     text: str
@@ -57,7 +57,7 @@ class _Trace:
 def with_authors(
     workspace: Workspace, found: OpenConflict, *, sees: sight.Sees | None = None
 ) -> dict[str, ConflictField]:
-    """Each field of the conflict with its sides and their authors, as far as the history that is searched has them.
+    """The fields of a conflict with their sides and the sides' authors, where the searched history has them.
 
     Args:
         sees: Predicate for readable nodes, or None if unrestricted. The authors of other nodes are left out.
@@ -168,7 +168,7 @@ def _field_at(workspace: Workspace, uris: Sequence[Uri], field: str, commit: str
 
 
 def present(workspace: Workspace, found: OpenConflict, name: str) -> Json:
-    """What counts for a field at this moment: the side that is shown, or what somebody wrote since."""
+    """The current value of a field: the side in use, or a later write."""
     if name == TWIN:
         return None
     uri = workspace.graph.resolve(found.uri)
@@ -185,7 +185,7 @@ def present(workspace: Workspace, found: OpenConflict, name: str) -> Json:
 
 
 def _file_of(found: OpenConflict, name: str) -> str | None:
-    """The file that a disputed value is in, where it is no node's."""
+    """The file of a disputed value outside nodes; None for a field of a node."""
     if is_settings_uri(found.uri):
         return SETTINGS
     head, *rest = split(name)

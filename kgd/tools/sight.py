@@ -1,7 +1,7 @@
 """Visibility: answers without nodes, relations, hits and history that the caller may not read.
 
-What may not be read is as if it were not there: it is in no list, no count and no path of a walk, and a question about
-it is refused alike whether it exists or not.
+A hidden node counts as absent: no list, count or walk includes it. A question about it gets the same refusal whether it
+exists or not.
 """
 
 from __future__ import annotations
@@ -25,8 +25,9 @@ if TYPE_CHECKING:
 Sees = Callable[[Uri], bool]
 
 KNOWN = 100_000
-"""Nodes of which it is remembered whether holders of the same scopes may read them; 10 MB at most, for each of a few.
-A search asks about every text that has a word of its question."""
+"""Largest number of cached answers per set of scopes, at most 10 MB; a few sets are kept. A search asks about every
+text that has a word of its question.
+"""
 
 _URI = re.compile(r"[a-z][a-z0-9+.-]*:[^\s]+")
 _PLACE = re.compile(r"(?:[a-z][a-z0-9+.-]*:/|(?:nodes|conflicts|log|bulk|memories|kept)/)[^\s'\"]+")
@@ -35,10 +36,10 @@ _BROKEN = re.compile(r"(\d+)( relation\(s\) of other nodes lead to (\S+) .*)").f
 
 
 def enter(session: Session, workspace: Workspace) -> None:
-    """Return if the caller has any business in this workspace.
+    """Return if the caller has a scope in this workspace.
 
     Raises:
-        Forbidden: No scope of theirs is about it.
+        Forbidden: None of the caller's scopes is in it.
     """
     principal = session.principal
     if principal is not None and not any(scope.workspace == workspace.id for scope in principal.scopes):
@@ -49,7 +50,7 @@ def enter(session: Session, workspace: Workspace) -> None:
 
 
 def sight(session: Session, workspace_id: str) -> Sees | None:
-    """What tells whether the caller may read a node that this workspace holds or points to; None where they see all."""
+    """Predicate for the nodes that the caller may read, in this workspace or related from it; None if unrestricted."""
     principal = session.principal
     if principal is None:
         return None
@@ -62,7 +63,7 @@ def sight(session: Session, workspace_id: str) -> Sees | None:
         if answer is None:
             if len(known) >= KNOWN:
                 known.clear()
-            # Reading is the tokens' business alone, so the rules of another workspace's policy are not needed here.
+            # Only tokens restrict reading, so the rules of the other workspace's policy are not needed.
             home = workspace_of(uri) or workspace_id
             answer = known[uri] = may(principal, Policy(home), Verb.READ, uri)
         return answer
@@ -72,12 +73,12 @@ def sight(session: Session, workspace_id: str) -> Sees | None:
 
 @lru_cache(maxsize=4)
 def _known(scopes: tuple[Scope, ...], workspace_id: str) -> dict[Uri, bool]:
-    """What reading comes to is a matter of the scopes alone, and a token's scopes never change."""
+    """Cached answers for one set of scopes. They stay valid: reading depends on scopes alone, which never change."""
     return {}
 
 
 def sources(session: Session, workspace_id: str, found: Sequence[EdgeSource]) -> list[EdgeSource]:
-    """The sources of a walk as the caller may see them."""
+    """The sources of a walk, without nodes that the caller may not read."""
     sees = sight(session, workspace_id)
     return list(found) if sees is None else [Seen(source, sees) for source in found]
 
@@ -110,7 +111,7 @@ def refusal(session: Session, error: KgdError, arguments: Mapping[str, Any]) -> 
     if principal is None:
         return error
     words = [word.rstrip(".,:;)?") for text in (error.message, error.at, error.next) for word in _PLACE.findall(text)]
-    named = [word for word in words if "<" not in word]  # which is in no URI, but in what shows how to write one
+    named = [word for word in words if "<" not in word]  # no URI has `<`, but a pattern for one has
     given = list(_texts(arguments))
     if all(_may_read(principal, word) or _is_given(word, given) for word in named):
         return error
@@ -134,7 +135,7 @@ def _may_read(principal: Principal, place: str) -> bool:
 
 
 def _is_given(place: str, given: Iterable[str]) -> bool:
-    """Whether the caller sent it, in full or from some segment on; errors cut long places."""
+    """Whether the caller sent the place, in full or without its first segments; errors cut long places."""
     return any(
         place == text or place.endswith(f"/{text}") or (len(place) > 70 and text.startswith(place))
         or unquote(place).endswith(f"/{text}")
@@ -155,7 +156,7 @@ def _texts(value: Any) -> Iterable[str]:
 
 
 class Seen:
-    """An `EdgeSource` without what may not be read: neither nodes nor the relations that lead to them."""
+    """An `EdgeSource` without unreadable nodes and the relations to them."""
 
     def __init__(self, source: EdgeSource, sees: Sees) -> None:
         self._source, self._sees = source, sees
@@ -176,6 +177,6 @@ class Seen:
 
 
 def _sees_all(principal: Principal, workspace_id: str) -> bool:
-    """Whether everything is readable in the workspaces that this principal has to do with, and in this one."""
+    """Whether the principal may read all of this workspace and of every other workspace in its scopes."""
     whole = {scope.workspace for scope in principal.scopes if scope.is_whole and Verb.READ in scope.verbs}
     return workspace_id in whole and len({scope.workspace for scope in principal.scopes}) == len(whole)

@@ -1,4 +1,4 @@
-"""This file is where the parameters and the answer of `submit_subgraph` are defined, for both of its ends."""
+"""Parameters and answer of `submit_subgraph`, for both of its ends."""
 
 from __future__ import annotations
 

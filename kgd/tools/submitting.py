@@ -1,8 +1,8 @@
-"""This file is where `submit_subgraph` is: an atomic set of changes, or a piece of one's own graph, for others.
+"""The `submit_subgraph` tool: an atomic set of changes, or a piece of the user's graph, for another workspace.
 
-What arrives here is merged where the caller may write, and put up to wait where they may only propose, or where the
-same was changed since the base they saw. What goes elsewhere goes to a hub by one call, and to a plain git server as a
-commit on ``proposals/<name>``.
+A submission to this machine is merged if the caller may write. It becomes a proposal if the caller may only propose, or
+if the same part changed since the caller's base. A submission to a hub is one call. A plain git server gets a commit on
+``proposals/<name>``.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 def submit(session: Session, params: SubmitParams) -> SubmitResult:
-    """All of it is merged, or all of it waits, or nothing happened."""
+    """Submit changes; all are merged, all wait in a proposal, or nothing happens."""
     target = target_of(session, params)
     if params.changes:
         return outbound.send(session, target, params, given(params)) if target is not None else _here(session, params)
@@ -50,12 +50,12 @@ def submit(session: Session, params: SubmitParams) -> SubmitResult:
 
 
 def given(params: SubmitParams) -> list[dict[str, Any]]:
-    """The changes as they were given, as plain data."""
+    """The given changes as plain data."""
     return [one.model_dump(mode="json", exclude_unset=True) for one in params.changes or ()]
 
 
 def with_changes(params: SubmitParams, piece: Piece) -> SubmitParams:
-    """The same submission, with the changes that roots became."""
+    """The same submission with changes instead of roots."""
     known = params.model_dump(exclude={"changes", "roots", "max_cost"}, exclude_unset=True)
     remote = params.remote or piece.into
     return SubmitParams.model_validate({**known, "remote": remote, "changes": piece.changes, "base": piece.base})
@@ -69,11 +69,11 @@ def _nothing_new(workspace: str) -> SubmitResult:
 
 
 def target_of(session: Session, params: SubmitParams) -> outbound.Target | None:
-    """Where it goes; None where that is a workspace that is open here.
+    """The target of a submission; None for a workspace that is open here.
 
     Raises:
-        Invalid: It says too little, or too much.
-        Forbidden: Somebody else's hub is to send it on.
+        Invalid: The target is missing, both changes and roots are given, or the message has control characters.
+        Forbidden: The holder of a token asks this hub to submit elsewhere.
         NotFound, Unavailable: As `outbound.find`.
     """
     refuse_unseen(params.message, "message", lines=True)
@@ -91,9 +91,9 @@ def target_of(session: Session, params: SubmitParams) -> outbound.Target | None:
 
 
 def _inferred(session: Session, params: SubmitParams) -> str | None:
-    """The workspace elsewhere that the URIs of the changes name; None for one of this machine.
+    """The workspace on a hub or in a clone that the URIs of the changes name; None for one of this machine.
 
-    Without changes and roots it is the only workspace that was submitted to before.
+    Without changes and roots: the only workspace that received submissions before.
     """
     if session.principal is not None or params.roots:
         return None
@@ -104,12 +104,12 @@ def _inferred(session: Session, params: SubmitParams) -> str | None:
 
 
 def workspace_of(session: Session, params: SubmitParams) -> Workspace:
-    """The workspace here that it is for."""
+    """The workspace here that the submission is for."""
     return addressing.choose(session, params.remote or params.workspace, _named(params), writing=True)
 
 
 def _named(params: SubmitParams) -> list[str]:
-    """The nodes that the changes are about, as they are written."""
+    """The nodes that the changes name, as written."""
     texts = [getattr(one, "uri", None) or getattr(one, "source", None) for one in params.changes or []]
     return [text for text in texts if isinstance(text, str)]
 
@@ -131,13 +131,13 @@ def _here(session: Session, params: SubmitParams) -> SubmitResult:
 
 
 def submit_here(session: Session, workspace: Workspace, changes: ChangeSet, *, base: str = "") -> Submission:
-    """Changes of this caller against a base of this workspace: merged, or put up to wait.
+    """Submit the caller's changes against a base of this workspace; they are merged or become a proposal.
 
     Raises:
-        Unauthorized, Forbidden: They may not even propose all of it. Nothing was written.
+        Unauthorized, Forbidden: The caller may not even propose all of them. Nothing was written.
         KgdError: As `submission.submit`.
     """
-    # Before anything is looked at, so that no other refusal tells what is behind a path that is not theirs.
+    # Checked first, so that no later refusal reveals nodes outside the caller's scopes.
     session.allow(workspace, Verb.PROPOSE, named(changes.edits))
     changes = replace(session.reverting(workspace, changes), request_id=session.request(changes.request_id))
     who = Submitter(
@@ -152,7 +152,7 @@ def submit_here(session: Session, workspace: Workspace, changes: ChangeSet, *, b
 
 
 def answer(workspace: Workspace, subjects: Iterable[Uri], found: Submission) -> SubmitResult:
-    """What became of a submission, change by change."""
+    """The answer of a submission, with the outcome of each change."""
     outcome, waits = found.outcome, found.proposal
     changed = {uri for uri, _ in outcome.nodes} | set(outcome.deleted)
     conflicts = set(found.conflicts)
@@ -197,12 +197,12 @@ def _look(found: Submission) -> str:
 
 
 def _subject(edit: Edit) -> Uri:
-    """The node that an edit is about; of a revert, the commit."""
+    """The node of an edit; of a revert, the commit."""
     return Uri(str(getattr(edit, "uri", None) or getattr(edit, "source", None) or getattr(edit, "commit", "")))
 
 
 def _most(session: Session) -> int | None:
-    """How many proposals of this caller may wait."""
+    """Largest number of open proposals of this caller; None if unlimited."""
     if session.principal is None:
         return None
     try:

@@ -1,4 +1,4 @@
-"""This file is where use is noted for a caller, and where what it suggests is listed, accepted and dismissed (E19)."""
+"""Suggestions from usage (E19): counts of reads, and suggestions to list, accept or dismiss."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from kgd.workspace.workspace import Workspace
 
 ALL = "suggestions"
-"""The word that asks for all of them where ids are given."""
+"""Stands for all suggestions in a list of ids."""
 LISTED = 50
 
 
@@ -48,7 +48,7 @@ class SuggestionAnswer(TypedDict):
 
 
 def note(session: Session, workspace: Workspace, answer: Any, read: Sequence[Uri], shown: Iterable[Any] = ()) -> None:
-    """Count what a conversation of this machine asked for by name, and the relations it was shown for it."""
+    """Count the nodes that a local conversation read by name, and the relations that it was shown with them."""
     if session.principal is None and (conversation := answer.get("context_id")):
         links = [(Uri(edge["source"]), Uri(edge["target"]), str(edge["type"])) for edge in shown]
         here = [workspace.graph.resolve(uri) for uri in read if workspace_of(uri) in (None, workspace.id)]
@@ -60,7 +60,7 @@ def is_suggestion(id: str) -> bool:
 
 
 def listed(session: Session, workspace: Workspace, ids: Iterable[str] = (ALL,)) -> list[SuggestionAnswer]:
-    """Those of these ids, or all."""
+    """The open suggestions with these ids, or all; at most `LISTED`."""
     wanted = set(ids)
     found = [_answer(one) for one in _open(session, workspace)]
     found += [
@@ -71,11 +71,11 @@ def listed(session: Session, workspace: Workspace, ids: Iterable[str] = (ALL,)) 
 
 
 def decide(session: Session, workspace: Workspace, id: str, take: str | None, *, dry_run: bool = False) -> Decided:
-    """Make the relation or change the weight as a suggestion says, in one commit of the caller's; or dismiss it.
+    """Carry out a suggestion in one commit by the caller, or dismiss it.
 
     Raises:
         Invalid: `take` is neither accept nor reject.
-        NotFound: There is no such suggestion (any more).
+        NotFound: No such suggestion is open.
     """
     every: list[Suggestion | Offer] = [*_open(session, workspace), *_offers(session, workspace)]
     found = next((one for one in every if one.id == id), None)
@@ -94,14 +94,14 @@ def decide(session: Session, workspace: Workspace, id: str, take: str | None, *,
         answer = {"id": id, "take": "accept", "commit": outcome.commit, "nodes": [uri for uri, _ in outcome.nodes],
                   "warnings": list(outcome.warnings)}  # fmt: skip
         if outcome.would:
-            answer["would"] = foretold(outcome.would)  # for a person of this machine alone: others have no suggestions
+            answer["would"] = foretold(outcome.would)  # unfiltered: only users of this machine have suggestions
     if not dry_run:
         Usage.of(workspace).decide(found.id, found.count)
     return answer
 
 
 def _carried_out(workspace: Workspace, one: Suggestion | Offer) -> tuple[tuple[Edit, ...], str]:
-    """The edits of a suggestion, and what the commit says."""
+    """The edits of a suggestion, and the commit message."""
     if isinstance(one, Offer):
         what = f"{one.more['target']} becomes {one.source}" if one.kind == "merge" else f"new: {one.source}"
         return offers.edits(workspace, one), f"{what}: {one.reason}"
@@ -110,12 +110,12 @@ def _carried_out(workspace: Workspace, one: Suggestion | Offer) -> tuple[tuple[E
 
 
 def _offers(session: Session, workspace: Workspace) -> list[Offer]:
-    """Likewise none for the holder of a token: names in texts that they may not read are nobody else's business."""
+    """The open offers. Holders of tokens get none: the names come from texts that they may be unable to read."""
     return offers.offered(workspace) if session.principal is None else []
 
 
 def _open(session: Session, workspace: Workspace) -> list[Suggestion]:
-    """None for the holder of a token: what people of this machine read is nobody else's business."""
+    """The open suggestions. Holders of tokens get none: what users of this machine read is private."""
     return Usage.of(workspace).suggestions() if session.principal is None else []
 
 

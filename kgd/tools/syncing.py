@@ -1,4 +1,4 @@
-"""This file is where a workspace is shared: with which remotes, and brought together with them now."""
+"""The tools `sync`, `share` and `remote`: remotes of a workspace, and exchange with them."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from kgd.workspace.workspace import Workspace
 
 GIVEN_UP = ("vanished", "unrelated", "other-workspace")
-"""Troubles of a first round after which a remote is not kept: it is not the one that was meant."""
+"""Kinds of trouble in the first sync after which a new remote is dropped: it is not the intended one."""
 _CONFIRM = re.compile(r"(?:yes|[0-9a-fA-F]{7,64})?").fullmatch
 
 
@@ -91,7 +91,7 @@ class SyncParams(Nothing):
 
 
 def sync(session: Session, params: SyncParams) -> RemotesResult:
-    """Brings the workspace and its remotes together now: what moved, what waits and why, open conflicts."""
+    """Sync the workspace with its remotes now; reports transfers, pending work with reasons, and open conflicts."""
     workspace = addressing.choose(session, params.workspace, writing=True)
     if not _CONFIRM(params.confirm):
         raise Invalid("only a commit can be confirmed", at="confirm", next="Name the one that a wait of sync named.")
@@ -109,7 +109,7 @@ class ShareParams(Nothing):
 
 
 def share(session: Session, params: ShareParams) -> RemotesResult:
-    """Publishes to the remote of the repository: the code's own, or the one that the workspace was cloned from."""
+    """Publish to the repository's remote: the code's own, or the workspace's origin if it was cloned."""
     workspace = _mine(session, params.workspace, params.environment)
     layout = workspace.layout
     found = code_remotes(layout.code_tree if layout.in_code and layout.code_tree else layout.work_tree,
@@ -139,7 +139,7 @@ class RemoteParams(Nothing):
 
 
 def remote(session: Session, params: RemoteParams) -> RemotesResult:
-    """Which remotes a workspace is shared through; one more, or one less."""
+    """List, show, add or remove the remotes of a workspace."""
     workspace = _mine(session, params.workspace, params.environment)
     syncing = session.daemon.syncing(workspace)
     if params.action == "list":
@@ -180,10 +180,15 @@ def _mine(session: Session, id: str | None, environment: JsonObject) -> Workspac
 def _add(
     session: Session, workspace: Workspace, wanted: Remote, stored: str = "", *, of_code: bool = False
 ) -> RemotesResult:
-    """From here on it is published there: somebody said so. A remote that turns out to be another one is not kept.
+    """Add a remote at the user's request and sync with it. The workspace is published there from now on.
 
-    A repository `of_code` has a default branch of its own; in any other, whoever clones it gets the workspace.
-    A credential in the `stored` address, as `git clone` leaves it there, is taken out and kept for the remote.
+    A remote that turns out to be the wrong one is removed again.
+
+    Args:
+        stored: The address in the git settings. A credential in it, as `git clone` leaves it there, is taken out and
+            kept for the remote.
+        of_code: The repository is the code's and has its own default branch. A clone of any other repository should
+            check out the workspace.
     """
     if wanted.token:
         check_reference(wanted.token)
@@ -218,7 +223,7 @@ def _add(
 
 
 def _with_credential(session: Session, workspace: Workspace, wanted: Remote, stored: str) -> tuple[Remote, list[str]]:
-    """The remote with a reference to the credential that stands in the stored address, and what to say about that."""
+    """The remote with a reference to the credential in the stored address, and the warnings about it."""
     clean, credential = url.take_credential(stored)
     if not credential or clean != wanted.url.text:
         return wanted, []
@@ -234,7 +239,7 @@ def _with_credential(session: Session, workspace: Workspace, wanted: Remote, sto
 
 
 def _kept_name(workspace: Workspace, remote: Remote) -> str:
-    """Under which a credential is kept that came out of an address: one for each remote of each workspace."""
+    """The name of a stored credential from an address, one for each remote of each workspace."""
     return f"{workspace.id}/{remote.name}@{urlsplit(remote.url.text).netloc}"
 
 

@@ -1,6 +1,6 @@
-"""This file is where the keeper of a hub mints, lists, narrows, replaces and revokes tokens, and reads their trail.
+"""Token administration on a hub: mint, list, narrow, rotate and revoke tokens, and read the audit log.
 
-For this machine's own command line only. The text of a token is in one answer and nowhere else.
+For this machine's own command line only. The text of a token appears in one answer and nowhere else.
 """
 
 from __future__ import annotations
@@ -145,7 +145,7 @@ class AuditResult(TypedDict):
 
 
 def mint(session: Session, params: MintParams) -> MintResult:
-    """A new token for one workspace."""
+    """Mint a token for one workspace."""
     tokens = _tokens(session)
     workspace = addressing.choose(session, params.workspace)
     scopes = _scopes(workspace.id, params)
@@ -157,7 +157,7 @@ def mint(session: Session, params: MintParams) -> MintResult:
         by=session.author(workspace).name,
     )  # fmt: skip
     warnings = []
-    for scope in (one for one in scopes if not one.is_whole):  # which is right in an empty workspace too
+    for scope in (one for one in scopes if not one.is_whole):  # a whole scope is valid even in an empty workspace
         try:
             check_reach(scope, workspace.graph.uris())
         except KgdError as none_yet:
@@ -166,14 +166,14 @@ def mint(session: Session, params: MintParams) -> MintResult:
 
 
 def child(session: Session, params: ChildParams) -> MintResult:
-    """A token that may do no more than another one, and dies with it."""
+    """Mint a token with at most the permissions of its parent. It ends with its parent."""
     tokens = _tokens(session)
     parent = tokens.record(params.id).holder
     return _minted(mint_child(tokens, parent, params))
 
 
 def mint_child(tokens: Tokens, parent: Principal, params: ScopeParams, **known: Any) -> Minted:
-    """See `Tokens.mint_child`. The workspace may be left out where the parent has one alone."""
+    """As `Tokens.mint_child`. The workspace may be omitted if the parent has only one."""
     workspace = getattr(params, "workspace", None)
     own = sorted({scope.workspace for scope in parent.scopes})
     if workspace is None and len(own) == 1:
@@ -188,7 +188,7 @@ def mint_child(tokens: Tokens, parent: Principal, params: ScopeParams, **known: 
 
 
 def listed(session: Session, params: ListParams) -> ListResult:
-    """Every token, the oldest first."""
+    """List the tokens, oldest first."""
     tokens = _tokens(session)
     now = tokens.now()
     return {
@@ -201,12 +201,12 @@ def listed(session: Session, params: ListParams) -> ListResult:
 
 
 def revoke(session: Session, params: TokenParams) -> RevokeResult:
-    """From now on neither it nor what was made from it is taken."""
+    """Revoke a token and all tokens made from it, at once."""
     return {"revoked": _tokens(session).revoke(params.id)}
 
 
 def rotate(session: Session, params: RotateParams) -> MintResult:
-    """A new token in place of another, with its name and scopes."""
+    """Replace a token by a new one with its name and scopes."""
     tokens = _tokens(session)
     made = tokens.rotate(params.id, _end(params.expires, tokens.now()))
     answer = _minted(made)
@@ -215,7 +215,7 @@ def rotate(session: Session, params: RotateParams) -> MintResult:
 
 
 def trail(session: Session, params: LogParams) -> LogResult:
-    """What tokens did, the newest first."""
+    """List the actions of tokens, newest first."""
     entries: list[TrailAnswer] = []
     tokens = _tokens(session)
     if params.id:
@@ -225,7 +225,7 @@ def trail(session: Session, params: LogParams) -> LogResult:
 
 
 def audit(session: Session, params: AuditParams) -> AuditResult:
-    """The lines after that number, oldest first, those in files too."""
+    """List audit lines after a number, oldest first, including lines moved to files."""
     found = _tokens(session).lines(params.after, params.limit)
     return {"lines": [{"number": number, **_trail_answer(one)} for number, one in found]}
 
@@ -289,10 +289,10 @@ def _split(texts: Iterable[str]) -> list[str]:
 
 
 def _end(text: str, now: float) -> int:
-    """When a token ends: a span from now, or a date.
+    """The end of a token in epoch seconds, from a span or a date.
 
     Raises:
-        Invalid: It is neither, lies in the past, or is more than a year away.
+        Invalid: The text is neither, or the end is in the past or more than a year away.
     """
     if span := _SPAN(text.strip()):
         end = int(now) + int(span[1]) * _SECONDS[span[2]]

@@ -28,7 +28,7 @@ USUAL = "usual"
 
 
 class Reflects(Flag):
-    """What an answer is computed from, besides the parameters and the caller's rights.
+    """The inputs of an answer besides the parameters and the caller's rights.
 
     A surface may answer "unchanged" while none of it changed. NOW is everything else: clocks, other processes, use.
     """
@@ -42,7 +42,7 @@ class Reflects(Flag):
 
 @dataclass(frozen=True, slots=True)
 class Hints:
-    """What a host may show before it allows a call."""
+    """Facts that a host may show before it allows a call."""
 
     read_only: bool = False
     destructive: bool = False
@@ -77,7 +77,7 @@ class Operation:
         offered: `USUAL`, or the toolset of MCP that has it; empty for the command line and Python alone.
         place: Its order among the operations offered with it.
         scope: The verb that the holder of a token needs on the nodes concerned; None if no token may call it.
-        reflects: What the answer of a reading operation is computed from.
+        reflects: The inputs of a reading operation's answer.
         commands: Its commands on the command line.
         page: How the pages call it in a next step; its first command if empty.
         from_memory: Whether a call with these parameters is answered from memory and one look-up, so that it may run

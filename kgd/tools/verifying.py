@@ -1,4 +1,4 @@
-"""This file is where answers are marked with what is unverified, and where a node is verified for a caller."""
+"""Unverified marks in answers, and verification of nodes by callers."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
 
 def marks(workspace: Workspace, uris: Iterable[Uri], sees: Sees | None = None) -> dict[Uri, UnverifiedAnswer]:
-    """Those of the nodes that are unverified, each with the mark that its answer carries. A look-up for each.
+    """The marks of the unverified nodes among `uris`, at one look-up each.
 
-    Nothing is marked for a caller who may not see everything: whoever may write a node could else have it cite any file
-    of this machine's code, and be told when that changes.
+    Restricted callers get no marks: with permission to write, they could have a node cite any file of this machine's
+    code and learn when the file changes.
     """
     if sees is not None:
         return {}
@@ -32,7 +32,7 @@ def marks(workspace: Workspace, uris: Iterable[Uri], sees: Sees | None = None) -
 
 
 def mark(workspace: Workspace, answers: Iterable[Any], sees: Sees | None = None) -> None:
-    """Set `unverified` in those answers about nodes of this workspace for which it is so, as `marks` has it."""
+    """Set `unverified` in the answers about unverified nodes of this workspace; see `marks`."""
     by_uri = {Uri(answer["uri"]): answer for answer in answers}
     for uri, one in marks(workspace, by_uri, sees).items():
         by_uri[uri]["unverified"] = one
@@ -48,10 +48,10 @@ def as_answer(one: Unverified) -> UnverifiedAnswer:
 
 
 def verified(session: Session, workspace: Workspace, uri: Uri) -> Upsert:
-    """The change by which this caller says that a node still holds.
+    """The change that records a caller's verification of a node.
 
     Raises:
-        Forbidden: They may not write it, or come with a token: a note tells a hash of what a file here holds.
+        Forbidden: The caller may not write the node, or has a token: a note reveals a hash of a file's content.
         NotFound, Invalid: As `kgd.freshness.noting.verification`.
     """
     session.allow(workspace, Verb.WRITE, [workspace.graph.resolve(uri)])

@@ -1,4 +1,4 @@
-"""This file is where `graph_view` is: a walk, or the workspace as a whole, as a picture and in words."""
+"""The `graph_view` tool: a walk or the whole workspace, as a picture and as text."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
     from kgd.workspace.workspace import Workspace
 
 MOLECULES, ATOMS = 24, 120
-"""Areas of a picture of the whole; those whose names come first."""
+"""Largest numbers of areas in a picture of the whole workspace; the first by name."""
 TYPES = 20
 NEWEST = 12
-"""Nodes that a picture of some types begins at."""
+"""Largest number of start nodes in a picture of some types."""
 LOOKED_THROUGH = 10_000
-"""Nodes among which those are looked for that somebody with a token may read."""
+"""Number of the newest nodes to search for nodes that the holder of a token may read."""
 DRAWING = "drawing"
 APP = "ui://kgd/graph.html"
 
@@ -63,7 +63,7 @@ class GraphViewResult(TraverseResult):
 
 
 def graph_view(session: Session, params: GraphViewParams) -> GraphViewResult:
-    """What is near some nodes with its picture; without any, the newest of some types, or everything by area."""
+    """Draw a walk from some nodes; without nodes, from the newest of some types, or the whole workspace by area."""
     given = params.model_dump(exclude={"start"})
     if params.start:
         return _near(session, TraverseParams(start=params.start, **given))
@@ -81,7 +81,7 @@ def graph_view(session: Session, params: GraphViewParams) -> GraphViewResult:
 
 
 def _near(session: Session, params: TraverseParams) -> GraphViewResult:
-    """The answer is as long as a conversation has room for; the picture shows all that was asked for."""
+    """Walk with a picture. The answer keeps to the budget; the picture shows the complete walk."""
     params = params.model_copy(update={"include": ["path"]})
     answer: Any = walking.settling(session, params)
     is_short = any(cut["limit"] == "budget" for cut in answer["cut"])
@@ -92,7 +92,7 @@ def _near(session: Session, params: TraverseParams) -> GraphViewResult:
 
 
 def _whole(workspace: Workspace, sees: Sees | None) -> GraphViewResult:
-    """Areas, and counts that are kept: it costs what it shows, however large the workspace is."""
+    """Areas, and cached counts: the cost depends on the answer, not on the size of the workspace."""
     areas = list(_areas(workspace, sees))
     types = dict(list(workspace.graph.types().items())[:TYPES]) if sees is None else {}
     answer: GraphViewResult = {**_nothing(workspace), "areas": areas, "types": types}
@@ -108,7 +108,7 @@ def _whole(workspace: Workspace, sees: Sees | None) -> GraphViewResult:
 
 
 def _newest(workspace: Workspace, type: str, sees: Sees | None) -> list[Uri]:
-    """The newest that the caller may read, as far as that is found among the newest `LOOKED_THROUGH`."""
+    """The newest nodes of a type that the caller may read, searched in the newest `LOOKED_THROUGH`."""
     looked = NEWEST
     while True:
         found = workspace.text().newest(type, looked)
@@ -139,7 +139,7 @@ def _areas(workspace: Workspace, sees: Sees | None) -> Iterator[AreaShown]:
 
 
 def _in_words(answer: Any) -> str:
-    """All but the picture."""
+    """The answer without the picture."""
     return as_json({name: value for name, value in answer.items() if name != DRAWING})
 
 

@@ -1,4 +1,4 @@
-"""This file is where `traverse` is: everything near a node, cheapest first, and a reason for whatever is left out."""
+"""The `traverse` tool: everything near a node, cheapest first, with a reason for every omission."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class TraverseParams(Params):
 
 
 PathStep = TypedDict("PathStep", {"from": str, "type": str, "direction": NotRequired[Literal["in"]]})
-"""One relation of a path: leaving `from`; `direction` is given where it was walked against its arrow."""
+"""One relation of a path, leaving `from`; `direction` is present if it was walked against its arrow."""
 
 
 class Via(PathStep):
@@ -134,7 +134,7 @@ class TraverseResult(TypedDict):
 
 
 def traverse(session: Session, params: TraverseParams) -> TraverseResult:
-    """What can be reached, in order of cost, hops and URI; a cursor goes on behind the last one answered."""
+    """Walk from nodes, in order of cost, hops and URI; a cursor continues after the last answered node."""
     asked, answer = _walked(session, params, Room(params.budget))
     answer.update(enter(session, params.context_id, [Uri(node["uri"]) for node in answer["nodes"]], starting=True))
     if asked.workspace is not None and not asked.commit:
@@ -143,7 +143,7 @@ def traverse(session: Session, params: TraverseParams) -> TraverseResult:
 
 
 def at_once(session: Session, params: TraverseParams) -> TraverseResult:
-    """The same in one answer, however long, for a picture. One walk, and no conversation has read of it."""
+    """The same in one answer of any length, for a picture. One walk; no conversation counts as having read it."""
     _, answer = _walked(session, params, Room(BOUNDLESS, limit=BOUNDLESS), MOST_NODES)
     return cast("TraverseResult", answer)
 
@@ -151,10 +151,10 @@ def at_once(session: Session, params: TraverseParams) -> TraverseResult:
 def _walked(
     session: Session, params: TraverseParams, room: Room, beside: int = BROKEN_SHOWN
 ) -> tuple[Asked, dict[str, Any]]:
-    """A walk as it is answered.
+    """Walk, and build the answer.
 
     Args:
-        beside: How many links that lead nowhere, and how many conflicts, are told of.
+        beside: Largest number of broken links of this workspace, and of conflicts, in the answer.
     """
     asked = Asked.of(session, params.workspace, params.start, params.as_of)
     question = [asked.home, asked.starts, params.max_cost, params.max_depth, params.edge_types, params.types,
@@ -196,7 +196,7 @@ def _walked(
 
 
 def settling(session: Session, params: TraverseParams) -> TraverseResult:
-    """`traverse`; asked to, it puts conflicts on the way to a model first, and is then walked as they were settled."""
+    """`traverse`; with `conflicts: resolve`, a model first settles the conflicts met, and the walk is repeated."""
     answer = traverse(session, params)
     if params.conflicts == "show" or not answer["conflicts"]:
         return answer
@@ -212,10 +212,10 @@ def settling(session: Session, params: TraverseParams) -> TraverseResult:
 
 
 class _Behind:
-    """Where the last answer ended: how many nodes were given, and the order key of the last of them.
+    """The end of the last page: the number of nodes answered so far, and the order key of the last.
 
-    The key and not the number decides what is skipped, so that a graph that changed meanwhile repeats and omits
-    nothing that stayed where it was.
+    The key decides what is skipped, not the number. If the graph changes meanwhile, nodes that stay in place are
+    neither repeated nor omitted.
     """
 
     def __init__(self, count: int = 0, key: tuple[float, int, str] | None = None) -> None:
@@ -314,10 +314,10 @@ def _step(step: Step) -> PathStep:
 
 
 def _via(node: Visited, listed: Mapping[Uri, tuple[Step, ...]]) -> Via:
-    """The end of a node's path, from the last node on it whose own path is the path until there."""
+    """The end of a node's path, from its last node whose own path is a prefix of this one."""
     path = node.path
     at = len(path) - 1
-    # A predecessor may be hidden by `types`, or be listed with a cheaper path that `max_depth` has no room for.
+    # `types` may hide a predecessor, or the answer may list it with a cheaper path that is too long for `max_depth`.
     while at and not (len(known := listed.get(path[at].uri, ())) == at and known[-1] is path[at - 1]):
         at -= 1
     answer = cast("Via", _step(path[-1]))
@@ -340,7 +340,7 @@ def _conflicts(session: Session, ids: Sequence[str], answered: Collection[Uri], 
 
 
 def _mark(session: Session, ids: Sequence[str], answers: Sequence[Reached]) -> None:
-    """What is unverified, in the workspaces of this machine that the walk went through."""
+    """Mark the unverified nodes of this machine's workspaces that the walk visited."""
     opened = {one.id: one for one in session.daemon.opened()}
     for id in ids:
         if id in opened:

@@ -1,6 +1,4 @@
-"""This file is where a walk that leaves its workspace is begun and told: where it starts, what came from where, and why
-something is not there.
-"""
+"""Walks across workspaces: their starts, the origins of their nodes, and the reasons for missing nodes."""
 
 from __future__ import annotations
 
@@ -30,7 +28,7 @@ if TYPE_CHECKING:
 
 BROKEN_SHOWN = 20
 HOME = frozenset({(), ("",), ("tree",), ("", "tree")})
-"""What a node's origins are where the asked workspace alone has it."""
+"""Origins of a node that only the asked workspace has."""
 
 
 class Detail(TypedDict):
@@ -61,7 +59,7 @@ class Absent(Detail):
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """Where a walk begins. `workspace` is None where the home is on a hub; `also` are other names of starts.
+    """The start of a walk. `workspace` is None if the home is on a hub; `also` are other names of starts.
 
     `refused` are texts that name no node, with the reason.
     """
@@ -94,7 +92,7 @@ class Asked:
 
     @property
     def inside(self) -> str:
-        """The workspace that the walk's own sources speak for."""
+        """The id of the workspace behind the walk's own sources; empty if the home is on a hub."""
         return self.workspace.id if self.workspace else ""
 
     def sources(self, session: Session, edge_types: Sequence[str] = ()) -> Sequence[EdgeSource]:
@@ -105,7 +103,7 @@ class Asked:
 
 
 def _former(workspace: Workspace, starts: Sequence[Uri]) -> dict[Uri, list[str]]:
-    """Of starts that were moved, what they were asked by; whoever walks on from elsewhere knows them by that."""
+    """The former names by which moved starts were requested. A walk that continues elsewhere knows only these."""
     also: dict[Uri, list[str]] = {}
     for start in starts:
         current = workspace.graph.resolve(start)
@@ -115,7 +113,7 @@ def _former(workspace: Workspace, starts: Sequence[Uri]) -> dict[Uri, list[str]]
 
 
 class Sources:
-    """Says of each node of a walk where it came from."""
+    """The origins of the nodes of a walk."""
 
     def __init__(self, session: Session, crossing: Crossing) -> None:
         self._session, self._crossing = session, crossing
@@ -123,7 +121,7 @@ class Sources:
         self._trust: dict[str, origins.Trust] = {}
 
     def of(self, node: Visited) -> list[Origin]:
-        """Nothing where the asked workspace alone has it, unless whoever asks comes from elsewhere."""
+        """The origins of a node; none if only the asked workspace has it and the caller has no token."""
         if node.origins in HOME and self._session.principal is None:
             return []
         holders = [self._crossing.home if origin in ("", "tree") else origin for origin in node.origins]
@@ -140,7 +138,7 @@ class Sources:
 
 
 def broken(crossing: Crossing, answered: Collection[Uri], asked: Asked, most: int = BROKEN_SHOWN) -> list[Broken]:
-    """Links of the answered nodes that lead nowhere: those of this workspace, then all that lead into others."""
+    """Broken links of the answered nodes: at most `most` within this workspace, then all into other workspaces."""
     own, others = list[Broken](), list[Broken]()
     for link, absence in crossing.broken():
         if link.source not in answered:
@@ -148,7 +146,7 @@ def broken(crossing: Crossing, answered: Collection[Uri], asked: Asked, most: in
         if workspace_of(link.target) not in (None, asked.inside):
             others.append(_broken_across(link, absence))
         elif not (asked.commit and asked.workspace and asked.workspace.in_overlay(link.target)):
-            # The code tree has no past here.
+            # The code tree's past is not recorded.
             own.append({
                 "source": link.source, "type": link.type, "target": link.target, "reason": "missing",
                 "weight": plain_weight(link.weight),
@@ -164,7 +162,7 @@ def _broken_across(link: BrokenLink, absence: Absence) -> Broken:
 
 
 def why_not(session: Session, asked: Asked, crossing: Crossing) -> Callable[[Uri], Absence]:
-    """Why a start is not there. One that may not be read is refused alike whether it exists or not."""
+    """A function that gives the reason for a missing start; a hidden start gets the same whether it exists or not."""
 
     def why(uri: Uri) -> Absence:
         hidden = asked.workspace is not None and not session.may(asked.workspace, uri, Verb.READ)
@@ -178,7 +176,7 @@ def absent(uri: Uri, absence: Absence) -> Absent:
 
 
 def refused(asked: Asked) -> list[Absent]:
-    """The starts that are no address of a known workspace."""
+    """The starts that are not an address in a known workspace."""
     return [
         {"uri": text[:300], "reason": addressing.reason_of(why), "detail": f"{why.message}. {why.next}".strip()[:300]}
         for text, why in asked.refused.items()
@@ -195,7 +193,7 @@ def _detail(absence: Absence) -> Detail:
 
 
 def nowhere(session: Session, asked: Asked, start: Uri, why: Absence) -> KgdError:
-    """The refusal of a walk whose starts are not there; what it names is what the caller may read."""
+    """The error of a walk without an existing start; it names only nodes that the caller may read."""
     if why.reason == "forbidden":
         return Forbidden(why.detail or "this may not be read", at=start, next="Ask its keeper for a wider token.")
     if why.reason not in ("missing", "gone"):

@@ -1,9 +1,9 @@
-"""This file is where a change meets a conflict: one that is open on its nodes, or one it makes itself by coming late.
+"""Conflicts met by a change: open ones on its nodes, and its own if it expects an outdated version.
 
-An open one may be settled beside the change, where the change does not touch what is in conflict. An upsert that
-expects an older version is carried out if only other fields changed since. Where its three-way merge with what was
-written meanwhile clashes, and a model settles the clash, it is carried out as decided, expecting the version that the
-model was shown. Otherwise it is refused.
+An open conflict may be settled beside the change if the change leaves the disputed fields alone. An upsert that expects
+an older version is applied if only other fields changed since. If its three-way merge with the later changes clashes
+and a model settles the clash, the decision is applied, expecting the version that the model saw. Otherwise it is
+refused.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from kgd.tools.session import Session
 from kgd.workspace.edits import upserted
 
 TRIES = 4
-"""How often a change is submitted while others write to the same nodes."""
+"""Attempts to submit a change while others write to the same nodes."""
 
 if TYPE_CHECKING:
     from kgd.workspace.outcome import Outcome
@@ -33,9 +33,9 @@ if TYPE_CHECKING:
 
 
 def beside(session: Session, workspace: Workspace, edits: Iterable[Edit]) -> Consultation:
-    """What models decide about the open conflicts of the nodes that a change touches, and that it leaves alone itself.
+    """Ask models about the open conflicts of the nodes that a change touches, except conflicts that the change decides.
 
-    Asked before anything is written, and to be settled after the change, so that its expected versions still hold.
+    Ask before anything is written, and settle after the change, so that its expected versions still hold.
     """
     if not workspace.conflicts.total:
         return Consultation()
@@ -52,10 +52,12 @@ def beside(session: Session, workspace: Workspace, edits: Iterable[Edit]) -> Con
 
 
 def carried_out(session: Session, workspace: Workspace, changes: ChangeSet) -> tuple[Outcome, list[Resolved]]:
-    """Carry out the change, if need be merged with what was written since its versions were read.
+    """Apply a change, merged with later writes if necessary.
+
+    Returns the outcome, and the conflict that a model settled, if any.
 
     Raises:
-        Stale: Both changed the same, and no model settled it: nothing was written.
+        Stale: The same field changed meanwhile, and no model settled it; nothing was written.
         KgdError: Any other refusal; nothing was written.
     """
     try:
@@ -82,10 +84,10 @@ def carried_out(session: Session, workspace: Workspace, changes: ChangeSet) -> t
 
 
 def rebased(session: Session, workspace: Workspace, changes: ChangeSet, *, dry_run: bool = False) -> Outcome:
-    """Submit the change; an upsert that expects an older version then expects the present one, if no field clashes.
+    """Submit a change. An outdated expected version of an upsert becomes the current one if no field clashes.
 
     Raises:
-        Stale: An upsert changes what was changed since its version, or what it had is not known.
+        Stale: An upsert changes a field that changed since its version, or the content at that version is unknown.
         KgdError: Any other refusal; nothing was written.
     """
     tried = changes
@@ -106,9 +108,9 @@ def rebased(session: Session, workspace: Workspace, changes: ChangeSet, *, dry_r
 
 
 def after(outcome: Outcome, resolved: Iterable[Resolved]) -> Outcome:
-    """The outcome of a change with the versions that settling conflicts right after it made.
+    """The outcome with the node versions after conflicts were settled right behind the change.
 
-    A version with another writer's change between keeps the older number, so that a change expecting it is compared.
+    If another writer changed a node in between, its older version stays, so that a change that expects it is compared.
     """
     versions = dict(outcome.nodes)
     for one in resolved:
@@ -119,7 +121,7 @@ def after(outcome: Outcome, resolved: Iterable[Resolved]) -> Outcome:
 
 @dataclass(frozen=True, slots=True)
 class _Late:
-    """An upsert that expects an older version, merged with what the node is now."""
+    """An upsert that expects an older version, merged with the current node."""
 
     edit: Upsert
     conflict: Conflict | None
@@ -130,7 +132,7 @@ class _Late:
 
     @property
     def is_clear(self) -> bool:
-        """Whether nothing that the upsert names was changed since, not even to the same value, as by two counters."""
+        """Whether nothing that the upsert names changed since, not even to the same value, as by two counters."""
         edit, read, now = self.edit, self.read, self.current
         fields = [field for field in (*SCALARS, "source") if getattr(edit, field) is not None or field in edit.unset]
         is_same = all(getattr(read, field) == getattr(now, field) for field in fields)
@@ -138,7 +140,7 @@ class _Late:
         return self.conflict is None and is_same and upserted(self.current, self.edit) == self.merged
 
     def decided(self, decision: Decision) -> Upsert | None:
-        """The upsert that makes of the node what was decided; None where none does exactly that."""
+        """The upsert that turns the current node into the decided one; None if no upsert does exactly that."""
         try:
             wanted = self.merged
             for field, value in decision.fields.items():
@@ -171,11 +173,11 @@ def _late_ones(workspace: Workspace, changes: ChangeSet) -> list[Upsert]:
 
 
 def _compared(workspace: Workspace, edit: Upsert) -> _Late | None:
-    """How a late upsert goes with what the node is now; None where what its author had is not known."""
-    if edit.detail is not None:  # prose is brought together by who wrote it
+    """Compare a late upsert with the current node; None if the node at its expected version is unknown."""
+    if edit.detail is not None:  # only its author can merge prose
         return None
     uri = workspace.graph.resolve(edit.uri)
-    # The version is asked before the node: who writes in between makes it too old, and the write is then refused.
+    # Read the version before the node: a write in between makes it outdated, and the upsert is then refused.
     version, current = workspace.node_version(uri), workspace.node(uri)
     if version is None or current is None:
         return None
@@ -203,7 +205,7 @@ def _subject(edit: Edit) -> Uri | None:
 
 
 def _decides(workspace: Workspace, edit: Edit, uri: Uri, conflict: Conflict) -> bool:
-    """Whether this edit says itself what becomes of something that is in conflict."""
+    """Whether this edit itself decides a disputed field."""
     subject = _subject(edit)
     if subject is None or workspace.graph.resolve(subject) != uri:
         return False

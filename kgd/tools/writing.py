@@ -1,4 +1,4 @@
-"""This file is where `put` is: the one way in which clients change the graph."""
+"""The `put` and `remember` tools: changes that clients make to the graph."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class PutResult(TypedDict):
 
 
 def put(session: Session, params: PutParams) -> PutResult:
-    """Applies all changes as one commit, or none of them."""
+    """Apply all changes as one commit, or none of them."""
     refuse_unseen(params.message, "message", lines=True)
     workspace = addressing.choose(session, params.workspace, _first_uris(params.changes), writing=True)
 
@@ -104,7 +104,7 @@ def _carried_out(
 def answer_of(
     workspace: Workspace, outcome: Outcome, *, dry_run: bool = False, settled: Collection[str] = ()
 ) -> PutResult:
-    """What became of a change, as every writing tool answers it. Of conflicts that it has `settled` nothing is said."""
+    """The answer of every writing tool. Conflicts in `settled` get no warning."""
     if outcome.commit and not outcome.repeated:
         workspace.sent.note_written(outcome.commit, outcome.nodes)
     warnings = list(outcome.warnings)
@@ -151,7 +151,7 @@ class RememberParams(Params):
 
 
 def remember(session: Session, params: RememberParams) -> PutResult:
-    """Writes down one fact, with a relation to each node or path it is about. The same fact again changes nothing."""
+    """Store one fact, with a relation to each node or path it is about. Repeating a fact changes nothing."""
     text = params.text.strip()
     if not text:
         raise Invalid("there is no text to remember", at="text")
@@ -183,16 +183,16 @@ def remember(session: Session, params: RememberParams) -> PutResult:
 
 
 def _also_cited(workspace: Workspace, uri: Uri, cites: list[str]) -> list[str]:
-    """These citations behind those that the node has."""
+    """The node's citations, followed by these."""
     node = workspace.node(workspace.graph.resolve(uri))
     known = node.data.get(CITES) if node else None
     return list(dict.fromkeys([*(known if isinstance(known, list) else []), *cites]))
 
 
 def _uri_of_fact(workspace: Workspace, type: str, text: str) -> tuple[Uri, bool]:
-    """A name of its first words, and whether nothing is called so.
+    """The URI of a fact, from its first words, and whether no node has it yet.
 
-    A fact that finds another one under its name is told from it by a hash of all of it.
+    On a name clash with another fact, a hash of the content is appended.
     """
     scheme = type if type in OWNED - {"file", "dir"} else "concept"
     name = first_words(text)
@@ -206,7 +206,7 @@ def _uri_of_fact(workspace: Workspace, type: str, text: str) -> tuple[Uri, bool]
 
 
 def _first_uris(changes: list[Any]) -> list[str]:
-    """What the changes are about, to find their workspace by; the target of a relation says nothing about that."""
+    """The nodes that the changes name, for choosing the workspace; targets of relations do not decide it."""
     found = (next(filter(None, (getattr(change, field, None) for field in ("uri", "source", "name"))), None)
              for change in changes)  # fmt: skip
     return [text for text in found if isinstance(text, str)]
