@@ -253,9 +253,7 @@ class _Asked:
 
 
 def _is_from_here(answer: Mapping[str, Any]) -> bool:
-    """Whether every part of an answer came from workspaces on this machine. Later answers of another hub are unknown
-    here.
-    """
+    """Whether every part of an answer came from this machine. Changes on another hub are not known here."""
     nodes = answer.get("nodes", ())
     return not any(link.get("reason") for link in answer.get("broken_links", ())) and not any(
         (node.get("origin") or {}).get("trust") == "remote" for node in nodes if isinstance(node, Mapping)

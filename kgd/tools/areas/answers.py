@@ -58,8 +58,7 @@ class AreaAnswer(TypedDict):
 
 
 def answer_of(workspace: Workspace, uri: Uri, sees: Sees | None, *, changelog_limit: int | None) -> AreaAnswer | None:
-    """The present state of an atom or molecule; None if it is gone. A later update may expect the version in the
-    answer.
+    """The present state of an atom or molecule; None if it is gone. An update may expect its version.
 
     Args:
         changelog_limit: Number of newest changelog entries to include; None for no list.

@@ -98,7 +98,7 @@ class Looking:
         """Id of a change. It follows from the kind, its evidence, and the present content of its nodes."""
         return bundle_id(change.kind, change.evidence, *(f"{uri} {self._blob(uri)}" for uri in change.nodes))
 
-    # ---- which nodes
+    # ---- candidate nodes
 
     @cached_property
     def _uris(self) -> list[Uri]:
@@ -130,9 +130,7 @@ class Looking:
         return self._nodes[uri]
 
     def _out(self, uri: Uri) -> Sequence[Edge]:
-        """The stored relations of a node with targets that the caller may see. A hidden one must not be a reason for a
-        change.
-        """
+        """The stored relations to targets that the caller may see; a hidden one must not be a reason for a change."""
         edges = self._workspace.graph.out(uri)
         return edges if self._sees is None else [edge for edge in edges if self._sees(edge.target)]
 
@@ -150,7 +148,7 @@ class Looking:
                 self._session.progress(number, len(uris), doing)
             yield uri
 
-    # ---- facts that are not true any more
+    # ---- stale facts
 
     def _stale(self) -> Iterator[Superseded]:
         seen: set[Uri] = set()
@@ -176,7 +174,7 @@ class Looking:
         node = self._node(uri)
         return node.tags if node else ()
 
-    # ---- doubles
+    # ---- duplicates
 
     @cached_property
     def _doubles(self) -> list[tuple[Uri, Uri, float, str]]:
@@ -258,18 +256,16 @@ class Looking:
         for uri in self._each(self._uris, "looking at relations"):
             yield from pruning.redundant(uri, self._out)
             yield from pruning.mentioned(uri, self._out, named)
-        if self._session.principal is None:  # Other callers must not learn what users of this machine read.
+        if self._session.principal is None:  # others must not learn what users of this machine read
             yield from pruning.unwalked(Usage.of(self._workspace).tally())
         yield from self._broken()
 
     def _broken(self) -> Iterator[Pruned]:
-        """Links broken for longer than the limit: since the source was written or the target was deleted, the later
-        one.
-        """
+        """Links broken for longer than the limit, counted from the source's last write or the target's deletion."""
         workspace = self._workspace
         for link in workspace.broken_links(MOST_BROKEN):
             if not self._may(link.source) or workspace_of(link.target) not in (None, workspace.id):
-                continue  # A workspace that is unknown on this machine may exist for others.
+                continue  # a workspace that is unknown on this machine may exist for others
             gone = workspace.node_version(link.target) if _has_file(link.target) else None
             since = max(self._updated(link.source), gone.updated_at if gone else 0)
             if since < self._before:

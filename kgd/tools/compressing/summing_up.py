@@ -58,9 +58,7 @@ def given(groups: Sequence[Group], answer: str) -> Said:
 
 
 def asked(session: Session, groups: Sequence[Group]) -> Said:
-    """Ask the client's model one question per group. May end the call with questions to the client; writes nothing and
-    holds no lock.
-    """
+    """Ask the client's model one question per group. May end the call with questions; holds no lock, writes nothing."""
     said, ask = Said(), session.ask
     if ask is None:
         return said

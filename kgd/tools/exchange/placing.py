@@ -116,7 +116,7 @@ def _within(old: bytes | None, block: bytes) -> bytes | None:
 
 
 def _refuse_links(target: Path, path: Path) -> None:
-    """Refuse a path through a symbolic link, which would lead the file elsewhere, and a path that leaves the folder."""
+    """Refuse a path out of the folder, into `.git`, or through a symbolic link, which would lead the file elsewhere."""
     parts = path.relative_to(target).parts
     if ".." in parts or not parts or any(part.lower() == ".git" for part in parts):
         raise InvariantViolation("this is no place for a file; left out", at=str(path)[-80:])

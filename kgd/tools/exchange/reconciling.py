@@ -61,7 +61,7 @@ def reconcile(workspace: Workspace, wanted: Sequence[Wanted], *, replace: bool =
 def _one(workspace: Workspace, one: Wanted, out: Reconciled, *, replace: bool) -> None:
     node = one.node
     current = workspace.resolve(node.uri)
-    version = workspace.node_version(current)  # Read first: the write then detects an edit in between.
+    version = workspace.node_version(current)  # read first: the write then detects an edit in between
     stored = workspace.node(current)
     if stored is None or stored.is_bare:
         twin = workspace.graph.twin(node.uri) if stored is None else None

@@ -117,8 +117,7 @@ def ingest(session: Session, params: IngestParams) -> IngestResult:
 
 
 def _refuse_private(session: Session, workspace: Workspace, path: Path) -> None:
-    """Refuse a file that an agent may not ingest by itself: the whole team could read it, and a prompt may have lured
-    it.
+    """Refuse a file that an agent may not ingest by itself: the team could read it, and a text may have asked for it.
 
     Raises:
         Forbidden: The file is hidden, belongs to kgd, or is ignored by the code repository that contains it.

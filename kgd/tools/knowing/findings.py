@@ -85,7 +85,7 @@ class Findings:
     def add(self, uri: Uri, closeness: int, why: str, *rank: float, paths: list[str] | None = None) -> Found | None:
         """Add a node under its present URI, or a reason to a present one; the closest occurrence determines its order.
 
-        Returns None for a missing node and for one that the caller may not read.
+        Returns None if the node is missing or the caller may not read it.
         """
         uri = self.workspace.graph.resolve(uri)
         if uri in self._left_out or not self.may_see(uri):

@@ -139,7 +139,8 @@ def _found(hit: Answered) -> str:
 def _areas(findings: Findings, paths: Sequence[str], closeness: int = DIRECT) -> set[str]:
     """Add the atoms that own the paths, each after its molecule; return the paths that have an owner.
 
-    Narrower atoms come first; equally narrow ones are sorted by number of paths, then by name. An atom comes last if each of its paths has an earlier owner.
+    Narrower atoms come first; equally narrow ones are sorted by number of paths, then by name. Atoms whose paths all
+    have a narrower owner come last.
     """
     atlas = Atlas.of(findings.workspace)
     matches = atlas.matching(paths, sees=findings.sees, at_home=findings.session.principal is None, most=STEPS)

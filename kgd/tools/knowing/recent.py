@@ -87,9 +87,7 @@ class CodeHistory:
         return workspace.beside(cls, cls)
 
     def touches(self, paths: Sequence[str]) -> Sequence[Touch]:
-        """As `kgd.git.history.touches`, cached per checked-out commit. An incomplete answer is requested again after
-        `AGAIN`.
-        """
+        """As `kgd.git.history.touches`, cached per checked-out commit; an incomplete answer expires after `AGAIN`."""
         if self._code is None or not paths or not (at := head(self._code)):
             return ()
         key = (at, tuple(sorted(paths)))

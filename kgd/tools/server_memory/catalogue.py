@@ -89,7 +89,7 @@ class Catalogue:
         """All entities, with implied ones, unordered."""
         return list(self._workspace.graph.uris(scheme=SCHEME))
 
-    # ---- by what is said
+    # ---- by substring
 
     def candidates(self, piece: str) -> list[Uri]:
         """A superset of the entities with the substring in their name, type or observations; the caller checks each."""
@@ -116,7 +116,7 @@ class Catalogue:
             self._last = max(self._last + 1, self._workspace.now() * 1_000_000)
             return self._last
 
-    # ---- in step
+    # ---- updates
 
     def _catch_up(self) -> None:
         changed = {uri for uri in self._changed.take() if is_entity(uri, self._workspace.id)}

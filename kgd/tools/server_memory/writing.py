@@ -196,9 +196,7 @@ def _subject(operation: str, edits: Sequence[Edit]) -> str:
 
 
 def _may_pass(refusal: KgdError, attempt: int) -> bool:
-    """Whether a repeat may succeed. A name that just got a twin is stored elsewhere next time; a broken file stays
-    broken.
-    """
+    """Whether a repeat may succeed: a name that just got a twin is stored elsewhere, but a broken file stays broken."""
     return isinstance(refusal, Stale) or attempt < 3
 
 
@@ -298,7 +296,7 @@ class Draft:
                 if not left:
                     self._deleted[source] = Delete(source, version)
 
-    # ---- where things are
+    # ---- places of entities
 
     def _entity(self, name: str) -> Node | None:
         return next((node for node in self.catalogue.nodes(name) if not is_implied(node)), None)
@@ -328,6 +326,6 @@ class Draft:
         return uri, 0
 
     def _is_taken(self, uri: Uri) -> bool:
-        """Whether another node, or a planned one, has this URI or one that differs only in case."""
+        """Whether another node, or a planned one, has this URI, ignoring case."""
         graph = self.workspace.graph
         return uri in graph or graph.twin(uri) is not None or self._keys.get(collision_key(uri), uri) != uri

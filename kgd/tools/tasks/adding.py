@@ -47,7 +47,7 @@ class AddTaskResult(TypedDict):
 
 
 def add_task(session: Session, params: AddTaskParams) -> AddTaskResult:
-    """Create a pending task. Its URI is the one that `put` makes from the same type and name."""
+    """Create a pending task. `put` makes the same URI from the same type and name."""
     name = params.name.strip()
     refuse_unseen(name, "name")
     if not name:
@@ -81,8 +81,7 @@ def add_task(session: Session, params: AddTaskParams) -> AddTaskResult:
 
 
 def _path(session: Session, workspace: Workspace, text: str, *, at: str) -> str:
-    """The path relative to the code tree, by which colleagues find the file too. Keeps patterns and new files
-    unchanged.
+    """The path relative to the code tree, valid for colleagues too. Patterns and new files stay unchanged.
 
     Raises:
         Invalid: The path is outside the code tree.

@@ -49,9 +49,7 @@ class Board:
         return workspace.beside(cls, cls)
 
     def lines(self, status: str | None = None, *, sees: Callable[[Uri], bool] | None = None) -> list[Line]:
-        """In-progress tasks first, then pending, then finished ones; within a status by name, then by URI. Costs
-        O(tasks).
-        """
+        """In-progress tasks first, then pending, then finished ones; each by name, then by URI. Costs O(tasks)."""
         with self._lock:
             self._refresh()
             found = [one for one in self._lines.values() if status in (None, one.status)]
