@@ -182,7 +182,7 @@ class _Changes:
         return batch
 
     def carry_out(self, batches: Sequence[Sequence[Step]]) -> list[str]:
-        """Commit the batches; return the commits. A failure keeps earlier commits, and the next import continues there."""
+        """Commit the batches; return the commits. A failure keeps earlier commits; the next import continues there."""
         commits: list[str] = []
         for number, batch in enumerate(batches):
             if not batch:

@@ -155,7 +155,7 @@ class _Caller:
         return cls(workspace.id, root, normalise(f"{cwd}/", other) or "", other)
 
     def place(self, text: str) -> str | None:
-        """A path read from the top of the tree; from the caller's folder if only that exists, or after a leading `./`."""
+        """A path read from the top of the tree; from the caller's folder if only that exists, or after a `./`."""
         found = normalise(text, self.root, workspace=self.workspace)
         if found is None and self.other is not None:
             found = normalise(text, self.other, workspace=self.workspace)
