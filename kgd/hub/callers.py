@@ -1,4 +1,4 @@
-"""This file is where those who call the HTTP interface are described: what they may call, and how it is called."""
+"""Callers of the HTTP interface: the tools and workspaces that they may use, and their sessions."""
 
 from __future__ import annotations
 
@@ -17,43 +17,43 @@ from kgd.tools.tool import Answer, Operation
 
 
 class Caller(Protocol):
-    """Who asks, for one request."""
+    """The caller of one request."""
 
     line: str
-    """Whose connections and bodies are counted together."""
+    """Key under which the connections and bodies of the caller are counted."""
     workspaces: Sequence[str]
-    """The ids of all of theirs: what an answer may depend on."""
+    """Ids of all workspaces of the caller; answers may depend on them."""
 
     def spend(self, size: int) -> None:
-        """Count so many bytes of a body. Blocks. Raises TooMuch."""
+        """Count bytes of a body. Blocks. Raises TooMuch."""
 
     def workspace(self, id: str) -> str:
-        """The id, if it is one of theirs. Raises NotFound."""
+        """The id, if the caller may use that workspace. Raises NotFound."""
 
     def tools(self) -> Mapping[str, Operation]:
-        """What they may call."""
+        """The tools that the caller may call, by name."""
 
     def session(self, client: str) -> Session: ...
 
     def call(self, session: Session, name: str, arguments: Mapping[str, Any]) -> Answer:
-        """The answer of a tool. Raises NotFound where it is none of theirs."""
+        """The answer of a tool. Raises NotFound if the caller may not call it."""
 
     def who(self) -> dict[str, Any]:
-        """What is here for them, and who they are."""
+        """The caller's identity and workspaces, as answered to the caller."""
 
     def known(self) -> Any:
-        """All of theirs that an answer depends on, as plain data; None where no answer carries a validator."""
+        """Everything about the caller that an answer depends on, as plain data; None if no answer has a validator."""
 
 
 class Door(Protocol):
-    """How a request becomes a caller."""
+    """Authentication: turns a request into a caller."""
 
     def caller(self, authorization: str) -> Caller:
-        """Who asks. Blocks. Raises Unauthorized."""
+        """The caller of a request, by its `Authorization` header. Blocks. Raises Unauthorized."""
 
 
 class Holder:
-    """Whoever holds a token, as far as its scopes go."""
+    """The holder of a token, limited to its scopes."""
 
     def __init__(
         self, daemon: Daemon, record: TokenRecord, workspaces: Sequence[str], workspace: Callable[[str], str],

@@ -1,4 +1,4 @@
-"""This file is where the API describes itself: an OpenAPI 3.1 document made from the tools' own schemas."""
+"""The OpenAPI 3.1 document of the HTTP API, made from the schemas of the tools."""
 
 from __future__ import annotations
 
@@ -47,13 +47,13 @@ _PROBLEM = {
 
 
 def document(tools: Mapping[str, Operation] = SERVED) -> dict[str, Any]:
-    """The whole document of a hub. It is the same for everybody; what a token may call is judged at the call."""
+    """The document of a hub. It is equal for all callers; a token's permissions are checked at each call."""
     paths = {"/v1/tokens": {"post": _child()}, "/v1/links": {"post": _link()}}
     return _document("kgd hub", "The scopes of the token say what it may read and write.", tools, paths)
 
 
 def own_document(tools: Mapping[str, Operation]) -> dict[str, Any]:
-    """That of a person's own daemon, whose one token stands for the person and may call everything."""
+    """The document of a user's own daemon. Its one token stands for the user and may call every tool."""
     return _document("kgd", "The token is the person's own, and may do what they may.", tools, {})
 
 

@@ -1,7 +1,7 @@
-"""This file is where the HTTP API is: one tool of one workspace a request, its parameters as JSON, its answer as JSON.
+"""The HTTP API: one call of one tool in one workspace per request, parameters and answer as JSON.
 
-A request runs in one worker thread from its token to its last byte. A read carries a validator: asked again with it,
-an unchanged answer costs a look-up and no body.
+One worker thread serves a request from authentication to answer. A read carries a validator (ETag): repeated with it,
+an unchanged answer costs a look-up and has no body.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 BODY_LIMIT = 4 * 2**20
 DEADLINE = 60.0
-"""Seconds from a request's header to its answer. What had begun to be written by then is finished all the same."""
+"""Seconds from a request's header to its answer. A write that has begun by then still completes."""
 THREADS = 128
 NO_STORE = {"cache-control": "no-store"}
 REQUEST_ID_LIMIT = LONGEST_REQUEST
@@ -49,9 +49,11 @@ class Api:
     """The routes below `/v1`.
 
     Args:
-        described: Makes the document that describes them.
-        invite: Makes the path of a page that lets one browser in as the holder of that token.
-        bodies: Where bodies are counted; a hub's surfaces share one.
+        described: Returns the OpenAPI document of these routes.
+        invite: Returns the path of a page that signs in one browser as the holder of a token; takes the holder's id and
+            a workspace id, or "".
+        deadline: Seconds; see `DEADLINE`.
+        bodies: Counter of request bodies; the surfaces of a hub share one.
     """
 
     def __init__(
@@ -70,7 +72,7 @@ class Api:
         return await self._run(request, self._call)
 
     async def workspaces(self, request: Request) -> Response:
-        """``GET /v1/workspaces``: what is here for this token, and who its holder is."""
+        """``GET /v1/workspaces``: the workspaces of this token, and its holder."""
         return await self._run(request, self._who)
 
     async def openapi(self, request: Request) -> Response:
@@ -80,11 +82,11 @@ class Api:
         return Response(self._document, media_type="application/json")
 
     async def mint_child(self, request: Request) -> Response:
-        """``POST /v1/tokens``: a token that may do no more than the one that asks."""
+        """``POST /v1/tokens``: a token with at most the permissions of the caller's own."""
         return await self._run(request, self._child)
 
     async def link(self, request: Request) -> Response:
-        """``POST /v1/links``: a link to the pages that lets one browser in, once, as whoever asks."""
+        """``POST /v1/links``: a link to the pages that signs in one browser, once, as the caller."""
         return await self._run(request, self._link)
 
     async def _run(self, request: Request, answer: Callable[[_Asked], Response]) -> Response:
@@ -125,7 +127,7 @@ class Api:
         """The body of a request.
 
         Raises:
-            Invalid: It is not said to be JSON, which a page of another site could send unasked.
+            Invalid: Its content type is not JSON; a page of another site could send such a body unasked.
         """
         if request.method == "POST":
             kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
@@ -164,7 +166,7 @@ class Api:
             return Response(status_code=304, headers={"etag": validator})
         answer = caller.call(session, name, arguments)
         response = _json(answer)
-        # Asked before and after: an answer that a commit overtook must not carry the validator of either.
+        # Computed before and after: an answer that a commit overtook must carry neither validator.
         if validator and _is_from_here(answer) and validator == self._validator(caller, tool, arguments):
             response.headers["etag"] = validator
             response.headers["cache-control"] = "private, no-cache"
@@ -197,9 +199,9 @@ class Api:
         return asked.caller
 
     def _validator(self, caller: Caller, tool: Operation, arguments: Mapping[str, Any]) -> str:
-        """A digest of everything that an answer reflects; empty if that includes more than a digest can hold.
+        """A digest of everything that an answer reflects; empty if that includes more than a digest can cover.
 
-        A read that takes part in a conversation changes it, so it is always answered.
+        A read that belongs to a conversation changes the conversation, so it has no validator.
         """
         theirs, reflects = caller.known(), tool.reflects
         if theirs is None or arguments.get("context_id") or Reflects.NOW in reflects:
@@ -219,7 +221,7 @@ class Api:
         return f'"{digest}"'
 
     def _tree_number(self, workspace: Workspace) -> int:
-        """Counts how often the code tree was found changed; a tree is kept here, so that no other takes its place."""
+        """Number of changes of the code tree so far. Keeps the tree, so that no new object can have its identity."""
         overlay = overlay_of(workspace)
         tree = overlay.view if overlay else None
         before, number = self._trees.get(workspace.id, (None, 0))
@@ -251,7 +253,7 @@ class _Asked:
 
 
 def _is_from_here(answer: Mapping[str, Any]) -> bool:
-    """Whether all of a read came from this machine's workspaces; what another hub may say next is not known here."""
+    """Whether every part of an answer came from this machine. Changes on another hub are not known here."""
     nodes = answer.get("nodes", ())
     return not any(link.get("reason") for link in answer.get("broken_links", ())) and not any(
         (node.get("origin") or {}).get("trust") == "remote" for node in nodes if isinstance(node, Mapping)

@@ -1,1 +1,1 @@
-"""This room is where the tools of specs/knowledge-areas.md are: areas of a codebase, what to know there, and why."""
+"""The tools of specs/knowledge-areas.md: areas of a codebase, the knowledge about them, and their history."""

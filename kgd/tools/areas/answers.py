@@ -1,4 +1,4 @@
-"""This file is where atoms, molecules and entries of their changelogs become answers, in the specification's words."""
+"""Answers about atoms, molecules and changelog entries, with the field names of the specification."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from kgd.workspace.workspace import Workspace
 
 LAST = 1 << 30
-"""Where a relation stands that somebody made without saying where."""
+"""Position of a relation that was stored without one."""
 
 
 class EntryAnswer(TypedDict):
@@ -58,12 +58,12 @@ class AreaAnswer(TypedDict):
 
 
 def answer_of(workspace: Workspace, uri: Uri, sees: Sees | None, *, changelog_limit: int | None) -> AreaAnswer | None:
-    """An atom or molecule as it is now; None where it is gone. An update that expects the version is checked by it.
+    """The present state of an atom or molecule; None if it is gone. An update may expect its version.
 
     Args:
-        changelog_limit: How many of its newest entries come with it; None for none and no list either.
+        changelog_limit: Number of newest changelog entries to include; None for no list.
     """
-    version = workspace.node_version(uri)  # before the node: what is answered may be newer than that, never older
+    version = workspace.node_version(uri)  # read first: the answer may be newer than its version, never older
     node = workspace.readable(uri)
     if node is None:
         return None
@@ -96,14 +96,14 @@ def _own(workspace: Workspace, node: Node, sees: Sees | None) -> dict[str, Any]:
 
 
 def shown_molecule(workspace: Workspace, node: Node, sees: Sees | None) -> Uri | None:
-    """The molecule that an atom belongs to, under its present URI: one that is there, and that the caller may see."""
+    """The present URI of the molecule of an atom; None if it is gone or the caller may not see it."""
     named = molecule_in(node)
     current = workspace.graph.resolve(named) if named else None
     return current if current and current in workspace.graph and (sees is None or sees(current)) else None
 
 
 def related_in(workspace: Workspace, node: Node, sees: Sees | None, *, named: bool = False) -> list[dict[str, str]]:
-    """The related areas in the order in which they were given; `named` adds what they are called."""
+    """The related areas in the order in which they were given; `named` adds their names."""
     kind = scheme_of(node.uri)
     key = f"{kind}Id"
     answers = []

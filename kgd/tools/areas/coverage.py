@@ -1,4 +1,4 @@
-"""This file is where `coverage` is: how much of the code areas cover, folder by folder, and which files are whose."""
+"""The `coverage` tool: the share of the code that areas cover, per folder, and the areas of each file."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from kgd.workspace.workspace import Workspace
 
 NAMED = 3
-"""Areas that are named of a folder or a file, those with the most files first."""
+"""Areas named per folder or file, those with the most files first."""
 OVERLAPS = 20
 MOVED = 20
 
@@ -113,7 +113,7 @@ class CoverageResult(TypedDict):
 
 
 def coverage(session: Session, params: CoverageParams) -> CoverageResult:
-    """From memory: what is counted is kept, and counted again where a file or a pattern came or went."""
+    """Answer about a folder or an area from memory. A change of files or patterns makes the next call count again."""
     if session.principal is not None:
         raise Forbidden(
             "the code tree is looked at by the machine that has it",
@@ -152,13 +152,13 @@ def coverage(session: Session, params: CoverageParams) -> CoverageResult:
 
 
 class _Told:
-    """What is told of one state of the tree, while nobody changes it."""
+    """Answers about one state of the code tree, which no other thread changes meanwhile."""
 
     def __init__(self, workspace: Workspace, known: Coverage) -> None:
         self._workspace, self._known = workspace, known
 
     def folder(self, answer: CoverageResult, path: str, params: CoverageParams, start: int) -> None:
-        """A page of what is right inside of a folder: its folders, then its files."""
+        """A page of the entries of a folder: its folders, then its files."""
         here = self._known.at(path)
         if here is None:
             raise NotFound("there is no such folder in the code tree", at=path, next="Go down from the top.")
@@ -178,7 +178,7 @@ class _Told:
             answer["files"].append(self._file(above + name, sorted(self._known.owners(here, name))))
 
     def files_of(self, answer: CoverageResult, area: Uri, start: int, limit: int) -> None:
-        """A page of an area's files."""
+        """A page of the files of an area."""
         answer["total"] = self._known.top.files_of(area)
         answer["area"] = self._share(area, answer["total"])
         for path in self._known.files_of(area, start, limit):
@@ -215,7 +215,7 @@ class _Told:
         return found
 
     def _place(self, scheme: str, path: str) -> tuple[str, str, Uri]:
-        """A name may be of any bytes, and is then shown with what can be read of it; the URI has it as it is."""
+        """The path and name to show, and the URI. Names may have bytes that are no text; the URI keeps them."""
         told = readable(path)
         return told, told.rpartition("/")[2], from_path(scheme, self._workspace.id, path)
 
@@ -249,7 +249,7 @@ def _name(workspace: Workspace, uri: Uri) -> str:
 
 
 def _path(text: str, workspace: Workspace) -> str:
-    """A folder of the tree, in any spelling, without a slash at its end."""
+    """A folder of the tree from any spelling, without a slash at its end."""
     if not text.strip(" /."):
         return ""
     found = places.normalise(text, workspace.layout.code_tree, workspace=workspace.id)

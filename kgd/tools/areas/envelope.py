@@ -1,4 +1,4 @@
-"""This file is where answers get the envelope of specs/knowledge-areas.md: `{success, data}` or `{success, error}`."""
+"""The envelope of specs/knowledge-areas.md: `{success, data}` or `{success, error}`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kgd.errors import KgdError, Limit, Stale
 from kgd.tools.tool import Refusal, as_json
 
 LARGEST = 8 * 1024 * 1024
-"""Bytes of an answer. These tools answer whole, as their specification has it, or not at all."""
+"""Bytes of an answer. The specification has no partial answers, so a larger one is refused."""
 
 
 class Envelope(TypedDict):
@@ -24,7 +24,7 @@ def answered(data: Mapping[str, Any]) -> Envelope:
     """The data in its envelope.
 
     Raises:
-        Limit: It is too large to be sent.
+        Limit: The answer is too large to send.
     """
     size = len(orjson.dumps(data))
     if size > LARGEST:
@@ -33,7 +33,7 @@ def answered(data: Mapping[str, Any]) -> Envelope:
 
 
 class Room:
-    """What is left for an answer while it is put together, so that none is built that could not be sent."""
+    """The size budget of an answer under construction: an answer that is too large fails early."""
 
     def __init__(self) -> None:
         self._taken = 0
@@ -42,7 +42,7 @@ class Room:
         """Count one area.
 
         Raises:
-            Limit: It is too much.
+            Limit: The areas are larger than the budget.
         """
         self._taken += len(orjson.dumps(area))
         if self._taken > LARGEST:
@@ -57,7 +57,7 @@ def _too_large(size: int) -> Limit:
 
 
 def enveloped(error: KgdError) -> Refusal:
-    """A refusal in its envelope; the message says the place and what to do next as well."""
+    """A refusal in its envelope; the message includes the place and the next step."""
     told: dict[str, Any] = {"code": error.code, "message": str(error)}
     if isinstance(error, Stale):
         told["currentVersion"] = error.current

@@ -1,4 +1,4 @@
-"""This file is where an area tool's question about a workspace on a hub is asked there."""
+"""Calls of area tools that are forwarded to the hub of the workspace."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from kgd.tools.session import Session
 
 
 def from_hub(session: Session, workspace: str, tool: str, params: Params) -> Envelope:
-    """The hub's answer; text of others is fenced.
+    """The hub's answer; text by other people is fenced.
 
     Raises:
-        KgdError: What the hub refused, or why it cannot be reached.
+        KgdError: The hub refused the call, or cannot be reached.
     """
     given = params.model_dump(exclude_unset=True, exclude={"workspace", "projectId"})
     said = session.daemon.elsewhere.call(workspace, tool, given)

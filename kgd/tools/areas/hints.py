@@ -1,4 +1,4 @@
-"""Areas written by `put` and `submit_subgraph`: patterns that match nothing, and molecules that are not there."""
+"""Checks of areas that `put` and `submit_subgraph` write: patterns without a match, and missing molecules."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def warnings(edits: Sequence[Edit]) -> list[str]:
-    """Name the patterns of a change that match nothing. They are stored all the same."""
+    """Warnings about the patterns of a change that match nothing. Such patterns are still stored."""
     return [text for edit in edits if isinstance(edit, Upsert) and scheme_of(edit.uri) == ATOM for text in _of(edit)]
 
 
@@ -37,14 +37,14 @@ def _of(edit: Upsert) -> Iterator[str]:
 
 
 def check_molecules(session: Session, workspace: Workspace, edits: Sequence[Edit]) -> None:
-    """Refuse an atom that is put into a molecule which is not there, as `manage_graph` does.
+    """Refuse an atom that is put into a missing molecule, as `manage_graph` does.
 
     Files, merges and deletions of molecules may leave such atoms; these belong to no molecule.
 
     Raises:
-        Invalid: It is no URI of a molecule.
-        InvariantViolation: It is a molecule of another project.
-        Forbidden: The caller may not read it, be it there or not.
+        Invalid: The value is no URI of a molecule.
+        InvariantViolation: The molecule is of another project.
+        Forbidden: The caller may not read it, whether or not it exists.
         NotFound: Neither the workspace nor this change has it.
     """
     upserts = [edit for edit in edits if isinstance(edit, Upsert)]
@@ -68,7 +68,7 @@ def check_molecules(session: Session, workspace: Workspace, edits: Sequence[Edit
 
 
 def _molecule(workspace: Workspace, uri: Uri, sees: Sees | None) -> Json:
-    """What the atom names already, if the caller may read it."""
+    """The molecule that the stored atom names, if the caller may read the atom."""
     current = workspace.graph.resolve(uri)
     node = workspace.readable(current) if sees is None or sees(current) else None
     return node.data.get("moleculeId") if node else None

@@ -1,4 +1,4 @@
-"""This file is where `manage_changelog` is: what changed in an area and why, written once and read newest first."""
+"""The `manage_changelog` tool: immutable entries about changes of an area and their reasons, newest first."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class ManageChangelogResult(TypedDict):
 
 
 def manage_changelog(session: Session, params: ManageChangelogParams) -> Envelope:
-    """`append` adds one entry, which nothing changes any more; `search` answers a page and how many there are."""
+    """`append` adds one immutable entry; `search` returns a page of entries and their total."""
     return answered(_append(session, params) if params.operation == "append" else _search(session, params))
 
 

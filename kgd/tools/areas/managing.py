@@ -1,4 +1,4 @@
-"""This file is where `manage_graph` is: atoms and molecules are made, changed and deleted, each call as one commit."""
+"""The `manage_graph` tool: creates, updates and deletes atoms and molecules, one commit per call."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class ManageGraphResult(TypedDict):
 
 
 def manage_graph(session: Session, params: ManageGraphParams) -> Envelope:
-    """Carries out one of the three operations; after a refusal nothing was written."""
+    """Carry out one of the three operations. A refused call writes nothing."""
     return answered(_OPERATIONS[params.operation](session, params))
 
 
@@ -111,7 +111,7 @@ def _create(session: Session, params: ManageGraphParams) -> dict[str, Any]:
         )  # fmt: skip
         try:
             return _done(session, workspace, params, uri, (*before, edit))
-        except Stale:  # somebody else's area of this name came first
+        except Stale:  # a concurrent call created an area of this name
             continue
 
 
@@ -144,7 +144,7 @@ def _update(session: Session, params: ManageGraphParams) -> dict[str, Any]:
 
 
 def _knowledge(params: ManageGraphParams, old: str, task: Uri) -> str | None:
-    """The knowledge as it will be; None where the call says nothing about it."""
+    """The new knowledge; None if the call leaves it unchanged."""
     appends = params.knowledgeMode == "append"
     if params.knowledge is None:
         if appends:
@@ -159,7 +159,7 @@ def _knowledge(params: ManageGraphParams, old: str, task: Uri) -> str | None:
 
 
 def _dropped(node: Node, relations: list[Relation] | None) -> tuple[Edit, ...]:
-    """The relations that a new list does not name any more."""
+    """Edits that remove the relations missing in the new list."""
     if relations is None:
         return ()
     kept = {relation.target for relation in relations}
@@ -198,14 +198,14 @@ def _delete(session: Session, params: ManageGraphParams) -> dict[str, Any]:
 
 
 def _fields(params: ManageGraphParams) -> dict[str, Any]:
-    """What goes into `data` whatever the workspace; also where what the call brings is checked before it is asked."""
+    """The fields of `data` that depend on no workspace. Checks them before a workspace is chosen."""
     if params.entityType == ATOM and params.paths is not None:
         return {"paths": reading.patterns(params.paths)}
     return {}
 
 
 def _relations(session: Session, workspace: Workspace, params: ManageGraphParams) -> list[Relation] | None:
-    """The relations of a given list, in its order; None where none is given."""
+    """The relations of a given list, in its order; None if no list is given."""
     kind = params.entityType
     at = "relatedAtoms" if kind == ATOM else "relatedMolecules"
     given = getattr(params, at)
@@ -224,7 +224,7 @@ def _relations(session: Session, workspace: Workspace, params: ManageGraphParams
 def _done(
     session: Session, workspace: Workspace, params: ManageGraphParams, uri: Uri, edits: tuple[Edit, ...]
 ) -> dict[str, Any]:
-    """Carry it out; the atom or molecule as it is then."""
+    """Commit the edits and return the new state of the atom or molecule."""
     card = workspace.graph.card(uri)
     name = (params.name or "").strip() or (card.name if card else "") or name_of(uri)
     warnings = _submit(session, workspace, f"{params.operation} {params.entityType} {name}", edits)
@@ -233,7 +233,7 @@ def _done(
 
 
 def _submit(session: Session, workspace: Workspace, message: str, edits: tuple[Edit, ...]) -> dict[str, Any]:
-    """Carry it out; `warnings`, where there is anything to say."""
+    """Commit the edits; returns `warnings` if there are any."""
     changes = ChangeSet(edits, session.author(workspace), message=message, operation="manage_graph")
     outcome = session.submit(workspace, changes)
     return {"warnings": list(outcome.warnings)} if outcome.warnings else {}

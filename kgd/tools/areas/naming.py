@@ -1,4 +1,4 @@
-"""This file is where the ids of area tools are read: which project, which atom or molecule, which task."""
+"""Ids in calls of area tools: projects, atoms, molecules and tasks."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ TASK = "task"
 def project(
     session: Session, workspace: str | None, project_id: str | None, texts: Iterable[str] = (), *, writing: bool = False
 ) -> Workspace:
-    """The workspace that a call is about; `projectId` is its id.
+    """The workspace of a call; `projectId` is its id.
 
     Raises:
-        Invalid: Two different ones are given.
-        NotFound: There is no such one, or it is not clear which is meant.
+        Invalid: Two different workspaces are given.
+        NotFound: There is no such workspace, or the choice is ambiguous.
     """
     chosen = addressing.choose(session, workspace or project_id, texts, writing=writing)
     if workspace and project_id and project_id not in (workspace, chosen.id):
@@ -39,12 +39,12 @@ def project(
 
 
 def area(session: Session, workspace: Workspace, kind: Kind, text: str, *, at: str, verb: Verb = Verb.READ) -> Uri:
-    """The present URI of a stored atom or molecule, named by its URI, a former one, or its short id.
+    """The present URI of a stored atom or molecule, by its URI, a former URI, or its short id.
 
     Raises:
-        Invalid: It is no id, or one of something else, or of another project.
-        Forbidden: The caller may not do this with it, be it there or not.
-        NotFound: There is none.
+        Invalid: The text is no id, or an id of another kind or project.
+        Forbidden: The caller lacks the permission, whether or not the area exists.
+        NotFound: There is no such area.
     """
     uri = _spelt(session, workspace, kind, text, at)
     owner = workspace_of(uri)
@@ -63,10 +63,10 @@ def gone(kind: Kind, at: str) -> NotFound:
 
 
 def molecule_of_project(session: Session, workspace: Workspace, text: str, *, at: str = "moleculeId") -> Uri:
-    """The molecule that an atom of this project is to belong to.
+    """The molecule that an atom of this project should belong to.
 
     Raises:
-        InvariantViolation: It is of another project.
+        InvariantViolation: The molecule is of another project.
         Invalid, Forbidden, NotFound: As `area`.
     """
     uri = _spelt(session, workspace, MOLECULE, text, at)
@@ -80,7 +80,7 @@ def molecule_of_project(session: Session, workspace: Workspace, text: str, *, at
 
 
 def related(session: Session, workspace: Workspace, kind: Kind, text: str, *, at: str) -> Uri:
-    """The other end of a relation; of another project it is taken as it is.
+    """The target of a relation. A target in another project is not checked.
 
     Raises:
         Invalid, Forbidden, NotFound: As `area`.
@@ -90,11 +90,11 @@ def related(session: Session, workspace: Workspace, kind: Kind, text: str, *, at
 
 
 def task(session: Session, workspace: Workspace, text: str, *, at: str) -> tuple[Uri, tuple[Edit, ...]]:
-    """The task that somebody names, and the edit that makes it a resource where it is a tracker's new address.
+    """The task that a call names, and the edit that stores it as a resource if it is a tracker's URL that is new here.
 
     Raises:
-        Invalid: It is neither a task of kgd nor an address.
-        Forbidden: The caller may not read it.
+        Invalid: The text is neither a task of kgd nor a URL.
+        Forbidden: The caller may not read the task.
         NotFound: There is no such task.
     """
     text = text.strip()
@@ -121,9 +121,9 @@ def task(session: Session, workspace: Workspace, text: str, *, at: str) -> tuple
 
 
 def new_uri(workspace: Workspace, kind: Kind, name: str) -> Uri:
-    """A URI made of the name that was never used here, not even by an area that is gone.
+    """A URI made from the name that no area has now or had before.
 
-    The first is what `put` makes of type and name; then `-2`, `-3` follow.
+    The first candidate is the URI that `put` makes from type and name; then follow `-2`, `-3`.
     """
     stem = name.encode("utf-8", "surrogateescape")
     if len(stem) > MAX_SEGMENT_BYTES - 8 or stem in (b".", b".."):
@@ -146,7 +146,7 @@ def _was_used(workspace: Workspace, uri: Uri) -> bool:
 
 
 def _spelt(session: Session, workspace: Workspace, scheme: str, text: str, at: str) -> Uri:
-    """A canonical URI of this scheme. A short id is a path below `<scheme>://<workspace>/`, or a whole name."""
+    """A canonical URI of this scheme. A short id is a whole name, or a path below `<scheme>://<workspace>/`."""
     text = text.strip()
     refuse_unseen(text, at)
     if not text:

@@ -1,4 +1,4 @@
-"""This file is where `query_graph` is: an area by its id, areas by words, and what is known about paths."""
+"""The `query_graph` tool: reads areas by id, by words, or by the paths that they cover."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ if TYPE_CHECKING:
     from kgd.workspace.workspace import Workspace
 
 LOOKED_THROUGH = 2_000
-"""Hits of a text search among which those are found that pass the other filters; `total` counts no more."""
+"""Hits of a text search that the other filters are applied to; `total` counts these at most."""
 MAX_LIMIT = 1_000
 TOLD_BY = 20
-"""Paths that may tell which workspace is meant, where none is named: each may have to be looked for on the disk."""
+"""Paths that may determine the workspace if none is named; each may cost a look-up on the disk."""
 
 _EVERYWHERE = frozenset({"operation", "workspace", "projectId", "includeChangelog", "changelogLimit"})
 _ALLOWED = {
@@ -62,7 +62,7 @@ class QueryGraphParams(reading.AreaParams):
 
     @property
     def entries(self) -> int | None:
-        """How many entries of a changelog go with each area; None for none."""
+        """Number of changelog entries to include with each area; None for no list."""
         return self.changelogLimit if self.includeChangelog else None
 
 
@@ -113,7 +113,7 @@ Found = tuple["Workspace", dict[str, Any]]
 
 
 def query_graph(session: Session, params: QueryGraphParams) -> Envelope:
-    """Answers one of the three operations. What a stranger wrote is shown with every character visible."""
+    """Answer one of the three operations. Text by strangers is fenced: every character of it is visible."""
     reading.only(params, params.operation, _ALLOWED[params.operation])
     if far := addressing.far(session, params.workspace or params.projectId, [params.id] if params.id else []):
         return from_hub(session, far, "query_graph", params)
@@ -139,7 +139,7 @@ def _get(session: Session, params: QueryGraphParams) -> Found:
 
 
 def _search(session: Session, params: QueryGraphParams) -> Found:
-    """By relevance where there are words, else by name, then by id."""
+    """Areas by relevance if words are given, else by name, then by id."""
     reading.needed(params, "search", ("entityType",))
     assert params.entityType is not None
     if params.entityType == MOLECULE and (params.moleculeId or params.orphansOnly):
@@ -157,7 +157,7 @@ def _search(session: Session, params: QueryGraphParams) -> Found:
 
 
 def _candidates(session: Session, workspace: Workspace, params: QueryGraphParams, sees: Sees | None) -> list[Uri]:
-    """The areas that a search is about: all of that kind by name, or those with the words, the best first."""
+    """The areas to search: all of the kind, by name, or the matches of the words, best first."""
     atlas, is_molecule = Atlas.of(workspace), params.entityType == MOLECULE
     molecule = None
     if params.moleculeId and not is_molecule:
@@ -195,7 +195,7 @@ def _answers(workspace: Workspace, uris: Any, sees: Sees | None, entries: int | 
 def _context(session: Session, params: QueryGraphParams) -> Found:
     reading.needed(params, "context", ("paths",))
     paths = reading.requested_paths(params.paths)
-    # Those of a token's holder are of another machine, and say nothing about where they are meant.
+    # Paths of a token holder are of another machine, so they do not determine the workspace.
     told = paths[:TOLD_BY] if session.principal is None else []
     workspace = naming.project(session, params.workspace, params.projectId, told)
     return workspace, {**context_of(session, workspace, paths, entries=params.entries)}
@@ -204,10 +204,10 @@ def _context(session: Session, params: QueryGraphParams) -> Found:
 def context_of(
     session: Session, workspace: Workspace, paths: Sequence[str], *, entries: int | None = 5
 ) -> GraphContext:
-    """Which areas the paths belong to, and what is known there, as far as the caller may see.
+    """The areas that cover the paths, with their knowledge, limited to areas that the caller may see.
 
     Args:
-        entries: How many of its newest changelog entries go with each area; None for none.
+        entries: Number of newest changelog entries to include with each area; None for no list.
     """
     sees = sight.sight(session, workspace.id)
     matches = Atlas.of(workspace).matching(paths, sees=sees, at_home=session.principal is None, most=STEPS)
@@ -216,7 +216,7 @@ def context_of(
     orphans: list[ContextAtom] = []
     for uri, matched in matches.by_atom.items():
         node = workspace.readable(uri)
-        if node is None:  # gone since it was matched
+        if node is None:  # deleted since it matched
             continue
         atom: ContextAtom = {
             "id": uri, "name": node.title, "knowledge": node.content, "matchedPaths": matched,

@@ -1,4 +1,4 @@
-"""This file is where the strings of area tools are read: JSON arrays, lists of paths, texts with their bounds."""
+"""Parameters of area tools: JSON arrays, lists of paths, and texts with size limits."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ class AreaParams(Params):
 
 
 def only(params: Params, operation: str, allowed: Collection[str]) -> None:
-    """Refuse a parameter that means nothing in this operation; null, an empty text and its default are as left out.
+    """Refuse a parameter that has no meaning in this operation. Null, an empty text and the default count as left out.
 
     Raises:
-        Invalid: Names the first one.
+        Invalid: Names the first such parameter.
     """
     for name, field in type(params).model_fields.items():
         if name not in allowed and getattr(params, name) not in (None, "", field.default):
@@ -42,10 +42,10 @@ def only(params: Params, operation: str, allowed: Collection[str]) -> None:
 
 
 def needed(params: Params, operation: str, names: Sequence[str]) -> None:
-    """Refuse where one of these is not given.
+    """Refuse a call without one of these parameters.
 
     Raises:
-        Invalid: Names the first one.
+        Invalid: Names the first missing parameter.
     """
     for name in names:
         if getattr(params, name) is None:
@@ -53,7 +53,11 @@ def needed(params: Params, operation: str, names: Sequence[str]) -> None:
 
 
 def name(text: str) -> str:
-    """A name, trimmed: one line that is not empty."""
+    """A name, trimmed: one line that is not empty.
+
+    Raises:
+        Invalid: The name is empty or too long, or has invisible characters.
+    """
     text = text.strip()
     if not text:
         raise Invalid("a name is not empty", at="name")
@@ -69,7 +73,7 @@ def knowledge(text: str) -> str:
 
 
 def summary(text: str) -> str:
-    """What changed and why, trimmed."""
+    """The description of a change and its reason, trimmed."""
     text = bounded(text, MAX_SUMMARY, "summary", "Say what changed and why, in a few sentences.")
     if not text:
         raise Invalid("a summary is not empty", at="summary", next="Say what changed and why.")
@@ -80,7 +84,7 @@ def bounded(text: str, most: int, at: str, advice: str = "") -> str:
     """The text without blanks at its ends.
 
     Raises:
-        Invalid: It has more than `most` bytes, or characters that cannot be seen.
+        Invalid: The text has more than `most` bytes, or invisible characters.
     """
     text = text.strip()
     size = len(text.encode("utf-8", "surrogatepass"))
@@ -91,11 +95,11 @@ def bounded(text: str, most: int, at: str, advice: str = "") -> str:
 
 
 def patterns(value: Any) -> list[str]:
-    """The path patterns of an atom, each as it is stored, without repeats.
+    """The path patterns of an atom in their stored form, without repeats.
 
     Raises:
-        Invalid: It is no array of texts, has too many, or one of them is no pattern.
-        InvariantViolation: It is empty.
+        Invalid: The value is no array of texts or has too many, or one of them is no pattern.
+        InvariantViolation: The array is empty.
     """
     given = json_array(value, "paths", '["src/pages/**"]')
     if not given:
@@ -119,7 +123,7 @@ def related(value: Any, kind: str, at: str) -> list[tuple[str, str]]:
     """Pairs of id and reason, in their order.
 
     Raises:
-        Invalid: It is no array of such pairs, or has too many.
+        Invalid: The value is no array of such pairs, or has too many.
     """
     key = f"{kind}Id"
     given = json_array(value, at, f'[{{"{key}": "...", "reason": "..."}}]')
@@ -130,7 +134,7 @@ def related(value: Any, kind: str, at: str) -> list[tuple[str, str]]:
         place = f"{at}[{number}]"
         if not isinstance(one, Mapping) or not isinstance(one.get(key), str):
             raise Invalid(f"an entry is an object with {key} and reason", at=place)
-        unknown = sorted(set(one) - {key, "reason", "name"})  # a name is what `context` answers beside them
+        unknown = sorted(set(one) - {key, "reason", "name"})  # `context` answers have a name beside them
         if unknown:
             raise Invalid(f"there is no field '{str(unknown[0])[:60]}' here", at=place, next=f"Known: {key}, reason.")
         reason = one.get("reason") or ""
@@ -141,10 +145,10 @@ def related(value: Any, kind: str, at: str) -> list[tuple[str, str]]:
 
 
 def json_array(value: Any, at: str, example: str) -> list[Any]:
-    """A list, or the JSON text of one.
+    """A list, or the list in a JSON text.
 
     Raises:
-        Invalid: It is something else.
+        Invalid: The value is neither.
     """
     if isinstance(value, str):
         try:
@@ -159,10 +163,10 @@ def json_array(value: Any, at: str, example: str) -> list[Any]:
 
 
 def requested_paths(value: Any) -> list[str]:
-    """The paths of a context question: separated by commas or line ends, or a list, or its JSON text.
+    """The paths of a context question, from a list, the JSON text of one, or a text separated by commas or newlines.
 
     Raises:
-        Invalid: There is none, one is no text, or there are too many.
+        Invalid: The value has no paths or too many, or one is no text.
     """
     if isinstance(value, str):
         listed = value.lstrip().startswith("[") and _listed(value)
@@ -180,7 +184,7 @@ def requested_paths(value: Any) -> list[str]:
 
 
 def _listed(text: str) -> list[Any] | None:
-    """What the JSON text lists; a name such as ``[id].tsx`` is none."""
+    """The list in a JSON text; None for any other text, such as the file name ``[id].tsx``."""
     try:
         found = orjson.loads(text)
     except orjson.JSONDecodeError:

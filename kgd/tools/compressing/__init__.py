@@ -1,1 +1,1 @@
-"""This room is where it is proposed what would make a workspace smaller or truer; nothing is changed here."""
+"""Proposals that make a workspace smaller or more accurate; nothing here changes a node."""

@@ -1,7 +1,8 @@
-"""This file is where `compress` is: what would make a workspace smaller or truer, put up as a proposal.
+"""The `compress` tool: proposes changes that make a workspace smaller or more accurate.
 
-It changes nothing. What it found is one commit under the proposals, each change of it with its reason in the message,
-to be accepted in whole or in part, or rejected. What is waiting or was rejected is not proposed again as it was.
+It changes no node. All changes found by a call are one commit under the proposals, with the reason for each in its
+message; the user accepts the commit in whole or in part, or rejects it. A change that waits or was rejected is not
+proposed again while its nodes are unchanged.
 """
 
 from __future__ import annotations
@@ -38,14 +39,14 @@ if TYPE_CHECKING:
 HOLDER = "compress"
 OLD_DAYS = 180
 MOST_CHANGES = 40
-"""Changes of one proposal: a person reads each. The rest comes when these are decided."""
+"""Changes of one proposal, since a person reads each. Later calls propose the rest, after these are decided."""
 ROOM = 7_500
-"""Characters that the changes may take in the commit's message, which has 8,000."""
+"""Characters of the changes in the commit's message, which has at most 8,000."""
 MOST_WAITING = 20
-"""Proposals of one holder of tokens that may wait."""
+"""Proposals of one token holder that may wait."""
 TROUBLE_TOLD = 20
 REJECTED_READ = 500
-"""Rejected proposals of ours, the newest, of which it is known what was in them."""
+"""Newest rejected proposals of this tool whose changes are not proposed again."""
 
 PLURAL = {"mark": "marks", "merge": "merges", "prune": "prunings", "summary": "summaries"}
 SINGULAR = {plural: kind for kind, plural in PLURAL.items()}
@@ -87,7 +88,7 @@ class CompressResult(TypedDict):
 
 
 def compress(session: Session, params: CompressParams) -> CompressResult:
-    """Proposes merges of doubles, marks on stale facts, prunings of idle relations and, with a model, summaries."""
+    """Propose merges of duplicates, marks on stale facts, prunings of idle relations and, with a model, summaries."""
     workspace = addressing.choose(session, params.workspace, writing=True)
     kinds = [SINGULAR[name] for name in params.kinds]
     below = place(session, workspace, params.below)
@@ -95,7 +96,7 @@ def compress(session: Session, params: CompressParams) -> CompressResult:
 
 
 def place(session: Session, workspace: Workspace, text: str) -> str:
-    """A path within the workspace, from a path or a URI; empty for all of it."""
+    """A path within the workspace, from a path or a URI; empty for the whole workspace."""
     if "://" not in text:
         return text.strip("/")
     uri = addressing.resolve(session, workspace, text, at="below")
@@ -108,19 +109,22 @@ def proposed(
     session: Session, workspace: Workspace, *, kinds: Sequence[str] = (), below: str = "", days: int = OLD_DAYS,
     dry_run: bool = False, answer: str | None = None, by_agent: bool = False,
 ) -> CompressResult:  # fmt: skip
-    """Look through a workspace and put up what is found, and was not put up before, as one proposal.
+    """Search a workspace for changes and propose the new ones as one proposal.
 
-    A change that the workspace cannot take is told of, and the others are put up.
-
-    May end the call with questions to its client. Two calls at once make one proposal.
+    A change that the workspace cannot apply is reported, and the others are proposed. May end the call with questions
+    to its client. Two concurrent calls make one proposal.
 
     Args:
-        answer: What the caller says to the task of an earlier call, in place of asking its model.
-        by_agent: Whether what comes next is told in the words of the tools, else in those of the command line.
+        kinds: Kinds of changes to look for; all if empty.
+        below: Path of the nodes that may be changed; empty for the whole workspace.
+        days: Age, in days without use, from which a node is old.
+        dry_run: Propose nothing and ask no model.
+        answer: The caller's answer to the task of an earlier call, used instead of asking a model.
+        by_agent: Whether the next step is described with tools instead of commands.
 
     Raises:
         Forbidden: The caller may propose nothing here.
-        Refused: `answer` is not one.
+        Refused: `answer` cannot be used.
     """
     _allow(session, workspace, below)
     looking = Looking(session, workspace, below, days * DAY)
@@ -166,7 +170,7 @@ def _shown(one: Change) -> ChangeAnswer:
 def _impossible(
     session: Session, workspace: Workspace, base: bytes, fresh: Mapping[str, Change], chosen: Iterable[Bundle]
 ) -> dict[str, str]:
-    """Of the chosen changes those that the workspace cannot take, and why: they cost themselves alone."""
+    """The chosen changes that the workspace cannot apply, each with the reason. The other changes are not affected."""
     author = session.author(workspace)
     found = {}
     for bundle in chosen:
@@ -177,7 +181,7 @@ def _impossible(
 
 
 def _allow(session: Session, workspace: Workspace, below: str) -> None:
-    """Refuse who may propose nothing at all: an empty answer would look as if all were well."""
+    """Refuse a caller without permission to propose: an empty answer would suggest that nothing needs a change."""
     principal = session.principal
     if principal is None:
         return
@@ -188,18 +192,18 @@ def _allow(session: Session, workspace: Workspace, below: str) -> None:
 
 
 def _known(workspace: Workspace) -> set[str]:
-    """The changes that wait in a proposal of ours, or were rejected with one."""
+    """Ids of the changes in waiting or rejected proposals of this tool."""
     git_dir, store = workspace.layout.git_dir, workspace.store
     waiting = [tip for ref, tip in list_refs(git_dir, PROPOSALS).items() if proposals.is_called_after(ref, HOLDER)]
     refused = list(list_refs(git_dir, f"{REJECTED}{HOLDER}-").values())[-REJECTED_READ:]
     messages = ((tip, store.commit(tip).message) for tip in (*waiting, *refused))
-    # What others pushed under such a name says nothing of what was looked at here.
+    # A commit that another program pushed under such a name does not come from this tool.
     ours = (text for tip, text in messages if workspace.seal.request(store, tip, text).startswith(f"{HOLDER}/"))
     return {bundle.id for text in ours for bundle in proposal_records.read(text)}
 
 
 def _that_fit(fresh: Mapping[str, Change]) -> Iterator[Bundle]:
-    """The first of them, as many as a commit's message has room to give reasons for."""
+    """The first changes whose reasons fit into the message of one commit."""
     room, left = ROOM, MOST_CHANGES
     for id, one in fresh.items():
         bundle = Bundle(id, one.kind, one.nodes, one.reason)
@@ -212,7 +216,7 @@ def _that_fit(fresh: Mapping[str, Change]) -> Iterator[Bundle]:
 def _put_up(
     session: Session, workspace: Workspace, base: bytes, changes: Sequence[Change], chosen: Sequence[Bundle], model: str
 ) -> str:
-    """One commit on `base`. Whoever else puts up the same at this moment finds this one."""
+    """Propose the changes as one commit on `base`. A concurrent call with equal changes gets the same proposal."""
     counts = sorted(Counter(bundle.kind for bundle in chosen).items())
     subject = "compress: " + ", ".join(f"{count} {_called(kind, count)}" for kind, count in counts)
     body = "\n".join(proposal_records.written(bundle) for bundle in chosen)

@@ -1,7 +1,7 @@
-"""This file is where a workspace is looked through for doubles, stale facts, idle relations and nodes to sum up.
+"""Search of a workspace for duplicates, stale facts, idle relations and old nodes to summarize.
 
-Everything is found as of one commit, in nodes that the caller may read and propose changes of. It is linear in the
-nodes that are looked at, of which there is a limit to.
+All results are as of one commit, among nodes that the caller may read and propose changes to. Costs time linear in the
+nodes examined, at most `MOST_LOOKED`.
 """
 
 from __future__ import annotations
@@ -35,20 +35,20 @@ if TYPE_CHECKING:
 
 DAY = 86_400
 MOST_LOOKED = 20_000
-"""Nodes that one call looks at."""
+"""Nodes that one call examines."""
 MOST_BROKEN = 10_000
-"""Broken links that are looked at."""
+"""Broken links that one call examines."""
 MOST_OLD = 2_000
-"""Old nodes that are read to be brought together."""
+"""Old nodes that one call reads to group them."""
 MOST_GROUPS = 40
-"""Groups of old nodes that are told of."""
+"""Groups of old nodes in one result."""
 MOST_NEAR = 50
 TOLD_EVERY = 500
 
 
 @dataclass(slots=True)
 class Found:
-    """What could be proposed, and the groups of which a summary could be made. `cut`: more nodes are there."""
+    """Possible changes, and groups of nodes to summarize. `cut`: the limit left nodes out."""
 
     changes: list[Change] = field(default_factory=list)
     groups: list[Group] = field(default_factory=list)
@@ -56,11 +56,11 @@ class Found:
 
 
 class Looking:
-    """One look, for one caller.
+    """One search, for one caller.
 
     Args:
-        below: A path as `namespace_of` has it, or empty: nodes in it or below alone are changed.
-        old: Seconds after which what nobody touched or read is old, and a link that leads nowhere is given up.
+        below: A path in the form of `namespace_of`; only nodes at or below it are changed. Empty for all nodes.
+        old: Seconds without a change or a read after which a node is old, and after which a broken link is dropped.
     """
 
     def __init__(self, session: Session, workspace: Workspace, below: str, old: int) -> None:
@@ -75,7 +75,7 @@ class Looking:
         self.found = Found()
 
     def look(self, kinds: Collection[str]) -> Found:
-        """All that is found of these kinds. A node is changed by one of them at most."""
+        """Find changes of these kinds. At most one of them changes a given node."""
         marks = list(self._stale())
         for stale in marks:
             self._taken |= {stale.old, stale.new}
@@ -95,14 +95,14 @@ class Looking:
         return self.found
 
     def id_of(self, change: Change) -> str:
-        """Follows from the kind, from what it came from, and from its nodes as they are."""
+        """Id of a change. It follows from the kind, its evidence, and the present content of its nodes."""
         return bundle_id(change.kind, change.evidence, *(f"{uri} {self._blob(uri)}" for uri in change.nodes))
 
-    # ---- which nodes
+    # ---- candidate nodes
 
     @cached_property
     def _uris(self) -> list[Uri]:
-        """The nodes that may be changed, by URI."""
+        """URIs of the nodes that may be changed, sorted."""
         graph = self._workspace.graph
         listed = sorted(uri for uri in graph.uris() if self._may(uri))
         self.found.cut = len(listed) > MOST_LOOKED
@@ -120,7 +120,7 @@ class Looking:
         return blob.hex() if blob else ""
 
     def _is_whole(self, uri: Uri) -> bool:
-        """Whether the node has a file of its own, which is as it was when the look began."""
+        """Whether the node has a file of its own that is unchanged since the search began."""
         card = self._workspace.graph.card(uri)
         return card is not None and card.blob is not None and card.blob.hex() == self._blob(uri)
 
@@ -130,7 +130,7 @@ class Looking:
         return self._nodes[uri]
 
     def _out(self, uri: Uri) -> Sequence[Edge]:
-        """Its stored relations, as far as the caller may see them: what they may not is no reason for anything."""
+        """The stored relations to targets that the caller may see; a hidden one must not be a reason for a change."""
         edges = self._workspace.graph.out(uri)
         return edges if self._sees is None else [edge for edge in edges if self._sees(edge.target)]
 
@@ -148,7 +148,7 @@ class Looking:
                 self._session.progress(number, len(uris), doing)
             yield uri
 
-    # ---- facts that are not true any more
+    # ---- stale facts
 
     def _stale(self) -> Iterator[Superseded]:
         seen: set[Uri] = set()
@@ -174,7 +174,7 @@ class Looking:
         node = self._node(uri)
         return node.tags if node else ()
 
-    # ---- doubles
+    # ---- duplicates
 
     @cached_property
     def _doubles(self) -> list[tuple[Uri, Uri, float, str]]:
@@ -184,7 +184,7 @@ class Looking:
 
     @cached_property
     def _same(self) -> list[tuple[Uri, Uri]]:
-        """Pairs of one name."""
+        """Pairs with equal names."""
         return [(keep, drop) for keep, drop, score, _ in self._doubles if score >= 1]
 
     def _groups(self) -> Iterator[superseding.Duplicates]:
@@ -240,7 +240,7 @@ class Looking:
                 yield Change("prune", (source,), "; ".join(reasons), tuple(edits), evidence)
 
     def _stored(self, source: Uri, type: str, target: Uri) -> list[Uri]:
-        """The relation by the URI that the file has, if it has it and says nothing beside; else none."""
+        """Targets of the stored relation, as written in the file; empty if it is absent or has data."""
         node = self._node(source)
         found = node.relations if node else ()
         resolve = self._workspace.graph.resolve
@@ -256,16 +256,16 @@ class Looking:
         for uri in self._each(self._uris, "looking at relations"):
             yield from pruning.redundant(uri, self._out)
             yield from pruning.mentioned(uri, self._out, named)
-        if self._session.principal is None:  # what people of this machine read is nobody else's business
+        if self._session.principal is None:  # others must not learn what users of this machine read
             yield from pruning.unwalked(Usage.of(self._workspace).tally())
         yield from self._broken()
 
     def _broken(self) -> Iterator[Pruned]:
-        """A link is broken since its source was written, or since its target went; the later counts."""
+        """Links broken for too long, counted from the later of the source's last write and the target's deletion."""
         workspace = self._workspace
         for link in workspace.broken_links(MOST_BROKEN):
             if not self._may(link.source) or workspace_of(link.target) not in (None, workspace.id):
-                continue  # a workspace that is not known on this machine may be known to others
+                continue  # a workspace that is unknown on this machine may exist for others
             gone = workspace.node_version(link.target) if _has_file(link.target) else None
             since = max(self._updated(link.source), gone.updated_at if gone else 0)
             if since < self._before:
@@ -282,8 +282,9 @@ class Looking:
             yield Group(ids, found)
 
     def _near(self, node: Old, within: Sequence[Uri]) -> Iterable[tuple[Uri, float]]:
-        """By how near they are, where 0 is the farthest text of the workspace and 1 the same: models differ in what
-        cosine two texts have that are about nothing in common."""
+        """Similar nodes, from 0 for the farthest text of the workspace to 1 for an equal one. The scale is relative
+        because models differ in the cosine of two unrelated texts.
+        """
         meaning, text = self._workspace.meaning, node.text[:2_000]
         floor = meaning.nearest(text, 1).floor
         if floor >= 1:
@@ -315,7 +316,7 @@ def _is_lost(keep: Node, key: str, value: object) -> bool:
 
 
 def _has_file(uri: Uri) -> bool:
-    """Whether it could be stored in a file of its own, so that history may know of it."""
+    """Whether the node could be stored in a file of its own, so that its deletion may be in the history."""
     return is_owned(uri) and scheme_of(uri) not in ("chunk", "message", "file", "dir", "symbol")
 
 
@@ -324,7 +325,7 @@ def _may_be_summed_up(uri: Uri, type: str) -> bool:
 
 
 def _text(node: Node) -> str:
-    """What it says; nothing for a node that has only a name."""
+    """The text of a node; empty if it has only a name."""
     said = [part.strip() for part in (node.summary, node.content) if part.strip()]
     said += [f"- {one}" for one in node.data.get("observations") or () if isinstance(one, str)]
     return "\n".join([node.title, *said]) if said else ""

@@ -1,4 +1,4 @@
-"""This file is where the caller's language model is asked for summaries, and what it says is believed or not."""
+"""Questions to the caller's language model for summaries, and the judgement of its answers."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
     from kgd.tools.session import Session
 
 MOST_ASKED = 4
-"""Questions of one call: each is one that a person may have to allow."""
+"""Questions of one call. The user may have to allow each one."""
 
 
 @dataclass(slots=True)
 class Said:
-    """What models said of groups, judged; the rest in words."""
+    """The summaries that models returned, judged, and the problems as sentences."""
 
     summaries: list[Summary] = field(default_factory=list)
     trouble: list[str] = field(default_factory=list)
@@ -51,14 +51,14 @@ def given(groups: Sequence[Group], answer: str) -> Said:
     """The caller's own answer to a task.
 
     Raises:
-        Refused: It is none.
+        Refused: The answer cannot be used.
     """
     believed, dropped = judge({group.id: group for group in groups}, answer)
     return Said(believed, dropped)
 
 
 def asked(session: Session, groups: Sequence[Group]) -> Said:
-    """One question for each of these groups. May end the call with them; holds nothing and writes nothing."""
+    """Ask the client's model one question per group. May end the call with questions; holds no lock, writes nothing."""
     said, ask = Said(), session.ask
     if ask is None:
         return said

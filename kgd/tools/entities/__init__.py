@@ -1,1 +1,1 @@
-"""This room is where things that texts speak of are suggested as nodes, and where doubles are suggested to be one."""
+"""Suggestions: nodes for things that texts mention, and merges of duplicate nodes."""

@@ -1,7 +1,7 @@
-"""This file is where the caller's language model reads texts for the things they speak of, and what becomes of that.
+"""Extraction: the caller's language model finds the things that texts mention.
 
-What it says is judged (`kgd.mentions.extraction`) and put up as a proposal of new nodes: it changes no node that is
-there. Where the caller has no model to lend, the same task is in the answer, for whoever called to do with `put`.
+Its answers are judged (`kgd.mentions.extraction`) and become a proposal of new nodes; no existing node changes. If the
+caller has no model to lend, the answer contains the same task for the caller to do with `put`.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ if TYPE_CHECKING:
 
 KIND = "entities"
 MOST_ASKED = 4
-"""Questions of one call: each is one that a person may have to allow."""
+"""Questions of one call. The user may have to allow each one."""
 PARTS_READ = 5_000
 TROUBLE_TOLD = 20
 MOST_WAITING = 20
-"""Proposals of one holder of tokens that may wait."""
+"""Proposals of one token holder that may wait."""
 
 
 class Text(TypedDict):
@@ -67,7 +67,7 @@ class Task(TypedDict):
 
 @dataclass(slots=True)
 class _Read:
-    """What models said, judged."""
+    """The answers of models, judged."""
 
     judged: list[tuple[Batch, Judged, str]] = field(default_factory=list)
     trouble: list[str] = field(default_factory=list)
@@ -82,14 +82,14 @@ class _Read:
 
 
 def extract(session: Session, workspace: Workspace, uri: Uri, *, dry_run: bool = False) -> dict[str, Any]:
-    """Have the texts of a node and its parts read, as many as one call may ask about, those not read before first.
+    """Extract entities from the texts of a node and its parts, unread texts first, as many as one call may ask about.
 
-    May end the call with questions to its client. Nothing is written but a proposal.
+    May end the call with questions to its client. Writes nothing except a proposal.
 
     Raises:
         NotFound: There is no such node.
-        Invalid: It has no text.
-        Forbidden: The caller may not propose where entities are.
+        Invalid: The node and its parts have no text.
+        Forbidden: The caller may not propose entities.
     """
     session.allow(workspace, Verb.READ, [uri])
     session.allow(workspace, Verb.PROPOSE, [_entity(workspace, "any")])
@@ -132,7 +132,7 @@ def _how_many(waiting: Sequence[Batch]) -> str:
 
 
 def _texts(session: Session, workspace: Workspace, uri: Uri) -> Iterator[tuple[Uri, str]]:
-    """The node's own text, then those of its parts by URI; what the caller may not read is left out."""
+    """The node's own text, then the texts of its parts by URI; parts that the caller may not read are left out."""
     sees = sight.sight(session, workspace.id)
     found = nodes.find(workspace, uri, None, sees)
     if found is None:
@@ -184,7 +184,7 @@ def _asked(session: Session, asking: Sequence[Batch]) -> _Read:
 
 
 def _put_up(session: Session, workspace: Workspace, uri: Uri, read: _Read, answer: dict[str, Any]) -> None:
-    """The new nodes as one proposal, by whoever called; which model it was says its commit."""
+    """Propose the new nodes as the caller. The commit names the model."""
     made = list(_upserts(workspace, read, sight.sight(session, workspace.id)))
     answer["counts"]["new"] = len(made)
     if not made:
@@ -209,7 +209,7 @@ def _put_up(session: Session, workspace: Workspace, uri: Uri, read: _Read, answe
 
 
 def _upserts(workspace: Workspace, read: _Read, sees: sight.Sees | None) -> Iterator[Upsert]:
-    """A node for each thing that nothing goes by the name of yet. A thing that is there is led to and not changed."""
+    """A node for each thing whose name no node has yet. Relations may point to an existing node; it is not changed."""
     derived = Mentions.of(workspace)
     derived.catch_up()
     things: dict[str, Thing] = {}

@@ -1,6 +1,6 @@
-"""This file is where it is worked out which names are suggested as nodes, and which nodes to be made one.
+"""Suggestions of nodes for recurring names, and of merges of duplicate nodes.
 
-Nothing is made before somebody accepts it. An offer that was dismissed comes again when twice as much speaks for it.
+Nothing changes before a user accepts a suggestion. A dismissed suggestion returns when its evidence has doubled.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ if TYPE_CHECKING:
 
 ENTITY = "entity"
 TEXTS_READ = 5_000
-"""The newest texts, which candidates are counted in."""
+"""Newest texts in which candidates are counted."""
 NODES_COMPARED = 20_000
-"""The newest nodes, which are compared with each other by name; of those, some by meaning."""
+"""Newest nodes compared with each other by name; some of them are also compared by meaning."""
 COMPARED_BY_MEANING = 300
-"""Of each type, the newest, each with all of its type."""
+"""Newest nodes of each type that are compared by meaning with all nodes of their type."""
 COMPARED_EACH = 3
 OFFERED = 20
-"""Of each kind, at a time."""
+"""Suggestions of each kind that are shown at a time."""
 
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """A node to be made at `source`, or two nodes of which `source` stays. `count` is how much speaks for it."""
+    """A node to create at `source`, or two nodes of which `source` stays. `count` is the amount of evidence."""
 
     kind: Literal["entity", "merge"]
     source: Uri
@@ -53,9 +53,9 @@ class Offer:
 
 
 def offered(workspace: Workspace) -> list[Offer]:
-    """What is suggested now: names that recur, the most frequent first, then doubles, the most alike first.
+    """The present suggestions: recurring names, most frequent first, then duplicates, most similar first.
 
-    Reads at most the newest texts and names, once after something changed.
+    Reads the newest texts and names, up to a limit, once after each change of the workspace.
     """
     usage = Usage.of(workspace)
     decided = usage.decided()
@@ -64,14 +64,14 @@ def offered(workspace: Workspace) -> list[Offer]:
 
 
 def double(workspace: Workspace) -> list[Double]:
-    """Pairs of nodes that may be one and that nobody dismissed, the most alike first; see `offered`."""
+    """Pairs of nodes that may be duplicates and were not dismissed, most similar first; costs as `offered`."""
     usage = Usage.of(workspace)
     decided = usage.decided()
     return [one for one in _Offers.of(workspace).doubles() if not usage.is_decided(_merge(one), decided)]
 
 
 def edits(workspace: Workspace, offer: Offer) -> tuple[Edit, ...]:
-    """What accepting it does.
+    """The edits of an accepted suggestion.
 
     Raises:
         NotFound: One of the two nodes is gone, or cannot be read.
@@ -79,7 +79,7 @@ def edits(workspace: Workspace, offer: Offer) -> tuple[Edit, ...]:
     if offer.kind == ENTITY:
         return (Upsert(offer.source, type=ENTITY, name=offer.more["name"], expect_version=0),)
     both = (offer.source, Uri(offer.more["target"]))
-    # The versions first: a text may be newer than its version is said to be, never older.
+    # Read the versions first: a text may then be newer than its version, never older.
     one, other = (workspace.version(workspace.path(uri), anew=True) for uri in both)
     keep, drop = (workspace.readable(uri) for uri in both)
     if keep is None or drop is None:
@@ -88,7 +88,7 @@ def edits(workspace: Workspace, offer: Offer) -> tuple[Edit, ...]:
 
 
 class _Offers:
-    """What was worked out, for as long as nothing changes."""
+    """Suggestions of a workspace, cached until it changes."""
 
     def __init__(self, workspace: Workspace) -> None:
         self._workspace, self._lock = workspace, threading.Lock()
@@ -133,7 +133,7 @@ class _Offers:
         return doubles(nodes, self._near)
 
     def _near(self, nodes: Sequence[Named]) -> Iterator[tuple[Uri, Uri, float]]:
-        """Pairs that mean the same, where there are vectors."""
+        """Pairs of nodes with similar meaning; none without vectors."""
         meaning = self._workspace.meaning
         if not meaning.share or len(nodes) < 2:
             return
@@ -141,7 +141,7 @@ class _Offers:
         yield from meaning.pairs(newest, [node.uri for node in nodes], NEAR, COMPARED_EACH)
 
     def _says_something(self, uri: Uri) -> bool:
-        """Of a node without a text there is only its name to go by, which says nothing of what it means."""
+        """Whether a node has a text. A name alone does not show the meaning of a node."""
         stored = self._workspace.readable(uri)
         return stored is not None and bool(stored.summary.strip() or stored.content.strip())
 

@@ -1,1 +1,1 @@
-"""This room is where import and export are: what was read meets what is stored, and files are written."""
+"""The import and export tools: reconcile a source with the stored nodes, and write files."""

@@ -1,4 +1,4 @@
-"""This file is where `export` is: chosen nodes become files, and no file that a person wrote is overwritten."""
+"""The `export` tool: writes nodes as files of another format and never overwrites files written by hand."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class ExportResult(Told):
 
 
 def give(session: Session, params: ExportParams) -> ExportResult:
-    """Writes the nodes, those that a walk reaches or all, as files of the format."""
+    """Write the selected nodes as files of the format: the nodes that a walk reaches, or all."""
     chosen = formats.named(params.format, "format", "write")
     assert chosen.write is not None
     workspace = addressing.choose(session, params.workspace, params.roots)

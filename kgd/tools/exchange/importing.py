@@ -1,4 +1,4 @@
-"""This file is where `import` is: a source is read whole, checked whole, and then written in few commits."""
+"""The `import` tool: reads and checks a source completely, then writes it in few commits."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class ImportResult(Told):
 
 
 def take(session: Session, params: ImportParams) -> ImportResult:
-    """Everything of the source that can be taken; every thing that cannot is one line of `troubles`."""
+    """Import every part of a source that can be stored; each part that cannot is one line of `troubles`."""
     workspace = addressing.choose(session, params.workspace, writing=True)
     path = place(session, params.source)
     if not path.exists():
@@ -107,7 +107,7 @@ def _answer(
 
 
 def tell(answer: Told, troubles: Sequence[Trouble], *, dry_run: bool) -> None:
-    """End an answer with its troubles, and with whether anything was written."""
+    """Complete an answer with its troubles, and with the `dry_run` mark if nothing was written."""
     answer["troubles"] = [{"at": t.at, "reason": t.reason} for t in troubles[:TROUBLES_SHOWN]]
     if len(troubles) > TROUBLES_SHOWN:
         answer["more_troubles"] = len(troubles) - TROUBLES_SHOWN
@@ -116,10 +116,11 @@ def tell(answer: Told, troubles: Sequence[Trouble], *, dry_run: bool) -> None:
 
 
 def place(session: Session, text: str) -> Path:
-    """The absolute path on this machine that a person wrote.
+    """The absolute path on this machine for a path in a call.
 
     Raises:
-        Forbidden: Whoever asks does not sit at this machine.
+        Forbidden: The caller is not this machine's own command line.
+        Invalid: The path is relative and the caller's folder is unknown.
     """
     if not session.trusted or session.principal is not None:
         raise Forbidden("files are read and written by this machine's own command line only", at="source")
@@ -139,7 +140,7 @@ def _steps(found: Reconciled, plan: Plan) -> Iterator[Step]:
 
 
 def _batches(steps: Iterator[Step]) -> Iterator[list[Step]]:
-    """As many steps in a commit as fit; the edits of one step stay together."""
+    """Batches of steps, each as large as a commit allows; the edits of one step stay together."""
     batch: list[Step] = []
     count = 0
     for step in steps:
@@ -153,14 +154,14 @@ def _batches(steps: Iterator[Step]) -> Iterator[list[Step]]:
 
 
 class _Changes:
-    """How the steps of one import are tried and carried out."""
+    """The trial and the execution of an import's steps."""
 
     def __init__(self, session: Session, workspace: Workspace, message: str) -> None:
         self._session, self._workspace, self._message = session, workspace, message
         self._author = session.author(workspace)
 
     def checked(self, batches: Sequence[list[Step]], troubles: list[Trouble]) -> Iterator[list[Step]]:
-        """The batches without the steps that would be refused, each of which becomes a trouble. Writes nothing."""
+        """The batches without the steps that would be refused; each of these becomes a trouble. Writes nothing."""
         total = sum(map(len, batches))
         done = 0
         for batch in batches:
@@ -169,7 +170,7 @@ class _Changes:
             self._session.progress(done, total, "checking")
 
     def _sound(self, batch: list[Step], troubles: list[Trouble]) -> list[Step]:
-        """Halves what is refused until the culprits stand alone: few of them cost few trials."""
+        """Halve a refused batch until the faulty steps are alone: few faulty steps cost few trials."""
         try:
             self._submit(batch, dry_run=True)
         except KgdError as error:
@@ -181,7 +182,7 @@ class _Changes:
         return batch
 
     def carry_out(self, batches: Sequence[Sequence[Step]]) -> list[str]:
-        """The commits. What one of them cannot do after all leaves those before it; the next import goes on there."""
+        """Commit the batches; return the commits. A failure keeps earlier commits; the next import continues there."""
         commits: list[str] = []
         for number, batch in enumerate(batches):
             if not batch:

@@ -1,7 +1,7 @@
-"""This file is where exported files reach the disk: whole or not at all, and never over what a person wrote.
+"""Writing of exported files: each one atomically, and never over a file written by hand.
 
-A file is written where there is none, where its bytes are those that kgd wrote there last (a list of them is kept in
-`LIST`, in the folder), or where the format knows its own hand. Everything else is left as it is, and told.
+A file is written if it is absent, if its content equals the last export (the folder's `LIST` has the hashes), or if the
+format recognises a file that kgd wrote. Every other file stays unchanged and is reported.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ class Placed:
 def put_in_place(
     target: Path, chosen: Format, files: Sequence[Output], *, replace: bool = False, dry_run: bool = False
 ) -> Placed:
-    """Write the files below the target, or the one file there.
+    """Write the files below the target, or the one file at the target.
 
     Raises:
-        InvariantViolation: The one file that was named is somebody's.
-        Unavailable: The disk refused; files that were written before it did stay.
+        InvariantViolation: The target of a single file was not written by kgd.
+        Unavailable: Writing failed; files written before the failure stay.
     """
     placed = Placed()
     try:
@@ -102,7 +102,7 @@ def _folder(target: Path, files: Iterable[Output], placed: Placed, *, replace: b
 
 
 def _within(old: bytes | None, block: bytes) -> bytes | None:
-    """The file with the block between the marker lines; None where they cannot be told apart."""
+    """The file with the block between its marker lines; None if the markers are no single pair."""
     marked = f"{BEGIN}\n".encode() + block.strip(b"\n") + f"\n{END}\n".encode()
     if old is None:
         return marked
@@ -116,7 +116,7 @@ def _within(old: bytes | None, block: bytes) -> bytes | None:
 
 
 def _refuse_links(target: Path, path: Path) -> None:
-    """A link in the way would lead the file elsewhere; so would a path that some format let pass."""
+    """Refuse a path out of the folder, into `.git`, or through a symbolic link, which would lead the file elsewhere."""
     parts = path.relative_to(target).parts
     if ".." in parts or not parts or any(part.lower() == ".git" for part in parts):
         raise InvariantViolation("this is no place for a file; left out", at=str(path)[-80:])
@@ -140,7 +140,7 @@ def _bytes(path: Path) -> bytes | None:
 
 
 def _known(target: Path) -> dict[str, str]:
-    """Path to hash of what kgd wrote there; unreadable is as good as empty, so that nothing is replaced."""
+    """Path to hash of the files that kgd wrote there; empty if the list cannot be read, so that nothing is replaced."""
     try:
         found = json.loads((_bytes(target / LIST) or b"{}").decode())
         return {str(path): str(hash) for path, hash in found.get("files", {}).items()}

@@ -1,7 +1,7 @@
-"""This file is where what a source wants meets what is stored: new, changed there, changed here, or the same.
+"""Reconciliation of imported nodes with stored ones: new, changed there, changed here, or equal.
 
-A node that was imported notes a digest of what it was then. So of two that differ it is known who changed: the source
-alone (it is taken), a person here alone (it stays), or both (it stays, and the report says so).
+An imported node stores a digest of its content at that time. The digest shows which side changed: only the source (its
+version is stored), only the workspace (it stays), or both (the workspace stays, and the report names the node).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ FIELDS = ("type", "name", "summary", "content")
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """The edits of one wanted node, which belong together. `what` becomes of it: new or changed."""
+    """The edits of one wanted node, which belong together. `what` is "new", "changed", or "edit"."""
 
     edits: tuple[Edit, ...]
     at: str
@@ -40,7 +40,7 @@ class Reconciled:
 
 
 def reconcile(workspace: Workspace, wanted: Sequence[Wanted], *, replace: bool = False) -> Reconciled:
-    """What is to be done for each wanted node, in order. With `replace` the source counts where both changed."""
+    """The steps for each wanted node, in order. `replace` prefers the source where the stored node differs."""
     out = Reconciled()
     seen: dict[str, str] = {}
     for one in wanted:
@@ -61,14 +61,14 @@ def reconcile(workspace: Workspace, wanted: Sequence[Wanted], *, replace: bool =
 def _one(workspace: Workspace, one: Wanted, out: Reconciled, *, replace: bool) -> None:
     node = one.node
     current = workspace.resolve(node.uri)
-    version = workspace.node_version(current)  # first: an edit in between is then noticed when this is written
+    version = workspace.node_version(current)  # read first: the write then detects an edit in between
     stored = workspace.node(current)
     if stored is None or stored.is_bare:
         twin = workspace.graph.twin(node.uri) if stored is None else None
         if twin is not None:
             out.troubles.append(Trouble(one.at, f"its name differs only by case or normal form from {twin}; not taken"))
             return
-        seen = version.count if version and stored else 0  # what was deleted has versions, and is at none
+        seen = version.count if version and stored else 0  # a deleted node still has a version; the write expects none
         out.steps.append(Step((_whole(one, seen),), one.at, "new", node.uri))
         return
     now, then = digest(stored, detail_of(workspace, stored)), one.base or stored.data.get(IMPORTED)
@@ -89,7 +89,7 @@ def _one(workspace: Workspace, one: Wanted, out: Reconciled, *, replace: bool) -
 
 
 def detail_of(workspace: Workspace, node: Node) -> str:
-    """The prose of the node's memory file."""
+    """The prose of the node's memory file; empty if it has none."""
     found = workspace.detail(node)
     return found[1] if found else ""
 
@@ -101,7 +101,7 @@ def _whole(one: Wanted, version: int) -> Upsert:
 
 
 def _upsert(one: Wanted, uri: Uri, version: int, unset: Sequence[str] = ()) -> Upsert:
-    """All that is wanted of a node, with the prose of its memory file."""
+    """An edit with all fields of a wanted node and the prose of its memory file."""
     node, detail = one.node, one.detail.strip("\n") if one.detail.strip() else None
     return Upsert(
         uri, node.type, node.name or None, node.summary or None, node.content or None, node.tags, node.data,
@@ -110,7 +110,7 @@ def _upsert(one: Wanted, uri: Uri, version: int, unset: Sequence[str] = ()) -> U
 
 
 def _difference(stored: Node, one: Wanted, version: int) -> tuple[Edit, ...]:
-    """The edits that make the stored node what is wanted, and leave what kgd alone knows (aliases, its file)."""
+    """The edits that make the stored node equal to the wanted one. Fields of kgd alone (aliases, file name) stay."""
     node, uri = one.node, stored.uri
     edits: list[Edit] = []
     gone = tuple(tag for tag in stored.tags if tag not in node.tags)

@@ -1,1 +1,1 @@
-"""This room is where the unified graph's own operations are: nodes and edges, whole, for programs of this machine."""
+"""The operations of the unified graph on complete nodes and edges, for programs of this machine."""

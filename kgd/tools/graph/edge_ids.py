@@ -1,4 +1,4 @@
-"""This file is where an edge is found by its id, which is a hash of its ends and says nothing of where it is."""
+"""An index of edges by id. An id is a hash of the edge's ends and type and does not show its place."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ if TYPE_CHECKING:
     from kgd.workspace.workspace import Workspace
 
 KEY = 16
-"""Hex digits of an id that are remembered; the edge itself is compared in full."""
+"""Hex digits of an id that the index keeps; the edge itself is compared in full."""
 
 
 class EdgeIds:
-    """The sources of all edges by id. The first question is O(edges); from then on commits keep it up.
+    """The sources of all edges by id. The first look-up costs O(edges); later ones cost the changes since the last.
 
-    What is no more stays in it, so what it says is looked up in the graph before it is believed.
+    Deleted edges stay in the index, so each result is checked in the graph.
     """
 
     def __init__(self, workspace: Workspace) -> None:
@@ -34,7 +34,7 @@ class EdgeIds:
         return workspace.beside(cls, cls)
 
     def ends(self, id: str) -> tuple[Uri, Uri, str] | None:
-        """Source, target and type of the edge with this id; None where there is none."""
+        """Source, target and type of the edge with this id; None if there is none."""
         key = _key(id)
         if key is None:
             return None

@@ -1,4 +1,4 @@
-"""This file is where edges are read, made and deleted: by their node and direction, by their ends, by their id."""
+"""Operations that read, create and delete edges: by node and direction, by ends, or by id."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class EdgesResult(TypedDict):
 
 
 class Ends(NamedTuple):
-    """What an edge is: there is one at most of a type between two nodes."""
+    """The identity of an edge: two nodes have at most one edge of a type in a direction."""
 
     source: Uri
     target: Uri
@@ -68,9 +68,9 @@ class Ends(NamedTuple):
 
 
 def read(session: Session, params: EdgesParams) -> EdgesResult:
-    """Those that leave the node, then those that lead to it, each by weight, other end and type.
+    """List the edges that leave a node, then the edges that lead to it, each by weight, other end and type.
 
-    Mentions are among them where they are asked for by their type.
+    Mentions are included only if their type is requested.
     """
     workspace = addressing.choose(session, params.workspace, [params.uri])
     asked = addressing.resolve(session, workspace, params.uri)
@@ -91,7 +91,7 @@ def read(session: Session, params: EdgesParams) -> EdgesResult:
             last, found = place, answer_of(owner, edge, weight, derived=derived)
             used += size_of(found)
             answer["edges"].append(found)
-    except TypeError:  # somebody else wrote this cursor: its places cannot be compared
+    except TypeError:  # the cursor is not from this operation: its positions cannot be compared
         raise Invalid("this is not a cursor", at="cursor", next="Start without one.") from None
     if not answer["edges"] and not owner.exists(uri):
         raise NotFound("there is no such node", at=uri, next=Advice("Look for it with ", Do("search"), "."))
@@ -101,20 +101,20 @@ def read(session: Session, params: EdgesParams) -> EdgesResult:
 def _around(
     session: Session, workspace: Workspace, uri: Uri, params: EdgesParams
 ) -> Iterator[tuple[tuple[Any, ...], Ends, float, bool]]:
-    """Where each stands in the answer, the edge, its weight, and whether it is stored nowhere."""
+    """For each edge of a node: its position in the answer, its ends, its weight, and whether it is derived."""
     sources = sight.sources(session, workspace.id, walked(workspace, params.edge_types))
     for number, direction in enumerate(("out", "in")):
         if params.direction not in (direction, "both"):
             continue
         found: dict[tuple[Uri, str], tuple[Edge, bool]] = {}
-        for rank, source in enumerate(sources):  # the stored graph first: what somebody wrote of an edge counts
+        for rank, source in enumerate(sources):  # stored edges first: their weight overrides a derived one
             for edge in source.out(uri) if direction == "out" else source.into(uri):
                 found.setdefault((edge.target, edge.type), (edge, rank > 0))
         for edge, derived in sorted(found.values()):
             if params.edge_types and edge.type not in params.edge_types:
                 continue
             if direction == "in" and edge.target == uri and params.direction == "both":
-                continue  # it leads to itself, and was told of above
+                continue  # a loop, listed among the leaving edges
             ends = Ends(uri, edge.target, edge.type) if direction == "out" else Ends(edge.target, uri, edge.type)
             yield (number, *edge), ends, edge.weight, derived
 
@@ -136,7 +136,7 @@ def answer_of(workspace: Workspace, edge: Ends, weight: float, *, derived: bool 
 
 
 def names(graph: LiveGraph, uri: Uri) -> tuple[Uri, ...]:
-    """What a relation to this node may have been written with: its URI, and those it had before it was moved."""
+    """The URIs by which relations may refer to a node: its present URI and its former ones."""
     return (uri, *graph.aliases(uri))
 
 
@@ -159,7 +159,7 @@ class CreateResult(TypedDict):
 
 
 def create(session: Session, params: CreateParams) -> CreateResult:
-    """All of them as one commit, or none. One that is there already takes the weight and data that are given."""
+    """Create all edges as one commit, or none. An existing edge gets the given weight and data."""
     refuse_unseen(params.message, "message", lines=True)
     workspace = addressing.choose(session, params.workspace, [edge.source for edge in params.edges], writing=True)
     try:
@@ -203,7 +203,7 @@ class DeleteResult(TypedDict):
 
 
 def delete(session: Session, params: DeleteParams) -> DeleteResult:
-    """Deletes edges by their ends or ids, in one commit; or all of a node, 2,000 in a commit."""
+    """Delete edges by ends or ids in one commit, or all edges of a node in commits of up to 2,000."""
     refuse_unseen(params.message, "message", lines=True)
     if bool(params.edges or params.ids) == (params.uri is not None):
         raise Invalid("edges are named, or all those of a node", at="edges", next="Say one.")
@@ -227,9 +227,10 @@ def delete(session: Session, params: DeleteParams) -> DeleteResult:
 
 
 def _named(session: Session, workspace: Workspace, params: DeleteParams) -> list[Unrelate]:
-    """
+    """The stored relations of the named edges.
+
     Raises:
-        NotFound: An edge is not there, or only the code tree has it.
+        NotFound: An edge is missing, or only the code tree has it.
     """
     found: list[Unrelate] = []
     for number, edge in enumerate(params.edges):
@@ -258,7 +259,7 @@ def _of_node(workspace: Workspace, uri: Uri) -> list[Unrelate]:
 
 
 def _stored(workspace: Workspace, edge: Ends) -> list[Unrelate]:
-    """The relation as it is written, which may be under former URIs of the target."""
+    """The relations as stored, which may use former URIs of the target."""
     node = workspace.node(edge.source)
     if node is None:
         return []

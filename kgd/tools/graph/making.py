@@ -1,4 +1,4 @@
-"""This file is where nodes are made, changed and deleted as the unified graph says it: a node that is made is new."""
+"""Operations that create, update and delete nodes in the terms of the unified graph: a created node must be new."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ MOST = 2_000
 """Edits of one ChangeSet."""
 MOST_EQUAL = 100_000
 TRIES = 100
-"""How often something is tried anew that somebody else's change came before."""
+"""Attempts of a write that concurrent changes overtake."""
 
 
 class NewNode(changes.Upsert):
@@ -57,7 +57,7 @@ class CreateResult(TypedDict):
 
 
 def create(session: Session, params: CreateParams) -> CreateResult:
-    """Makes all of them as one commit, or none. What is named by type and name alone gets a URI that nothing has."""
+    """Create all nodes as one commit, or none. A node with only a type and name gets an unused URI."""
     refuse_unseen(params.message, "message", lines=True)
     workspace = addressing.choose(session, params.workspace, [n.uri for n in params.nodes if n.uri], writing=True)
     author = session.author(workspace)
@@ -72,7 +72,7 @@ def create(session: Session, params: CreateParams) -> CreateResult:
         except Stale:
             if not tries_left:
                 raise
-            continue  # somebody took one of the names: another is looked for
+            continue  # a concurrent change took one of the names: choose another
         except KgdError as error:
             raise placed(error, "nodes") from None
         made = [whole(session, workspace, uri) for uri in places]
@@ -84,7 +84,7 @@ def create(session: Session, params: CreateParams) -> CreateResult:
 
 
 def placed(error: KgdError, where: str) -> KgdError:
-    """The same error, placed in the list that the caller gave."""
+    """The same error, placed in the list of the call."""
     error.at = error.at.replace("changes[", f"{where}[", 1)
     error.args = (str(error),)
     return error
@@ -113,7 +113,8 @@ class _Places:
     """The URI of each new node of one call.
 
     Args:
-        theirs: The nodes of a request that was carried out already: each node gets the URI that it got then.
+        theirs: The nodes of a request that was carried out before: each node gets its earlier URI again. None for a new
+            request.
     """
 
     def __init__(self, session: Session, workspace: Workspace, theirs: Collection[Uri] | None) -> None:
@@ -121,10 +122,11 @@ class _Places:
         self._used, self._numbers = set[str](), dict[Uri, Iterator[int]]()
 
     def of(self, node: NewNode) -> Uri:
-        """
+        """The URI of a new node.
+
         Raises:
-            Stale: The URI that was asked for has a node.
-            Invalid: It is given to two nodes, or there is neither URI nor type and name.
+            Stale: The requested URI has a node.
+            Invalid: Two nodes have the URI, or the node has neither URI nor type and name.
         """
         found = self._asked(node.uri) if node.uri is not None else self._free(node)
         self._used.add(uris.collision_key(found))
@@ -144,7 +146,7 @@ class _Places:
         return uri
 
     def _free(self, node: NewNode) -> Uri:
-        """The name as a segment; where that is taken, with the first number from 2 on that makes it nobody's."""
+        """A URI with the name as its last segment; if it is in use, with the first free number from 2."""
         base = self._called(node)
         for number in self._numbers.setdefault(base, count(1)):
             uri = base if number == 1 else self._called(node, f"-{number}")
@@ -197,9 +199,9 @@ class UpdateResult(TypedDict):
 
 
 def update(session: Session, params: UpdateParams) -> UpdateResult:
-    """Replaces what is named and leaves the rest; `data` merges by key, where null deletes.
+    """Replace the given fields of a node and keep the others; `data` merges by key, where null deletes.
 
-    Without a version it is done to the node as it is, whoever else writes meanwhile.
+    Without `expect_version` the update is repeated on the newest node if concurrent writes overtake it.
     """
     refuse_unseen(params.message, "message", lines=True)
     workspace = addressing.choose(session, params.workspace, [params.uri], writing=True)
@@ -212,7 +214,7 @@ def update(session: Session, params: UpdateParams) -> UpdateResult:
             )
         expected = params.expect_version
         replaced = (params.content, params.detail, params.tags)
-        if expected is None and any(one is not None for one in replaced):  # of these, what is there counts
+        if expected is None and any(one is not None for one in replaced):  # these replace the stored value
             expected = found.version.count if found.version else 0
         try:
             edits = _update(session, workspace, params, found, expected)
@@ -265,10 +267,10 @@ class DeleteResult(TypedDict):
 
 
 def delete(session: Session, params: DeleteParams) -> DeleteResult:
-    """Deletes nodes with the relations that leave them; those that lead to them are broken links then.
+    """Delete nodes with the relations that leave them; relations that lead to them become broken links.
 
-    Named ones go in one commit. Those of a source go however many they are, 2,000 in a commit: an error in between
-    leaves the rest, and the same call again takes it.
+    Named nodes are one commit. The nodes of a source are deleted without a limit, 2,000 per commit: after an error, the
+    same call deletes the rest.
     """
     refuse_unseen(params.message, "message", lines=True)
     if bool(params.uris) == (params.source is not None):
@@ -284,7 +286,7 @@ def delete(session: Session, params: DeleteParams) -> DeleteResult:
         batch, before = found[:MOST], answer["deleted"]
         try:
             _delete(session, workspace, params, batch, answer)
-        except NotFound:  # somebody else deletes too
+        except NotFound:  # a concurrent call deletes these nodes too
             continue
         session.progress(answer["deleted"], answer["deleted"] + len(found) - len(batch), "deleting")
         if answer["deleted"] == before:

@@ -1,7 +1,7 @@
-"""This file is where nodes are read whole and in lists: by URI, by namespace, by source; page after page.
+"""Operations that read complete nodes in pages: by URI, by namespace, or by source.
 
-`get` cuts its answers to what a conversation has room for. A program wants every byte, so here a page is counted in
-megabytes and no field is ever shortened.
+`get` shortens its answers to the room of a conversation. Programs need every byte, so a page here has megabytes and no
+field is shortened.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
 
 PAGE_BYTES = 4 * 2**20
 LISTED = 500
-"""URIs that are asked of the index at a time."""
+"""URIs per request to the index."""
 MOST_NAMED = 2_000
 LAST = "\U0010ffff"
-"""Behind every URI."""
+"""Sorts after every URI."""
 
 
 class SourceFilter(Params):
@@ -66,7 +66,7 @@ class NodesResult(TypedDict):
 
 
 def read(session: Session, params: NodesParams) -> NodesResult:
-    """The nodes that are named, in that order, or those of a namespace or source in the order of their URIs."""
+    """The named nodes in the given order, or the nodes of a namespace or source in the order of their URIs."""
     workspace = addressing.choose(session, params.workspace, params.uris or ())
     asked = [params.uris, params.namespace, params.source and params.source.model_dump()]
     if sum(one is not None for one in asked) > 1:
@@ -94,7 +94,7 @@ def read(session: Session, params: NodesParams) -> NodesResult:
 
 
 def _asked(session: Session, workspace: Workspace, params: NodesParams, behind: Any) -> Iterator[tuple[Any, str]]:
-    """What is asked for behind a position, each with its own."""
+    """The requested URIs after a position, each with its own position."""
     if params.uris is not None:
         first = cursors.index([behind], 0) if behind is not None else 0
         yield from ((number, text) for number, text in enumerate(params.uris[first:], first + 1))
@@ -106,9 +106,9 @@ def _asked(session: Session, workspace: Workspace, params: NodesParams, behind: 
 
 
 def in_namespace(workspace: Workspace, namespace: str, behind: str = "") -> Iterator[Uri]:
-    """What is stored in a namespace or below it under every owned scheme, by URI, behind one of them. O(answer).
+    """Stored URIs in or below a namespace, of every owned scheme, in order, after `behind`. Costs O(answer).
 
-    The empty namespace is the whole workspace, external resources too.
+    The empty namespace is the whole workspace, with external resources.
     """
     inside = namespace.strip("/")
     places = [f"{scheme}://{workspace.id}/{inside}" for scheme in sorted(OWNED)]
@@ -123,10 +123,10 @@ def in_namespace(workspace: Workspace, namespace: str, behind: str = "") -> Iter
 
 
 def whole(session: Session, workspace: Workspace, text: str, *, content: bool = True) -> NodeAnswer | None:
-    """One node with every field that it has; None where there is none, or where it is not for the caller.
+    """One node with all its fields; None if it is absent, or the caller may not see it.
 
     Raises:
-        Unavailable: It is in a workspace that is on a hub.
+        Unavailable: Its workspace is on a hub.
     """
     asked = addressing.resolve(session, workspace, text)
     owner = addressing.owner_of(session, workspace, asked)

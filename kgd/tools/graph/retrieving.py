@@ -1,4 +1,4 @@
-"""This file is where the unified graph's `retrieve` is: what `search` finds, with the nodes whole and every path."""
+"""The `retrieve` operation of the unified graph: the hits of `search` as complete nodes, each with its path."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class RetrieveResult(TypedDict):
 
 
 def run(session: Session, params: RetrieveParams) -> RetrieveResult:
-    """The nodes that answer a question, the edges that they have and were reached by, and a path to each."""
+    """The nodes that match a question, the edges of and to them, and a path to each."""
     if not params.query.strip() and not params.tags:
         raise Invalid("there is nothing to look for", at="query", next="Give words, or tags.")
     workspace = addressing.choose(session, params.workspace)
@@ -81,7 +81,7 @@ def run(session: Session, params: RetrieveParams) -> RetrieveResult:
     size = 0
     for hit in found.hits:
         node = whole(session, workspace, hit.uri, content=params.content)
-        if node is None:  # gone since it was indexed
+        if node is None:  # deleted since it was indexed
             continue
         size += size_of(node)
         if size > LARGEST:

@@ -1,1 +1,1 @@
-"""This room is where it is answered what is taken in: documents, conversations, and a look at the code tree."""
+"""The `ingest` tool and its jobs: documents, conversations, and scans of the code tree."""

@@ -1,4 +1,4 @@
-"""This file is where `ingest` is: documents and conversations become nodes, and a second time changes nothing."""
+"""The `ingest` tool: turns documents and conversations into nodes. A repeat changes only nodes whose source changed."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 TREE = "tree"
 COMPRESSION = "compression"
 WAIT_SECONDS = 20.0
-"""How long a call waits for its job before it says how to look at it."""
+"""Seconds that a call waits for its job before it returns the job's id."""
 NODES_SHOWN = 100
 
 
@@ -74,7 +74,7 @@ class IngestResult(TypedDict):
 
 
 def ingest(session: Session, params: IngestParams) -> IngestResult:
-    """Takes in a text at once, a file or folder as a job; without either it looks at the code tree anew."""
+    """Ingest a text at once, or a file or folder as a job; without either, scan the code tree."""
     if params.kind == extracting.KIND:
         return _entities(session, params)
     if params.kind == COMPRESSION:
@@ -117,10 +117,10 @@ def ingest(session: Session, params: IngestParams) -> IngestResult:
 
 
 def _refuse_private(session: Session, workspace: Workspace, path: Path) -> None:
-    """What an agent may not take in by itself, since all of the team reads it then, and a text may have told it to.
+    """Refuse a file that an agent may not ingest by itself: the team could read it, and a text may have asked for it.
 
     Raises:
-        Forbidden: It is hidden, kgd's own, or the code repository that it lies in ignores it.
+        Forbidden: The file is hidden, belongs to kgd, or is ignored by the code repository that contains it.
     """
     by_hand = f"A person takes it in with `kgd ingest {path.name[:60]}`, in its folder."
     root = workspace.layout.code_tree
@@ -136,10 +136,10 @@ def _refuse_private(session: Session, workspace: Workspace, path: Path) -> None:
 
 
 def _refuse_single(total: int | None, counts: Mapping[str, int], trouble: Sequence[str], path: Path) -> None:
-    """One file that was asked for and cannot be taken is an error, not a line of a report.
+    """Raise an error if a single requested file cannot be ingested; a line of the report could be overlooked.
 
     Raises:
-        Invalid: Says why.
+        Invalid: The reason.
     """
     if total == 1 and not path.is_dir() and counts.get("unread") == 1 and trouble:
         raise Invalid(trouble[-1].removeprefix(f"{path.name}: "), at=path.name[-80:])
@@ -195,7 +195,7 @@ def _text(session: Session, params: IngestParams) -> IngestResult:
 
 
 def _uri(session: Session, workspace: Workspace, text: str | None) -> str:
-    """Where it goes, as a canonical URI of this workspace; or the URL that it comes from, as it is."""
+    """The target as a canonical URI of this workspace, or the source URL unchanged; empty if none is given."""
     if not text:
         return ""
     uri = addressing.resolve(session, workspace, text, at="uri")
@@ -206,7 +206,7 @@ def _uri(session: Session, workspace: Workspace, text: str | None) -> str:
 
 
 def _in_tree(workspace: Workspace, path: Path) -> str | None:
-    """The path in the code tree, where it serves this file or folder; None for any other, one that git ignores too."""
+    """The path in the code tree of a file or folder that it serves; None for any other, such as an ignored file."""
     root, overlay = workspace.layout.code_tree, overlay_of(workspace)
     if root is None or overlay is None:
         return None
@@ -221,12 +221,12 @@ def _in_tree(workspace: Workspace, path: Path) -> str | None:
 
 
 def _is_stored(kind: str) -> bool:
-    """Whether this kind is taken in from the code tree too, because it was asked for by name."""
+    """Whether this kind is stored even from the code tree if requested by name."""
     return kind in KINDS and KINDS[kind].from_tree
 
 
 def _served(session: Session, workspace: Workspace, path: Path, inside: str, params: IngestParams) -> IngestResult:
-    """What is in the code tree is served as it is; all there is to do is to look at it."""
+    """Scan the code tree instead of storing a file or folder that it serves."""
     if path.is_dir():
         answer = _of_tree(tree.look(session, str(path), workspace.id, dry_run=params.dry_run))
     else:

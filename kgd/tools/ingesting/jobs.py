@@ -1,4 +1,4 @@
-"""This file is where it is told how far a job is: what is being taken in, and goes on without whoever asked for it."""
+"""The progress of ingestion jobs, which continue without the caller."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kgd.tools.session import Session
 from kgd.tools.tool import Hints, Operation
 
 LISTED = 10
-"""Jobs that status lists: those that are not over, and the last ones that are."""
+"""Jobs that `status` lists: unfinished ones, then the latest finished ones."""
 TROUBLES_LISTED = 3
 TROUBLES_SHOWN = 50
 
@@ -46,7 +46,7 @@ class JobParams(Params):
 
 
 def job(session: Session, params: JobParams) -> JobAnswer:
-    """How one job is; with `wait` when it is over, or after so many seconds."""
+    """The state of a job; with `wait`, returns when the job is over, or after that many seconds."""
     if session.principal is not None:
         raise Forbidden("jobs are the business of the machine that they run on")
     workspace = addressing.choose(session, params.workspace)
@@ -55,7 +55,7 @@ def job(session: Session, params: JobParams) -> JobAnswer:
 
 
 def listed(jobs: Jobs) -> list[JobAnswer]:
-    """Those that are not over, and the newest of the others; of each a few lines of trouble."""
+    """Unfinished jobs, then the newest finished ones; each with a few lines of trouble."""
     found = jobs.all()
     chosen = [one for one in found if not one.is_over] + [one for one in found if one.is_over]
     return [shown(one, TROUBLES_LISTED, nodes=3) for one in chosen[:LISTED]]

@@ -1,4 +1,4 @@
-"""This file is where the code tree is looked at anew, and where it is stored once for those who do not have it."""
+"""Scans of the code tree, and its storage as nodes for teammates who do not have it."""
 
 from __future__ import annotations
 
@@ -41,10 +41,10 @@ class TreeResult(TypedDict):
 
 
 def look(session: Session, source: str | None, named: str | None = None, *, dry_run: bool = False) -> TreeResult:
-    """Looks at the code tree as it is now. Nothing is stored: the tree itself is where its facts live.
+    """Scan the code tree. Nothing is stored, since its facts are read from the tree itself.
 
     Raises:
-        Forbidden: Whoever asks sits at another machine.
+        Forbidden: The caller is on another machine.
         Invalid: There is no code tree, or `source` is no directory of it.
     """
     if session.principal is not None:
@@ -69,7 +69,7 @@ def look(session: Session, source: str | None, named: str | None = None, *, dry_
 
 
 def tree_counts(workspace: Workspace) -> dict[str, int]:
-    """What the code tree serves and what it leaves out; nothing where there is none."""
+    """Counts of the files that the code tree serves and skips; empty without a code tree."""
     overlay = overlay_of(workspace)
     report = overlay.report() if overlay is not None else None
     if report is None:
@@ -81,7 +81,7 @@ def tree_counts(workspace: Workspace) -> dict[str, int]:
 
 
 def _inside(session: Session, workspace: Workspace, root: Path, source: str | None) -> str:
-    """The directory of the code tree that `source` means, relative to its root."""
+    """The directory of the code tree for `source`, relative to its root; "" for the root."""
     if source is None:
         return ""
     uri = addressing.resolve(session, workspace, source if "://" in source else f"./{source.lstrip('/')}"
@@ -95,7 +95,7 @@ def _inside(session: Session, workspace: Workspace, root: Path, source: str | No
 
 
 def bootstrap(session: Session, params: BootstrapParams) -> TreeResult:
-    """The same; with `store` it also writes every file and directory as a node, for a tree that others do not have."""
+    """Scan the code tree; with `store`, also write its files and directories as nodes."""
     if not session.trusted:
         raise Forbidden(
             "only this machine's own command line stores a code tree",

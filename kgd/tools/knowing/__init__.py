@@ -1,1 +1,1 @@
-"""This room is what must be known before something is touched: context, what to start with, what may be stale."""
+"""The tools that brief an agent: context before a change, knowledge at the start of a session, and stale nodes."""

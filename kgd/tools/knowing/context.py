@@ -1,4 +1,4 @@
-"""This file is where `context` is: what must be known before something is touched, in one call."""
+"""The `context` tool: in one call, the knowledge to read before touching code."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ if TYPE_CHECKING:
 
 LEAST_BUDGET = 200
 EMBEDDED_WITHIN = 3.0
-"""Seconds that a question which found nothing waits for texts to be embedded, before it says so."""
+"""Seconds that a question without results waits for texts to be embedded."""
 GAPS_NAMED = 20
-"""Patterns of an area are at most so many."""
+"""Largest number of patterns in a suggested area."""
 
 
 class ContextParams(Params):
@@ -89,18 +89,18 @@ class ContextResult(TypedDict):
 
 @dataclass(slots=True)
 class _Asked:
-    """What was found out about a question, before it is fitted into a budget."""
+    """The findings about a question, before they are fitted into a budget."""
 
     findings: Findings
     places: Places = field(default_factory=Places)
     covered: gathering.Covered = field(default_factory=gathering.Covered)
     about: str = ""
     task: str = ""
-    """The URI of the task that was asked about."""
+    """The URI of the task in the call; empty without one."""
 
 
 def context(session: Session, params: ContextParams) -> ContextResult:
-    """What is known about paths, a task or a question, the most useful first, never larger than the budget."""
+    """The knowledge about paths, a task or a question, most useful first; never larger than the budget."""
     if not (any(map(str.strip, params.paths)) or params.task.strip() or params.question.strip()):
         raise Invalid(
             "there is nothing to look for", at="paths", next="Give `paths`, a `task` (URI or text) or a `question`."
@@ -109,7 +109,7 @@ def context(session: Session, params: ContextParams) -> ContextResult:
     workspace = addressing.choose(session, params.workspace, texts)
     asked = _gathered(session, workspace, params)
     if params.question.strip() and not asked.findings.ordered() and workspace.meaning.catch_up(EMBEDDED_WITHIN):
-        asked = _gathered(session, workspace, params)  # what was written a moment ago may answer in other words
+        asked = _gathered(session, workspace, params)  # texts written a moment ago may match by meaning now
     found = asked.findings.ordered()
     touched = _touched(asked)
     answer: dict[str, Any] = {
@@ -151,7 +151,7 @@ def context(session: Session, params: ContextParams) -> ContextResult:
 
 
 def _gathered(session: Session, workspace: Workspace, params: ContextParams) -> _Asked:
-    """Everything that the question leads to; of several kinds of question at once, the whole of all."""
+    """All findings for the parameters. Paths, task and question each contribute all of theirs."""
     asked = _Asked(Findings(session, workspace))
     texts = list(params.paths)
     if params.task.strip():
@@ -174,10 +174,10 @@ def _gathered(session: Session, workspace: Workspace, params: ContextParams) -> 
 
 
 def _task(session: Session, findings: Findings, text: str) -> Node | None:
-    """The node of a task that is named by its URI, its short id or its name; None where the text is the task itself.
+    """The node of a task, by its URI, short id or name; None if the text describes the task itself.
 
     Raises:
-        NotFound: It is a URI, and nothing is known of it.
+        NotFound: The text is a URI without a node.
     """
     is_uri = text.startswith("task:") or (" " not in text and (text.startswith("./") or "://" in text))
     if not is_uri and ("\n" in text or len(text) > 200):
@@ -188,7 +188,7 @@ def _task(session: Session, findings: Findings, text: str) -> Node | None:
     except Invalid:
         if "://" in text:
             raise
-        return None  # a sentence that begins so
+        return None  # a sentence with the same beginning
     for uri in named:
         current = workspace.graph.resolve(uri)
         node = workspace.node(current) if findings.may_see(current) else None
@@ -203,7 +203,7 @@ def _task(session: Session, findings: Findings, text: str) -> Node | None:
 
 
 def _tasks_called(workspace: Workspace, text: str) -> list[Uri]:
-    """The URIs of a task of this short id, or of this name."""
+    """The URIs for a short id or a name of a task."""
     raw = text.strip("/").encode("utf-8", "surrogatepass")
     found = []
     for segments in (raw.split(b"/"), [raw]):
@@ -213,14 +213,14 @@ def _tasks_called(workspace: Workspace, text: str) -> list[Uri]:
 
 
 def _touched(asked: _Asked) -> Sequence[Touch]:
-    """The code's history is for those who may read everything: a commit's message speaks of all that it changed."""
+    """Commits that touched the paths; none for a restricted caller: a commit's message may describe hidden files."""
     if asked.findings.session.principal is not None and asked.findings.sees is not None:
         return ()
     return CodeHistory.of(asked.findings.workspace).touches([path or "." for path in asked.places.asked])
 
 
 def _missing(asked: _Asked, is_known: bool) -> Missing | None:
-    """What is not known; None where there is something about all that was asked for."""
+    """The gaps in the knowledge about the parameters, with calls that fill them; None if there is no gap."""
     gaps = [printable(path) for path in asked.covered.unmatched if path not in asked.places.outside]
     workspace = asked.findings.workspace.id
     if asked.places.asked or asked.places.outside:
@@ -259,13 +259,13 @@ def _outside(asked: _Asked) -> str:
 
 
 def _an_area(asked: _Asked, gaps: Sequence[str]) -> Call:
-    """An area of the folder that the gaps lie in; of the files alone where other areas are below that folder.
+    """A suggested call that creates an area for the folder of the gaps, or for the files alone if the folder has areas.
 
-    Without a task, which `manage_graph` needs, `put` makes it.
+    Uses `manage_graph` if there is a task, which that tool requires, else `put`.
     """
     findings = asked.findings
     workspace, folder = findings.workspace, common_directory(gaps)
-    hidden = findings.sees is not None  # who does not see all areas is not told by this that one is there
+    hidden = findings.sees is not None  # the patterns must not reveal an area to a caller who may not see all areas
     is_free = folder and (hidden or not Atlas.of(workspace).begins(folder))
     patterns = [f"{folder}/**"] if is_free else list(gaps[:GAPS_NAMED])
     name, knowledge = "<the area>", "<rules, reasons and traps>"

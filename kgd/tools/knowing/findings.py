@@ -1,7 +1,7 @@
-"""This file is where what bears on a question is collected: each node once, with why it is there, in reading order.
+"""The nodes that are relevant to a question: each once, with the reasons, in reading order.
 
-Who stops half way should have read the rules and the traps: areas come first, then gotchas, patterns and decisions,
-then the rest; and before any of those that are only near, those that are about the thing itself.
+A reader who stops half way should know the rules and traps. So areas come first, then gotchas, patterns and decisions,
+then the rest; and nodes about the subject itself come before nodes that are only near it.
 """
 
 from __future__ import annotations
@@ -26,24 +26,25 @@ if TYPE_CHECKING:
     from kgd.workspace.workspace import Workspace
 
 ANSWER, DIRECT, NEAR, FAR = range(4)
-"""How close a node is: what answers the question itself, what is about the thing asked for, what hangs on its areas,
-what was come to from there."""
+"""Distance of a node from the question: it answers the question, is about the subject, is related to the subject's
+areas, or was reached from there.
+"""
 
 MEMORIES = ("gotcha", "pattern", "decision", "insight", "task")
 AREAS = ("molecule", "atom")
 _ORDER = {kind: number for number, kind in enumerate((*AREAS, *MEMORIES[:-1], "concept", "task", "file", "dir"))}
-_ORDER["molecule"] = _ORDER["atom"]  # their ranks say which atoms follow which molecule
+_ORDER["molecule"] = _ORDER["atom"]  # their ranks order atoms and molecules
 _OTHERS = _ORDER["concept"]
 LOOKED_THROUGH = 2_000
-"""Hits among which those are found that the caller may see."""
+"""Hits of a tag query among which the readable ones are selected."""
 REASONS = 2
-"""Reasons that an item names."""
+"""Reasons shown per item."""
 LONGEST_REASON = 160
 
 
 @dataclass(slots=True)
 class Found:
-    """One node. `rank` orders those of one kind that are equally close; lower is earlier."""
+    """One node. `rank` orders nodes of equal kind and closeness; lower is earlier."""
 
     uri: Uri
     card: Card
@@ -52,15 +53,15 @@ class Found:
     rank: tuple[float, ...]
     reasons: list[str] = field(default_factory=list)
     paths: list[str] = field(default_factory=list)
-    """For an area: which of the asked paths are its own."""
+    """For an area: the requested paths that it owns."""
 
     def order(self, doubted: Collection[Uri]) -> tuple[object, ...]:
-        """By which it is sorted: what is doubted comes behind the others of its kind."""
+        """The sort key. Nodes in `doubted` come after the other nodes of their kind."""
         if self.closeness == ANSWER:
             return (ANSWER, 0, self.uri in doubted, 0, self.rank, self.uri)
-        # What hangs on the areas is read beside what names the very files, behind it in its kind.
+        # Nodes related to the areas share a tier with nodes that name the files, and follow them within their kind.
         tier = FAR if self.closeness == FAR else DIRECT
-        # An area that is behind its code still is the area: it keeps its place, below its molecule.
+        # An area that may be stale still owns its paths: it keeps its place after its molecule.
         last = self.uri in doubted and self.kind not in AREAS
         return (tier, _ORDER.get(self.kind, _OTHERS), last, self.closeness, self.rank, self.uri)
 
@@ -71,7 +72,7 @@ class Found:
 
 
 class Findings:
-    """What one caller may know of one workspace, as far as it was come across."""
+    """The findings of one caller in one workspace."""
 
     def __init__(self, session: Session, workspace: Workspace) -> None:
         self.workspace, self.session = workspace, session
@@ -79,12 +80,12 @@ class Findings:
         self._found: dict[Uri, Found] = {}
         self._left_out: set[Uri] = set()
         self.beyond: dict[Uri, int] = {}
-        """Relations of a node that were not looked at, because it has so many."""
+        """Number of a node's relations that were skipped because it has too many."""
 
     def add(self, uri: Uri, closeness: int, why: str, *rank: float, paths: list[str] | None = None) -> Found | None:
-        """The node under its present URI, with one more reason; a closer one than before takes its place in the order.
+        """Add a node under its present URI, or a reason to a present one; the closest occurrence determines its order.
 
-        None for what is not there, and for what the caller may not read.
+        Returns None if the node is missing or the caller may not read it.
         """
         uri = self.workspace.graph.resolve(uri)
         if uri in self._left_out or not self.may_see(uri):
@@ -106,22 +107,22 @@ class Findings:
         return found
 
     def leave_out(self, uri: Uri) -> None:
-        """The node that was asked about is no news."""
+        """Exclude the node that the question is about."""
         self._left_out.add(uri)
 
     def may_see(self, uri: Uri) -> bool:
         return self.sees is None or self.sees(uri)
 
     def hits(self, query: str, limit: int, types: Sequence[str] | None = None) -> list[Hit]:
-        """The best hits in full text among what the caller may see: what they may not takes no place from it."""
+        """The best full-text hits among the nodes that the caller may see; hidden nodes do not use up the limit."""
         return self.workspace.text().search(query, types=types, limit=limit, sees=self.sees)
 
     def answers(self, question: str, limit: int) -> Sequence[Answered]:
-        """What `search` answers: by words, by meaning, and by what leads there."""
+        """The hits of `search`: by words, by meaning, and by relations."""
         return answered(self.session, self.workspace, Question(question, limit=limit)).hits
 
     def tagged(self, tags: Sequence[str], limit: int, types: Sequence[str]) -> list[Hit]:
-        """The same by tags."""
+        """The nodes with any of these tags, best first."""
         found = self.workspace.text().by_tags(tags, types=types, limit=limit if self.sees is None else LOOKED_THROUGH)
         return [hit for hit in found if self.may_see(hit.uri)][:limit]
 
@@ -133,8 +134,8 @@ class Findings:
         return [one for one in self.ordered() if one.kind in kinds]
 
     def ordered(self) -> list[Found]:
-        """All of it, in reading order."""
-        # Where a node stands would tell whoever wrote it whether a file that it cites is as they guess it.
+        """All nodes in reading order."""
+        # The place of a node would tell its author whether a guess about a hidden file that it cites is right.
         doubted = Freshness.of(self.workspace).doubted if self.sees is None else frozenset()
         return sorted(self._found.values(), key=lambda one: one.order(doubted))
 
@@ -143,6 +144,6 @@ class Findings:
 
 
 def kind_of(card: Card) -> str:
-    """The area's layer, `file` or `dir` for the code tree, else the node's type."""
+    """The layer of an area, `file` or `dir` for the code tree, else the node's type."""
     scheme = scheme_of(card.uri)
     return scheme if scheme in (*AREAS, *CODE_TREE) else card.type

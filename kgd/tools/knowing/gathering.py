@@ -1,7 +1,6 @@
-"""This file is where it is found out what bears on paths, on a task and on a question.
+"""The search for nodes relevant to paths, to a task, or to a question.
 
-Nothing here is proportional to the workspace: every step goes from what was asked, or from what was found, along an
-index or a node's own relations, so many and no further.
+The cost does not grow with the workspace: each step follows an index or a node's own relations, up to a limit.
 """
 
 from __future__ import annotations
@@ -27,28 +26,28 @@ if TYPE_CHECKING:
     from kgd.retrieval.question import Answered
 
 RELATIONS = 200
-"""Of one node's relations, the closest so many are looked at; the others are counted."""
+"""Relations of one node that are examined, closest first; the others are counted."""
 NEIGHBOURS = 30
 TAGGED = 10
-"""Nodes by tags, as the specification of context gathering has it."""
+"""Nodes by tags, as in the specification of context gathering."""
 HITS = 20
 AREAS_FOLLOWED = 40
-"""Areas whose own memories and neighbours are looked at: as many as an answer of the usual budget can name."""
+"""Areas whose memories and neighbours are examined: as many as an answer of the usual budget can name."""
 MENTIONS = 8
-"""Paths that the text of memories is searched for."""
+"""Paths that the texts of memories are searched for."""
 STARTS = 120
 
 
 @dataclass(frozen=True, slots=True)
 class Covered:
-    """Which of the paths belong to no area, and which of those something else names all the same."""
+    """The paths without an area, and the ones that another node names."""
 
     unmatched: tuple[str, ...] = ()
     described: tuple[str, ...] = ()
 
 
 def by_paths(findings: Findings, places: Places) -> Covered:
-    """Areas of the paths, what names them, what hangs on those areas, and what is near."""
+    """Find the areas of the paths, nodes that name the paths, nodes related to those areas, and neighbours."""
     workspace = findings.workspace
     files = [path for path in places.files if _may_see_file(findings, path)]
     asked = [path for path in places.asked if _may_see_file(findings, path)]
@@ -70,7 +69,7 @@ def by_paths(findings: Findings, places: Places) -> Covered:
 
 
 def by_task(findings: Findings, task: Task) -> None:
-    """What its dependencies did, what was recorded for it, and what carries the tags that its words give."""
+    """Find the task's dependencies, nodes recorded for it, and nodes with its keywords as tags."""
     findings.leave_out(task.uri)
     for number, uri in enumerate(task.depends_on):
         findings.add(uri, DIRECT, "the task depends on it", number)
@@ -84,7 +83,7 @@ def by_task(findings: Findings, task: Task) -> None:
 
 
 def _touched_by(findings: Findings, task: Uri) -> None:
-    """The areas that were made for the task, or changed for it last; they name it in their data."""
+    """Find the areas that were created for the task, or last changed for it; their data names it."""
     for hit in findings.hits(task, TAGGED, AREAS):
         node = findings.workspace.readable(hit.uri)
         if node is not None and task in (node.data.get("createdByTaskId"), node.data.get("lastTaskId")):
@@ -92,7 +91,7 @@ def _touched_by(findings: Findings, task: Uri) -> None:
 
 
 def by_keywords(findings: Findings, text: str) -> None:
-    """Memories by the tags that the text's keywords are, then areas and memories by its words."""
+    """Find memories with the text's keywords as tags, then areas and memories by its words."""
     if words := keywords(text):
         for number, hit in enumerate(findings.tagged(words, TAGGED, MEMORIES)):
             findings.add(hit.uri, NEAR, ", ".join(hit.why), number)
@@ -105,7 +104,7 @@ def by_keywords(findings: Findings, text: str) -> None:
 
 
 def by_question(findings: Findings, question: str) -> None:
-    """What search finds, best first, then the areas of the files it found, and what hangs on them."""
+    """Find the hits of a search, best first, then the areas of the files among them, and nodes related to these."""
     workspace = findings.workspace
     files: list[str] = []
     for number, hit in enumerate(findings.answers(question, HITS)):
@@ -130,7 +129,7 @@ def by_question(findings: Findings, question: str) -> None:
 
 
 def _found(hit: Answered) -> str:
-    """How, in words; what the parts of its score are is for whoever searches."""
+    """The reason for a hit, in words. The parts of its score are for users of `search`."""
     said = [one for one in hit.why if not one.startswith(("lex ", "vec "))]
     words = [one for one in said if not one.startswith(("via ", "helped by "))]
     ways = [one for one in said if one not in words]
@@ -138,8 +137,11 @@ def _found(hit: Answered) -> str:
 
 
 def _areas(findings: Findings, paths: Sequence[str], closeness: int = DIRECT) -> set[str]:
-    """The atoms that own the paths, each below its molecule: the narrower first, of those the ones of most paths; and
-    behind them those whose paths all are a narrower one's as well."""
+    """Add the atoms that own the paths, each after its molecule; return the paths that have an owner.
+
+    Narrower atoms come first; equally narrow ones are sorted by number of paths, then by name. Atoms whose paths all
+    have a narrower owner come last.
+    """
     atlas = Atlas.of(findings.workspace)
     matches = atlas.matching(paths, sees=findings.sees, at_home=findings.session.principal is None, most=STEPS)
     atoms = [(atom, mine) for uri, mine in matches.by_atom.items() if (atom := atlas.atom(uri)) is not None]
@@ -165,12 +167,12 @@ def _areas(findings: Findings, paths: Sequence[str], closeness: int = DIRECT) ->
 
 
 def _depth(atom: Atom) -> int:
-    """How many folders deep its narrowest pattern begins; an area of everything is the widest."""
+    """The folder depth at which the narrowest pattern starts. An area of the whole tree has 0."""
     return max((pattern.split("*")[0].count("/") for pattern in atom.patterns), default=0)
 
 
 def _naming(findings: Findings, path: str) -> bool:
-    """What is related to the file itself, the file's own node included. Whether there is anything of it."""
+    """Add nodes related to the file, with the file's own node. Returns whether there are any."""
     if path.endswith("/") or not path:
         return False
     uri = uri_at(findings.workspace, "file", path)
@@ -191,7 +193,7 @@ def _naming(findings: Findings, path: str) -> bool:
 
 
 def _above(findings: Findings, paths: Iterable[str]) -> None:
-    """What is related to a directory that a path lies in, the nearest first."""
+    """Add nodes related to the directories of the paths, nearest first."""
     seen: set[str] = set()
     for path in paths:
         own = [path.rstrip("/")] if path.endswith("/") or not path else []
@@ -208,7 +210,7 @@ def _above(findings: Findings, paths: Iterable[str]) -> None:
 
 
 def _hanging_on(findings: Findings, areas: Sequence[Found], closeness: int = NEAR) -> None:
-    """What is related to the areas, either way; other areas are only near them."""
+    """Add nodes related to the areas in either direction; other areas are only far."""
     graph = findings.workspace.graph
     for number, area in enumerate(areas):
         name = findings.title(area.uri)
@@ -225,13 +227,13 @@ def _hanging_on(findings: Findings, areas: Sequence[Found], closeness: int = NEA
 
 
 def _reason(findings: Findings, source: Uri, target: Uri, type: str) -> str:
-    """Why they are related, where somebody said so."""
+    """The reason stored with a relation, as a suffix; empty without one."""
     reason = findings.workspace.graph.relation_data(source, target, type).get("reason")
     return f": {cut_at_word(reason, 90)}" if isinstance(reason, str) and reason.strip() else ""
 
 
 def _mentioning(findings: Findings, paths: Sequence[str]) -> None:
-    """Memories whose text names the path, for those who only wrote it down."""
+    """Add memories whose text names a path without a relation to it."""
     workspace = findings.workspace
     for path in paths:
         tail = "/".join(path.split("/")[-2:])
@@ -244,7 +246,7 @@ def _mentioning(findings: Findings, paths: Sequence[str]) -> None:
 
 
 def _tagged_like(findings: Findings, areas: Sequence[Found]) -> None:
-    """Memories that carry the name of an area as a tag."""
+    """Add memories that have the name of an area as a tag."""
     names = [word for area in areas[:6] for word in keywords(findings.title(area.uri), 4)]
     if names:
         for number, hit in enumerate(findings.tagged(names, TAGGED, MEMORIES)):
@@ -252,7 +254,7 @@ def _tagged_like(findings: Findings, areas: Sequence[Found]) -> None:
 
 
 def _neighbours(findings: Findings, starts: Sequence[Uri]) -> None:
-    """What a walk of one step's cost comes to, either way: who depends on it, and on what it depends."""
+    """Add the nodes that a walk of cost 1 reaches in either direction: dependents and dependencies."""
     workspace = findings.workspace
     if not starts:
         return

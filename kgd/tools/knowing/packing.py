@@ -1,7 +1,7 @@
-"""This file is where what was found is fitted into a budget: summaries first, then text in reading order.
+"""The selection of findings for a budget: summaries first, then text in reading order.
 
-Before what is only near is named at all, the areas asked about have told their rules. An answer is never larger than
-its budget, and what was left out is counted.
+The rules of the requested areas come before any far node. An answer is never larger than its budget, and omissions are
+counted.
 """
 
 from __future__ import annotations
@@ -22,23 +22,23 @@ if TYPE_CHECKING:
 
 BYTES_PER_TOKEN = 4
 BRIEF = 240
-"""Characters of a text that stand for a summary where there is none."""
+"""Bytes of text that replace a missing summary."""
 BRIEFER = 100
-"""The same where else not everything that is close could be named."""
+"""The same, if otherwise some close nodes would not fit."""
 RULES = 700
-"""Bytes of text that each area asked about may have before what is only near is named."""
+"""Bytes of text that each requested area may have before any far node."""
 FIRST_HELPING = 1_200
-"""Bytes of text that each item may have before any has more."""
+"""Bytes of text that each item may have before any item gets more."""
 LEAST_TEXT = 80
 SIDE_SHARE = 8
-"""What is beside the items may have an eighth of the room each before the items are served."""
+"""Divisor of the room: the share that each side list may have before the items."""
 PATHS = ("unmatched_paths", "described")
-"""Of what is beside them, what is listed before any item has more than its summary, in half of the room then left."""
+"""Side lists that are filled before items get more than summaries, each with up to half of the remaining room."""
 CUT_RESERVE = 500
 HINT_RESERVE = 1_300
 MOST_ITEMS = 80
 MANY = 15
-"""So many of one kind of memory have room before the other kinds; else the traps of a file would hide its decisions."""
+"""Memories of one kind that may come before other kinds. Without it, the traps of a file would hide its decisions."""
 
 
 class More(TypedDict):
@@ -69,7 +69,7 @@ class CutAnswer(TypedDict):
 
 
 def room_of(budget: int, fixed: int) -> int:
-    """Bytes for everything but what surrounds the lists."""
+    """Bytes for the lists of an answer."""
     whole = min(budget * BYTES_PER_TOKEN, HARD_LIMIT)
     return max(0, whole - fixed - min(CUT_RESERVE + HINT_RESERVE, whole // 4))
 
@@ -81,10 +81,10 @@ def fill(
     sides: Mapping[str, Sequence[Any]],
     marks: Mapping[Uri, UnverifiedAnswer],
 ) -> tuple[dict[str, list[Any]], Counter[str]]:
-    """The lists of an answer by name, together at most `room` bytes, and how many of what was left out.
+    """The lists of an answer by name, together at most `room` bytes, and the number of omissions by kind.
 
-    The first of each list in `sides` come before the last of the items; the items get what those do not need. The order
-    of `sides` is that in which they are served.
+    The start of each list in `sides` is served before the items; the items get the room that these starts do not use.
+    The lists are served in the order of `sides`.
     """
     cut: Counter[str] = Counter()
     lists: dict[str, list[Any]] = {name: [] for name in sides}
@@ -117,7 +117,7 @@ def fill(
 
 
 def _needed_first(found: Sequence[Found]) -> list[Found]:
-    """The same, closest first, but what is beyond `MANY` of a kind of memory behind the other kinds that are as far."""
+    """The findings, closest first. Memories beyond `MANY` of a kind follow the other kinds at the same distance."""
     seen: Counter[tuple[str, bool]] = Counter()
     keys: dict[Uri, tuple[bool, bool, int]] = {}
     for one in sorted(found, key=lambda one: one.closeness):
@@ -132,7 +132,7 @@ def told(cut: Counter[str]) -> list[CutAnswer]:
 
 
 def shrink(answer: dict[str, Any], budget: int, names: Iterable[str]) -> None:
-    """Takes away from the ends of the lists of these names, in that order, until the answer is within its budget."""
+    """Remove entries from the ends of these lists, in this order, until the answer is within its budget."""
     most = min(budget * BYTES_PER_TOKEN, HARD_LIMIT)
     for name in names:
         while size_of(answer) > most and answer.get(name):
@@ -154,7 +154,7 @@ def _taken(values: Sequence[Any], room: int) -> tuple[list[Any], int]:
 
 
 class _Items:
-    """Items of an answer, with what is still to be said of each."""
+    """The items of an answer, each with the text that can still be added."""
 
     def __init__(self, workspace: Workspace, marks: Mapping[Uri, UnverifiedAnswer]) -> None:
         self._workspace, self._marks = workspace, marks
@@ -163,10 +163,10 @@ class _Items:
         self.uris: set[Uri] = set()
 
     def take(self, found: Sequence[Found], room: int, brief: int) -> int:
-        """Each with its summary, or so much of its text, as many as there is room for; what room is left.
+        """Add items with a summary or the beginning of their text, as many as fit; return the remaining room.
 
-        Where there is not enough, what is about the things asked for comes before what hangs on their areas, as if it
-        were read first.
+        If the room is short, nodes about the subject have priority over nodes related to its areas; the order of the
+        items is still the reading order.
         """
         taken: dict[Uri, tuple[ItemAnswer, _Content]] = {}
         for one in _needed_first(found):
@@ -189,7 +189,9 @@ class _Items:
         return room
 
     def extend(self, room: int, helping: int, kinds: Collection[str] = ()) -> int:
-        """Each, or each of these kinds, with more of its text, in order, up to so many bytes of it; what is left."""
+        """Extend the text of each item of these kinds (all if empty), in order, to `helping` bytes; return the
+        remaining room.
+        """
         for number, (answer, content) in enumerate(zip(self.answers, self._contents, strict=True)):
             shown = answer.get("text", "")
             if shown == content.text or room < LEAST_TEXT or (kinds and answer["kind"] not in kinds):
@@ -207,21 +209,21 @@ class _Items:
     def _content(self, uri: Uri) -> _Content:
         node = self._workspace.readable(uri)
         if node is None and scheme_of(uri) == "chunk" and (overlay := overlay_of(self._workspace)) is not None:
-            node = overlay.node(uri)  # of a document in the code tree
+            node = overlay.node(uri)  # part of a document in the code tree
         if node is None:
             return _Content(uri, "", False)
         return _Content(uri, node.content.strip(), bool(node.data.get("file") or node.data.get("sections")))
 
 
 class _Content(NamedTuple):
-    """What `get` has of a node: its text, and perhaps a detail or sections beside it."""
+    """The parts of a node that `get` returns: its text, and whether it has a detail or sections."""
 
     uri: Uri
     text: str
     has_detail: bool
 
     def with_more(self, answer: ItemAnswer) -> ItemAnswer:
-        """The item with the way to the whole, where it is not all there."""
+        """The item with the arguments that read the rest, if it is incomplete."""
         answer.pop("more", None)
         if self.has_detail or answer.get("text", "") != self.text:
             answer["more"] = {"uris": [self.uri]}
@@ -241,7 +243,7 @@ def _brief(one: Found, text: str, size: int) -> ItemAnswer:
 
 
 def _cut(text: str, size: int) -> str:
-    """As much of the text as takes at most so many bytes, cut behind a paragraph, a sentence or a word."""
+    """The longest start of the text within `size` bytes, cut after a paragraph, a sentence or a word."""
     if size_of(text) <= size:
         return text
     if size < LEAST_TEXT:

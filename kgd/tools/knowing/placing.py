@@ -1,4 +1,4 @@
-"""This file is where the paths of a question become files and directories of the code tree."""
+"""The files and directories of the code tree for the paths of a question."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ if TYPE_CHECKING:
 MOST_PATHS = 500
 """Paths of one question."""
 MOST_FILES = 2_000
-"""Files that are looked at in all, those of its directories included."""
+"""Files examined per question, with the files of its directories."""
 _SEPARATORS = re.compile(r"[,\n]")
 
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """Paths relative to the code tree, each once, in the order in which they were asked for.
+    """Paths relative to the code tree, each once, in the requested order.
 
-    `asked` are those of the question, directories with a slash at their end; `files` those and what lies below the
-    directories. `outside` are the paths, as given, that are not in the tree. `more` files were not looked at. `absent`
-    are those of `asked` that no file is at, as far as the caller may know.
+    `asked` are the requested paths, directories with a slash at their end. `files` are the requested files and the
+    files below the directories. `outside` are the paths, as given, outside the tree. `more` files were not examined.
+    `absent` are the paths in `asked` without a file, as far as the caller may know.
     """
 
     asked: tuple[str, ...] = ()
@@ -56,7 +56,7 @@ class _Kept:
 
 
 def places(session: Session, workspace: Workspace, texts: Sequence[str]) -> Places:
-    """What the paths mean.
+    """The places of the paths in a question.
 
     Raises:
         Limit: There are more than `MOST_PATHS`.
@@ -76,7 +76,7 @@ def places(session: Session, workspace: Workspace, texts: Sequence[str]) -> Plac
         inside = _directory(workspace, place)
         files = [] if inside is None else _files_below(workspace, *inside, sees)
         if inside is None or (sees is not None and not files and not sees(inside[0])):
-            # Nobody learns from a slash that there is a directory of which they may see nothing.
+            # A slash would reveal the existence of a directory whose files are all hidden from the caller.
             kept.asked[place] = kept.files[place] = None
             if caller.misses(place):
                 kept.absent[place] = None
@@ -91,13 +91,13 @@ def places(session: Session, workspace: Workspace, texts: Sequence[str]) -> Plac
 
 
 def uri_at(workspace: Workspace, scheme: str, path: str) -> Uri | None:
-    """The node of a path; None for a name that no URI can have."""
+    """The URI of a path; None if no URI can have its name."""
     return _uri_at(workspace.id, scheme, path.rstrip("/"))
 
 
 @lru_cache(20_000)
 def _uri_at(workspace: str, scheme: str, path: str) -> Uri | None:
-    """Kept, because a hundred paths lie in a few directories, and are asked about again."""
+    """Cached, since many paths are in few directories and recur."""
     try:
         return from_path(scheme, workspace, path)
     except KgdError:
@@ -105,7 +105,7 @@ def _uri_at(workspace: str, scheme: str, path: str) -> Uri | None:
 
 
 def above(path: str) -> Iterator[str]:
-    """The directories that a path lies in, the nearest first, the top ("") last."""
+    """The directories that contain a path, the nearest first, the top ("") last."""
     path = path.rstrip("/")
     while path:
         path = path.rpartition("/")[0]
@@ -113,16 +113,16 @@ def above(path: str) -> Iterator[str]:
 
 
 def common_directory(paths: Iterable[str]) -> str:
-    """The directory that all of these paths lie in, as far down as it goes; "" is the top."""
+    """The deepest directory that contains all of these paths; "" is the top."""
     folders = [path.rstrip("/") if path.endswith("/") else path.rpartition("/")[0] for path in paths]
     return os.path.commonpath(folders) if folders and all(folders) else ""
 
 
 def _separated(session: Session, workspace: Workspace, text: str) -> list[str]:
-    """One path, or several with commas or one a line, as other tools take them."""
+    """The paths in a text: one path, or several separated by commas or newlines."""
     if not _SEPARATORS.search(text):
         return [text] if text.strip() else []
-    # Whether there is a file of such a name is for those of this machine to know.
+    # Only callers on this machine may learn whether a file of such a name exists.
     root = workspace.layout.code_tree if session.principal is None else None
     if "\n" not in text and root is not None and os.path.lexists(root / text.strip()[:1_024]):
         return [text]
@@ -131,9 +131,9 @@ def _separated(session: Session, workspace: Workspace, text: str) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class _Caller:
-    """Where paths are read from: the code tree, and where in it the caller is.
+    """The base of relative paths: the code tree, and the caller's folder in it.
 
-    `other` is the top of another work tree of the same repository, where the caller is in that.
+    `other` is the top of another work tree of the same repository, if the caller is in one.
     """
 
     workspace: str
@@ -144,7 +144,7 @@ class _Caller:
     @classmethod
     def of(cls, session: Session, workspace: Workspace) -> _Caller:
         root, cwd = workspace.layout.code_tree, session.cwd
-        if session.principal is not None:  # another machine's absolute paths mean nothing here
+        if session.principal is not None:  # absolute paths of another machine have no meaning here
             return cls(workspace.id)
         if root is None or cwd is None:
             return cls(workspace.id, root)
@@ -155,7 +155,7 @@ class _Caller:
         return cls(workspace.id, root, normalise(f"{cwd}/", other) or "", other)
 
     def place(self, text: str) -> str | None:
-        """From the top of the tree; what is only there from where the caller is, from there."""
+        """A path read from the top of the tree; from the caller's folder if only that exists, or after a `./`."""
         found = normalise(text, self.root, workspace=self.workspace)
         if found is None and self.other is not None:
             found = normalise(text, self.other, workspace=self.workspace)
@@ -169,7 +169,7 @@ class _Caller:
         return found
 
     def misses(self, place: str) -> bool:
-        """Whether nothing is there; never so where the caller sees no code tree."""
+        """Whether no file is at the path; False if the caller has no code tree."""
         tops = [top for top in (self.root, self.other) if top is not None]
         return bool(tops) and not any(os.path.lexists(top / place) for top in tops)
 
@@ -181,7 +181,7 @@ class _Caller:
 
 
 def _another_tree(cwd: Path, root: Path) -> Path | None:
-    """The top of the work tree that the caller is in, where it is one of the same repository."""
+    """The top of the caller's work tree if it belongs to the same repository."""
     try:
         there, here = find_place(cwd), find_place(root)
     except KgdError:

@@ -1,6 +1,6 @@
-"""This file is where `prime` is: what an agent should know when it starts, in a few hundred words.
+"""The `prime` tool: a few hundred words that an agent should read at its start.
 
-It is read at the start of every session, so it costs what its answer costs: nothing here walks the workspace.
+It runs at the start of every session, so its cost depends on the answer: nothing here walks the workspace.
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ if TYPE_CHECKING:
     from kgd.workspace.workspace import Workspace
 
 BUDGET = 1_500
-"""Tokens. Hosts cut what a start hook says at 10,000 characters."""
+"""Tokens. Hosts cut the output of a start hook at 10,000 characters."""
 CHARACTERS_PER_TOKEN = 4
 FIRST = 3
-"""Lines of each list that come before any list gets more."""
+"""Lines of each list before any list gets more."""
 LISTED = 12
 LOOKED_AT = 40
-"""Of the tasks that changed last, how many are asked whether they are still open."""
+"""Newest tasks that are checked for an open status."""
 AREAS = 60
 LINE = 220
-"""Characters of one line; who wants the rest gets the node."""
+"""Characters of one line; the node has the rest."""
 _MARKS = re.compile(r"^(#{1,6} |---\[[^\]\n]*\]---$)", re.MULTILINE).sub
-"""What only means something at the begin of a line: a heading's sign, the date of what was appended to an area."""
+"""Marks with a meaning only at the start of a line: heading signs, and dates of knowledge appended to an area."""
 
 INTRODUCTION = (
     "kgd is this project's shared memory. What follows was written by people and agents of the team: facts to weigh, "
@@ -86,7 +86,7 @@ class PrimeResult(TypedDict):
 
 @dataclass(slots=True)
 class _Section:
-    """`kept` lines of `lines` are in the answer."""
+    """A section; the first `kept` of its `lines` are in the answer."""
 
     title: str
     lines: Sequence[str]
@@ -95,10 +95,10 @@ class _Section:
 
 
 def prime(session: Session, params: PrimeParams) -> PrimeResult:
-    """What to start with, never larger than the budget: how to use kgd, what waits, what is under way, rules, traps.
+    """Brief an agent within the budget: use of kgd, open decisions, tasks in progress, rules and traps.
 
     Raises:
-        NotFound: The directory has no workspace. Of another one nothing is told: it would be about other code.
+        NotFound: The directory has no workspace. Other workspaces are not used, since they are about other code.
     """
     workspace = addressing.choose(session, params.workspace) if params.workspace else addressing.here(session)
     if workspace is None:
@@ -117,7 +117,7 @@ def prime(session: Session, params: PrimeParams) -> PrimeResult:
 
 
 def _pack(sections: Sequence[_Section], room: int) -> None:
-    """Gives each section its first lines, then in order as many more as fit; what to do comes before what is known."""
+    """Give each section its first lines, then more in order while they fit; instructions come before knowledge."""
     lists = [one for one in sections if len(one.lines) > FIRST]
     fixed = [one for one in sections if len(one.lines) <= FIRST]
     for upto, some in ((FIRST, fixed), (FIRST, lists), (LISTED, lists), (AREAS, lists)):
@@ -138,7 +138,7 @@ def _answer(section: _Section) -> SectionAnswer:
 
 
 def _none_of_use(count: int) -> str:
-    """What is said where nothing can be listed; nodes of a kind of their own, such as entities, are only named."""
+    """The text if no knowledge can be listed. Nodes of other types, such as entities, are only counted."""
     others = f"No rules, traps or decisions yet; `search` finds what there is ({_counted(count, 'node')})."
     return f"{others if count else 'Nothing is known here yet.'} {WORTH_RECORDING}"
 
@@ -154,7 +154,7 @@ def _counted(count: int, thing: str) -> str:
 
 
 def _waiting(workspace: Workspace) -> _Section:
-    """What somebody has to decide; nothing where nothing waits."""
+    """Items that need a decision; empty if there are none."""
     lines = []
     if doubted := len(Freshness.of(workspace).doubted):
         lines.append(f"- {_counted(doubted, 'node')} unverified, since the code changed: check before you rely on one.")
@@ -191,7 +191,7 @@ def _open_tasks(workspace: Workspace) -> Iterator[str]:
 
 
 def _areas(workspace: Workspace) -> _Section:
-    """A line for each molecule, its atoms below it; then atoms of their own. Of thousands only the first are read."""
+    """A line for each molecule with its atoms below, then the atoms without one. Reads only the first `AREAS` nodes."""
     atlas = Atlas.of(workspace)
     molecules, atoms = atlas.molecules(), atlas.atoms()
     members: dict[Uri | None, list[Atom]] = {}

@@ -1,4 +1,4 @@
-"""This file is where it is told what changed lately: in the changelogs of areas, and in the code's own history."""
+"""Recent changes: entries in the changelogs of areas, and commits of the code."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ if TYPE_CHECKING:
     from kgd.workspace.workspace import Workspace
 
 KEPT = 64
-"""Questions about the code's history whose answer is remembered."""
+"""Cached answers about the code's history."""
 AGAIN = 60.0
-"""Seconds until git is asked again what it could not answer in time."""
+"""Seconds before git is asked again for an answer that took too long."""
 ENTRIES = 3
-"""Of each area's changelog."""
+"""Entries of each area's changelog."""
 AREAS_ASKED = 12
 COMMITS_SHOWN = 8
 LINE = 200
 TOGETHER = 8
 TWICE = 2
-"""Once together is chance."""
+"""Least number of common commits of a listed file; a single one may be chance."""
 WIDE = 40
-"""Files of a commit that is too wide to say which of them belong together."""
+"""Files of a commit beyond which it does not show which files belong together."""
 
 
 class ChangeAnswer(TypedDict):
@@ -61,7 +61,7 @@ class TogetherAnswer(TypedDict):
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """The paths of a question, to be looked up by file."""
+    """The paths of a question, for look-ups by file."""
 
     files: frozenset[str]
     folders: tuple[str, ...]
@@ -75,7 +75,7 @@ class Asked:
 
 
 class CodeHistory:
-    """What was asked of the code's history lately; `CodeHistory.of`. The answers are those of one commit."""
+    """A cache of the code's history, by `CodeHistory.of`. Each answer is about one checked-out commit."""
 
     def __init__(self, workspace: Workspace) -> None:
         root = workspace.layout.code_tree
@@ -87,8 +87,7 @@ class CodeHistory:
         return workspace.beside(cls, cls)
 
     def touches(self, paths: Sequence[str]) -> Sequence[Touch]:
-        """As `kgd.git.history.touches`; once for each commit that is checked out, and not soon again where it took
-        too long."""
+        """As `kgd.git.history.touches`, cached per checked-out commit; an incomplete answer expires after `AGAIN`."""
         if self._code is None or not paths or not (at := head(self._code)):
             return ()
         key = (at, tuple(sorted(paths)))
@@ -106,7 +105,7 @@ class CodeHistory:
 
 
 def changes(findings: Findings, found: Sequence[Touch], paths: Sequence[str]) -> list[ChangeAnswer]:
-    """Entries of the areas' changelogs, which say why, and then the code's commits; each newest first."""
+    """Entries of the areas' changelogs, which have the reasons, then the code's commits; each newest first."""
     entries: list[ChangeAnswer] = []
     for area in findings.of_kind(*AREAS)[:AREAS_ASKED]:
         for one in changelog.entries(findings.workspace, area.uri, limit=ENTRIES)[0]:
@@ -120,7 +119,7 @@ def changes(findings: Findings, found: Sequence[Touch], paths: Sequence[str]) ->
 
 
 def together(workspace: Workspace, found: Sequence[Touch], paths: Sequence[str]) -> list[TogetherAnswer]:
-    """Files that changed with those asked about more than once, the most frequent first."""
+    """Files that changed repeatedly in the same commits as the requested paths, most frequent first."""
     asked = Asked.of(paths)
     narrow = [touch for touch in found if len(touch.files) <= WIDE]
     counted = Counter(path for touch in narrow for path in touch.files if path not in asked)
@@ -139,6 +138,6 @@ def _commit(touch: Touch, asked: Asked) -> ChangeAnswer:
 
 
 def _is_there(workspace: Workspace, path: str) -> bool:
-    """Whether the file still is; where the tree is not looked at nobody can say, and it counts."""
+    """Whether the file still exists; true if the code tree was not scanned."""
     overlay, uri = overlay_of(workspace), uri_at(workspace, "file", path)
     return uri is not None and (overlay is None or overlay.view.root is None or overlay.card(uri) is not None)

@@ -1,4 +1,4 @@
-"""This file is where what is unverified is listed, and verified by whoever looked at it again."""
+"""The `stale` tool: lists unverified nodes, and marks nodes as verified."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class StaleResult(TypedDict):
 
 
 def stale(session: Session, params: StaleParams) -> StaleResult:
-    """The nodes whose code changed since anybody said that they hold; those named in `verify` hold from now on."""
+    """List the nodes whose code changed since they were last verified; mark those in `verify` as verified now."""
     workspace = addressing.choose(session, params.workspace, params.verify, writing=bool(params.verify))
     written = _verify(session, workspace, params) if params.verify else None
     freshness = Freshness.of(workspace)
@@ -78,7 +78,7 @@ def stale(session: Session, params: StaleParams) -> StaleResult:
 
 
 def _verify(session: Session, workspace: Workspace, params: StaleParams) -> PutResult:
-    """All of them in one commit, or none."""
+    """Verify all given nodes in one commit, or none."""
     uris = [addressing.resolve(session, workspace, text, at=f"verify[{n}]") for n, text in enumerate(params.verify)]
     session.allow(workspace, Verb.WRITE, [workspace.graph.resolve(uri) for uri in uris])
     edits = tuple(verified(session, workspace, uri) for uri in uris)

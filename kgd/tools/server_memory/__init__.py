@@ -1,4 +1,4 @@
-"""This room is where kgd answers in place of the official memory server: its nine tools over a workspace's entities."""
+"""The nine tools of the official memory server, over the entities of a workspace."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _DELETES = Hints(destructive=True, idempotent=True)
 
 
 def _part(name: str) -> Callable[[Any], str]:
-    """The text of an answer is what is in its one field."""
+    """The text of an answer is its only field."""
     return lambda answer: indented(answer[name])
 
 

@@ -1,6 +1,6 @@
-"""This file is where the entities of a workspace are found: by name, and by any piece of what is said of them.
+"""The index of a workspace's entities: by name, and by substrings of their texts.
 
-Kept in memory beside the workspace. What a commit changed is noted by the writer and looked at when somebody asks.
+It is kept in memory with the workspace. The writer notes changed entities; the next call reads them.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ if TYPE_CHECKING:
     from kgd.workspace.workspace import Workspace
 
 TURNS = 64
-"""Writers of entities of different names seldom wait for each other."""
+"""Locks for writers, by name: enough that writers of different names rarely wait for each other."""
 
 
 class Catalogue:
-    """The entities of one workspace. Any thread may ask; use `Catalogue.of`."""
+    """The entities of one workspace, by `Catalogue.of`. Thread-safe."""
 
     def __init__(self, workspace: Workspace) -> None:
         self._workspace = workspace
@@ -43,20 +43,20 @@ class Catalogue:
         self._last = 0
         self._changed = Changed(workspace, SCHEME)
         self._elsewhere: dict[str, set[Uri]] = {}
-        """Entities that are not where their name would have them, by name."""
+        """Entities at URIs other than their names imply, by name."""
         self._names: dict[Uri, str] = {}
         self._said = Said(workspace)
         self._note_names(workspace.graph.uris(scheme=SCHEME))
 
     @classmethod
     def of(cls, workspace: Workspace) -> Catalogue:
-        """The one of this workspace. The first call looks at the name of every entity: 0.3 s for 100,000."""
+        """The catalogue of a workspace. The first call reads the name of every entity: 0.3 s for 100,000."""
         return workspace.beside(cls, cls)
 
     # ---- by name
 
     def places(self, name: str) -> tuple[Uri, ...]:
-        """Every URI under which an entity of this name may be, or be pointed to, the usual ones first."""
+        """Every URI that an entity of this name, or a relation to it, may have; the usual ones first."""
         usual = uris_of(self._workspace.id, name)
         with self._lock:
             self._catch_up()
@@ -64,12 +64,12 @@ class Catalogue:
         return (*usual, *sorted(uri for uri in more if uri not in usual))
 
     def nodes(self, name: str) -> list[Node]:
-        """The nodes of that name, those that are only implied among them. Two where two people made one apart."""
+        """The nodes of a name, with implied ones. There are two if two clones created the entity separately."""
         found = (self._workspace.node(uri) for uri in self.places(name) if self._workspace.graph.card(uri))
         return [node for node in found if node is not None and name_in(node) == name]
 
     def name_of(self, uri: Uri) -> str:
-        """The name of what a relation leads to, whether it is there or not."""
+        """The name for the target of a relation, whether or not the target exists."""
         card = self._workspace.graph.card(uri)
         if card is None or literal_uri(self._workspace.id, card.name) == uri:
             return card.name if card else spelt_name(uri)
@@ -77,7 +77,7 @@ class Catalogue:
         return name_in(node) if node else spelt_name(uri)
 
     def links_to(self, uri: Uri) -> Iterator[tuple[Uri, Link]]:
-        """The relations that other entities have to this place, each with the node it starts in."""
+        """The relations of other entities to this URI, each with its source."""
         graph, home = self._workspace.graph, self._workspace.id
         for edge in graph.into(uri):
             source = edge.target
@@ -86,13 +86,13 @@ class Catalogue:
                 yield source, link_in(self.name_of(source), self.name_of(uri), edge.type, data)
 
     def all(self) -> list[Uri]:
-        """Every entity, those that are only implied among them, in no order."""
+        """All entities, with implied ones, unordered."""
         return list(self._workspace.graph.uris(scheme=SCHEME))
 
-    # ---- by what is said
+    # ---- by substring
 
     def candidates(self, piece: str) -> list[Uri]:
-        """The entities that may have the piece in their name, type or observations; whoever asks looks again."""
+        """A superset of the entities with the substring in their name, type or observations; the caller checks each."""
         with self._lock:
             self._catch_up()
         return self._said.candidates(piece)
@@ -101,9 +101,9 @@ class Catalogue:
 
     @contextmanager
     def turn(self, names: Iterable[str]) -> Iterator[None]:
-        """Others who write entities of these names wait meanwhile, so that what is answered is what was done.
+        """Hold the locks of these names, so that the answer of a call describes its own commit.
 
-        Whoever writes in another way is met with the version they leave behind.
+        Writes by other tools take no lock; the expected versions of a commit detect them.
         """
         with ExitStack() as held:
             for number in sorted({hash(name) % TURNS for name in names}):
@@ -111,12 +111,12 @@ class Catalogue:
             yield
 
     def added(self) -> int:
-        """The place of the next entity or relation: microseconds of Unix, never the same twice."""
+        """The order key of the next entity or relation: microseconds since the epoch, unique and increasing."""
         with self._lock:
             self._last = max(self._last + 1, self._workspace.now() * 1_000_000)
             return self._last
 
-    # ---- in step
+    # ---- updates
 
     def _catch_up(self) -> None:
         changed = {uri for uri in self._changed.take() if is_entity(uri, self._workspace.id)}

@@ -1,7 +1,8 @@
-"""This file is where a piece of text is found in any of very many texts: which of them may hold it, by their words.
+"""A substring index over many texts, by their words.
 
-A word here is whatever stands between blanks. A text holds a phrase only if some word of it holds each part of the
-phrase, and words are far fewer than texts: all of them are one string, which is looked through at the speed of memory.
+A word is a run of characters without blanks. A text can contain a phrase only if, for each word of the phrase, some
+word of the text contains it. There are far fewer words than texts; all of them are one string, which is searched at
+memory speed.
 """
 
 from __future__ import annotations
@@ -15,27 +16,27 @@ from kgd.index.words import clean
 T = TypeVar("T")
 
 FRESH = 5_000
-"""New words that are looked through one by one before the one string is made anew."""
+"""New words that are searched one by one before they join the one string."""
 STALE = 2
-"""Times as many entries as there are texts may be out of date, then all is to be built anew."""
+"""Outdated entries per text, beyond which the index should be rebuilt."""
 FEW = 200
-"""Texts that are few enough to stop looking for a rarer part."""
+"""Number of candidates that is small enough to stop the search for a rarer part."""
 
 
 class Pieces(Generic[T]):
-    """Texts by key, to be found by any piece of them, without regard to case. Not for several threads at a time."""
+    """Texts by key, found by any substring, ignoring case. Not thread-safe."""
 
     def __init__(self) -> None:
         self._keys: list[T] = []
         self._number: dict[T, int] = {}
         self._texts: dict[str, int | array[int]] = {}
-        """Word to the number of the text that has it, or to several."""
+        """Word to the number of its only text, or the numbers of several."""
         self._words = "\n"
         self._fresh: list[str] = []
         self._stale = 0
 
     def put(self, key: T, texts: Iterable[str]) -> None:
-        """Have the texts found under this key. What was there before is found still; see `candidates`."""
+        """Index the texts under this key. Earlier texts of the key are still found; see `candidates`."""
         number = self._number.get(key)
         if number is None:
             number = self._number[key] = len(self._keys)
@@ -56,11 +57,11 @@ class Pieces(Generic[T]):
 
     @property
     def is_worn(self) -> bool:
-        """Whether so much is out of date that it is time to begin anew."""
+        """Whether so many entries are outdated that the index should be rebuilt."""
         return self._stale > STALE * len(self._keys) + FRESH
 
     def candidates(self, piece: str) -> Iterable[T]:
-        """The keys whose texts may hold the piece: all that do, and some that do not, or no longer."""
+        """The keys of all texts that contain the substring, and of some that do not, or no longer do."""
         parts = clean(piece).lower().split()
         if not parts:
             return list(self._keys)
@@ -74,7 +75,7 @@ class Pieces(Generic[T]):
         return [self._keys[number] for number in best or ()]
 
     def _having(self, part: str) -> set[int]:
-        """The texts with a word that holds the part."""
+        """The numbers of the texts with a word that contains the part."""
         found: set[int] = set()
         for word in self._words_with(part):
             there = self._texts[word]

@@ -1,6 +1,6 @@
-"""This file is where arguments of the memory server's tools are read as that server reads them, with its own errors.
+"""Arguments and errors of the memory server's tools, as the official server reads and writes them.
 
-What it does not know it leaves out, and nothing is read leniently: the text of JSON is not a list here.
+Unknown fields are ignored, and nothing is converted: a JSON text is no list here.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from kgd.tools.tool import Refusal
 
 
 class Told(Invalid):
-    """A refusal in the official server's own words, to the letter."""
+    """A refusal in the exact words of the official server."""
 
     def __init__(self, text: str) -> None:
         super().__init__(text)
@@ -24,7 +24,7 @@ class Told(Invalid):
 
 
 def refusal(error: KgdError) -> Refusal:
-    """As the official server refuses: text alone."""
+    """A refusal as the official server sends it: text only."""
     return Refusal(error.text if isinstance(error, Told) else f"{error.code}: {error}", None)
 
 
@@ -125,7 +125,7 @@ def _received(one: Any) -> str:
 
 
 def _expected(model: type[BaseModel], location: Sequence[int | str]) -> str:
-    """What should stand at a place."""
+    """The JSON type expected at a place."""
     kind: Any = model
     for part in location:
         if isinstance(part, int):

@@ -1,4 +1,4 @@
-"""This file is where entities and relations are read for clients of the memory server: all, by name, or by a piece."""
+"""Reads of entities and relations for clients of the memory server: all, by name, or by substring."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from kgd.workspace.workspace import Workspace
 
 WHOLE_LIMIT = 8 * 2**20
-"""Bytes of an answer: the whole or none, since these tools have no cursor."""
+"""Bytes of an answer. These tools have no cursor, so a larger answer is refused."""
 
 
 class EntityAnswer(TypedDict):
@@ -43,7 +43,7 @@ def indented(value: object) -> str:
     """JSON as the official server writes it.
 
     Raises:
-        Limit: It is more than an answer may be.
+        Limit: The text is larger than an answer may be.
     """
     written = orjson.dumps(value, option=orjson.OPT_INDENT_2)
     if len(written) > WHOLE_LIMIT:
@@ -60,7 +60,7 @@ def read_graph(session: Session, params: ReadGraph) -> GraphAnswer:
 
 
 def search_nodes(session: Session, params: SearchNodes) -> GraphAnswer:
-    """Entities with the query in their name, type or an observation, and every relation that one of them is part of."""
+    """Entities with the query in their name, type or an observation, and every relation that starts or ends at one."""
     view, asked, answer = View(session), params.query.lower(), Answer()
     for node in view.nodes(view.catalogue.candidates(params.query)):
         entity = entity_in(node)
@@ -79,10 +79,10 @@ def open_nodes(session: Session, params: OpenNodes) -> GraphAnswer:
 
 
 def workspace_of(session: Session, *, writing: bool = False) -> Workspace:
-    """The workspace of the client's directory: these tools cannot name one.
+    """The workspace of the client's directory; these tools cannot name another.
 
     Raises:
-        NotFound: It has none; says what helps there.
+        NotFound: The directory has no workspace; suggests a remedy.
     """
     try:
         return addressing.choose(session, None, writing=writing)
@@ -94,7 +94,7 @@ def workspace_of(session: Session, *, writing: bool = False) -> Workspace:
 
 
 class View:
-    """The entities of the caller's workspace, as the caller may see them."""
+    """The entities of the caller's workspace that the caller may see."""
 
     def __init__(self, session: Session) -> None:
         self.workspace = workspace_of(session)
@@ -103,7 +103,7 @@ class View:
         self.sees: Callable[[Uri], bool] = sees or (lambda uri: True)
 
     def nodes(self, uris: Iterable[Uri]) -> Iterator[Node]:
-        """The nodes behind these URIs, those that are only implied among them."""
+        """The nodes of these URIs, with implied ones."""
         for uri in uris:
             if self.sees(uri) and (node := self.workspace.node(uri)) is not None:
                 yield node
@@ -112,7 +112,7 @@ class View:
         return links_in(node, self.catalogue.name_of, self.sees)
 
     def links_of(self, node: Node) -> Iterator[Link]:
-        """Every relation that begins or ends in the entity, also those made when its name was to be elsewhere."""
+        """Every relation that starts or ends at the entity, also at other URIs that its name may have."""
         yield from self.links_from(node)
         name = name_in(node)
         for place in dict.fromkeys((node.uri, *self.catalogue.places(name))):
@@ -122,7 +122,7 @@ class View:
 
 
 class Answer:
-    """A graph that is put together, and no larger than an answer may be."""
+    """A graph under construction, limited to the size of an answer."""
 
     def __init__(self) -> None:
         self._entities: list[Entity] = []
@@ -130,10 +130,10 @@ class Answer:
         self._size = 0
 
     def take(self, entity: Entity | None, links: Iterable[Link]) -> None:
-        """Add an entity, and relations; those that are there already are no more for it.
+        """Add an entity, and those relations that are not in the graph yet.
 
         Raises:
-            Limit: It is too much, as far as is known by now; what is said decides in the end.
+            Limit: An estimate of the size is over the limit; `indented` checks the exact size.
         """
         if entity is not None:
             self._entities.append(entity)
@@ -147,7 +147,7 @@ class Answer:
             raise _too_much()
 
     def plain(self) -> GraphAnswer:
-        """Entities and relations in the order in which they were added."""
+        """Entities and relations in the order of their creation."""
         answer: Any = {
             "entities": [one.plain() for one in sorted(self._entities, key=order)],
             "relations": [one.plain() for one in sorted(self._links.values(), key=lambda link: link.order)],

@@ -1,7 +1,7 @@
-"""This file is where entities are found by any piece of what is said of them, from the first question after a start on.
+"""Substring search over the texts of entities, available from the first query after a start.
 
-That one is answered by looking through all texts, as the index has them. Meanwhile a thread makes what later ones are
-answered by (`kgd.tools.server_memory.finding`): it takes ten times as long, so nobody waits for it.
+The first query scans all texts of the full-text index. Meanwhile a thread builds the index for later queries
+(`kgd.tools.server_memory.finding`); building takes ten times as long, so no call waits for it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 AT_ONCE = 200
-"""Texts between two pauses: half of the time belongs to those who are answered meanwhile."""
+"""Texts between two pauses: half of the time is left to concurrent calls."""
 
 
 def texts_of(entity: Entity) -> tuple[str, ...]:
@@ -31,22 +31,22 @@ def texts_of(entity: Entity) -> tuple[str, ...]:
 
 
 class Said:
-    """What is said of the entities of one workspace. For any number of threads."""
+    """The texts of the entities of one workspace. Thread-safe."""
 
     def __init__(self, workspace: Workspace) -> None:
         self._workspace = workspace
         self._lock = threading.Lock()
         self._pieces: Pieces[Uri] | None = None
         self._read: list[tuple[Uri, str]] | None = None
-        """All texts in lower case, for as long as the pieces are being made of them."""
+        """All texts in lower case, while the index is built from them."""
         self._late: set[Uri] = set()
-        """What changed since."""
+        """Entities that changed since then."""
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
         workspace.on_close(self._close)
 
     def changed(self, uris: Collection[Uri]) -> None:
-        """Something else is said of these entities now, or they are gone."""
+        """Note that the texts of these entities changed, or that the entities are gone."""
         with self._lock:
             if self._read is not None:
                 self._late.update(uris)
@@ -54,9 +54,9 @@ class Said:
                 self._put(self._pieces, uris)
 
     def candidates(self, piece: str) -> list[Uri]:
-        """The entities that may have the piece in their name, type or observations; whoever asks looks again.
+        """A superset of the entities with the substring in their name, type or observations; the caller checks each.
 
-        Until the pieces are made: a second for 100,000.
+        Before the index is built, a call takes a second for 100,000 entities.
         """
         with self._lock:
             if self._pieces is not None:
@@ -90,7 +90,7 @@ class Said:
                     return
             made = pieces
         except Exception:
-            # Whatever one text did to it, the next question looks through all of them and begins anew.
+            # Whatever the cause, the next query scans all texts and starts the build again.
             log.exception("the texts of entities could not be taken apart")
         finally:
             with self._lock:

@@ -1,7 +1,7 @@
-"""This file is where clients of the memory server make, change and delete entities and relations.
+"""Writes of entities and relations for clients of the memory server.
 
-What is answered is what the official server would answer, and each call is one commit. A call that finds its entities
-changed by somebody else between its reading and its commit reads again: nothing that another wrote is lost for it.
+Each call answers as the official server would, and is one commit, or several if it has more than 2,000 changes. If
+another client changes the same entities between a call's read and its commit, the call reads again; no write is lost.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from kgd.workspace.workspace import Workspace
 
 ATTEMPTS = 50
-"""Times that a call reads again because others write the same entities in other ways, from other clients."""
+"""Attempts of a call that concurrent writes of the same entities by other tools overtake."""
 
 T = TypeVar("T")
 
@@ -76,7 +76,7 @@ class DoneAnswer(TypedDict):
 
 
 def create_entities(session: Session, params: CreateEntities) -> EntitiesAnswer:
-    """Makes those that are not there yet, and answers with them."""
+    """Create the entities that do not exist yet, and return them."""
 
     def plan(draft: Draft) -> list[Entity]:
         made = []
@@ -92,7 +92,7 @@ def create_entities(session: Session, params: CreateEntities) -> EntitiesAnswer:
 
 
 def create_relations(session: Session, params: CreateRelations) -> RelationsAnswer:
-    """Makes those that are not there yet, and answers with them. Neither end need be an entity."""
+    """Create the relations that do not exist yet, and return them. Neither end has to be an entity."""
 
     def plan(draft: Draft) -> list[Link]:
         made = []
@@ -109,7 +109,7 @@ def create_relations(session: Session, params: CreateRelations) -> RelationsAnsw
 
 
 def add_observations(session: Session, params: AddObservations) -> AddedAnswer:
-    """Adds what is not there yet, and answers with it. If one of the entities is not there, nothing is added."""
+    """Add the observations that do not exist yet, and return them. If an entity is missing, nothing is added."""
 
     def plan(draft: Draft) -> list[Added]:
         results: list[Added] = []
@@ -127,7 +127,7 @@ def add_observations(session: Session, params: AddObservations) -> AddedAnswer:
 
 
 def delete_entities(session: Session, params: DeleteEntities) -> DoneAnswer:
-    """Deletes them with every relation from and to them; what is not there is no error."""
+    """Delete entities with every relation from and to them. A missing entity is no error."""
 
     def plan(draft: Draft) -> None:
         for name in dict.fromkeys(params.entityNames):
@@ -163,10 +163,10 @@ def _link(given: RelationGiven) -> Link:
 
 
 def carry_out(session: Session, operation: str, names: Sequence[str], plan: Callable[[Draft], T]) -> T:
-    """Plan on what is there, and commit; again from the start where that had changed by then.
+    """Plan on the present state and commit; start again if that state changed meanwhile.
 
     Raises:
-        KgdError: Nothing was written; of a call with more than 2,000 changes some of them may be.
+        KgdError: Nothing was written, except that part of a call with more than 2,000 changes may be.
     """
     workspace = workspace_of(session, writing=True)
     catalogue = Catalogue.of(workspace)
@@ -189,20 +189,20 @@ def carry_out(session: Session, operation: str, names: Sequence[str], plan: Call
 
 
 def _subject(operation: str, edits: Sequence[Edit]) -> str:
-    """What `kgd log` shows: the tool's name says more than the kinds of edits, which for most tools are one."""
+    """The subject in `kgd log`. It names the tool, since the kinds of the edits say less."""
     first, *others = dict.fromkeys(str(getattr(edit, "uri", "") or getattr(edit, "source", "")) for edit in edits)
     more = f" and {len(others)} more" if others else ""
     return f"{operation.replace('_', ' ')}: {first[:100]}{more}"
 
 
 def _may_pass(refusal: KgdError, attempt: int) -> bool:
-    """A name whose twin was made a moment ago is placed elsewhere the next time; a broken file stays broken."""
+    """Whether a repeat may succeed: a name that just got a twin is stored elsewhere, but a broken file stays broken."""
     return isinstance(refusal, Stale) or attempt < 3
 
 
 @dataclass(slots=True)
 class Draft:
-    """What a call is about to change, on top of what is there."""
+    """The planned changes of a call, on top of the stored state."""
 
     workspace: Workspace
     catalogue: Catalogue
@@ -232,7 +232,7 @@ class Draft:
         self._made[entity.name] = uri
 
     def observations(self, name: str) -> list[str] | None:
-        """What is said of an entity, as this call leaves it so far; None where there is no such entity."""
+        """The observations of an entity after the planned changes; None if there is no such entity."""
         seen = self._read(name)
         return None if seen is None else self._observed.get(seen[1].uri, list(entity_in(seen[1]).observations))
 
@@ -279,7 +279,7 @@ class Draft:
         self._unrelated[source, target, stored] = Unrelate(source, target, stored)
 
     def _stored(self, link: Link) -> Iterable[tuple[Uri, Uri]]:
-        """The ends of the stored relations that are this one."""
+        """Source and target of each stored relation that equals the link."""
         graph, type = self.workspace.graph, stored_type(link.type)
         for source in self.catalogue.places(link.source):
             for target in self.catalogue.places(link.target) if graph.card(source) else ():
@@ -287,7 +287,7 @@ class Draft:
                     yield source, target
 
     def _drop_what_is_left_empty(self) -> None:
-        """A node that is only there for relations goes with the last of them."""
+        """Delete implied nodes that lose their last relation."""
         for source in {source for source, _, _ in self._unrelated} - set(self._deleted):
             version = self._version(source)
             node = self.workspace.node(source)
@@ -296,13 +296,13 @@ class Draft:
                 if not left:
                     self._deleted[source] = Delete(source, version)
 
-    # ---- where things are
+    # ---- places of entities
 
     def _entity(self, name: str) -> Node | None:
         return next((node for node in self.catalogue.nodes(name) if not is_implied(node)), None)
 
     def _read(self, name: str) -> tuple[int, Node] | None:
-        """An entity, and its version, which is read first: a change in between is noticed, never taken for seen."""
+        """An entity and its version. The version is read first, so that the commit detects a change in between."""
         if name not in self._seen:
             found = self._entity(name)
             version = self._version(found.uri) if found else 0
@@ -315,7 +315,7 @@ class Draft:
         return found.count if found else 0
 
     def _place(self, name: str) -> tuple[Uri, int]:
-        """Where the entity is, and its version; or where it is to be, and 0."""
+        """The URI and version of an entity; for a new entity its future URI, and 0."""
         if name in self._made:
             return self._made[name], 0
         for node in self.catalogue.nodes(name):
@@ -326,6 +326,6 @@ class Draft:
         return uri, 0
 
     def _is_taken(self, uri: Uri) -> bool:
-        """Whether another node, or one of this call, is called so but for its case."""
+        """Whether another node, or a planned one, has this URI, ignoring case."""
         graph = self.workspace.graph
         return uri in graph or graph.twin(uri) is not None or self._keys.get(collision_key(uri), uri) != uri

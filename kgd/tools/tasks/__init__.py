@@ -1,1 +1,1 @@
-"""This room is where the toolset `tasks` is: tasks with sections, and what is learned from them when they are done."""
+"""The toolset `tasks`: tasks with sections, and the knowledge recorded when they are completed."""

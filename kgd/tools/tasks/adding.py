@@ -1,4 +1,4 @@
-"""This file is where `kgd task add` is: a task with its sections, made of what a person gives on one command line."""
+"""The `add_task` operation behind `kgd task add`: creates a task with sections."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class AddTaskResult(TypedDict):
 
 
 def add_task(session: Session, params: AddTaskParams) -> AddTaskResult:
-    """Makes a task that is pending; its address is the one that `put` makes of the same type and name."""
+    """Create a pending task. `put` makes the same URI from the same type and name."""
     name = params.name.strip()
     refuse_unseen(name, "name")
     if not name:
@@ -81,10 +81,10 @@ def add_task(session: Session, params: AddTaskParams) -> AddTaskResult:
 
 
 def _path(session: Session, workspace: Workspace, text: str, *, at: str) -> str:
-    """The path below the code tree, with which colleagues find the file too; a pattern or a new file stays as it is.
+    """The path relative to the code tree, valid for colleagues too. Patterns and new files stay unchanged.
 
     Raises:
-        Invalid: It is outside of the code tree.
+        Invalid: The path is outside the code tree.
     """
     refuse_unseen(text, "path")
     here = os.path.join(session.cwd or "", text)

@@ -1,4 +1,4 @@
-"""This file is where `advance` is: a task goes on to its next status, and what was learned is kept when it is done."""
+"""The `advance` tool: moves a task to another status, and records its lessons on completion."""
 
 from __future__ import annotations
 
@@ -47,17 +47,17 @@ SUGGESTED_ACTIONS = (
     "Append changelog entries for significant changes",
 )
 LOOKED_AT = 50
-"""Versions of a task among which it is looked for who gave it its status."""
+"""Versions of a task that are searched for the change that set its status."""
 ATTEMPTS = 10
-"""How often a completion is tried that others overtake, each time by writing down one of the same facts."""
+"""Attempts of a completion that concurrent calls overtake by recording one of the same facts."""
 OWN = "changes[0]"
-"""Where a refusal is placed that is about the task itself: its edit comes first."""
+"""Place of an error about the task itself, whose edit comes first."""
 _NUMBER = re.compile(r"^changes\[\d+\]\s*")
 _NOTHING = Recorded((), (), (), ())
 
 
 def _read_sections(value: Any) -> Any:
-    """A list; one section, a mapping of titles to texts, or the JSON text of any of them stands for it."""
+    """Accept, instead of a list, one section, a mapping of titles to texts, or the JSON text of any of these."""
     if isinstance(value, str) and value.lstrip()[:1] == "{":
         try:
             value = orjson.loads(value)
@@ -69,7 +69,7 @@ def _read_sections(value: Any) -> Any:
 
 
 def _read_content(value: Any) -> Any:
-    """A list of lines stands for the text."""
+    """Accept a list of lines instead of a text."""
     if isinstance(value, Sequence) and not isinstance(value, str) and all(isinstance(line, str) for line in value):
         return "\n".join(value)
     return value
@@ -145,7 +145,7 @@ class AdvanceResult(TypedDict):
 
 
 def advance(session: Session, params: AdvanceParams) -> Envelope:
-    """Moves the task on, writes its sections, and on completion records what was learned: all of it one commit."""
+    """Change the task's status and sections and, on completion, record its lessons, all in one commit."""
     workspace = naming.project(session, params.workspace, params.projectId, [params.id], writing=True)
     _check_texts(params)
     found = task_at(session, workspace, params.id)
@@ -167,7 +167,7 @@ def advance(session: Session, params: AdvanceParams) -> Envelope:
         except Stale as stale:
             if stale.at.startswith(OWN) or not recorded.new or attempt == ATTEMPTS - 1:
                 raise _stale(found, params.version, stale.current) from stale
-            recorded = learned(workspace, after, sees)  # somebody wrote down one of them this very moment
+            recorded = learned(workspace, after, sees)  # a concurrent call recorded one of these facts
         except KgdError as error:
             error.at = _NUMBER.sub("", error.at)  # of an edit that the caller never saw
             error.args = (str(error),)
@@ -178,7 +178,7 @@ def advance(session: Session, params: AdvanceParams) -> Envelope:
 def _answer(
     session: Session, workspace: Workspace, before: Found, to: str, recorded: Recorded, outcome: Outcome
 ) -> AdvanceData:
-    """The task as it is now, what came of it, and at the end of it what may be worth a look."""
+    """The new state of the task, the recorded nodes, and hints after its end."""
     now = task_at(session, workspace, before.uri)
     task = task_of(now)
     data: AdvanceData = {
@@ -210,7 +210,7 @@ def _check_texts(params: AdvanceParams) -> None:
 
 
 def _check_version(found: Found, version: int) -> None:
-    """Refused here already, so that who is late reads of that and not of a step that is no longer allowed."""
+    """Refuse an outdated version early: the error should not be about a status change that is no longer allowed."""
     current = found.version.count if found.version else 0
     if version != current:
         raise _stale(found, version, current)
@@ -224,10 +224,10 @@ def _stale(found: Found, version: int, current: int) -> Stale:
 
 
 def _status_after(task: Task, wanted: str | None) -> str:
-    """Where it goes.
+    """The new status.
 
     Raises:
-        Invalid: There is no such status, or no way to it from here; says which ways there are.
+        Invalid: There is no such status, or no way to it from the present one; names the possible ones.
     """
     allowed = NEXT.get(task.status, STATUSES)
     if wanted is None:
@@ -252,7 +252,7 @@ def _ways(status: str, allowed: Sequence[str]) -> str:
 def _own_edit(
     workspace: Workspace, found: Found, to: str, given: Sequence[Section], summary: str | None, sees: Sees | None
 ) -> Upsert:
-    """What changes in the task's own node."""
+    """The edit of the task's own node."""
     node = found.stored
     assert node is not None
     data: dict[str, Any] = {} if node.data.get("status") == to else {"status": to}
@@ -273,7 +273,7 @@ def _own_edit(
 
 
 def _since(workspace: Workspace, uri: Uri, status: str) -> Already | None:
-    """The change that gave a task its status; None where that is not among its newest."""
+    """The change that set the task's status; None if it is not among the newest."""
     for entry in workspace.history.entries(uri=uri, limit=LOOKED_AT):
         for change in workspace.history.changes(entry.commit, [uri]):
             was, is_now = (parsed(node).status if node else None for node in (change.before, change.after))

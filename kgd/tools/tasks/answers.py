@@ -1,4 +1,4 @@
-"""This file is where a task is found by whatever somebody calls it, and where it becomes an answer."""
+"""Look-up of tasks by URI or name, and their form in answers."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ class TaskAnswer(TypedDict):
 
 
 def task_at(session: Session, workspace: Workspace, text: str, *, at: str = "id") -> Found:
-    """The stored task that a URI, a former URI, or a short id such as ``payments/fix-webhook`` names.
+    """The stored task for a URI, a former URI, or a short id such as ``payments/fix-webhook``.
 
     Raises:
-        Invalid: It names something that is no task.
-        NotFound: There is none; says which are called alike.
-        Forbidden: The caller may not read it.
+        Invalid: The text names something other than a task.
+        NotFound: There is no such task; suggests similar ones.
+        Forbidden: The caller may not read the task.
     """
     uri = _uri_of(session, workspace, text.strip(), at)
     session.allow(workspace, Verb.READ, [uri])
@@ -69,7 +69,7 @@ def _uri_of(session: Session, workspace: Workspace, text: str, at: str) -> Uri:
 
 
 def _short(workspace: Workspace, text: str) -> Uri | None:
-    """A short id is a path below ``task://<workspace>/``, or a whole name, as `put` makes a URI of one."""
+    """The task of a short id: a path below ``task://<workspace>/``, or a whole name, from which `put` makes a URI."""
     whole = text.encode("utf-8", "surrogateescape")
     for segments in (whole.strip(b"/").split(b"/"), [whole]):
         try:
@@ -96,7 +96,7 @@ def task_of(found: Found) -> Task:
 
 
 def task_answer(found: Found, task: Task) -> TaskAnswer:
-    """What is answered of a task; an `advance` with this version is checked against exactly what was read."""
+    """The answer for a task. An `advance` that expects this version detects any change since this read."""
     head = nodes.head(found, found.uri)
     answer: TaskAnswer = {
         "id": found.uri,

@@ -1,4 +1,4 @@
-"""This file is where a workspace's tasks are kept in memory: name and status, to be listed without reading them all."""
+"""Task lists: name and status of a workspace's tasks, kept in memory."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 
 SCHEME = "task"
 _ORDER = {"in-progress": 0, "pending": 1, "completed": 3, "cancelled": 4}
-"""What is worked on comes first; a status that kgd does not know stands before what is over."""
+"""Active tasks come first; an unknown status sorts before finished tasks."""
 _UNKNOWN = 2
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A task as a list shows it. `objective` is not among it: that is one `get` away."""
+    """One task of a list. `get` returns its objective."""
 
     uri: Uri
     type: str
@@ -32,9 +32,9 @@ class Line:
 
 
 class Board:
-    """The tasks of one workspace; `Board.of`. Safe for any number of threads.
+    """The tasks of one workspace, by `Board.of`. Thread-safe.
 
-    The first question reads each task once; from then on only those that changed are read again.
+    The first call reads each task once; later calls read only changed tasks.
     """
 
     def __init__(self, workspace: Workspace) -> None:
@@ -45,11 +45,11 @@ class Board:
 
     @classmethod
     def of(cls, workspace: Workspace) -> Board:
-        """The workspace's tasks, up to date with everything that was acknowledged."""
+        """The board of a workspace. Its answers include every acknowledged write."""
         return workspace.beside(cls, cls)
 
     def lines(self, status: str | None = None, *, sees: Callable[[Uri], bool] | None = None) -> list[Line]:
-        """In progress first, then pending, then what is over; those of one status by name, then by URI. O(tasks)."""
+        """In-progress tasks first, then pending, then finished ones; each by name, then by URI. Costs O(tasks)."""
         with self._lock:
             self._refresh()
             found = [one for one in self._lines.values() if status in (None, one.status)]
@@ -61,7 +61,7 @@ class Board:
             return self._lines.get(uri)
 
     def types(self) -> set[str]:
-        """What the nodes are called that are tasks by their address: `task`, unless somebody chose otherwise."""
+        """Types of the nodes with a task URI: `task`, unless a user set another."""
         with self._lock:
             self._refresh()
             return {one.type for one in self._lines.values()}

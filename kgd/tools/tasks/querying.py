@@ -1,4 +1,4 @@
-"""This file is where `query_container` is: a task with its sections and the areas of its files, or a list."""
+"""The `query_container` tool: reads a task with its sections and the areas of its files, or lists tasks."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from kgd.workspace.workspace import Workspace
 
 LOOKED_THROUGH = 2_000
-"""Hits of a text query among which those of the asked status are found."""
+"""Hits of a text query that the status filter is applied to."""
 
 
 class QueryContainerParams(Params):
@@ -57,7 +57,7 @@ class QueryContainerResult(TypedDict):
 
 
 def query_container(session: Session, params: QueryContainerParams) -> Envelope:
-    """`get` answers a task, its sections and, where asked for, what is known of its files; `search` a list."""
+    """`get` returns a task with its sections and, if requested, the areas of its files; `search` returns a list."""
     if params.operation == "search":
         workspace = naming.project(session, params.workspace, params.projectId)
         return answered(_shown(session, workspace, _search(session, workspace, params)))
@@ -79,12 +79,12 @@ def query_container(session: Session, params: QueryContainerParams) -> Envelope:
 
 
 def _shown(session: Session, workspace: Workspace, data: QueryContainerData) -> Mapping[str, Any]:
-    """What a stranger wrote is shown with every character visible."""
+    """Fence text by strangers: every character of it is visible."""
     return origins.fence(data) if origins.trust_in(session, workspace) == "remote" else data
 
 
 def _search(session: Session, workspace: Workspace, params: QueryContainerParams) -> QueryContainerData:
-    """Without words by status, what is worked on first; with words the best match first. Sections are left to `get`."""
+    """Tasks by status, active ones first; with words, the best match first. Sections are only in `get`."""
     status = _status(params.status)
     sees = sight.sight(session, workspace.id)
     board = Board.of(workspace)

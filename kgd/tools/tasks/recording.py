@@ -1,4 +1,4 @@
-"""This file is where a completed task becomes knowledge: what it learned as nodes, and tags of its own (M5)."""
+"""Knowledge from completed tasks: nodes for their patterns and gotchas, and tags for the task (M5)."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ if TYPE_CHECKING:
 CONNECTED_TO, ABOUT = "connected_to", "about"
 ABOUT_COST = 0.5
 FEW = 5
-"""Files that an item is about at most; more of them are what the task is about, not the item."""
+"""Largest number of files that an item is about; more files describe the task instead of the item."""
 PATHS_LOOKED_AT = 50
 _LEADING_PATH = re.compile(r"\s*`?[^\s`]*[/.][^\s`]*`?:\s+(?=\S)")
-"""``src/main.py: `` before what is said about it, which says nothing in a name."""
+"""A leading path such as ``src/main.py: ``, which adds nothing to a name."""
 KINDS = (("pattern", "patterns"), ("gotcha", "gotchas"))
-"""The type of node, and the section's field of a `Task`."""
+"""Node type, and the field of `Task` with the items."""
 
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """What a completion writes beside the task. `new` are nodes that nobody had; `known` were there and are linked."""
+    """The edits of a completion beside the task. `new` nodes are created; `known` nodes existed and are linked."""
 
     edits: tuple[Upsert, ...]
     new: tuple[Uri, ...]
@@ -44,10 +44,10 @@ class Recorded:
 
 
 def learned(workspace: Workspace, task: Task, sees: Sees | None = None) -> Recorded:
-    """One node for each pattern and gotcha, connected to the task. What was recorded before is not recorded again.
+    """One node for each pattern and gotcha, connected to the task. Facts that are recorded already are only linked.
 
-    A node's address has a digest of its text, so that the same task completed twice, in two clones even, names the
-    same nodes; and it lies beside the task, so that whoever may write there may record there.
+    A node's URI contains a digest of its text, so that repeated completions of a task, even in two clones, name the
+    same nodes. The node is in the namespace of the task, so that the same write permission applies.
     """
     edits, new, known, warnings = [], [], [], []
     for type, field in KINDS:
@@ -68,20 +68,20 @@ def learned(workspace: Workspace, task: Task, sees: Sees | None = None) -> Recor
 
 
 def own_tags(task: Task) -> tuple[str, ...]:
-    """The keywords of what it was about and of what it hands over."""
+    """Keywords of the objective and of the notes that the task hands over."""
     return keywords(f"{task.objective}\n\n{task.notes}")
 
 
 def own_summary(task: Task) -> str:
-    """For a task that nobody gave a summary: what it hands over, else what it was about, as far as a line goes."""
+    """A summary for a task without one: the first line of its notes, else of its objective, cut to one line."""
     return cut_at_word(next((line for text in (task.notes, task.objective) for line in text.splitlines()
                              if any(map(str.isalnum, line))), task.name))  # fmt: skip
 
 
 def about_files(workspace: Workspace, paths: Sequence[str], sees: Sees | None = None) -> list[Uri]:
-    """The files and directories of the code tree that these paths name; what is not there is no knowledge yet.
+    """The files and directories of the code tree for these paths; missing files are left out.
 
-    Nor is what the caller may not see (`sees`), who would else learn from it that it is there.
+    Files that the caller may not see (`sees`) are left out too: a relation would reveal that they exist.
     """
     found = []
     for path in paths[:PATHS_LOOKED_AT]:
@@ -102,8 +102,9 @@ def _uri_of(scheme: str, workspace: str, place: str) -> Uri | None:
 
 
 def _made(workspace: Workspace, uri: Uri, type: str, text: str, task: Task, sees: Sees | None) -> Upsert:
-    """The node of one item. A file that it names is what it is about, and cited: when that changes it is to be looked
-    at again. An item that names none is about the files of its task, where those are few."""
+    """The node of one item. It is about the files that it names and cites them, so that it becomes stale when they
+    change. An item without files is about the files of its task, if these are few.
+    """
     named = about_files(workspace, read_paths(text), sees)
     about = named or about_files(workspace, task.files, sees)
     relations = [Relation(CONNECTED_TO, task.uri)]
@@ -115,7 +116,7 @@ def _made(workspace: Workspace, uri: Uri, type: str, text: str, task: Task, sees
 
 
 def _place(workspace: Workspace, task: Task, type: str, text: str, sees: Sees | None) -> tuple[Uri, Node | None]:
-    """Where this fact is or would be, and what is there: recorded by a task, or written down by somebody as it is."""
+    """The URI of a fact, and its node if it exists: recorded by a task, or written by a user with the same text."""
     folder, name = segments_of(task.uri)[:-1], first_words(_LEADING_PATH.sub("", text))
     digest = hashlib.sha256(" ".join(text.split()).encode()).hexdigest()[:8]
     uri = workspace.graph.resolve(build(type, workspace.id, [*folder, f"{name}-{digest}".encode()]))
