@@ -234,7 +234,7 @@ def test_a_restricted_holder_cannot_lift_the_policy(billing: Person) -> None:
 
 @pytest.mark.slow
 def test_an_expired_and_a_garbled_right_refuse_everything(plain: Server) -> None:
-    for claim, said in (({**BILLING, "expires": 1.0}, "has expired"), ("garbage", "holder of a token")):
+    for claim, said in (({**BILLING, "expires": 1.0}, "has expired"), ("garbage", "token's holder")):
         person = plain.clone(said.split()[0], {"KGD_PRINCIPAL": json.dumps(claim)})
         person.write(INFRA, name="dns", summary="two")
         person.commit()

@@ -124,7 +124,7 @@ def test_the_command_line_mints_a_token_alone_on_its_output(own_hub: Callable[..
         shown["id"]: "revoked", child["id"]: "revoked", fresh["id"]: "live",
     }  # fmt: skip
     assert "revoke" in kgd(hub, "token", "log").stdout
-    assert "there is no token 'missing'" in kgd(hub, "token", "log", "nobody").stderr
+    assert "there is no token 'missing'" in kgd(hub, "token", "log", "missing").stderr
     assert kgd(hub, "token", "revoke").returncode == 2
     assert kgd(hub, "token", "revoke", "nobody00").returncode == 3
     assert kgd(hub, "token", "mint", "nowhere", "--name", "x").returncode == 3

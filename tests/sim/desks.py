@@ -28,7 +28,6 @@ from kgd.model.change import Author, ChangeSet, Edit
 from kgd.model.node import Node
 from kgd.model.uri import Uri, collision_key
 from kgd.workspace.adoption import Job
-from kgd.workspace.draft import Draft
 from kgd.workspace.integrate import merge_commits
 from kgd.workspace.outcome import InvalidFile, Outcome
 from kgd.workspace.transaction import Transaction
@@ -172,7 +171,7 @@ class Replica(Desk):
 
     def submit(self, *edits: Edit) -> Outcome:
         changes = ChangeSet(edits, self.author)
-        transaction = Transaction(changes, _Around(self), _no_revert, self._clock())
+        transaction = Transaction(changes, _Around(self), self._clock())
         answer = self.run(lambda staging, tip: transaction.stage(staging, tip))
         assert isinstance(answer, Outcome)
         return answer
@@ -218,10 +217,6 @@ class _Around:
 
     def knows_workspace(self, workspace: str) -> bool:
         return workspace == WS
-
-
-def _no_revert(edit: object, draft: Draft) -> None:
-    raise NotImplementedError
 
 
 class Person(Desk):
