@@ -67,10 +67,10 @@ WORLDS = {
         export KGD_HOME=$T/home/of-bob; cd $T/bob""",
         2: "kgd sync -q; cd $T/cleo",
         3: "ann",
-        4: """kgd sync -q; bob; kgd sync -q; kgd remote remove origin -q; kgd put services/keys --name "Bob's" -q
-        ann; kgd put services/keys --name "Ann's" -q; kgd sync -q
-        bob; kgd remote add origin $T/server/infra.git -q
-        until kgd conflicts | grep -q services/keys; do kgd sync -q; done""",
+        4: """kgd sync -q; bob; kgd sync -q; mv $T/server/infra.git $T/server/away.git
+        kgd put services/keys --name "Bob's" -q; ann; kgd put services/keys --name "Ann's" -q
+        mv $T/server/away.git $T/server/infra.git; kgd sync -q || true; bob
+        until kgd conflicts | grep -q services/keys; do kgd sync -q || true; done""",
         5: "",
     }, SERVER),
     "docs/ingest.md": World({0: f"""{SHOP}
