@@ -34,7 +34,7 @@ def test_memory_of_a_burst_of_changes_is_given_back(store: ObjectStore) -> None:
     try:
         for _ in range(upkeep.LOOK_FLUSHES):
             made.note_flush()
-        until(lambda: resident() < before + 20_000, 20, say=resident)
+        until(lambda: resident() < before + 20_000, 60, say=resident)
     finally:
         made.close()
     assert pin
