@@ -97,7 +97,7 @@ REFUSED = [
     Refused("a cut tree", grafted(b"nodes/bad", lambda s: (FOLDER, s.write("tree", b"100644 no"))), "malformed"),
     Refused("a blob for a folder", grafted(b"nodes/bad", lambda s: (FOLDER, s.blob(b"x"))), "tree was expected"),
     Refused("a folder that is missing", grafted(b"nodes/bad", lambda s: (FOLDER, NOWHERE)), "missing"),
-    Refused("no settings", grafted(b"kgd.yaml", None), "without it is no workspace"),
+    Refused("no settings", grafted(b"kgd.yaml", None), "lacks this plain file"),
     Refused("broken settings", grafted(b"kgd.yaml", file("[[[")), "kgd.yaml"),
     Refused("settings of another workspace", grafted(b"kgd.yaml", file("workspace: evil\nformat: 1\nmerge_rules: 1\n")),
             "cannot be changed"),
@@ -108,7 +108,7 @@ REFUSED = [
     Refused("a file for the nodes", lambda s, b: s.grafted(b, b"nodes", (FILE, s.blob(b"x"))), "has to be a folder"),
     Refused("a link for the nodes", lambda s, b: s.grafted(b, b"nodes", (LINK, s.blob(b"/etc"))), "has to be a folder"),
     Refused("a file for the conflicts", grafted(b"conflicts", file("x")), "has to be a folder"),
-    Refused("nothing at all", lambda s, b: s.tree([]), "without it is no workspace"),
+    Refused("nothing at all", lambda s, b: s.tree([]), "lacks this plain file"),
 ]  # fmt: skip
 
 NEWER = {"format 2", "version 2"}
