@@ -85,6 +85,18 @@ class RegistryFile:
 
         self._rewrite(change)
 
+    def forget_remote(self, id: str) -> None:
+        """Remove the remote of a workspace that has a path, and what the entry says about it."""
+        given = ("remote", "ref", "token", "sync")
+
+        def change(text: str, entries: dict[str, Entry]) -> str:
+            known = entries.get(id)
+            if known is None or not known.path:
+                return text
+            return with_entry(text, id, replace(known, remote="", ref="", token="", sync=None).written(), without=given)
+
+        self._rewrite(change)
+
     def forget(self, id: str) -> None:
         """Remove an entry, if it exists."""
         self._rewrite(lambda text, entries: without_entry(text, id) if id in entries else text)
@@ -207,8 +219,8 @@ _HEAD = re.compile(r"workspaces:[ ]*(#.*)?$").match
 _PLAIN = re.compile(r"/[A-Za-z0-9/._-]*\Z").match
 
 
-def with_entry(text: str, id: str, fields: Mapping[str, str | bool | float]) -> str:
-    """`text` with this entry added at the end, or with its fields replaced.
+def with_entry(text: str, id: str, fields: Mapping[str, str | bool | float], *, without: tuple[str, ...] = ()) -> str:
+    """`text` with this entry added at the end, or with its fields replaced; the fields `without` are removed.
 
     Raises:
         Invalid: ``workspaces`` is not written as a block.
@@ -223,7 +235,8 @@ def with_entry(text: str, id: str, fields: Mapping[str, str | bool | float]) -> 
         made = [f"{indent}{id}:", *(f"{indent}  {name}: {_scalar(value)}" for name, value in fields.items())]
         lines[end:end] = made
         return "\n".join(lines) + "\n"
-    kept = [line for line in lines[first + 1 : last] if not _is_field(line, ("path", "code", "standalone", *fields))]
+    replaced = ("path", "code", "standalone", *fields, *without)
+    kept = [line for line in lines[first + 1 : last] if not _is_field(line, replaced)]
     inner = next((_indent(line) for line in lines[first + 1 : last] if _is_content(line)), f"{indent}  ")
     comments = {name: _comment(line) for line in lines[first + 1 : last] for name in fields if _names(line, name)}
     made = [f"{inner}{name}: {_scalar(value)}{comments.get(name, '')}" for name, value in fields.items()]

@@ -188,6 +188,11 @@ class Syncing:
         entry = self.entry()
         return entry.token if entry and entry.token and self._is_of(entry, one) else ""
 
+    def is_registered(self, one: Remote) -> bool:
+        """Whether the registry shares the workspace through this remote, so that `reload` adds a missing one."""
+        entry = self.entry()
+        return entry is not None and bool(entry.path) and self._is_of(entry, one)
+
     def _is_of(self, entry: Entry, one: Remote) -> bool:
         return bool(entry.remote) and one.url == remote_settings.parse_stored(self.workspace.layout, entry.remote)
 

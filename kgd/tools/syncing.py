@@ -148,7 +148,10 @@ def remote(session: Session, params: RemoteParams) -> RemotesResult:
         url_too = " URL" if params.action == "add" else ""
         raise Invalid("say which remote", at="name", next=f"`kgd remote {params.action} NAME{url_too}`.")
     if params.action == "remove":
-        gone = remote_settings.remove(workspace.layout, params.name)
+        gone = remote_settings.remote(workspace.layout, params.name)
+        if syncing.is_registered(gone):
+            session.daemon.registry.forget_remote(workspace.id)
+        remote_settings.remove(workspace.layout, params.name)
         syncing.reload()
         if is_kept_as(session.daemon.home.state, gone.token, _kept_name(workspace, gone)):
             drop(session.daemon.home.state, gone.token)

@@ -155,6 +155,7 @@ def lived_through(
     served: Served, writes: int, reads: int, *, warm: int = 2_000, folders: int = 20, parts: int = 10
 ) -> Iterator[Vitals]:
     """Vitals after the warm-up, and after each of some equal parts of the writes and reads."""
+    served.many("status", [{}] * 4 * UNDER_WAY, under_way=2 * UNDER_WAY)  # the daemon starts threads on demand
     served.write(0, warm, folders)
     served.read(NODES, folders)
     yield served.vitals(settled=True)

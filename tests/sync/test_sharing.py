@@ -267,6 +267,26 @@ def test_remotes_are_listed_and_let_go_and_git_knows_them(ann: Person, hub: Path
         ann.call("sync", remote="backup")
 
 
+@pytest.mark.parametrize("sync", [None, 600])
+def test_a_removed_remote_of_a_clone_stays_removed(ann: Person, bob: Person, hub: Path, sync: int | None) -> None:
+    """`kgd clone` registers the remote, and the daemon adds a registered one that is missing."""
+    registry = Path(bob.daemon.home.registry)
+    lines = [f"    remote: {hub}", "    ref: refs/heads/main"] + ([] if sync is None else [f"    sync: {sync}"])
+    registry.write_text(registry.read_text().rstrip() + "\n" + "\n".join(lines) + "\n")
+    bob.restart()
+    until(lambda: git(hub, "branch", "--list", "main"))
+    shared = git(hub, "rev-parse", "main")
+    bob.call("remote", action="remove", name="origin")
+    assert bob.call("remote")["remotes"] == []
+    bob.put("mine", summary="stays here")
+    bob.restart()
+    with pytest.raises(KgdError, match="has no remote"):
+        bob.call("sync")
+    assert git(hub, "rev-parse", "main") == shared
+    assert "remote:" not in registry.read_text()
+    assert str(bob.tree) in registry.read_text()
+
+
 @pytest.mark.slow
 def test_a_second_address_under_the_same_name_is_refused(ann: Person, hub: Path, tmp_path: Path) -> None:
     ann.share(hub)
