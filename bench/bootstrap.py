@@ -20,7 +20,7 @@ from typing import Any
 import orjson
 
 from kgd.codec.settings import first_files
-from kgd.daemon.tending import WorkspaceWatch
+from kgd.daemon.workspace_watch import WorkspaceWatch
 from kgd.git.creation import create_in_code_repository
 from kgd.model.uri import from_path
 from kgd.overlay.overlay import Overlay

@@ -17,8 +17,8 @@ from kgd.git.staging import Staging
 from kgd.model.change import Author, ChangeSet, Edit, Upsert
 from kgd.model.node import Node, Relation
 from kgd.model.uri import Uri
-from kgd.workspace.filling import Folder
-from kgd.workspace.served import Served
+from kgd.workspace.files.choosing_parts import Folder
+from kgd.workspace.tip.served import Served
 from kgd.workspace.workspace import Workspace
 
 THREADS = 20

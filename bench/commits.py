@@ -32,7 +32,7 @@ from kgd.git.staging import Staging
 from kgd.graph.traverse import traverse
 from kgd.model.change import Author, ChangeSet, Upsert
 from kgd.model.node import Node
-from kgd.workspace import adoption
+from kgd.workspace.publishing import adoption
 from kgd.workspace.workspace import Workspace
 
 ONE_WRITER, RATE, APPEND, STALL, READS = 0.6, 10.0, 0.25, 0.2, 2.0

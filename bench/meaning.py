@@ -19,7 +19,7 @@ from bench.corpus import Made
 from bench.row import Row, line, value
 from kgd.config import one_thread_each
 from kgd.git.layout import locate
-from kgd.retrieval.question import Question
+from kgd.retrieval.query import Question
 from kgd.retrieval.retrieve import retrieve
 from kgd.workspace.workspace import Workspace
 

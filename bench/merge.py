@@ -21,7 +21,7 @@ from kgd.git.objects import ObjectId
 from kgd.git.refs import HEAD
 from kgd.git.staging import Staging
 from kgd.git.store import ObjectStore
-from kgd.workspace.merge_tree import merge_trees
+from kgd.workspace.merging.trees import merge_trees
 
 ROUNDS = 15
 SHARE = 0.01

@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-from kgd.workspace.secrets import first_in
+from kgd.workspace.writing.secrets import first_in
 
 MOST_ALARMS, LEAST_HITS = 0.001, 0.95
 

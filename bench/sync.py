@@ -27,7 +27,7 @@ from kgd.git.layout import Layout, locate
 from kgd.model.change import Author, ChangeSet, Upsert
 from kgd.model.node import Node
 from kgd.tools.session import Session
-from kgd.workspace.outcome import Outcome
+from kgd.workspace.answers import Outcome
 from kgd.workspace.workspace import Workspace
 
 IDLE, ONE_NODE = 1.3, 2.0

@@ -18,7 +18,7 @@ import networkx as nx
 import orjson
 
 from kgd.graph.edges import Card
-from kgd.graph.live import LiveGraph
+from kgd.graph.live_graph import LiveGraph
 from kgd.graph.traverse import traverse
 from kgd.model.node import Relation
 from kgd.model.uri import Uri

@@ -14,7 +14,7 @@ from kgd.model.change import Author, ChangeSet, Edit, Upsert
 from kgd.model.node import Json, Relation
 from kgd.model.uri import Uri, parse
 from kgd.workspace.workspace import Workspace
-from kgd.workspace.writer import Staged
+from kgd.workspace.writing.writer import Staged
 
 ANN = Author("Ann", "ann@example.org", "tests")
 WS = "ws"

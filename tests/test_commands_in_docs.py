@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import pytest
 
-from kgd.cli.verbs import DRY_RUN, GLOBAL, VERBS
+from kgd.cli.commands import DRY_RUN, GLOBAL, VERBS
 from kgd.config import Home
 from tests.daemon.conftest import end_daemon
 from tests.hub.conftest import new_hub

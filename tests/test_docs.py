@@ -19,7 +19,7 @@ from typing import NamedTuple
 import pytest
 
 from kgd import errors
-from kgd.cli.verbs import EXIT_CODES
+from kgd.cli.commands import EXIT_CODES
 from kgd.config import Home
 from tests.daemon.conftest import end_daemon
 

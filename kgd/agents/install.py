@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from kgd.agents import files
-from kgd.agents.clients import Piece
 from kgd.agents.entries import State
+from kgd.agents.hosts import Piece
 from kgd.errors import Invalid, KgdError
 
 Did = Literal["added", "updated", "removed", "present", "absent", "outdated", "own", "no file", "refused"]

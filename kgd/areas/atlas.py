@@ -13,12 +13,12 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from kgd.areas.coverage import Coverage, Folder
+from kgd.areas.path_normalisation import normalise
 from kgd.areas.patterns import Matcher, check_pattern
-from kgd.areas.places import normalise
 from kgd.errors import KgdError, Limit
 from kgd.model.node import Json, Node
 from kgd.model.uri import Uri, scheme_of
-from kgd.workspace.changed import Changed
+from kgd.workspace.changed_nodes import Changed
 
 if TYPE_CHECKING:
     from kgd.workspace.workspace import Workspace

@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from kgd.areas.path_normalisation import DEEPEST
 from kgd.areas.patterns import Front, Matcher
-from kgd.areas.places import DEEPEST
 from kgd.model.uri import Uri
 
 Owners = frozenset[Uri]

@@ -16,7 +16,7 @@ from itertools import pairwise, product
 from kgd.areas.segments import class_at, fits_to, refused, tokens_of
 from kgd.errors import Invalid, Limit
 from kgd.model.uri import Uri
-from kgd.workspace.area_bounds import MAX_PATTERN
+from kgd.workspace.writing.area_bounds import MAX_PATTERN
 
 MAX_ALTERNATIVES = 64
 """Patterns that the braces of one pattern expand to."""
@@ -100,7 +100,7 @@ class Matcher:
         """The entries with a pattern that matches the path, sorted.
 
         Args:
-            path: Relative to the code tree, as `kgd.areas.places.normalise` returns it.
+            path: Relative to the code tree, as `kgd.areas.path_normalisation.normalise` returns it.
             most: Limit of `steps`; untrusted patterns may be made to be slow.
 
         Raises:

@@ -96,13 +96,13 @@ def agents(given: Given, options: Given) -> int:
     """`kgd agents install|uninstall|status|show`; needs no daemon."""
     from pathlib import Path
 
-    from kgd.agents import clients, install
+    from kgd.agents import hosts, install
     from kgd.cli import printing_running
-    from kgd.cli.requests import program
+    from kgd.cli.parameters import program
     from kgd.config.hosts import host_folders
 
     action, dry_run = given["action"], bool(given.get("dry_run"))
-    where = clients.Where(
+    where = hosts.Where(
         "user" if given.get("user") else "project", _root(Path.cwd()), host_folders(), program()
     )  # fmt: skip
     if action == "show":
@@ -110,21 +110,21 @@ def agents(given: Given, options: Given) -> int:
     names = [name for text in given.get("client", ()) for name in text.split(",")]
     if given.get("user") and given.get("project"):
         raise Invalid("--user and --project are two places", next="Do one after the other.")
-    chosen = clients.chosen(names, where)
+    chosen = hosts.chosen(names, where)
     if not chosen:
-        name_them = f"Name them: --client {','.join(clients.TITLES)}"
+        name_them = f"Name them: --client {','.join(hosts.TITLES)}"
         if action == "install":
             raise Invalid(NONE_SEEN, next=name_them)
         nothing = {"scope": where.scope, "action": action, "entries": [], "warnings": [f"{NONE_SEEN}. {name_them}"]}
         return _show(printing_running.agents, nothing, options)
-    pieces = clients.pieces(chosen, where, create=bool(given.get("create")))
+    pieces = hosts.pieces(chosen, where, create=bool(given.get("create")))
     notes = install.Notes.read(Path(Home.find().state) / NOTES)
     if action == "status":
         reports = install.status(pieces, notes)
     else:
         if action == "uninstall":
-            rest = [name for name in clients.TITLES if name not in chosen]
-            pieces = install.not_shared(pieces, clients.pieces(rest, where), notes)
+            rest = [name for name in hosts.TITLES if name not in chosen]
+            pieces = install.not_shared(pieces, hosts.pieces(rest, where), notes)
         reports = (install.install if action == "install" else install.uninstall)(pieces, notes, dry_run=dry_run)
     answer = _reported(reports, where)
     answer.update({"action": action, **({"dry_run": True} if dry_run else {})})
@@ -134,7 +134,7 @@ def agents(given: Given, options: Given) -> int:
     refusal = next((one.refusal for one in reports if one.refusal), None)
     if refusal is None:
         return 0
-    from kgd.cli.verbs import EXIT_CODES
+    from kgd.cli.commands import EXIT_CODES
 
     return EXIT_CODES[refusal.code][0]
 
@@ -143,13 +143,13 @@ def disconnect(*, dry_run: bool) -> list[str]:
     """Remove every entry that kgd wrote into the user's own client settings; the files that had one."""
     from pathlib import Path
 
-    from kgd.agents import clients, install
-    from kgd.cli.requests import program
+    from kgd.agents import hosts, install
+    from kgd.cli.parameters import program
     from kgd.config.hosts import host_folders
 
-    where = clients.Where("user", _root(Path.cwd()), host_folders(), program())
+    where = hosts.Where("user", _root(Path.cwd()), host_folders(), program())
     notes = install.Notes.read(Path(Home.find().state) / NOTES)
-    done = install.uninstall(clients.pieces(list(clients.TITLES), where), notes, dry_run=dry_run)
+    done = install.uninstall(hosts.pieces(list(hosts.TITLES), where), notes, dry_run=dry_run)
     return sorted({str(one.path) for one in done if one.did == "removed"})
 
 
@@ -185,12 +185,12 @@ def _reported(reports: Any, where: Any) -> Given:
 
 def _shown(where: Any) -> Given:
     """The settings for any other client, ready to paste."""
-    from kgd.agents import clients, entries, toml_table
+    from kgd.agents import entries, hosts, toml_table
 
     server = entries.server(where.command)
     return {
         "mcpServers": {"mcpServers": {"kgd": server}},
         "servers": {"servers": {"kgd": {"type": "stdio", **server}}},
         "toml": toml_table.block(("mcp_servers", "kgd"), server, "\n"),
-        "start hook": clients.start_command(where.command),
+        "start hook": hosts.start_command(where.command),
     }

@@ -6,7 +6,7 @@ or the words that an option takes, else files.
 
 from __future__ import annotations
 
-from kgd.cli.verbs import DRY_RUN, GLOBAL, VERBS, Argument, Verb
+from kgd.cli.commands import DRY_RUN, GLOBAL, VERBS, Argument, Verb
 
 SHELLS = ("bash", "zsh", "fish")
 _VALUED = "|".join(flag for argument in GLOBAL if "metavar" in argument.options for flag in argument.flags)

@@ -8,8 +8,8 @@ import sys
 import time
 from typing import Any
 
+from kgd.cli.commands import EXIT_CODES, INTERRUPTED, toolsets
 from kgd.cli.output import show
-from kgd.cli.verbs import EXIT_CODES, INTERRUPTED, toolsets
 from kgd.cli.waiting import told
 from kgd.client.connection import Connection
 from kgd.config import Home, has_screen, shell

@@ -14,9 +14,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from kgd import __version__
-from kgd.cli import requests
-from kgd.cli.output import show
-from kgd.cli.verbs import (
+from kgd.cli import parameters
+from kgd.cli.commands import (
     DRY_RUN,
     EXIT_CODES,
     GLOBAL,
@@ -29,6 +28,7 @@ from kgd.cli.verbs import (
     function,
     verb,
 )
+from kgd.cli.output import show
 from kgd.cli.waiting import told
 from kgd.client.connection import Connection
 from kgd.config import Home
@@ -46,7 +46,7 @@ def run(argv: Sequence[str]) -> int:
         _go_to(options.get("directory"))
         return _carry_out(verb(options["verb"]), options)
     except KgdError as error:
-        from kgd.cli.refusals import spoken
+        from kgd.cli.advice import spoken
 
         message, at, then = spoken(error, verb(options["verb"]), options)
         sys.stderr.write(f"kgd: {message}{f' ({at})' if at else ''}\n" + (f"     {then}\n" if then else ""))
@@ -68,7 +68,7 @@ def _carry_out(chosen: Verb, options: dict[str, Any]) -> int:
         code: int = function(chosen.own)(given, options)
         return code
     called = chosen.rehearsal if chosen.rehearsal and given.pop("dry_run", None) else chosen.call
-    args = getattr(requests, chosen.ask or "same")(given)
+    args = getattr(parameters, chosen.ask or "same")(given)
     if "request_id" not in args and any(argument.dest == "request_id" for argument in chosen.arguments):
         args["request_id"] = os.urandom(12).hex()  # a call repeated after a daemon's end is applied once
     with Connection(Home.find()) as connection:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from kgd import __version__
-from kgd.cli.verbs import DRY_RUN, EXIT_CODES, GLOBAL, GROUPS, INTERRUPTED, UNHEALTHY, VERBS, Argument, Verb
+from kgd.cli.commands import DRY_RUN, EXIT_CODES, GLOBAL, GROUPS, INTERRUPTED, UNHEALTHY, VERBS, Argument, Verb
 
 _DESCRIPTION = (
     "kgd keeps what a team and its agents learned as a graph of small YAML files in a git repository, serves it to "
@@ -30,7 +30,7 @@ _FILES = (
 def page() -> str:
     """The whole page, in the macros of man."""
     parts = [
-        '.\\" Made from kgd/cli/verbs.py by python -m kgd.cli.reference --man; a test compares the two.',
+        '.\\" Made from kgd/cli/commands.py by python -m kgd.cli.reference --man; a test compares the two.',
         f'.TH KGD 1 "" "kgd {__version__}" "User Commands"',
         ".SH NAME",
         "kgd \\- what a team and its agents learned, as a graph in a git repository",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from kgd.cli.verbs import function
+from kgd.cli.commands import function
 
 
 def show(printer: str, answer: dict[str, Any], options: dict[str, Any]) -> None:
@@ -15,9 +15,9 @@ def show(printer: str, answer: dict[str, Any], options: dict[str, Any]) -> None:
 
         sys.stdout.write(json.dumps(answer, ensure_ascii=False, indent=2) + "\n")
     elif not options.get("quiet"):
-        from kgd.cli import printing, refusals, terminal
+        from kgd.cli import advice, printing, terminal
 
-        answer = refusals.advice(answer)
+        answer = advice.advice(answer)
         if printer != "printing_exchange.exported" or sys.stdout.isatty():  # a file keeps the bytes
             answer = terminal.clean(answer)
         function(printer)(answer)

@@ -78,10 +78,10 @@ def hook(words: list[str]) -> int:
 
 def _check(cwd: Path, variables: dict[str, str]) -> int:
     from kgd.git.program import GitFailed
-    from kgd.hooks import checks
+    from kgd.hooks import commit_check
 
     try:
-        found = checks.check_index(cwd, variables)
+        found = commit_check.check_index(cwd, variables)
     except NotFound:
         return 0  # a branch without a workspace: nothing of ours is in it
     except GitFailed as failed:
@@ -100,9 +100,9 @@ def _check(cwd: Path, variables: dict[str, str]) -> int:
 def _receive(cwd: Path, variables: dict[str, str]) -> int:
     """Whatever goes wrong refuses the push: git takes it if we end well, and only then."""
     try:
-        from kgd.hooks import server
+        from kgd.hooks import pre_receive
 
-        server.pre_receive(sys.stdin, cwd, variables, pushing_as(), time.time())
+        pre_receive.pre_receive(sys.stdin, cwd, variables, pushing_as(), time.time())
     except KgdError as refusal:
         sys.stderr.write(f"kgd: {refusal}\n")
     except Exception as defect:  # noqa: BLE001 the edge of a request: its insides are no business of who pushes

@@ -7,7 +7,7 @@ from typing import Any
 
 from kgd.cli import words
 from kgd.cli.terminal import bold, red, say
-from kgd.model.fence import fenced, fenced_line
+from kgd.model.escaping import fenced, fenced_line
 
 Answer = dict[str, Any]
 _OF_AN_IMPORT = ("imported", "vault", "orchestrator", "rule")

@@ -7,7 +7,7 @@ import os
 from typing import Any
 
 from kgd.cli import printing, words
-from kgd.cli.requests import program
+from kgd.cli.parameters import program
 from kgd.cli.terminal import bold, red, say
 
 Answer = dict[str, Any]

@@ -8,12 +8,12 @@ from __future__ import annotations
 import sys
 
 from kgd.cli import man_page
-from kgd.cli.verbs import DRY_RUN, EXIT_CODES, GLOBAL, GROUPS, INTERRUPTED, UNHEALTHY, VERBS, Argument, Verb
+from kgd.cli.commands import DRY_RUN, EXIT_CODES, GLOBAL, GROUPS, INTERRUPTED, UNHEALTHY, VERBS, Argument, Verb
 
 _HEAD = """\
 # The command line
 
-Made from the declarations of the operations and `kgd/cli/verbs.py`; a test compares them. Names and
+Made from the declarations of the operations and `kgd/cli/commands.py`; a test compares them. Names and
 parameters are the same as in `mcp.md`. Human output is for reading; programs use `--json`, which prints
 the structured answer.
 

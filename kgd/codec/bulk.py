@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import pairwise
 
-from kgd.codec import canonical, documents, lean, memories, paths
+from kgd.codec import canonical, documents, fast_reader, memories, paths
 from kgd.codec.canonical import NotCanonical, Ordered
 from kgd.errors import Invalid, KgdError, Limit
 from kgd.model.node import NODE_BYTES, Json, Node
@@ -235,9 +235,9 @@ def _quick(data: bytes) -> Entries | None:
 
 
 @lru_cache(maxsize=4096)  # a part that grows is read again with each node that comes to it
-def glance(entry: bytes) -> lean.Lean | None:
+def glance(entry: bytes) -> fast_reader.Lean | None:
     """The graph's fields of a node in a part, as `lean.glance`."""
-    return lean.glance(entry)
+    return fast_reader.glance(entry)
 
 
 @lru_cache(maxsize=4096)

@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 
-from kgd.codec import canonical, lean, paths
+from kgd.codec import canonical, fast_reader, paths
 from kgd.codec.canonical import NotCanonical, Ordered, Quoted
-from kgd.codec.lean import uri as checked_uri
+from kgd.codec.fast_reader import uri as checked_uri
 from kgd.errors import Invalid, KgdError, Limit
 from kgd.model import fields
 from kgd.model.change import LogEntry
@@ -40,7 +40,7 @@ def decode(data: bytes, *, at: str = "", expect: Uri | None = None) -> Node:
         Refused: The guard does not accept it (`kgd.codec.guard`).
         Limit: Too large, too deep or too many.
     """
-    quick = lean.whole(data)
+    quick = fast_reader.whole(data)
     if quick is not None and expect in (None, quick.uri):
         return quick
     values = read_mapping(data, at)

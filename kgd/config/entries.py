@@ -10,8 +10,8 @@ from typing import Any
 
 from kgd.config.credentials import check_reference
 from kgd.errors import Invalid
-from kgd.git.url import HTTP, HTTPS
-from kgd.git.url import parse as parse_url
+from kgd.git.remote_url import HTTP, HTTPS
+from kgd.git.remote_url import parse as parse_url
 from kgd.model.uri import is_workspace_id
 from kgd.vectors import choosing
 from kgd.vectors.choosing import Choice

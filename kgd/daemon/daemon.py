@@ -19,20 +19,20 @@ from kgd.config.credentials import secret
 from kgd.config.entries import AT_START
 from kgd.config.registry import Entry, RegistryFile
 from kgd.daemon import process
-from kgd.daemon.elsewhere import Elsewhere
 from kgd.daemon.history_check import heal_closed
 from kgd.daemon.jobs import Jobs, unfinished
-from kgd.daemon.organisation import PACK_BYTES, Organisation
-from kgd.daemon.places import Places, misnamed
+from kgd.daemon.other_workspaces import Elsewhere
+from kgd.daemon.registered_paths import Places, misnamed
+from kgd.daemon.shared_registry import PACK_BYTES, Organisation
 from kgd.daemon.syncing import Syncing
-from kgd.daemon.tending import WorkspaceWatch
 from kgd.daemon.tokens import Tokens
 from kgd.daemon.upstream import Upstream
+from kgd.daemon.workspace_watch import WorkspaceWatch
 from kgd.errors import Advice, Damaged, Do, InvariantViolation, KgdError, NotFound, Unavailable
-from kgd.git.place import is_workspace
+from kgd.git.discovery import is_workspace
 from kgd.git.remote import Network
 from kgd.git.remote_settings import remotes
-from kgd.graph.context import ContextStore
+from kgd.graph.working_set import ContextStore
 from kgd.index.hub_state import SqliteHubState
 from kgd.model.uri import Uri
 from kgd.resolution.provider import Attempts
@@ -40,9 +40,9 @@ from kgd.sync.cloning import Clones
 from kgd.sync.network import network_of
 
 if TYPE_CHECKING:
-    from kgd.daemon.browsers import Pages
+    from kgd.daemon.browser_sessions import Pages
     from kgd.git.layout import Layout
-    from kgd.workspace.outcome import Stage
+    from kgd.workspace.answers import Stage
     from kgd.workspace.workspace import Workspace
 
 OnChange = Callable[[str, frozenset[Uri]], object]

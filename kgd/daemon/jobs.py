@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from kgd.config import person_environment
-from kgd.daemon.sources import beginning
-from kgd.daemon.taking_in import Report, Request, Stopped, TakingIn
+from kgd.daemon.ingestion import Report, Request, Stopped, TakingIn
+from kgd.daemon.ingestion_files import beginning
 from kgd.errors import InvariantViolation, KgdError, Limit, NotFound, Unavailable
 from kgd.git.files import replace as replace_file
 from kgd.ingest.kind import SNIFFED, Kind

@@ -24,13 +24,13 @@ from kgd.daemon.watch import Folder, Watch
 from kgd.errors import Damaged, KgdError, NotFound, Unavailable
 from kgd.git import remote_settings
 from kgd.git.remote import PATIENCE, GitRemote, repository_at
+from kgd.git.remote_errors import Trouble
 from kgd.git.remote_settings import Remote
-from kgd.git.trouble import Trouble
 from kgd.sync import round as rounds
-from kgd.sync.machine import Machine, Now
 from kgd.sync.network import network_of
+from kgd.sync.remote_state import Machine, Now
 from kgd.sync.round import Done
-from kgd.workspace.outcome import Stage
+from kgd.workspace.answers import Stage
 
 if TYPE_CHECKING:
     from kgd.workspace.workspace import Workspace

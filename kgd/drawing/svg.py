@@ -12,7 +12,7 @@ from math import cos, pi, sin
 
 from kgd.drawing.layout import LONGEST, OFF, Label, Layout, Point, Ring, layout_dots, place_labels
 from kgd.drawing.scene import MEANINGS, Dot, Line, Mark, Scene, Shape
-from kgd.model.fence import fenced
+from kgd.model.escaping import fenced
 
 PAPER, INK, QUIET, FAINT = "#ffffff", "#1d2320", "#565f59", "#d5d8d2"
 FILL: Mapping[Shape, str] = {"knowledge": "#1a634a", "code": "#69736d", "area": "#2f5c9e", "group": "#b7c9bf"}

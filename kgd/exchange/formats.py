@@ -13,11 +13,11 @@ from kgd.exchange import (
     jsonl,
     mermaid,
     orchestrator,
-    orchestrator_writing,
+    orchestrator_export,
     rules,
-    rules_writing,
+    rules_export,
     vault,
-    vault_writing,
+    vault_export,
 )
 from kgd.exchange.plan import Export, Plan, Reading
 from kgd.exchange.view import View
@@ -55,7 +55,7 @@ FORMATS: tuple[Format, ...] = (
         "folder",
         orchestrator.sniff,
         orchestrator.read,
-        orchestrator_writing.write,
+        orchestrator_export.write,
     ),
     Format(
         "rules",
@@ -63,22 +63,20 @@ FORMATS: tuple[Format, ...] = (
         "folder",
         rules.sniff,
         rules.read,
-        rules_writing.write_back,
+        rules_export.write_back,
     ),
     *(
-        Format(
-            name, f"every area as a rule file of {one.name.title()}", "folder", write=rules_writing.for_program(name)
-        )
-        for name, one in rules_writing.PROGRAMS.items()
+        Format(name, f"every area as a rule file of {one.name.title()}", "folder", write=rules_export.for_program(name))
+        for name, one in rules_export.PROGRAMS.items()
     ),
-    Format("agents-md", "every area in a block of AGENTS.md", "folder", write=rules_writing.agents_md),
+    Format("agents-md", "every area in a block of AGENTS.md", "folder", write=rules_export.agents_md),
     Format(
         "vault",
         "a folder of Markdown notes, such as Obsidian's",
         "folder",
         vault.sniff,
         vault.read,
-        vault_writing.write,
+        vault_export.write,
     ),
     Format(
         jsonl.NAME,

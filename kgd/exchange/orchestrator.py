@@ -17,10 +17,10 @@ from typing import Any
 from kgd.codec import front_matter
 from kgd.codec.front_matter import strings
 from kgd.errors import Invalid, KgdError
-from kgd.exchange import orchestrator_past
-from kgd.exchange.files import Folder
-from kgd.exchange.orchestrator_past import JOURNAL, Entry
+from kgd.exchange import orchestrator_journal
+from kgd.exchange.orchestrator_journal import JOURNAL, Entry
 from kgd.exchange.plan import Plan, Reading, Trouble, Wanted, one_line
+from kgd.exchange.source_folder import Folder
 from kgd.model.node import NAME_LIMIT, SUMMARY_LIMIT, Json, Node, Relation, Source, cut_at_word
 from kgd.model.uri import Uri, from_path
 
@@ -91,7 +91,7 @@ class Entries:
 
     def past(self) -> Iterator[Entry]:
         """Further entries from journal and state."""
-        return orchestrator_past.entries(self.root, self.folder, set(self.found), set(self._files), self.reading)
+        return orchestrator_journal.entries(self.root, self.folder, set(self.found), set(self._files), self.reading)
 
     def trouble(self, at: str, reason: str) -> None:
         self.folder.troubles.append(Trouble(at, reason))
@@ -241,7 +241,7 @@ class Entries:
     def _take_task(self, entry: Entry, name: str) -> None:
         text = self.folder.text(name)
         if text is not None:
-            found = orchestrator_past.task(text)
+            found = orchestrator_journal.task(text)
             entry.data |= found.data
             entry.name = entry.name or found.title
 

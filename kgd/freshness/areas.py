@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 from kgd.errors import KgdError
 from kgd.freshness.citations import confirmed_at
 from kgd.freshness.code import ID, Churn, Code
-from kgd.freshness.state import Unverified
+from kgd.freshness.judgement import Unverified
 from kgd.model.uri import Uri, path_of
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ from kgd.errors import KgdError
 from kgd.freshness import areas, citations
 from kgd.freshness.citations import Citation
 from kgd.freshness.code import Code
-from kgd.freshness.state import Finding, Unverified, judge, summed_up
+from kgd.freshness.judgement import Finding, Unverified, judge, summed_up
 from kgd.model.fields import CITES
 from kgd.model.node import Node
 from kgd.model.uri import Uri

@@ -14,9 +14,9 @@ from pathlib import Path
 from kgd.errors import Damaged, Limit, NotFound, Refused, Unavailable
 from kgd.git import creation, program, refs
 from kgd.git import layout as layouts
+from kgd.git.discovery import Place, find_place
 from kgd.git.layout import CODE_BRANCH, Layout
 from kgd.git.objects import FILE, ObjectId
-from kgd.git.place import Place, find_place
 from kgd.git.store import ObjectStore
 
 WHERE = (CODE_BRANCH, "refs/kgd/main")

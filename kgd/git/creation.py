@@ -13,10 +13,10 @@ import pygit2
 
 from kgd.errors import InvariantViolation, NotFound, Unavailable
 from kgd.git import pack, refs
+from kgd.git.discovery import Place, find_place, is_workspace
 from kgd.git.files import is_cut, replace, sync_file_system, sync_folder, write_new
 from kgd.git.layout import FORMAT, OWN_BRANCH, RETIRED, Layout, code_layout, removed, standalone_layout
 from kgd.git.objects import FILE, PLAIN, Object, Signature, commit_body, make, tree_body
-from kgd.git.place import Place, find_place, is_workspace
 from kgd.git.store import ObjectStore
 
 FIRST_TIME = 1_700_000_000

@@ -15,8 +15,8 @@ from typing import NamedTuple
 
 from kgd.errors import Damaged, KgdError, NotFound
 from kgd.git import program
+from kgd.git.discovery import Place
 from kgd.git.objects import LAST_MOMENT, Commit, ObjectId, moment, text, words
-from kgd.git.place import Place
 from kgd.git.program import GitFailed
 from kgd.git.refs import read_foreign
 from kgd.git.store import ObjectStore

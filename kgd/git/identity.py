@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pygit2
 
+from kgd.git.discovery import open_bare
 from kgd.git.layout import Layout
-from kgd.git.place import open_bare
 from kgd.model.change import Author
 
 KEYS = ("author.name", "user.name", "author.email", "user.email")

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from kgd.errors import KgdError
 from kgd.git import refs
-from kgd.git.place import Place, find_place, is_workspace, setting
+from kgd.git.discovery import Place, find_place, is_workspace, setting
 from kgd.git.store import ObjectStore
 
 FORMAT = 1

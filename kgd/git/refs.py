@@ -33,7 +33,7 @@ INCOMING = "refs/kgd/in/"
 KGD = "kgd <kgd@kgd.invalid>"
 """The identity in reflog lines that kgd writes."""
 NOTES = "refs/notes/kgd"
-"""Notes on which token pushed which commit; see `kgd.workspace.pushers`."""
+"""Notes on which token pushed which commit; see `kgd.workspace.history.pushers`."""
 LOCK_DEADLINE = 5.0
 
 _ZERO = bytes(20)

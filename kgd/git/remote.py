@@ -19,13 +19,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from kgd.errors import KgdError, Limit, Unavailable
-from kgd.git import place, program, refs
+from kgd.git import discovery, program, refs
 from kgd.git.incoming import Incoming, copied, quoted, scratch_repository
 from kgd.git.objects import ObjectId, parse_id
 from kgd.git.program import Bounds, GitFailed, Person
+from kgd.git.remote_errors import PUSHED, Trouble, of_failure, of_push
+from kgd.git.remote_url import HTTP, HTTPS, SSH, RemoteUrl
 from kgd.git.store import ObjectStore
-from kgd.git.trouble import PUSHED, Trouble, of_failure, of_push
-from kgd.git.url import HTTP, HTTPS, SSH, RemoteUrl
 
 PATIENCE = 30.0
 """Seconds without progress after which a program that talks to a remote is killed."""
@@ -193,7 +193,7 @@ class GitRemote:
             return True
         directory = self.url.directory
         git_dir = repository_at(directory) if directory is not None else None
-        if git_dir is None or place.setting(git_dir, "core.bare") != "true":
+        if git_dir is None or discovery.setting(git_dir, "core.bare") != "true":
             return False
         if list(refs.list_refs(git_dir, "refs/heads/")) != [ref]:
             return False
@@ -208,7 +208,7 @@ class GitRemote:
     def _read(self, ref: str, prefix: str) -> dict[str, ObjectId] | None:
         directory = self.url.directory
         git_dir = repository_at(directory) if directory is not None else None
-        if git_dir is None or place.setting(git_dir, "extensions.refstorage") not in (None, "files"):
+        if git_dir is None or discovery.setting(git_dir, "extensions.refstorage") not in (None, "files"):
             return None
         try:
             return refs.read_foreign(git_dir, ref, prefix, REFS_LIMIT)
@@ -318,7 +318,7 @@ def repository_at(directory: Path) -> Path | None:
         if (at / "HEAD").is_file() and (at / "objects").is_dir():
             return at
     with contextlib.suppress(OSError, KgdError):
-        found = place.find_place(directory)
+        found = discovery.find_place(directory)
         if found is not None and found.top == directory.resolve():
             return found.common_dir
     return None

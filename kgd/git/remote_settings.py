@@ -16,7 +16,7 @@ from kgd.errors import Invalid, InvariantViolation, NotFound, Unavailable
 from kgd.git import program, refs
 from kgd.git.layout import Layout
 from kgd.git.refs import INCOMING, PROPOSALS
-from kgd.git.url import PATH, RemoteUrl, parse, take_credential
+from kgd.git.remote_url import PATH, RemoteUrl, parse, take_credential
 
 LIMIT = 8
 """Maximum number of remotes of one workspace."""

@@ -19,6 +19,7 @@ import pygit2
 
 from kgd.errors import Damaged, Limit, Unavailable
 from kgd.git import pack, program, refs
+from kgd.git.discovery import check_configuration, open_bare
 from kgd.git.objects import (
     EMPTY_TREE,
     FOLDER,
@@ -32,7 +33,6 @@ from kgd.git.objects import (
     parse_tree,
     raw,
 )
-from kgd.git.place import check_configuration, open_bare
 from kgd.git.walk import ENTRY_BUDGET, differences
 
 READ_LIMIT = 64 << 20

@@ -13,8 +13,8 @@ from pathlib import Path
 from kgd.codec.settings import Settings
 from kgd.errors import Damaged, InvariantViolation, KgdError
 from kgd.git import refs
+from kgd.git.discovery import setting
 from kgd.git.objects import ObjectId
-from kgd.git.place import setting
 from kgd.git.refs import PROPOSALS
 from kgd.git.store import ObjectStore
 from kgd.hooks.clone import settings_at

@@ -13,8 +13,8 @@ from kgd.codec.settings import PATH, Settings, decode_settings
 from kgd.errors import InvariantViolation, NotFound, Unavailable
 from kgd.git import layout as layouts
 from kgd.git import program, refs
+from kgd.git.discovery import Place, find_place
 from kgd.git.objects import ObjectId
-from kgd.git.place import Place, find_place
 from kgd.git.store import ObjectStore
 from kgd.model.node import NODE_BYTES
 

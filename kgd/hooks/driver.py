@@ -17,7 +17,7 @@ from pathlib import Path
 from kgd.codec.settings import PATH, decode_settings
 from kgd.errors import InvariantViolation, KgdError
 from kgd.model.node import NODE_BYTES
-from kgd.workspace.merge_files import merge_file, record_files
+from kgd.workspace.merging.files import merge_file, record_files
 
 DONE, CONFLICT, FAILED = 0, 1, 129
 """Exit codes for git: merged; merged with a conflict; from 129 on, an error."""

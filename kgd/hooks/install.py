@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from kgd.errors import KgdError
+from kgd.git.discovery import setting
 from kgd.git.files import replace
-from kgd.git.place import setting
 from kgd.hooks import branch, scripts
 from kgd.hooks.clone import Clone
 from kgd.hooks.driver import INNER

@@ -22,8 +22,8 @@ from kgd.git.staging import Staging
 from kgd.git.store import ObjectStore
 from kgd.hooks.clone import Clone, of_command, refuse_redirection, settings_in
 from kgd.model.conflict import Conflict
-from kgd.workspace.integrate import merge_commits
-from kgd.workspace.merge_tree import MergedTree, merge_trees
+from kgd.workspace.merging.histories import merge_commits
+from kgd.workspace.merging.trees import MergedTree, merge_trees
 
 MERGED, CANNOT = 0, 2
 """Exit codes for git: 0, commit the index; 2, no change was made. (1 would mean: the user must finish the merge.)"""

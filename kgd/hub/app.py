@@ -22,7 +22,7 @@ from kgd import __version__
 from kgd.errors import Forbidden, Invalid, NotFound
 from kgd.hub.connections import HEADER_LIMIT, HEADER_SECONDS, Connections, HubConnection, block_of
 from kgd.hub.listen import Listen
-from kgd.hub.problems import problem
+from kgd.hub.problem_details import problem
 from kgd.hub.v1 import Api
 
 STOP_SECONDS = 1

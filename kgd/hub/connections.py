@@ -17,9 +17,9 @@ from typing import Any
 from starlette.types import Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from kgd.daemon.bodies import RECOGNISED
+from kgd.daemon.request_bodies import RECOGNISED
 from kgd.daemon.tokens import TooMuch
-from kgd.hub.problems import problem
+from kgd.hub.problem_details import problem
 
 HEADER_LIMIT = 64 << 10
 """Bytes of a request's header including its URL; the page of the graph has long URLs."""

@@ -27,15 +27,15 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from starlette.types import Message, Receive, Scope, Send
 
-from kgd.daemon.bodies import PATIENCE, RECOGNISED, Bodies, steadily
 from kgd.daemon.daemon import Daemon
+from kgd.daemon.request_bodies import PATIENCE, RECOGNISED, Bodies, steadily
 from kgd.daemon.tokens import TooMuch
 from kgd.errors import Forbidden, Internal, Invalid, KgdError, Limit, NotFound, Unauthorized, Unavailable
 from kgd.git import http_backend
-from kgd.hub import hook, self_contained
-from kgd.hub.gate import Gate
-from kgd.hub.problems import STATUS
-from kgd.hub.receiving import Receiving, wait_until_published
+from kgd.hub import complete_packs, hook
+from kgd.hub.authentication import Gate
+from kgd.hub.problem_details import STATUS
+from kgd.hub.push_execution import Receiving, wait_until_published
 from kgd.model.access import Verb
 from kgd.model.token import TokenRecord
 from kgd.workspace.workspace import Workspace
@@ -126,9 +126,9 @@ class SmartHttp:
                     if "content-encoding" in request.headers:
                         raise Invalid("a push must not have a content encoding", at="Content-Encoding")
                     try:
-                        await anyio.to_thread.run_sync(self_contained.check, body, workspace, record, self._hooks)
+                        await anyio.to_thread.run_sync(complete_packs.check, body, workspace, record, self._hooks)
                     except Forbidden as error:
-                        said = self_contained.refusal(body, error)
+                        said = complete_packs.refusal(body, error)
                         await Response(said, media_type=RESULT)(scope, receive, send)
                         return
                 async with self._programs:
@@ -211,7 +211,7 @@ class SmartHttp:
         hidden = []
         # A push to a hidden name becomes a proposal under the pusher's own name, like a push to a free name.
         if request.method == "GET" and _is_narrow(record, workspace.id):
-            hidden = await anyio.to_thread.run_sync(self_contained.others, workspace, record)
+            hidden = await anyio.to_thread.run_sync(complete_packs.others, workspace, record)
         process = await asyncio.create_subprocess_exec(
             *http_backend.command(), stdin=file, stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE, cwd="/", start_new_session=True, limit=HEADER_LIMIT,
@@ -322,7 +322,7 @@ async def _chunks(process: asyncio.subprocess.Process) -> AsyncIterator[bytes]:
 
 
 async def _narrowed(parts: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    yield self_contained.asking_for_whole_objects(b"".join([part async for part in parts]))
+    yield complete_packs.asking_for_whole_objects(b"".join([part async for part in parts]))
 
 
 async def _drain(process: asyncio.subprocess.Process) -> str:

@@ -18,19 +18,19 @@ import orjson
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
-from kgd.daemon.bodies import RECOGNISED, Bodies
 from kgd.daemon.daemon import Daemon
+from kgd.daemon.request_bodies import RECOGNISED, Bodies
 from kgd.errors import Forbidden, Invalid, KgdError, Unavailable, of_defect
 from kgd.hub.callers import Caller, Door, Holder
 from kgd.hub.openapi import document
-from kgd.hub.problems import NotJson, problem
+from kgd.hub.problem_details import NotJson, problem
 from kgd.tools.nodes import overlay_of
 from kgd.tools.opening import LINK_MINUTES
+from kgd.tools.operation import Operation, Reflects
 from kgd.tools.parameters import read
 from kgd.tools.session import LONGEST_REQUEST
 from kgd.tools.token_calls import canonical
 from kgd.tools.tokens import ChildParams, describe, mint_child
-from kgd.tools.tool import Operation, Reflects
 
 if TYPE_CHECKING:
     from kgd.workspace.workspace import Workspace

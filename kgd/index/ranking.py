@@ -13,7 +13,7 @@ from typing import NamedTuple, TypedDict, Unpack
 
 import orjson
 
-from kgd.index import marks
+from kgd.index import snippets
 from kgd.index.database import placeholders
 from kgd.index.words import Term
 from kgd.model.uri import CODE_TREE, DIRECTORY_TYPE, Uri
@@ -299,36 +299,36 @@ class Search:
 
     def explain(self, page: Sequence[Found]) -> list[Hit]:
         """The hits with snippet and reason."""
-        shown: dict[tuple[bool, int], marks.Explanation] = {}
-        asked = marks.asked(self._terms)
+        shown: dict[tuple[bool, int], snippets.Explanation] = {}
+        asked = snippets.asked(self._terms)
         for bare, table, names, columns in (
-            (False, "text", "name, tags, summary, content, data, parts", marks.TEXT_COLUMNS),
-            (True, "file_text", "path, parts", marks.FILE_COLUMNS),
+            (False, "text", "name, tags, summary, content, data, parts", snippets.TEXT_COLUMNS),
+            (True, "file_text", "path, parts", snippets.FILE_COLUMNS),
         ):
             ids = [found.id for found in page if (found.tier <= FILE) == bare]
             if ids:
                 rows = self._connection.execute(
                     f"SELECT rowid, {names} FROM {table} WHERE rowid IN (SELECT value FROM json_each(?))", (_json(ids),)
                 )
-                seen = {id: marks.find(columns, texts, asked) for id, *texts in rows}
+                seen = {id: snippets.find(columns, texts, asked) for id, *texts in rows}
                 shown |= {(bare, id): marked for id, marked in seen.items() if marked}
                 by_words = {found.id for found in page if found.rank}
                 unseen = [id for id, marked in seen.items() if not marked and id in by_words]
                 shown |= {(bare, id): marked for id, marked in self._marked(table, columns, unseen)}
-        nothing = marks.Explanation("", ())
+        nothing = snippets.Explanation("", ())
         return [Hit(f.uri, round(_exact(f), SCORE_DIGITS), *shown.get((f.tier <= FILE, f.id), nothing)) for f in page]
 
-    def _marked(self, table: str, columns: Sequence[str], ids: list[int]) -> Iterator[tuple[int, marks.Explanation]]:
+    def _marked(self, table: str, columns: Sequence[str], ids: list[int]) -> Iterator[tuple[int, snippets.Explanation]]:
         if ids:
             match = " OR ".join(dict.fromkeys(m for term in self._terms for m in (term.match, term.prefix)))
             highlights = ", ".join(f"highlight({table}, {n}, ?2, ?3)" for n in range(len(columns)))
             rows = self._connection.execute(
                 f"SELECT {table}.rowid, {highlights} FROM json_each(?1) AS asked CROSS JOIN {table}"
                 f" WHERE {table} MATCH ?4 AND {table}.rowid = asked.value",
-                (_json(ids), marks.BEGIN, marks.END, match),
+                (_json(ids), snippets.BEGIN, snippets.END, match),
             )
             for id, *texts in rows:
-                yield id, marks.read(columns, texts)
+                yield id, snippets.read(columns, texts)
 
 
 def _json(ids: Iterable[int]) -> str:

@@ -11,9 +11,8 @@ from typing import NamedTuple, Unpack
 
 import orjson
 
-from kgd.index import belonging, feed, marks, words
+from kgd.index import change_feed, snippets, text_context, words
 from kgd.index.database import Database, placeholders
-from kgd.index.in_sight import InSight, Sees
 from kgd.index.ranking import (
     FILE,
     SCORE_DIGITS,
@@ -28,6 +27,7 @@ from kgd.index.ranking import (
     file_filter,
     lowered,
 )
+from kgd.index.restricted_search import InSight, Sees
 from kgd.model.node import Source, default_type
 from kgd.model.uri import CODE_TREE, Uri, is_owned
 
@@ -115,7 +115,7 @@ class TextIndex:
             for doc in upserts:
                 changed.append(doc.uri)
                 self._store(connection, doc)
-            belonging.renew(connection, changed)
+            text_context.renew(connection, changed)
             if tree is not None:
                 self.set_tree(tree)
         self._frequencies.outdate(len(changed))
@@ -158,7 +158,7 @@ class TextIndex:
                 if uri not in same:
                     self._store(connection, doc)
             touched = {*known, *wanted} - same
-            belonging.renew(connection, touched)
+            text_context.renew(connection, touched)
         self._frequencies.outdate(len(touched))
 
     def tree_origins(self) -> set[Uri]:
@@ -191,7 +191,7 @@ class TextIndex:
             (id, name, " ".join(doc.tags), summary, content, data, parts),
         )
         assert id is not None
-        belonging.note_people(connection, id, doc.people or belonging.speakers(content))
+        text_context.note_people(connection, id, doc.people or text_context.speakers(content))
         tags = {tag.casefold() for tag in doc.tags}
         connection.executemany("INSERT INTO tags (tag, doc) VALUES (?, ?)", [(tag, id) for tag in tags])
 
@@ -209,7 +209,7 @@ class TextIndex:
             ("docs", "id"),
         ):
             connection.execute(f"DELETE FROM {table} WHERE {column} = ?", (id,))
-        feed.note_gone(connection, id)
+        change_feed.note_gone(connection, id)
 
     def _forget_file(self, connection: sqlite3.Connection, uri: Uri) -> None:
         row = connection.execute("SELECT id FROM files WHERE uri = ?", (uri,)).fetchone()
@@ -317,7 +317,7 @@ class TextIndex:
     def by_people(self, names: Sequence[str], ids: Collection[int]) -> set[int]:
         """Of these texts (`Found.id`), those in which a person of one of these names (one word each) speaks."""
         with self._database.read() as connection:
-            return belonging.by_people(connection, names, ids) if names and ids else set()
+            return text_context.by_people(connection, names, ids) if names and ids else set()
 
     def passing(self, uris: Collection[Uri], **filters: Unpack[Filters]) -> list[Found]:
         """Of these nodes, those in the index that pass the filters, in order of URI."""
@@ -438,7 +438,7 @@ class TextIndex:
             offset,
         )
         return [
-            Hit(uri, round(matches / len(asked), SCORE_DIGITS), marks.one_line(summary), (f"tags: {matched}",))
+            Hit(uri, round(matches / len(asked), SCORE_DIGITS), snippets.one_line(summary), (f"tags: {matched}",))
             for uri, matches, matched, summary in rows
         ]
 

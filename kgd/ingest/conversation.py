@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from kgd.errors import Invalid
-from kgd.ingest import messages
-from kgd.ingest.conversations import detecting, transcript
-from kgd.ingest.conversations.said import Conversation, Read
-from kgd.ingest.history import check_thread
+from kgd.ingest import message_ingest
+from kgd.ingest.conversations import detection, transcript
+from kgd.ingest.conversations.source_messages import Conversation, Read
 from kgd.ingest.kind import Around, Given, Kind, Taken
-from kgd.ingest.readers.text import Unreadable, characters
+from kgd.ingest.readers.result import Unreadable, characters
+from kgd.ingest.thread_history import check_thread
 
 LIMIT = 128 << 20
 """Bytes of one export."""
@@ -24,7 +24,7 @@ TROUBLES = 200
 
 def take(given: Given, around: Around) -> Iterator[Taken]:
     """The changes of each conversation in a file to its thread."""
-    yield from _taken(detecting.read(_text(given)), given, around)
+    yield from _taken(detection.read(_text(given)), given, around)
 
 
 def take_transcript(given: Given, around: Around) -> Iterator[Taken]:
@@ -55,7 +55,7 @@ def _taken(read: Read, given: Given, around: Around) -> Iterator[Taken]:
     is_live = given.source.type == TEXT
     now = around.workspace.now() * 1000 if is_live else None
     for one in conversations:
-        taken = messages.take(
+        taken = message_ingest.take(
             around.workspace, _named(one, given), given.source.id, thread=thread, now=now, sees=around.sees
         )
         yield replace(taken, trouble=(*trouble, *_first(taken.trouble)))
@@ -76,11 +76,11 @@ def _first(trouble: tuple[str, ...]) -> tuple[str, ...]:
 CONVERSATION = Kind(
     name="conversation",
     about="messages: an export of Claude or ChatGPT, a session of Claude Code, JSON lines, a transcript",
-    recognises=detecting.is_conversation,
+    recognises=detection.is_conversation,
     take=take,
     limit=LIMIT,
-    in_folder=lambda name: name.lower().endswith(detecting.SUFFIXES),
-    names_itself=detecting.has_ids,
+    in_folder=lambda name: name.lower().endswith(detection.SUFFIXES),
+    names_itself=detection.has_ids,
     scheme="thread",
 )
 TRANSCRIPT = Kind(

@@ -8,14 +8,14 @@ from dataclasses import replace
 from itertools import dropwhile, takewhile
 from typing import Any
 
-from kgd.ingest import formats, links, replacing
+from kgd.ingest import document_diff, formats, links
 from kgd.ingest.chunks import MOST, Chunk, chunks
+from kgd.ingest.document_diff import FIRST, HASH, NEXT, PART_OF, STATUS, Extracted, Stage, chunk_uri
 from kgd.ingest.kind import Around, Given, Kind, Taken
-from kgd.ingest.readers.text import Text, Unreadable
-from kgd.ingest.replacing import FIRST, HASH, NEXT, PART_OF, STATUS, Extracted, Stage, chunk_uri
+from kgd.ingest.readers.result import Text, Unreadable
 from kgd.model.node import NAME_LIMIT, Node, Relation, Source, cut_at_word
 from kgd.model.uri import Uri, from_path, name_of, scheme_of
-from kgd.workspace.secrets import secret_in
+from kgd.workspace.writing.secrets import secret_in
 
 SEPARATOR = " › "
 """Between the headings in a chunk's name."""
@@ -38,11 +38,11 @@ def take(given: Given, around: Around) -> Iterator[Taken]:
         Unreadable: It cannot be read, or has no text.
     """
     extracted = extract(given, around)
-    found = replacing.replaced(around.workspace, extracted)
+    found = document_diff.replaced(around.workspace, extracted)
     became = "unchanged" if not found.edits else "changed" if found.was_there else "new"
     counts = {f"documents_{became}": 1, "chunks_new": found.new, "chunks_changed": found.changed}
     counts["chunks_gone"] = found.gone
-    yield Taken(extracted.nodes[0].uri, tuple(replacing.in_commits(found.edits)), counts, extracted.trouble)
+    yield Taken(extracted.nodes[0].uri, tuple(document_diff.in_commits(found.edits)), counts, extracted.trouble)
 
 
 def extract(given: Given, around: Around) -> Extracted:
@@ -114,7 +114,7 @@ def is_current(given: Given, around: Around) -> bool:
     except Unreadable:
         return False
     stored = around.workspace.readable(uri) if around.sees(uri) else None
-    return replacing.is_complete(stored, given.digest)
+    return document_diff.is_complete(stored, given.digest)
 
 
 def _document(read: Text, uri: Uri, given: Given, title: str, made: list[Node], text: str) -> Node:

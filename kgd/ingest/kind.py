@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from kgd.ingest import formats
-from kgd.ingest.reading import DocumentReader
+from kgd.ingest.document_reader import DocumentReader
 from kgd.model.change import Edit
 from kgd.model.node import Source
 from kgd.model.uri import Uri

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from kgd.ingest import conversation, dated, documents
+from kgd.ingest import conversation, dated_documents, documents
 from kgd.ingest.kind import Kind
 
 KINDS: Mapping[str, Kind] = {
-    kind.name: kind for kind in (conversation.CONVERSATION, conversation.TRANSCRIPT, dated.MESSAGES, documents.DOCUMENT)
+    kind.name: kind
+    for kind in (conversation.CONVERSATION, conversation.TRANSCRIPT, dated_documents.MESSAGES, documents.DOCUMENT)
 }
 """By name. The first kind that recognises a file counts, so documents come last."""
 

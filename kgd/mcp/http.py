@@ -31,7 +31,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from kgd import __version__
-from kgd.daemon.bodies import RECOGNISED, Bodies
+from kgd.daemon.request_bodies import RECOGNISED, Bodies
 from kgd.errors import KgdError
 from kgd.mcp.server import RECORD, Surface
 from kgd.model.token import TokenRecord
@@ -124,7 +124,7 @@ async def _health(request: Request) -> JSONResponse:
 
 
 class Authenticator(Protocol):
-    """Authentication; implemented by `kgd.hub.gate.Gate`. Each method may block."""
+    """Authentication; implemented by `kgd.hub.authentication.Gate`. Each method may block."""
 
     def admit(self, authorization: str) -> TokenRecord:
         """The record for an Authorization header; counts the request. Raises KgdError."""

@@ -34,9 +34,9 @@ from kgd.model.access import Policy, Principal, Verb, may
 from kgd.model.uri import Uri
 from kgd.tools import LOCAL, TOOLS, addressing
 from kgd.tools.contexts import working_set
+from kgd.tools.operation import Operation
 from kgd.tools.session import Session
 from kgd.tools.token_calls import noted
-from kgd.tools.tool import Operation
 from kgd.tools.viewing import APP
 
 JSON = "application/json"

@@ -21,7 +21,7 @@ from mcp.types import CallToolRequestParams, ListRootsRequest, ListRootsResult, 
 from mcp.types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
-from kgd.mcp.asking import ROOTS, AnswersNeeded, asked_before
+from kgd.mcp.sampling import ROOTS, AnswersNeeded, asked_before
 from kgd.tools import addressing
 from kgd.tools.session import Session
 

@@ -41,19 +41,19 @@ from kgd.daemon.calls import LineReader, LineWriter
 from kgd.daemon.daemon import Daemon
 from kgd.errors import KgdError, NotFound, of_defect
 from kgd.mcp import prompts, resources, stream
-from kgd.mcp.asking import AnswersNeeded, asker, sealing
-from kgd.mcp.completing import Completing
-from kgd.mcp.reporting import Logs
+from kgd.mcp.completion import Completing
+from kgd.mcp.notifications import Logs
 from kgd.mcp.resources import Resources, changed_resources, may_watch
 from kgd.mcp.roots import Roots
+from kgd.mcp.sampling import AnswersNeeded, asker, sealing
 from kgd.mcp.subscriptions import Subscriptions
 from kgd.model.token import TokenRecord
 from kgd.model.uri import Uri
 from kgd.tools import TOOLS, token_calls
+from kgd.tools.operation import Operation, as_json, refused
 from kgd.tools.parameters import read
 from kgd.tools.schemas import input_schema, output_schema
 from kgd.tools.session import Session
-from kgd.tools.tool import Operation, as_json, refused
 
 NAME = "kgd"
 """Constant, because the clients' state between two calls is sealed for this name."""

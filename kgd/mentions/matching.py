@@ -10,8 +10,8 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import NamedTuple, Protocol
 
 from kgd.errors import KgdError
-from kgd.index.feed import Indexed
-from kgd.index.mentions import Key
+from kgd.index.change_feed import Indexed
+from kgd.index.mentions_file import Key
 from kgd.index.words import STOPWORDS, parts_of
 from kgd.model.uri import Uri, path_of, scheme_of
 

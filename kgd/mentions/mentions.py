@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING
 
 from kgd.errors import KgdError
 from kgd.graph.edges import Card, Edge
+from kgd.index.change_feed import Feed, Indexed, Position
 from kgd.index.database import IndexDamaged
-from kgd.index.feed import Feed, Indexed, Position
-from kgd.index.mentions import MOST_ALIKE, Mention, MentionsFile
+from kgd.index.mentions_file import MOST_ALIKE, Mention, MentionsFile
 from kgd.mentions.matching import WRITTEN, found_in, is_part, keys_of, path_ends, phrase_key, place
 from kgd.model.uri import Uri, scheme_of
-from kgd.workspace.outcome import Stage
+from kgd.workspace.answers import Stage
 
 if TYPE_CHECKING:
     from kgd.workspace.workspace import Workspace

@@ -43,7 +43,7 @@ from kgd.model.fields import (
     with_value,
 )
 from kgd.model.node import Json, Node, Relation, Source
-from kgd.model.prose import merge_text
+from kgd.model.text_merge import merge_text
 from kgd.model.uri import Uri
 
 RULES_VERSION = 1

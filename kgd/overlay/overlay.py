@@ -17,7 +17,7 @@ from kgd.model.change import Upsert
 from kgd.model.node import Node, Relation
 from kgd.model.uri import Uri, from_path, path_of, scheme_of, workspace_of
 from kgd.overlay.facts import BINARY, LARGE, SYMLINK, TEXT, UNREADABLE, utc
-from kgd.overlay.inside import FileParts
+from kgd.overlay.file_parts import FileParts
 from kgd.overlay.listing import IGNORED, Progress, Rules, Stopped, Walk, belongs, rules_of, settle
 from kgd.overlay.tree import (
     CONTAINS,

@@ -15,8 +15,8 @@ from kgd.index.ranking import Found, Hit
 from kgd.model.node import ranks_behind
 from kgd.model.uri import Uri
 from kgd.retrieval import spreading
-from kgd.retrieval.pool import Pool, Sees, Unit, anybody, filters_of, gather, measure
-from kgd.retrieval.question import Answered, Link, Mentions, Once, Question, Retrieved, Step
+from kgd.retrieval.candidates import Pool, Sees, Unit, anybody, filters_of, gather, measure
+from kgd.retrieval.query import Answered, Link, Mentions, Once, Question, Retrieved, Step
 from kgd.retrieval.spreading import Surroundings
 
 if TYPE_CHECKING:

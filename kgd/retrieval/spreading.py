@@ -15,8 +15,8 @@ from typing import NamedTuple
 from kgd.graph.edges import Edge, EdgeSource
 from kgd.index.ranking import BEGUN, SOME, Found
 from kgd.model.uri import Uri, is_owned, scheme_of
-from kgd.retrieval.pool import Pool, Unit, normalise
-from kgd.retrieval.question import Once, Step
+from kgd.retrieval.candidates import Pool, Unit, normalise
+from kgd.retrieval.query import Once, Step
 
 FOLLOWING = frozenset(["REPLIED_BY", "NEXT_CHUNK"])
 """Relations between consecutive messages or chunks."""

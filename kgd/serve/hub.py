@@ -11,25 +11,25 @@ from typing import TYPE_CHECKING
 
 from starlette.routing import Route
 
-from kgd.daemon.bodies import Bodies
 from kgd.daemon.daemon import Daemon
+from kgd.daemon.request_bodies import Bodies
 from kgd.hub.app import HubServer, application
-from kgd.hub.gate import Gate
+from kgd.hub.authentication import Gate
 from kgd.hub.listen import Listen
-from kgd.hub.problems import problem
-from kgd.hub.receiving import Receiving
+from kgd.hub.problem_details import problem
+from kgd.hub.push_execution import Receiving
 from kgd.hub.smart_http import SmartHttp
 from kgd.hub.v1 import Api
 from kgd.mcp.http import HubHttp
-from kgd.ui.asked import ROOT
-from kgd.ui.live import Live
+from kgd.ui.live_updates import Live
 from kgd.ui.server import Place, Ui
+from kgd.ui.visit import ROOT
 
 if TYPE_CHECKING:
     import socket
 
     from kgd.mcp.server import Surface
-    from kgd.serve.visiting import BrowserAccess
+    from kgd.serve.browser_access import BrowserAccess
 
 STOP_SECONDS = 2.8
 

@@ -31,16 +31,16 @@ from kgd.hub.app import HostCheck, tool_routes
 from kgd.hub.connections import HEADER_LIMIT, Connection
 from kgd.hub.listen import Listen
 from kgd.hub.openapi import own_document
-from kgd.hub.problems import problem
+from kgd.hub.problem_details import problem
 from kgd.hub.v1 import Api
 from kgd.model.access import Verb
 from kgd.tools import EVERY
+from kgd.tools.operation import Answer, Operation
 from kgd.tools.session import Session
-from kgd.tools.tool import Answer, Operation
-from kgd.ui.asked import ROOT
-from kgd.ui.live import Live
+from kgd.ui.live_updates import Live
 from kgd.ui.server import Place, Ui
 from kgd.ui.sessions import Sessions
+from kgd.ui.visit import ROOT
 
 LOOPBACK = "127.0.0.1"
 BACKLOG = 128

@@ -16,10 +16,10 @@ from kgd.daemon.calls import Call, LineReader, LineWriter, Peer
 from kgd.daemon.daemon import Daemon
 from kgd.errors import NotFound, Unavailable
 from kgd.git.layout import locate
-from kgd.serve.visiting import BrowserAccess
+from kgd.serve.browser_access import BrowserAccess
 from kgd.tools import EVERY, chosen
+from kgd.tools.operation import Operation
 from kgd.tools.session import Session
-from kgd.tools.tool import Operation
 from kgd.workspace.workspace import Workspace
 
 if TYPE_CHECKING:

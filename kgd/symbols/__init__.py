@@ -1,5 +1,5 @@
 """Symbols of source code: what a file defines, imports, calls and inherits.
 
-`kgd.symbols.extracting` reads one file; `kgd.symbols.resolving` follows names across files. Both are pure: equal bytes
+`kgd.symbols.extraction` reads one file; `kgd.symbols.resolution` follows names across files. Both are pure: equal bytes
 give equal results on every machine with the same grammars.
 """

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar
 
 from kgd.symbols.symbols import CALLS
-from kgd.symbols.walking import STOP, Walker, first, text
+from kgd.symbols.walker import STOP, Walker, first, text
 
 if TYPE_CHECKING:
     from tree_sitter import Node

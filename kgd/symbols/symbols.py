@@ -1,6 +1,6 @@
 """Symbols, imports and uses of names: the result of reading a source file.
 
-Used names are chains, which `kgd.symbols.resolving` evaluates. ``shop.Order().save`` is the member ``save`` of the
+Used names are chains, which `kgd.symbols.resolution` evaluates. ``shop.Order().save`` is the member ``save`` of the
 result of calling ``shop.Order``; ``[]`` after a name is one member of a collection, ``*`` before a chain is a
 collection of it. ``@self``, ``@class`` and ``@super`` are the surrounding object, class and bases; ``@module``,
 ``@parent`` and ``@crate`` are modules. An empty chain is an unknown value; its name still hides others.

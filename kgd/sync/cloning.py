@@ -24,10 +24,10 @@ from kgd.git.incoming import Incoming
 from kgd.git.layout import OWN_BRANCH, Layout, locate
 from kgd.git.objects import ObjectId
 from kgd.git.remote import GitRemote, Network
+from kgd.git.remote_errors import Trouble
 from kgd.git.remote_settings import Remote
+from kgd.git.remote_url import RemoteUrl, parse
 from kgd.git.store import ObjectStore
-from kgd.git.trouble import Trouble
-from kgd.git.url import RemoteUrl, parse
 from kgd.sync.vetting import vet
 
 PAUSE, LONGEST_PAUSE = 2.0, 300.0

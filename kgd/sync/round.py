@@ -20,14 +20,15 @@ from kgd.git.files import replace
 from kgd.git.incoming import Allowance, Incoming, measure
 from kgd.git.objects import ObjectId
 from kgd.git.refs import NOTES, RefMoved
+from kgd.git.remote_errors import LostRace, Trouble
 from kgd.git.remote_settings import Remote
 from kgd.git.store import ObjectStore
-from kgd.git.trouble import LostRace, Trouble
-from kgd.sync import proposed, vetting
+from kgd.sync import pushed_proposals, vetting
 from kgd.sync.vetting import vet
-from kgd.workspace import adoption, pushers
-from kgd.workspace.adoption import Host
-from kgd.workspace.proposals import is_name
+from kgd.workspace.history import pushers
+from kgd.workspace.proposals.proposals import is_name
+from kgd.workspace.publishing import adoption
+from kgd.workspace.publishing.adoption import Host
 
 TRIES = 5
 """Pushes per round; after each lost race the other commits are merged first."""
@@ -143,7 +144,7 @@ def run(
 
 
 def _take_ledger(host: Host, transport: Transport) -> None:
-    """Add the remote's ledger of pushes to ours; see `kgd.workspace.pushers`. A failure is only logged."""
+    """Add the remote's ledger of pushes to ours; see `kgd.workspace.history.pushers`. A failure is only logged."""
     try:
         there = transport.ls(NOTES).get(NOTES)
         if there is None or there == host.store.ref(NOTES):
@@ -285,32 +286,32 @@ def _push(
 ) -> Done:  # fmt: skip
     ours = bytes.fromhex(host.tip)
     if ours == theirs:
-        proposed.forget(host, remote)
+        pushed_proposals.forget(host, remote)
         _note(host, remote, ours)
         return done
     if theirs is not None and not host.store.is_ancestor(theirs, ours):
         raise LostRace("the workspace changed in between")
-    before = proposed.remembered(host, remote)
+    before = pushed_proposals.remembered(host, remote)
     again = before is not None and _confirms(confirm, before[1])
-    target = proposed.push_target(host, remote, theirs, listed, again=again)
-    if isinstance(target, proposed.ProposalState):
+    target = pushed_proposals.push_target(host, remote, theirs, listed, again=again)
+    if isinstance(target, pushed_proposals.ProposalState):
         _wait_for_decision(remote, target, done)
         return done
     taken_as = transport.push(target.ref, target.old, ours) or target.ref
     count = _count(host, ours, [id for id in (theirs, target.old) if id])
     if taken_as.startswith(remote.proposals):
-        proposed.remember(host, remote, taken_as, ours)
+        pushed_proposals.remember(host, remote, taken_as, ours)
         done.proposed += count
-        _wait_for_decision(remote, proposed.ProposalState(taken_as, ours, "waits"), done)
+        _wait_for_decision(remote, pushed_proposals.ProposalState(taken_as, ours, "waits"), done)
         return done
-    proposed.forget(host, remote)
+    pushed_proposals.forget(host, remote)
     done.pushed += count
     done.theirs = ours
     _note(host, remote, ours)
     return done
 
 
-def _wait_for_decision(remote: Remote, stands: proposed.ProposalState, done: Done) -> None:
+def _wait_for_decision(remote: Remote, stands: pushed_proposals.ProposalState, done: Done) -> None:
     name = stands.name.removeprefix(remote.proposals)
     if stands.how == "waits":
         done.waits.append(Wait(

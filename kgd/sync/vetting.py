@@ -18,9 +18,9 @@ from kgd.codec.settings import decode_settings, why_too_new
 from kgd.errors import Damaged, KgdError, Limit
 from kgd.git.incoming import OWNED_FOLDERS, Allowance, Incoming, measure, unsafe_reason
 from kgd.git.objects import FILE, FOLDER, PLAIN, Commit, Entry, ObjectId, parse_id
+from kgd.git.remote_errors import Trouble
 from kgd.git.store import ObjectStore
-from kgd.git.trouble import Trouble
-from kgd.workspace.parts import NodeFiles
+from kgd.workspace.files.parts import NodeFiles
 
 _MEND = "Nothing was merged. Fix it with another commit on the remote."
 _DROP = "Nothing was merged. Its owner has to remove the commit from the remote's history."

@@ -9,8 +9,8 @@ from typing import Any
 
 from kgd.errors import Invalid, NotFound
 from kgd.tools.catalogue import Catalogue, entries
+from kgd.tools.operation import USUAL, Answer, Operation
 from kgd.tools.session import Session
-from kgd.tools.tool import USUAL, Answer, Operation
 
 EVERY = Catalogue(entries())
 """Operations for this machine's command line and programs."""

@@ -16,7 +16,7 @@ from urllib.parse import unquote
 from kgd.errors import Advice, Do, Forbidden, Invalid, KgdError, NotFound
 from kgd.model import uri as uris
 from kgd.model.uri import Uri
-from kgd.tools import sight
+from kgd.tools import visibility
 from kgd.tools.session import Session
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def choose(session: Session, named: str | None, texts: Iterable[str] = (), *, wr
     if writing and (elsewhere := far(session, named, texts := list(texts))):
         raise _read_only(elsewhere, "on a hub")
     chosen = _chosen(session, named, texts, writing=writing)
-    sight.enter(session, chosen)
+    visibility.enter(session, chosen)
     if writing and session.daemon.elsewhere.is_clone(chosen):
         raise _read_only(chosen.id, "here as a read-only clone")
     return chosen
@@ -225,7 +225,7 @@ def owner_of(session: Session, workspace: Workspace, uri: Uri) -> Workspace:
     if owner in (None, workspace.id):
         return workspace
     found = _by_id(session, owner or "")
-    sight.enter(session, found)
+    visibility.enter(session, found)
     return found
 
 

@@ -10,19 +10,19 @@ from typing_extensions import TypedDict
 
 from kgd.errors import Advice, Do, KgdError, NotFound
 from kgd.model.access import Verb
-from kgd.model.prose import origin_versions
+from kgd.model.text_merge import origin_versions
 from kgd.model.uri import Uri
-from kgd.tools import addressing, cursors, sight
+from kgd.tools import addressing, cursors, visibility
 from kgd.tools.budget import LEAST, Room, fitting
 from kgd.tools.commands import BUDGET, CURSOR, URI, Command
 from kgd.tools.nodes import brought_by, line
+from kgd.tools.operation import Hints, Operation
 from kgd.tools.parameters import Params
 from kgd.tools.session import Session
-from kgd.tools.tool import Hints, Operation
 
 if TYPE_CHECKING:
     from kgd.model.node import Node
-    from kgd.workspace.outcome import Entry
+    from kgd.workspace.answers import Entry
     from kgd.workspace.workspace import Workspace
 
 MOST_VERSIONS = 100
@@ -78,7 +78,7 @@ def blame(session: Session, params: BlameParams) -> BlameResult:
     workspace = addressing.choose(session, params.workspace, [params.uri])
     asked = addressing.resolve(session, workspace, params.uri)
     session.allow(workspace, Verb.READ, [asked])
-    uri, sees = workspace.graph.resolve(asked), sight.sight(session, workspace.id)
+    uri, sees = workspace.graph.resolve(asked), visibility.sight(session, workspace.id)
     if workspace.node(uri) is None or (sees and not sees(uri)):  # the node may have moved to a hidden URI
         raise NotFound(
             "nothing is stored about this node", at=asked, next=Advice("Look for it with ", Do("search"), ".")
@@ -139,7 +139,9 @@ def _fitting(lines: list[str], room: Room, *, must: bool) -> int:
     return count
 
 
-def _versions(workspace: Workspace, uri: Uri, sees: sight.Sees | None) -> tuple[list[tuple[Entry, Node | None]], bool]:
+def _versions(
+    workspace: Workspace, uri: Uri, sees: visibility.Sees | None
+) -> tuple[list[tuple[Entry, Node | None]], bool]:
     """The commits of a node, each with the node's value after it, oldest first; and whether the list is complete.
 
     Continues with the commits under a former URI of the node, if the caller may read that URI.

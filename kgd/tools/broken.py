@@ -11,9 +11,9 @@ from kgd.errors import Advice, Do, Forbidden
 from kgd.model.fields import plain_weight
 from kgd.tools import addressing, cursors
 from kgd.tools.commands import CURSOR, OPEN, Command
+from kgd.tools.operation import Hints, Operation
 from kgd.tools.parameters import Params
 from kgd.tools.session import Session
-from kgd.tools.tool import Hints, Operation
 
 
 class BrokenParams(Params):

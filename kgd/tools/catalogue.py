@@ -12,7 +12,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TypedDict
 
-from kgd.tools.tool import Operation
+from kgd.tools.operation import Operation
 
 TABLE = Path(__file__).with_name("operations.json")
 

@@ -12,13 +12,13 @@ from typing_extensions import TypedDict
 from kgd.errors import KgdError, NotFound, Unavailable
 from kgd.tools import addressing, nodes, remedies
 from kgd.tools.commands import Command, option
-from kgd.tools.house import Nothing, absence
+from kgd.tools.operation import Hints, Operation
 from kgd.tools.session import Session
-from kgd.tools.tool import Hints, Operation
+from kgd.tools.status import Nothing, absence
 from kgd.workspace.check import check
 
 if TYPE_CHECKING:
-    from kgd.workspace.outcome import Finding, Stage
+    from kgd.workspace.answers import Finding, Stage
     from kgd.workspace.workspace import Workspace
 
 LOOK_AGAIN = 2.0

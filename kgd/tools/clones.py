@@ -11,9 +11,9 @@ from kgd.config.registry import Entry
 from kgd.errors import InvariantViolation
 from kgd.git import creation
 from kgd.git import layout as layouts
+from kgd.git.discovery import Place
 from kgd.git.layout import OWN_BRANCH, Layout
-from kgd.git.place import Place
-from kgd.git.url import parse as parse_url
+from kgd.git.remote_url import parse as parse_url
 from kgd.sync.cloning import NothingThere, clone
 from kgd.sync.network import network_of
 from kgd.tools.session import Session

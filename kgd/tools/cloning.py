@@ -12,15 +12,15 @@ from kgd.config.credentials import check_reference
 from kgd.config.registry import Entry
 from kgd.errors import Invalid, InvariantViolation, NotFound
 from kgd.git.remote_settings import check_ref
-from kgd.git.url import parse as parse_url
+from kgd.git.remote_url import parse as parse_url
 from kgd.model.uri import is_workspace_id
 from kgd.tools import clones, setup
 from kgd.tools.commands import TOKEN, Command, option
-from kgd.tools.house import Nothing
+from kgd.tools.operation import Hints, Operation
 from kgd.tools.parameters import JsonObject
 from kgd.tools.session import Session
 from kgd.tools.setup import Made, UpResult
-from kgd.tools.tool import Hints, Operation
+from kgd.tools.status import Nothing
 
 _LAST = re.compile(r"([^/:]+?)(?:\.git)?/*$").search
 

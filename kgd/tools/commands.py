@@ -24,7 +24,7 @@ class Argument:
         help: Its meaning; the parameter's description if empty.
         value: The name of its value in the help; ``N`` for a number if empty.
         more: Options of argparse that do not follow from the parameter `dest`; None removes an option that does.
-            ``type`` is one of the names in `kgd.cli.verbs.TYPES`.
+            ``type`` is one of the names in `kgd.cli.commands.TYPES`.
     """
 
     flags: str
@@ -64,7 +64,7 @@ class Command:
     Args:
         group: Its section of the manual; `place` is its order there.
         name: The operation's name if empty.
-        ask: The function of `kgd.cli.requests` that turns options into parameters; if empty they have the same names.
+        ask: The function of `kgd.cli.parameters` that turns options into parameters; if empty they have the same names.
         print: The function below `kgd.cli` that prints the answer, such as ``printing.put``.
         own: The function below `kgd.cli` that carries out the whole command instead.
         rehearsal: The operation that answers ``--dry-run``, if different.

@@ -20,12 +20,12 @@ from kgd.model.conflict import PLACE, Conflict
 from kgd.model.merge import is_of_node
 from kgd.model.node import Json
 from kgd.model.uri import Uri, is_settings_uri
-from kgd.resolution.answers import judge
+from kgd.resolution.answer_check import judge
 from kgd.resolution.prompts import Prompt, Reply, prompt_for
 from kgd.resolution.provider import Provider
 from kgd.tools.session import Session
-from kgd.workspace.edits import is_as_shown
-from kgd.workspace.outcome import OpenConflict
+from kgd.workspace.answers import OpenConflict
+from kgd.workspace.writing.edits import is_as_shown
 
 if TYPE_CHECKING:
     from kgd.workspace.workspace import Workspace

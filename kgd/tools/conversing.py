@@ -6,15 +6,15 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from kgd.errors import Invalid
-from kgd.ingest import history
-from kgd.ingest.conversations.placing import spelt
-from kgd.ingest.messages import LAST, REPLIED_BY
+from kgd.ingest import thread_history
+from kgd.ingest.conversations.message_nodes import spelt
+from kgd.ingest.message_ingest import LAST, REPLIED_BY
 from kgd.model.uri import Uri, scheme_of
 from kgd.tools.budget import LEAST, Room, fitting
 from kgd.tools.nodes import MessageAnswer
 
 if TYPE_CHECKING:
-    from kgd.ingest.history import Message
+    from kgd.ingest.thread_history import Message
     from kgd.tools.nodes import Found
 
 ONWARD, BACK = "messages", "messages_back"
@@ -57,15 +57,15 @@ def page(found: Found, way: str, room: Room, last: str) -> tuple[list[MessageAns
     """
     if scheme_of(found.uri) not in ("thread", "message"):
         return [], None
-    thread = found.uri if scheme_of(found.uri) == "thread" else history.thread_of(found.uri)
-    begin = history.first_of(found.workspace, thread)
+    thread = found.uri if scheme_of(found.uri) == "thread" else thread_history.thread_of(found.uri)
+    begin = thread_history.first_of(found.workspace, thread)
     ends = begin if way == ONWARD else Uri(begin + LAST)
     at = Uri(last) if last else ends if thread == found.uri else found.uri
     made: list[MessageAnswer] = []
     while uris := _next(found, thread, at, way):
         for number, uri in enumerate(uris):
             before = at if way == ONWARD else uris[number + 1] if number + 1 < len(uris) else None
-            message = history.read(found.workspace, uri) if found.sees is None or found.sees(uri) else None
+            message = thread_history.read(found.workspace, uri) if found.sees is None or found.sees(uri) else None
             if message is not None and not _take(made, _answer(found, message, before), room, must=bool(last)):
                 return made, at
             at = uri
@@ -74,8 +74,8 @@ def page(found: Found, way: str, room: Room, last: str) -> tuple[list[MessageAns
 
 def _next(found: Found, thread: Uri, at: Uri, way: str) -> list[Uri]:
     if way == BACK:
-        return history.listed(found.workspace, thread, PAGE, before=at)[::-1]
-    return history.listed(found.workspace, thread, PAGE, after=at)
+        return thread_history.listed(found.workspace, thread, PAGE, before=at)[::-1]
+    return thread_history.listed(found.workspace, thread, PAGE, after=at)
 
 
 def _take(made: list[MessageAnswer], answer: MessageAnswer, room: Room, *, must: bool) -> bool:

@@ -13,7 +13,7 @@ from kgd.model.node import Json
 from kgd.model.uri import Uri, segments_of
 from kgd.sync.hubs import WRITE_DEADLINE
 from kgd.tools.rehoming import ORIGIN
-from kgd.workspace.submission import VERSIONS_LOOKED_AT
+from kgd.workspace.proposals.submission import VERSIONS_LOOKED_AT
 
 if TYPE_CHECKING:
     from kgd.git.history import LogEntry

@@ -7,11 +7,11 @@ from typing import Any, Literal, NotRequired
 
 from typing_extensions import TypedDict
 
-from kgd.tools import sight
+from kgd.tools import visibility
 from kgd.tools.budget import clip, size_of
 from kgd.tools.nodes import UNSEEN_MESSAGE
-from kgd.workspace.outcome import FileChange, NodeChange, Would
-from kgd.workspace.past import changed_fields
+from kgd.workspace.answers import FileChange, NodeChange, Would
+from kgd.workspace.history.commits import changed_fields
 
 LONGEST_VALUE = 2_000
 FORETOLD_LIMIT = 600_000
@@ -58,7 +58,7 @@ def node_diff(change: NodeChange, *, whole: bool = False) -> NodeDiff:
     }
 
 
-def foretold(would: Would, sees: sight.Sees | None = None) -> Foretold:
+def foretold(would: Would, sees: visibility.Sees | None = None) -> Foretold:
     """The answer of a dry run, limited to the nodes that the caller may read.
 
     A restricted caller gets no files, and the message only if it may read everything that the commit would change.

@@ -12,18 +12,18 @@ from kgd.codec.paths import conflict_path
 from kgd.errors import KgdError, NotFound
 from kgd.model.access import Verb
 from kgd.model.uri import Uri, is_settings_uri, parse_subject, settings_uri
-from kgd.tools import addressing, cursors, nodes, sides, sight, suggesting
+from kgd.tools import addressing, cursors, nodes, sides, suggesting, visibility
 from kgd.tools.commands import CURSOR, OPEN, Command, option
 from kgd.tools.consulting import PROVIDER, Resolved, askable
 from kgd.tools.nodes import ConflictAnswer
+from kgd.tools.operation import Hints, Operation, Reflects
 from kgd.tools.parameters import Params
 from kgd.tools.session import Session
 from kgd.tools.suggesting import SuggestionAnswer
-from kgd.tools.tool import Hints, Operation, Reflects
-from kgd.workspace.outcome import OpenConflict
+from kgd.workspace.answers import OpenConflict
 
 if TYPE_CHECKING:
-    from kgd.workspace.outcome import Entry
+    from kgd.workspace.answers import Entry
     from kgd.workspace.workspace import Workspace
 
 
@@ -71,7 +71,7 @@ def conflicts(session: Session, params: ConflictsParams) -> ConflictsResult:
         return _one(session, workspace, params.id)
     uri = subject_of(session, workspace, params.uri) if params.uri else None
     after = str(cursors.read("conflicts", uri, params.cursor)[0]) if params.cursor else ""
-    sees = sight.sight(session, workspace.id)
+    sees = visibility.sight(session, workspace.id)
     found = workspace.conflicts.find(uri, limit=params.limit + 1, after=after, about=sees)
     if not (uri is None or found or is_settings_uri(uri) or _is_there(workspace, uri, sees)):
         raise NotFound("there is no such node", at=uri, next="List all that is open with `kgd conflicts`.")
@@ -87,7 +87,7 @@ def conflicts(session: Session, params: ConflictsParams) -> ConflictsResult:
     return answer
 
 
-def _is_there(workspace: Workspace, uri: Uri, sees: sight.Sees | None) -> bool:
+def _is_there(workspace: Workspace, uri: Uri, sees: visibility.Sees | None) -> bool:
     """Whether the node exists at a URI that the caller may read: it may have moved to a hidden one."""
     here = workspace.graph.resolve(uri)
     return (sees is None or sees(here)) and workspace.exists(here)
@@ -107,7 +107,7 @@ def _one(session: Session, workspace: Workspace, id: str) -> ConflictsResult:
     subject, _, digest = id.rpartition("#")
     if not subject or not sides.is_digest(digest):
         raise _none(id)
-    uri, sees = parse_subject(subject), sight.sight(session, workspace.id)
+    uri, sees = parse_subject(subject), visibility.sight(session, workspace.id)
     answer: ConflictsResult = {"workspace": workspace.id, "total": 0, "conflicts": []}
     if sees is not None and not sees(uri):
         raise _none(id)
@@ -133,7 +133,7 @@ def _none(id: str) -> NotFound:
     return NotFound("there is no such conflict", at=id[-80:], next="List what is open with `kgd conflicts`.")
 
 
-def _whole(workspace: Workspace, found: OpenConflict, sees: sight.Sees | None) -> ConflictAnswer:
+def _whole(workspace: Workspace, found: OpenConflict, sees: visibility.Sees | None) -> ConflictAnswer:
     answer = _with_authors(workspace, found, sees)
     if sees is None or sees(workspace.graph.resolve(found.uri)):  # the node may have moved to a hidden URI
         for name, field in answer["fields"].items():
@@ -141,7 +141,7 @@ def _whole(workspace: Workspace, found: OpenConflict, sees: sight.Sees | None) -
     return answer
 
 
-def _with_authors(workspace: Workspace, found: OpenConflict, sees: sight.Sees | None) -> ConflictAnswer:
+def _with_authors(workspace: Workspace, found: OpenConflict, sees: visibility.Sees | None) -> ConflictAnswer:
     return {**nodes.conflict(found), "fields": sides.with_authors(workspace, found, sees=sees)}
 
 

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 from pydantic import TypeAdapter, ValidationError
 
 from kgd.errors import Forbidden, KgdError, NotFound, Unauthorized, Unavailable
-from kgd.graph.across import Reason
+from kgd.graph.cross_workspace import Reason
 from kgd.model.uri import Uri
-from kgd.sync.hub_walks import stamp_of
+from kgd.sync.hub_traversal import stamp_of
 from kgd.sync.hubs import DEADLINE
 from kgd.tools import origins
 from kgd.tools.budget import HARD_LIMIT, size_of

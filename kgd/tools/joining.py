@@ -21,10 +21,10 @@ from kgd.sync.hubs import HubClient
 from kgd.tools import addressing
 from kgd.tools.commands import Command, option
 from kgd.tools.hub_reads import checked
+from kgd.tools.operation import Hints, Operation
 from kgd.tools.origins import fence
 from kgd.tools.parameters import Params
 from kgd.tools.session import Session
-from kgd.tools.tool import Hints, Operation
 
 
 class JoinParams(Params):

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from kgd.graph.edges import EdgeSource
 from kgd.mentions.mentions import MENTIONS, Mentions
-from kgd.tools import sight
+from kgd.tools import visibility
 from kgd.tools.nodes import MentionsAnswer
 
 if TYPE_CHECKING:
@@ -26,8 +26,8 @@ def mentions(session: Session, workspace: Workspace) -> EdgeSource:
     """The mentions that the caller may see. Waits a limited time for texts acknowledged before."""
     found = Mentions.of(workspace)
     found.catch_up()
-    sees = sight.sight(session, workspace.id)
-    return found if sees is None else sight.Seen(found, sees)
+    sees = visibility.sight(session, workspace.id)
+    return found if sees is None else visibility.Seen(found, sees)
 
 
 def walked(workspace: Workspace, edge_types: Collection[str]) -> list[EdgeSource]:

@@ -21,8 +21,8 @@ from kgd.resolution.prompts import sides_of
 
 if TYPE_CHECKING:
     from kgd.overlay.overlay import Overlay
-    from kgd.tools.sight import Sees
-    from kgd.workspace.outcome import Entry, InvalidFile, OpenConflict, Version
+    from kgd.tools.visibility import Sees
+    from kgd.workspace.answers import Entry, InvalidFile, OpenConflict, Version
     from kgd.workspace.workspace import Workspace
 
 UNSEEN_MESSAGE = "(this commit changed other nodes too)"

@@ -9,9 +9,9 @@ from pydantic import Field
 from typing_extensions import TypedDict
 
 from kgd.errors import Forbidden
+from kgd.tools.operation import Hints, Operation
 from kgd.tools.parameters import Params
 from kgd.tools.session import Session
-from kgd.tools.tool import Hints, Operation
 
 
 class NoticeParams(Params):

@@ -12,12 +12,12 @@ from kgd.errors import Forbidden, KgdError, NotFound, Unavailable
 from kgd.tools import addressing
 from kgd.tools.commands import Command, flag
 from kgd.tools.nodes import moment
+from kgd.tools.operation import Hints, Operation
 from kgd.tools.parameters import Params
 from kgd.tools.session import Session
-from kgd.tools.tool import Hints, Operation
 
 if TYPE_CHECKING:
-    from kgd.daemon.browsers import Pages
+    from kgd.daemon.browser_sessions import Pages
 
 
 class OpenParams(Params):

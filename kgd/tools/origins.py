@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, NotRequired
 
 from typing_extensions import TypedDict
 
-from kgd.model.fence import fenced, fenced_value
+from kgd.model.escaping import fenced, fenced_value
 from kgd.model.uri import Uri
 
 if TYPE_CHECKING:

@@ -16,12 +16,12 @@ from pydantic import TypeAdapter, ValidationError
 from kgd.config.credentials import secret
 from kgd.errors import Invalid, KgdError, NotFound, Unavailable
 from kgd.git.remote import GitRemote
+from kgd.git.remote_errors import LostRace
 from kgd.git.remote_settings import Remote, parse_stored, remote
-from kgd.git.trouble import LostRace
 from kgd.model.change import ChangeSet
 from kgd.sync.hubs import HubClient
 from kgd.sync.network import network_of
-from kgd.sync.submitting import offer
+from kgd.sync.submissions import offer
 from kgd.tools import addressing
 from kgd.tools.changes import edits
 from kgd.tools.copies import AtHand, OnHub, There
@@ -32,7 +32,7 @@ from kgd.tools.session import Session
 from kgd.tools.submissions import SubmitParams, SubmitResult
 
 if TYPE_CHECKING:
-    from kgd.workspace.proposals import Proposal
+    from kgd.workspace.proposals.proposals import Proposal
     from kgd.workspace.workspace import Workspace
 
 _HUB = re.compile(r"(https?://.+)/git/([a-z0-9][a-z0-9-]{0,62})(?:\.git)?/?").fullmatch

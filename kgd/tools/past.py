@@ -13,21 +13,21 @@ from kgd.errors import Invalid, NotFound
 from kgd.model.access import Verb
 from kgd.model.change import ChangeSet, Revert
 from kgd.model.uri import Uri
-from kgd.tools import addressing, cursors, nodes, sight
+from kgd.tools import addressing, cursors, nodes, visibility
 from kgd.tools.budget import HARD_LIMIT, Room, clip
 from kgd.tools.commands import CURSOR, LIMIT, MESSAGE, Command, option
 from kgd.tools.differences import LONGEST_VALUE, Foretold, NodeDiff, foretold, node_diff
 from kgd.tools.nodes import UNSEEN_MESSAGE, brought_by, line, made_at, sees_all
+from kgd.tools.operation import USUAL, Hints, Operation
 from kgd.tools.origins import Origin
 from kgd.tools.parameters import Params
 from kgd.tools.session import Session
-from kgd.tools.tool import USUAL, Hints, Operation
 from kgd.tools.writing import PutResult, answer_of
-from kgd.workspace.history import LOOKED_AT
-from kgd.workspace.history import UNDO as UNDO_OPERATION
+from kgd.workspace.history.history import LOOKED_AT
+from kgd.workspace.history.history import UNDO as UNDO_OPERATION
 
 if TYPE_CHECKING:
-    from kgd.workspace.outcome import Entry
+    from kgd.workspace.answers import Entry
     from kgd.workspace.workspace import Workspace
 
 NODES_PER_DIFF = 50
@@ -79,7 +79,7 @@ def history(session: Session, params: HistoryParams) -> HistoryResult:
     workspace = addressing.choose(session, params.workspace, texts)
     uri = addressing.resolve(session, workspace, params.uri) if params.uri else None
     session.allow(workspace, Verb.READ, [uri] if uri else [])
-    sees = sight.sight(session, workspace.id)
+    sees = visibility.sight(session, workspace.id)
     question = [uri, params.commit, params.since, params.until, params.author, params.diff]
     begin = cursors.read("history", question, params.cursor) if params.cursor else ["", 0]
     after, rounds = str(begin[0]), cursors.index(begin, 1)
@@ -102,7 +102,7 @@ def history(session: Session, params: HistoryParams) -> HistoryResult:
     return answer
 
 
-def _check_known(workspace: Workspace, uri: Uri, sees: sight.Sees | None) -> None:
+def _check_known(workspace: Workspace, uri: Uri, sees: visibility.Sees | None) -> None:
     """Raise NotFound unless the node is served or has commits that the filters exclude."""
     found = nodes.find(workspace, uri, sees=sees)
     is_here = found is not None and (sees is None or sees(found.uri))
@@ -132,7 +132,7 @@ def _entries(
         after, size = page[-1].commit, min(2 * size, LOOKED_THROUGH)
 
 
-def _in_sight(found: Iterator[Entry], sees: sight.Sees, rounds: int) -> Iterator[Entry | None]:
+def _in_sight(found: Iterator[Entry], sees: visibility.Sees, rounds: int) -> Iterator[Entry | None]:
     """The entries that changed a readable node.
 
     Yields None after `LOOKED_THROUGH` consecutive other entries. `rounds` times as many were scanned by earlier calls
@@ -236,12 +236,14 @@ def _take_back(
     outcome = session.submit(workspace, changes, dry_run=dry_run)
     answer = cast(RevertResult, answer_of(workspace, outcome, dry_run=dry_run))
     if outcome.would:
-        answer["would"] = foretold(outcome.would, sight.sight(session, workspace.id))
+        answer["would"] = foretold(outcome.would, visibility.sight(session, workspace.id))
     answer["reverted"] = line(entry)
     return answer, bool(outcome.commit or (outcome.would and not outcome.would.is_empty))
 
 
-def _commit(workspace: Workspace, entry: Entry, only: str | None, with_diff: bool, sees: sight.Sees | None) -> Commit:
+def _commit(
+    workspace: Workspace, entry: Entry, only: str | None, with_diff: bool, sees: visibility.Sees | None
+) -> Commit:
     seen = [uri for uri in entry.nodes if sees is None or sees(uri)]
     text = "\n\n".join(part for part in (entry.subject, entry.body) if part)
     shows_all = sees_all(workspace, entry, sees)

@@ -13,26 +13,26 @@ from typing_extensions import TypedDict
 
 from kgd.errors import Invalid, KgdError, NotFound
 from kgd.model.access import Principal, Verb
-from kgd.model.fence import fenced_line, fenced_value
-from kgd.tools import addressing, cursors, sight
+from kgd.model.escaping import fenced_line, fenced_value
+from kgd.tools import addressing, cursors, visibility
 from kgd.tools.budget import HARD_LIMIT, Room
 from kgd.tools.commands import CURSOR, MESSAGE, OPEN, Command, option
 from kgd.tools.differences import Foretold, NodeDiff, foretold, node_diff
 from kgd.tools.hub_reads import forwarded
 from kgd.tools.nodes import moment
+from kgd.tools.operation import Hints, Operation, Reflects
 from kgd.tools.origins import Origin
 from kgd.tools.outbound import decided_there, take_off
 from kgd.tools.parameters import Many, Params, refuse_unseen
 from kgd.tools.session import Session
-from kgd.tools.tool import Hints, Operation, Reflects
 from kgd.tools.writing import PutResult, answer_of
-from kgd.workspace import accepting, proposal_records, proposals
-from kgd.workspace.accepting import decision
-from kgd.workspace.proposal_records import LONGEST_REASON
-from kgd.workspace.proposals import Look, Proposal
+from kgd.workspace.proposals import deciding, proposals, records
+from kgd.workspace.proposals.deciding import decision
+from kgd.workspace.proposals.proposals import Look, Proposal
+from kgd.workspace.proposals.records import LONGEST_REASON
 
 if TYPE_CHECKING:
-    from kgd.workspace.touched import Permit
+    from kgd.workspace.writing.touched_nodes import Permit
 from kgd.workspace.workspace import Workspace
 
 URIS_NAMED = 20
@@ -142,7 +142,7 @@ def _shown(session: Session, workspace: Workspace, params: ProposalsParams) -> P
     if left := len(changes) - start - len(diffs):
         one["more_diff"] = left
         answer["cursor"] = cursors.write("proposals", question, [start + len(diffs)])
-    if told := proposal_records.read(workspace.store.commit(bytes.fromhex(found.commit)).message):
+    if told := records.read(workspace.store.commit(bytes.fromhex(found.commit)).message):
         one["reasons"] = [
             {"kind": one.kind, "nodes": list(one.nodes), "reason": fenced_line(one.reason, LONGEST_REASON)}
             for one in told
@@ -214,7 +214,7 @@ def _named(session: Session, workspace: Workspace, name: str) -> Proposal:
 
 def _decided_before(session: Session, workspace: Workspace, name: str) -> str:
     """A sentence with the decision about a proposal; empty if it is unknown or hidden from this caller."""
-    found, sees = decision(workspace, name), sight.sight(session, workspace.id)
+    found, sees = decision(workspace, name), visibility.sight(session, workspace.id)
     if found is None or (sees is not None and not (found.nodes and all(map(sees, found.nodes)))):
         return ""
     commit = f", in commit {found.commit[:10]}" if found.commit else ""
@@ -229,7 +229,7 @@ def _accepted(
     found = _named(session, workspace, name)
     uris = [addressing.resolve(session, workspace, text, at=f"only[{n}]") for n, text in enumerate(only)]
     permit = session.permit(workspace, Verb.WRITE)
-    outcome = accepting.accept(
+    outcome = deciding.accept(
         workspace, found, session.author(workspace), only=uris, permit=permit, message=message, dry_run=dry_run
     )
     outcome = session.seen(workspace, outcome)
@@ -241,7 +241,7 @@ def _accepted(
     count = len(proposals.look(workspace, left[0]).changes) if left else 0
     result = cast(AcceptResult, {**answer, "proposal": found.id, "left": count})
     if dry_run and outcome.would:
-        result["would"] = foretold(outcome.would, sight.sight(session, workspace.id))
+        result["would"] = foretold(outcome.would, visibility.sight(session, workspace.id))
     return result
 
 
@@ -272,7 +272,7 @@ def _rejected(session: Session, workspace: Workspace, name: str, reason: str = "
     found = _named(session, workspace, name)
     # Its submitter may withdraw it, even without permission to write.
     permit = None if _is_own(session.principal, found) else session.permit(workspace, Verb.WRITE)
-    kept = accepting.reject(workspace, found, session.author(workspace).name, reason, permit=permit)
+    kept = deciding.reject(workspace, found, session.author(workspace).name, reason, permit=permit)
     answer: RejectResult = {"workspace": workspace.id, "proposal": found.id, "kept": kept}
     if found.remote and (why := take_off(session, workspace, found, reason)):
         answer["still_there"] = fenced_line(why, LONGEST_LINE)
@@ -335,7 +335,7 @@ def waiting(session: Session, workspace: Workspace, name: str | None = None) -> 
 
 def _seen(session: Session, workspace: Workspace, found: Iterable[Proposal]) -> Iterator[Proposal]:
     """The proposals that this caller may see. Hidden ones are dropped before anything is counted or cut."""
-    sees = sight.sight(session, workspace.id)
+    sees = visibility.sight(session, workspace.id)
     for one in found:
         if sees is None or _is_own(session.principal, one) or _is_seen(workspace, one, sees):
             yield one
@@ -345,16 +345,16 @@ def _is_permitted(workspace: Workspace, one: Proposal, permit: Permit | None) ->
     """Whether the caller may accept the whole proposal."""
     try:
         if permit is not None:
-            permit(accepting.touches(workspace, one), workspace.policy)
+            permit(deciding.touches(workspace, one), workspace.policy)
     except KgdError:
         return False
     return True
 
 
-def _is_seen(workspace: Workspace, one: Proposal, sees: sight.Sees) -> bool:
+def _is_seen(workspace: Workspace, one: Proposal, sees: visibility.Sees) -> bool:
     """Whether every node that it changes is readable. False for a merged or broken proposal: its nodes are unknown."""
     try:
-        touched = accepting.touches(workspace, one)
+        touched = deciding.touches(workspace, one)
     except KgdError:
         return False
     return bool(touched.uris) and not touched.settings and all(map(sees, touched.uris))

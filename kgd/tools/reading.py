@@ -10,19 +10,19 @@ from typing_extensions import TypedDict
 
 from kgd.errors import KgdError
 from kgd.model.access import Verb
-from kgd.model.fence import fenced_line
+from kgd.model.escaping import fenced_line
 from kgd.model.uri import Uri, workspace_of
-from kgd.tools import addressing, conversing, cursors, mentioning, nodes, origins, sight
+from kgd.tools import addressing, conversing, cursors, mentioning, nodes, origins, visibility
 from kgd.tools.budget import HARD_LIMIT, LEAST, RESERVE, Room, clip, fitting, size_of
 from kgd.tools.commands import AS_OF, BUDGET, CONTEXT_ID, CURSOR, URI, URIS, Command, option
 from kgd.tools.consulting import Resolved, on_the_way
 from kgd.tools.contexts import enter
 from kgd.tools.hub_reads import FarNode, HubReads
 from kgd.tools.nodes import Cut, Found, InvalidAnswer, NodeAnswer
+from kgd.tools.operation import USUAL, Hints, Operation
 from kgd.tools.parameters import Many, Params
 from kgd.tools.session import Session
 from kgd.tools.suggesting import note
-from kgd.tools.tool import USUAL, Hints, Operation
 from kgd.tools.verifying import mark
 
 if TYPE_CHECKING:
@@ -131,7 +131,7 @@ def _near(session: Session, workspace: Workspace, asked: Uri, commit: str | None
     """Find a node of a workspace on this machine. `commit` applies only to the call's own workspace."""
     owner = addressing.owner_of(session, workspace, asked)
     session.allow(owner, Verb.READ, [asked])
-    sees = sight.sight(session, owner.id)
+    sees = visibility.sight(session, owner.id)
     then = commit if owner is workspace else None
     found = nodes.find(owner, asked, then, sees)
     if found is None and then and _is_stored(session, owner, asked, sees):
@@ -141,7 +141,7 @@ def _near(session: Session, workspace: Workspace, asked: Uri, commit: str | None
     return found
 
 
-def _is_stored(session: Session, workspace: Workspace, uri: Uri, sees: sight.Sees | None) -> bool:
+def _is_stored(session: Session, workspace: Workspace, uri: Uri, sees: visibility.Sees | None) -> bool:
     """Whether the node exists now and the caller may read it."""
     now = nodes.find(workspace, uri, sees=sees)
     return now is not None and now.stored is not None and session.may(workspace, now.uri, Verb.READ)
@@ -314,7 +314,7 @@ def _cut(start: int, end: int, of: int) -> Cut:
     return {"start": start, "end": end, "of": of}
 
 
-def _missing(workspace: Any, uri: Any, sees: sight.Sees | None, *, similar: bool) -> Missing:
+def _missing(workspace: Any, uri: Any, sees: visibility.Sees | None, *, similar: bool) -> Missing:
     answer: Missing = {"uri": uri, "similar": nodes.similar(workspace, uri, sees) if similar else []}
     if broken := _invalid_file(workspace, uri):
         answer["invalid_file"] = broken

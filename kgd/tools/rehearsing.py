@@ -18,11 +18,11 @@ from kgd.model.uri import OWNED, Uri, build, from_path
 from kgd.tools import outbound, submitting
 from kgd.tools.areas import hints
 from kgd.tools.changes import edits
+from kgd.tools.operation import Hints, Operation
 from kgd.tools.outbound import Target
 from kgd.tools.session import Session
 from kgd.tools.submissions import SubmitParams
-from kgd.tools.tool import Hints, Operation
-from kgd.workspace.submission import expecting
+from kgd.workspace.proposals.submission import expecting
 
 if TYPE_CHECKING:
     from kgd.workspace.workspace import Workspace

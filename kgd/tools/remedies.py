@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from kgd.workspace.outcome import Stage
+    from kgd.workspace.answers import Stage
 
 BY_ITSELF = "Nothing is lost; it is tried again by itself."
 

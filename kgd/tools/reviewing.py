@@ -28,16 +28,16 @@ from kgd.tools.commands import CURSOR, MESSAGE, Command, option
 from kgd.tools.dates import moment_of
 from kgd.tools.differences import foretold
 from kgd.tools.nodes import made_at, moment
+from kgd.tools.operation import Hints, Operation
 from kgd.tools.parameters import Many, Params, refuse_unseen
 from kgd.tools.past import RevertResult
 from kgd.tools.session import Session
-from kgd.tools.tool import Hints, Operation
 from kgd.tools.writing import answer_of
-from kgd.workspace.past import changed_fields
-from kgd.workspace.proposals import holder_name
+from kgd.workspace.history.commits import changed_fields
+from kgd.workspace.proposals.proposals import holder_name
 
 if TYPE_CHECKING:
-    from kgd.workspace.outcome import Entry, NodeChange
+    from kgd.workspace.answers import Entry, NodeChange
     from kgd.workspace.workspace import Workspace
 
 REVIEWED = "refs/kgd/reviewed/"

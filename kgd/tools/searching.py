@@ -17,16 +17,16 @@ from kgd.mentions.mentions import strength_of
 from kgd.model.access import Verb
 from kgd.model.fields import plain_weight
 from kgd.model.uri import OWNED, Uri, name_of
-from kgd.retrieval.question import Answered, Mentions, Question, Retrieved
+from kgd.retrieval.query import Answered, Mentions, Question, Retrieved
 from kgd.retrieval.retrieve import retrieve, tagged
-from kgd.tools import addressing, cursors, origins, sight
+from kgd.tools import addressing, cursors, origins, visibility
 from kgd.tools.budget import Room
 from kgd.tools.commands import BUDGET, CURSOR, EDGE_TYPES, HITS, TYPES, Command, names, option
 from kgd.tools.nodes import UnverifiedAnswer
+from kgd.tools.operation import USUAL, Hints, Operation
 from kgd.tools.origins import Origin
 from kgd.tools.parameters import EdgeTypes, Many, Params
 from kgd.tools.session import Session
-from kgd.tools.tool import USUAL, Hints, Operation
 from kgd.tools.verifying import mark
 from kgd.tools.walking import EdgeAnswer
 
@@ -96,8 +96,8 @@ def _searched(session: Session, params: SearchParams, tool: Literal["search", "r
     start = offset = cursors.index(cursors.read(tool, question, params.cursor), 0) if params.cursor else 0
     if offset > DEEPEST:
         raise Invalid(f"at most {DEEPEST} hits can be paged through", at="cursor", next="Ask a narrower question.")
-    sees = sight.sight(session, workspace.id)
-    sources = sight.sources(session, workspace.id, workspace.sources())
+    sees = visibility.sight(session, workspace.id)
+    sources = visibility.sources(session, workspace.id, workspace.sources())
     wanted = Question(
         params.query, params.namespace.strip("/"), tuple(params.types), tuple(params.tags), tuple(params.edge_types),
         params.max_depth, params.limit, params.min_score, stored_first=tool == "recall",
@@ -134,7 +134,7 @@ def _searched(session: Session, params: SearchParams, tool: Literal["search", "r
     return result
 
 
-def _unknown_types(workspace: Workspace, types: Sequence[str], sees: sight.Sees | None) -> str:
+def _unknown_types(workspace: Workspace, types: Sequence[str], sees: visibility.Sees | None) -> str:
     """A hint if no node has one of the types, with the types in use; empty if all are in use.
 
     Node types are free text. Restricted callers see kgd's own types only, whether such nodes exist or not.
@@ -152,8 +152,8 @@ def _unknown_types(workspace: Workspace, types: Sequence[str], sees: sight.Sees 
 
 def answered(session: Session, workspace: Workspace, question: Question, offset: int = 0) -> Retrieved:
     """The hits from `offset` on that the caller may see: by words, meaning and relations, or by tags alone."""
-    sees = sight.sight(session, workspace.id)
-    sources = sight.sources(session, workspace.id, workspace.sources())
+    sees = visibility.sight(session, workspace.id)
+    sources = visibility.sources(session, workspace.id, workspace.sources())
     if question.query.strip():
         doubted = Freshness.of(workspace).doubted if sees is None else ()
         return retrieve(
@@ -186,15 +186,15 @@ def mentioned(session: Session, workspace: Workspace) -> Mentions | None:
         found = Found.of(workspace)
     except Unavailable:  # its file cannot be opened: search without mentions
         return None
-    sees = sight.sight(session, workspace.id)
+    sees = visibility.sight(session, workspace.id)
     found.catch_up()
     return found if sees is None else SeenMentions(found, sees)
 
 
-class SeenMentions(sight.Seen):
+class SeenMentions(visibility.Seen):
     """Mentions without nodes that the caller may not read."""
 
-    def __init__(self, found: Found, sees: sight.Sees) -> None:
+    def __init__(self, found: Found, sees: visibility.Sees) -> None:
         super().__init__(found, sees)
         self._found = found
 

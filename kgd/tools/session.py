@@ -10,21 +10,21 @@ from typing import TYPE_CHECKING
 
 from kgd.config import git_own_file
 from kgd.errors import Limit, Unauthorized
-from kgd.freshness.noting import noted
+from kgd.freshness.verification import noted
 from kgd.git.identity import person
 from kgd.model.access import Policy, Principal, Verb, authorize, may
 from kgd.model.change import Author, ChangeSet, Revert
 from kgd.model.token import LEEWAY_SECONDS
 from kgd.model.uri import Uri
-from kgd.tools import sight
-from kgd.workspace.touched import authorize_all, named
+from kgd.tools import visibility
+from kgd.workspace.writing.touched_nodes import authorize_all, named
 
 if TYPE_CHECKING:
     from kgd.daemon.daemon import Daemon
     from kgd.resolution.prompts import Ask
-    from kgd.workspace.outcome import Outcome
-    from kgd.workspace.touched import Permit, Touched
+    from kgd.workspace.answers import Outcome
     from kgd.workspace.workspace import Workspace
+    from kgd.workspace.writing.touched_nodes import Permit, Touched
 
 Progress = Callable[[int, int | None, str], None]
 """Called with (done, total, message) during a long call; a total of None is not known yet."""
@@ -150,14 +150,14 @@ class Session:
 
     def seen(self, workspace: Workspace, outcome: Outcome) -> Outcome:
         """The outcome without nodes that the caller may not read."""
-        sees = sight.sight(self, workspace.id)
+        sees = visibility.sight(self, workspace.id)
         if sees is None:
             return outcome
         similar = (replace(one, like=tuple(filter(sees, one.like))) for one in outcome.similar)
         return replace(
             outcome,
             similar=tuple(one for one in similar if one.like),
-            warnings=tuple(sight.warnings(sees, sight.relations_told(workspace, sees, outcome.warnings))),
+            warnings=tuple(visibility.warnings(sees, visibility.relations_told(workspace, sees, outcome.warnings))),
         )
 
     def request(self, request_id: str) -> str:

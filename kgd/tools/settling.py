@@ -13,22 +13,22 @@ from kgd.errors import Invalid, KgdError, NotFound
 from kgd.model.access import Verb
 from kgd.model.change import ChangeSet, Settle
 from kgd.model.uri import Uri, parse_subject
-from kgd.tools import addressing, nodes, sight, suggesting
+from kgd.tools import addressing, nodes, suggesting, visibility
 from kgd.tools.budget import HARD_LIMIT, Room, clip, size_of
 from kgd.tools.commands import MESSAGE, Command, option
 from kgd.tools.consulting import Resolved, Via, askable, consult, settle
 from kgd.tools.differences import Foretold, foretold
 from kgd.tools.disputes import settled_before, settled_in, subject_of
 from kgd.tools.nodes import ConflictField
+from kgd.tools.operation import USUAL, Hints, Operation
 from kgd.tools.parameters import JsonObject, Many, Params, refuse_unseen
 from kgd.tools.proposing import Decided, ProposalAnswer, decide, is_proposal
 from kgd.tools.proposing import waiting as proposals
 from kgd.tools.session import Session
 from kgd.tools.sides import LOOKED_UP, is_digest, with_authors
 from kgd.tools.suggesting import SuggestionAnswer
-from kgd.tools.tool import USUAL, Hints, Operation
 from kgd.tools.writing import PutResult, answer_of
-from kgd.workspace.outcome import OpenConflict, Outcome
+from kgd.workspace.answers import OpenConflict, Outcome
 
 if TYPE_CHECKING:
     from kgd.workspace.workspace import Workspace
@@ -78,7 +78,7 @@ def resolve(session: Session, params: ResolveParams) -> ResolveResult:
     settled = {one.conflict for one in edits}
     answer = cast(ResolveResult, answer_of(workspace, outcome, dry_run=params.dry_run, settled=settled))
     if outcome.would:
-        answer["would"] = foretold(outcome.would, sight.sight(session, workspace.id))
+        answer["would"] = foretold(outcome.would, visibility.sight(session, workspace.id))
     return answer
 
 

@@ -17,20 +17,20 @@ from kgd.errors import Forbidden, Invalid, InvariantViolation, NotFound
 from kgd.git import creation, identity
 from kgd.git import layout as layouts
 from kgd.git.adopt import adopt
+from kgd.git.discovery import find_place, setting
 from kgd.git.layout import Layout
 from kgd.git.objects import ObjectId
-from kgd.git.place import find_place, setting
 from kgd.git.refs import HEAD, checked_out
 from kgd.git.remote_settings import remotes
 from kgd.git.store import ObjectStore
 from kgd.model.uri import is_workspace_id, workspace_id_from
 from kgd.tools import addressing, clones, joining
 from kgd.tools.commands import Command, option
-from kgd.tools.house import Nothing
 from kgd.tools.ingesting.tree import tree_counts
+from kgd.tools.operation import Hints, Operation
 from kgd.tools.parameters import JsonObject
 from kgd.tools.session import Session
-from kgd.tools.tool import Hints, Operation
+from kgd.tools.status import Nothing
 
 
 class UpParams(Nothing):

@@ -20,13 +20,13 @@ from kgd.model.fields import field_of, plain, split, value_at
 from kgd.model.merge import is_of_node
 from kgd.model.node import Json
 from kgd.model.uri import Uri, is_settings_uri
-from kgd.tools import sight
+from kgd.tools import visibility
 from kgd.tools.nodes import ConflictField, disputed, made_at
-from kgd.workspace.merge_files import MEMORIES
-from kgd.workspace.outcome import OpenConflict
+from kgd.workspace.answers import OpenConflict
+from kgd.workspace.merging.files import MEMORIES
 
 if TYPE_CHECKING:
-    from kgd.workspace.outcome import Entry
+    from kgd.workspace.answers import Entry
     from kgd.workspace.workspace import Workspace
 
 LOOKED_UP = 10
@@ -55,7 +55,7 @@ class _Trace:
 
 
 def with_authors(
-    workspace: Workspace, found: OpenConflict, *, sees: sight.Sees | None = None
+    workspace: Workspace, found: OpenConflict, *, sees: visibility.Sees | None = None
 ) -> dict[str, ConflictField]:
     """The fields of a conflict with their sides and the sides' authors, where the searched history has them.
 

@@ -19,15 +19,15 @@ from kgd.tools import addressing, outbound, resubmitting
 from kgd.tools.areas import hints
 from kgd.tools.changes import edits, naming_similar
 from kgd.tools.commands import WRITE, Command, option
+from kgd.tools.operation import USUAL, Hints, Operation
 from kgd.tools.parameters import refuse_unseen
 from kgd.tools.resubmitting import Piece
 from kgd.tools.session import Session
 from kgd.tools.submissions import Became, SubmitParams, SubmitResult
-from kgd.tools.tool import USUAL, Hints, Operation
 from kgd.tools.writing import answer_of
-from kgd.workspace import proposals, submission
-from kgd.workspace.submission import Submission, Submitter
-from kgd.workspace.touched import named
+from kgd.workspace.proposals import proposals, submission
+from kgd.workspace.proposals.submission import Submission, Submitter
+from kgd.workspace.writing.touched_nodes import named
 
 if TYPE_CHECKING:
     from kgd.workspace.workspace import Workspace

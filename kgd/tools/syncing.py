@@ -13,22 +13,22 @@ from typing_extensions import TypedDict
 
 from kgd.config.credentials import check_reference, drop, is_kept_as, keep
 from kgd.errors import Forbidden, Invalid, InvariantViolation, KgdError
-from kgd.git import remote_settings, url
+from kgd.git import remote_settings, remote_url
 from kgd.git.adopt import code_remotes
+from kgd.git.remote_errors import Trouble
 from kgd.git.remote_settings import Remote
-from kgd.git.trouble import Trouble
 from kgd.model.access import Verb
 from kgd.tools import addressing
 from kgd.tools.commands import DIRECTION, REF, SECONDS, TOKEN, Command, option
-from kgd.tools.house import Nothing
 from kgd.tools.nodes import moment
+from kgd.tools.operation import USUAL, Hints, Operation
 from kgd.tools.parameters import JsonObject
 from kgd.tools.session import Session
-from kgd.tools.tool import USUAL, Hints, Operation
+from kgd.tools.status import Nothing
 
 if TYPE_CHECKING:
     from kgd.daemon.syncing import Answer
-    from kgd.sync.machine import Machine
+    from kgd.sync.remote_state import Machine
     from kgd.workspace.workspace import Workspace
 
 GIVEN_UP = ("vanished", "unrelated", "other-workspace")
@@ -122,7 +122,7 @@ def share(session: Session, params: ShareParams) -> RemotesResult:
             next="Name one: `kgd remote add origin URL`; an empty repository or an empty bare directory will do.",
         )  # fmt: skip
     name, there = next(iter(found.items()))
-    address = url.parse(url.take_credential(there)[0], layout.work_tree)
+    address = remote_url.parse(remote_url.take_credential(there)[0], layout.work_tree)
     wanted = Remote(name, address, params.ref or layout.branch, params.token, params.sync)
     return _add(session, workspace, wanted, there, of_code=layout.in_code)
 
@@ -163,7 +163,7 @@ def remote(session: Session, params: RemoteParams) -> RemotesResult:
     else:
         if not params.url:
             raise Invalid("say where it is", at="url", next="`kgd remote add NAME URL`.")
-        there = url.parse(params.url, session.cwd or Path("/"))
+        there = remote_url.parse(params.url, session.cwd or Path("/"))
         ref = params.ref or workspace.layout.branch
         stored = remote_settings.settings_of(workspace.layout, params.name).get(f"remote.{params.name}.url", "")
         return _add(session, workspace,
@@ -227,7 +227,7 @@ def _add(
 
 def _with_credential(session: Session, workspace: Workspace, wanted: Remote, stored: str) -> tuple[Remote, list[str]]:
     """The remote with a reference to the credential in the stored address, and the warnings about it."""
-    clean, credential = url.take_credential(stored)
+    clean, credential = remote_url.take_credential(stored)
     if not credential or clean != wanted.url.text:
         return wanted, []
     if not wanted.token:

@@ -15,9 +15,9 @@ from kgd.daemon.tokens import TooMuch
 from kgd.errors import KgdError, Limit, NotFound, Unauthorized
 from kgd.model.access import Principal, Verb
 from kgd.model.token import TokenRecord
+from kgd.tools.operation import Answer, Operation
 from kgd.tools.parameters import read
 from kgd.tools.session import Session
-from kgd.tools.tool import Answer, Operation
 
 CHARACTERS_A_NODE = 450
 """Characters of an ingested text that count as one node of the quota."""

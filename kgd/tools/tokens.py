@@ -18,9 +18,9 @@ from kgd.model.access import Scope, Verb, check_reach
 from kgd.model.token import Quota
 from kgd.tools import addressing
 from kgd.tools.nodes import moment
+from kgd.tools.operation import Hints, Operation
 from kgd.tools.parameters import Many, Params
 from kgd.tools.session import Session
-from kgd.tools.tool import Hints, Operation
 
 if TYPE_CHECKING:
     from kgd.daemon.tokens import Minted, Tokens

@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 from kgd.errors import Advice, Do, Forbidden, NotFound
 from kgd.freshness.freshness import Freshness
-from kgd.freshness.noting import verification
+from kgd.freshness.verification import verification
 from kgd.model.access import Verb
 from kgd.model.change import Upsert
 from kgd.model.uri import CODE_TREE, Uri, scheme_of
 from kgd.tools.nodes import UnverifiedAnswer, moment, similar
 
 if TYPE_CHECKING:
-    from kgd.freshness.state import Unverified
+    from kgd.freshness.judgement import Unverified
     from kgd.tools.session import Session
-    from kgd.tools.sight import Sees
+    from kgd.tools.visibility import Sees
     from kgd.workspace.workspace import Workspace
 
 
@@ -52,7 +52,7 @@ def verified(session: Session, workspace: Workspace, uri: Uri) -> Upsert:
 
     Raises:
         Forbidden: The caller may not write the node, or has a token: a note reveals a hash of a file's content.
-        NotFound, Invalid: As `kgd.freshness.noting.verification`.
+        NotFound, Invalid: As `kgd.freshness.verification.verification`.
     """
     session.allow(workspace, Verb.WRITE, [workspace.graph.resolve(uri)])
     if session.principal is not None:

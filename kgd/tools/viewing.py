@@ -12,15 +12,15 @@ from kgd.areas.atlas import Atlas
 from kgd.drawing.scene import scene_of_walk, scene_of_workspace
 from kgd.drawing.svg import draw
 from kgd.model.access import Verb
-from kgd.tools import addressing, sight, walking
+from kgd.tools import addressing, visibility, walking
+from kgd.tools.operation import Hints, Operation, as_json
 from kgd.tools.parameters import Many
 from kgd.tools.session import Session
-from kgd.tools.tool import Hints, Operation, as_json
 from kgd.tools.walking import TraverseParams, TraverseResult
 
 if TYPE_CHECKING:
     from kgd.model.uri import Uri
-    from kgd.tools.sight import Sees
+    from kgd.tools.visibility import Sees
     from kgd.workspace.workspace import Workspace
 
 MOLECULES, ATOMS = 24, 120
@@ -68,7 +68,7 @@ def graph_view(session: Session, params: GraphViewParams) -> GraphViewResult:
     if params.start:
         return _near(session, TraverseParams(start=params.start, **given))
     workspace = addressing.choose(session, params.workspace)
-    sees = sight.sight(session, workspace.id)
+    sees = visibility.sight(session, workspace.id)
     if not params.types:
         return _whole(workspace, sees)
     newest: list[str] = []

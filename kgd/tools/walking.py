@@ -10,24 +10,24 @@ from pydantic import Field
 from typing_extensions import TypedDict
 
 from kgd.errors import Invalid
-from kgd.graph.across import Crossing, walk_across
+from kgd.graph.cross_workspace import Crossing, walk_across
 from kgd.graph.traverse import Link, Step, Visited, Walk
 from kgd.model.access import Verb
-from kgd.model.fence import fenced
+from kgd.model.escaping import fenced
 from kgd.model.fields import plain_weight
 from kgd.model.uri import Uri, name_of, workspace_of
-from kgd.tools import addressing, cursors, nodes, sight
+from kgd.tools import addressing, cursors, nodes, visibility
 from kgd.tools.budget import Room, clip
 from kgd.tools.commands import AS_OF, BUDGET, CONTEXT_ID, CURSOR, EDGE_TYPES, TYPES, Command, option
 from kgd.tools.consulting import Resolved, on_the_way
 from kgd.tools.contexts import Hint, enter
 from kgd.tools.mentioning import MENTIONS
 from kgd.tools.nodes import ConflictAnswer, UnverifiedAnswer
+from kgd.tools.operation import USUAL, Hints, Operation
 from kgd.tools.origins import Origin
 from kgd.tools.parameters import EdgeTypes, Many, Params
 from kgd.tools.session import Session
 from kgd.tools.suggesting import note
-from kgd.tools.tool import USUAL, Hints, Operation
 from kgd.tools.verifying import mark
 from kgd.tools.walking_across import (
     BROKEN_SHOWN,
@@ -334,7 +334,7 @@ def _conflicts(session: Session, ids: Sequence[str], answered: Collection[Uri], 
     opened = {one.id: one for one in session.daemon.opened()}
     shown: list[ConflictAnswer] = []
     for workspace in (opened[id] for id in ids if id in opened):
-        sees = sight.sight(session, workspace.id)
+        sees = visibility.sight(session, workspace.id)
         shown += [clip(nodes.conflict(one), LONGEST_SIDE) for one in workspace.conflicts.of(answered, about=sees)]
     return shown[:most]
 
@@ -345,7 +345,7 @@ def _mark(session: Session, ids: Sequence[str], answers: Sequence[Reached]) -> N
     for id in ids:
         if id in opened:
             here = [answer for answer in answers if workspace_of(answer["uri"]) in (None, id)]
-            mark(opened[id], here, sight.sight(session, id))
+            mark(opened[id], here, visibility.sight(session, id))
 
 
 def from_memory(session: Session, params: TraverseParams) -> bool:

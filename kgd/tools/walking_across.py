@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, NotRequired
 
 from typing_extensions import TypedDict
 
-from kgd.daemon.elsewhere import seen
+from kgd.daemon.other_workspaces import seen
 from kgd.errors import Advice, Do, Forbidden, Invalid, KgdError, NotFound, Unavailable
-from kgd.graph.across import Absence, Crossing
+from kgd.graph.cross_workspace import Absence, Crossing
 from kgd.graph.edges import BrokenLink, EdgeSource
 from kgd.graph.traverse import Visited
 from kgd.model.access import Verb
-from kgd.model.fence import fenced_line
+from kgd.model.escaping import fenced_line
 from kgd.model.fields import plain_weight
 from kgd.model.uri import Uri, workspace_of
-from kgd.tools import addressing, nodes, origins, sight
+from kgd.tools import addressing, nodes, origins, visibility
 from kgd.tools.mentioning import walked
 from kgd.tools.nodes import moment
 from kgd.tools.origins import Origin
@@ -200,6 +200,6 @@ def nowhere(session: Session, asked: Asked, start: Uri, why: Absence) -> KgdErro
         last = f" It was last seen {moment(why.last_seen)}." if why.last_seen is not None else ""
         return Unavailable(f"its workspace is {why.reason}: {why.detail}", at=start, next=f"Ask again later.{last}")
     here = asked.workspace
-    like = nodes.similar(here, start, sight.sight(session, here.id)) if here else []
+    like = nodes.similar(here, start, visibility.sight(session, here.id)) if here else []
     advice = f"Close to it: {', '.join(like)}." if like else Advice("Find a start with ", Do("search"), ".")
     return NotFound("there is no such node", at=start, next=advice)

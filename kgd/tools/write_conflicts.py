@@ -22,13 +22,13 @@ from kgd.model.node import Node
 from kgd.model.uri import Uri
 from kgd.tools.consulting import MOST_ASKED, NO_MODEL, Consultation, Decision, Resolved, askable, consult
 from kgd.tools.session import Session
-from kgd.workspace.edits import upserted
+from kgd.workspace.writing.edits import upserted
 
 TRIES = 4
 """Attempts to submit a change while others write to the same nodes."""
 
 if TYPE_CHECKING:
-    from kgd.workspace.outcome import Outcome
+    from kgd.workspace.answers import Outcome
     from kgd.workspace.workspace import Workspace
 
 

@@ -11,7 +11,7 @@ from pydantic import Field
 from typing_extensions import TypedDict
 
 from kgd.errors import Advice, Do, Invalid, Stale
-from kgd.memories.recording import first_words, memory
+from kgd.memories.new_memory import first_words, memory
 from kgd.model.access import Verb
 from kgd.model.change import ChangeSet, Upsert
 from kgd.model.fields import CITES
@@ -23,12 +23,12 @@ from kgd.tools.changes import Changes, addresses, edits, naming_similar
 from kgd.tools.commands import DETAIL, URI, URIS, VERSION, WRITE, Command, flag, many, names, option
 from kgd.tools.consulting import Resolved, settle
 from kgd.tools.nodes import CommitLine
+from kgd.tools.operation import USUAL, Hints, Operation
 from kgd.tools.parameters import Many, Params, refuse_unseen
 from kgd.tools.session import Session
-from kgd.tools.tool import USUAL, Hints, Operation
 
 if TYPE_CHECKING:
-    from kgd.workspace.outcome import Outcome
+    from kgd.workspace.answers import Outcome
     from kgd.workspace.workspace import Workspace
 
 

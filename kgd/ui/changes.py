@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from kgd.model.fields import split
 from kgd.model.node import Json
-from kgd.model.prose import common_parts
+from kgd.model.text_merge import common_parts
 from kgd.ui.values import as_text
 
 LONGEST_MARK = 20_000

@@ -15,8 +15,8 @@ from markupsafe import Markup, escape
 
 from kgd.errors import Advice
 from kgd.tools.catalogue import entries
-from kgd.ui.asked import ROOT, address
 from kgd.ui.markdown import laid_out, shown
+from kgd.ui.visit import ROOT, address
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; font-src 'self'; "

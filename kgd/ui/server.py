@@ -19,18 +19,18 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from kgd.daemon.bodies import RECOGNISED, Bodies
 from kgd.daemon.daemon import Daemon
+from kgd.daemon.request_bodies import RECOGNISED, Bodies
 from kgd.daemon.tokens import TooMuch
 from kgd.errors import Forbidden, Invalid, KgdError, NotFound, Unauthorized, Unavailable, of_defect
 from kgd.model.token import TokenRecord
-from kgd.tools.sight import sight
+from kgd.tools.visibility import sight
 from kgd.ui import rendering
-from kgd.ui.asked import ROOT, Download, Entry, Handled, Redirect, Visit, address
-from kgd.ui.guard import ENTRY_LIMIT, FORM_LIMIT, Place, comes_from_elsewhere, form_of, refusal
-from kgd.ui.live import Live
+from kgd.ui.live_updates import Live
 from kgd.ui.pages import ENTRIES, NAVIGATION, PAGES
+from kgd.ui.request_checks import ENTRY_LIMIT, FORM_LIMIT, Place, comes_from_elsewhere, form_of, refusal
 from kgd.ui.sessions import Sessions, Visitor, is_proof, proof
+from kgd.ui.visit import ROOT, Download, Entry, Handled, Redirect, Visit, address
 
 THREADS = 40
 """Pages rendered at a time; further requests wait."""

@@ -18,7 +18,7 @@ from typing import TypeVar
 
 import orjson
 
-from kgd.daemon.browsers import Browser
+from kgd.daemon.browser_sessions import Browser
 from kgd.errors import NotFound, Unauthorized, Unavailable
 
 LINK_SECONDS = 600

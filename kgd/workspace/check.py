@@ -13,12 +13,13 @@ from kgd.errors import KgdError
 from kgd.git.history import versions
 from kgd.git.program import GitFailed, run
 from kgd.git.refs import HEAD
-from kgd.graph.live import LiveGraph
+from kgd.graph.live_graph import LiveGraph
 from kgd.model.node import Node
-from kgd.workspace import admission, memory_files
-from kgd.workspace.outcome import Finding
-from kgd.workspace.served import Served
+from kgd.workspace.answers import Finding
+from kgd.workspace.files import memory_files
+from kgd.workspace.tip.served import Served
 from kgd.workspace.workspace import Workspace
+from kgd.workspace.writing import admission
 
 FSCK_DEADLINE = 600.0
 Progress = Callable[[int, int | None, str], None]

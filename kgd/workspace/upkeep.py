@@ -10,8 +10,8 @@ from collections.abc import Callable
 from kgd.errors import KgdError
 from kgd.git import rollup
 from kgd.git.store import ObjectStore
+from kgd.workspace.answers import Stage
 from kgd.workspace.given_back import give_memory_back
-from kgd.workspace.outcome import Stage
 
 CLOSE_WITHIN = 5.0
 """Seconds that closing waits for a roll-up under way; one that is cut off leaves all packs as they were."""

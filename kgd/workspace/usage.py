@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from kgd.errors import KgdError
-from kgd.index.usage import UsageFile
+from kgd.index.usage_file import UsageFile
 from kgd.model.uri import Uri
 from kgd.model.usage import LEAST_TOGETHER, Conversations, Link, Suggestion, Tally, suggestions
 from kgd.workspace.workspace import Workspace

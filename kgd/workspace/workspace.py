@@ -25,30 +25,32 @@ from kgd.git.objects import ObjectId
 from kgd.git.staging import Staging
 from kgd.git.store import ObjectStore
 from kgd.graph.edges import BrokenLink, EdgeSource
-from kgd.graph.live import LiveGraph
-from kgd.index.feed import Feed
+from kgd.graph.live_graph import LiveGraph
+from kgd.index.change_feed import Feed
 from kgd.index.text import Doc, FileDoc, TextIndex
 from kgd.model.access import Policy
 from kgd.model.change import ChangeSet, Revert
 from kgd.model.node import Node
 from kgd.model.uri import Uri, workspace_of
-from kgd.workspace import memory_files, reverting, tip_settings
-from kgd.workspace.derived import Derived
-from kgd.workspace.history import History
-from kgd.workspace.meaning import Meaning
-from kgd.workspace.open_conflicts import OpenConflicts
-from kgd.workspace.outcome import InvalidFile, Outcome, Stage, Version
-from kgd.workspace.owner import Ownership
-from kgd.workspace.past import Past
-from kgd.workspace.publication import Publication
-from kgd.workspace.seal import Seal
-from kgd.workspace.sent import SentVersions
-from kgd.workspace.served import Change, Served
-from kgd.workspace.surroundings import PastSurroundings, PendingBatch, Surroundings
-from kgd.workspace.touched import Permit
-from kgd.workspace.transaction import Transaction
+from kgd.workspace.answers import InvalidFile, Outcome, Stage, Version
+from kgd.workspace.derived.derived import Derived
+from kgd.workspace.derived.meaning import Meaning
+from kgd.workspace.files import memory_files
+from kgd.workspace.history.commits import Past
+from kgd.workspace.history.history import History
+from kgd.workspace.ownership import Ownership
+from kgd.workspace.publishing.publication import Publication
+from kgd.workspace.tip import settings
+from kgd.workspace.tip.open_conflicts import OpenConflicts
+from kgd.workspace.tip.sent_versions import SentVersions
+from kgd.workspace.tip.served import Change, Served
 from kgd.workspace.upkeep import Upkeep
-from kgd.workspace.writer import Staged, Writer
+from kgd.workspace.writing import reverting
+from kgd.workspace.writing.seal import Seal
+from kgd.workspace.writing.surroundings import PastSurroundings, PendingBatch, Surroundings
+from kgd.workspace.writing.touched_nodes import Permit
+from kgd.workspace.writing.transaction import Transaction
+from kgd.workspace.writing.writer import Staged, Writer
 
 log = logging.getLogger(__name__)
 
@@ -93,8 +95,8 @@ class Workspace:
             self.recovery = integrity.Report() if self._spare else integrity.recover(layout)
             self._store = layout.open()
             self.seal = self._make_seal()
-            self.settings = tip_settings.read(layout, self._store)
-            self.read_only = "its disk cannot be written" if self._spare else tip_settings.why_read_only(self.settings)
+            self.settings = settings.read(layout, self._store)
+            self.read_only = "its disk cannot be written" if self._spare else settings.why_read_only(self.settings)
             self.id = self.workspace = self.settings.workspace
             self.sharded = self.settings.sharded
             self.past = Past(self._store, self.id, self.sharded, lambda uri: self.part_of(uri))
@@ -165,7 +167,7 @@ class Workspace:
     @property
     def policy(self) -> Policy:
         """The rules for writing and proposing, from ``kgd.yaml`` at the tip."""
-        return tip_settings.policy_at(self._store, self._writer.tip, self.id)
+        return settings.policy_at(self._store, self._writer.tip, self.id)
 
     def now(self) -> int:
         """Unix seconds, by the workspace's clock."""
@@ -514,7 +516,7 @@ class Workspace:
         self._derived.start(tip)
         self._tell(changes)
         with contextlib.suppress(KgdError):  # the tip may be a newer kgd's: then the workspace becomes read-only
-            self.read_only = self.read_only or tip_settings.why_read_only(tip_settings.read(self.layout, self._store))
+            self.read_only = self.read_only or settings.why_read_only(settings.read(self.layout, self._store))
 
     def _make_seal(self) -> Seal:
         seal = Seal(self.layout.git_dir)

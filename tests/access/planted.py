@@ -17,13 +17,13 @@ OUTSIDE = f"{ACCESS}test_submissions.py::test_outside_the_scope_a_submission_is_
 
 BUGS = {
     "alias": Bug(
-        "an alias may take any name", "kgd/workspace/touched.py",
+        "an alias may take any name", "kgd/workspace/writing/touched_nodes.py",
         "    return frozenset(ends | aliases)", "    return frozenset(ends)",
         (RANDOM, OUTSIDE,
          f"{ACCESS}test_touched.py::test_a_move_touches_both_ends_and_an_alias_the_name_that_it_takes"),
     ),
     "records": Bug(
-        "a conflict record is about its folder's node, not the node it names", "kgd/workspace/touched.py",
+        "a conflict record is about its folder's node, not the node it names", "kgd/workspace/writing/touched_nodes.py",
         "                found.add(conflict.uri)\n", "                found |= by_path or {conflict.uri}\n",
         (f"{ACCESS}test_touched.py::test_a_conflict_record_is_about_the_node_of_its_folder_and_the_node_it_names",),
     ),
@@ -49,22 +49,22 @@ BUGS = {
         (RANDOM, f"{ACCESS}test_authorize.py::test_the_last_rule_that_covers_a_path_and_speaks_of_the_holder_counts"),
     ),
     "permit": Bug(
-        "what a change comes to is not asked about, only what it names", "kgd/workspace/transaction.py",
+        "what a change comes to is not asked about, only what it names", "kgd/workspace/writing/transaction.py",
         "        if self.permit:\n", "        if False:\n",
         (OUTSIDE, "tests/surfaces/test_scopes.py::test_a_write_is_held_to_the_scope"),
     ),
     "chain": Bug(
-        "a proposal is judged by its net change alone", "kgd/workspace/accepting.py",
+        "a proposal is judged by its net change alone", "kgd/workspace/proposals/deciding.py",
         "touched | _touched_by_commits(workspace, tip, commit))", "touched)",
         (f"{ACCESS}test_proposals.py::test_a_change_reverted_within_the_proposal_is_judged_too",),
     ),
     "vet": Bug(
-        "a proposal is accepted unlooked at", "kgd/workspace/accepting.py",
+        "a proposal is accepted unlooked at", "kgd/workspace/proposals/deciding.py",
         "    vet(workspace, bases[0], commit)\n", "    pass\n",
         (f"{ACCESS}test_proposals.py::test_a_proposal_that_no_workspace_can_hold_is_shown_as_broken_and_not_accepted",),
     ),
     "base": Bug(
-        "what happened since the base is written over", "kgd/workspace/submission.py",
+        "what happened since the base is written over", "kgd/workspace/proposals/submission.py",
         "    if merged.conflicts:\n", "    if False:\n",
         (f"{ACCESS}test_submissions.py::test_a_submission_in_conflict_waits_and_names_the_node",),
     ),

@@ -18,9 +18,9 @@ from kgd.model.access import Policy, Principal, Scope, Verb, plain_rules, read_r
 from kgd.model.change import Append, Delete, Edit, Move, Relate, Revert, Unrelate, Untag
 from kgd.model.node import Node, Relation
 from kgd.model.uri import Uri
-from kgd.workspace.touched import Touched, authorize_all
-from kgd.workspace.transaction import Transaction
 from kgd.workspace.workspace import Workspace
+from kgd.workspace.writing.touched_nodes import Touched, authorize_all
+from kgd.workspace.writing.transaction import Transaction
 from tests.builders import ANN, WS, change, new_layout, upsert, uri
 
 TOP = ["infra", "db", "Infra", "infrared", "_"]

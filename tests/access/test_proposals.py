@@ -11,10 +11,10 @@ from kgd.errors import Forbidden, Invalid, Limit, NotFound, Stale
 from kgd.git.refs import list_refs, read_log
 from kgd.model.access import Principal, Verb
 from kgd.model.change import Append, Author, Delete, Move
-from kgd.workspace import accepting, proposals
-from kgd.workspace.proposals import Proposal
-from kgd.workspace.touched import Permit, authorize_all
+from kgd.workspace.proposals import deciding, proposals
+from kgd.workspace.proposals.proposals import Proposal
 from kgd.workspace.workspace import Workspace
+from kgd.workspace.writing.touched_nodes import Permit, authorize_all
 from tests.access.conftest import holder
 from tests.builders import ANN, change, to, upsert, uri
 
@@ -66,7 +66,7 @@ def test_an_accepted_proposal_is_in_history_with_its_author_and_no_longer_waits(
     put(ws, upsert("a", content="one\n"))
     made = propose(ws, upsert("b", name="B"))
     put(ws, upsert("c", name="meanwhile"))
-    outcome = accepting.accept(ws, made, ANN)
+    outcome = deciding.accept(ws, made, ANN)
     assert proposals.listed(ws) == ()
     assert [entry.author for entry in ws.history.entries(uri=uri("b"))] == ["Bob"]
     (merge,) = ws.history.entries(commit=outcome.commit)
@@ -81,7 +81,7 @@ def test_a_field_changed_on_both_sides_is_kept_as_a_conflict(ws: Workspace) -> N
     put(ws, upsert("a", name="three"))
     look = proposals.look(ws, made)
     assert (look.state, look.conflicts) == ("conflicts", (uri("a"),))
-    outcome = accepting.accept(ws, made, ANN)
+    outcome = deciding.accept(ws, made, ANN)
     assert "conflict" in outcome.warnings[0]
     (conflict,) = ws.conflicts.find(uri("a"))
     assert set(conflict.conflict.fields["name"].sides) == {"two", "three"}
@@ -90,7 +90,7 @@ def test_a_field_changed_on_both_sides_is_kept_as_a_conflict(ws: Workspace) -> N
 def test_a_part_becomes_one_commit_of_the_same_author_and_the_rest_waits(ws: Workspace) -> None:
     put(ws, upsert("a", name="A"))
     made = propose(ws, upsert("b", name="B"), upsert("c", name="C"))
-    outcome = accepting.accept(ws, made, ANN, only=[uri("b")])
+    outcome = deciding.accept(ws, made, ANN, only=[uri("b")])
     assert ws.node(uri("b")) is not None
     assert ws.node(uri("c")) is None
     (entry,) = ws.history.entries(commit=outcome.commit)
@@ -98,7 +98,7 @@ def test_a_part_becomes_one_commit_of_the_same_author_and_the_rest_waits(ws: Wor
     message = ws.store.commit(bytes.fromhex(outcome.commit or "")).message
     assert f"Kgd-Origin: proposals/{made.id}" in message
     assert [c.uri for c in proposals.look(ws, made).changes] == [uri("c")]
-    accepting.accept(ws, made, ANN, only=[uri("c")])
+    deciding.accept(ws, made, ANN, only=[uri("c")])
     assert proposals.listed(ws) == ()
 
 
@@ -106,26 +106,26 @@ def test_both_ends_of_a_move_are_accepted_together(ws: Workspace) -> None:
     put(ws, upsert("a", name="A"))
     made = propose(ws, Move(uri("a"), uri("b")))
     with pytest.raises(Invalid, match="cannot be taken alone"):
-        accepting.accept(ws, made, ANN, only=[uri("b")])
-    accepting.accept(ws, made, ANN, only=[uri("a"), uri("b")])
+        deciding.accept(ws, made, ANN, only=[uri("b")])
+    deciding.accept(ws, made, ANN, only=[uri("a"), uri("b")])
     assert ws.graph.resolve(uri("a")) == uri("b")
 
 
 def test_a_node_outside_the_proposal_cannot_be_selected(ws: Workspace) -> None:
     made = propose(ws, upsert("b", name="B"))
     with pytest.raises(NotFound, match="does not change"):
-        accepting.accept(ws, made, ANN, only=[uri("zzz")])
+        deciding.accept(ws, made, ANN, only=[uri("zzz")])
 
 
 def test_a_rejected_proposal_is_kept_with_the_reason(ws: Workspace) -> None:
     made = propose(ws, upsert("b", name="B"))
-    kept = accepting.reject(ws, made, "Ann", "not now")
+    kept = deciding.reject(ws, made, "Ann", "not now")
     assert proposals.listed(ws) == ()
     assert list_refs(ws.layout.git_dir, "refs/kgd/rejected/") == {kept: bytes.fromhex(made.commit)}
     assert read_log(ws.layout.git_dir, kept)[-1].note == "kgd: rejected by Ann: not now"
     again = propose(ws, upsert("b", name="another"))
     assert again.name != made.name
-    accepting.reject(ws, again, "Ann")
+    deciding.reject(ws, again, "Ann")
     assert len(list_refs(ws.layout.git_dir, "refs/kgd/rejected/")) == 2
 
 
@@ -170,11 +170,11 @@ def test_accepting_a_proposal_needs_the_right_to_all_its_nodes(ws: Workspace) ->
     permit = permit_of("write", "/infra/**")
     tip = ws.tip
     with pytest.raises(Forbidden, match="may not write concept://ws/other/c"):
-        accepting.accept(ws, made, ANN, permit=permit)
+        deciding.accept(ws, made, ANN, permit=permit)
     with pytest.raises(Forbidden, match="concept://ws/other/c"):
-        accepting.reject(ws, made, "x", permit=permit)
+        deciding.reject(ws, made, "x", permit=permit)
     assert ws.tip == tip
-    accepting.accept(ws, made, ANN, only=[uri("infra/a")], permit=permit)
+    deciding.accept(ws, made, ANN, only=[uri("infra/a")], permit=permit)
     assert ws.node(uri("other/c")) is None
 
 
@@ -218,7 +218,7 @@ def test_a_change_reverted_within_the_proposal_is_judged_too(ws: Workspace) -> N
     made = offered(ws, taken_back)
     assert [c.uri for c in proposals.look(ws, made).changes] == [uri("infra/a")]
     with pytest.raises(Forbidden, match="secret/b"):
-        accepting.accept(ws, made, ANN, permit=permit_of("write", "/infra/**"))
+        deciding.accept(ws, made, ANN, permit=permit_of("write", "/infra/**"))
     assert ws.tip == base
 
 
@@ -243,14 +243,14 @@ def test_a_proposal_that_no_workspace_can_hold_is_shown_as_broken_and_not_accept
     assert look.state == "broken"
     assert says in look.why
     with pytest.raises(Exception, match=says):
-        accepting.accept(ws, made, ANN)
+        deciding.accept(ws, made, ANN)
     assert ws.tip == base
 
 
 def test_a_deletion_is_proposed_like_anything_else(ws: Workspace) -> None:
     put(ws, upsert("a", name="A"))
     made = propose(ws, Delete(uri("a")))
-    accepting.accept(ws, made, ANN)
+    deciding.accept(ws, made, ANN)
     assert ws.node(uri("a")) is None
 
 
@@ -262,6 +262,6 @@ def test_a_remote_s_proposal_is_listed_and_accepted_here(ws: Workspace) -> None:
     assert proposals.count(ws) == 1
     (found,) = proposals.listed(ws)
     assert (found.name, found.remote, found.author) == ("origin/x", "origin", "Eve")
-    accepting.accept(ws, found, ANN)
+    deciding.accept(ws, found, ANN)
     assert ws.node(uri("b")) is not None
     assert proposals.listed(ws) == ()

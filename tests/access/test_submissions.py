@@ -9,10 +9,10 @@ import pytest
 from kgd.errors import Forbidden, Invalid, Limit, Refused, Stale
 from kgd.model.access import Policy, Principal, Verb
 from kgd.model.change import Author, ChangeSet, Delete, Edit, Move, Relate, Revert
-from kgd.workspace import accepting, proposals, submission
-from kgd.workspace.submission import Submission, Submitter
-from kgd.workspace.touched import Permit, authorize_all
+from kgd.workspace.proposals import deciding, proposals, submission
+from kgd.workspace.proposals.submission import Submission, Submitter
 from kgd.workspace.workspace import Workspace
+from kgd.workspace.writing.touched_nodes import Permit, authorize_all
 from tests.access.conftest import holder
 from tests.builders import change, to, upsert, uri
 
@@ -101,7 +101,7 @@ def test_the_policy_turns_writing_into_proposing(ws: Workspace) -> None:
     rules = text + "policy:\n- paths: [/**]\n  agents: propose\n"
     commit = commit_on(ws, ws.tip, ("kgd.yaml", rules))
     subprocess.run(["git", "-C", str(ws.layout.git_dir), "update-ref", "refs/heads/proposals/p", commit], check=True)
-    accepting.accept(ws, proposals.named(ws, "p"), BILLING)
+    deciding.accept(ws, proposals.named(ws, "p"), BILLING)
     assert ws.policy.level("agent", ("infra",))[0] == "propose"
     assert submit(ws, WRITER, upsert("infra/a")).what == "proposed"
     assert submit(ws, holder("write", "/infra/**", kind="person"), upsert("infra/b")).what == "merged"
@@ -155,7 +155,7 @@ def test_a_repeated_request_gets_the_outcome_of_the_first(ws: Workspace) -> None
     assert (again.what, again.outcome.commit, again.outcome.repeated) == ("merged", one.outcome.commit, True)
     waits = submit(ws, PROPOSER, upsert("infra/b"), request="tok00001/r2")
     assert submit(ws, PROPOSER, upsert("infra/b"), request="tok00001/r2").proposal == waits.proposal
-    accepting.accept(ws, waits.proposal, BILLING)  # type: ignore[arg-type]
+    deciding.accept(ws, waits.proposal, BILLING)  # type: ignore[arg-type]
     assert submit(ws, PROPOSER, upsert("infra/b"), request="tok00001/r2").what == "merged"
 
 

@@ -12,10 +12,10 @@ from kgd.model.access import Policy, Verb
 from kgd.model.conflict import PLACE, TWIN, WHOLE, Conflict, FieldConflict, canonical_json
 from kgd.model.node import Json, Node
 from kgd.model.uri import Uri, parse
-from kgd.workspace import touched
-from kgd.workspace.merge_files import record_files, variant_of
-from kgd.workspace.touched import Touched, authorize_all
+from kgd.workspace.merging.files import record_files, variant_of
 from kgd.workspace.workspace import Workspace
+from kgd.workspace.writing import touched_nodes
+from kgd.workspace.writing.touched_nodes import Touched, authorize_all
 from tests.access.conftest import holder
 from tests.builders import change, commit_file, upsert, uri
 
@@ -35,7 +35,7 @@ def of(ws: Workspace, files: dict[str, str | None], before: dict[str, str | None
             else:
                 staging.put(path, text.encode())
     new = staging.write_tree()
-    return touched.between(Unwritten(ws.store, staging.objects), old, new, ws.id, ws.sharded)
+    return touched_nodes.between(Unwritten(ws.store, staging.objects), old, new, ws.id, ws.sharded)
 
 
 def node(name: str, **fields: object) -> str:
@@ -233,5 +233,5 @@ def test_a_memory_is_judged_by_every_node_that_names_it_before_or_after(ws: Work
 def test_a_change_of_the_mode_alone_is_a_change(ws: Workspace) -> None:
     blob = make("blob", b"uri: concept://ws/a\n")
     files = [("nodes/concept/a.yaml", blob.id, blob.id)]
-    found = touched.of_changes(files, lambda id: blob.body, tuple, ws.id, ws.sharded)
+    found = touched_nodes.of_changes(files, lambda id: blob.body, tuple, ws.id, ws.sharded)
     assert found.uris == {uri("a")}

@@ -12,7 +12,7 @@ from kgd.config import Home
 from kgd.daemon.daemon import Daemon
 from kgd.git.layout import locate
 from kgd.hub.app import HubServer, application
-from kgd.hub.gate import Gate
+from kgd.hub.authentication import Gate
 from kgd.hub.listen import Listen
 from kgd.hub.v1 import Api
 from kgd.tools import call

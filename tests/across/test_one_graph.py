@@ -10,14 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kgd.graph.across import Absence, Joined, OnHub, Place, Question, walk_across
+from kgd.graph.cross_workspace import Absence, Joined, OnHub, Place, Question, walk_across
 from kgd.graph.edges import Card
-from kgd.graph.live import LiveGraph
-from kgd.graph.region import Patch
+from kgd.graph.hub_region import Patch
+from kgd.graph.live_graph import LiveGraph
 from kgd.graph.traverse import Visited, traverse
 from kgd.model.node import Relation
 from kgd.model.uri import Uri, workspace_of
-from kgd.sync.hub_walks import patch_from
+from kgd.sync.hub_traversal import patch_from
 
 IDS = ("home", "near", "far", "further", "outer")
 HUBS = {"far": "one", "further": "one", "outer": "two"}

@@ -10,7 +10,7 @@ import pytest
 from mcp import Client
 from mcp.types import CallToolResult
 
-from kgd.daemon.elsewhere import LastSeen
+from kgd.daemon.other_workspaces import LastSeen
 from kgd.errors import Forbidden, NotFound, Unavailable
 from kgd.mcp.server import Surface
 from tests.across.sites import Hub, Site, node

@@ -10,9 +10,10 @@ import pytest
 from kgd.model.fields import plain_relation
 from kgd.model.node import Node
 from kgd.model.uri import Uri
-from kgd.workspace import adoption, submission
-from kgd.workspace.edits import upserted
-from kgd.workspace.submission import Submitter
+from kgd.workspace.proposals import submission
+from kgd.workspace.proposals.submission import Submitter
+from kgd.workspace.publishing import adoption
+from kgd.workspace.writing.edits import upserted
 from tests.admission.conftest import KEY
 from tests.admission.test_rules import THEIRS, deep, named_by
 from tests.admission.ways import Change, Ways

@@ -9,11 +9,11 @@ import pytest
 from kgd.codec import documents, paths
 from kgd.codec.bulk import folder_of
 from kgd.errors import KgdError, Limit
-from kgd.hooks.receive import Update, check_push
+from kgd.hooks.push_check import Update, check_push
 from kgd.model.change import LogEntry, Move, Relate
 from kgd.model.uri import Uri
-from kgd.workspace import adoption
 from kgd.workspace.check import check
+from kgd.workspace.publishing import adoption
 from kgd.workspace.workspace import Workspace
 from tests.admission.conftest import KEY
 from tests.admission.ways import Change, Ways

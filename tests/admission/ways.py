@@ -14,15 +14,16 @@ from kgd.errors import Forbidden, KgdError
 from kgd.exchange.plan import Wanted
 from kgd.git.objects import ObjectId, Signature
 from kgd.git.staging import Staging
-from kgd.hooks.receive import Update, check_push
+from kgd.hooks.push_check import Update, check_push
 from kgd.model.change import ChangeSet, Upsert
 from kgd.model.node import Json, Node, Relation
 from kgd.model.uri import Uri
 from kgd.tools.exchange.reconciling import reconcile
-from kgd.workspace import adoption, proposals, submission
-from kgd.workspace.hand_edits import HandEdit, HandEdits
-from kgd.workspace.submission import Submitter
-from kgd.workspace.work_tree import WorkTree
+from kgd.workspace.proposals import proposals, submission
+from kgd.workspace.proposals.submission import Submitter
+from kgd.workspace.publishing import adoption
+from kgd.workspace.publishing.hand_edits import HandEdit, HandEdits
+from kgd.workspace.publishing.work_tree import WorkTree
 from kgd.workspace.workspace import Workspace
 from tests.builders import ANN, change
 

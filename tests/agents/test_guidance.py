@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from mcp import Client
 
-from kgd.agents.clients import BLOCK, skill
-from kgd.cli.verbs import VERBS
+from kgd.agents.hosts import BLOCK, skill
+from kgd.cli.commands import VERBS
 from kgd.mcp.prompts import INSTRUCTIONS
 from kgd.mcp.server import Surface
 from kgd.tools import LOCAL, TOOLS, TOOLSETS

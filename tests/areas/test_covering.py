@@ -13,8 +13,8 @@ from kgd.model.access import Principal, Scope, Verb
 from kgd.model.globs import Glob
 from kgd.tools.areas.coverage import COVERAGE
 from kgd.tools.broken import BROKEN
+from kgd.tools.operation import Operation
 from kgd.tools.session import Session
-from kgd.tools.tool import Operation
 from tests.areas.conftest import Ask
 from tests.surfaces.conftest import git, upsert
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kgd.areas.places import normalise
+from kgd.areas.path_normalisation import normalise
 
 
 @pytest.fixture

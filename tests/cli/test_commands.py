@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
+from kgd.cli.commands import EXIT_CODES
 from kgd.cli.output import show
-from kgd.cli.verbs import EXIT_CODES
 from kgd.client import start
 from tests.cli.conftest import Kgd
 from tests.waiting import until

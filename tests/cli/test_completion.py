@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from kgd.cli import completion
-from kgd.cli.verbs import GROUPS, VERBS
+from kgd.cli.commands import GROUPS, VERBS
 
 ASKED = {
     "kgd trav": {"traverse"},

@@ -9,7 +9,7 @@ from typing import get_type_hints
 
 import pytest
 
-from kgd.cli.verbs import VERBS
+from kgd.cli.commands import VERBS
 from kgd.tools import LOCAL, TOOLS
 from tests.cli.conftest import Kgd
 

@@ -10,8 +10,8 @@ import sys
 import pytest
 
 from kgd.cli import man_page
+from kgd.cli.commands import VERBS
 from kgd.cli.reference import page
-from kgd.cli.verbs import VERBS
 from tests.cli.conftest import Kgd
 from tests.daemon.conftest import ROOT
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from kgd.cli.verbs import EXIT_CODES
+from kgd.cli.commands import EXIT_CODES
 from tests.cli.conftest import Kgd
 
 pytestmark = pytest.mark.slow

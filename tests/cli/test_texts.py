@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from kgd.cli import printing, printing_context, printing_exchange, printing_running
+from kgd.cli.advice import spoken
+from kgd.cli.commands import verb
 from kgd.cli.output import show
-from kgd.cli.refusals import spoken
-from kgd.cli.verbs import verb
 from kgd.errors import Advice, Do, NotFound
 from tests.daemon.conftest import ROOT
 

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kgd.codec import canonical, documents
-from kgd.codec.lean import glance, whole
+from kgd.codec.fast_reader import glance, whole
 from kgd.errors import Invalid, KgdError, Limit, Refused
 from kgd.model.conflict import WHOLE, Conflict, FieldConflict, canonical_json
 from kgd.model.node import Node, Relation

@@ -9,7 +9,7 @@ import pytest
 from kgd.codec import settings as settings_file
 from kgd.codec.settings import Settings
 from kgd.errors import Invalid, KgdError, Unavailable
-from kgd.workspace.merge_files import merge_file
+from kgd.workspace.merging.files import merge_file
 
 
 def test_settings_read_back_and_keep_unknown_keys() -> None:

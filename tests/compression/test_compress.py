@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from kgd.errors import Invalid
-from kgd.index.usage import UsageFile
+from kgd.index.usage_file import UsageFile
 from kgd.model.uri import Uri
 from kgd.model.usage import Tally
 from kgd.workspace.workspace import Workspace

@@ -9,14 +9,14 @@ _DIFFERENTIAL = "tests/admission/test_differential.py::test_a_few_changes_get_th
 
 BUGS: dict[str, Bug] = {
     "21-memory-of-another": Bug(
-        "a push names the memory of another node", "kgd/workspace/admission.py",
+        "a push names the memory of another node", "kgd/workspace/writing/admission.py",
         "    _admit_naming(node, before, home, place)\n",
         "    if place is None:\n        _admit_naming(node, before, home, place)\n",
         (f"{_RULES}test_every_way_refuses[the memory of another node]",
          "tests/hub/test_admission.py::test_a_push_that_names_the_memory_of_another_is_refused_and_its_owner_edits_on"),
     ),
     "21-say-in-a-memory": Bug(
-        "naming the memory of another node gives rights to it", "kgd/workspace/touched.py",
+        "naming the memory of another node gives rights to it", "kgd/workspace/writing/touched_nodes.py",
         "        return frozenset(own or {node.uri for node in namers})\n",
         "        return frozenset({node.uri for node in namers})\n",
         ("tests/access/test_touched.py::test_a_memory_is_about_its_own_node_even_if_other_nodes_name_it",
@@ -24,55 +24,55 @@ BUGS: dict[str, Bug] = {
          "test_a_node_that_names_the_memory_of_another_does_not_keep_its_owner_from_writing"),
     ),
     "21-memory-in-a-part": Bug(
-        "a node in a part names a memory, where nothing looks for it", "kgd/workspace/admission.py",
+        "a node in a part names a memory, where nothing looks for it", "kgd/workspace/writing/admission.py",
         "        if memory_files.file_of(node):  #", "        if False:  #",
         ("tests/admission/test_rules.py::test_a_part_holds_no_node_that_names_a_memory",),
     ),
     "21-unseen": Bug(
-        "only put refuses characters that make one name read as another", "kgd/workspace/admission.py",
+        "only put refuses characters that make one name read as another", "kgd/workspace/writing/admission.py",
         "        if UNSEEN(text) and (", "        if place is None and UNSEEN(text) and (",
         (f"{_RULES}test_every_way_refuses[a name with a direction character]", _DIFFERENTIAL),
     ),
     "21-second-secret": Bug(
-        "a file that has a secret takes any other", "kgd/workspace/secrets.py",
+        "a file that has a secret takes any other", "kgd/workspace/writing/secrets.py",
         "        if found.text not in known:\n", "        if not first_in(known):\n",
         (f"{_RULES}test_every_way_refuses[another secret beside an old one]",),
     ),
     "21-old-secret": Bug(
-        "a text with an old secret cannot be edited", "kgd/workspace/secrets.py",
+        "a text with an old secret cannot be edited", "kgd/workspace/writing/secrets.py",
         "        if found.text not in known:\n", "        if True:\n",
         (f"{_RULES}test_every_way_accepts[values1]",),
     ),
     "21-twins-in-a-push": Bug(
-        "a push brings a name that differs by case alone", "kgd/hooks/receive.py",
+        "a push brings a name that differs by case alone", "kgd/hooks/push_check.py",
         "        raise twin\n", "        pass\n",
         (f"{_RULES}test_every_way_refuses[a name that differs by case alone]",
          "tests/hub/test_admission.py::"
          "test_a_push_of_a_name_that_differs_by_case_alone_is_refused_with_the_other_name"),
     ),
     "21-twins-in-a-proposal": Bug(
-        "a proposal brings a name that differs by case alone", "kgd/workspace/proposals.py",
+        "a proposal brings a name that differs by case alone", "kgd/workspace/proposals/proposals.py",
         "        raise twin\n", "        pass\n",
         (f"{_RULES}test_every_way_refuses[a name that differs by case alone]",),
     ),
     "21-twins-in-the-work-tree": Bug(
-        "a saved file brings a name that differs by case alone", "kgd/workspace/adoption.py",
+        "a saved file brings a name that differs by case alone", "kgd/workspace/publishing/adoption.py",
         "                _refuse_twin(host, staging, edit, gone, made)\n", "",
         (f"{_RULES}test_every_way_refuses[a name that differs by case alone]",
          "tests/memories/test_by_hand.py::test_a_name_that_differs_by_case_alone_is_not_taken_from_the_work_tree"),
     ),
     "21-changelog": Bug(
-        "a push rewrites a changelog, or puts entries anywhere", "kgd/workspace/admission.py",
+        "a push rewrites a changelog, or puts entries anywhere", "kgd/workspace/writing/admission.py",
         "        admit_entry(path, data, base, home)\n", "        pass\n",
         (f"{_RULES}test_an_entry_of_a_changelog_has_a_node_a_place_and_one_content",),
     ),
     "21-moved-memory": Bug(
-        "a memory moved with its node cannot be pushed", "kgd/workspace/admission.py",
+        "a memory moved with its node cannot be pushed", "kgd/workspace/writing/admission.py",
         " and not _is_moved(path, was, memory, home):", ":",
         (f"{_RULES}test_a_memory_that_moved_with_its_node_is_pushed",),
     ),
     "21-detail-of-a-concept": Bug(
-        "only put refuses a memory behind a node that is none", "kgd/workspace/admission.py",
+        "only put refuses a memory behind a node that is none", "kgd/workspace/writing/admission.py",
         "    if node.type not in MEMORY_TYPES and (", "    if place is None and node.type not in MEMORY_TYPES and (",
         (f"{_RULES}test_a_detail_has_the_same_rules_on_every_way",),
     ),
@@ -82,7 +82,7 @@ BUGS: dict[str, Bug] = {
         (f"{_RULES}test_a_node_that_a_sync_brings_against_a_rule_is_kept_and_reported[a secret]",),
     ),
     "28-deep-edit": Bug(
-        "an edit with endlessly nested data is an INTERNAL error", "kgd/workspace/edits.py",
+        "an edit with endlessly nested data is an INTERNAL error", "kgd/workspace/writing/edits.py",
         "        canonical.check_depth(data)\n", "        pass\n",
         (f"{_RULES}test_deep_data_is_never_an_internal_error",),
     ),
@@ -97,7 +97,7 @@ BUGS: dict[str, Bug] = {
         (f"{_RULES}test_status_and_fsck_name_the_same_files_of_another_workspace",),
     ),
     "39-other-workspace-pushed": Bug(
-        "a file with a cut name holds a node of another workspace", "kgd/workspace/admission.py",
+        "a file with a cut name holds a node of another workspace", "kgd/workspace/writing/admission.py",
         "    paths.check_place(node.uri, path, home.workspace, home.sharded)\n", "",
         (f"{_RULES}test_every_way_refuses[a node of another workspace, in a file whose name is cut]",),
     ),
@@ -108,7 +108,7 @@ BUGS: dict[str, Bug] = {
         ("tests/surfaces/test_addressing.py::test_what_is_written_for_a_node",),
     ),
     "39-prose-deleted": Bug(
-        "taking data.file out of a node's file deletes the prose", "kgd/workspace/memory_files.py",
+        "taking data.file out of a node's file deletes the prose", "kgd/workspace/files/memory_files.py",
         "around.read, by_hand=True)", "around.read)",
         ("tests/memories/test_by_hand.py::"
          "test_taking_the_name_of_a_memory_out_of_a_node_deletes_no_prose[True]",
@@ -116,7 +116,7 @@ BUGS: dict[str, Bug] = {
          "test_taking_the_name_of_a_memory_out_of_a_node_deletes_no_prose[False]"),
     ),
     "39-other-prose-deleted": Bug(
-        "a node that names a copy of its memory loses the original", "kgd/workspace/memory_files.py",
+        "a node that names a copy of its memory loses the original", "kgd/workspace/files/memory_files.py",
         "            elif after is None or not (new or by_hand):\n", "            elif after is None or not by_hand:\n",
         ("tests/memories/test_detail.py::test_naming_a_copy_of_a_memory_deletes_neither",),
     ),

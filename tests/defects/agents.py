@@ -10,12 +10,12 @@ BUGS = {
          "test_an_append_to_a_mistyped_uri_is_refused_and_the_node_that_was_meant_is_named"),
     ),
     "31-malformed-citations": Bug(
-        "citations that are no texts are accepted and never go stale", "kgd/workspace/admission.py",
+        "citations that are no texts are accepted and never go stale", "kgd/workspace/writing/admission.py",
         "    _refuse_citations(node, before, place)\n", "",
         ("tests/surfaces/test_put.py::test_a_malformed_citation_is_refused_with_the_shape_it_must_have",),
     ),
     "31-about-a-symbol": Bug(
-        "a fact about a symbol does not count as citing it", "kgd/freshness/noting.py",
+        "a fact about a symbol does not count as citing it", "kgd/freshness/verification.py",
         'is_about = relation.type == "about" and', "is_about = False and",
         ("tests/freshness/test_stale.py::test_a_fact_about_a_symbol_goes_stale_with_it",),
     ),
@@ -71,13 +71,14 @@ BUGS = {
         ("tests/surfaces/test_search.py::test_the_type_concept_finds_no_directories",),
     ),
     "34-history-by-name": Bug(
-        "messages that were made as nodes are read by name, the answer before the question", "kgd/ingest/history.py",
+        "messages that were made as nodes are read by name, the answer before the question",
+        "kgd/ingest/thread_history.py",
         "if last and not placing.is_id(name_of(last[0])):", "if False:",
         ("tests/api/test_asking.py::test_messages_made_as_nodes_are_read_in_the_order_in_which_they_answer",
          "tests/api/test_asking.py::test_messages_that_answer_nothing_are_read_by_their_time"),
     ),
     "34-answers-ignored": Bug(
-        "REPLIED_BY does not order the messages of one moment", "kgd/ingest/history.py",
+        "REPLIED_BY does not order the messages of one moment", "kgd/ingest/thread_history.py",
         "if e.type == REPLIED_BY] for uri in uris}", "if not e] for uri in uris}",
         ("tests/api/test_asking.py::test_messages_made_as_nodes_are_read_in_the_order_in_which_they_answer",),
     ),
@@ -87,7 +88,7 @@ BUGS = {
         ("tests/knowing/test_context.py::test_a_task_whose_name_has_blanks_is_found_by_its_short_address",),
     ),
     "34-area-bounds": Bug(
-        "`put` writes areas beyond the limits of manage_graph", "kgd/workspace/area_bounds.py",
+        "`put` writes areas beyond the limits of manage_graph", "kgd/workspace/writing/area_bounds.py",
         "if size > MAX_KNOWLEDGE and", "if False and",
         ("tests/areas/test_managing.py::test_an_area_that_put_writes_has_the_bounds_of_manage_graph",),
     ),
@@ -98,14 +99,14 @@ BUGS = {
          "test_put_and_submissions_take_an_atom_only_into_a_molecule_of_the_project",),
     ),
     "34-area-counts": Bug(
-        "areas get more patterns or relations than manage_graph takes", "kgd/workspace/admission.py",
+        "areas get more patterns or relations than manage_graph takes", "kgd/workspace/writing/admission.py",
         "        area_bounds.admit(node, before, place)\n", "        pass\n",
         ("tests/admission/test_rules.py::test_every_way_refuses[an atom of too many patterns]",
          "tests/admission/test_rules.py::test_every_way_refuses[an atom with a pattern too long]",
          "tests/admission/test_rules.py::test_every_way_refuses[a molecule of too many relations]"),
     ),
     "34-tags-with-commas": Bug(
-        "`--tags a,b` is one tag", "kgd/cli/verbs.py", 'for part in text.split(",")', "for part in [text]",
+        "`--tags a,b` is one tag", "kgd/cli/commands.py", 'for part in text.split(",")', "for part in [text]",
         ("tests/cli/test_commands.py::test_tags_and_types_are_listed_with_commas_or_one_by_one",),
     ),
     "34-paths-with-newlines": Bug(
@@ -132,7 +133,7 @@ BUGS = {
     ),
     "34-two-of-one-task": Bug(
         "a task whose journal file the index names under another name comes in twice",
-        "kgd/exchange/orchestrator_past.py",
+        "kgd/exchange/orchestrator_journal.py",
         "ids.get(name) or ",
         "",
         ("tests/exchange/test_orchestrator.py::"

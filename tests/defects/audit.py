@@ -11,29 +11,29 @@ _AUDIT = "tests/hub/test_audit.py"
 
 BUGS = {
     "24-secret-in-an-earlier-commit": Bug(
-        "only the last commit of a push is searched for secrets", "kgd/hooks/receive.py",
+        "only the last commit of a push is searched for secrets", "kgd/hooks/push_check.py",
         "    _refuse_secrets(pushed, pushed.store, before, commit)\n", "",
         (f"{_PUSHES}::test_a_secret_that_a_later_commit_removes_is_refused[in_a_node]",
          f"{_PUSHES}::test_a_secret_that_a_later_commit_removes_is_refused[in_a_message]"),
     ),
     "24-secret-in-a-merge-commit": Bug(
-        "merge commits of a push are not searched for secrets", "kgd/hooks/receive.py",
+        "merge commits of a push are not searched for secrets", "kgd/hooks/push_check.py",
         "        _refuse_secrets(pushed, expected.store, expected.id, commit)\n", "",
         (f"{_PUSHES}::test_a_secret_that_a_later_commit_removes_is_refused[in_a_merge]",),
     ),
     "24-secret-in-a-broken-file": Bug(
-        "a file that cannot be read is not searched for secrets", "kgd/workspace/admission.py",
+        "a file that cannot be read is not searched for secrets", "kgd/workspace/writing/admission.py",
         "        pass  # a later commit may mend", "        return  # a later commit may mend",
         (f"{_PUSHES}::test_a_secret_that_a_later_commit_removes_is_refused[in_a_file_that_is_no_node]",
          f"{_PUSHES}::test_a_secret_that_a_later_commit_removes_is_refused[in_a_record]"),
     ),
     "24-secret-in-a-message": Bug(
-        "the message of a change is not searched for secrets", "kgd/workspace/transaction.py",
+        "the message of a change is not searched for secrets", "kgd/workspace/writing/transaction.py",
         '        refuse_secret_text(self.changes.message, "the message", at="message")\n', "",
         ("tests/workspace/test_transaction.py::test_a_secret_in_the_message_is_refused",),
     ),
     "24-forms-of-tokens": Bug(
-        "tokens of few services are known", "kgd/workspace/secrets.py",
+        "tokens of few services are known", "kgd/workspace/writing/secrets.py",
         "enumerate(TOKENS.values())", "enumerate(list(TOKENS.values())[:12])",
         (f"{_SECRETS}::test_a_credential_of_a_common_kind_is_found[Vault]",
          f"{_SECRETS}::test_a_credential_of_a_common_kind_is_found[JSON web token]",
@@ -41,31 +41,31 @@ BUGS = {
          f"{_SECRETS}::test_a_credential_of_a_common_kind_is_found[Hugging Face]"),
     ),
     "24-forms-with-a-keyword": Bug(
-        "passwords in URLs, headers and netrc are not known", "kgd/workspace/secrets.py",
+        "passwords in URLs, headers and netrc are not known", "kgd/workspace/writing/secrets.py",
         "_token(data) or _by_keyword(data, lower) or", "_token(data) or",
         (f"{_SECRETS}::test_a_credential_of_a_common_kind_is_found[password in a URL]",
          f"{_SECRETS}::test_a_credential_of_a_common_kind_is_found[netrc]",
          f"{_SECRETS}::test_a_credential_of_a_common_kind_is_found[curl]"),
     ),
     "24-hexadecimal-keys": Bug(
-        "hexadecimal keys have too few different letters", "kgd/workspace/secrets.py",
+        "hexadecimal keys have too few different letters", "kgd/workspace/writing/secrets.py",
         "MIN_ENTROPY_HEX = 2.75", "MIN_ENTROPY_HEX = 4.0",
         (f"{_SECRETS}::test_a_credential_of_a_common_kind_is_found[hex api key]",
          f"{_SECRETS}::test_a_credential_of_a_common_kind_is_found[Twilio auth token]"),
     ),
     "24-words-are-no-secrets": Bug(
-        "an identifier behind a secret's name is refused", "kgd/workspace/secrets.py",
+        "an identifier behind a secret's name is refused", "kgd/workspace/writing/secrets.py",
         "/ 2 and not _reads_as_words(text.lower())", "/ 2",
         (f"{_SECRETS}::test_ordinary_text_is_accepted[a workspace address]",),
     ),
     "25-who-pushed": Bug(
-        "nothing says which token pushed a commit", "kgd/hub/receiving.py",
+        "nothing says which token pushed a commit", "kgd/hub/push_execution.py",
         "        self._record(push, update.new)\n", "",
         (f"{_AUTHORS}::test_history_blame_and_review_name_the_token_that_pushed",
          f"{_AUTHORS}::test_who_pushed_a_commit_first_stays_its_pusher"),
     ),
     "25-later-pusher": Bug(
-        "the last pusher of a commit takes the place of the first", "kgd/workspace/pushers.py",
+        "the last pusher of a commit takes the place of the first", "kgd/workspace/history/pushers.py",
         "if staging.blob_at(path) is None:", "if True:",
         ("tests/workspace/test_pushers.py::test_the_first_record_of_a_commit_stays",
          "tests/workspace/test_pushers.py::test_records_of_two_hubs_are_united"),
@@ -76,7 +76,8 @@ BUGS = {
         (f"{_AUTHORS}::test_clones_fetch_the_record_and_no_token_pushes_to_it",),
     ),
     "25-record-can-be-pushed": Bug(
-        "on a server that guards one branch of several, the record of pushes can be pushed to", "kgd/hooks/receive.py",
+        "on a server that guards one branch of several, the record of pushes can be pushed to",
+        "kgd/hooks/push_check.py",
         "update.ref.startswith((INTERNAL, NOTES))", "update.ref.startswith(INTERNAL)",
         ("tests/hooks/test_guarded_branch.py::test_the_record_of_pushes_is_not_pushed_to",),
     ),
@@ -86,13 +87,13 @@ BUGS = {
         (f"{_AUTHORS}::test_a_clone_that_kgd_keeps_in_step_shows_who_pushed",),
     ),
     "25-who-accepted": Bug(
-        "who accepted a part of a proposal is not recorded", "kgd/workspace/transaction.py",
+        "who accepted a part of a proposal is not recorded", "kgd/workspace/writing/transaction.py",
         "        (ACCEPTED_BY, changes.accepted_by),\n", "",
         (f"{_AUTHORS}::test_an_accepted_proposal_names_who_accepted_it[all]",
          f"{_AUTHORS}::test_an_accepted_proposal_names_who_accepted_it[part]"),
     ),
     "25-forged-acceptance": Bug(
-        "a pushed commit says who accepted it", "kgd/workspace/past.py",
+        "a pushed commit says who accepted it", "kgd/workspace/history/commits.py",
         'accepted_by="" if pusher else noted', "accepted_by=noted",
         (f"{_AUTHORS}::test_a_commit_cannot_say_who_accepted_it",),
     ),

@@ -23,12 +23,12 @@ BUGS = {
         (f"{MODEL}test_a_field_that_one_side_sets_is_there_after_both_sides_changed_other_fields",),
     ),
     "39-block-twice": Bug(
-        "a dated block appended twice by one side is kept once", "kgd/model/prose.py",
+        "a dated block appended twice by one side is kept once", "kgd/model/text_merge.py",
         "(Counter(a) | Counter(b)).elements()", "{*a, *b}",
         (f"{MODEL}test_a_dated_block_that_one_side_appended_twice_stays_twice",),
     ),
     "39-cleared-text": Bug(
-        "a cleared text and an append to it are one text without a conflict", "kgd/model/prose.py",
+        "a cleared text and an append to it are one text without a conflict", "kgd/model/text_merge.py",
         "    if base.strip() and not (a.strip() and b.strip()):", "    if False:",
         (f"{MODEL}test_a_text_that_one_side_cleared_and_the_other_edited_is_a_conflict",),
     ),
@@ -45,7 +45,7 @@ BUGS = {
     ),
     "37-open-record-of-a-file": Bug(
         "an open conflict about settings or a memory is forgotten where both sides edit the field",
-        "kgd/workspace/merge_tree.py",
+        "kgd/workspace/merging/trees.py",
         "for path in both | self._disputed_files().keys():", "for path in set[str]():",
         ("tests/workspace/test_integrate.py::"
          "test_an_open_conflict_of_the_settings_merges_when_both_sides_edit_the_key_alone",),

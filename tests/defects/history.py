@@ -59,7 +59,7 @@ BUGS: dict[str, Bug] = {
     ),
     "2-applied-twice": Bug(
         "a request id that cannot be looked up counts as new",
-        "kgd/workspace/counted.py",
+        "kgd/workspace/derived/version_cache.py",
         "if commit is None and self._unreadable:",
         "if False:",
         (f"{_TIDYING}test_with_a_hole_that_no_remote_can_fill_nothing_is_done_twice",),
@@ -76,14 +76,14 @@ BUGS: dict[str, Bug] = {
     ),
     "3-lost-head-file": Bug(
         "a workspace without HEAD or refs is not found, and `kgd up` says to move it away",
-        "kgd/git/place.py",
+        "kgd/git/discovery.py",
         'and ((has_head and (path / "refs").is_dir()) or is_workspace(path))',
         'and has_head and (path / "refs").is_dir()',
         (f"{_REFS}test_a_workspace_without_head_is_found_and_repaired_at_a_start",),
     ),
     "3-head-file-in-use": Bug(
         "a damaged HEAD stops publication until a restart, with advice that git refuses",
-        "kgd/workspace/publication.py",
+        "kgd/workspace/publishing/publication.py",
         "        ref_repair.repair_head_file(self._host.layout)\n",
         "",
         (f"{_REFS}test_a_damaged_head_is_written_again_under_an_open_workspace",),
@@ -148,7 +148,7 @@ BUGS: dict[str, Bug] = {
     ),
     "7-folder-removed": Bug(
         "a call uses a workspace whose derived folder was removed",
-        "kgd/workspace/owner.py",
+        "kgd/workspace/ownership.py",
         "        except FileNotFoundError:\n            return False\n",
         "        except FileNotFoundError:\n            return True\n",
         (
@@ -165,7 +165,7 @@ BUGS: dict[str, Bug] = {
     ),
     "8-mode-lost-anew": Bug(
         "a rebuilt index leaves executable files out",
-        "kgd/workspace/placing.py",
+        "kgd/workspace/publishing/publish_steps.py",
         "(entry for entry in files_after if entry.mode.startswith(PLAIN))",
         '(entry for entry in files_after if entry.mode == b"100644")',
         ("tests/workspace/test_publication.py::test_an_executable_file_stays_in_a_rebuilt_index[garbage]",),

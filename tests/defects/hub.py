@@ -25,7 +25,7 @@ BUGS = {
         (STRANGERS + "test_without_a_token_a_request_is_answered_before_its_body",),
     ),
     "20-bodies-in-flight": Bug(
-        "bodies in flight have no bound", "kgd/daemon/bodies.py",
+        "bodies in flight have no bound", "kgd/daemon/request_bodies.py",
         "        return self._held.total() + size <= self._total and self._held[client] + size <= self._each",
         "        return True",
         (STRANGERS + "test_large_bodies_of_one_token_wait_for_each_other",),
@@ -118,7 +118,7 @@ BUGS = {
         ("tests/hub/test_narrow_pushes.py::test_a_token_that_only_pushes_sees_the_branch_and_its_own_proposals",),
     ),
     "23-guessed-text": Bug(
-        "a push without an object confirms that the object exists", "kgd/hub/self_contained.py",
+        "a push without an object confirms that the object exists", "kgd/hub/complete_packs.py",
         "        _Push(_unpacked(body, scratch), ObjectStore(scratch), workspace, record).check(news)\n", "",
         ("tests/hub/test_narrow_pushes.py::test_a_push_does_not_confirm_a_text_that_is_guessed",
          "tests/hub/test_narrow_pushes.py::test_a_difference_from_a_text_that_is_guessed_is_no_object"),

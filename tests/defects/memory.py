@@ -28,7 +28,7 @@ BUGS = {
     ),
     "1-answers-as-objects": Bug(
         "each write leaves some hundred bytes for its answer",
-        "kgd/workspace/sent.py",
+        "kgd/workspace/tip/sent_versions.py",
         '_ANSWER = struct.Struct("<I?20s")',
         '_ANSWER = struct.Struct("<I?20s400x")',
         ("tests/workspace/test_sent.py::test_the_answers_to_twenty_thousand_writes_take_less_than_two_megabytes",),

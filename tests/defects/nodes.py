@@ -39,7 +39,7 @@ BUGS = {
         ),
     ),
     "17-newer-than-its-version": Bug(
-        "content replaced during a read counts as read", "kgd/workspace/history.py",
+        "content replaced during a read counts as read", "kgd/workspace/history/history.py",
         "            return node if store.entry(store.tree_of(commit), path) == sent else None\n",
         "            return documents.decode(store.read(sent), at=uri)\n",
         ("tests/surfaces/test_get.py::"
@@ -52,7 +52,7 @@ BUGS = {
          "test_a_put_on_a_node_in_conflict_has_it_settled_in_a_commit_of_its_own",),
     ),
     "17-merged-over-a-base": Bug(
-        "a submission merged over a base returns the version on the base", "kgd/workspace/submission.py",
+        "a submission merged over a base returns the version on the base", "kgd/workspace/proposals/submission.py",
         "tuple((uri, workspace.version(workspace.path(uri)) + 1) for uri in written)",
         "tuple((uri, dict(made.answer.nodes)[uri]) for uri in written)",
         ("tests/access/test_submissions.py::test_changes_since_the_base_are_kept",),
@@ -79,12 +79,12 @@ BUGS = {
         ("tests/exchange/test_graphs.py::test_every_view_agrees_on_which_links_are_broken",),
     ),
     "19-unrelated-with-its-target": Bug(
-        "a relation that goes in the same change as its target is warned of", "kgd/workspace/draft.py",
+        "a relation that goes in the same change as its target is warned of", "kgd/workspace/writing/draft.py",
         "            count += edge.target not in self._after or any(", "            count += True or any(",
         (f"{PUT}test_relations_that_go_with_their_target_are_no_broken_links",),
     ),
     "19-two-values": Bug(
-        "of two values for one relation the first is dropped without a warning", "kgd/workspace/transaction.py",
+        "of two values for one relation the first is dropped without a warning", "kgd/workspace/writing/transaction.py",
         "        draft.warnings += edits.doubled_relations(self.changes.edits)\n", "",
         (f"{PUT}test_a_relation_that_is_given_two_values_is_a_warning",),
     ),

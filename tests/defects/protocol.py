@@ -7,7 +7,7 @@ _SUBSCRIPTIONS = "tests/surfaces/test_subscriptions.py::"
 BUGS = {
     "19-conflicts-unheard": Bug(
         "subscribers of a node do not hear of a conflict that comes or goes without changing its file",
-        "kgd/workspace/served.py", "            self._disputed.add(uri)\n", "            pass\n",
+        "kgd/workspace/tip/served.py", "            self._disputed.add(uri)\n", "            pass\n",
         (f"{_SUBSCRIPTIONS}test_a_conflict_that_leaves_its_node_as_it_is_is_heard_of",),
     ),
     "19-files-unheard": Bug(
@@ -16,7 +16,7 @@ BUGS = {
         (f"{_SUBSCRIPTIONS}test_a_file_of_the_code_tree_that_is_saved_is_heard_of",),
     ),
     "19-symbols-unheard": Bug(
-        "subscribers do not hear of symbols that came and went", "kgd/daemon/reading_tree.py",
+        "subscribers do not hear of symbols that came and went", "kgd/daemon/code_index.py",
         "            self._on_change(touched)\n", "            pass\n",
         (f"{_SUBSCRIPTIONS}test_symbols_that_come_and_go_with_a_save_are_heard_of",),
     ),
@@ -31,12 +31,12 @@ BUGS = {
         ("tests/mcp/test_reporting.py::test_a_folder_that_is_ingested_says_how_far_it_is",),
     ),
     "33-progress-restarts": Bug(
-        "progress goes back where the next phase of a tool begins", "kgd/mcp/reporting.py",
+        "progress goes back where the next phase of a tool begins", "kgd/mcp/notifications.py",
         "            base += last\n", "            base, sent = 0, -1\n",
         ("tests/mcp/test_reporting.py::test_progress_only_grows_over_all_phases_and_is_not_sent_for_every_step",),
     ),
     "33-progress-floods": Bug(
-        "each step of a tool is a notification", "kgd/mcp/reporting.py", " or time.monotonic() < due:", ":",
+        "each step of a tool is a notification", "kgd/mcp/notifications.py", " or time.monotonic() < due:", ":",
         ("tests/mcp/test_reporting.py::test_progress_only_grows_over_all_phases_and_is_not_sent_for_every_step",),
     ),
     "33-no-logging": Bug(
@@ -86,7 +86,7 @@ BUGS = {
          "test_an_address_is_completed_by_its_beginning_its_path_or_its_short_form[legacy]",),
     ),
     "33-completion-tells": Bug(
-        "completion offers nodes that a token may not read", "kgd/mcp/completing.py",
+        "completion offers nodes that a token may not read", "kgd/mcp/completion.py",
         "for uri in workspace.graph.uris() if sees is None or sees(uri)", "for uri in workspace.graph.uris()",
         ("tests/hub/test_mcp.py::"
          "test_a_holder_is_offered_readable_nodes_as_completion[auto]",),

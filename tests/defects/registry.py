@@ -17,14 +17,14 @@ BUGS = {
     ),
     "11-mismatch-unreported": Bug(
         "neither status nor doctor compares the ids",
-        "kgd/daemon/places.py",
+        "kgd/daemon/registered_paths.py",
         "not in (None, entry.id)",
         "is False",
         (f"{_PLACES}test_an_entry_of_another_workspace_is_reported_by_doctor_status_and_up",),
     ),
     "11-id-taken-by-mistake": Bug(
         "an entry that leads to another workspace keeps the id from the right workspace",
-        "kgd/daemon/places.py",
+        "kgd/daemon/registered_paths.py",
         "            return self.id_at(entry) == entry.id\n",
         "            return self.id_at(entry) is not None\n",
         (
@@ -58,7 +58,7 @@ BUGS = {
     ),
     "11-code-ignored": Bug(
         "`code` of an entry has no effect",
-        "kgd/daemon/places.py",
+        "kgd/daemon/registered_paths.py",
         "return layout if layout.code_tree or not entry.code else replace(layout, code_tree=Path(entry.code))",
         "return layout",
         (f"{_PLACES}test_a_workspace_of_its_own_serves_the_code_that_its_entry_names",),
@@ -72,7 +72,7 @@ BUGS = {
     ),
     "12-merged-into-an-older-state": Bug(
         "a new node is merged into an existing node",
-        "kgd/workspace/submission.py",
+        "kgd/workspace/proposals/submission.py",
         "None if _exists_already(workspace, changes) else ",
         "",
         ("tests/surfaces/test_submitting.py::test_a_node_that_was_to_be_new_is_never_merged_into_one_that_is_there",),
@@ -148,7 +148,7 @@ BUGS = {
     ),
     "19-hub-last-seen-by-name": Bug(
         "a hub's last answer is kept for the id of a workspace",
-        "kgd/daemon/elsewhere.py",
+        "kgd/daemon/other_workspaces.py",
         "    if not entry.hub:\n        return entry.id",
         "    if entry.id:\n        return entry.id",
         (

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import pytest
 
-from kgd.cli.verbs import EXIT_CODES, VERBS
+from kgd.cli.commands import EXIT_CODES, VERBS
 from kgd.config import Home
 from tests.daemon.conftest import ROOT, end_daemon
 from tests.e2e.conftest import Machine, make_repository

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from kgd.cli.verbs import EXIT_CODES
+from kgd.cli.commands import EXIT_CODES
 from kgd.config import Home
 from tests.e2e.conftest import Machine, git, make_repository
 from tests.waiting import at_rest, until

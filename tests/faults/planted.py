@@ -80,12 +80,12 @@ BUGS = {
         ("tests/hub/test_tokens.py::test_revoking_a_token_revokes_its_children",),
     ),
     "hub-old": Bug(
-        "what a client says its ref held is believed", "kgd/hub/pushed.py",
+        "what a client says its ref held is believed", "kgd/hub/push_verdict.py",
         "        return receive.Update(ref, branch, new)\n", "        return receive.Update(ref, old, new)\n",
         ("tests/hub/test_git.py::test_a_clients_claim_about_the_old_value_is_not_trusted",),
     ),
     "hub-served": Bug(
-        "a token reaches workspaces that the hub does not serve", "kgd/hub/gate.py",
+        "a token reaches workspaces that the hub does not serve", "kgd/hub/authentication.py",
         "scope.workspace in served)", "True)",
         ("tests/hub/test_api.py::test_workspaces_out_of_scope_or_not_served_look_missing",),
     ),
@@ -136,7 +136,7 @@ BUGS = {
         ("tests/hooks/test_guarded_branch.py::test_a_kgd_yaml_in_the_code_does_not_switch_the_guard_off",),
     ),
     "request-seal": Bug(
-        "a request id in any commit is believed", "kgd/workspace/seal.py",
+        "a request id in any commit is believed", "kgd/workspace/writing/seal.py",
         'return said if hmac.compare_digest(line, expected) else ""', "return said",
         ("tests/workspace/test_request_ids.py::test_a_request_id_claimed_by_a_foreign_commit_is_still_carried_out",
          "tests/workspace/test_request_ids.py::test_a_seal_is_good_for_its_own_commit_only",
@@ -149,12 +149,12 @@ BUGS = {
          "tests/faults/test_together.py::test_a_request_sent_eight_times_at_once_is_executed_once"),
     ),
     "blind-flush": Bug(
-        "changes of one flush do not see each other", "kgd/workspace/surroundings.py",
+        "changes of one flush do not see each other", "kgd/workspace/writing/surroundings.py",
         "        self._nodes.update(nodes)", "        self._counts.clear()",
         ("tests/faults/test_together.py::test_writers_of_the_same_nodes_lose_nothing_and_overwrite_nothing_unread",),
     ),
     "false-yes": Bug(
-        "an error of the disk is answered with success", "kgd/workspace/writer.py",
+        "an error of the disk is answered with success", "kgd/workspace/writing/writer.py",
         "            return self._recover(old, head, staged, error)", "            log.debug('%s', error)",
         ("tests/faults/test_disks.py::test_a_full_disk_acknowledges_nothing_that_is_not_there",
          "tests/faults/test_each_step.py::test_an_error_at_any_step_is_never_answered_with_success[put-EIO]"),
@@ -165,35 +165,35 @@ BUGS = {
         ("tests/faults/test_each_step.py::test_a_kill_at_any_step_leaves_all_of_the_change_or_nothing[put]",),
     ),
     "forgotten-flush": Bug(
-        "a flush that the index missed stays missed", "kgd/workspace/derived.py",
+        "a flush that the index missed stays missed", "kgd/workspace/derived/derived.py",
         "        elif len(self._behind) > 1:", "        elif False:",
         ("tests/faults/test_each_step.py::test_an_error_at_any_step_is_never_answered_with_success[index-EIO]",),
     ),
     "push-commits": Bug(
-        "a push is judged by its net change alone", "kgd/hooks/receive.py",
+        "a push is judged by its net change alone", "kgd/hooks/push_check.py",
         "        found = _of_commit(pushed, store.commit(id))\n", "        found = Touched()\n",
         ("tests/hooks/test_pushing.py::test_a_change_outside_that_a_later_commit_takes_back_is_refused[file]",),
     ),
     "push-merges": Bug(
-        "a merge commit is judged by its first parent", "kgd/hooks/receive.py",
+        "a merge commit is judged by its first parent", "kgd/hooks/push_check.py",
         "    if len(commit.parents) > 1:\n        expected", "    if False:\n        expected",
         ("tests/hooks/test_pushing.py::"
          "test_a_merge_of_commits_that_the_server_already_has_is_accepted[file]",),
     ),
     "push-policy": Bug(
-        "the branch's writers are not checked", "kgd/hooks/receive.py",
+        "the branch's writers are not checked", "kgd/hooks/push_check.py",
         "        touched.authorize_all(pushed.principal, pushed.settings.policy, Verb.WRITE, found)\n",
         "        pass\n",
         ("tests/hooks/test_pushing.py::"
          "test_a_change_outside_is_refused_with_the_node_and_the_rule_and_leaves_nothing[file]",),
     ),
     "push-measure": Bug(
-        "a push is read before its size is checked", "kgd/hooks/receive.py",
+        "a push is read before its size is checked", "kgd/hooks/push_check.py",
         "        measure(store, list(islice(_ids(quarantine), LIMITS.objects + 1)), LIMITS)\n", "        pass\n",
         ("tests/hooks/test_hostile_pushes.py::test_a_blob_that_inflates_without_end_is_refused_by_its_header",),
     ),
     "push-harm": Bug(
-        "only the newest tree is looked through for links", "kgd/hooks/receive.py",
+        "only the newest tree is looked through for links", "kgd/hooks/push_check.py",
         "        left -= _look_through(pushed, store.commit(id), left)\n", "        pass\n",
         ("tests/hooks/test_hostile_pushes.py::test_a_link_that_a_later_commit_takes_away_is_refused",),
     ),
@@ -213,7 +213,7 @@ BUGS = {
         ("tests/hooks/test_installing.py::test_without_kgd_a_server_takes_nothing",),
     ),
     "across-alias": Bug(
-        "another workspace may say that a node of its own has one of our names", "kgd/graph/across.py",
+        "another workspace may say that a node of its own has one of our names", "kgd/graph/cross_workspace.py",
         "return self._source.resolve(uri) if workspace_of(uri) == self.workspace else uri",
         "return self._source.resolve(uri)",
         ("tests/across/test_one_graph.py::test_another_workspace_cannot_claim_a_name_of_this_workspace",),
@@ -224,12 +224,12 @@ BUGS = {
         ("tests/across/test_one_graph.py::test_locks_are_acquired_in_one_order_from_any_start",),
     ),
     "hub-forges": Bug(
-        "a hub speaks for nodes of others", "kgd/graph/region.py",
+        "a hub speaks for nodes of others", "kgd/graph/hub_region.py",
         "if workspace_of(source) in (None, *self.workspaces):", "if True:",
         ("tests/across/test_bad_hubs.py::test_a_hub_speaks_for_its_own_nodes_alone",),
     ),
     "hub-beyond": Bug(
-        "a hub walks on into what a token is not for", "kgd/daemon/elsewhere.py",
+        "a hub walks on into what a token is not for", "kgd/daemon/other_workspaces.py",
         "if self._allowed is not None and workspace not in self._allowed:", "if False:",
         ("tests/across/test_walks.py::test_a_hub_does_not_walk_beyond_the_workspaces_of_a_token",),
     ),

@@ -25,8 +25,8 @@ from pathlib import Path
 from kgd.git.layout import Layout, locate
 from kgd.git.objects import FILE
 from kgd.model.change import Delete
-from kgd.workspace import healing
-from kgd.workspace.aside import PlanFolder
+from kgd.workspace.publishing import flush_and_repair
+from kgd.workspace.publishing.publication_plan import PlanFolder
 from kgd.workspace.workspace import Workspace
 from tests.builders import change, new_layout, upsert, uri
 from tests.faults.audit import git
@@ -135,7 +135,7 @@ def _made(line: Connection, place: str) -> None:
 def _write(line: Connection, place: str, ledger: str, seed: int, flushed: bool) -> None:
     """Write and publish a few times, report it, and in two of three cases continue until the power fails."""
     if not flushed:
-        healing.AFTER = 1e6
+        flush_and_repair.AFTER = 1e6
     layout = locate(Path(place))
     assert layout is not None
     ws, dice, notes = Workspace.open(layout), random.Random(seed), os.open(ledger, os.O_WRONLY | os.O_APPEND)

@@ -12,10 +12,10 @@ import pytest
 from kgd.errors import InvariantViolation, Stale
 from kgd.git.history import versions
 from kgd.model.change import Append, Delete, Edit, Move
+from kgd.workspace.answers import Outcome
 from kgd.workspace.check import check
-from kgd.workspace.outcome import Outcome
 from kgd.workspace.workspace import Workspace
-from kgd.workspace.writer import Staged
+from kgd.workspace.writing.writer import Staged
 from tests.builders import change, new_layout, to, upsert, uri
 from tests.faults.audit import counted_by_git, git, requests_in
 from tests.git.support import fsck

@@ -16,7 +16,7 @@ from kgd.model.fields import with_field
 from kgd.model.merge_graph import Graph, merge_graphs, renamed, with_decision
 from kgd.model.node import Json, Node, Relation, Source
 from kgd.model.uri import Uri
-from kgd.workspace.merge_files import merge_file, record_files
+from kgd.workspace.merging.files import merge_file, record_files
 
 Files = Mapping[str, str]
 URIS = [

@@ -10,7 +10,7 @@ from kgd.git.objects import ObjectId
 from kgd.git.staging import Staging, Unwritten
 from kgd.git.store import ObjectStore
 from kgd.model.node import Json
-from kgd.workspace.merge_tree import merge_trees
+from kgd.workspace.merging.trees import merge_trees
 from tests.builders import new_layout
 from tests.conftest import ROOT
 from tests.format.merges import Case, case

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kgd.errors import Invalid, NotFound
-from kgd.index.usage import MOST_PAIRS, UsageFile
+from kgd.index.usage_file import MOST_PAIRS, UsageFile
 from kgd.model.access import Principal, Scope
 from kgd.model.uri import Uri
 from kgd.model.usage import IDLE_SECONDS, MOST_READ, Conversations, Link, Suggestion, Tally, poisson_tail, suggestions

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from kgd.git.discovery import Place, find_place
 from kgd.git.history import Touches, head, touches
-from kgd.git.place import Place, find_place
 
 
 def git(directory: Path, *arguments: str) -> str:

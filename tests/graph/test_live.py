@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from kgd.errors import Damaged
 from kgd.graph.edges import BrokenLink, Card, Edge
-from kgd.graph.live import LiveGraph
+from kgd.graph.live_graph import LiveGraph
 from kgd.model.node import Relation
 from kgd.model.uri import Uri
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from kgd.errors import Invalid
 from kgd.graph.edges import BrokenLink, Card
-from kgd.graph.live import LiveGraph
+from kgd.graph.live_graph import LiveGraph
 from kgd.graph.traverse import Cut, Link, Step, Walk, traverse
 from kgd.model.node import Relation
 from kgd.model.uri import Uri

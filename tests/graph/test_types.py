@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kgd.graph.edges import Card
-from kgd.graph.live import LiveGraph
+from kgd.graph.live_graph import LiveGraph
 from kgd.model.uri import Uri
 
 STEPS = st.lists(st.tuples(st.integers(0, 6), st.sampled_from(["concept", "insight", "rule", None])), max_size=40)

@@ -12,7 +12,7 @@ import pytest
 
 from kgd.codec.settings import first_files
 from kgd.git.store import ObjectStore
-from kgd.workspace.integrate import merged_tree
+from kgd.workspace.merging.histories import merged_tree
 from tests.builders import WS, uri
 
 ROOT = Path(__file__).resolve().parent.parent.parent

@@ -18,9 +18,9 @@ from kgd.git.objects import ObjectId, Signature
 from kgd.git.refs import move_ref
 from kgd.git.staging import Staging
 from kgd.git.store import ObjectStore
-from kgd.hooks.receive import Update, check_push
+from kgd.hooks.push_check import Update, check_push
 from kgd.model.access import Principal, Scope, Verb
-from kgd.workspace.integrate import merge_commits
+from kgd.workspace.merging.histories import merge_commits
 from tests.builders import WS, new_layout
 from tests.hooks.conftest import node_text
 

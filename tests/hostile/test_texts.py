@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
+from kgd.areas.path_normalisation import normalise
 from kgd.areas.patterns import Matcher
-from kgd.areas.places import normalise
 from kgd.codec import front_matter
 from kgd.errors import Limit
-from kgd.exchange import orchestrator_past, rules, vault
+from kgd.exchange import orchestrator_journal, rules, vault
 from kgd.exchange.plan import Reading
 from kgd.freshness.code import text_of
 from kgd.memories.context_files import read_paths
@@ -49,9 +49,9 @@ READERS: dict[str, Callable[[str], Any]] = {
     "globs": lambda text: rules.page_of(f"---\nglobs: a{text}#\n---\n"),
     "a list of globs": lambda text: rules.page_of(f"---\nglobs:\n- *{text}\n---\n"),
     "a rule": lambda text: rules.Rules(Reading("shop")).wanted("CLAUDE.md", text[:30_000]),
-    "a task's file": orchestrator_past.task,
-    "a section's heading": lambda text: orchestrator_past.task(f"# t\n## Status\n{text}"),
-    "a journal's index": orchestrator_past._index,
+    "a task's file": orchestrator_journal.task,
+    "a section's heading": lambda text: orchestrator_journal.task(f"# t\n## Status\n{text}"),
+    "a journal's index": orchestrator_journal._index,
     "links of a note": lambda text: list(wiki_links.links(wiki_links.prose(text))),
     "tags of a note": wiki_links.tags,
     "summary of a note": lambda text: vault.summary({}, text),
@@ -73,7 +73,7 @@ def test_a_reader_looks_at_each_character_a_few_times(reader: str) -> None:
 
 
 def test_headings_and_globs_are_read_as_before() -> None:
-    task = orchestrator_past.task("# Title ##\n\n* **Status**: Done\n\n## Handoff Notes #\nx\n")
+    task = orchestrator_journal.task("# Title ##\n\n* **Status**: Done\n\n## Handoff Notes #\nx\n")
     assert (task.title, task.status) == ("Title", "done")
     assert task.data["sections"] == [{"title": "Handoff Notes", "content": "x"}]
     page = rules.page_of("---\nglobs: *.ts, *.tsx \t\n---\nx")

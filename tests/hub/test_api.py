@@ -14,7 +14,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from kgd.errors import Unauthorized
-from kgd.hub.gate import token_in
+from kgd.hub.authentication import token_in
 from kgd.model import token as token_text
 from tests.hub.conftest import Answer, Hub
 from tests.waiting import until

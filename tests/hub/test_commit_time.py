@@ -16,7 +16,7 @@ from kgd.model.access import Scope
 from kgd.tools import TOOLS, token_calls
 from kgd.tools.session import Session
 from kgd.workspace.workspace import Workspace
-from kgd.workspace.writer import Staged
+from kgd.workspace.writing.writer import Staged
 from tests.builders import new_layout
 
 

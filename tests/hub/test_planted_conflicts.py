@@ -10,7 +10,7 @@ import pytest
 from kgd.codec import documents, paths
 from kgd.model.conflict import Conflict, FieldConflict, disagreement
 from kgd.model.uri import Uri
-from kgd.workspace.merge_files import record_files
+from kgd.workspace.merging.files import record_files
 from tests.hub.conftest import Hub
 from tests.hub.test_git import Clone, clone, proposals
 from tests.waiting import until

@@ -19,7 +19,7 @@ from kgd.index.hub_state import SqliteHubState
 from kgd.model import token
 from kgd.model.access import Scope
 from kgd.model.token import AuditEntry, Quota
-from kgd.workspace.secrets import secret_in
+from kgd.workspace.writing.secrets import secret_in
 
 START = 1_800_000_000
 ALL = (Scope.of("infra", ["read", "write"], ["/**"]),)

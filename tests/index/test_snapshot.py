@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from kgd.index import snapshot
+from kgd.index import graph_snapshot
 
 ROWS = {"uris": ["concept://w/a", "concept://w/ß"], "edges": [[1, 0], []], "weight": 0.1}
 
@@ -19,23 +19,23 @@ def path(tmp_path: Path) -> Path:
 
 
 def test_a_written_snapshot_is_read_back(path: Path) -> None:
-    snapshot.write(path, "ab" * 20, ROWS)
-    assert snapshot.read(path) == snapshot.Snapshot("ab" * 20, ROWS)
-    snapshot.write(path, "cd" * 20, {})
-    assert snapshot.read(path) == ("cd" * 20, {})
+    graph_snapshot.write(path, "ab" * 20, ROWS)
+    assert graph_snapshot.read(path) == graph_snapshot.Snapshot("ab" * 20, ROWS)
+    graph_snapshot.write(path, "cd" * 20, {})
+    assert graph_snapshot.read(path) == ("cd" * 20, {})
     assert [p.name for p in path.parent.iterdir()] == [path.name]
     assert path.stat().st_mode & 0o777 == 0o600
 
 
 def test_no_file_is_no_snapshot(path: Path) -> None:
-    assert snapshot.read(path) is None
+    assert graph_snapshot.read(path) is None
     path.mkdir(parents=True)
-    assert snapshot.read(path) is None
+    assert graph_snapshot.read(path) is None
 
 
 @pytest.mark.requirement("B2")
 def test_any_damage_is_no_snapshot(path: Path) -> None:
-    snapshot.write(path, "ab" * 20, ROWS)
+    graph_snapshot.write(path, "ab" * 20, ROWS)
     whole = path.read_bytes()
     chance = random.Random(0)
     spoiled = [whole[:cut] for cut in range(len(whole))] + [whole + b"x"]
@@ -43,26 +43,26 @@ def test_any_damage_is_no_snapshot(path: Path) -> None:
         spoiled.append(whole[:at] + bytes([whole[at] ^ (1 << chance.randrange(8))]) + whole[at + 1 :])
     for data in spoiled:
         path.write_bytes(data)
-        assert snapshot.read(path) is None
+        assert graph_snapshot.read(path) is None
     path.write_bytes(whole)
-    assert snapshot.read(path) is not None
+    assert graph_snapshot.read(path) is not None
 
 
 def test_another_format_is_not_used(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(snapshot, "FORMAT", 2)
-    snapshot.write(path, "ab" * 20, ROWS)
+    monkeypatch.setattr(graph_snapshot, "FORMAT", 2)
+    graph_snapshot.write(path, "ab" * 20, ROWS)
     monkeypatch.undo()
-    assert snapshot.read(path) is None
+    assert graph_snapshot.read(path) is None
 
 
 def test_a_write_that_fails_leaves_the_snapshot_before_it(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    snapshot.write(path, "ab" * 20, ROWS)
+    graph_snapshot.write(path, "ab" * 20, ROWS)
 
     def full(handle: int) -> None:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(OSError, match="No space"):
-        snapshot.write(path, "cd" * 20, {})
-    assert snapshot.read(path) == ("ab" * 20, ROWS)
+        graph_snapshot.write(path, "cd" * 20, {})
+    assert graph_snapshot.read(path) == ("ab" * 20, ROWS)
     assert [p.name for p in path.parent.iterdir()] == [path.name]

@@ -7,7 +7,7 @@ import contextlib
 import pytest
 
 from kgd.index.database import Database
-from kgd.index.versions import VersionRow, Versions
+from kgd.index.version_cache import VersionRow, Versions
 from kgd.model.uri import Uri
 
 A = Uri("concept://w/a")

@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from kgd.ingest import conversation
-from kgd.ingest.history import history
+from kgd.ingest.document_reader import DocumentReader
 from kgd.ingest.kind import Around, Given, Taken
-from kgd.ingest.messages import REPLIED_BY
-from kgd.ingest.reading import DocumentReader
+from kgd.ingest.message_ingest import REPLIED_BY
+from kgd.ingest.thread_history import history
 from kgd.model.node import Node, Source
 from kgd.model.uri import Uri
 from kgd.workspace.workspace import Workspace

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from kgd.config import Home
-from kgd.daemon import sources
+from kgd.daemon import ingestion_files
 from kgd.daemon.daemon import Daemon
-from kgd.daemon.taking_in import Report, Request, TakingIn
+from kgd.daemon.ingestion import Report, Request, TakingIn
 from kgd.errors import Forbidden, Invalid, NotFound
 from kgd.git.layout import locate
 from kgd.model.access import Principal, Scope, Verb
@@ -120,10 +120,10 @@ def test_files_that_are_none_or_too_large_or_never_at_rest_cost_a_line_each(
         return real(fd)
 
     with monkeypatch.context() as patched:
-        patched.setattr(sources.os, "fstat", growing)
+        patched.setattr(ingestion_files.os, "fstat", growing)
         with pytest.raises(Invalid, match="changed while it was read"):
-            sources.read_file(folder / "busy.md", 1 << 20)
-    assert sources.read_file(folder / "busy.md", 1 << 20).startswith(b"amore")
+            ingestion_files.read_file(folder / "busy.md", 1 << 20)
+    assert ingestion_files.read_file(folder / "busy.md", 1 << 20).startswith(b"amore")
 
 
 def test_a_folder_with_too_many_files_is_truncated_and_reported(
@@ -131,7 +131,7 @@ def test_a_folder_with_too_many_files_is_truncated_and_reported(
 ) -> None:
     for limit in ("MOST_FILES", "MOST_LOOKED_AT"):
         with monkeypatch.context() as patched:
-            patched.setattr(sources, limit, 20)
+            patched.setattr(ingestion_files, limit, 20)
             report = Report()
             TakingIn(ws, Request(str(folder)), None, report).run()
             assert report.counts["documents_new"] == 20

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from kgd.errors import Forbidden, Invalid
-from kgd.ingest import dated, messages
+from kgd.ingest import dated_documents, message_ingest
 from kgd.ingest.conversations import json_lines
-from kgd.ingest.history import history
+from kgd.ingest.document_reader import DocumentReader
 from kgd.ingest.kind import Around, Given
-from kgd.ingest.reading import DocumentReader
+from kgd.ingest.thread_history import history
 from kgd.model.change import Delete, Move, Upsert
 from kgd.model.node import Source
 from kgd.model.uri import Uri
@@ -120,7 +120,7 @@ def test_a_live_reply_finds_its_parent_by_id(plain: Workspace) -> None:
 def test_a_conversation_that_is_cut_off_by_a_crash_is_whole_the_next_time(
     plain: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(messages, "COMMIT_EDITS", 7)
+    monkeypatch.setattr(message_ingest, "COMMIT_EDITS", 7)
     talk = lines(*(said(f"{n}", n) for n in range(40)))
     for commits in (1, 2, 0, 3, 99):
         taken(plain, talk, commits=commits)
@@ -217,7 +217,7 @@ def test_a_token_cannot_extend_a_thread_it_may_not_read(plain: Workspace) -> Non
     taken(plain, lines(said("secret")), uri="thread://ws/z")
     [talk] = json_lines.read(lines(said("secret"))).conversations
     with pytest.raises(Forbidden):
-        messages.take(plain, talk, "", thread=Uri("thread://ws/z"), sees=lambda uri: "/z" not in uri)
+        message_ingest.take(plain, talk, "", thread=Uri("thread://ws/z"), sees=lambda uri: "/z" not in uri)
 
 
 def test_a_page_of_history_lies_before_or_after_a_message(plain: Workspace) -> None:
@@ -235,7 +235,7 @@ def test_a_page_of_history_lies_before_or_after_a_message(plain: Workspace) -> N
 def test_very_many_replies_to_one_message_still_are_one_thread(
     plain: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(messages, "MOST_REPLIES", 20)
+    monkeypatch.setattr(message_ingest, "MOST_REPLIES", 20)
     count = 50
     taken(plain, lines(said("root", 0, id="r"), *(said(f"{n}", 1, id=f"m{n}", parent="r") for n in range(count))))
     found = replies(plain, STANDUP)
@@ -273,7 +273,7 @@ NOTES = {
 
 def of_notes(ws: Workspace, notes: dict[str, str]) -> list[str]:
     given = [Given(name, text.encode(), Source("file", name)) for name, text in notes.items()]
-    [found] = written(ws, dated.together(given, Around(ws, DocumentReader())))
+    [found] = written(ws, dated_documents.together(given, Around(ws, DocumentReader())))
     assert found.uri == "thread://ws/releases"
     return list(found.trouble)
 

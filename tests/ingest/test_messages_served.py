@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 import pytest
 
-from kgd.cli import printing, requests
+from kgd.cli import parameters, printing
 from kgd.errors import Forbidden, Invalid, InvariantViolation
 from kgd.model.access import Principal, Scope
 from kgd.tools import TOOLS
@@ -151,7 +151,7 @@ def test_a_folder_of_sessions_is_a_thread_each(ask: Ask, tmp_path: Path) -> None
 def test_a_person_is_shown_the_thread(ask: Ask, capsys: pytest.CaptureFixture[str]) -> None:
     ask.ingest(text=CLAUDE.replace("Fine.", "Fine.\\u001b[31m\\u202e"))
     [thread, _] = sorted(uri for uri in ask.session.daemon.workspace("shop").graph.uris(scheme="thread"))[::-1]
-    printing.get(ask.get(**requests.show({"uri": thread})))
+    printing.get(ask.get(**parameters.show({"uri": thread})))
     out = capsys.readouterr().out
     assert thread in out
     assert out.index("Why?") < out.index("Row locks.") < out.index("3 hits") < out.index("Fine.")

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from kgd.ingest.readers.text import Unreadable
-from kgd.ingest.reading import DocumentReader, Limited
+from kgd.ingest.document_reader import DocumentReader, Limited
+from kgd.ingest.readers.result import Unreadable
 from tests.ingest import made
 
 

@@ -14,9 +14,9 @@ from mcp.types import LoggingMessageNotificationParams
 
 from kgd.mcp.server import Surface
 from kgd.tools import TOOLS
+from kgd.tools.operation import Hints, Operation
 from kgd.tools.parameters import Params
 from kgd.tools.session import Session
-from kgd.tools.tool import Hints, Operation
 from tests.mcp.lines import client as connected
 
 pytestmark = pytest.mark.anyio

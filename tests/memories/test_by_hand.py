@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from kgd.errors import KgdError
-from kgd.workspace import admission
 from kgd.workspace.check import check
-from kgd.workspace.memory_files import Home
+from kgd.workspace.files.memory_files import Home
 from kgd.workspace.workspace import Workspace
+from kgd.workspace.writing import admission
 from tests.builders import change, upsert, uri
 from tests.workspace.people import Desk, code_layout, eventually, hurry
 

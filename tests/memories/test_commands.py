@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kgd.cli.verbs import EXIT_CODES
+from kgd.cli.commands import EXIT_CODES
 from tests.cli.conftest import Kgd, kgd, module_home
 from tests.cli.conftest import code as cli_code
 

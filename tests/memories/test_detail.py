@@ -13,9 +13,9 @@ from kgd.codec import memories
 from kgd.errors import Invalid, KgdError, Limit, Refused, Stale
 from kgd.model.change import Delete, Move, Revert, Untag
 from kgd.model.node import Node
+from kgd.workspace.answers import FieldChange
 from kgd.workspace.check import check
-from kgd.workspace.outcome import FieldChange
-from kgd.workspace.past import changed_fields
+from kgd.workspace.history.commits import changed_fields
 from kgd.workspace.workspace import Workspace
 from tests.builders import change, commit_file, upsert, uri
 

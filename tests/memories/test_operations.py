@@ -21,8 +21,8 @@ from kgd.memories import recalling
 from kgd.model.change import Delete, Edit, Move, Untag
 from kgd.tools import TOOLS
 from kgd.tools.session import Session
-from kgd.workspace.adoption import merge
 from kgd.workspace.check import check
+from kgd.workspace.publishing.adoption import merge
 from kgd.workspace.workspace import Workspace
 from tests.builders import change, to, upsert, uri
 from tests.surfaces.conftest import Ask

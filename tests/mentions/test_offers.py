@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kgd.mentions.candidates import candidates, phrases_of
-from kgd.mentions.doubles import Named, doubles
+from kgd.mentions.duplicates import Named, doubles
 from kgd.model.uri import Uri
 from kgd.tools import call
 from kgd.tools.session import Session

@@ -15,7 +15,7 @@ from kgd.model.conflict import WHOLE, canonical_json
 from kgd.model.fields import FIELDS, from_plain, plain, plain_relation, split, with_field
 from kgd.model.merge import FIELD_RULES, RELATION_KEY, RELATION_RULES, Merged, merge
 from kgd.model.node import Node, Relation, Source
-from kgd.model.prose import merge_text
+from kgd.model.text_merge import merge_text
 from kgd.model.uri import Uri
 
 URI = Uri("concept://ws/a")

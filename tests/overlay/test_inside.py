@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from kgd.config import Home
-from kgd.daemon import reading_process
+from kgd.daemon import code_index_process
 from kgd.daemon.daemon import Daemon
 from kgd.git.layout import locate
-from kgd.overlay.inside import FileParts
+from kgd.overlay.file_parts import FileParts
 from kgd.tools import call
 from kgd.tools.session import Session
 from kgd.workspace.workspace import Workspace
@@ -229,10 +229,10 @@ def test_a_file_that_ends_the_process_is_left_out_and_all_others_are_read(
         "        os.abort()\n"
         "    return before(path, data, language)\n"
         "reading.extract = extract\n"
-        "from kgd.daemon.reading_process import main\n"
+        "from kgd.daemon.code_index_process import main\n"
         "sys.exit(main(sys.argv[1:]))\n"
     )
-    monkeypatch.setattr("kgd.daemon.reading_process.PROGRAM", (str(crashing),))
+    monkeypatch.setattr("kgd.daemon.code_index_process.PROGRAM", (str(crashing),))
     session = start()
     report = call(session, "status")["code"]
     assert report["left_out"] == {"its parser crashed": 1}
@@ -251,7 +251,7 @@ def test_an_index_that_is_damaged_is_made_again(start: Callable[[], Session], co
 
 
 def test_a_document_of_the_tree_has_the_chunks_of_an_ingested_one() -> None:
-    cut = reading_process.Chunker()
+    cut = code_index_process.Chunker()
     pieces = cut("docs/guide.md", GUIDE.encode())
     assert pieces[0][0] == "Guide"
     assert "kumquat" in "".join(text for _, text in pieces)

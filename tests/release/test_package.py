@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from kgd import __version__
-from kgd.cli.verbs import UNHEALTHY
+from kgd.cli.commands import UNHEALTHY
 from tests.conftest import ROOT
 from tests.planting import NOT_OURS
 

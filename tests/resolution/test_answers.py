@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from kgd.errors import Refused
 from kgd.model.conflict import WHOLE, Conflict, FieldConflict
 from kgd.model.uri import Uri
-from kgd.resolution.answers import judge
+from kgd.resolution.answer_check import judge
 from kgd.resolution.prompts import prompt_for
 
 NODE = Uri("concept://shop/keys")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kgd.mentions.mentions import Mentions
-from kgd.retrieval.question import Question, Retrieved
+from kgd.retrieval.query import Question, Retrieved
 from kgd.retrieval.retrieve import retrieve
 from kgd.workspace.workspace import Workspace
 from tests.builders import new_layout

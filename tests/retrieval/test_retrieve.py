@@ -10,7 +10,7 @@ from kgd.errors import Unavailable
 from kgd.index.text import Doc
 from kgd.model.change import Delete
 from kgd.model.uri import Uri
-from kgd.retrieval.question import Question
+from kgd.retrieval.query import Question
 from kgd.retrieval.retrieve import retrieve
 from kgd.workspace.workspace import Workspace
 from tests.builders import change, to, upsert, uri

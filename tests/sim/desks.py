@@ -18,20 +18,20 @@ from kgd.git.incoming import Incoming, scratch_repository
 from kgd.git.layout import Layout
 from kgd.git.objects import EMPTY_TREE, FOLDER, Object, ObjectId, Signature
 from kgd.git.refs import HEAD, move_ref
+from kgd.git.remote_errors import LostRace, Trouble
 from kgd.git.remote_settings import Remote
+from kgd.git.remote_url import parse
 from kgd.git.staging import Staging
 from kgd.git.store import ObjectStore
-from kgd.git.trouble import LostRace, Trouble
-from kgd.git.url import parse
 from kgd.graph.edges import Edge
 from kgd.model.change import Author, ChangeSet, Edit
 from kgd.model.node import Node
 from kgd.model.uri import Uri, collision_key
-from kgd.workspace.adoption import Job
-from kgd.workspace.integrate import merge_commits
-from kgd.workspace.outcome import InvalidFile, Outcome
-from kgd.workspace.transaction import Transaction
-from kgd.workspace.writer import Staged
+from kgd.workspace.answers import InvalidFile, Outcome
+from kgd.workspace.merging.histories import merge_commits
+from kgd.workspace.publishing.adoption import Job
+from kgd.workspace.writing.transaction import Transaction
+from kgd.workspace.writing.writer import Staged
 
 WS = "ws"
 MAIN = "refs/heads/main"

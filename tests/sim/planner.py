@@ -16,10 +16,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from random import Random
 
-from kgd.model.ancestry import common_content
 from kgd.model.conflict import PLACE, TWIN, WHOLE, Conflict, FieldConflict, by_field, canonical_json, disagreement, held
 from kgd.model.fields import field_of, plain
 from kgd.model.merge import Merged, is_of_node
+from kgd.model.merge_base import common_content
 from kgd.model.merge_graph import EMPTY, Graph, combined, merge_graphs, renamed, twins, with_decision
 from kgd.model.node import Node, Relation
 from kgd.model.uri import Uri

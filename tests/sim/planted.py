@@ -22,7 +22,7 @@ BUGS = {
         (PLANNER, f"{MODEL}test_the_result_does_not_depend_on_the_order_of_the_sides"),
     ),
     "appended": Bug(
-        "of blocks appended by both, one side's are kept", "kgd/model/prose.py",
+        "of blocks appended by both, one side's are kept", "kgd/model/text_merge.py",
         "_of_both(_blocks(a), _blocks(b)) for", "_blocks(max(a, b)) for",
         (f"{MODEL}test_blocks_appended_by_both_are_both_kept_in_the_order_of_their_timestamps",),
     ),
@@ -82,37 +82,37 @@ BUGS = {
         (PLANNER,),
     ),
     "bases": Bug(
-        "of several common ancestors one is taken", "kgd/model/ancestry.py",
+        "of several common ancestors one is taken", "kgd/model/merge_base.py",
         "        for n, one in enumerate(key[1:], 1):", "        for n, one in enumerate(key[:0], 1):",
         (PLANNER, f"{TREES}test_a_settled_conflict_stays_settled_in_criss_cross_merges"),
     ),
     "twins": Bug(
-        "names that collide are not reported", "kgd/workspace/merge_tree.py",
+        "names that collide are not reported", "kgd/workspace/merging/trees.py",
         "        self._report_twins()\n", "",
         (f"{TREES}test_names_that_differ_by_case_alone_are_both_kept_and_reported",),
     ),
     "parents": Bug(
-        "the merge commit depends on who made it", "kgd/workspace/adoption.py",
+        "the merge commit depends on who made it", "kgd/workspace/publishing/adoption.py",
         "    parents = sorted((tip, other))", "    parents = [tip, other]",
         (f"{TREES}test_two_daemons_that_merge_one_pair_make_the_same_commit",),
     ),
     "rules": Bug(
-        "rules that are not known are guessed", "kgd/workspace/integrate.py",
+        "rules that are not known are guessed", "kgd/workspace/merging/histories.py",
         "    if rules != RULES_VERSION:", "    if False:",
         (f"{TREES}test_unknown_merge_rules_are_not_guessed",),
     ),
     "chunks": Bug(
-        "chunks of two sources are mixed", "kgd/workspace/merge_parts.py",
+        "chunks of two sources are mixed", "kgd/workspace/merging/parts.py",
         "        decided = self._choose_chunks()\n", "        decided = set[str]()\n",
         (f"{TREES}test_messages_of_one_part_merge_one_by_one_and_chunks_come_from_one_source",),
     ),
     "settings": Bug(
-        "settings are one value", "kgd/workspace/merge_files.py",
+        "settings are one value", "kgd/workspace/merging/files.py",
         "        if path == SETTINGS and", "        if False and",
         (f"{TREES}test_settings_merge_by_key_and_a_clash_is_recorded_under_their_own_uri",),
     ),
     "memories": Bug(
-        "memories are merged as any text", "kgd/workspace/merge_files.py",
+        "memories are merged as any text", "kgd/workspace/merging/files.py",
         '        if path.startswith(f"{MEMORIES}/"):', "        if False:",
         (f"{TREES}test_memories_merge_their_front_matter_by_field_and_their_prose_by_line",),
     ),

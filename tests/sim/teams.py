@@ -24,8 +24,8 @@ from random import Random
 from kgd.codec import documents, paths
 from kgd.errors import KgdError
 from kgd.git.objects import ObjectId
+from kgd.git.remote_errors import Trouble
 from kgd.git.store import ObjectStore
-from kgd.git.trouble import Trouble
 from kgd.model.change import Append, Delete, Edit, Move, Relate, Settle, Unrelate, Untag, Upsert
 from kgd.model.conflict import PLACE, TWIN, Conflict, canonical_json
 from kgd.model.node import Node, Relation

@@ -11,8 +11,8 @@ from kgd.git.objects import ObjectId
 from kgd.git.staging import Staging, Unwritten
 from kgd.git.store import ObjectStore
 from kgd.model.merge_graph import Graph, merge_graphs
-from kgd.workspace.merge_files import record_files
-from kgd.workspace.merge_tree import merge_trees
+from kgd.workspace.merging.files import record_files
+from kgd.workspace.merging.trees import merge_trees
 from tests.builders import new_layout
 from tests.sim import planner
 

@@ -18,9 +18,9 @@ from mcp.types import MISSING_REQUIRED_CLIENT_CAPABILITY
 from kgd.errors import Invalid, Unavailable
 from kgd.mcp.server import Surface
 from kgd.resolution.prompts import Prompt
+from kgd.tools.operation import Hints, Operation
 from kgd.tools.parameters import Params
 from kgd.tools.session import Session
-from kgd.tools.tool import Hints, Operation
 
 PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8BQDwAEhQGAhKmMIQAAAABJRU5ErkJggg=="
 SILENCE = "UklGRiQAAABXQVZFZm10IBAAAAABAAEAQB8AAEAfAAABAAgAZGF0YQAAAAA="

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from kgd.cli import verbs
+from kgd.cli import commands
 from kgd.errors import Invalid
 from kgd.tools import TOOLS, TOOLSETS, chosen
 
 
 def test_the_command_line_knows_every_toolset() -> None:
-    assert set(verbs.toolsets()) == set(TOOLSETS)
+    assert set(commands.toolsets()) == set(TOOLSETS)
 
 
 def test_toolsets_come_beside_the_usual_tools_or_alone() -> None:

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 import tree_sitter_go
 
-from kgd.symbols import walking
-from kgd.symbols.extracting import extract, is_readable, language_for, why_not
+from kgd.symbols import walker
+from kgd.symbols.extraction import extract, is_readable, language_for, why_not
 from kgd.symbols.symbols import Symbols
 
 FIXTURES = Path(__file__).parent / "fixtures"
@@ -97,15 +97,15 @@ def test_generated_files_are_not_read() -> None:
 
 
 def test_a_language_without_its_grammar_is_none_that_can_be_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(walking, "tree_sitter", None)
-    walking.grammar.cache_clear()
+    monkeypatch.setattr(walker, "tree_sitter", None)
+    walker.grammar.cache_clear()
     try:
         assert extract("a.go", b"package a\n", "go") is None
         assert not is_readable("go")
         assert is_readable("python")
-        assert walking.to_install("go") == "the extra `code` of kgd (docs/code.md)"
+        assert walker.to_install("go") == "the extra `code` of kgd (docs/code.md)"
     finally:
-        walking.grammar.cache_clear()
+        walker.grammar.cache_clear()
 
 
 @pytest.mark.requirement("U11")
@@ -120,7 +120,7 @@ def test_another_language_is_read_as_soon_as_its_grammar_is_installed(
     (wheel / "__init__.py").write_text("from tree_sitter_go import language\n")
     shutil.copy(Path(tree_sitter_go.__file__).parent / "queries" / "tags.scm", wheel / "queries")
     monkeypatch.syspath_prepend(str(tmp_path))
-    for cached in (walking.grammar, walking.tags, walking.tag_query):
+    for cached in (walker.grammar, walker.tags, walker.tag_query):
         cached.cache_clear()
     try:
         assert is_readable("zig")
@@ -130,7 +130,7 @@ def test_another_language_is_read_as_soon_as_its_grammar_is_installed(
         ]  # fmt: skip
     finally:
         sys.modules.pop("tree_sitter_zig", None)
-        for cached in (walking.grammar, walking.tags, walking.tag_query):
+        for cached in (walker.grammar, walker.tags, walker.tag_query):
             cached.cache_clear()
 
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from kgd.overlay.languages import language_of
-from kgd.symbols.extracting import extract, language_for
-from kgd.symbols.places import keys_of
-from kgd.symbols.resolving import End, resolve
+from kgd.symbols.extraction import extract, language_for
+from kgd.symbols.modules import keys_of
+from kgd.symbols.resolution import End, resolve
 from kgd.symbols.symbols import Symbols
 
 FIXTURES = Path(__file__).parent / "fixtures"

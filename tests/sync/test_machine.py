@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from kgd.git.remote_errors import LostRace, Trouble
 from kgd.git.remote_settings import Remote
-from kgd.git.trouble import LostRace, Trouble
-from kgd.git.url import parse
-from kgd.sync.machine import FIRST_BACKOFF, LAST_BACKOFF, LAZY, NEAR, PATIENT_BACKOFF, Machine, Now
+from kgd.git.remote_url import parse
+from kgd.sync.remote_state import FIRST_BACKOFF, LAST_BACKOFF, LAZY, NEAR, PATIENT_BACKOFF, Machine, Now
 from kgd.sync.round import Done, Wait
 
 TIP = bytes(20)

@@ -17,7 +17,7 @@ from kgd.model.access import Principal, Scope, Verb
 from kgd.model.conflict import Conflict, FieldConflict
 from kgd.model.uri import Uri
 from kgd.tools.session import Session
-from kgd.workspace.merge_files import record_files
+from kgd.workspace.merging.files import record_files
 from tests.sync.people import Person, git
 
 pytestmark = pytest.mark.slow

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from kgd.git.store import ObjectStore
-from kgd.workspace.integrate import merged_tree
+from kgd.workspace.merging.histories import merged_tree
 from tests.hooks.conftest import programs
 from tests.sync.people import Person, bare, git
 from tests.waiting import until

@@ -12,8 +12,8 @@ import pytest
 
 from kgd.errors import KgdError
 from kgd.git.remote import GitRemote, Network
+from kgd.git.remote_errors import LostRace, Trouble
 from kgd.git.remote_settings import remotes
-from kgd.git.trouble import LostRace, Trouble
 from kgd.sync import round as rounds
 from tests.sync.people import Person, bare, git
 from tests.waiting import until

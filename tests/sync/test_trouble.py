@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from kgd.errors import KgdError
-from kgd.git.trouble import Trouble
+from kgd.git.remote_errors import Trouble
 from tests.sync.people import Person, bare, git
 from tests.waiting import until
 

@@ -12,10 +12,10 @@ import pytest
 
 from kgd.errors import Unavailable
 from kgd.git.incoming import Incoming, scratch_repository
-from kgd.git.trouble import Trouble
+from kgd.git.remote_errors import Trouble
 from kgd.sync import vetting
 from kgd.sync.vetting import Budget, vet
-from kgd.workspace import adoption
+from kgd.workspace.publishing import adoption
 from tests.hostile.trees import FILE, FOLDER, LINK, PROGRAM, SUBMODULE, Entry, Smith
 from tests.sync.people import Person, bare, git
 

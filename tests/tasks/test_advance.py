@@ -14,7 +14,7 @@ from kgd.model.change import ChangeSet, Untag
 from kgd.model.uri import Uri
 from kgd.tools.session import Session
 from kgd.tools.tasks.recording import learned
-from kgd.workspace.outcome import Outcome
+from kgd.workspace.answers import Outcome
 from kgd.workspace.workspace import Workspace
 from tests.builders import ANN, change, upsert
 from tests.tasks.conftest import Ask, completed, got, moved, put_task

@@ -11,15 +11,15 @@ from typing import Any, Literal, NotRequired, Required, Union, get_args, get_ori
 import pytest
 from typing_extensions import get_type_hints, is_typeddict
 
-from kgd.cli import requests
+from kgd.cli import parameters
+from kgd.cli.commands import GROUPS, TYPES, VERBS, Verb, function
 from kgd.cli.output import show
-from kgd.cli.verbs import GROUPS, TYPES, VERBS, Verb, function
 from kgd.model.access import Verb as Scope
 from kgd.tools import EVERY
 from kgd.tools.catalogue import TABLE
+from kgd.tools.operation import Reflects
 from kgd.tools.parameters import Params
 from kgd.tools.reference import declared, table
-from kgd.tools.tool import Reflects
 
 
 def test_the_generated_table_is_current() -> None:
@@ -35,7 +35,7 @@ def test_a_command_names_functions_that_exist(verb: Verb) -> None:
     assert verb.group in GROUPS
     assert verb.call in EVERY
     assert not verb.rehearsal or verb.rehearsal in EVERY
-    assert callable(getattr(requests, verb.ask or "same"))
+    assert callable(getattr(parameters, verb.ask or "same"))
     assert callable(function(verb.own or verb.print))
     assert all(argument.options["help"] for argument in verb.arguments)
     assert all(one.options.get("type", str) in (str, *TYPES.values()) for one in verb.arguments)
@@ -106,12 +106,12 @@ KNOWN = {
     ("cli/agents.py", "status"): "an action of `kgd agents`",
     ("cli/agents.py", "uninstall"): "an action of `kgd agents`",
     ("cli/printing_sharing.py", "diff"): "a field of an answer",
-    ("cli/requests.py", "history"): "a part of a node",
+    ("cli/parameters.py", "history"): "a part of a node",
     ("cli/tasks.py", "accept"): "an option of `kgd task`",
     ("cli/tasks.py", "status"): "an option of `kgd task`",
-    ("cli/verbs.py", "add_task"): "the command `kgd task` is composed of operations",
-    ("cli/verbs.py", "status"): "an action of `kgd agents`",
-    ("cli/verbs.py", "uninstall"): "an action of `kgd agents`",
+    ("cli/commands.py", "add_task"): "the command `kgd task` is composed of operations",
+    ("cli/commands.py", "status"): "an action of `kgd agents`",
+    ("cli/commands.py", "uninstall"): "an action of `kgd agents`",
     ("cli/words.py", "nodes"): "a count",
     ("hub/openapi.py", "status"): "a field of an answer",
     ("hub/openapi.py", "workspaces"): "a field of an answer",

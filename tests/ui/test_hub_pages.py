@@ -16,7 +16,7 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 from kgd.config import Home
-from kgd.ui.live import CUE, Live
+from kgd.ui.live_updates import CUE, Live
 from tests.hub.conftest import Hub, new_hub
 from tests.ui.conftest import WAIT, axe
 

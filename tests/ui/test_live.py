@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from kgd.ui.live import CUE, PING_SECONDS, REMEMBERED, Live
+from kgd.ui.live_updates import CUE, PING_SECONDS, REMEMBERED, Live
 
 
 def apart(work: Callable[[], Coroutine[None, None, bytes]]) -> bytes:

@@ -15,10 +15,10 @@ from kgd.index.text import Doc, FileDoc
 from kgd.model.change import Delete, Edit
 from kgd.model.uri import Uri
 from kgd.vectors.choosing import Choice
-from kgd.workspace import embedding
-from kgd.workspace.embedding import SAMPLE
-from kgd.workspace.transaction import MAX_EDITS
+from kgd.workspace.derived import embedding
+from kgd.workspace.derived.embedding import SAMPLE
 from kgd.workspace.workspace import Workspace
+from kgd.workspace.writing.transaction import MAX_EDITS
 from tests.builders import change, upsert, uri
 from tests.vectors.conftest import Desk
 from tests.vectors.models import Endpoint, answering, by_words, failing, serving, write_onnx

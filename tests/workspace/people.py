@@ -13,7 +13,7 @@ import pytest
 from kgd.codec.settings import first_files
 from kgd.git.creation import create_in_code_repository
 from kgd.git.layout import Layout
-from kgd.workspace import hand_edits, publication
+from kgd.workspace.publishing import hand_edits, publication
 from kgd.workspace.workspace import Workspace
 from tests.builders import WS, uri
 from tests.git.support import fsck

@@ -9,8 +9,8 @@ import pytest
 from kgd.codec.bulk import folder_of
 from kgd.errors import Refused
 from kgd.model.uri import Uri
-from kgd.workspace.admission import check
-from kgd.workspace.memory_files import Home
+from kgd.workspace.files.memory_files import Home
+from kgd.workspace.writing.admission import check
 
 KEY = "AKIA" + "ABCDEFGHIJKLMNOP"
 HOME = Home("ws", frozenset(), lambda path: None)

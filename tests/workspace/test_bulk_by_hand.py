@@ -12,15 +12,16 @@ from kgd.codec.settings import Settings
 from kgd.errors import Forbidden, Invalid
 from kgd.git.objects import Signature
 from kgd.git.staging import Staging
-from kgd.hooks.receive import Update, check_push
+from kgd.hooks.push_check import Update, check_push
 from kgd.model.access import Policy, Principal, Scope, Verb
 from kgd.model.node import Node
 from kgd.model.uri import Uri
-from kgd.workspace import adoption, filling
 from kgd.workspace.check import check
-from kgd.workspace.hand_edits import HandEdit
-from kgd.workspace.touched import Touched, authorize_all
+from kgd.workspace.files import choosing_parts
+from kgd.workspace.publishing import adoption
+from kgd.workspace.publishing.hand_edits import HandEdit
 from kgd.workspace.workspace import Workspace
+from kgd.workspace.writing.touched_nodes import Touched, authorize_all
 from tests.builders import ANN, WS, change, upsert, uri
 from tests.workspace.people import Desk, code_layout, eventually, hurry
 
@@ -95,7 +96,7 @@ def test_each_message_needs_its_own_scope_even_when_a_write_splits_the_file(
     def permit(touched: Touched, policy: Policy) -> None:
         authorize_all(bob, policy, Verb.WRITE, touched)
 
-    monkeypatch.setattr(filling, "WRITTEN", filling.Capacity(300, 400))
+    monkeypatch.setattr(choosing_parts, "WRITTEN", choosing_parts.Capacity(300, 400))
     ws.submit(change(upsert(TWO, name="n", data={"long": "x" * 400})), permit=permit)
     assert ws.part_of(ONE) != ws.part_of(TWO)
     with pytest.raises(Forbidden, match="talk/1"):

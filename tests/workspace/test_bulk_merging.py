@@ -14,10 +14,11 @@ from kgd.git.staging import Staging
 from kgd.git.store import ObjectStore
 from kgd.model.node import NODE_BYTES, Node
 from kgd.model.uri import Uri
-from kgd.workspace import filling, merge_parts
-from kgd.workspace.adoption import merge_commit
-from kgd.workspace.filling import Folder
-from kgd.workspace.parts import NodeFiles
+from kgd.workspace.files import choosing_parts
+from kgd.workspace.files.choosing_parts import Folder
+from kgd.workspace.files.parts import NodeFiles
+from kgd.workspace.merging import parts as merge_parts
+from kgd.workspace.publishing.adoption import merge_commit
 from tests.builders import new_layout
 
 NONE: frozenset[str] = frozenset()
@@ -100,9 +101,9 @@ def line(store: ObjectStore) -> Line:
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Parts that a few nodes fill."""
-    monkeypatch.setattr(filling, "OPEN_BYTES", 900)
-    monkeypatch.setattr(filling, "WRITTEN", filling.Capacity(2_000, 400))
-    monkeypatch.setattr(merge_parts, "READABLE", filling.Capacity(4_000, 800))
+    monkeypatch.setattr(choosing_parts, "OPEN_BYTES", 900)
+    monkeypatch.setattr(choosing_parts, "WRITTEN", choosing_parts.Capacity(2_000, 400))
+    monkeypatch.setattr(merge_parts, "READABLE", choosing_parts.Capacity(4_000, 800))
 
 
 def message(number: int, **fields: str) -> Node:

@@ -12,14 +12,14 @@ from kgd.model.change import Move, Settle
 from kgd.model.conflict import Conflict, FieldConflict
 from kgd.model.node import Node
 from kgd.model.uri import Uri
-from kgd.workspace.admission import check
 from kgd.workspace.check import check as check_workspace
-from kgd.workspace.integrate import merge_commits
-from kgd.workspace.memory_files import Home
-from kgd.workspace.merge_files import record_files
-from kgd.workspace.merge_tree import merge_trees
+from kgd.workspace.files.memory_files import Home
+from kgd.workspace.merging.files import record_files
+from kgd.workspace.merging.histories import merge_commits
+from kgd.workspace.merging.trees import merge_trees
 from kgd.workspace.workspace import Workspace
-from kgd.workspace.writer import Staged
+from kgd.workspace.writing.admission import check
+from kgd.workspace.writing.writer import Staged
 from tests.builders import change, upsert, uri
 
 NONE = frozenset[str]()

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from kgd.errors import Unavailable
-from kgd.index.versions import Versions
+from kgd.index.version_cache import Versions
 from kgd.workspace.workspace import Workspace
 from tests.builders import change, upsert, uri
 from tests.waiting import until

@@ -11,7 +11,7 @@ from kgd.errors import Damaged
 from kgd.index.database import Database
 from kgd.index.text import Doc, TextIndex
 from kgd.model.uri import Uri
-from kgd.workspace.outcome import Stage
+from kgd.workspace.answers import Stage
 from kgd.workspace.workspace import Workspace
 from tests.surfaces.conftest import Ask, ask, code, daemon, session, upsert, ws
 

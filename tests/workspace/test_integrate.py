@@ -11,8 +11,8 @@ from kgd.git.objects import ObjectId
 from kgd.git.staging import Staging
 from kgd.git.store import ObjectStore
 from kgd.model.node import Node
-from kgd.workspace.merge_files import merge_file, record_files
-from kgd.workspace.merge_tree import MergedTree, merge_trees
+from kgd.workspace.merging.files import merge_file, record_files
+from kgd.workspace.merging.trees import MergedTree, merge_trees
 from tests.builders import new_layout, uri
 
 NODE = "nodes/concept/a.yaml"

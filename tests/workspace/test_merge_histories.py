@@ -16,11 +16,11 @@ from kgd.model.change import Settle
 from kgd.model.conflict import PLACE, TWIN, WHOLE, Conflict, conflict_of, disagreement
 from kgd.model.node import Node
 from kgd.model.uri import Uri
-from kgd.workspace import adoption
-from kgd.workspace.adoption import merge_commit
-from kgd.workspace.integrate import merge_commits, merged_tree
-from kgd.workspace.merge_files import record_files
-from kgd.workspace.merge_tree import MergedTree, merge_trees
+from kgd.workspace.merging.files import record_files
+from kgd.workspace.merging.histories import merge_commits, merged_tree
+from kgd.workspace.merging.trees import MergedTree, merge_trees
+from kgd.workspace.publishing import adoption
+from kgd.workspace.publishing.adoption import merge_commit
 from kgd.workspace.workspace import Workspace
 from tests.builders import change, new_layout, uri
 
@@ -404,8 +404,8 @@ def test_a_defect_in_the_merge_of_a_node_loses_nothing_and_stops_no_other_file(
     base = past.commit(node(name="A") | {"notes.md": b"a\n"})
     one = past.commit(node(name="one") | {"notes.md": b"a\n"}, base)
     two = past.commit(node(name="two") | {"notes.md": b"b\n"}, base)
-    monkeypatch.setattr("kgd.workspace.merge_tree.merge_graphs", broken)
-    monkeypatch.setattr("kgd.workspace.merge_files.merge", broken)
+    monkeypatch.setattr("kgd.workspace.merging.trees.merge_graphs", broken)
+    monkeypatch.setattr("kgd.workspace.merging.files.merge", broken)
     files = past.files(past.merge(one, two))
     assert files["notes.md"] == b"b\n"
     said = b"".join(files.values())

@@ -15,7 +15,7 @@ import pytest
 from kgd.errors import KgdError
 from kgd.git.layout import locate
 from kgd.model.change import Upsert
-from kgd.workspace.adoption import adopt
+from kgd.workspace.publishing.adoption import adopt
 from kgd.workspace.workspace import Workspace
 from tests.builders import ANN, change, upsert, uri
 from tests.waiting import until

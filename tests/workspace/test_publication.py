@@ -21,8 +21,8 @@ from kgd.git import refs
 from kgd.git.layout import Layout
 from kgd.model.change import Delete, Edit
 from kgd.workspace import workspace as module
-from kgd.workspace.publication import Publication
-from kgd.workspace.work_tree import WorkTree, _no_exchange
+from kgd.workspace.publishing.publication import Publication
+from kgd.workspace.publishing.work_tree import WorkTree, _no_exchange
 from kgd.workspace.workspace import Workspace
 from tests.builders import ANN, change, upsert, uri
 from tests.workspace.people import Desk, code_layout, eventually, git, hurry, node_text

@@ -7,7 +7,7 @@ import pytest
 from kgd.git.refs import NOTES, move_ref
 from kgd.git.store import ObjectStore
 from kgd.model.access import Principal
-from kgd.workspace import pushers
+from kgd.workspace.history import pushers
 from kgd.workspace.workspace import Workspace
 
 ANN, MALLORY = Principal("tok00001", "Ann", "person", ()), Principal("tok00002", "Mallory", "agent", ())

@@ -13,10 +13,11 @@ from kgd.errors import Unavailable
 from kgd.git.objects import ObjectId, Signature
 from kgd.git.staging import Staging
 from kgd.model.change import Append
-from kgd.workspace import proposals, seal
-from kgd.workspace.seal import KEY
+from kgd.workspace.proposals import proposals
 from kgd.workspace.workspace import Workspace
-from kgd.workspace.writer import Staged
+from kgd.workspace.writing import seal
+from kgd.workspace.writing.seal import KEY
+from kgd.workspace.writing.writer import Staged
 from tests.builders import ANN, change, upsert, uri
 
 STRANGER = Signature("Mallory", "mallory@example.org", 1_700_000_100)

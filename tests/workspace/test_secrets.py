@@ -14,7 +14,7 @@ from collections.abc import Callable
 
 import pytest
 
-from kgd.workspace.secrets import secret_in
+from kgd.workspace.writing.secrets import secret_in
 
 LETTERS, DIGITS, HEX = string.ascii_letters, string.digits, "0123456789abcdef"
 WORD = LETTERS + DIGITS

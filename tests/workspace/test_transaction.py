@@ -11,7 +11,7 @@ import pytest
 from kgd.errors import Invalid, InvariantViolation, KgdError, Limit, NotFound, Refused, Stale
 from kgd.model.change import Append, Delete, Move, Relate, Revert, Unrelate, Untag
 from kgd.model.node import Node
-from kgd.workspace.history import UNDO
+from kgd.workspace.history.history import UNDO
 from kgd.workspace.workspace import Workspace
 from tests.builders import ANN, change, to, upsert, uri
 

@@ -12,7 +12,7 @@ import pytest
 
 from kgd.git.layout import Layout, locate
 from kgd.model.change import Delete
-from kgd.workspace import healing
+from kgd.workspace.publishing import flush_and_repair
 from kgd.workspace.workspace import Workspace
 from tests.builders import change, upsert, uri
 from tests.workspace.people import Desk, code_layout, eventually, hurry, node_text
@@ -42,13 +42,13 @@ def layout(tmp_path: Path) -> Layout:
 @pytest.fixture
 def desk(layout: Layout, monkeypatch: pytest.MonkeyPatch) -> Iterator[Desk]:
     """Published and flushed nodes; later publications are not flushed before the end."""
-    monkeypatch.setattr(healing, "AFTER", 0.0)
+    monkeypatch.setattr(flush_and_repair, "AFTER", 0.0)
     ws = Workspace.open(layout)
     ws.submit(change(*(upsert(f"n{i}", name=f"N{i}", summary="as it was") for i in range(NODES))))
     desk = Desk(ws)
     desk.published()
     eventually(lambda: not any((layout.derived_dir / "aside").iterdir()))
-    monkeypatch.setattr(healing, "AFTER", 1e6)
+    monkeypatch.setattr(flush_and_repair, "AFTER", 1e6)
     yield desk
     ws.close()
 

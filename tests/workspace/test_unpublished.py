@@ -12,8 +12,8 @@ import pytest
 
 from kgd.git.layout import Layout
 from kgd.model.change import Delete
-from kgd.workspace import unpublished
-from kgd.workspace.work_tree import WorkTree
+from kgd.workspace.publishing import unpublished
+from kgd.workspace.publishing.work_tree import WorkTree
 from kgd.workspace.workspace import Workspace
 from tests.builders import change, upsert, uri
 from tests.workspace.people import Desk, eventually, git, node_text

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from kgd.ingest.conversations import values
-from kgd.ingest.conversations.said import Conversation, Read, SourceMessage, ToolCall
+from kgd.ingest.conversations.source_messages import Conversation, Read, SourceMessage, ToolCall
 from kgd.ingest.conversations.values import line
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from kgd.ingest.conversations import values
-from kgd.ingest.conversations.said import Conversation, Read, SourceMessage
+from kgd.ingest.conversations.source_messages import Conversation, Read, SourceMessage
 from kgd.ingest.conversations.values import line
 
 SPOKEN = ("user", "assistant", "system")

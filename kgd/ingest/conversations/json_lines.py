@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, cast, get_args
 
 from kgd.ingest.conversations import values
-from kgd.ingest.conversations.said import Conversation, Kind, Read, SourceMessage, Status
+from kgd.ingest.conversations.source_messages import Conversation, Kind, Read, SourceMessage, Status
 from kgd.ingest.conversations.values import first_of, line
 
 CONTENT = ("content", "text", "body", "message", "msg", "parts")

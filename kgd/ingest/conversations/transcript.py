@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 
 from kgd.ingest.conversations import values
-from kgd.ingest.conversations.said import Conversation, Read, SourceMessage
+from kgd.ingest.conversations.source_messages import Conversation, Read, SourceMessage
 
 LONGEST_NAME = 60
 _STAMP = re.compile(r"\[?(?P<at>\d{1,4}[-./]\d{1,2}[-./]\d{1,4}[T ,]{0,2}[\d:.Z+]{0,20})\]?(?: - |\s|:)\s*")

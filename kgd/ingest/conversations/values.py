@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any
 
-from kgd.ingest.conversations.said import OLDEST_KNOWN, Conversation, Kind, Read, SourceMessage, ToolCall
+from kgd.ingest.conversations.source_messages import OLDEST_KNOWN, Conversation, Kind, Read, SourceMessage, ToolCall
 
 LONGEST_MOMENT = 64
 """Characters of a date."""

@@ -8,7 +8,7 @@ from datetime import date
 from kgd.codec import front_matter
 from kgd.codec.front_matter import strings
 from kgd.ingest.chunks import headings
-from kgd.ingest.readers.text import Text, one_line
+from kgd.ingest.readers.result import Text, one_line
 from kgd.model.node import LABEL_LIMIT
 
 _ADORNMENT = re.compile(r"([=\-`:.'\"~^_*+#<>!$%&(),/;?@\[\]\\{|}])\1{2,}\s*\Z").match

@@ -12,10 +12,10 @@ from kgd.model.change import LogEntry
 from kgd.model.node import Node, Relation
 from kgd.model.uri import Uri, name_of, scheme_of
 from kgd.tools.nodes import moment
-from kgd.workspace.area_bounds import related_relations
+from kgd.workspace.writing.area_bounds import related_relations
 
 if TYPE_CHECKING:
-    from kgd.tools.sight import Sees
+    from kgd.tools.visibility import Sees
     from kgd.workspace.workspace import Workspace
 
 LAST = 1 << 30

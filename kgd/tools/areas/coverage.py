@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, NotRequired
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from kgd.areas import places
+from kgd.areas import path_normalisation
 from kgd.areas.atlas import Atlas
 from kgd.errors import Advice, Do, Forbidden, Invalid, NotFound
 from kgd.freshness.freshness import Freshness
@@ -18,8 +18,8 @@ from kgd.tools import addressing, cursors
 from kgd.tools.areas import naming
 from kgd.tools.commands import CURSOR, OPEN, Command, option
 from kgd.tools.nodes import moment, overlay_of
+from kgd.tools.operation import Hints, Operation
 from kgd.tools.parameters import Params
-from kgd.tools.tool import Hints, Operation
 
 if TYPE_CHECKING:
     from kgd.areas.coverage import Coverage, Tally
@@ -252,7 +252,7 @@ def _path(text: str, workspace: Workspace) -> str:
     """A folder of the tree from any spelling, without a slash at its end."""
     if not text.strip(" /."):
         return ""
-    found = places.normalise(text, workspace.layout.code_tree, workspace=workspace.id)
+    found = path_normalisation.normalise(text, workspace.layout.code_tree, workspace=workspace.id)
     if found is None:
         raise Invalid("this lies outside of the code tree", at="path", next="Name a folder of it, such as src/auth.")
     return found.rstrip("/")

@@ -9,7 +9,7 @@ import orjson
 from typing_extensions import TypedDict
 
 from kgd.errors import KgdError, Limit, Stale
-from kgd.tools.tool import Refusal, as_json
+from kgd.tools.operation import Refusal, as_json
 
 LARGEST = 8 * 1024 * 1024
 """Bytes of an answer. The specification has no partial answers, so a larger one is refused."""

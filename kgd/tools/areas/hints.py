@@ -11,10 +11,10 @@ from kgd.errors import Invalid
 from kgd.model.change import Edit, Upsert
 from kgd.model.node import Json
 from kgd.model.uri import Uri, scheme_of
-from kgd.tools import sight
+from kgd.tools import visibility
 from kgd.tools.areas import naming
 from kgd.tools.session import Session
-from kgd.tools.sight import Sees
+from kgd.tools.visibility import Sees
 
 if TYPE_CHECKING:
     from kgd.workspace.workspace import Workspace
@@ -49,7 +49,7 @@ def check_molecules(session: Session, workspace: Workspace, edits: Sequence[Edit
     """
     upserts = [edit for edit in edits if isinstance(edit, Upsert)]
     here = {edit.uri for edit in upserts}
-    sees = sight.sight(session, workspace.id)
+    sees = visibility.sight(session, workspace.id)
     for edit in upserts:
         named: Json = edit.data.get("moleculeId")
         if (

@@ -16,8 +16,8 @@ from kgd.tools.areas import naming, reading
 from kgd.tools.areas.answers import EntryAnswer, entry_answer
 from kgd.tools.areas.envelope import Envelope, answered, enveloped
 from kgd.tools.areas.far import from_hub
+from kgd.tools.operation import USUAL, Hints, Operation
 from kgd.tools.session import Session
-from kgd.tools.tool import USUAL, Hints, Operation
 
 MAX_LIMIT = 1_000
 

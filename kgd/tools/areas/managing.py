@@ -16,13 +16,13 @@ from kgd.model.access import Verb
 from kgd.model.change import ChangeSet, Delete, Edit, Unrelate, Upsert
 from kgd.model.node import Node, Relation
 from kgd.model.uri import Uri, name_of
-from kgd.tools import sight
+from kgd.tools import visibility
 from kgd.tools.areas import naming, reading
 from kgd.tools.areas.answers import AreaAnswer, answer_of
 from kgd.tools.areas.envelope import Envelope, answered, enveloped
+from kgd.tools.operation import USUAL, Hints, Operation
 from kgd.tools.session import Session
-from kgd.tools.tool import USUAL, Hints, Operation
-from kgd.workspace.area_bounds import RELATED, related_relations
+from kgd.workspace.writing.area_bounds import RELATED, related_relations
 
 if TYPE_CHECKING:
     from kgd.workspace.workspace import Workspace
@@ -228,7 +228,7 @@ def _done(
     card = workspace.graph.card(uri)
     name = (params.name or "").strip() or (card.name if card else "") or name_of(uri)
     warnings = _submit(session, workspace, f"{params.operation} {params.entityType} {name}", edits)
-    found = answer_of(workspace, uri, sight.sight(session, workspace.id), changelog_limit=None)
+    found = answer_of(workspace, uri, visibility.sight(session, workspace.id), changelog_limit=None)
     return {params.entityType: found, **warnings}
 
 

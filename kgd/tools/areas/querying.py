@@ -12,7 +12,7 @@ from kgd.areas.atlas import ATOM, MOLECULE, STEPS, Atlas, Atom
 from kgd.errors import Invalid
 from kgd.model.access import Verb
 from kgd.model.uri import Uri
-from kgd.tools import addressing, origins, sight
+from kgd.tools import addressing, origins, visibility
 from kgd.tools.areas import naming, reading
 from kgd.tools.areas.answers import (
     AreaAnswer,
@@ -24,11 +24,11 @@ from kgd.tools.areas.answers import (
 )
 from kgd.tools.areas.envelope import Envelope, Room, answered, enveloped
 from kgd.tools.areas.far import from_hub
+from kgd.tools.operation import USUAL, Hints, Operation
 from kgd.tools.session import Session
-from kgd.tools.tool import USUAL, Hints, Operation
 
 if TYPE_CHECKING:
-    from kgd.tools.sight import Sees
+    from kgd.tools.visibility import Sees
     from kgd.workspace.workspace import Workspace
 
 LOOKED_THROUGH = 2_000
@@ -127,7 +127,7 @@ def _get(session: Session, params: QueryGraphParams) -> Found:
     assert params.entityType is not None
     workspace = naming.project(session, params.workspace, params.projectId, [params.id])
     uri = naming.area(session, workspace, params.entityType, params.id, at="id")
-    sees = sight.sight(session, workspace.id)
+    sees = visibility.sight(session, workspace.id)
     found = answer_of(workspace, uri, sees, changelog_limit=params.entries)
     if found is None:
         raise naming.gone(params.entityType, "id")
@@ -149,7 +149,7 @@ def _search(session: Session, params: QueryGraphParams) -> Found:
         raise Invalid("an orphan has no molecule", at="orphansOnly", next="Give one of the two.")
     texts = [params.moleculeId] if params.moleculeId else []
     workspace = naming.project(session, params.workspace, params.projectId, texts)
-    sees = sight.sight(session, workspace.id)
+    sees = visibility.sight(session, workspace.id)
     uris = [uri for uri in _candidates(session, workspace, params, sees) if sees is None or sees(uri)]
     page = uris[params.offset : params.offset + params.limit]
     found = _answers(workspace, page, sees, params.entries)
@@ -209,7 +209,7 @@ def context_of(
     Args:
         entries: Number of newest changelog entries to include with each area; None for no list.
     """
-    sees = sight.sight(session, workspace.id)
+    sees = visibility.sight(session, workspace.id)
     matches = Atlas.of(workspace).matching(paths, sees=sees, at_home=session.principal is None, most=STEPS)
     room = Room()
     groups: dict[Uri, list[ContextAtom]] = {}

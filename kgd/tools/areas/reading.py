@@ -12,7 +12,7 @@ from pydantic import ConfigDict
 from kgd.areas.patterns import check_pattern
 from kgd.errors import Invalid, InvariantViolation
 from kgd.tools.parameters import Params, refuse_unseen
-from kgd.workspace.area_bounds import MAX_KNOWLEDGE, MAX_PATTERNS, MAX_RELATED
+from kgd.workspace.writing.area_bounds import MAX_KNOWLEDGE, MAX_PATTERNS, MAX_RELATED
 
 _HALF = re.compile("[\ud800-\udfff]").search
 MAX_NAME = 255

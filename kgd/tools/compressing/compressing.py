@@ -20,17 +20,17 @@ from kgd.errors import Forbidden, Invalid, Limit, Stale
 from kgd.git.refs import PROPOSALS, REJECTED, list_refs
 from kgd.model.access import Verb
 from kgd.model.change import ChangeSet
-from kgd.model.fence import fenced_line
+from kgd.model.escaping import fenced_line
 from kgd.model.uri import parse, path_of, workspace_of
 from kgd.tools import addressing
 from kgd.tools.commands import Command, option
 from kgd.tools.compressing import summing_up
 from kgd.tools.compressing.finding import DAY, Looking
 from kgd.tools.compressing.summing_up import MOST_ASKED, Said, SummaryTask
+from kgd.tools.operation import Hints, Operation
 from kgd.tools.parameters import Many, Params
-from kgd.tools.tool import Hints, Operation
-from kgd.workspace import proposal_records, proposals
-from kgd.workspace.proposal_records import Bundle
+from kgd.workspace.proposals import proposals, records
+from kgd.workspace.proposals.records import Bundle
 
 if TYPE_CHECKING:
     from kgd.tools.session import Session
@@ -163,7 +163,7 @@ def proposed(
 
 
 def _shown(one: Change) -> ChangeAnswer:
-    reason = fenced_line(one.reason, proposal_records.LONGEST_REASON)
+    reason = fenced_line(one.reason, records.LONGEST_REASON)
     return {"kind": one.kind, "nodes": list(one.nodes), "reason": reason}
 
 
@@ -199,7 +199,7 @@ def _known(workspace: Workspace) -> set[str]:
     messages = ((tip, store.commit(tip).message) for tip in (*waiting, *refused))
     # A commit that another program pushed under such a name does not come from this tool.
     ours = (text for tip, text in messages if workspace.seal.request(store, tip, text).startswith(f"{HOLDER}/"))
-    return {bundle.id for text in ours for bundle in proposal_records.read(text)}
+    return {bundle.id for text in ours for bundle in records.read(text)}
 
 
 def _that_fit(fresh: Mapping[str, Change]) -> Iterator[Bundle]:
@@ -207,7 +207,7 @@ def _that_fit(fresh: Mapping[str, Change]) -> Iterator[Bundle]:
     room, left = ROOM, MOST_CHANGES
     for id, one in fresh.items():
         bundle = Bundle(id, one.kind, one.nodes, one.reason)
-        size = len(proposal_records.written(bundle)) + 1
+        size = len(records.written(bundle)) + 1
         if left and size <= room:
             room, left = room - size, left - 1
             yield bundle
@@ -219,12 +219,12 @@ def _put_up(
     """Propose the changes as one commit on `base`. A concurrent call with equal changes gets the same proposal."""
     counts = sorted(Counter(bundle.kind for bundle in chosen).items())
     subject = "compress: " + ", ".join(f"{count} {_called(kind, count)}" for kind, count in counts)
-    body = "\n".join(proposal_records.written(bundle) for bundle in chosen)
+    body = "\n".join(records.written(bundle) for bundle in chosen)
     label = "".join(c for c in model if c.isprintable())[:80].strip()
     principal = session.principal
     made = ChangeSet(
         tuple(edit for one in changes for edit in one.edits), session.author(workspace), f"{subject}\n\n{body}",
-        request_id=f"{HOLDER}/{proposal_records.bundle_id(*sorted(bundle.id for bundle in chosen))}", operation=HOLDER,
+        request_id=f"{HOLDER}/{records.bundle_id(*sorted(bundle.id for bundle in chosen))}", operation=HOLDER,
         resolved_by=f"sampling model={label}" if label else "",
     )  # fmt: skip
     proposal, _ = proposals.propose(

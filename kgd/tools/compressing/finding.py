@@ -12,21 +12,21 @@ from functools import cached_property
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from kgd.compression import pruning, superseding
+from kgd.compression import duplicates, pruning
 from kgd.compression.changes import Change
+from kgd.compression.duplicates import Superseded
 from kgd.compression.pruning import Pruned
 from kgd.compression.summaries import SUMMARY, Group, Old, clusters
-from kgd.compression.superseding import Superseded
 from kgd.graph.edges import Edge
-from kgd.mentions.doubles import may_be_double, merged
+from kgd.mentions.duplicates import may_be_double, merged
 from kgd.mentions.mentions import Mentions
 from kgd.model.access import Verb, may
 from kgd.model.change import Edit, Unrelate
 from kgd.model.node import SUPERSEDES, Node, ranks_behind
 from kgd.model.uri import Uri, is_owned, scheme_of, workspace_of
-from kgd.tools import sight
+from kgd.tools import visibility
 from kgd.tools.entities import offers
-from kgd.workspace.proposal_records import bundle_id
+from kgd.workspace.proposals.records import bundle_id
 from kgd.workspace.usage import Usage
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ class Looking:
         self.base = bytes.fromhex(workspace.tip)
         self._tree = workspace.store.tree_of(self.base)
         self._before = workspace.now() - old
-        self._sees = sight.sight(session, workspace.id)
+        self._sees = visibility.sight(session, workspace.id)
         self._policy = workspace.policy
         self._taken: set[Uri] = set()
         self._nodes: dict[Uri, Node | None] = {}
@@ -81,7 +81,7 @@ class Looking:
             self._taken |= {stale.old, stale.new}
         if "mark" in kinds:
             for stale in marks:
-                self._propose(Change("mark", (stale.old,), stale.reason, superseding.marking(stale), stale.new))
+                self._propose(Change("mark", (stale.old,), stale.reason, duplicates.marking(stale), stale.new))
         groups = list(self._groups())
         for group in groups:
             self._taken.update(group.nodes)
@@ -153,10 +153,10 @@ class Looking:
     def _stale(self) -> Iterator[Superseded]:
         seen: set[Uri] = set()
         told = (one for uri in self._each(self._uris, "looking for what is superseded") if self._is_newer(uri)
-                for one in superseding.by_relation(uri, self._out))  # fmt: skip
+                for one in duplicates.by_relation(uri, self._out))  # fmt: skip
         for one in (*told, *self._contradicting()):
             node = self._node(one.old) if one.old not in seen and self._may(one.old) else None
-            if node is not None and not superseding.is_marked(one.old, node.tags, self._out):
+            if node is not None and not duplicates.is_marked(one.old, node.tags, self._out):
                 seen.add(one.old)
                 yield one
 
@@ -165,9 +165,9 @@ class Looking:
 
     def _contradicting(self) -> Iterator[Superseded]:
         for pair in self._same:
-            how = superseding.contradiction(pair, self._tags, self._out)
-            found = superseding.by_contradiction(pair, how, self._tags, self._updated) if how else None
-            if found is not None and not superseding.says(self._out(found.old), found.new, SUPERSEDES):
+            how = duplicates.contradiction(pair, self._tags, self._out)
+            found = duplicates.by_contradiction(pair, how, self._tags, self._updated) if how else None
+            if found is not None and not duplicates.says(self._out(found.old), found.new, SUPERSEDES):
                 yield found
 
     def _tags(self, uri: Uri) -> tuple[str, ...]:
@@ -187,28 +187,28 @@ class Looking:
         """Pairs with equal names."""
         return [(keep, drop) for keep, drop, score, _ in self._doubles if score >= 1]
 
-    def _groups(self) -> Iterator[superseding.Duplicates]:
+    def _groups(self) -> Iterator[duplicates.Duplicates]:
         pairs = (
             (keep, drop, reason)
             for keep, drop, _, reason in self._doubles
             if not {keep, drop} & self._taken
-            and not superseding.are_apart(keep, drop, self._out)
-            and not superseding.contradiction((keep, drop), self._tags, self._out)
+            and not duplicates.are_apart(keep, drop, self._out)
+            and not duplicates.contradiction((keep, drop), self._tags, self._out)
             and not self._stands_back(keep)
             and not self._stands_back(drop)
-            and not superseding.are_unrelated(self._content(keep), self._content(drop))
+            and not duplicates.are_unrelated(self._content(keep), self._content(drop))
         )
-        yield from superseding.groups(pairs)
+        yield from duplicates.groups(pairs)
 
     def _stands_back(self, uri: Uri) -> bool:
         node = self._node(uri)
-        return node is None or superseding.is_marked(uri, node.tags, self._out)
+        return node is None or duplicates.is_marked(uri, node.tags, self._out)
 
     def _content(self, uri: Uri) -> str:
         node = self._node(uri)
         return node.content if node else ""
 
-    def _merge(self, group: superseding.Duplicates) -> Change | None:
+    def _merge(self, group: duplicates.Duplicates) -> Change | None:
         nodes = [node for uri in group.nodes if (node := self._node(uri))]
         if len(nodes) != len(group.nodes):
             return None
@@ -304,7 +304,7 @@ class Looking:
                 continue
             node = self._node(uri)
             text = _text(node) if node else ""
-            if node is not None and text and not superseding.is_marked(uri, node.tags, self._out):
+            if node is not None and text and not duplicates.is_marked(uri, node.tags, self._out):
                 yield Old(uri, node.type, node.tags, text, updated)
                 found += 1
             if found >= MOST_OLD:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from typing_extensions import TypedDict
 
 from kgd.errors import Advice, Do, Invalid, KgdError, NotFound
-from kgd.ingest.replacing import PART_OF
+from kgd.ingest.document_diff import PART_OF
 from kgd.mentions.extraction import (
     MAX_TOKENS,
     RELATIONS,
@@ -33,8 +33,8 @@ from kgd.model.change import ChangeSet, Upsert
 from kgd.model.node import Relation, Source
 from kgd.model.uri import Uri, build
 from kgd.resolution.prompts import Prompt
-from kgd.tools import nodes, sight
-from kgd.workspace import proposals
+from kgd.tools import nodes, visibility
+from kgd.workspace.proposals import proposals
 from kgd.workspace.usage import Usage
 
 if TYPE_CHECKING:
@@ -133,7 +133,7 @@ def _how_many(waiting: Sequence[Batch]) -> str:
 
 def _texts(session: Session, workspace: Workspace, uri: Uri) -> Iterator[tuple[Uri, str]]:
     """The node's own text, then the texts of its parts by URI; parts that the caller may not read are left out."""
-    sees = sight.sight(session, workspace.id)
+    sees = visibility.sight(session, workspace.id)
     found = nodes.find(workspace, uri, None, sees)
     if found is None:
         raise NotFound("there is no such node", at=uri, next=Advice("Look for it with ", Do("search"), "."))
@@ -185,7 +185,7 @@ def _asked(session: Session, asking: Sequence[Batch]) -> _Read:
 
 def _put_up(session: Session, workspace: Workspace, uri: Uri, read: _Read, answer: dict[str, Any]) -> None:
     """Propose the new nodes as the caller. The commit names the model."""
-    made = list(_upserts(workspace, read, sight.sight(session, workspace.id)))
+    made = list(_upserts(workspace, read, visibility.sight(session, workspace.id)))
     answer["counts"]["new"] = len(made)
     if not made:
         answer["next"] = "They speak of nothing that is not there already."
@@ -208,7 +208,7 @@ def _put_up(session: Session, workspace: Workspace, uri: Uri, read: _Read, answe
     )
 
 
-def _upserts(workspace: Workspace, read: _Read, sees: sight.Sees | None) -> Iterator[Upsert]:
+def _upserts(workspace: Workspace, read: _Read, sees: visibility.Sees | None) -> Iterator[Upsert]:
     """A node for each thing whose name no node has yet. Relations may point to an existing node; it is not changed."""
     derived = Mentions.of(workspace)
     derived.catch_up()

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from kgd.errors import KgdError, NotFound
-from kgd.index.feed import Position
+from kgd.index.change_feed import Position
 from kgd.mentions.candidates import Candidate, candidates
-from kgd.mentions.doubles import NEAR, NOT_THINGS, Double, Named, doubles, may_be_double, merged
+from kgd.mentions.duplicates import NEAR, NOT_THINGS, Double, Named, doubles, may_be_double, merged
 from kgd.mentions.mentions import COMMON, COMMON_SHARE, Mentions
 from kgd.model.change import Edit, Upsert
 from kgd.model.node import NAME_LIMIT

@@ -17,9 +17,9 @@ from kgd.tools import addressing
 from kgd.tools.commands import Command, option
 from kgd.tools.exchange.importing import Told, place, tell
 from kgd.tools.exchange.placing import Placed, put_in_place
+from kgd.tools.operation import Hints, Operation
 from kgd.tools.parameters import Many, Params
 from kgd.tools.session import Session
-from kgd.tools.tool import Hints, Operation
 
 if TYPE_CHECKING:
     from kgd.workspace.workspace import Workspace

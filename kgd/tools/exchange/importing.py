@@ -19,10 +19,10 @@ from kgd.model.change import ChangeSet, Edit
 from kgd.tools import addressing
 from kgd.tools.commands import Command, option
 from kgd.tools.exchange.reconciling import Reconciled, Step, reconcile
+from kgd.tools.operation import Hints, Operation
 from kgd.tools.parameters import Params
 from kgd.tools.session import Session
-from kgd.tools.tool import Hints, Operation
-from kgd.workspace.transaction import MAX_EDITS
+from kgd.workspace.writing.transaction import MAX_EDITS
 
 if TYPE_CHECKING:
     from kgd.workspace.workspace import Workspace

@@ -10,22 +10,22 @@ from typing_extensions import TypedDict
 
 from kgd.errors import Advice, Do, Invalid, KgdError, NotFound
 from kgd.graph.edges import Edge
-from kgd.graph.live import LiveGraph
+from kgd.graph.live_graph import LiveGraph
 from kgd.model import change as model
 from kgd.model.access import Verb
 from kgd.model.change import ChangeSet, Unrelate
 from kgd.model.fields import plain_weight
 from kgd.model.node import edge_id
 from kgd.model.uri import Uri
-from kgd.tools import addressing, changes, cursors, sight
+from kgd.tools import addressing, changes, cursors, visibility
 from kgd.tools.budget import size_of
 from kgd.tools.graph.edge_ids import EdgeIds
 from kgd.tools.graph.making import MOST, placed
 from kgd.tools.graph.nodes import PAGE_BYTES
 from kgd.tools.mentioning import walked
+from kgd.tools.operation import Hints, Operation
 from kgd.tools.parameters import EdgeTypes, Many, Params, refuse_unseen
 from kgd.tools.session import Session
-from kgd.tools.tool import Hints, Operation
 
 if TYPE_CHECKING:
     from kgd.workspace.workspace import Workspace
@@ -102,7 +102,7 @@ def _around(
     session: Session, workspace: Workspace, uri: Uri, params: EdgesParams
 ) -> Iterator[tuple[tuple[Any, ...], Ends, float, bool]]:
     """For each edge of a node: its position in the answer, its ends, its weight, and whether it is derived."""
-    sources = sight.sources(session, workspace.id, walked(workspace, params.edge_types))
+    sources = visibility.sources(session, workspace.id, walked(workspace, params.edge_types))
     for number, direction in enumerate(("out", "in")):
         if params.direction not in (direction, "both"):
             continue

@@ -18,9 +18,9 @@ from kgd.model.uri import Uri
 from kgd.tools import addressing, changes, nodes
 from kgd.tools.graph.nodes import SourceParam, whole
 from kgd.tools.nodes import NodeAnswer
+from kgd.tools.operation import Hints, Operation
 from kgd.tools.parameters import JsonObject, Many, Params, read_object, refuse_unseen
 from kgd.tools.session import Session
-from kgd.tools.tool import Hints, Operation
 
 if TYPE_CHECKING:
     from kgd.workspace.workspace import Workspace

@@ -15,12 +15,12 @@ from typing_extensions import TypedDict
 from kgd.errors import Invalid
 from kgd.model.access import Verb
 from kgd.model.uri import OWNED, Uri, is_of_types
-from kgd.tools import addressing, cursors, nodes, origins, sight
+from kgd.tools import addressing, cursors, nodes, origins, visibility
 from kgd.tools.budget import size_of
 from kgd.tools.nodes import NodeAnswer
+from kgd.tools.operation import Hints, Operation
 from kgd.tools.parameters import Many, Params, read_object
 from kgd.tools.session import Session
-from kgd.tools.tool import Hints, Operation
 
 if TYPE_CHECKING:
     from kgd.workspace.workspace import Workspace
@@ -131,7 +131,7 @@ def whole(session: Session, workspace: Workspace, text: str, *, content: bool = 
     asked = addressing.resolve(session, workspace, text)
     owner = addressing.owner_of(session, workspace, asked)
     session.allow(owner, Verb.READ, [asked])
-    found = nodes.find(owner, asked, None, sight.sight(session, owner.id))
+    found = nodes.find(owner, asked, None, visibility.sight(session, owner.id))
     if found is None or not session.may(owner, found.uri, Verb.READ):
         return None
     answer = nodes.head(found, asked)

@@ -9,17 +9,17 @@ from typing_extensions import TypedDict
 
 from kgd.errors import Invalid, Limit
 from kgd.freshness.freshness import Freshness
-from kgd.retrieval.question import Question
+from kgd.retrieval.query import Question
 from kgd.retrieval.retrieve import retrieve, tagged
-from kgd.tools import addressing, sight
+from kgd.tools import addressing, visibility
 from kgd.tools.budget import size_of
 from kgd.tools.graph.edges import EdgeAnswer, Ends, answer_of
 from kgd.tools.graph.nodes import whole
 from kgd.tools.nodes import NodeAnswer
+from kgd.tools.operation import Hints, Operation
 from kgd.tools.parameters import EdgeTypes, Many, Params
 from kgd.tools.searching import mentioned
 from kgd.tools.session import Session
-from kgd.tools.tool import Hints, Operation
 
 LARGEST = 32 * 2**20
 """Bytes of all nodes of one answer."""
@@ -64,8 +64,8 @@ def run(session: Session, params: RetrieveParams) -> RetrieveResult:
     if not params.query.strip() and not params.tags:
         raise Invalid("there is nothing to look for", at="query", next="Give words, or tags.")
     workspace = addressing.choose(session, params.workspace)
-    sees = sight.sight(session, workspace.id)
-    sources = sight.sources(session, workspace.id, workspace.sources())
+    sees = visibility.sight(session, workspace.id)
+    sources = visibility.sources(session, workspace.id, workspace.sources())
     question = Question(
         params.query, params.namespace.strip("/"), tuple(params.types), tuple(params.tags), tuple(params.edge_types),
         params.max_depth, params.limit, params.min_score, params.min_similarity,

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Annotated, Any, NotRequired
 from pydantic import Field
 from typing_extensions import TypedDict
 
+from kgd.daemon.ingestion import AUTO, Report, Request, TakingIn
+from kgd.daemon.ingestion_files import located
 from kgd.daemon.jobs import Job
-from kgd.daemon.sources import located
-from kgd.daemon.taking_in import AUTO, Report, Request, TakingIn
 from kgd.errors import Forbidden, Invalid
 from kgd.ingest.kinds import KINDS
 from kgd.model.access import Verb
 from kgd.model.change import ChangeSet, Edit
 from kgd.model.uri import from_path, is_owned
-from kgd.tools import addressing, sight
+from kgd.tools import addressing, visibility
 from kgd.tools.commands import Command, option
 from kgd.tools.compressing import compressing
 from kgd.tools.compressing.summing_up import SummaryTask
@@ -27,9 +27,9 @@ from kgd.tools.entities.extracting import Task
 from kgd.tools.ingesting import tree
 from kgd.tools.ingesting.jobs import shown
 from kgd.tools.nodes import overlay_of
+from kgd.tools.operation import USUAL, Hints, Operation
 from kgd.tools.parameters import Params
 from kgd.tools.session import Session
-from kgd.tools.tool import USUAL, Hints, Operation
 
 if TYPE_CHECKING:
     from kgd.workspace.workspace import Workspace
@@ -186,7 +186,7 @@ def _text(session: Session, params: IngestParams) -> IngestResult:
 
     request = Request("", params.text or "", params.kind, _uri(session, workspace, params.uri))
     report = Report()
-    sees = sight.sight(session, workspace.id)
+    sees = visibility.sight(session, workspace.id)
     TakingIn(
         workspace, request, None if params.dry_run else submit, report, session.progress,
         allow=lambda uri: session.allow(workspace, Verb.WRITE, [uri]),

@@ -11,9 +11,9 @@ from kgd.daemon.jobs import Job, Jobs
 from kgd.errors import Forbidden
 from kgd.tools import addressing
 from kgd.tools.nodes import moment
+from kgd.tools.operation import Hints, Operation
 from kgd.tools.parameters import Params
 from kgd.tools.session import Session
-from kgd.tools.tool import Hints, Operation
 
 LISTED = 10
 """Jobs that `status` lists: unfinished ones, then the latest finished ones."""

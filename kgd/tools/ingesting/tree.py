@@ -15,9 +15,9 @@ from kgd.overlay.overlay import store_changes
 from kgd.tools import addressing
 from kgd.tools.commands import Command, option
 from kgd.tools.nodes import overlay_of
+from kgd.tools.operation import Hints, Operation
 from kgd.tools.parameters import Params
 from kgd.tools.session import Session
-from kgd.tools.tool import Hints, Operation
 
 if TYPE_CHECKING:
     from kgd.workspace.workspace import Workspace

@@ -27,10 +27,10 @@ from kgd.tools.knowing.packing import CutAnswer, ItemAnswer
 from kgd.tools.knowing.placing import Places, common_directory, places
 from kgd.tools.knowing.recent import ChangeAnswer, CodeHistory, TogetherAnswer
 from kgd.tools.nodes import printable
+from kgd.tools.operation import USUAL, Hints, Operation
 from kgd.tools.origins import Origin
 from kgd.tools.parameters import Many, Params
 from kgd.tools.session import Session
-from kgd.tools.tool import USUAL, Hints, Operation
 from kgd.tools.verifying import marks
 
 if TYPE_CHECKING:

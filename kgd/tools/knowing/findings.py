@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING
 
 from kgd.freshness.freshness import Freshness
 from kgd.graph.edges import Card
-from kgd.model.fence import fenced_line
+from kgd.model.escaping import fenced_line
 from kgd.model.uri import CODE_TREE, Uri, name_of, scheme_of
-from kgd.retrieval.question import Question
-from kgd.tools import sight
+from kgd.retrieval.query import Question
+from kgd.tools import visibility
 from kgd.tools.nodes import printable
 from kgd.tools.searching import answered
 
 if TYPE_CHECKING:
     from kgd.index.ranking import Hit
-    from kgd.retrieval.question import Answered
+    from kgd.retrieval.query import Answered
     from kgd.tools.session import Session
     from kgd.workspace.workspace import Workspace
 
@@ -76,7 +76,7 @@ class Findings:
 
     def __init__(self, session: Session, workspace: Workspace) -> None:
         self.workspace, self.session = workspace, session
-        self.sees = sight.sight(session, workspace.id)
+        self.sees = visibility.sight(session, workspace.id)
         self._found: dict[Uri, Found] = {}
         self._left_out: set[Uri] = set()
         self.beyond: dict[Uri, int] = {}

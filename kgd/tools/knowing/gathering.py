@@ -18,12 +18,12 @@ from kgd.memories.keywords import keywords
 from kgd.memories.tasks import Task
 from kgd.model.node import cut_at_word
 from kgd.model.uri import CODE_TREE, Uri, path_of, scheme_of, workspace_of
-from kgd.tools import sight
+from kgd.tools import visibility
 from kgd.tools.knowing.findings import ANSWER, AREAS, DIRECT, FAR, MEMORIES, NEAR, Findings, Found
 from kgd.tools.knowing.placing import Places, above, uri_at
 
 if TYPE_CHECKING:
-    from kgd.retrieval.question import Answered
+    from kgd.retrieval.query import Answered
 
 RELATIONS = 200
 """Relations of one node that are examined, closest first; the others are counted."""
@@ -258,7 +258,7 @@ def _neighbours(findings: Findings, starts: Sequence[Uri]) -> None:
     workspace = findings.workspace
     if not starts:
         return
-    sources = sight.sources(findings.session, workspace.id, workspace.sources())
+    sources = visibility.sources(findings.session, workspace.id, workspace.sources())
     walk = traverse(
         sources, list(dict.fromkeys(starts)), max_cost=1.0, direction="both", max_nodes=len(starts) + NEIGHBOURS
     )

@@ -11,12 +11,12 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kgd.areas.places import normalise
+from kgd.areas.path_normalisation import normalise
 from kgd.errors import KgdError, Limit
-from kgd.git.place import find_place
+from kgd.git.discovery import find_place
 from kgd.model.uri import Uri, from_path, path_of, scheme_of
 from kgd.overlay.tree import Directory, below
-from kgd.tools import sight
+from kgd.tools import visibility
 from kgd.tools.nodes import overlay_of
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def places(session: Session, workspace: Workspace, texts: Sequence[str]) -> Plac
             f"at most {MOST_PATHS} paths can be asked about at once, these are {len(given)}", at="paths",
             next="Name their directories instead.",
         )  # fmt: skip
-    kept, sees, caller = _Kept(), sight.sight(session, workspace.id), _Caller.of(session, workspace)
+    kept, sees, caller = _Kept(), visibility.sight(session, workspace.id), _Caller.of(session, workspace)
     for text in given:
         place = caller.place(text)
         if place is None:
@@ -196,7 +196,7 @@ def _directory(workspace: Workspace, place: str) -> tuple[Uri, Directory] | None
     return (uri, found) if uri is not None and isinstance(found, Directory) else None
 
 
-def _files_below(workspace: Workspace, uri: Uri, directory: Directory, sees: sight.Sees | None) -> list[str]:
+def _files_below(workspace: Workspace, uri: Uri, directory: Directory, sees: visibility.Sees | None) -> list[str]:
     found = below(workspace.id, uri, directory)
     files = (path_of(one) for one in found if scheme_of(one) == "file" and (sees is None or sees(one)))
     return list(islice(files, 10 * MOST_FILES))

@@ -22,10 +22,10 @@ from kgd.model.uri import Uri, name_of
 from kgd.tools import addressing
 from kgd.tools.commands import Command, option
 from kgd.tools.nodes import moment
+from kgd.tools.operation import Hints, Operation
 from kgd.tools.parameters import Params
 from kgd.tools.session import Session
-from kgd.tools.tool import Hints, Operation
-from kgd.workspace import proposals
+from kgd.workspace.proposals import proposals
 
 if TYPE_CHECKING:
     from kgd.workspace.workspace import Workspace

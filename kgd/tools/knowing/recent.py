@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, NotRequired
 from typing_extensions import TypedDict
 
 from kgd.areas import changelog
+from kgd.git.discovery import find_place
 from kgd.git.history import Touch, Touches, head, touches
-from kgd.git.place import find_place
 from kgd.model.node import cut_at_word
 from kgd.model.uri import Uri
 from kgd.tools.knowing.findings import AREAS, Findings

@@ -11,16 +11,16 @@ from kgd.freshness.freshness import Freshness
 from kgd.model.access import Verb
 from kgd.model.change import ChangeSet
 from kgd.model.uri import Uri, name_of
-from kgd.tools import addressing, cursors, sight
+from kgd.tools import addressing, cursors, visibility
 from kgd.tools.commands import CURSOR, OPEN, Command, option
 from kgd.tools.nodes import UnverifiedAnswer
+from kgd.tools.operation import Hints, Operation
 from kgd.tools.parameters import Many, Params
-from kgd.tools.tool import Hints, Operation
 from kgd.tools.verifying import as_answer, verified
 from kgd.tools.writing import PutResult, answer_of
 
 if TYPE_CHECKING:
-    from kgd.freshness.state import Unverified
+    from kgd.freshness.judgement import Unverified
     from kgd.tools.session import Session
     from kgd.workspace.workspace import Workspace
 
@@ -61,7 +61,7 @@ def stale(session: Session, params: StaleParams) -> StaleResult:
     freshness = Freshness.of(workspace)
     freshness.look_through()
     freshness.settle()
-    sees = sight.sight(session, workspace.id)
+    sees = visibility.sight(session, workspace.id)
     found = freshness.unverified(uri for uri in freshness.doubted if sees is None or sees(uri))
     ordered = sorted(found, key=lambda uri: (-(found[uri].since or 0), uri))
     start = cursors.index(cursors.read("stale", workspace.id, params.cursor), 0) if params.cursor else 0

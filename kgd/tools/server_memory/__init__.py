@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from kgd.tools.operation import Hints, Operation
 from kgd.tools.server_memory import parameters as given
 from kgd.tools.server_memory import reading, writing
 from kgd.tools.server_memory.parameters import refusal
 from kgd.tools.server_memory.reading import GraphAnswer, indented
-from kgd.tools.tool import Hints, Operation
 
 _READS = Hints(read_only=True, idempotent=True)
 _ADDS = Hints()

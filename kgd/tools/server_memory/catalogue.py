@@ -24,7 +24,7 @@ from kgd.exchange.entities import (
 from kgd.model.node import Node
 from kgd.model.uri import Uri
 from kgd.tools.server_memory.said import Said
-from kgd.workspace.changed import Changed
+from kgd.workspace.changed_nodes import Changed
 
 if TYPE_CHECKING:
     from kgd.workspace.workspace import Workspace

@@ -11,8 +11,8 @@ from typing import Annotated, Any, ClassVar, get_args, get_origin
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from kgd.errors import Invalid, KgdError
+from kgd.tools.operation import Refusal
 from kgd.tools.parameters import Params
-from kgd.tools.tool import Refusal
 
 
 class Told(Invalid):

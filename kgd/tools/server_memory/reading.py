@@ -12,7 +12,7 @@ from kgd.errors import Limit, NotFound
 from kgd.exchange.entities import Entity, Link, entity_in, is_implied, links_in, name_in, order
 from kgd.model.node import Node
 from kgd.model.uri import Uri
-from kgd.tools import addressing, sight
+from kgd.tools import addressing, visibility
 from kgd.tools.server_memory.catalogue import Catalogue
 from kgd.tools.server_memory.parameters import OpenNodes, ReadGraph, SearchNodes
 from kgd.tools.server_memory.said import texts_of
@@ -99,7 +99,7 @@ class View:
     def __init__(self, session: Session) -> None:
         self.workspace = workspace_of(session)
         self.catalogue = Catalogue.of(self.workspace)
-        sees = sight.sight(session, self.workspace.id)
+        sees = visibility.sight(session, self.workspace.id)
         self.sees: Callable[[Uri], bool] = sees or (lambda uri: True)
 
     def nodes(self, uris: Iterable[Uri]) -> Iterator[Node]:

@@ -42,7 +42,7 @@ from kgd.tools.server_memory.parameters import (
 )
 from kgd.tools.server_memory.reading import EntityAnswer, RelationAnswer, workspace_of
 from kgd.tools.session import Session
-from kgd.workspace.transaction import MAX_EDITS
+from kgd.workspace.writing.transaction import MAX_EDITS
 
 if TYPE_CHECKING:
     from kgd.workspace.workspace import Workspace

@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING, Annotated, Any, NotRequired
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from kgd.areas.places import normalise
+from kgd.areas.path_normalisation import normalise
 from kgd.errors import Invalid, Stale
 from kgd.memories.tasks import CRITERIA, DEPENDS_ON, FILES, OBJECTIVE, Section, with_sections
 from kgd.model.change import ChangeSet, Upsert
 from kgd.model.node import Relation, cut_at_word
 from kgd.model.uri import build
 from kgd.tools import addressing
+from kgd.tools.operation import Hints, Operation
 from kgd.tools.parameters import Many, Params, refuse_unseen
 from kgd.tools.session import Session
 from kgd.tools.tasks.answers import task_at
 from kgd.tools.tasks.board import SCHEME
-from kgd.tools.tool import Hints, Operation
 
 if TYPE_CHECKING:
     from kgd.workspace.workspace import Workspace

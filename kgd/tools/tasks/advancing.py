@@ -15,10 +15,11 @@ from kgd.memories.tasks import NEXT, STATUSES, TERMINAL, Section, Task, parsed, 
 from kgd.model.access import Verb
 from kgd.model.change import ChangeSet, Upsert
 from kgd.model.node import TAGS_LIMIT, Relation
-from kgd.tools import sight
+from kgd.tools import visibility
 from kgd.tools.areas import naming
 from kgd.tools.areas.envelope import Envelope, answered, enveloped
 from kgd.tools.nodes import Found, moment
+from kgd.tools.operation import Hints, Operation
 from kgd.tools.parameters import Params, read_many, refuse_unseen
 from kgd.tools.session import Session
 from kgd.tools.tasks.answers import SectionAnswer, TaskAnswer, sections_answer, task_answer, task_at, task_of
@@ -32,13 +33,12 @@ from kgd.tools.tasks.recording import (
     own_summary,
     own_tags,
 )
-from kgd.tools.tool import Hints, Operation
-from kgd.workspace.edits import upserted
+from kgd.workspace.writing.edits import upserted
 
 if TYPE_CHECKING:
     from kgd.model.uri import Uri
-    from kgd.tools.sight import Sees
-    from kgd.workspace.outcome import Outcome
+    from kgd.tools.visibility import Sees
+    from kgd.workspace.answers import Outcome
     from kgd.workspace.workspace import Workspace
 
 SUGGESTED_ACTIONS = (
@@ -152,7 +152,7 @@ def advance(session: Session, params: AdvanceParams) -> Envelope:
     _check_version(found, params.version)
     to = _status_after(task_of(found), params.to)
     given = [Section(one.title.strip(), one.content) for one in params.sections]
-    sees = sight.sight(session, workspace.id)
+    sees = visibility.sight(session, workspace.id)
     edit = _own_edit(workspace, found, to, given, params.summary, sees)
     assert found.stored is not None
     after = parsed(upserted(found.stored, edit))

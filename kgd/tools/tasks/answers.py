@@ -10,7 +10,7 @@ from kgd.errors import Advice, Do, Invalid, KgdError, NotFound
 from kgd.memories.tasks import Task, parsed
 from kgd.model.access import Verb
 from kgd.model.uri import OWNED, Uri, build, scheme_of
-from kgd.tools import addressing, nodes, sight
+from kgd.tools import addressing, nodes, visibility
 from kgd.tools.nodes import Found
 from kgd.tools.session import Session
 from kgd.tools.tasks.board import SCHEME
@@ -50,7 +50,7 @@ def task_at(session: Session, workspace: Workspace, text: str, *, at: str = "id"
     """
     uri = _uri_of(session, workspace, text.strip(), at)
     session.allow(workspace, Verb.READ, [uri])
-    found = nodes.find(workspace, uri, sees=sight.sight(session, workspace.id))
+    found = nodes.find(workspace, uri, sees=visibility.sight(session, workspace.id))
     if found is None or found.stored is None or not session.may(workspace, found.uri, Verb.READ):
         raise NotFound("there is no such task", at=at, next=_way_out(session, workspace, text))
     return found
@@ -82,7 +82,7 @@ def _short(workspace: Workspace, text: str) -> Uri | None:
 
 
 def _way_out(session: Session, workspace: Workspace, text: str) -> str:
-    sees = sight.sight(session, workspace.id)
+    sees = visibility.sight(session, workspace.id)
     words = text.rpartition("://")[2].partition("/")[2] or text
     alike = [hit.uri for hit in workspace.text().search(words[:200], types=[SCHEME], limit=3, sees=sees)]
     if alike:

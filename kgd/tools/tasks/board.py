@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from kgd.memories.tasks import status_of
 from kgd.model.uri import Uri
-from kgd.workspace.changed import Changed
+from kgd.workspace.changed_nodes import Changed
 
 if TYPE_CHECKING:
     from kgd.workspace.workspace import Workspace

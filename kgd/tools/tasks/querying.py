@@ -11,15 +11,15 @@ from typing_extensions import TypedDict
 from kgd.errors import Advice, Do, Invalid
 from kgd.memories.tasks import STATUSES, parsed
 from kgd.model.access import Verb
-from kgd.tools import nodes, origins, sight
+from kgd.tools import nodes, origins, visibility
 from kgd.tools.areas import naming
 from kgd.tools.areas.envelope import Envelope, answered, enveloped
 from kgd.tools.areas.querying import GraphContext, context_of
+from kgd.tools.operation import Hints, Operation
 from kgd.tools.parameters import Params
 from kgd.tools.session import Session
 from kgd.tools.tasks.answers import SectionAnswer, TaskAnswer, sections_answer, task_answer, task_at, task_of
 from kgd.tools.tasks.board import Board
-from kgd.tools.tool import Hints, Operation
 
 if TYPE_CHECKING:
     from kgd.model.uri import Uri
@@ -86,7 +86,7 @@ def _shown(session: Session, workspace: Workspace, data: QueryContainerData) -> 
 def _search(session: Session, workspace: Workspace, params: QueryContainerParams) -> QueryContainerData:
     """Tasks by status, active ones first; with words, the best match first. Sections are only in `get`."""
     status = _status(params.status)
-    sees = sight.sight(session, workspace.id)
+    sees = visibility.sight(session, workspace.id)
     board = Board.of(workspace)
     uris: list[Uri]
     if params.query.strip():
@@ -101,7 +101,7 @@ def _search(session: Session, workspace: Workspace, params: QueryContainerParams
 
 
 def _answer(session: Session, workspace: Workspace, uri: Uri) -> TaskAnswer | None:
-    found = nodes.find(workspace, uri, sees=sight.sight(session, workspace.id))
+    found = nodes.find(workspace, uri, sees=visibility.sight(session, workspace.id))
     return task_answer(found, parsed(found.stored)) if found and found.stored else None
 
 

@@ -8,18 +8,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from kgd.areas.places import normalise
+from kgd.areas.path_normalisation import normalise
 from kgd.errors import KgdError
 from kgd.memories.context_files import read_paths
 from kgd.memories.keywords import keywords
-from kgd.memories.recording import first_words, memory
+from kgd.memories.new_memory import first_words, memory
 from kgd.memories.tasks import ITEMS_LIMIT, Task
 from kgd.model.change import Upsert
 from kgd.model.node import Json, Node, Relation, Source, cut_at_word
 from kgd.model.uri import Uri, build, from_path, path_of, scheme_of, segments_of
 
 if TYPE_CHECKING:
-    from kgd.tools.sight import Sees
+    from kgd.tools.visibility import Sees
     from kgd.workspace.workspace import Workspace
 
 CONNECTED_TO, ABOUT = "connected_to", "about"

@@ -2,30 +2,30 @@
 
 from __future__ import annotations
 
-from kgd.ui.asked import Entry
 from kgd.ui.pages import (
     areas,
-    changing,
     conflicts,
-    editing,
     graph,
+    history,
     manual,
     node,
+    node_changes,
+    node_form,
     overview,
-    past,
     proposals,
     review,
     search,
     workspaces,
 )
+from kgd.ui.visit import Entry
 
 ENTRIES: tuple[Entry, ...] = (
     *overview.ENTRIES,
     *graph.ENTRIES,
     *node.ENTRIES,
-    *editing.ENTRIES,
-    *changing.ENTRIES,
-    *past.ENTRIES,
+    *node_form.ENTRIES,
+    *node_changes.ENTRIES,
+    *history.ENTRIES,
     *search.ENTRIES,
     *review.ENTRIES,
     *conflicts.ENTRIES,

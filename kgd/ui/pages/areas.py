@@ -7,7 +7,7 @@ from typing import Any
 
 from kgd.errors import Invalid, KgdError, NotFound
 from kgd.model.uri import build, scheme_of, segments_of, workspace_of
-from kgd.ui.asked import Entry, Handled, Page, Redirect, Visit
+from kgd.ui.visit import Entry, Handled, Page, Redirect, Visit
 
 ROWS = 100
 FILES = 50

@@ -8,10 +8,10 @@ from typing import Any
 
 from kgd.errors import Invalid, KgdError, NotFound
 from kgd.model.access import Verb
-from kgd.ui.asked import Entry, Handled, Page, Redirect, Visit
 from kgd.ui.changes import previewed_commit, rows, titled, written
 from kgd.ui.choices import Choice, disputes, is_text, kind_of, resolution
-from kgd.ui.reading import titles
+from kgd.ui.node_reading import titles
+from kgd.ui.visit import Entry, Handled, Page, Redirect, Visit
 
 LISTED = 20
 TOGETHER = 12

@@ -12,9 +12,9 @@ from kgd.drawing.scene import MEANINGS, SHAPES, Dot, Scene, scene_of_walk, scene
 from kgd.drawing.svg import draw, sample
 from kgd.errors import NotFound
 from kgd.tools.walking import MOST_NODES
-from kgd.ui.asked import Download, Entry, Handled, Page, Redirect, Visit
-from kgd.ui.pages.graph_address import DEAREST, DIRECTIONS, MOST_OFF, Wanted
+from kgd.ui.pages.graph_view import DEAREST, DIRECTIONS, MOST_OFF, Wanted
 from kgd.ui.rendering import counted
+from kgd.ui.visit import Download, Entry, Handled, Page, Redirect, Visit
 
 ROWS = 50
 """Rows of the list at first."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from urllib.parse import quote
 
 from kgd.ui import manual
-from kgd.ui.asked import ROOT, Download, Entry, Handled, Page, Visit
+from kgd.ui.visit import ROOT, Download, Entry, Handled, Page, Visit
 
 
 def _page(name: str, heading: str) -> str:

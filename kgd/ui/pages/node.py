@@ -9,10 +9,10 @@ from urllib.parse import unquote
 from kgd.errors import KgdError
 from kgd.freshness.citations import parse
 from kgd.model.uri import from_path, scheme_of
-from kgd.ui.asked import Entry, Handled, Page, Visit
 from kgd.ui.changes import deed_of
-from kgd.ui.reading import Missing, links, titles, whole
+from kgd.ui.node_reading import Missing, links, titles, whole
 from kgd.ui.values import as_text
+from kgd.ui.visit import Entry, Handled, Page, Visit
 
 FEW = 5
 LOOKED_THROUGH = 5

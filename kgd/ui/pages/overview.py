@@ -10,8 +10,8 @@ from kgd.errors import KgdError
 from kgd.model.uri import name_of
 from kgd.tools import remedies
 from kgd.tools.reviewing import is_agent
-from kgd.ui.asked import Entry, Handled, Page, Redirect, Visit
-from kgd.ui.reading import by_line, names
+from kgd.ui.node_reading import by_line, names
+from kgd.ui.visit import Entry, Handled, Page, Redirect, Visit
 
 RECENT = 12
 STALE = 30

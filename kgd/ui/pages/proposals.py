@@ -7,9 +7,9 @@ from typing import Any
 
 from kgd.errors import KgdError, NotFound, Stale
 from kgd.model.access import Verb
-from kgd.ui.asked import Entry, Handled, Page, Redirect, Visit
 from kgd.ui.changes import NodeRow, previewed_commit, rows
-from kgd.ui.reading import titles
+from kgd.ui.node_reading import titles
+from kgd.ui.visit import Entry, Handled, Page, Redirect, Visit
 
 LISTED = 20
 

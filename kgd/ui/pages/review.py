@@ -10,10 +10,10 @@ from typing import Any
 from kgd.tools.dates import moment_of
 from kgd.tools.nodes import moment
 from kgd.tools.reviewing import is_agent
-from kgd.ui.asked import Entry, Handled, Page, Redirect, Visit
 from kgd.ui.changes import FieldRow, NodeRow, previewed_commit, rows
-from kgd.ui.reading import by_line, titles
+from kgd.ui.node_reading import by_line, titles
 from kgd.ui.rendering import counted
+from kgd.ui.visit import Entry, Handled, Page, Redirect, Visit
 
 NODES = 25
 COMMITS = 10

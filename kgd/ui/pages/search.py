@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kgd.ui.asked import Entry, Handled, Page, Visit
+from kgd.ui.visit import Entry, Handled, Page, Visit
 
 HITS = 30
 BY_WORDS = ("lex", "name", "tag")

@@ -8,8 +8,8 @@ from typing import Any
 
 from kgd.errors import KgdError, NotFound
 from kgd.tools.tokens import describe
-from kgd.ui.asked import Entry, Handled, Page, Redirect, Visit, address
 from kgd.ui.rendering import counted
+from kgd.ui.visit import Entry, Handled, Page, Redirect, Visit, address
 
 TOKENS = 50
 """Tokens on one page."""

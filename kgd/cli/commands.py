@@ -1,0 +1,235 @@
+"""The commands of the command line: operations' commands from the generated table, and the commands declared here.
+
+The parser, shell completion, docs/cli.md and the man page are made from `VERBS`. Only the standard library is imported.
+"""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from typing import Any, NamedTuple
+
+GROUPS = ("Running", "Writing", "Reading", "The past", "Sharing", "Care")
+
+
+class Argument(NamedTuple):
+    """One argument: its flags, or its name if it is positional, and the options that argparse gets."""
+
+    flags: tuple[str, ...]
+    options: dict[str, Any]
+
+    @property
+    def dest(self) -> str:
+        return str(self.options.get("dest", self.flags[0].lstrip("-").replace("-", "_")))
+
+    @property
+    def is_positional(self) -> bool:
+        return not self.flags[0].startswith("-")
+
+
+class Verb(NamedTuple):
+    """One command.
+
+    `call` is the operation that answers it and `rehearsal` the one that answers ``--dry-run`` instead. `ask` is the
+    function of `kgd.cli.parameters` that turns options into parameters; without it they have the same names. `print` is
+    the printer of the answer, and `own` a function that carries out the whole command, both as ``module.function``
+    below `kgd.cli`. `also` is
+    another operation that the command stands for. `alone` commands need no daemon and start none.
+    `carries_out` has operations without a command of their own, and the words that follow ``kgd`` instead.
+    """
+
+    name: str
+    group: str
+    help: str
+    arguments: tuple[Argument, ...] = ()
+    call: str = ""
+    ask: str = ""
+    print: str = ""
+    own: str = ""
+    writes: bool = False
+    rehearsal: str = ""
+    place: int = 0
+    also: str = ""
+    alone: bool = False
+    carries_out: tuple[tuple[str, str], ...] = ()
+
+
+def function(name: str) -> Any:
+    """The function ``module.function`` below `kgd.cli`."""
+    module, _, found = name.rpartition(".")
+    return getattr(import_module(f"kgd.cli.{module}"), found)
+
+
+def _arg(*flags: str, help: str, **options: Any) -> Argument:
+    return Argument(flags, {"help": help, **options})
+
+
+def _many(flag: str, metavar: str, help: str) -> Argument:
+    return _arg(flag, help=help, action="append", metavar=metavar)
+
+
+def _listed(text: str) -> list[str]:
+    return [word for part in text.split(",") if (word := part.strip())]
+
+
+def _words(flag: str, metavar: str, help: str) -> Argument:
+    """An option for names without commas: repeated, or several with commas between them."""
+    return _arg(flag, help=help, action="extend", type=_listed, metavar=metavar)
+
+
+def _flag(*flags: str, help: str) -> Argument:
+    return _arg(*flags, help=help, action="store_true", default=None)
+
+
+TYPES: dict[str, Any] = {
+    "int": int,
+    "float": float,
+    "names": _listed,
+    "remote_action": lambda word: {"rm": "remove"}.get(word, word),
+}
+"""What a `type` of the table stands for."""
+
+_LOCAL: tuple[Verb, ...] = (
+    Verb("down", "Running", "stop the daemon; the next command that needs it starts it again",
+         own="local.down", alone=True, place=30),
+    Verb("mcp", "Running", "serve MCP on standard input and output: what an MCP client starts",
+         (_arg("--tools", metavar="A,B",
+               help="extra toolsets: tasks, server-memory, apps; only:server-memory for that one alone"),),
+         own="local.mcp", place=70),
+    Verb("serve", "Running", "run the daemon in the foreground; with --listen it is a hub, for which -w takes A,B",
+         (_flag("--debug", help="log debug messages"),
+          _arg("--profile", help="write a profile as collapsed stacks when it stops", metavar="FILE"),
+          _arg("--listen", help="serve others over HTTP at this address", metavar="HOST:PORT"),
+          _arg("--tls-cert", help="certificate chain, for an address beyond this machine", metavar="FILE"),
+          _arg("--tls-key", help="its key", metavar="FILE"),
+          _flag("--behind-proxy", help="a proxy in front of it ends TLS"),
+          _many("--host-name", "NAME", "a host name to accept; others are then refused; may be repeated")),
+         own="local.serve", alone=True, place=80),
+    Verb("token", "Running", "tokens of this hub: mint, list, narrow, replace, revoke",
+         (_arg("action", choices=("mint", "list", "revoke", "rotate", "child", "log", "audit"),
+               help="what to do; audit prints the whole audit log as JSON lines"),
+          _arg("subject", nargs="?", help="mint: the workspace; revoke, rotate, child, log: a token's id",
+               metavar="WORKSPACE|ID"),
+          _arg("--name", help="mint, child: the holder's name, such as billing-agent", metavar="NAME"),
+          _arg("--kind", choices=("agent", "person"), help="mint, child: what the holder is (agent)"),
+          _many("--verbs", "V,V", "read, propose, write, resolve, admin (read)"),
+          _many("--paths", "GLOB,GLOB", "what it reaches (/**)"),
+          _many("--also", "V,V:GLOB,GLOB", "a further scope, such as 'read:/**'; may be repeated"),
+          _arg("--expires", help="30d, 12h, or a date (30d; child: 1d)", metavar="SPAN"),
+          _arg("--requests-per-minute", type=int, help="mint: requests a minute (600)", metavar="N"),
+          _arg("--bytes-per-day", type=int, help="mint: bytes a day (1 GiB)", metavar="N"),
+          _arg("--nodes-per-day", type=int, help="mint: nodes a day (20000)", metavar="N"),
+          _arg("--pending-proposals", type=int, help="mint: open proposals at a time (100)", metavar="N"),
+          _arg("--limit", type=int, help="log: at most so many (50)", metavar="N")),
+         own="tokens.token", place=90),
+    Verb("service", "Running", "print a unit that starts the daemon at login",
+         (_arg("system", nargs="?", choices=("systemd", "launchd"), help="which kind (this machine's)"),),
+         own="local.service", alone=True, place=100),
+    Verb("agents", "Running", "connect your agents (Claude Code, Cursor, ...): server, start hook, rules, skill",
+         (_arg("action", choices=("install", "uninstall", "status", "show"),
+               help="what to do; show prints the settings for any other program"),
+          _many("--client", "A,B", "claude, cursor, vscode, codex (every client found here)"),
+          _flag("--project", help="in the files of this project, for everyone who works on it (default)"),
+          _flag("--user", help="in your own files, for all of your projects"),
+          _flag("--create", help="make AGENTS.md or CLAUDE.md where there is none")),
+         own="agents.agents", alone=True, place=110, writes=True),
+    Verb("completion", "Running", "print the completion script of a shell",
+         (_arg("shell", nargs="?", choices=("bash", "zsh", "fish"), help="which shell (yours)"),),
+         own="local.completion", alone=True, place=120),
+    Verb("config", "Running", "print paths and settings", own="local.config", alone=True, place=130),
+    Verb("install", "Running", "set up plain git in this clone: merge driver, strategy, hooks",
+         own="local.install", alone=True, place=140, writes=True),
+    Verb("edit", "Writing", "open a node in your editor and write back what you changed",
+         (_arg("uri", help="a URI, or in short: services/auth, ./src/main.py, insight:a-fact", metavar="URI"),
+          _arg("-m", "--message", dest="message", help="why: the commit's subject", metavar="TEXT")),
+         own="editing.edit", place=30, writes=True),
+    Verb("task", "Writing", "tasks and their lessons: add, list, show, start, done, cancel",
+         (_arg("action", nargs="?", choices=("list", "add", "show", "start", "done", "cancel"), help="(list)"),
+          _arg("task", nargs="?", help="add: its name; list: search words; else its name or URI",
+               metavar="NAME"),
+          _arg("--objective", help="add: the goal, and why", metavar="TEXT"),
+          _many("--accept", "TEXT", "add: an acceptance criterion; may be repeated"),
+          _many("--file", "PATH", "add: a file to know; may be repeated"),
+          _many("--depends", "TASK", "add: a task to finish first; may be repeated"),
+          _words("--tags", "TAG", "add: a tag; may be repeated"),
+          _arg("--status", help="list: pending, in-progress, completed or cancelled alone", metavar="STATUS"),
+          _arg("--limit", type=int, help="list: at most so many (20)", metavar="N"),
+          _arg("--notes", help="start, done, cancel: notes for the next person or agent", metavar="TEXT"),
+          _many("--pattern", "TEXT", "done: a pattern, kept as a node; may be repeated"),
+          _many("--gotcha", "TEXT", "done: a gotcha, kept as a node; may be repeated"),
+          _arg("--summary", help="done, cancel: the result, in at most 100 characters", metavar="TEXT")),
+         own="tasks.task", place=90, writes=True,
+         carries_out=(("query_container with operation=search", "task list"),
+                      ("query_container with operation=get", "task show NAME"),
+                      ("add_task", "task add NAME"), ("put with type=task", "task add NAME"))),
+    Verb("hook", "", "what a git hook runs (docs/git.md)",
+         (_arg("name", help="which hook", metavar="NAME"),
+          _arg("arguments", nargs="*", help="what git gave it", metavar="ARGUMENT")),
+         own="local.hook", alone=True, place=10),
+    Verb("merge-driver", "", "what git runs to merge one file (docs/git.md)",
+         (_arg("files", nargs="+", help="base, ours, theirs and the path, as git gives them", metavar="FILE"),),
+         own="local.merge_driver", alone=True, place=20),
+)  # fmt: skip
+
+
+@cache
+def table() -> dict[str, Any]:
+    """The generated table of operations and their commands."""
+    found: dict[str, Any] = json.loads((Path(__file__).parent.parent / "tools/operations.json").read_bytes())
+    return found
+
+
+def toolsets() -> list[str]:
+    """The toolsets of `kgd mcp --tools`."""
+    return list(dict.fromkeys(one["offered"] for one in table()["operations"].values()))[1:-1]
+
+
+def _argument(flags: list[str], options: dict[str, Any]) -> Argument:
+    if "type" in options:
+        options = {**options, "type": TYPES[options["type"]]}
+    return Argument(tuple(flags), options)
+
+
+def _verb(row: dict[str, Any]) -> Verb:
+    return Verb(**{**row, "arguments": tuple(_argument(*one) for one in row.get("arguments", ()))})
+
+
+VERBS: tuple[Verb, ...] = tuple(
+    sorted(
+        (*map(_verb, table()["commands"]), *_LOCAL),
+        key=lambda verb: (GROUPS.index(verb.group) if verb.group else len(GROUPS), verb.place, verb.name),
+    )
+)
+
+GLOBAL: tuple[Argument, ...] = (
+    _arg("--json", action="store_true", help="print the structured answer"),
+    _arg("-w", "--workspace", dest="workspace", help="which workspace (the directory's)", metavar="ID"),
+    _arg("-C", "--directory", dest="directory", help="as if started in that directory", metavar="DIR"),
+    _arg("-q", "--quiet", dest="quiet", action="store_true", help="print only errors"),
+)
+DRY_RUN = _arg("--dry-run", action="store_true", help="show what would be written, and write nothing")
+
+EXIT_CODES = {
+    "INTERNAL": (1, "a defect of kgd"),
+    "VALIDATION_ERROR": (2, "the request itself is wrong, or the command line is"),
+    "NOT_FOUND": (3, "a node or workspace does not exist"),
+    "CONFLICT": (4, "the node has changed since"),
+    "INVARIANT_VIOLATION": (5, "it would break a rule of the graph"),
+    "FORBIDDEN": (6, "not allowed"),
+    "UNAUTHORIZED": (7, "the token is not valid"),
+    "LIMIT": (8, "larger, longer or more than allowed"),
+    "UNAVAILABLE": (9, "daemon, disk or remote is not available"),
+    "DAMAGED": (10, "stored data is damaged"),
+    "REFUSED_CONTENT": (11, "refused by the guard or the secret scan"),
+}
+"""Error code to (exit code, meaning)."""
+
+UNHEALTHY = 12
+"""Exit code of `doctor` and `fsck` that found something."""
+INTERRUPTED = 130
+
+
+def verb(name: str) -> Verb:
+    return next(one for one in VERBS if one.name == name)

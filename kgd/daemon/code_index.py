@@ -1,0 +1,376 @@
+"""Background indexing of symbols and documents in a code tree, and their registration with search.
+
+A separate process (`kgd.daemon.code_index_process`) parses the files and runs only while there are files to parse.
+Results are stored with the files' stamps, so that a restart parses nothing again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from kgd.daemon.code_index_process import Process, ProcessDied
+from kgd.errors import KgdError
+from kgd.index.code_index import CodeIndex
+from kgd.index.database import IndexDamaged
+from kgd.index.text import Doc
+from kgd.model.node import Node
+from kgd.model.uri import Uri, path_of, scheme_of
+from kgd.overlay.code_reader import READ
+from kgd.overlay.facts import BINARY, SYMLINK, UNREAD, UNREADABLE, File
+from kgd.overlay.file_parts import FileParts
+from kgd.overlay.overlay import Overlay
+from kgd.overlay.tree import Directory
+from kgd.symbols.extraction import VERSION, is_readable, language_for
+from kgd.symbols.walker import to_install
+from kgd.workspace.workspace import Workspace
+
+BATCH = 100
+"""Files of one order: small enough to be searchable soon, large enough to be fast."""
+REGISTERED_AT_ONCE = 50
+AFTER_SECONDS = 0.3
+"""Delay before a whole tree is read, so that the call that started the daemon is answered first."""
+IDLE_SECONDS = 20.0
+"""How long the process waits for more files."""
+FILES_LIMIT = 50_000
+"""Files of a tree that are parsed, in the order of their paths."""
+DOCUMENTS = frozenset({"markdown", "restructuredtext", "text", "html", "asciidoc", "pdf"})
+NOT_DOCUMENTS = (".log", ".min.html")
+PDF_BYTES = 4 << 20
+
+log = logging.getLogger("kgd.reading")
+
+
+class ReadingTree:
+    """Keeps the index of one workspace's code tree current, until it is closed."""
+
+    def __init__(
+        self, workspace: Workspace, overlay: Overlay, folder: Path, changed: Callable[[frozenset[Uri]], object]
+    ) -> None:
+        self._workspace, self._overlay, self._on_change = workspace, overlay, changed
+        self._touched: set[Uri] = set()
+        """Nodes in parsed files, before and after, until `changed` is called with them."""
+        self._path = folder / "code.sqlite"
+        self._index = CodeIndex(self._path, VERSION)
+        self._inside = FileParts(self._index, workspace.id)
+        self._inside.report = self.report
+        overlay.inside = self._inside
+        workspace.code_docs = self._all_docs
+        self._changed = threading.Condition()
+        self._waiting: set[Uri] | None = set()
+        """URIs of changed files; None to compare everything."""
+        self._closed = self._busy = self._failed = self._looked = False
+        self._left = 0
+        self._too_many = 0
+        self._trouble = ""
+        self._process: Process | None = None
+        self._thread = threading.Thread(target=self._follow, name="kgd-reading", daemon=True)
+        self.read_count = self.followed_count = 0
+        """Files parsed, and files whose names were resolved, since the start."""
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def note(self, changed: Iterable[Uri] | None) -> None:
+        """Note changed files of the overlay, or None for any. Returns at once."""
+        with self._changed:
+            self._looked |= changed is None
+            if changed is None or self._waiting is None:
+                self._waiting = None
+            else:
+                self._waiting.update(uri for uri in changed if scheme_of(uri) == "file")
+            self._changed.notify_all()
+
+    def close(self) -> None:
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+        if self._process is not None:
+            self._process.kill()
+        if self._thread.ident is not None:
+            self._thread.join(30)
+        self._index.close()
+
+    @property
+    def is_current(self) -> bool:
+        """Whether all files are parsed, resolved and searchable."""
+        with self._changed:
+            return self._looked and not self._busy and self._waiting == set()
+
+    def report(self) -> dict[str, Any]:
+        """Counts of parsed, pending and skipped files, and languages without a parser, for `status`."""
+        languages: dict[str, dict[str, int]] = {}
+        left_out: Counter[str] = Counter()
+        documents, chunks, symbols = 0, 0, 0
+        try:
+            counted = self._index.counts()
+        except KgdError:
+            counted = []
+        for language, state, files, symbol_count, chunk_count in counted:
+            if language == "manifest":
+                continue
+            if state != READ:
+                left_out[state] += files
+            elif language in DOCUMENTS:
+                documents, chunks = documents + files, chunks + chunk_count
+            else:
+                symbols += symbol_count
+                name = "typescript" if language == "tsx" else language
+                row = languages.setdefault(name, {"files": 0, "symbols": 0})
+                row["files"] += files
+                row["symbols"] += symbol_count
+        if self._too_many:
+            left_out[f"beyond the first {FILES_LIMIT:,} files"] += self._too_many
+        state = "ready" if self.is_current else "reading" if self._looked else "waiting"
+        return {
+            "state": state, "left": self._left, "symbols": symbols,
+            "languages": languages, "documents": documents, "chunks": chunks, "left_out": dict(left_out),
+            "missing": self._missing(), **({"trouble": self._trouble} if self._trouble else {}),
+        }  # fmt: skip
+
+    # In the thread
+
+    def _follow(self) -> None:
+        with self._changed:
+            self._changed.wait_for(lambda: self._closed, AFTER_SECONDS)
+        if not self._closed:
+            self._attempt(self._register_missing)
+        while True:
+            with self._changed:
+                woken = self._changed.wait_for(lambda: self._closed or self._waiting != set(), self._patience())
+                if self._closed:
+                    break
+                waiting = self._waiting if woken or not self._failed else None
+                self._waiting, self._busy = set(), waiting != set()
+            if waiting == set():
+                self._end_process()
+                continue
+            self._attempt(lambda waiting=waiting: self._update(waiting))  # type: ignore[misc]
+            with self._changed:
+                self._busy = False
+        self._end_process()
+
+    def _patience(self) -> float | None:
+        return IDLE_SECONDS if self._process is not None or self._failed else None
+
+    def _attempt(self, step: Callable[[], None]) -> None:
+        """Run a step. After a failure everything is compared again later."""
+        try:
+            step()
+            self._trouble, self._failed = "", False
+        except IndexDamaged:
+            log.warning("the index of the code tree was damaged and is rebuilt")
+            self._end_process()
+            self._failed = True
+            with contextlib.suppress(KgdError):
+                self._index.recreate()
+        except Exception as error:
+            self._failed = True
+            if not self._closed:
+                self._trouble = f"{error}"[:200]
+                log.exception("the code tree could not be indexed")
+
+    def _update(self, waiting: set[Uri] | None) -> None:
+        """Update the index from the overlay: everything, or these files."""
+        if self._overlay.view.root is None:
+            return  # the tree was moved or unmounted: keep the index
+        files, gone = self._differing() if waiting is None else self._of(waiting)
+        self._left = len(files)
+        self._forget(gone)
+        for start in range(0, len(files), BATCH):
+            self._announce()
+            self._read(files[start : start + BATCH])
+            self._left = max(0, len(files) - start - BATCH)
+            self._register_new()
+            self._update_meanwhile()
+        self._left = 0
+        self._follow_names()
+        self._register_new()
+        self._announce()
+
+    def _announce(self) -> None:
+        if self._touched:
+            touched, self._touched = frozenset(self._touched), set()
+            self._on_change(touched)
+
+    def _touch(self, paths: Iterable[str]) -> None:
+        self._touched.update(node.uri for path in paths for node in self._inside.nodes(path))
+
+    def _update_meanwhile(self) -> None:
+        """Read files that changed while a whole tree is read, without waiting for its end."""
+        with self._changed:
+            if not self._waiting:
+                return
+            waiting, self._waiting = self._waiting, set()
+        files, gone = self._of(waiting)
+        self._forget(gone)
+        if files:
+            self._read(files)
+            self._register_new()
+
+    def _forget(self, gone: list[str]) -> None:
+        if gone:
+            self._touch(gone)
+            self._order({"gone": gone})
+            for path in gone:
+                self._register(path, ())
+
+    def _follow_names(self) -> None:
+        while self._index.unresolved(1):
+            try:
+                self.followed_count += self._order({"follow": True})["followed"]
+            except ProcessDied as death:
+                row = self._index.file(death.path) if death.path and not self._closed else None
+                if row is None:
+                    raise
+                self._read([[row.path, row.language, row.stamp, death.reason]])
+
+    def _differing(self) -> tuple[list[list[str]], list[str]]:
+        known = self._index.stamps()
+        files, seen = list[list[str]](), set[str]()
+        self._too_many = 0
+        for number, (path, file) in enumerate(_all_files(self._overlay.view.root)):
+            if number % 500 == 499:
+                time.sleep(0.001)  # let calls run first
+            if not self._wants(path, file):
+                continue
+            if len(seen) >= FILES_LIMIT:
+                self._too_many += 1
+                continue
+            seen.add(path)
+            stamp = _stamp(file)
+            if not stamp or known.get(path) != stamp:
+                files.append([path, file.file_type, stamp])
+        return files, [path for path in known if path not in seen]
+
+    def _of(self, waiting: set[Uri]) -> tuple[list[list[str]], list[str]]:
+        files, gone, view = [], [], self._overlay.view
+        for uri in sorted(waiting):
+            path, file = path_of(uri), view.find(uri)
+            known = self._index.file(path) if _is_text(path) else None
+            if isinstance(file, File) and self._wants(path, file):
+                stamp = _stamp(file)
+                if known is None or not stamp or known.stamp != stamp:
+                    files.append([path, file.file_type, stamp])
+            elif known is not None:
+                gone.append(path)
+        return files, gone
+
+    def _wants(self, path: str, file: File) -> bool:
+        if file.content in (SYMLINK, UNREAD, UNREADABLE) or not _is_text(path):
+            return False
+        if file.content == BINARY:
+            return file.file_type == "pdf" and file.size <= PDF_BYTES
+        if file.file_type in DOCUMENTS:
+            return not path.endswith(NOT_DOCUMENTS)
+        language = language_for(path, file.file_type)
+        return bool(language) and is_readable(language)
+
+    def _read(self, files: list[list[str]]) -> None:
+        """Parse a batch. A file that crashes the process or takes too long is skipped and reported."""
+        self._touch(file[0] for file in files)
+        failed = {file[0]: file[3] for file in files if len(file) > 3}
+        for _ in range(len(files) + 1):
+            try:
+                changed = self._order({"read": [[*file[:3], failed.get(file[0], "")] for file in files]})["read"]
+                self.read_count += len(changed)
+                return
+            except ProcessDied as death:
+                if self._closed:
+                    raise
+                if not death.path or death.path in failed:
+                    raise
+                failed[death.path] = death.reason
+                log.warning("a file could not be parsed", extra={"path": death.path, "reason": death.reason})
+
+    def _order(self, order: dict[str, Any]) -> dict[str, Any]:
+        if self._closed:
+            raise ProcessDied("", "closed")
+        if self._process is None:
+            root = self._workspace.layout.code_tree
+            assert root is not None
+            self._process = Process(self._path, root)
+        try:
+            return self._process.ask(order)
+        except ProcessDied:
+            self._end_process()
+            raise
+
+    def _end_process(self) -> None:
+        if self._process is not None:
+            self._process.end()
+            self._process = None
+
+    def _register_new(self) -> None:
+        """Register newly parsed files with search."""
+        while paths := self._index.unindexed(REGISTERED_AT_ONCE):
+            if self._closed:
+                return
+            for path in paths:
+                self._register(path, self._docs(path))
+            self._workspace.text().newest("symbol", 1)  # returns when the index holds all of it
+            self._index.mark_indexed(paths)
+
+    def _register_missing(self) -> None:
+        """At the start: remove files from search that no longer exist, and add missing ones."""
+        known = {self._inside.file_uri(path): path for path in self._index.with_content()}
+        origins = self._workspace.text().tree_origins()
+        for uri in origins - known.keys():
+            self._workspace.note_tree(uri, ())
+        for uri in sorted(known.keys() - origins):
+            if self._closed:
+                return
+            self._workspace.note_tree(uri, self._docs(known[uri]))
+
+    def _register(self, path: str, docs: Sequence[Doc]) -> None:
+        file = self._inside.file_uri(path)
+        self._workspace.note_tree(file, docs)
+        self._touched.update((file, *(doc.uri for doc in docs)))
+
+    def _docs(self, path: str) -> list[Doc]:
+        return [_doc(node) for node in self._inside.nodes(path)]
+
+    def _all_docs(self) -> Iterator[tuple[Uri, Sequence[Doc]]]:
+        for path in self._inside.files():
+            yield self._inside.file_uri(path), self._docs(path)
+
+    def _missing(self) -> list[dict[str, Any]]:
+        """Languages of the tree's files without an installed parser."""
+        counts: Counter[str] = Counter()
+        for file in self._overlay.view.files():
+            language = language_for("", file.file_type)
+            if language and not is_readable(language):
+                counts[language] += 1
+        return [
+            {"language": language, "files": count, "install": to_install(language)}
+            for language, count in sorted(counts.items())
+        ]
+
+
+def _all_files(root: Directory | None) -> Iterator[tuple[str, File]]:
+    """All files with their paths, sorted within a folder. Paths instead of URIs, for trees of 100,000 files."""
+    todo = [("", root)] if root is not None else []
+    while todo:
+        prefix, folder = todo.pop()
+        yield from ((prefix + name, folder.files[name]) for name in sorted(folder.files))
+        todo += [(f"{prefix}{name}/", folder.folders[name]) for name in sorted(folder.folders, reverse=True)]
+
+
+def _stamp(file: File) -> str:
+    """The identity of a file's content by its stamps; empty if they are unreliable."""
+    return f"{file.size} {file.mtime_ns} {file.ctime_ns} {file.inode}" if file.ctime_ns else ""
+
+
+def _is_text(path: str) -> bool:
+    """Whether a path is valid UTF-8."""
+    return path.isascii() or not any("\ud800" <= character <= "\udfff" for character in path)
+
+
+def _doc(node: Node) -> Doc:
+    return Doc(node.uri, node.type, node.title, node.summary, node.content)

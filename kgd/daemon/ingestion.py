@@ -1,0 +1,267 @@
+"""Ingestion of a source: each file is read, compared with the stored nodes, and written."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kgd.daemon.ingestion_files import look_through, read_file, shown
+from kgd.errors import KgdError, Limit, Stale, Unavailable
+from kgd.ingest.document_reader import DocumentReader
+from kgd.ingest.documents import FILE
+from kgd.ingest.formats import is_document
+from kgd.ingest.kind import FILE_LIMIT, SNIFFED, Around, Given, Kind, Taken
+from kgd.ingest.kinds import KINDS, recognised
+from kgd.model.change import Edit
+from kgd.model.node import Source
+from kgd.model.uri import Uri, is_owned, path_of, scheme_of
+
+if TYPE_CHECKING:
+    from kgd.workspace.workspace import Workspace
+
+AUTO = "auto"
+URL, TEXT = "url", "text"
+"""Types of a node's `source` for ingested text, with and without a URL."""
+ATTEMPTS = 20
+"""Attempts per document while others write to the same nodes."""
+TROUBLES = 100
+"""Lines of trouble in a report; further ones are counted."""
+SUFFIXES = 8
+"""Suffixes of skipped files that a report names, most frequent first."""
+
+Submit = Callable[[tuple[Edit, ...], str], None]
+"""Writes the edits as one commit with this message."""
+Told = Callable[[int, int | None, str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A request to ingest a local path or a text. `uri` is its target, or the URL of its origin."""
+
+    source: str = ""
+    text: str = ""
+    kind: str = AUTO
+    uri: str = ""
+
+
+@dataclass(slots=True)
+class Report:
+    """The progress of an ingestion. `trouble` has a line for each skipped or altered part."""
+
+    counts: Counter[str] = field(default_factory=Counter)
+    trouble: list[str] = field(default_factory=list)
+    more_trouble: int = 0
+    uris: list[Uri] = field(default_factory=list)
+    """The first hundred ingested documents and threads."""
+    done: int = 0
+    total: int | None = None
+
+    def say(self, line: str) -> None:
+        """Add a line, unless an interrupted attempt has added it."""
+        line = " ".join(line.split())[:300]
+        if line in self.trouble:
+            return
+        if len(self.trouble) < TROUBLES:
+            self.trouble.append(line)
+        else:
+            self.more_trouble += 1
+
+
+class Stopped(Exception):
+    """The workspace is being closed; the rest is ingested later."""
+
+
+@dataclass(slots=True)
+class TakingIn:
+    """The ingestion of one source into a workspace.
+
+    Args:
+        submit: Writes one commit; None for a dry run.
+        skip: Number of first files that an earlier attempt reported; they are checked again but not counted twice.
+    """
+
+    workspace: Workspace
+    request: Request
+    submit: Submit | None
+    report: Report
+    told: Told = lambda done, total, message: None
+    stop: threading.Event = field(default_factory=threading.Event)
+    environment: Mapping[str, str] | None = None
+    skip: int = 0
+    limit: int = FILE_LIMIT
+    """Byte limit of a file whose kind has no own limit."""
+    allow: Callable[[Uri], None] = lambda uri: None
+    """Called with each document or thread before its state is reported; raises if the caller may not access it."""
+
+    def run(self) -> None:
+        """Ingest the whole source. A file that cannot be ingested becomes a line of the report.
+
+        Raises:
+            Stopped: Between two documents.
+            KgdError: The workspace cannot be written.
+        """
+        root = Path(self.request.source)
+        with DocumentReader() as reading:
+            around = Around(self.workspace, reading)
+            if root.is_dir():
+                self._folder(root, around)
+                return
+            self.report.total = 1
+            name, url, uri = self._place(root.name, "")
+            self._file(root, name, url, uri, around)
+            self.report.done = 1
+
+    def run_text(self, sees: Callable[[Uri], bool]) -> None:
+        """Ingest the request's text, whole or not at all. `sees` tells whether the caller may see a node.
+
+        Raises:
+            KgdError: The text cannot be ingested.
+        """
+        self.report.total = 1
+        given, kind = self._text()
+        with DocumentReader() as reading:
+            around = Around(self.workspace, reading, sees=sees)
+            self._write(lambda: kind.take(given, around), given.name or "a text")
+        self.report.done = 1
+
+    def _folder(self, root: Path, around: Around) -> None:
+        chosen = KINDS.get(self.request.kind)
+        wanted = chosen.in_folder if chosen is not None else is_document
+        folder = look_through(root, self.environment, wanted)
+        for line in folder.trouble:
+            self.report.say(shown(line))
+        base = self._place(root.name, "")[0]
+        named = []
+        for what, count in sorted(folder.left.items(), key=lambda one: (-one[1], one[0] == ".", one[0])):
+            if what in ("symbolic link", "pipe, socket or device"):
+                self.report.say(f"{count} of the entries: a {what} is not followed")
+            else:
+                named.append(f"{count} {what if what != '.' else 'without a suffix'}")
+        self.report.counts["left"] = folder.left.total()  # replaces the count of an interrupted attempt
+        if named:
+            rest = f" and {len(named) - SUFFIXES} other kinds" if len(named) > SUFFIXES else ""
+            what = chosen.name if chosen is not None else "document"
+            self.report.say(f"{base}: skipped, not a {what} by name: {', '.join(named[:SUFFIXES])}{rest}")
+        if chosen is None and any(suffix in folder.left for suffix in (".json", ".jsonl", ".ndjson")):
+            self.report.say(f"{base}: if these are conversations, ingest it with kind 'conversation'")
+        around.paths = {f"{base}/{path}" for path in folder.paths}
+        around.names.add(path.removesuffix(".md") for path in around.paths)
+        self.report.total = len(folder.paths)
+        if chosen is not None and chosen.together is not None:
+            together = chosen.together
+            self._write(lambda: together(self._given(folder.paths, root, chosen, around), around), base)
+            return
+        for number, path in enumerate(folder.paths, 1):
+            if self.stop.is_set():
+                raise Stopped
+            self.told(number, len(folder.paths), shown(path))
+            name, url, uri = self._place(root.name, path)
+            self._file(root / path, name, url, uri, around)
+            self.report.done = max(self.report.done, number)
+
+    def _given(self, paths: Iterable[str], root: Path, kind: Kind, around: Around) -> Iterator[Given]:
+        for number, path in enumerate(paths, 1):
+            if self.stop.is_set():
+                raise Stopped
+            name, url, uri = self._place(root.name, path)
+            self.told(number, self.report.total, shown(path))
+            try:
+                yield Given(name, read_file(root / path, self._most(kind)), Source(FILE, name), uri, url)
+            except KgdError as error:
+                self._unread(name, error)
+            self.report.done = number
+
+    def _file(self, path: Path, name: str, url: str, uri: Uri | None, around: Around) -> None:
+        again = self.report.done < self.skip
+        try:
+            name.encode()
+        except UnicodeEncodeError:
+            self._unread(shown(name), KgdError("its name is not valid UTF-8"))
+            return
+        try:
+            largest = max(map(self._most, KINDS.values()))
+            chosen = KINDS.get(self.request.kind)
+            data = read_file(path, self._most(chosen) if chosen else largest)
+            kind = chosen or recognised(name, data[:SNIFFED])
+            if len(data) > self._most(kind):
+                raise Limit(f"it has more than {self._most(kind) >> 20} MiB; not read")
+        except KgdError as error:
+            if not again:
+                self._unread(name, error)
+            return
+        self._one((Given(name, data, Source(FILE, name), uri, url), kind), around, again=again)
+
+    def _most(self, kind: Kind) -> int:
+        return self.limit if kind.limit == FILE_LIMIT else kind.limit
+
+    def _text(self) -> tuple[Given, Kind]:
+        data = self.request.text.encode("utf-8", "surrogatepass")
+        kind = KINDS.get(self.request.kind) or recognised("", data[:SNIFFED])
+        uri = self.request.uri
+        if uri and not is_owned(uri):
+            name = uri.partition("://")[2].partition("?")[0].partition("#")[0].strip("/")
+            return Given(name or uri, data, Source(URL, uri), url=uri), kind
+        if uri:
+            return Given(path_of(uri), data, Source(TEXT, path_of(uri)), Uri(uri)), kind
+        return Given("", data, Source(TEXT, "")), kind
+
+    def _place(self, base: str, path: str) -> tuple[str, str, Uri | None]:
+        """Name, URL and URI of a file below the source, from the request's `uri` or the name of the source."""
+        uri = self.request.uri
+        below = f"/{path}" if path else ""
+        if not uri:
+            return base + below, "", None
+        if not is_owned(uri):
+            return base + below, uri.rstrip("/") + below if path else uri, None
+        if scheme_of(uri) != "document":  # the whole source becomes one node
+            return base + below, "", Uri(uri)
+        return path_of(uri) + below, "", None if path else Uri(uri)
+
+    def _one(self, one: tuple[Given, Kind], around: Around, *, again: bool = False) -> None:
+        given, kind = one
+        try:
+            if kind.is_current(given, around):
+                if not again:
+                    self.report.counts[f"{kind.name}s_unchanged"] += 1
+                return
+            self._write(lambda: kind.take(given, around), given.name)
+        except (Stopped, Unavailable):
+            raise
+        except KgdError as error:
+            self._unread(given.name, error)
+
+    def _write(self, take: Callable[[], Iterable[Taken]], name: str) -> None:
+        """Write, and compare again after a concurrent write."""
+        done = 0
+        for attempts_left in reversed(range(ATTEMPTS)):
+            try:
+                for number, taken in enumerate(take()):
+                    if number >= done:
+                        self._write_one(taken, name)
+                        done += 1
+                return
+            except Stale:
+                if not attempts_left:
+                    raise
+
+    def _write_one(self, taken: Taken, name: str) -> None:
+        self.allow(taken.uri)
+        for number, edits in enumerate(taken.commits, 1):
+            if self.stop.is_set():
+                raise Stopped
+            if self.submit is not None:
+                part = f" ({number} of {len(taken.commits)})" if len(taken.commits) > 1 else ""
+                self.submit(edits, f"ingest {name[-120:]}{part}")
+        for line in taken.trouble:
+            self.report.say(f"{name}: {line}")
+        self.report.counts.update(taken.counts)
+        if len(self.report.uris) < TROUBLES:
+            self.report.uris.append(taken.uri)
+
+    def _unread(self, name: str, error: KgdError) -> None:
+        self.report.counts["unread"] += 1
+        self.report.say(f"{name}: {error.message}" + (f". {error.next}" if error.next else ""))

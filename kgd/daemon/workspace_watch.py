@@ -1,0 +1,165 @@
+"""The watches of an open workspace on its work tree and its code tree."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kgd.areas.atlas import Atlas
+from kgd.config import person_environment
+from kgd.daemon.code_index import ReadingTree
+from kgd.daemon.watch import Folder, Watch
+from kgd.errors import KgdError
+from kgd.freshness.freshness import Freshness
+from kgd.index.text import FileDoc
+from kgd.model.uri import Uri, from_path, path_of, scheme_of
+from kgd.overlay.listing import MACHINE_MADE, NEVER
+from kgd.overlay.overlay import Overlay
+from kgd.overlay.tree import Delta
+from kgd.workspace.usage import Usage
+
+if TYPE_CHECKING:
+    from kgd.workspace.workspace import Workspace
+
+FIRST_LOOK_SECONDS = 2.0
+"""How long opening a workspace waits for the code tree; a larger tree is served when it has been read."""
+
+log = logging.getLogger("kgd.tending")
+
+
+class WorkspaceWatch:
+    """Keeps the overlay in step with the code tree and reports hand edits, until it is closed.
+
+    `changed` is called with the files, directories, symbols and chunks of the code that were added, removed or changed,
+    and with nodes that became stale or current by that.
+    """
+
+    def __init__(
+        self, workspace: Workspace, rescan_seconds: float,
+        changed: Callable[[frozenset[Uri]], object] = lambda uris: None,
+    ) -> None:  # fmt: skip
+        self._workspace, layout, self._changed = workspace, workspace.layout, changed
+        self._stop = threading.Event()
+        self._freshness, self._usage = Freshness.of(workspace), Usage.of(workspace)
+        self._freshness.on_change = changed
+        self._overlay: Overlay | None = None
+        self.reading: ReadingTree | None = None
+        self._watches = [Watch(self._own_folders(), self._work_tree_changed, rescan_seconds=rescan_seconds)]
+        if layout.code_tree is not None:
+            self._overlay = Overlay(
+                layout.code_tree, workspace.id, environment=person_environment(),
+                cache=layout.derived_dir / "overlay",
+            )  # fmt: skip
+            workspace.overlay = overlay = self._overlay
+            workspace.code_files = lambda: _files(overlay, overlay.uris())
+            try:
+                self.reading = ReadingTree(workspace, overlay, workspace.derived_dir, changed)
+            except KgdError:
+                log.exception("symbols and documents of the code tree are not indexed")
+            code = Folder(layout.code_tree, skip=NEVER | MACHINE_MADE)
+            self._watches.append(Watch([code], self._code_tree_changed, rescan_seconds=rescan_seconds))
+        self._first_look = threading.Thread(target=self._look, name="kgd-first-look", daemon=True)
+
+    def start(self) -> None:
+        """Start the watches, then the first scan, so that no change is missed."""
+        for watch in self._watches:
+            watch.start()
+        if (root := self._workspace.layout.code_tree) is not None:
+            self._freshness.start(root, Atlas.of(self._workspace), self._belongs)
+        self._usage.start()
+        if self.reading:
+            self.reading.start()
+        self._first_look.start()
+        self._first_look.join(FIRST_LOOK_SECONDS)
+
+    def degraded(self) -> list[str]:
+        return [watch.degraded for watch in self._watches if watch.degraded]
+
+    def close(self) -> None:
+        self._stop.set()
+        for watch in self._watches:
+            watch.close()
+        self._freshness.close()
+        self._usage.close()
+        if self._first_look.is_alive():
+            self._first_look.join(30)
+        if self.reading:
+            self.reading.close()
+        if self._overlay:
+            try:
+                self._overlay.save()
+            except OSError:
+                log.exception("the scan of the code tree could not be saved")
+
+    def _own_folders(self) -> list[Folder]:
+        layout = self._workspace.layout
+        # Of the repository only the files that the user's git commands change; objects and kgd's own refs are noise.
+        return [
+            Folder(layout.work_tree, skip=frozenset({".git"})),
+            Folder(layout.git_dir, recursive=False),
+            Folder(layout.git_dir / "refs" / "heads"),
+        ]
+
+    def _look(self) -> None:
+        if self._overlay:
+            try:
+                try:
+                    found = self._overlay.scan(stop=self._stop)
+                finally:
+                    self._overlay.on_change = self._tree_changed
+                if found.complete:
+                    self._workspace.note_files(_files(self._overlay, self._overlay.uris()), complete=True)
+                    self._freshness.look_through()
+                    if self.reading:
+                        self.reading.note(None)
+            except (KgdError, OSError):
+                log.exception("the code tree cannot be read")
+
+    def _code_tree_changed(self, changed: frozenset[str] | None) -> None:
+        if self._overlay and not self._stop.is_set():
+            self._overlay.rescan()
+
+    def _tree_changed(self, delta: Delta) -> None:
+        """Called after each scan that found a difference, including scans that a call requested."""
+        if self._overlay and not self._stop.is_set():
+            self._workspace.note_files(_files(self._overlay, (*delta.added, *delta.changed)), delta.removed)
+            changed_now = (*delta.added, *delta.changed, *delta.removed)
+            if self.reading:
+                self.reading.note(changed_now)
+            self._freshness.files_changed(path_of(uri) for uri in changed_now if scheme_of(uri) == "file")
+            self._changed(frozenset(changed_now))
+
+    def _belongs(self, path: str) -> bool:
+        """Whether the code tree has this file and git does not ignore it."""
+        try:
+            return self._overlay is not None and self._overlay.exists(from_path("file", self._workspace.id, path))
+        except KgdError:
+            return False
+
+    def _work_tree_changed(self, changed: frozenset[str] | None) -> None:
+        if self._stop.is_set():
+            return
+        if changed is None:
+            self._workspace.hint(None)
+            return
+        top, git_dir = self._workspace.layout.work_tree, str(self._workspace.layout.git_dir)
+        inside = {path for path in changed if not path.startswith(f"{git_dir}/")}
+        if any(_moves_a_branch(path, git_dir) for path in changed - inside):
+            self._workspace.hint(None)
+        elif inside:
+            self._workspace.hint(sorted(str(Path(path).relative_to(top)) for path in inside if path != str(top)))
+
+
+def _files(overlay: Overlay, uris: Iterable[Uri]) -> list[FileDoc]:
+    """Entries of code files for the text index: path and kind."""
+    cards = [card for uri in uris if (card := overlay.card(uri))]
+    return [FileDoc(card.uri, path_of(card.uri) or "/", card.summary.partition(",")[0]) for card in cards]
+
+
+def _moves_a_branch(path: str, git_dir: str) -> bool:
+    """Whether the path is HEAD, a branch, or a file of a rebase or merge. The index changes even when git reads it."""
+    name = path[len(git_dir) + 1 :]
+    return not name.endswith(".lock") and name not in ("index", "kgd", "config", "objects", "logs")

@@ -1,0 +1,123 @@
+"""Failures of remotes: a git program's words become a kind, a sentence and a next step."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from kgd.errors import Unavailable
+from kgd.git.program import GitFailed
+from kgd.git.remote_url import SSH, RemoteUrl
+
+PUSHED = re.compile(r"^([ +*=!-])\t([^\t]*)\t(.*)$", re.M)
+"""A line of `git push --porcelain`: flag, refs, summary."""
+_NO_PROGRESS = re.compile(
+    r"(remote: )?(Enumerating|Counting|Compressing|Receiving|Resolving|Writing|Total|Unpacking|Processing|Delta) ?.*"
+).fullmatch
+
+
+class Trouble(Unavailable):
+    """A remote does not work at the moment; nothing of ours was changed. `kind` is one word for programs."""
+
+    def __init__(self, kind: str, message: str, *, at: str = "", next: str = "") -> None:
+        super().__init__(message, at=at, next=next)
+        self.kind = kind
+
+
+class LostRace(Exception):
+    """The remote's ref has changed since it was read. Fetch, merge, try again."""
+
+
+class _Known(NamedTuple):
+    pattern: str
+    kind: str
+    message: str
+    next: str = ""
+
+
+_KNOWN = (
+    _Known(r"HOST IDENTIFICATION HAS CHANGED|Host key verification failed|host key is known|differs from the key",
+           "host-key", "the host's key is unknown or has changed",
+           "Verify its fingerprint with the host's administrator, then `ssh-keyscan HOST >> ~/.ssh/known_hosts`."),
+    _Known(r"certificate|SSL|TLS", "certificate", "the host's certificate is not valid",
+           "Repair it, or name your own authority with git's http.sslCAInfo."),
+    _Known(r"unable to update url base from redirection|requested URL returned error: 30\d|redirect",
+           "redirect", "the address redirects, and redirects are not followed",
+           "Use the new address: `kgd remote remove NAME`, then `kgd remote add NAME NEW-URL`."),
+    _Known(r"Permission denied \(|publickey|Authentication failed|could not read (Username|Password)|error: 40[13]"
+           r"|Invalid username or password|terminal prompts disabled|Access denied|HTTP Basic",
+           "credentials", "the remote rejects the credentials",
+           "Give a token by reference: `kgd remote add NAME URL --token env:NAME`."),
+    _Known(r"Operation timed out|timed out|transfer speed|Operation too slow", "hangs",
+           "the remote did not answer in time"),
+    _Known(r"Could not resolve host|Name or service not known|Connection refused|Network is unreachable"
+           r"|No route to host|Failed to connect|Couldn't connect|Connection reset|Connection closed",
+           "unreachable", "the remote's host cannot be reached"),
+    _Known(r"not found|does not exist|does not appear to be a git repository|no such repository|error: 404",
+           "vanished", "there is no such repository at the remote's address",
+           "Bring it back, or correct the address: `kgd remote remove NAME`, then `kgd remote add NAME URL`."),
+    _Known(r"File size limit exceeded|signal 25|SIGXFSZ|Out of memory|memory exhausted|cannot allocate|mmap failed"
+           r"|Cannot allocate memory|unable to create thread",
+           "limit", "the remote sends more than kgd accepts at once"),
+    _Known(r"No space left on device", "disk", "the disk is full", "Free some space; kgd retries by itself."),
+    _Known(r"dubious ownership|safe.directory", "ownership", "the remote's directory belongs to another user",
+           "If you trust them: `git config --global --add safe.directory DIRECTORY`."),
+    _Known(r"transport '.*' not allowed", "protocol", "the address uses a protocol that is not allowed"),
+    _Known(r"fsck error|fatal: fsck|hasDot|badTree|zeroPadded|unknownType|nullSha1|index-pack died|index-pack failed"
+           r"|invalid index-pack|unpack-objects|early EOF|inflate|pack is corrupted|bad object|did not send all"
+           r"|remote error|pack has bad object|invalid.*pack",
+           "bad-objects", "the remote's objects are cut, damaged or invalid",
+           "Nothing was stored. Ask its maintainer to run `git fsck` there."),
+    _Known(r"hung up unexpectedly|unexpected disconnect|RPC failed|Broken pipe|EOF", "cut",
+           "the connection was lost"),
+)  # fmt: skip
+
+
+def of_failure(failed: GitFailed, url: RemoteUrl) -> Trouble:
+    """The trouble behind a git program's error output, of which the first complaint is quoted."""
+    code, lines = failed.code, [line.strip() for line in failed.complaints.replace("\r", "\n").splitlines()]
+    lines = [line for line in lines if line and not _NO_PROGRESS(line)]
+    output = " ".join(lines)
+    if code == -25 or code == 153:
+        output += " File size limit exceeded"
+    for known in _KNOWN:
+        if re.search(known.pattern, output, re.I):
+            then = "Check `ssh` to that host." if known.kind == "credentials" and url.kind == SSH else known.next
+            return Trouble(known.kind, _with(known.message, lines), at=url.text, next=then)
+    return Trouble("other", _with(f"git ended with {code}", lines), at=url.text)
+
+
+def _with(message: str, lines: list[str]) -> str:
+    """The sentence, and git's own first complaint."""
+    telling = [line for line in lines if line.startswith(("fatal:", "error:", "remote:", "ssh:"))] or lines
+    return f"{message}: {telling[0][:160]}" if telling else message
+
+
+def of_push(failed: GitFailed, url: RemoteUrl) -> Exception:
+    """The reason why a push failed, from git's line for the ref."""
+    lines = PUSHED.findall(failed.out.decode("utf-8", "replace"))
+    for flag, _, summary in lines:
+        if flag != "!":
+            continue
+        reason = summary.partition("(")[2].rstrip(")") or summary
+        if any(word in summary for word in ("stale info", "fetch first", "non-fast-forward", "cannot lock ref",
+                                            "failed to update ref", "reference already exists",
+                                            "failed to lock", "incorrect old value")):  # fmt: skip
+            return LostRace(reason)
+        if "remote failure" in summary or "remote end hung up" in failed.complaints:
+            break
+        output = _server_words(failed.complaints, reason)
+        if "fetch first" in output:  # a hub's hook reports it in a sentence
+            return LostRace(output)
+        return Trouble("refused", f"the remote refused the push: {output}",
+                       next="Ask its maintainer for push access, or share under another ref "
+                            "(`kgd share --ref refs/heads/kgd`).")  # fmt: skip
+    return of_failure(failed, url)
+
+
+def _server_words(complaints: str, reason: str) -> str:
+    """The server's own sentences, without git's."""
+    lines = [line[7:].strip() for line in complaints.replace("\r", "\n").splitlines() if line.startswith("remote:")]
+    noise = re.compile(r"(Resolving deltas|Counting|Compressing|Enumerating|Total |Processing)").match
+    words = " ".join(line for line in lines if line and not noise(line))[:240]
+    return f"{words} ({reason[:60]})" if words else reason[:240]

@@ -1,0 +1,338 @@
+"""The check of a push before any ref moves: its net change, and each of its commits.
+
+Each check alone can be evaded: a change and its revert cancel out in the net change, and a merge that drops the other
+side's changes is harmless commit by commit. A merge commit counts by its difference from kgd's own merge of its
+parents. All pushed objects are measured by their headers before any is read. The check writes nothing, and an error
+refuses the push.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+
+from kgd.codec import bulk
+from kgd.codec.settings import PATH as SETTINGS
+from kgd.codec.settings import Settings
+from kgd.errors import Damaged, Forbidden, Invalid, Limit, Refused
+from kgd.git import pack
+from kgd.git.incoming import OWNED_FOLDERS, Allowance, measure, unsafe_reason
+from kgd.git.objects import FILE, FOLDER, Commit, Entry, ObjectId
+from kgd.git.refs import NOTES, PROPOSALS
+from kgd.git.store import ObjectStore
+from kgd.model.access import Principal, Verb
+from kgd.model.uri import Uri
+from kgd.workspace.files.memory_files import Home
+from kgd.workspace.merging.histories import merged_tree, new_twins
+from kgd.workspace.writing import touched_nodes
+from kgd.workspace.writing.admission import check, check_secrets, twins_among
+from kgd.workspace.writing.secrets import HoldsSecret, refuse_secret_text
+from kgd.workspace.writing.touched_nodes import Touched
+
+INTERNAL = "refs/kgd/"
+_ADMITTED = ("nodes/", "conflicts/", "memories/", "log/")
+
+
+@dataclass(frozen=True, slots=True)
+class Limits(Allowance):
+    """Limits of one push."""
+
+    objects: int = 1_000_000
+    bytes: int = 512 << 20
+    blob: int = 1 << 20
+    tree: int = 4 << 20
+    commits: int = 20_000
+    changes: int = 1_000_000
+    """Changed paths of all new commits together."""
+    entries: int = 2_000_000
+    """Tree entries that are compared for one commit."""
+    seconds: float = 60.0
+
+
+LIMITS = Limits()
+
+
+@dataclass(frozen=True, slots=True)
+class Update:
+    """A requested change of one ref; None means absent."""
+
+    ref: str
+    old: ObjectId | None
+    new: ObjectId | None
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The result for one ref. `verb` is WRITE, or PROPOSE if it may only become a proposal."""
+
+    verb: Verb
+    touched: Touched
+
+
+@dataclass(frozen=True, slots=True)
+class Pushed:
+    """A push with its principal and the workspace's settings.
+
+    `branch` is the full name of the workspace's branch. With `may_propose` a push to the branch without the right to
+    write is checked as a proposal, and the caller makes it one. With `only_ours` other refs are refused. `proposals` is
+    the prefix of proposal refs.
+    """
+
+    store: ObjectStore
+    principal: Principal | None
+    settings: Settings
+    branch: str
+    may_propose: bool = False
+    only_ours: bool = True
+    proposals: str = PROPOSALS
+    began: float = field(default_factory=time.monotonic)
+
+
+def check_push(
+    store: ObjectStore,
+    updates: Sequence[Update],
+    principal: Principal | None,
+    settings: Settings,
+    *,
+    branch: str,
+    quarantine: Path | None = None,
+    may_propose: bool = False,
+    only_ours: bool = True,
+    proposals: str = PROPOSALS,
+) -> tuple[Verdict, ...]:
+    """Check all updates of one push; returns a verdict for each, except for refs that kgd ignores.
+
+    Args:
+        store: Reads the pushed objects: ``ObjectStore(git_dir, beside=quarantine)``.
+        principal: None for this machine's user; only limits and format apply.
+        settings: ``kgd.yaml`` on the branch before the push, or in a first push.
+        quarantine: The folder of the pushed objects (`GIT_QUARANTINE_PATH`), which are measured first.
+
+    Raises:
+        KgdError: The push is refused; names node and rule, or file and line.
+    """
+    pushed = Pushed(store, principal, settings, branch, may_propose, only_ours, proposals)
+    if quarantine is not None:
+        measure(store, list(islice(_ids(quarantine), LIMITS.objects + 1)), LIMITS)
+    return tuple(verdict for update in updates if (verdict := _judge(pushed, update)) is not None)
+
+
+def _judge(pushed: Pushed, update: Update) -> Verdict | None:
+    if update.ref == pushed.branch:
+        return _judge_branch(pushed, update)
+    if update.ref.startswith(pushed.proposals):
+        return _judge_proposal(pushed, update)
+    if pushed.only_ours or update.ref.startswith((INTERNAL, NOTES)):
+        name = _short(pushed.branch)
+        raise Forbidden(
+            "this ref cannot be pushed to", at=update.ref,
+            next=f"Push to {name}, or to {_short(pushed.proposals)}<your name> to propose it.",
+        )  # fmt: skip
+    return None
+
+
+def _short(ref: str) -> str:
+    return ref.removeprefix("refs/heads/")
+
+
+def _judge_branch(pushed: Pushed, update: Update) -> Verdict:
+    store, old, new = pushed.store, update.old, update.new
+    if new is None:
+        raise Forbidden("the branch of a workspace is never deleted", at=update.ref)
+    _is_commit(store, new)
+    if old is not None and not store.is_ancestor(old, new):
+        raise Forbidden(
+            "history is never rewritten here", at=update.ref,
+            next="Pull (merge, no rebase), then push without --force.",
+        )  # fmt: skip
+    found = _commits(pushed, [old] if old else [], new) | _net(pushed, old, new)
+    try:
+        touched_nodes.authorize_all(pushed.principal, pushed.settings.policy, Verb.WRITE, found)
+    except Forbidden as refusal:
+        try:
+            touched_nodes.authorize_all(pushed.principal, pushed.settings.policy, Verb.PROPOSE, found)
+        except Forbidden:
+            raise refusal from None
+        if not pushed.may_propose:
+            place = _short(pushed.proposals)
+            refusal.next = f"Push it to {place}<your name> instead, as a proposal for review."
+            raise
+        return Verdict(Verb.PROPOSE, found)
+    return Verdict(Verb.WRITE, found)
+
+
+def _judge_proposal(pushed: Pushed, update: Update) -> Verdict:
+    """A proposal shares history with the branch, and is checked by the changes of its acceptance."""
+    store, main = pushed.store, pushed.store.ref(pushed.branch)
+    if main is None:
+        raise Invalid("there is no workspace to propose a change to", at=update.ref, next="Push the workspace first.")
+    tip = update.new or update.old
+    if tip is None:
+        raise Invalid("this update is empty", at=update.ref)
+    _is_commit(store, tip)
+    if update.new and update.old and not store.is_ancestor(update.old, update.new):
+        raise Forbidden("a proposal is not rewritten", at=update.ref, next="Push it under another name.")
+    bases = store.merge_bases(main, tip)
+    if not bases:
+        raise Invalid("this has no commit in common with the workspace", at=update.ref,
+                      next="Clone the workspace and work on that.")  # fmt: skip
+    found = _commits(pushed, [main], tip)
+    if tip not in bases:
+        merged = merged_tree(store, (main, tip), pushed.settings.sharded)
+        settings = pushed.settings
+        found |= touched_nodes.between(
+            merged.store, store.tree_of(main), merged.id, settings.workspace, settings.sharded
+        )
+    if update.new:
+        _check_files(pushed, bases[0], tip)
+    touched_nodes.authorize_all(pushed.principal, pushed.settings.policy, Verb.PROPOSE, found)
+    return Verdict(Verb.PROPOSE, found)
+
+
+# ---- touched nodes
+
+
+def _net(pushed: Pushed, old: ObjectId | None, new: ObjectId) -> Touched:
+    _check_files(pushed, old, new)
+    store, settings = pushed.store, pushed.settings
+    before = store.tree_of(old) if old else None
+    return touched_nodes.between(store, before, store.tree_of(new), settings.workspace, settings.sharded)
+
+
+def _commits(pushed: Pushed, known: Iterable[ObjectId], tip: ObjectId) -> Touched:
+    """Nodes and settings that any new commit touches, even if a later one reverts it."""
+    store = pushed.store
+    new = store.commits_between(known, tip, limit=LIMITS.commits)
+    left = LIMITS.changes
+    for id in new:  # check everything for harm before reading any content
+        left -= _look_through(pushed, store.commit(id), left)
+    uris, settings = set[Uri](), set[str]()
+    for id in new:
+        _in_time(pushed)
+        found = _of_commit(pushed, store.commit(id))
+        uris |= found.uris
+        settings |= found.settings
+    return Touched(frozenset(uris), frozenset(settings))
+
+
+def _of_commit(pushed: Pushed, commit: Commit) -> Touched:
+    workspace, sharded = pushed.settings.workspace, pushed.settings.sharded
+    if len(commit.parents) > 1:
+        expected = merged_tree(pushed.store, commit.parents, sharded)
+        _refuse_secrets(pushed, expected.store, expected.id, commit)
+        return touched_nodes.between(expected.store, expected.id, commit.tree, workspace, sharded)
+    before = pushed.store.tree_of(commit.parents[0]) if commit.parents else None
+    _refuse_secrets(pushed, pushed.store, before, commit)
+    return touched_nodes.between(pushed.store, before, commit.tree, workspace, sharded)
+
+
+def _refuse_secrets(pushed: Pushed, store: ObjectStore, before: ObjectId | None, commit: Commit) -> None:
+    """Search each commit, since a secret that a later commit removes stays in history."""
+    home = _home(pushed, commit.tree)
+    try:
+        refuse_secret_text(commit.message, "its message")
+        for path, old, new in store.diff(before, commit.tree, budget=LIMITS.entries):
+            if new is not None and new != old and path.partition("/")[0] in OWNED_FOLDERS:
+                base = store.read(old) if old else None
+                check_secrets(path, store.read(new, LIMITS.blob), base, home)
+                _in_time(pushed)
+    except HoldsSecret as refusal:
+        refusal.message = f"commit {commit.id.hex()[:10]}: {refusal.message}"
+        refusal.next = "Change that commit (`git rebase -i`) and push again; removing it in a later one is not enough."
+        raise
+
+
+# ---- content
+
+
+def _look_through(pushed: Pushed, commit: Commit, left: int) -> int:
+    """Check name, mode and size of each changed path; returns their number.
+
+    Raises:
+        Refused, Limit, Damaged: Names commit and path.
+    """
+    if len(commit.parents) > 2:
+        raise Invalid("kgd merges two commits at a time", at=commit.id.hex()[:12], next="Merge one after the other.")
+    count = 0
+    before = pushed.store.tree_of(commit.parents[0]) if commit.parents else None
+    for path, entry in pushed.store.changed_entries(before, commit.tree, budget=LIMITS.entries):
+        count += 1
+        if count > left:
+            raise Limit(f"the new commits change more than {LIMITS.changes} files", at=commit.id.hex()[:12])
+        if count % 1000 == 1:
+            _in_time(pushed)
+        if entry is not None:
+            _check_entry(pushed, path, entry, commit)
+    return count
+
+
+def _check_entry(pushed: Pushed, path: str, entry: Entry, commit: Commit) -> None:
+    mode, id = entry
+    reason = unsafe_reason(path, mode, LIMITS)
+    if not reason and mode != FILE and path.partition("/")[0] in OWNED_FOLDERS:
+        reason = "an executable file"
+    if reason:
+        raise Refused(f"commit {commit.id.hex()[:10]} holds {reason}", at=path, next="Remove that commit, and push.")
+    found = pushed.store.kind_and_size(id)
+    if found is None or found[0] != "blob":
+        raise Damaged("a file's content was not sent", at=path)
+    if found[1] > LIMITS.blob:
+        raise Limit(f"a file has {found[1]} bytes, {LIMITS.blob} are allowed at most", at=path)
+
+
+def _check_files(pushed: Pushed, old: ObjectId | None, new: ObjectId) -> None:
+    """Check the final version of every file that the push changes.
+
+    Raises:
+        KgdError: Names file and line.
+    """
+    store = pushed.store
+    before, after = store.tree_of(old) if old else None, store.tree_of(new)
+    top = store.tree(after)
+    for name in OWNED_FOLDERS:
+        if name.encode() in top and top[name.encode()][0] != FOLDER:
+            raise Invalid("this has to be a folder", at=name)
+    if SETTINGS.encode() not in top:
+        raise Invalid("a workspace needs this file", at=SETTINGS, next="Restore it.")
+
+    home = _home(pushed, after)
+    for path, was, now in store.diff(before, after, budget=LIMITS.entries):
+        if now is not None and (path == SETTINGS or path.startswith(_ADMITTED) or bulk.is_path(path)):
+            _in_time(pushed)
+            check(path, store.read(now, LIMITS.blob), store.read(was) if was else None, home)
+    for twin in twins_among(new_twins(store, old, new, home.sharded), store, before, home.sharded):
+        raise twin
+
+
+def _home(pushed: Pushed, tree: ObjectId) -> Home:
+    """The workspace with this tree."""
+
+    def read(path: str) -> bytes | None:
+        blob = pushed.store.entry(tree, path)
+        return pushed.store.read(blob, LIMITS.blob) if blob else None
+
+    return Home(pushed.settings.workspace, pushed.settings.sharded, read)
+
+
+def _ids(quarantine: Path) -> Iterator[ObjectId]:
+    for index in sorted((quarantine / "pack").glob("pack-*.idx")):
+        yield from pack.ids_of(index.with_suffix(""))
+    for folder in sorted(quarantine.glob("[0-9a-f][0-9a-f]")):
+        for file in folder.iterdir():
+            if re.fullmatch("[0-9a-f]{38}", file.name):
+                yield bytes.fromhex(folder.name + file.name)
+
+
+def _is_commit(store: ObjectStore, id: ObjectId) -> None:
+    found = store.kind_and_size(id)
+    if found is None or found[0] != "commit":
+        raise Invalid("this is not a commit", at=id.hex()[:12])
+
+
+def _in_time(pushed: Pushed) -> None:
+    if time.monotonic() - pushed.began > LIMITS.seconds:
+        raise Limit("the push takes too long to be checked", next="Push it in parts.")

@@ -1,0 +1,266 @@
+"""Ids and nodes of messages. Ids are stable names that sort by time within a thread.
+
+The id is a ULID: 48 bits of milliseconds, 20 bits that count the messages of one millisecond, and 60 bits of a hash of
+the source's own id, or of sender and text without one. So ingesting the same export again, or a longer one, gives each
+message its previous id.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+
+from kgd.errors import Limit
+from kgd.ingest.conversations.source_messages import OLDEST_KNOWN, SourceMessage, ToolCall
+from kgd.model.change import Upsert
+from kgd.model.node import NAME_LIMIT, Json, Node, Source, cut_at_word
+from kgd.model.uri import Uri
+from kgd.model.uri import name_of as uri_name
+
+_DIGITS = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
+_TIME, _COUNT, _HASH = 10, 4, 12
+"""Digits of the three parts of an id."""
+MOST_TOGETHER = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """A message and its id. `is_new` is whether the thread does not have it yet."""
+
+    message: SourceMessage
+    id: str
+    is_new: bool
+
+
+def place(messages: Sequence[SourceMessage], stored: Iterable[str], now: int | None = None) -> list[Placed]:
+    """The messages with their ids, in the given order.
+
+    A message without a time gets the time of the one before it. If no message has a time or an id, `now` is their time
+    (a live conversation), and a beginning that repeats the end of the thread is not new; without `now` times count from
+    0.
+
+    Args:
+        stored: Ids of the thread, in order: at least those between the first and the last time of `messages`, and all
+            of them unless every message has a time.
+
+    Raises:
+        Limit: More than a million messages of one millisecond.
+    """
+    known = _Known(stored)
+    names = [_hash(one) for one in messages]
+    bare = now is not None and all(one.at is None and not one.id for one in messages)
+    repeated = _overlap(known.ids, names) if bare else 0
+    placed = [Placed(messages[n], known.ids[len(known.ids) - repeated + n], False) for n in range(repeated)]
+    at = now if now is not None else 0
+    for one, name in zip(messages[repeated:], names[repeated:], strict=True):
+        if one.at is None and at == now:
+            one = replace(one, at=now)
+        at = at if one.at is None else one.at
+        there = None if bare else known.take(name, at, by_name=bool(one.id) and one.at in (None, now))
+        placed.append(Placed(one, there or known.add(name, at), there is None))
+    return placed
+
+
+def is_id(name: str) -> bool:
+    """Whether a message's name is such an id, which sorts by time."""
+    return len(name) == _TIME + _COUNT + _HASH and _number(name) is not None
+
+
+def moment_of(id: str) -> int | None:
+    """Unix milliseconds of a message by its id; None if its source had no time, or the name is no such id."""
+    at = _number(id[:_TIME]) if len(id) == _TIME + _COUNT + _HASH else None
+    return at if at is not None and at >= OLDEST_KNOWN else None
+
+
+def count_of(id: str) -> int:
+    """The number of a message within its millisecond, from 1."""
+    return (_number(id[_TIME : _TIME + _COUNT]) or 0) + 1
+
+
+def beginning(at: int) -> str:
+    """The common prefix of all ids of this millisecond."""
+    return _text(at, _TIME)
+
+
+def name_in(id: str) -> str:
+    """The part of an id that identifies the message itself."""
+    return id[_TIME + _COUNT :]
+
+
+def name_of(id: str) -> str:
+    """That part, for a message with an id in its source."""
+    return _hashed("id", id)
+
+
+def _hash(one: SourceMessage) -> str:
+    if one.id:
+        return name_of(one.id)
+    return _hashed("text", one.kind, one.sender, one.text, *(call.arguments for call in one.tool_calls))
+
+
+def _hashed(*parts: str) -> str:
+    digest = hashlib.sha256("\0".join(parts).encode("utf-8", "surrogatepass")).digest()
+    return _text(int.from_bytes(digest[:8], "big") >> 4, _HASH)
+
+
+class _Known:
+    """The old and new ids of a thread. Equal messages of one millisecond are distinguished by their order."""
+
+    def __init__(self, stored: Iterable[str]) -> None:
+        self.ids = list(stored)
+        self._of: dict[tuple[str, str], list[str]] = defaultdict(list)
+        self._named: dict[str, list[str]] = defaultdict(list)
+        self._last: dict[str, int] = {}
+        for id in self.ids:
+            time, count, name = id[:_TIME], id[_TIME : _TIME + _COUNT], id[_TIME + _COUNT :]
+            self._of[time, name].append(id)
+            self._named[name].append(id)
+            self._last[time] = max(self._last.get(time, -1), _number(count) or 0)
+        for ids in (*self._of.values(), *self._named.values()):
+            ids.reverse()
+
+    def take(self, name: str, at: int, *, by_name: bool) -> str | None:
+        """The next of the equal stored messages, each once. With `by_name` of any time, as none is known."""
+        found = self._named.get(name) if by_name else self._of.get((_text(at, _TIME), name))
+        return found.pop() if found else None
+
+    def add(self, name: str, at: int) -> str:
+        time = _text(at, _TIME)
+        count = self._last[time] = self._last.get(time, -1) + 1
+        if count >= MOST_TOGETHER:
+            raise Limit("more than a million messages have the same time", next="Give the messages their own times.")
+        return f"{time}{_text(count, _COUNT)}{name}"
+
+
+def _overlap(stored: Sequence[str], names: Sequence[str]) -> int:
+    """How many of the first messages repeat the end of the thread. O(messages)."""
+    pattern: list[str | None] = [*names, None, *(id[_TIME + _COUNT :] for id in stored[-len(names) :])] if names else []
+    longest = [0] * len(pattern)
+    for n in range(1, len(pattern)):
+        length = longest[n - 1]
+        while length and pattern[n] != pattern[length]:
+            length = longest[length - 1]
+        longest[n] = length + (pattern[n] == pattern[length])
+    return min(longest[-1], len(names), len(stored)) if longest else 0
+
+
+def _text(number: int, digits: int) -> str:
+    return "".join(_DIGITS[number >> shift & 31] for shift in range(5 * (digits - 1), -1, -5))
+
+
+def _number(text: str) -> int | None:
+    number = 0
+    for digit in text:
+        place = _DIGITS.find(digit)
+        if place < 0:
+            return None
+        number = number << 5 | place
+    return number
+
+
+WHOLE = 240 * 1024
+"""Bytes of a node's file above which a message is split: the limit of a node, less the indentation in a bulk part."""
+PIECE = 100_000
+"""Largest file of a piece, in bytes."""
+SMALL = 24 * 1024
+"""Characters whose encoding never exceeds `WHOLE`."""
+IN_DATA = 16 * 1024
+"""Characters of tool arguments in a message's data; longer ones go into the content."""
+CALLS = 200
+"""Tool calls in a message's data; further ones go into the content."""
+
+
+def as_node(uri: Uri, message: SourceMessage, source: Source) -> Node:
+    """The node of a message, named ``senderType:timestamp``."""
+    content, calls = _with_calls(message)
+    data: dict[str, Json] = {"senderId": message.sender, "senderType": message.kind}
+    if message.id:
+        data["id"] = message.id
+    if calls:
+        data["toolCalls"] = calls
+    if message.answers:
+        data["toolCallId"] = message.answers
+    name = f"{message.kind}:{_moment(uri_name(uri), message)}"[:NAME_LIMIT]
+    summary = cut_at_word(message.title)
+    return Node(uri, "message", name, summary, content, data=data, source=source)
+
+
+def _moment(id: str, message: SourceMessage) -> str:
+    """The time of a message; with ``~`` if only an earlier message has a time, else its number."""
+    at = moment_of(id)
+    if at is None:
+        return str(count_of(id))
+    return spelt(at) if message.at is not None else f"~{spelt(at)}"
+
+
+def spelt(at: int) -> str:
+    """Unix milliseconds as ISO 8601 in UTC; milliseconds only if not zero."""
+    moment = datetime.fromtimestamp(at / 1000, UTC).replace(tzinfo=None)
+    return moment.isoformat(timespec="milliseconds" if at % 1000 else "seconds") + "Z"
+
+
+def upsert_of(node: Node) -> Upsert:
+    """The edit that creates this node, or adds its fields to the stored one."""
+    return Upsert(
+        node.uri, type=node.type, name=node.name or None, summary=node.summary or None, content=node.content or None,
+        data=node.data, source=node.source, relations=node.relations,
+    )  # fmt: skip
+
+
+def fitting(message: SourceMessage, size: Callable[[SourceMessage], int]) -> list[SourceMessage]:
+    """The message, or pieces of it that each fit; each piece answers the one before it.
+
+    `size` returns the bytes of a message as a node's file. Pieces end at line ends if possible.
+    """
+    whole = replace(message, text=_with_calls(message)[0], tool_calls=_kept(message))
+    if len(whole.text) <= SMALL or size(whole) <= WHOLE:
+        return [message]
+    pieces = [whole]
+    at = 0
+    while at < len(pieces):
+        one = pieces[at]
+        if len(one.text) > SMALL and size(one) > PIECE:
+            cut = _cut(one.text)
+            rest = replace(one, text=one.text[cut:], tool_calls=())
+            pieces[at : at + 1] = [replace(one, text=one.text[:cut]), rest]
+        else:
+            at += 1
+    made = [replace(pieces[0], text=pieces[0].text)]
+    for number, piece in enumerate(pieces[1:], 2):
+        id = f"{message.id}/part {number}" if message.id else ""
+        made.append(replace(piece, id=id, parent=made[-1].id or None, closes=message.id))
+    return made
+
+
+def _cut(text: str) -> int:
+    """A place in the middle, at the nearest line end before it."""
+    middle = len(text) // 2
+    line = text.rfind("\n", middle // 2, middle)
+    return line + 1 if line > 0 else middle
+
+
+def _kept(message: SourceMessage) -> tuple[ToolCall, ...]:
+    """The tool calls for which `data` has room, without their arguments if those are long."""
+    room = IN_DATA
+    kept = []
+    for call in message.tool_calls[:CALLS]:
+        fits = len(call.arguments) <= room
+        room -= len(call.arguments) if fits else 0
+        kept.append(call if fits else replace(call, arguments=""))
+    return tuple(kept)
+
+
+def _with_calls(message: SourceMessage) -> tuple[str, list[dict[str, Json]]]:
+    """Content and tool calls; calls too long for `data` are appended to the text, so nothing is lost."""
+    kept = _kept(message)
+    texts = [message.text]
+    for number, call in enumerate(message.tool_calls):
+        if number >= len(kept) or kept[number] != call:
+            texts.append(f"[{call.name}]\n{call.arguments}")
+    shown = [
+        {key: text for key, text in (("id", c.id), ("name", c.name), ("arguments", c.arguments)) if text} for c in kept
+    ]
+    return "\n\n".join(filter(None, texts)), [dict(one) for one in shown]

@@ -1,0 +1,371 @@
+"""Nodes of a conversation: a thread, its messages, and replies between them.
+
+Messages are added and never removed: a shorter export than the last one removes nothing. A message whose text changed
+under the same id is replaced, and reported.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, get_args
+
+from kgd.codec import documents
+from kgd.errors import Forbidden, KgdError, Limit
+from kgd.ingest.conversations import message_nodes
+from kgd.ingest.conversations.message_nodes import Placed, as_node, fitting, upsert_of
+from kgd.ingest.conversations.source_messages import Conversation, SourceMessage, Status
+from kgd.ingest.conversations.values import line
+from kgd.ingest.kind import Taken
+from kgd.model.change import Edit, Upsert
+from kgd.model.node import Json, Node, Relation, Source, cut_at_word
+from kgd.model.uri import Uri, build
+from kgd.workspace.writing.secrets import refuse_secrets, secret_in
+
+if TYPE_CHECKING:
+    from kgd.workspace.workspace import Workspace
+
+REPLIED_BY = "REPLIED_BY"
+FIRST, PART_OF = "has_message", "part_of"
+"""Relations from a thread to its first message, and from each message to its thread."""
+STEP = 0.5
+"""Weight of these relations, as for a document and its chunks."""
+SOURCE = "conversation"
+"""Source type of a thread and its messages."""
+COMMIT_EDITS, COMMIT_CHARACTERS = 1_900, 8_000_000
+MOST_REPLIES = 1_000
+"""Replies to one message; a node has no room for more. Later ones follow the message before them."""
+PARTICIPANTS = 200
+EVERY = 1 << 30
+LAST = "\U0010ffff"
+
+
+@dataclass(slots=True)
+class Found:
+    """The edits that bring a thread up to date with a conversation, and counts of its messages.
+
+    The last edit is the thread's `hash`, which marks the conversation as complete. The edits may be written in several
+    commits; after any of them, ingesting the conversation again returns the rest.
+    """
+
+    thread: Uri
+    edits: list[Edit] = field(default_factory=list)
+    new: int = 0
+    changed: int = 0
+    known: int = 0
+    trouble: list[str] = field(default_factory=list)
+
+
+def take(
+    workspace: Workspace,
+    conversation: Conversation,
+    source: str,
+    *,
+    thread: Uri | None = None,
+    now: int | None = None,
+    sees: Callable[[Uri], bool] = lambda uri: True,
+) -> Taken:
+    """The changes of a conversation to its thread. O(conversation).
+
+    Args:
+        source: Name of the source, for a conversation without a name.
+        thread: Its thread; by default the existing thread of the source, else a new one named by the title.
+        now: Unix milliseconds of a live conversation; see `placing.place`.
+        sees: Whether the caller may read a thread.
+
+    Raises:
+        Forbidden: The caller may not read the thread.
+        Limit: More than a million messages of one millisecond.
+    """
+    found = _Ingest(workspace, conversation, source, thread, now, sees).found
+    counts = {"messages_new": found.new, "messages_changed": found.changed, "messages_unchanged": found.known}
+    return Taken(found.thread, tuple(_in_commits(found.edits)), counts, tuple(found.trouble))
+
+
+def _in_commits(edits: Sequence[Edit]) -> Iterator[tuple[Edit, ...]]:
+    """The edits in batches, limited by number and size of text."""
+    batch: list[Edit] = []
+    size = 0
+    for edit in edits:
+        length = len(edit.content or "") if isinstance(edit, Upsert) else 0
+        if batch and (len(batch) >= COMMIT_EDITS or size + length > COMMIT_CHARACTERS):
+            yield tuple(batch)
+            batch, size = [], 0
+        batch.append(edit)
+        size += length
+    if batch:
+        yield tuple(batch)
+
+
+def thread_of(workspace: Workspace, source: str, title: str, name: str = "") -> Uri:
+    """The existing thread of a source, or the URI of a new one.
+
+    That is `name` if it is readable and free, else the words of the title and a hash of the source.
+    """
+    digest = hashlib.sha256(source.encode("utf-8", "surrogatepass")).hexdigest()[:8]
+    usual = [text for text in (_slug(name), f"{_slug(title)}-{digest}".strip("-")) if text]
+    uris = [build("thread", workspace.id, [text.encode()]) for text in usual]
+    stored = [workspace.readable(uri) for uri in uris]
+    known = next((node.uri for node in stored if node is not None and node.source == Source(SOURCE, source)), None)
+    known = known or next(
+        (uri for uri in workspace.text().by_source(SOURCE, source) if uri.startswith("thread:")), None
+    )
+    free = (uri for uri, node in zip(uris, stored, strict=True) if node is None or node.source is None)
+    return known or next(free, uris[-1])
+
+
+def _slug(text: str) -> str:
+    return re.sub(r"[\W_]+", "-", text.lower()).strip("-")[:60].strip("-")
+
+
+def _is_chosen(id: str) -> bool:
+    """Whether a person may have chosen this name: not a UUID, a number or a path."""
+    return bool(re.fullmatch(r"[^\W\d][\w .@-]{0,59}", id)) and not re.fullmatch(r"[0-9a-fA-F-]{16,}|\w{20,}", id)
+
+
+def messages_of(workspace: Workspace, thread: Uri) -> str:
+    """The common prefix of the URIs of a thread's messages, which stay when the thread is moved."""
+    current = workspace.graph.resolve(thread)
+    former = [uri for uri in workspace.graph.aliases(current) if uri.startswith("thread:")]
+    starts = [f"message:{uri.partition(':')[2]}/" for uri in (current, *former)]
+    if not former:
+        return starts[0]
+    return next((start for start in starts if workspace.text().between(start, start + LAST, 1)), starts[0])
+
+
+class _Ingest:
+    """One conversation; the constructor does all the work."""
+
+    def __init__(
+        self,
+        workspace: Workspace,
+        conversation: Conversation,
+        source: str,
+        thread: Uri | None,
+        now: int | None,
+        sees: Callable[[Uri], bool],
+    ) -> None:
+        trouble = []
+        if secret_in(conversation.title):
+            trouble = ["the title contains text that looks like a secret and was left out"]
+            conversation = replace(conversation, title="")
+        id = line(conversation.id or source, 1_000) or _nameless(conversation)
+        self._workspace, self._conversation, self._source = workspace, conversation, Source(SOURCE, id)
+        name = id if _is_chosen(id) else ""
+        if not conversation.id:  # it is called as its file is
+            name = conversation.title
+        self._title = conversation.title or name or _first_words(conversation.messages)
+        self.found = Found(workspace.graph.resolve(thread) if thread else thread_of(workspace, id, self._title, name))
+        self.found.trouble += trouble
+        if not sees(self.found.thread):
+            raise Forbidden("this token may not read the thread of this conversation", next="Give another uri.")
+        self._prefix = messages_of(workspace, self.found.thread)
+        self._gone = dict(conversation.gone)
+        self._own: dict[str, Uri] = {}
+        self._closing: dict[str, str] = {}
+        self._of_name: dict[str, Uri] | None = None
+        self._digest = "" if now is not None else digest(conversation)
+        self._before = workspace.node(self.found.thread)
+        if self._before is not None and self._digest and self._before.data.get("hash") == self._digest:
+            self.found.known = len(conversation.messages)
+            return
+        messages = [piece for one in self._sound(self._once(conversation.messages)) for piece in self._fitting(one)]
+        self._write(message_nodes.place(messages, self._stored(messages, is_live=now is not None), now))
+
+    # ---- input
+
+    def _once(self, messages: Sequence[SourceMessage]) -> list[SourceMessage]:
+        """The first message of each id."""
+        seen: dict[str, SourceMessage] = {}
+        kept = []
+        for one in messages:
+            before = seen.setdefault(one.id, one) if one.id else one
+            if before is one:
+                kept.append(one)
+            elif (before.text, before.at) != (one.text, one.at):
+                self.found.trouble.append(f"{one.place}: left out, because an earlier message has the same id")
+        return kept
+
+    def _sound(self, messages: Sequence[SourceMessage]) -> list[SourceMessage]:
+        """The messages without secrets. Others are reported, and replies bridge them."""
+        kept = []
+        for one in messages:
+            try:
+                refuse_secrets(self._node("0", one))
+                kept.append(one)
+            except KgdError as refused:
+                self.found.trouble.append(f"{one.place or one.kind}: {refused.message}; left out")
+                if one.id:
+                    self._gone[one.id] = one.parent
+        return kept
+
+    def _fitting(self, one: SourceMessage) -> list[SourceMessage]:
+        """The message, or the pieces of a message that is too long for a node."""
+        pieces = fitting(one, lambda message: _size(self._node("0", message)))
+        if len(pieces) > 1:
+            self.found.trouble.append(f"{one.place or one.kind}: too long for one message, split into {len(pieces)}")
+        return pieces
+
+    def _node(self, id: str, one: SourceMessage) -> Node:
+        node = as_node(Uri(f"{self._prefix}{id}"), one, self._source)
+        return replace(node, relations=(Relation(PART_OF, self.found.thread, STEP),))
+
+    def _stored(self, messages: Sequence[SourceMessage], *, is_live: bool) -> list[str]:
+        """The relevant ids of the thread: from the conversation's time span, from the thread's end, or all."""
+        times = [one.at for one in messages if one.at is not None]
+        begin, end, count = "", LAST, EVERY
+        if times and len(times) == len(messages):
+            begin, end = message_nodes.beginning(min(times)), message_nodes.beginning(max(times) + 1)
+        elif is_live and not any(one.at is not None or one.id for one in messages):
+            count = len(messages)
+        found = self._workspace.text().between(self._prefix + begin, self._prefix + end, count, backward=True)
+        return [uri.removeprefix(self._prefix) for uri in reversed(found)]
+
+    # ---- replies
+
+    def _answered(self, one: SourceMessage, last: Uri | None) -> Uri | None:
+        """The message that this one answers; None for the first of a thread or of a branch."""
+        parent = _followed(one.parent, self._gone) if one.parent else one.parent
+        if parent == "":
+            return None
+        if parent:
+            end = parent if one.closes == parent else _followed(parent, self._closing) or parent
+            found = self._own.get(end) or self._own.get(parent) or self._elsewhere(end)
+            if found is not None:
+                return found
+        return last
+
+    def _elsewhere(self, id: str) -> Uri | None:
+        """A message of this id from an earlier ingest. The first call is O(thread)."""
+        if self._of_name is None:
+            found = self._workspace.text().between(self._prefix, self._prefix + LAST, EVERY)
+            self._of_name = {message_nodes.name_in(uri.removeprefix(self._prefix)): uri for uri in found}
+        return self._of_name.get(message_nodes.name_of(id))
+
+    # ---- edits
+
+    def _write(self, placed: Sequence[Placed]) -> None:
+        if not placed and self._before is None and not self._conversation.title:
+            return
+        for one in placed:
+            if one.message.id:
+                self._own[one.message.id] = Uri(self._prefix + one.id)
+            if one.message.closes:
+                self._closing[one.message.closes] = one.message.id
+        made: dict[Uri, Node] = {}
+        answers: dict[Uri, list[Relation]] = {}
+        last = self._newest_before(placed[0]) if placed else None
+        head = self._thread(placed, is_first=last is None)
+        for one in placed:
+            node = self._node(one.id, one.message)
+            stored = None if one.is_new else self._workspace.readable(node.uri)
+            if one.is_new:
+                made[node.uri] = node
+                answered = self._answered(one.message, last)
+                if answered is not None:
+                    replies = len(self._workspace.graph.out(answered)) + len(answers.get(answered, ()))
+                    answered = last if replies >= MOST_REPLIES else answered
+                if answered is not None and answered != node.uri:
+                    answers.setdefault(answered, []).append(Relation(REPLIED_BY, node.uri, STEP))
+            elif stored is None:
+                self.found.trouble.append(f"{one.message.place or one.id}: its file is damaged; `kgd fsck` reports it")
+            elif stored.content != node.content:
+                self._reworded(one, node)
+            else:
+                self.found.known += 1
+            last = node.uri
+        # A relation is written with or before its target message: after a crash the next ingest adds that message, and
+        # would not check a message that exists.
+        old = (Upsert(uri, relations=tuple(found)) for uri, found in answers.items() if uri not in made)
+        new = (node.with_relation(*answers.get(node.uri, ())) for node in made.values())
+        messages = [*old, *map(upsert_of, new)]
+        self.found.new = len(made)
+        head_first = [head] if head != Upsert(self.found.thread) else []
+        self.found.edits[:0] = [*head_first, *messages]
+        if self._digest:
+            self.found.edits.append(Upsert(self.found.thread, data={"hash": self._digest}))
+
+    def _reworded(self, one: Placed, node: Node) -> None:
+        self.found.changed += 1
+        self.found.trouble.append(f"{one.message.place or one.id}: the text changed and was replaced")
+        version = self._workspace.version(self._workspace.path(node.uri))
+        self.found.edits.append(Upsert(node.uri, content=node.content, expect_version=version))
+
+    def _newest_before(self, first: Placed) -> Uri | None:
+        found = self._workspace.text().between(self._prefix, self._prefix + first.id, 1, backward=True)
+        return found[0] if found else None
+
+    def _thread(self, placed: Sequence[Placed], *, is_first: bool) -> Upsert:
+        """The edit of the thread itself, without fields it already has."""
+        before, conversation = self._before, self._conversation
+        known = before.data.get("participants") if before else None
+        names = [name for name in known if isinstance(name, str)] if isinstance(known, list) else []
+        spoke = [one.message.sender for one in placed if one.message.kind not in ("tool", "system")]
+        participants = list(dict.fromkeys([*names, *conversation.participants, *spoke]))[:PARTICIPANTS]
+        data: dict[str, Json] = {"participants": participants} if participants != names else {}
+        status = before.data.get("status") if before else None
+        wanted = conversation.status or (status if status in get_args(Status) else "open")
+        if status != wanted:
+            data["status"] = wanted
+        if before is not None and before.source is not None:
+            return Upsert(self.found.thread, data=data)
+        first = next((one.message.text for one in placed if one.message.kind == "user"), "")
+        begins = (Relation(FIRST, Uri(self._prefix + placed[0].id), STEP),) if placed and is_first else ()
+        title = self._title or "conversation"
+        node = Node(self.found.thread, "thread", title, cut_at_word(first), data=data, relations=begins)
+        try:
+            refuse_secrets(node)
+        except KgdError as refused:
+            self.found.trouble.append(f"{refused.message} of the thread; it was named 'conversation' instead")
+            node = replace(node, name="conversation", summary="", data={"status": wanted})
+        if before is not None:  # notes about the thread exist from before its first message
+            node = replace(node, name=before.name or node.name, summary=before.summary or node.summary)
+        return upsert_of(replace(node, source=self._source))
+
+
+def digest(conversation: Conversation) -> str:
+    """Digest of a conversation; with an equal digest nothing needs to be compared."""
+    found = hashlib.sha256()
+    about = (conversation.title, conversation.status or "", *conversation.participants)
+    for text in about:
+        found.update(text.encode("utf-8", "surrogatepass") + b"\0")
+    for one in conversation.messages:
+        calls = [text for call in one.tool_calls for text in (call.id, call.name, call.arguments)]
+        fields = (one.id, str(one.at), one.kind, one.sender, one.parent or "", one.text, *calls)
+        found.update("\0".join(fields).encode("utf-8", "surrogatepass") + b"\1")
+    return found.hexdigest()
+
+
+def _nameless(conversation: Conversation) -> str:
+    """Id of a conversation without a name: a hash of its first message, which stays when it grows."""
+    first = conversation.messages[0] if conversation.messages else None
+    parts = (first.id, str(first.at), first.sender, first.text) if first else ()
+    return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()[:16]
+
+
+def _first_words(messages: Sequence[SourceMessage]) -> str:
+    """Title of a thread without one: its first words."""
+    first = next((one.text for one in messages if one.kind == "user"), messages[0].text if messages else "")
+    return cut_at_word(line(first, 400), 60).rstrip("…")
+
+
+def _size(node: Node) -> int:
+    """Bytes of the node's file, even if it is too large."""
+    try:
+        return len(documents.encode(node))
+    except Limit:
+        return EVERY
+
+
+def _followed(id: str, to: Mapping[str, str | None]) -> str | None:
+    """The end of a chain of ids; in a cycle, the id that closes it."""
+    seen, at = set[str](), id
+    while at in to and at not in seen:
+        seen.add(at)
+        there = to[at]
+        if not there:
+            return there
+        at = there
+    return at

@@ -1,0 +1,453 @@
+"""Name resolution across files: imports, calls and inheritance.
+
+Ambiguous names are left out, so each edge is certain to a reader of the code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
+
+from kgd.symbols import modules
+from kgd.symbols.modules import Place
+from kgd.symbols.symbols import CALLS, IMPORTS, INHERITS, Import, Symbol, Symbols
+
+_DEEPEST = 25
+"""Longest chain of aliases."""
+_BUDGET = 4_000
+"""Steps for one chain; only code made to exhaust the resolver needs more."""
+_BUDGET_OF_FILE = 400_000
+_CLASSES = frozenset({
+    "class", "struct", "interface", "trait", "enum", "record", "annotation", "type", "namespace", "module",
+})  # fmt: skip
+_HOLDS_OTHERS = frozenset({"namespace", "module"})
+
+
+class Project(Protocol):
+    """The files around. The result depends only on these answers, so an implementation may record them."""
+
+    def symbols(self, path: str) -> Symbols | None:
+        """The symbols of a file; None if there is no such file."""
+
+    def files(self, key: str) -> Sequence[str]:
+        """The files that provide a key of `kgd.symbols.modules`, sorted."""
+
+
+class End(NamedTuple):
+    """One end of an edge: a symbol, or with an empty name the file."""
+
+    path: str
+    name: str = ""
+
+
+class Link(NamedTuple):
+    type: str
+    source: End
+    target: End
+
+
+class _What(NamedTuple):
+    """The meaning of a chain: a ``module``, a ``package`` of several files, a ``symbol``, an ``instance`` of one,
+    ``many`` of them, or the bases (``super``) of one."""
+
+    kind: str
+    path: str
+    name: str = ""
+    files: tuple[str, ...] = ()
+
+
+def resolve(path: str, project: Project) -> list[Link]:
+    """The edges that start in a file, sorted."""
+    symbols = project.symbols(path)
+    if symbols is None:
+        return []
+    found: set[Link] = set()
+    resolver = Resolver(project)
+    for one in symbols.imports:
+        for file in resolver.imported(path, symbols, one):
+            if file != path:
+                found.add(Link(IMPORTS, End(path), End(file)))
+    for use in symbols.uses:
+        resolver.begin()
+        around = use.scope if use.kind == CALLS else use.scope.rpartition(".")[0]
+        what = resolver.chain(path, around, use.chain)
+        if what is None or what.kind not in ("symbol", "super", "module"):
+            continue
+        if what.kind == "super":
+            what = next(iter(resolver.bases(what.path, what.name)), None)
+        elif what.kind == "module":
+            what = resolver.member(what, "default")
+        if what is None or what.kind != "symbol":
+            continue
+        source, target = End(path, use.scope), End(what.path, what.name)
+        if use.kind == INHERITS and use.scope not in resolver.table(path):
+            own = resolver.chain(path, "", use.scope)  # `impl Trait for Type` of a type from elsewhere
+            if own is None or own.kind != "symbol":
+                continue
+            source = End(own.path, own.name)
+        if source != target:
+            found.add(Link(use.kind, source, target))
+    return sorted(found)
+
+
+class Resolver:
+    """Evaluates chains for one file, and caches what it looks up."""
+
+    def __init__(self, project: Project) -> None:
+        self._project = project
+        self._tables: dict[str, dict[str, Symbol]] = {}
+        self._known: dict[tuple[str, str, str], _What | None] = {}
+        self._open: set[tuple[str, str, str]] = set()
+        self._budget, self._left = _BUDGET, _BUDGET_OF_FILE
+
+    def begin(self) -> None:
+        """Start a new chain with a full budget, as far as the budget of the file allows."""
+        self._left -= _BUDGET - max(self._budget, 0)
+        self._budget = min(_BUDGET, self._left)
+
+    def table(self, path: str) -> dict[str, Symbol]:
+        """The symbols of a file by name."""
+        table = self._tables.get(path)
+        if table is None:
+            symbols = self._project.symbols(path)
+            table = self._tables[path] = {one.name: one for one in (symbols.symbols if symbols else ())}
+        return table
+
+    def imported(self, path: str, symbols: Symbols, one: Import) -> Sequence[str]:
+        """The files that an import refers to."""
+        self.begin()
+        place = self._place(path, symbols, one)
+        if place.rest:
+            what = self._walk(place)
+            place = Place((what.path,)) if what is not None and what.path else Place(place.files[:1])
+            if symbols.language == "rust" and what is None:
+                return ()
+        if place.package:
+            if one.name and one.name != "*":
+                what = self.member(_What("package", "", "", place.files), one.name)
+                return (what.path,) if what is not None else ()
+            return place.files
+        if not place.files:
+            return ()
+        file = place.files[0]
+        if one.name and one.name != "*":
+            if file.endswith("/"):
+                below = modules.one_of(self._project.files(f"path:{file}{one.name}".lstrip("/")), (".py", ".pyi"))
+                return (below,) if below else ()
+            if one.name not in self.table(file):
+                below = modules.below(file, one.name, self._project.files)
+                if below:
+                    return (below,)
+                if symbols.language == "rust":
+                    what = self.member(_What("module", file), one.name)
+                    if what is not None and what.kind == "module":
+                        return (what.path,)
+        return () if file.endswith("/") else (file,)
+
+    # Chains
+
+    def chain(self, path: str, scope: str, text: str, depth: int = _DEEPEST) -> _What | None:
+        """The meaning of a chain in a scope of a file."""
+        key = (path, scope, text)
+        if key in self._known:
+            return self._known[key]
+        self._budget -= 1
+        if depth == 0 or key in self._open or self._budget < 0:
+            return None
+        self._open.add(key)
+        try:
+            found = self._chain(path, scope, text, depth)
+        finally:
+            self._open.discard(key)
+        if self._budget >= 0 and not self._open:
+            self._known[key] = found
+        return found
+
+    def _chain(self, path: str, scope: str, text: str, depth: int) -> _What | None:
+        if text.startswith("*"):
+            inner = self.chain(path, scope, text[1:], depth - 1)
+            return inner._replace(kind="many") if inner is not None and inner.kind == "instance" else None
+        what: _What | None = None
+        for number, step in enumerate(text.split(".")):
+            name = step.rstrip("()[]")
+            what = self._name(path, scope, name, depth) if number == 0 else self.member(what, name, depth)
+            for at in range(len(name), len(step), 2):
+                what = self._applied(what, step[at : at + 2], depth) if what is not None else None
+            if what is None:
+                return None
+        return what
+
+    def _applied(self, what: _What, suffix: str, depth: int) -> _What | None:
+        if suffix == "[]":
+            return what._replace(kind="instance") if what.kind == "many" else what if what.kind == "symbol" else None
+        if what.kind == "module":  # a Node module that is a function or a class
+            inner = self.member(what, "default", depth)
+            return self._applied(inner, suffix, depth) if inner is not None and inner.kind == "symbol" else None
+        if what.kind == "instance":
+            return what  # a callable instance; its type stands for it
+        if what.kind != "symbol":
+            return None
+        symbol = self.table(what.path).get(what.name)
+        if symbol is not None and symbol.kind in _CLASSES:
+            return what._replace(kind="instance")
+        return self._answer(what, depth)
+
+    def _answer(self, what: _What, depth: int) -> _What | None:
+        """The declared result of a function."""
+        symbols = self._project.symbols(what.path)
+        declared = symbols.types.get((what.name, "()")) if symbols else None
+        return self.chain(what.path, what.name, declared, depth - 1) if declared else None
+
+    # Names
+
+    def _name(self, path: str, scope: str, name: str, depth: int) -> _What | None:
+        symbols = self._project.symbols(path)
+        if symbols is None:
+            return None
+        if name.startswith("@"):
+            return self._word(path, scope, name, symbols)
+        here, end = scope, self._module_around(path, scope) if symbols.language == "rust" else ""
+        while True:
+            found = self._in_scope(path, here, name, symbols, depth, here == scope)
+            if found is not False:
+                return found if isinstance(found, _What) else None
+            if here == end:
+                break
+            here = here.rpartition(".")[0]
+        for file in modules.siblings(path, symbols, self._project.files):
+            if file != path:
+                found_in = self._top(file, name, depth)
+                if found_in is not None:
+                    return found_in
+        if symbols.language == "java" and (place := self._java(path, symbols, name)):
+            return place
+        return self._through_stars(path, end, name, symbols, depth, set())
+
+    def _in_scope(
+        self, path: str, scope: str, name: str, symbols: Symbols, depth: int, innermost: bool
+    ) -> _What | bool | None:  # fmt: skip
+        """The meaning of a name in one scope: False if it has none there, None if it is unknown."""
+        table = self.table(path)
+        qualified = f"{scope}.{name}" if scope else name
+        kind = table[scope].kind if scope in table else ""
+        is_class = kind in _CLASSES and kind not in _HOLDS_OTHERS
+        # Only Java looks into the classes around; in other languages a class body sees at most its own names.
+        if is_class and symbols.language != "java" and not (innermost and symbols.language == "python"):
+            return False
+        declared = symbols.types.get((scope, name))
+        if declared is not None and not (qualified in table and table[qualified].kind in _CLASSES):
+            if declared:
+                found = self.chain(path, scope, declared, depth - 1)
+                if found is not None:
+                    return found
+            if qualified not in table:
+                return self._import(path, scope, name, symbols, depth)
+        if qualified in table and table[qualified].kind != "constructor":
+            return _What("symbol", path, qualified)
+        if is_class and symbols.language == "java":
+            found = self.member(_What("symbol", path, scope), name, depth - 1)
+            if found is not None:
+                return found
+        imported = self._import(path, scope, name, symbols, depth)
+        if imported is None and any(one.alias == name and one.scope == scope for one in symbols.imports):
+            return None  # imported from outside, so outer scopes do not count
+        return imported or False
+
+    def _import(self, path: str, scope: str, name: str, symbols: Symbols, depth: int) -> _What | None:
+        for one in symbols.imports:
+            if one.alias == name and one.scope == scope:
+                found = self._taken(path, symbols, one, depth)
+                if found is not None:
+                    return found
+        if symbols.language == "rust" and scope == "":
+            for manifest in self._project.files(f"cargo:{name}"):
+                place = modules.rust([name], manifest, self._project.files)
+                if place.files and place.files[0] != manifest:
+                    return _What("module", place.files[0])
+        return None
+
+    def _taken(self, path: str, symbols: Symbols, one: Import, depth: int) -> _What | None:
+        place = self._place(path, symbols, one)
+        if not place.files:
+            return None
+        if place.package:
+            what: _What | None = _What("package", "", "", place.files)
+        elif place.rest:
+            what = self._walk(place, depth)
+        else:
+            what = _What("module", place.files[0])
+        if what is None or not one.name or one.module == "@mod":
+            return what
+        return self.member(what, one.name, depth - 1)
+
+    def _place(self, path: str, symbols: Symbols, one: Import) -> Place:
+        files = self._project.files
+        if symbols.language != "rust":
+            return modules.find(one.module, path, symbols, files)
+        if one.module == "@mod":
+            return modules.rust(["@mod", one.name], path, files)
+        steps = one.module.split("::")
+        inner = self._module_around(path, one.scope)
+        while inner and steps[0] in ("self", "super"):  # a module within the file
+            if steps[0] == "super":
+                inner = inner.rpartition(".")[0]
+            steps = steps[1:] or ["self"]
+            if steps[0] != "super":
+                return Place((path,), tuple(filter(None, [*inner.split("."), *[s for s in steps if s != "self"]])))
+        return modules.rust(steps, path, files)
+
+    def _module_around(self, path: str, scope: str) -> str:
+        table = self.table(path)
+        while scope and not (scope in table and table[scope].kind == "module"):
+            scope = scope.rpartition(".")[0]
+        return scope
+
+    def _walk(self, place: Place, depth: int = _DEEPEST) -> _What | None:
+        what: _What | None = _What("module", place.files[0])
+        for name in place.rest:
+            what = self.member(what, name, depth - 1)
+        return what
+
+    def _word(self, path: str, scope: str, word: str, symbols: Symbols) -> _What | None:
+        if word in ("@crate", "@parent", "@module"):
+            around = self._module_around(path, scope)
+            if around and word != "@crate":
+                above = around if word == "@module" else around.rpartition(".")[0]
+                return _What("symbol", path, above) if above else _What("module", path)
+            place = modules.rust([word], path, self._project.files)
+            return _What("module", place.files[0]) if place.files else None
+        table = self.table(path)
+        while scope:
+            if scope in table and table[scope].kind in _CLASSES - _HOLDS_OTHERS:
+                kind = {"@self": "instance", "@class": "symbol"}.get(word, "super")
+                return _What(kind, path, scope)
+            here, scope = scope, scope.rpartition(".")[0]
+            if here not in table and symbols.language == "rust":  # an `impl` of a type from elsewhere
+                found = self.chain(path, scope, here.rpartition(".")[2])
+                return found._replace(kind="instance" if word == "@self" else "symbol") if found else None
+        return None
+
+    def _java(self, path: str, symbols: Symbols, name: str) -> _What | None:
+        """The first name of a package, or a class in the unnamed package."""
+        if not name[:1].islower():
+            return None
+        files = self._project.files(f"javas:{name}")
+        return _What("package", "", name, tuple(files)) if files else None
+
+    def _through_stars(
+        self, path: str, scope: str, name: str, symbols: Symbols, depth: int, seen: set[str]
+    ) -> _What | None:  # fmt: skip
+        for one in symbols.imports:
+            if one.name != "*" or one.scope != scope:
+                continue
+            place = self._place(path, symbols, one)
+            if not place.files or depth <= 0:
+                continue
+            if place.package:
+                found = self.member(_What("package", "", "", place.files), name, depth - 1)
+            elif place.rest:
+                found = self.member(self._walk(place), name, depth - 1)
+            elif (place.files[0] == path and not scope) or place.files[0] in seen:
+                continue
+            else:
+                seen.add(place.files[0])
+                found = self._top(place.files[0], name, depth - 1, seen)
+            if found is not None:
+                return found
+        return None
+
+    # Members
+
+    def member(self, what: _What | None, name: str, depth: int = _DEEPEST) -> _What | None:
+        """The meaning of a name within another meaning."""
+        self._budget -= 1
+        if what is None or depth <= 0 or self._budget < 0:
+            return None
+        if what.kind == "module":
+            if what.path.endswith("/"):  # a namespace package
+                found = modules.one_of(self._project.files(f"path:{what.path}{name}".lstrip("/")), (".py", ".pyi"))
+                return _What("module", found) if found else None
+            return self._top(what.path, name, depth - 1)
+        if what.kind == "package":
+            for file in what.files:
+                found_in = self._top(file, name, depth - 1, imports=False)
+                if found_in is not None:
+                    return found_in
+            return None
+        if what.kind == "super":
+            for base in self.bases(what.path, what.name, depth - 1):
+                found_in = self._inside(base, name, depth - 1, {(what.path, what.name)})
+                if found_in is not None:
+                    return found_in
+            return None
+        if what.kind == "symbol":
+            symbol = self.table(what.path).get(what.name)
+            if symbol is not None and symbol.kind == "property":
+                return self.member(self._answer(what, depth), name, depth - 1)
+        return self._inside(what, name, depth, set())
+
+    def _top(
+        self, path: str, name: str, depth: int, seen: set[str] | None = None, *, imports: bool = True
+    ) -> _What | None:  # fmt: skip
+        """The meaning of a name in a module: defined, imported, or a module below it."""
+        symbols = self._project.symbols(path)
+        if symbols is None or depth <= 0:
+            return None
+        table = self.table(path)
+        if name in table and table[name].kind not in ("variable", "constant"):
+            return _What("symbol", path, name)
+        declared = symbols.types.get(("", name))
+        if declared:
+            found = self.chain(path, "", declared, depth - 1)
+            if found is not None:
+                return found
+        if name in table:
+            return _What("symbol", path, name)
+        if imports:
+            taken = self._import(path, "", name, symbols, depth - 1)
+            if taken is not None:
+                return taken
+            below = modules.below(path, name, self._project.files)
+            if below:
+                return _What("module", below)
+            return self._through_stars(path, "", name, symbols, depth - 1, (seen or set()) | {path})
+        return None
+
+    def _inside(self, what: _What, name: str, depth: int, seen: set[tuple[str, str]]) -> _What | None:
+        if (what.path, what.name) in seen or depth <= 0 or what.kind == "many":
+            return None
+        seen.add((what.path, what.name))
+        symbols = self._project.symbols(what.path)
+        if symbols is None:
+            return None
+        qualified = f"{what.name}.{name}"
+        table = self.table(what.path)
+        if qualified in table and table[qualified].kind != "constructor":
+            return _What("symbol", what.path, qualified)
+        if symbols.language == "go":
+            for file in modules.siblings(what.path, symbols, self._project.files):
+                if qualified in self.table(file):
+                    return _What("symbol", file, qualified)
+        declared = symbols.types.get((what.name, name))
+        if declared:
+            return self.chain(what.path, what.name, declared, depth - 1)
+        if what.name in table and table[what.name].kind in _HOLDS_OTHERS:
+            taken = self._import(what.path, what.name, name, symbols, depth - 1)
+            if taken is not None:
+                return taken
+        for base in self.bases(what.path, what.name, depth - 1):
+            found = self._inside(base._replace(kind=what.kind), name, depth - 1, seen)
+            if found is not None:
+                return found
+        return None
+
+    def bases(self, path: str, name: str, depth: int = _DEEPEST) -> list[_What]:
+        """The base classes of a class, in declaration order."""
+        symbols = self._project.symbols(path)
+        found = []
+        for use in symbols.uses if symbols else ():
+            if use.kind == INHERITS and use.scope == name:
+                base = self.chain(path, name.rpartition(".")[0], use.chain, depth - 1)
+                if base is not None and base.kind == "symbol":
+                    found.append(base)
+        return found

@@ -1,0 +1,120 @@
+"""Reading of a whole node and its relations for a page, over as many calls of `get` as needed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from kgd.errors import KgdError, NotFound
+from kgd.model.uri import name_of, workspace_of
+from kgd.ui.visit import Visit
+
+WHOLE = 10_000
+"""Token budget of one answer."""
+MOST_ANSWERS = 60
+"""Most answers for one node; content and detail need about 20."""
+PAGE = 2_500
+"""Token budget of one page of relations, about 80 of them."""
+NAMED = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """A node that does not exist."""
+
+    uri: str
+    similar: tuple[str, ...] = ()
+    invalid_file: dict[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Links:
+    """One page of a node's relations in one direction. `of` is their total number."""
+
+    rows: list[dict[str, Any]] = field(default_factory=list)
+    start: int = 0
+    of: int = 0
+    cursor: str = ""
+
+
+def whole(visit: Visit, uri: str, *beside: str, as_of: str | None = None) -> dict[str, Any] | Missing:
+    """Return a node with all of its content, and the parts that `beside` names.
+
+    Raises:
+        KgdError: As `get` raises.
+    """
+    for _ in range(3):
+        node = _whole(visit, uri, beside, as_of)
+        if node is not None:
+            return node
+    raise NotFound("this node changes faster than it can be read", at=uri, next="Reload the page.")
+
+
+def _whole(visit: Visit, uri: str, beside: tuple[str, ...], as_of: str | None) -> dict[str, Any] | Missing | None:
+    """Return None if the node changed during the read."""
+    question: dict[str, Any] = {
+        "uris": [uri], "include": ["content", *beside], "as_of": as_of, "budget": WHOLE,
+    }  # fmt: skip
+    answer = visit.call("get", **question)
+    if not answer["nodes"]:
+        lacking = answer["missing"][0]
+        return Missing(lacking["uri"], tuple(lacking["similar"]), lacking.get("invalid_file"))
+    node: dict[str, Any] = {"content": "", **answer["nodes"][0]}
+    for _ in range(MOST_ANSWERS):
+        if not (cursor := answer.get("cursor")):
+            break
+        answer = visit.call("get", **question, cursor=cursor)
+        more = answer["nodes"][0] if answer["nodes"] else {}
+        if more.get("version") != node["version"]:
+            return None
+        node["content"] += more.get("content", "")
+        if detail := more.get("detail"):
+            before = node["detail"]["text"] if "detail" in node else ""
+            node["detail"] = {**detail, "text": before + detail["text"]}
+    for cut in ("content_cut", "detail_cut"):
+        node.pop(cut, None)
+    return node
+
+
+def links(visit: Visit, uri: str, way: str, cursor: str | None = None, as_of: str | None = None) -> Links:
+    """Return a page of a node's relations; `way` is ``relations`` or ``incoming``."""
+    answer = visit.call("get", uris=[uri], include=[way], budget=PAGE, cursor=cursor, as_of=as_of)
+    node = answer["nodes"][0] if answer["nodes"] else {}
+    rows = [dict(row) for row in node.get(way, ())]
+    other = "target" if way == "relations" else "source"
+    known = names(visit, [row[other] for row in rows], as_of)
+    for row in rows:
+        row["other"] = row[other]
+        row["card"] = known.get(row[other])
+        row["name"] = (row["card"] or {}).get("name") or name_of(row[other])
+        home = workspace_of(row[other])
+        row["foreign"] = home if home not in (None, visit.workspace) else ""
+    cut = node.get(f"{way}_cut", {})
+    return Links(rows, cut.get("start", 0), cut.get("of", len(rows)), answer.get("cursor", ""))
+
+
+def names(visit: Visit, uris: Iterable[str], as_of: str | None = None) -> dict[str, dict[str, Any]]:
+    """Return name, type and summary of the first `NAMED` nodes of this workspace that exist.
+
+    A refused call returns no names, because names only help the reader.
+    """
+    here = [uri for uri in dict.fromkeys(uris) if workspace_of(uri) in (None, visit.workspace)][:NAMED]
+    if not here:
+        return {}
+    try:
+        answer = visit.call("traverse", start=here, max_depth=0, max_nodes=NAMED, budget=WHOLE, as_of=as_of)
+    except KgdError:
+        return {}
+    found = {one["uri"]: one for one in answer["nodes"]}
+    return found | {old: one for one in answer["nodes"] for old in one.get("asked", ())}
+
+
+def titles(visit: Visit, uris: Iterable[str]) -> dict[str, str]:
+    """Return the names of nodes, as `names`."""
+    return {uri: card.get("name", "") for uri, card in names(visit, uris).items()}
+
+
+def by_line(commit: Mapping[str, Any]) -> str:
+    """Return the author, and the token that pushed the commit: the author alone is not authenticated."""
+    return f"{commit['author']}, pushed by {commit['pushed_by']}" if commit.get("pushed_by") else str(commit["author"])

@@ -1,0 +1,121 @@
+"""History of a node: its commits, blame, conversations, and reverting a commit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from kgd.errors import KgdError, NotFound
+from kgd.ui.changes import deed_of, rows
+from kgd.ui.pages.node_form import said
+from kgd.ui.visit import Entry, Handled, Page, Redirect, Visit
+
+COMMITS = 20
+
+
+def history(visit: Visit) -> Handled:
+    """List the commits of a node with their changes, newest first."""
+    uri = visit.required("uri")
+    answer = visit.call("history", uri=uri, diff=True, limit=COMMITS, cursor=visit.query.get("cursor"))
+    shown = [{**commit, "title": title(commit, uri), "changes": rows(commit["diff"])} for commit in answer["commits"]]
+    if not shown and not visit.query.get("cursor"):
+        raise NotFound("no commit has changed this node", at=uri, next="Check its address.")
+    return Page(
+        "node_history.html",
+        {"uri": uri, "commits": shown, "cursor": answer.get("cursor", ""), "writes": visit.may("put")},
+    )
+
+
+def lines(visit: Visit) -> Handled:
+    """Show the author and time of each line of the content."""
+    uri = visit.required("uri")
+    answer = visit.call("blame", uri=uri, cursor=visit.query.get("cursor"), budget=10_000)
+    return Page("node_lines.html", {"answer": answer, "uri": uri})
+
+
+def messages(visit: Visit) -> Handled:
+    """Show the messages of a conversation, page by page."""
+    uri, cursor = visit.required("uri"), visit.query.get("cursor")
+    way = "messages_back" if visit.query.get("way") == "back" else "messages"
+    answer = visit.call("get", uris=[uri], include=[way], budget=8_000, cursor=cursor)
+    if not answer["nodes"]:
+        raise NotFound("this conversation does not exist", at=uri, next="Check its address.")
+    (found,) = answer["nodes"]
+    return Page(
+        "node_messages.html",
+        {"node": found, "messages": found.get("messages", []), "cursor": answer.get("cursor", ""), "way": way},
+    )
+
+
+def confirm_revert(visit: Visit) -> Handled:
+    """Preview the revert of a commit."""
+    visit.form_for("put")
+    return _reverting(visit)
+
+
+def revert(visit: Visit) -> Handled:
+    """Revert a commit, except for later changes."""
+    try:
+        answer = visit.call("put", **_revert(visit, visit.form.get("message", "")))
+    except KgdError as error:
+        return _reverting(visit, error)
+    uri = visit.form.get("uri", "")
+    return Redirect(visit.to("node/history", uri=uri) if uri else visit.to("overview"), said(answer, "Reverted"))
+
+
+def _reverting(visit: Visit, refused: KgdError | None = None) -> Handled:
+    commit = visit.required("commit")
+    (found,) = visit.call("history", commit=commit, diff=True)["commits"]
+    would: Mapping[str, Any] = {}
+    if refused is None:
+        try:
+            would = visit.call("put", **_revert(visit, ""), dry_run=True)
+        except KgdError as error:
+            refused = error
+    told = {
+        "commit": found, "changes": rows(opposite(found["diff"])), "would": would,
+        "uri": visit.query.get("uri") or visit.form.get("uri", ""), "refused": refused,
+    }  # fmt: skip
+    return Page("node_revert.html", told)
+
+
+def _revert(visit: Visit, message: str) -> dict[str, Any]:
+    changes = [{"op": "revert", "commit": visit.required("commit")}]
+    return {"changes": changes, "message": " ".join(message.split()), "conflicts": "show"}
+
+
+def title(commit: Mapping[str, Any], uri: str) -> str:
+    """Return the title of a commit in the history of a node: its subject, or its changes."""
+    subject = str(commit["message"].partition("\n")[0])
+    deed = deed_of(subject, uri)
+    if subject and not subject.startswith("put "):
+        return deed.capitalize() or subject
+    for one in commit["diff"]:
+        if one["change"] != "changed":
+            return f"{one['change'].capitalize()}"
+        fields = list(dict.fromkeys(name.partition("/")[0] for name in one["fields"]))
+        return f"Changed {', '.join(fields)}"
+    return "A change"
+
+
+def opposite(diff: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Reverse a diff."""
+    turned = {"created": "deleted", "deleted": "created"}
+    return [
+        {
+            "uri": one["uri"], "change": turned.get(one["change"], one["change"]),
+            "fields": {
+                name: {"before": field["after"], "after": field["before"]} for name, field in one["fields"].items()
+            },
+        }
+        for one in diff
+    ]  # fmt: skip
+
+
+ENTRIES = (
+    Entry("node", "node/history", history),
+    Entry("node", "node/lines", lines),
+    Entry("node", "node/messages", messages),
+    Entry("node", "node/revert", confirm_revert),
+    Entry("node", "node/revert", revert, ("POST",)),
+)

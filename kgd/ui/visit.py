@@ -1,0 +1,178 @@
+"""One request of a page: its visitor, workspace, fields, and calls of tools."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import urlencode
+
+from kgd import tools
+from kgd.daemon.daemon import Daemon
+from kgd.errors import Forbidden, NotFound
+from kgd.model.access import Verb
+from kgd.model.token import TokenRecord
+from kgd.tools.operation import Answer
+from kgd.tools.session import Session
+from kgd.tools.token_calls import call, visible
+from kgd.ui.sessions import Visitor
+
+CLIENT = "kgd ui"
+ROOT = "/ui"
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A rendered page: a template and its variables."""
+
+    template: str
+    told: Mapping[str, Any] = field(default_factory=dict)
+    status: int = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Redirect:
+    """A redirect after a change; the next page shows `said` once."""
+
+    to: str
+    said: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Download:
+    """A response that is not a page, such as a picture."""
+
+    body: bytes
+    media_type: str
+    filename: str = ""
+
+
+Handled = Page | Redirect | Download
+
+
+@dataclass(frozen=True, slots=True)
+class Visit:
+    """One request. Its methods may block.
+
+    `query` and `form` hold the last value of each name, `many` returns all values of a name in either. `record` is the
+    visitor's token at this moment; None for the user of this machine, with all permissions.
+    """
+
+    daemon: Daemon
+    visitor: Visitor
+    workspace: str
+    query: Mapping[str, str]
+    form: Mapping[str, str]
+    many: Callable[[str], list[str]]
+    path: Mapping[str, str]
+    here: str
+    record: TokenRecord | None = None
+    still_live: Callable[[], None] = lambda: None
+    served: Callable[[], list[str]] | None = None
+
+    @property
+    def may_do_all(self) -> bool:
+        """Whether the visitor is the user of this machine, who may call every tool."""
+        return self.record is None
+
+    def can(self, tool: str) -> bool:
+        """Whether the visitor may call a tool; the tool checks the scope itself."""
+        if self.record is None:
+            return tool in tools.EVERY
+        return tool in visible(tools.SERVED, self.record.holder)
+
+    def may(self, tool: str, verb: Verb = Verb.WRITE) -> bool:
+        """Whether to show a form of a tool: a scope of the visitor has the verb in this workspace.
+
+        The tool checks the paths of the scope when the form is sent.
+        """
+        if self.record is None:
+            return self.can(tool)
+        scopes = self.record.holder.scopes
+        return self.can(tool) and any(one.has(verb) for one in scopes if one.workspace == self.workspace)
+
+    def form_for(self, tool: str, verb: Verb = Verb.WRITE) -> None:
+        """Check that a form of a tool may be shown.
+
+        Raises:
+            Forbidden: The tool would refuse the form.
+        """
+        if not self.may(tool, verb):
+            raise Forbidden(
+                "you do not have permission to edit this", next="Ask the hub's administrator for a wider scope."
+            )
+
+    def call(self, tool: str, **arguments: Any) -> Answer:
+        """Call a tool on this workspace, without the arguments that are None.
+
+        Raises:
+            KgdError: The tool's error.
+        """
+        given = {name: value for name, value in arguments.items() if value is not None}
+        if self.workspace:
+            given.setdefault("workspace", self.workspace)
+        if self.record is None:
+            return tools.call(self.session(), tool, given)
+        return call(self.session(), self.record, tools.SERVED, tool, given)
+
+    def session(self) -> Session:
+        if self.record is None:
+            return Session(self.daemon, client=CLIENT, context_id=None)
+        return Session(
+            self.daemon, client=CLIENT, context_id=None, trusted=False, principal=self.record.holder,
+            still_live=self.still_live,
+        )  # fmt: skip
+
+    def workspaces(self) -> list[str]:
+        """Return the sorted ids of the workspaces that the visitor may see."""
+        return self.served() if self.served else self.daemon.workspace_ids()
+
+    def on_hubs(self) -> dict[str, str]:
+        """Return the workspaces of other hubs, each with the hub's address."""
+        entries = self.daemon.registry.current().entries if self.record is None else {}
+        return {id: entry.hub for id, entry in entries.items() if entry.hub}
+
+    def text(self, name: str) -> str:
+        """Return a field of the form with normalised line ends, without surrounding blanks."""
+        return self.form.get(name, "").replace("\r\n", "\n").strip()
+
+    def number(self, name: str) -> int:
+        """Return a non-negative number of the address; 0 if it is missing or malformed."""
+        text = self.query.get(name, "")
+        return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0
+
+    def required(self, name: str) -> str:
+        """Return a required value of the form or the address.
+
+        Raises:
+            NotFound: The value is missing.
+        """
+        value = self.form.get(name) or self.query.get(name)
+        if not value:
+            raise NotFound(f"this address has no {name}", at=name, next="Open the page through a link.")
+        return value
+
+    def to(self, page: str, **query: Any) -> str:
+        """Return the address of a page of this workspace, without empty arguments."""
+        return address(self.workspace, page, **query)
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """An address below a workspace, and its handler, which runs in a worker thread.
+
+    `name` is the page's name in the navigation. A handler of POST makes a change and returns `Redirect`, or a page with
+    the error.
+    """
+
+    name: str
+    place: str
+    handle: Callable[[Visit], Handled]
+    methods: tuple[str, ...] = ("GET",)
+
+
+def address(workspace: str, page: str, **query: Any) -> str:
+    """Return the address of a page; a list becomes a repeated argument."""
+    given = {name: value for name, value in query.items() if value not in (None, "", [])}
+    place = f"{ROOT}/w/{workspace}/{page}" if workspace else f"{ROOT}/{page}"
+    return f"{place}?{urlencode(given, doseq=True)}" if given else place

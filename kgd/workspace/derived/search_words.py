@@ -1,0 +1,80 @@
+"""The words by which full text finds a node, and older nodes with similar names."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from itertools import islice
+
+from kgd.graph.live_graph import LiveGraph
+from kgd.index.text import Doc, TextIndex
+from kgd.model.node import Json, Node
+from kgd.model.uri import Uri
+from kgd.workspace.answers import Similar
+
+ASKED = 3
+"""New nodes of an answer that are compared."""
+SAID = 3
+"""Similar nodes named for each of them."""
+LOOKED_AT = 10
+
+
+def doc(node: Node, detail: str, updated: int) -> Doc:
+    """The node as the text index takes it.
+
+    Args:
+        detail: The text of its detail file; empty if it has none.
+        updated: Unix seconds of its last change.
+    """
+    text = " ".join(_texts(node.data))
+    content = "\n".join(filter(None, (node.content, detail)))
+    return Doc(node.uri, node.type, node.title, node.summary, content, node.tags, text, updated, node.source,
+               people=_people(node), aliases=_aliases(node.data))  # fmt: skip
+
+
+def _people(node: Node) -> tuple[str, ...]:
+    """The sender of a message."""
+    found = [node.data.get(key) for key in ("senderId", "senderName")] if node.type == "message" else []
+    return tuple(name for name in found if isinstance(name, str))
+
+
+def _aliases(data: Mapping[str, Json]) -> tuple[str, ...]:
+    """Further names in a node's data, each on one line."""
+    given = data.get("aliases")
+    found = (" ".join(text.split()) for text in given if isinstance(text, str)) if isinstance(given, list) else ()
+    return tuple(filter(None, found))
+
+
+def _texts(value: Json) -> Iterator[str]:
+    """The words in a node's data, keys included."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        for key, inner in value.items():
+            yield key
+            yield from _texts(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _texts(inner)
+    elif value is not None:
+        yield str(value)
+
+
+def similar(named: Mapping[Uri, str], graph: LiveGraph, text: TextIndex) -> tuple[Similar, ...]:
+    """Older nodes that share half of the words of the name, for the first few new ones."""
+    found = ((uri, _like(uri, name, graph, text)) for uri, name in islice(named.items(), ASKED) if name)
+    return tuple(Similar(uri, like) for uri, like in found if like)
+
+
+def _like(uri: Uri, name: str, graph: LiveGraph, text: TextIndex) -> tuple[Uri, ...]:
+    words = _words(name)
+    alike = []
+    for found in text.named_like(name, LOOKED_AT):
+        other = graph.card(found)
+        if other and found != uri and 2 * len(words & _words(other.name)) >= len(words | _words(other.name)):
+            alike.append(found)
+    return tuple(alike[:SAID])
+
+
+def _words(name: str) -> set[str]:
+    return set(re.findall(r"\w+", name.casefold()))

@@ -1,0 +1,289 @@
+"""The version cache: versions by path and commits by request id, from the database and the newest flushes.
+
+A version decides whether an edit is stale, so it is never a guess. Callers wait while history is counted, and a damaged
+database is rebuilt before it answers.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import TypeVar
+
+from kgd.errors import Damaged, Unavailable
+from kgd.git.history import Change, Versioned
+from kgd.git.history import versions as git_versions
+from kgd.git.objects import ObjectId
+from kgd.git.program import GitFailed
+from kgd.git.store import ObjectStore
+from kgd.index.database import Database, IndexDamaged
+from kgd.index.version_cache import Versions
+from kgd.workspace.answers import Version
+from kgd.workspace.files.parts import is_about_parts
+from kgd.workspace.writing.seal import Seal
+from kgd.workspace.writing.writer import Staged
+
+READY_WITHIN = 120.0
+"""Seconds a caller waits for versions or the text index before `Unavailable`."""
+REQUESTS_READ = 20_000
+"""Commits read for request ids in a rebuild; a retry comes soon or never."""
+LOOKED_KEPT = 4_096
+"""Cached versions, least recently stored first out."""
+
+A = TypeVar("A")
+
+
+class VersionCache:
+    """Versions by path and commits by request id. The writer's thread notes, the follower's writes, any thread reads.
+
+    Args:
+        mend: Starts a rebuild of the database in the follower's thread; called when a read finds damage.
+        counts: The paths that a commit's changes count for: nodes in a part, and the node of a detail.
+    """
+
+    def __init__(
+        self, store: ObjectStore, database: Database, mend: Callable[[], None], seal: Seal,
+        counts: Callable[[Sequence[Change]], Iterable[str]],
+    ) -> None:  # fmt: skip
+        self._store, self._database, self._mend, self._seal = store, database, mend, seal
+        self._counts = counts
+        self._rows = Versions(database)
+        self._lock = threading.Lock()
+        self._fresh: dict[str, Version] = {}
+        """Versions that the database may lack. An entry goes when the database has it and it is still the same."""
+        self._looked: OrderedDict[str, Version | None] = OrderedDict()
+        """Recent answers of the database: staging a change asks, and so does counting it."""
+        self._era = 0
+        """Rises when an entry of `_looked` may become wrong: a look-up under way is then not cached."""
+        self._requests: dict[str, ObjectId] = {}
+        self._unreadable = ""
+        """Why history could not be counted; empty after a success."""
+        self._apart: tuple[tuple[ObjectId, ObjectId] | None, Mapping[str, int]] = (None, {})
+        """The last counts of `version_at`, and the commits they lie between."""
+        self._owed = 0
+        self._ready = threading.Event()
+        self._ready.set()
+
+    # ---- notes
+
+    def begin(self, *, anew: bool = False) -> None:
+        """Announce a count of history: callers wait for as many `end`. With `anew` the known versions are dropped."""
+        with self._lock:
+            self._owed += 1
+            self._ready.clear()
+            self._era += 1
+            self._looked.clear()
+            if anew:
+                self._fresh.clear()
+
+    def end(self) -> None:
+        with self._lock:
+            self._owed -= 1
+            if not self._owed:
+                self._ready.set()
+
+    @property
+    def is_ready(self) -> bool:
+        return self._ready.is_set()
+
+    def bump(self, staged: Sequence[Staged[object]]) -> dict[str, Version]:
+        """Count a flush and return its new versions by path."""
+        bumped: dict[str, Version] = {}
+        for one in staged:
+            if one.author is None:
+                continue
+            who, when = f"{one.author.name} <{one.author.email}>", one.author.time
+            commit = one.commit.hex() if one.commit else ""
+            for path in dict.fromkeys(self._counts(self._changes(one))):
+                old = self.version(path)
+                if old:
+                    new = replace(old, count=old.count + 1, updated_at=when, updated_by=who, updated_commit=commit)
+                else:
+                    new = Version(1, when, who, when, who, commit)
+                with self._lock:
+                    self._fresh[path] = bumped[path] = new
+                    self._era += 1
+                    self._looked.pop(path, None)
+        return bumped
+
+    def remember(self, requests: Mapping[str, ObjectId]) -> None:
+        with self._lock:
+            self._requests.update(requests)
+
+    # ---- reads
+
+    def version(self, path: str, *, anew: bool = False) -> Version | None:
+        """The version from history, the newest flush included. With `anew` the cache is skipped.
+
+        Raises:
+            Unavailable: Versions are still being counted after two minutes, or the database cannot be read.
+        """
+        with self._lock:
+            if fresh := self._fresh.get(path):
+                return fresh
+            if path in self._looked and not anew:
+                return self._looked[path]
+            era = self._era
+        found = self._ask(lambda: self.look(path), "versions are being counted from history")
+        with self._lock:
+            if era == self._era:
+                self._looked[path] = found
+                if len(self._looked) > LOOKED_KEPT:
+                    self._looked.popitem(last=False)
+        return found
+
+    def version_at(self, path: str, commit: ObjectId, tip: ObjectId) -> int:
+        """The number of commits up to `commit` that changed the path. O(later commits), or O(history) off the tip's
+        line.
+
+        Raises:
+            Unavailable: As `version`.
+        """
+        is_before = self._store.is_ancestor(commit, tip)
+        with self._lock:
+            key, counts = self._apart
+        if key != (commit, tip):
+            span = (tip, commit) if is_before else (commit, None)
+            found = git_versions(self._store.git_dir, span[0], since=span[1], counted=self._counts)
+            counts = {row.path: row.count for row in found}
+            with self._lock:
+                self._apart = (commit, tip), counts
+        if not is_before:
+            return counts.get(path, 0)
+        version = self.version(path)
+        return (version.count if version else 0) - counts.get(path, 0)
+
+    def look(self, path: str) -> Version | None:
+        """As `version` without waiting, for the follower, which others wait for."""
+        with self._lock:
+            fresh = self._fresh.get(path)
+        if fresh is not None:
+            return fresh
+        return self._rows.version(path)
+
+    def request(self, request: str) -> ObjectId | None:
+        """The commit of a request id, in this session or an earlier one. Errors as for `version`.
+
+        Raises:
+            Unavailable: History cannot be read, so an unknown id may have been used.
+        """
+        with self._lock:
+            fresh = self._requests.get(request)
+        if fresh is not None:
+            return fresh
+        commit = self._ask(lambda: self._rows.request(request), "request ids are being read from history")
+        if commit is None and self._unreadable:
+            raise Unavailable(
+                f"history cannot be read, so this request id may have been used: {self._unreadable}",
+                next="Ask again with the same request_id after `kgd status` reports an intact history.",
+            )
+        return bytes.fromhex(commit) if commit else None
+
+    # ---- the follower's thread
+
+    def write(self, versions: Mapping[str, Version], requests: Mapping[str, ObjectId], tip: ObjectId) -> None:
+        """Write the versions of a flush, from `bump`, to the database."""
+        with self._database.write():
+            self._rows.bump(versions.items(), head=tip.hex())
+            for request, commit in requests.items():
+                self._rows.remember(request, commit.hex())
+
+    def written(self, versions: Mapping[str, Version], requests: Mapping[str, ObjectId]) -> None:
+        """Drop versions and requests that the database has."""
+        with self._lock:
+            for path, version in versions.items():
+                if self._fresh.get(path) is version:
+                    del self._fresh[path]
+            for request in requests:
+                self._requests.pop(request, None)
+
+    def count(self, tip: ObjectId) -> None:
+        """Bring the database to `tip` from history, from any state.
+
+        If it cannot be read or written, the counts stay in memory, so that answers remain correct.
+        """
+        try:
+            head = self._rows.head()
+            if head == tip.hex():
+                return
+            since = bytes.fromhex(head) if head else None
+            if since and not (self._store.exists(since) and self._store.is_ancestor(since, tip)):
+                since = None
+            rows, requests = self._read(since, tip)
+        except Unavailable:
+            since = None
+            rows, requests = self._read(since, tip)
+        try:
+            with self._database.write():
+                if since:
+                    self._rows.bump(rows.items(), head=tip.hex())
+                else:
+                    self._rows.replace(rows.items(), head=tip.hex())
+                for request, commit in requests:
+                    self._rows.remember(request, commit.hex())
+        except Unavailable:
+            with self._lock:
+                for path, row in rows.items():
+                    self._fresh.setdefault(path, row)
+                self._requests = dict(reversed(requests)) | self._requests
+            raise
+
+    # ---- inside
+
+    def _read(self, since: ObjectId | None, tip: ObjectId) -> tuple[dict[str, Version], list[tuple[str, ObjectId]]]:
+        """Versions and request ids up to `tip`, the oldest request first: the first record of an id stays."""
+        try:
+            rows = self._counted(since, tip)
+            commits = self._store.history([tip], until=[since] if since else [], limit=REQUESTS_READ)
+            asked = [(self._seal.request(self._store, commit.id, commit.message), commit.id) for commit in commits]
+        except (Damaged, GitFailed) as error:
+            self._unreadable = str(error)[:200]
+            raise
+        self._unreadable = ""
+        return rows, [(request, commit) for request, commit in reversed(asked) if request]
+
+    def _counted(self, since: ObjectId | None, tip: ObjectId) -> dict[str, Version]:
+        """Versions up to `tip`, counted on top of the database's state at `since`, or from the first commit."""
+        counted: Iterable[Versioned] = git_versions(self._store.git_dir, tip, since=since, counted=self._counts)
+        if since is None:
+            return {row.path: _added(None, row) for row in counted}
+        counted = list(counted)
+        before = self._rows.versions(row.path for row in counted)
+        return {row.path: _added(before.get(row.path), row) for row in counted}
+
+    def _ask(self, question: Callable[[], A], waits_for: str) -> A:
+        for last in (False, True):
+            if not self._ready.wait(READY_WITHIN):
+                raise come_back(waits_for)
+            try:
+                return question()
+            except IndexDamaged:
+                if last:
+                    raise
+                self._mend()
+        raise AssertionError("unreachable")
+
+    def _changes(self, one: Staged[object]) -> list[Change]:
+        """The files of a commit; the former blobs only where they decide which paths count."""
+        files, tree = one.changed or {}, None
+        if one.commit and any(map(is_about_parts, files)):
+            parents = self._store.commit(one.commit).parents
+            tree = self._store.tree_of(parents[0]) if parents else None
+        return [
+            Change(path, self._store.entry(tree, path) if tree and is_about_parts(path) else None, blob)
+            for path, blob in files.items()
+        ]
+
+
+def come_back(why: str) -> Unavailable:
+    return Unavailable(f"not ready yet: {why}", next="Ask again in a moment; `kgd status` shows how far it is.")
+
+
+def _added(old: Version | None, new: Versioned) -> Version:
+    """A version plus the later commits."""
+    updated = new.updated_at, new.updated_by, new.updated_commit
+    if old is None:
+        return Version(new.count, new.created_at, new.created_by, *updated)
+    return Version(old.count + new.count, old.created_at, old.created_by, *updated)

@@ -1,0 +1,356 @@
+"""Reading commits: their changes, and nodes and graph at a commit."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import replace
+
+from kgd.codec import bulk, documents, memories, paths
+from kgd.errors import KgdError, NotFound
+from kgd.git.history import Change as FileChange
+from kgd.git.history import LogEntry
+from kgd.git.history import log as git_log
+from kgd.git.objects import Commit, ObjectId, trailers
+from kgd.git.program import GitFailed, run
+from kgd.git.refs import HEAD
+from kgd.git.store import ObjectStore
+from kgd.graph.edges import Card, Edge, EdgeSource
+from kgd.graph.live_graph import LiveGraph
+from kgd.model.fields import join, plain, plain_relation
+from kgd.model.node import Json, Node
+from kgd.model.uri import Uri, workspace_of
+from kgd.workspace.answers import Entry, FieldChange, NodeChange
+from kgd.workspace.files import memory_files, parts
+from kgd.workspace.files.parts import NodeFiles, node_changes, uri_in_part
+from kgd.workspace.history import pushers
+
+ACCEPTED_BY = "Kgd-Accepted-By"
+"""The trailer that names who accepted a proposal."""
+_REVISION = re.compile(r"[0-9A-Za-z][0-9A-Za-z._/-]{0,200}(?:[~^][0-9]*)*\Z").match
+_OF_TIP = re.compile(r"(?:HEAD|head)(?:[~^][0-9]*)*\Z|[0-9a-f]{7,40}\Z").match
+_CLIENT = re.compile(r"(.*?)(?: \(([^()]*)\))?\Z", re.S).match
+
+Blobs = tuple[str, ObjectId | None, ObjectId | None]
+File = Blobs | FileChange
+Files = Sequence[File]
+"""(path, blob before, blob after); None is absence."""
+
+
+def _no_such_commit(text: str) -> NotFound:
+    return NotFound("there is no such commit", at=text[:60], next="Find one with `kgd history`.")
+
+
+class Past:
+    """History of one workspace, read from git alone.
+
+    Args:
+        part_of: The part that holds a node now; it is searched first.
+    """
+
+    def __init__(
+        self, store: ObjectStore, workspace: str, sharded: frozenset[str],
+        part_of: Callable[[Uri], str | None] = lambda uri: None,
+    ) -> None:  # fmt: skip
+        self.store, self.workspace, self.sharded, self._part_of = store, workspace, sharded, part_of
+
+    def nodes(self) -> NodeFiles:
+        """The repository with nodes in place of parts, for one computation."""
+        return NodeFiles(self.store, self.sharded, self._part_of)
+
+    def commit_id(self, text: str, *, of: ObjectId | None = None) -> ObjectId:
+        """The commit named by a full or short id, ``HEAD``, ``HEAD~2`` or another revision.
+
+        Args:
+            of: Restricts the answer to this commit and its ancestors, named by id or from ``HEAD`` but by no ref.
+
+        Raises:
+            NotFound: There is no such commit.
+        """
+        text = text.strip()
+        if of is not None:
+            found = self.commit_id(text) if _OF_TIP(text) else None
+            if found is None or not self.store.is_ancestor(found, of):
+                raise _no_such_commit(text)
+            return found
+        if re.fullmatch("[0-9a-f]{40}", text):
+            id = bytes.fromhex(text)
+            kind = self.store.kind_and_size(id)
+            if kind and kind[0] == "commit":
+                return id
+        elif _REVISION(text):
+            name = re.sub(r"^(HEAD|head)(?=$|[~^])", HEAD, text)
+            try:
+                said = run(
+                    self.store.git_dir, ["rev-parse", "--verify", "--quiet", "--end-of-options", name + "^{commit}"]
+                )
+                return bytes.fromhex(said.decode().strip())
+            except (GitFailed, ValueError):
+                pass
+        raise _no_such_commit(text)
+
+    def commit(self, id: ObjectId) -> Commit:
+        return self.store.commit(id)
+
+    def node_at(self, uri: Uri, commit: ObjectId) -> Node | None:
+        """The node at the commit; None if absent.
+
+        Raises:
+            Invalid: Its file could not be read then.
+        """
+        path, store = paths.path_of(uri, self.sharded), self.nodes()
+        blob = store.entry(store.tree_of(commit), path)
+        return documents.decode(store.read(blob), at=path, expect=uri) if blob else None
+
+    def last_good(self, path: str) -> ObjectId | None:
+        """The newest readable blob among the last fifty versions of a node's file or a part."""
+        tip = self.store.ref(HEAD)
+        assert tip is not None
+        for entry in git_log(self.store, tip, paths=(path,), limit=50):
+            blob = self.store.entry(entry.commit.tree, path)
+            try:
+                if blob and bulk.is_path(path):
+                    nodes = parts.decoded(path, blob, self.store.read).ids
+                    if all(workspace_of(uri) == self.workspace for uri in nodes):
+                        return blob
+                elif blob:
+                    node = documents.decode(self.store.read(blob), at=path)
+                    if paths.path_of(node.uri, self.sharded) == path:
+                        return blob
+            except KgdError:
+                continue
+        return None
+
+    def files_of(self, commit: Commit) -> Sequence[Blobs]:
+        """The files a commit changed; for a merge, against every parent. Old is the first parent's."""
+        return self._files(commit, self.store)
+
+    @staticmethod
+    def _files(commit: Commit, store: ObjectStore) -> list[Blobs]:
+        trees = [store.tree_of(parent) for parent in commit.parents]
+        first = list(store.diff(trees[0] if trees else None, commit.tree))
+        others = [{path for path, _, _ in store.diff(tree, commit.tree)} for tree in trees[1:]]
+        return [(path, old, new) for path, old, new in first if all(path in other for other in others)]
+
+    def changes(self, commit: ObjectId, only: Collection[Uri] | None = None) -> tuple[NodeChange, ...]:
+        """The node changes of a commit, all or of these nodes alone; no other node is read."""
+        store = self.nodes()
+        files = self._files(store.commit(commit), store)
+        if only is not None:
+            files = [one for one in files if self.about(one[0], one[2] or one[1], store) in only]
+        return self._changes(files, commit, store)
+
+    def changes_between(self, a: ObjectId, b: ObjectId) -> tuple[NodeChange, ...]:
+        store = self.nodes()
+        return self._changes(store.diff(store.tree_of(a), store.tree_of(b)), b, store)
+
+    def entry(self, commit: Commit, files: Files | None = None, *, limit: int = 50) -> Entry:
+        """One line of history. `files` are its changes with nodes in place of parts, if known."""
+        store = self.nodes()
+        changed = self._files(commit, store) if files is None else files
+        about = (self.about(path, new or old, store) for path, old, new, *_ in changed)
+        uris = list(dict.fromkeys(uri for uri in about if uri))
+        noted = dict(trailers(commit.message))
+        name, client = _CLIENT(commit.author_name).groups()  # type: ignore[union-attr]
+        subject, _, rest = commit.message.partition("\n")
+        pusher = pushers.of(self.store, commit.id)
+        return Entry(
+            commit=commit.id.hex(),
+            parents=tuple(parent.hex() for parent in commit.parents),
+            subject=subject,
+            body=_without_trailers(rest),
+            author=name,
+            email=commit.author_email,
+            client=client or "",
+            at=commit.author_time,
+            operation=noted.get("Kgd-Op", "commit"),
+            nodes=tuple(uris[:limit]),
+            more_nodes=max(0, len(uris) - limit),
+            pushed_by=str(pusher or ""),
+            pushed_by_agent=pusher is not None and pusher.kind != "person",
+            accepted_by="" if pusher else noted.get(ACCEPTED_BY, ""),  # the pusher's own trailer proves nothing
+        )
+
+    def removal_of(self, path: str, tip: ObjectId) -> Entry | None:
+        """The newest commit that touched a file, if it removed the file."""
+        for found in self.log(tip, (path,), limit=1):
+            if all(change.new is None for change in found.changes if change.path == path):
+                return self.entry(found.commit, found.changes)
+        return None
+
+    def removal_below(self, folder: str, tip: ObjectId) -> Entry | None:
+        """The newest of the last fifty commits that removed a file directly in a folder."""
+        for found in git_log(self.store, tip, paths=(folder,), limit=50):
+            if any(change.new is None and change.path.rpartition("/")[0] == folder for change in found.changes):
+                return self.entry(found.commit, found.changes)
+        return None
+
+    def log(
+        self, tip: ObjectId, files: Sequence[str], *, limit: int, versions: int = 0, author: str | None = None,
+        since: int | None = None, until: int | None = None, after: ObjectId | None = None,
+    ) -> list[LogEntry]:  # fmt: skip
+        """The newest commits that changed one of these files; for a node in a part, that changed the node.
+
+        Args:
+            versions: The node's version, if known: its own part may list all of its commits.
+
+        Raises:
+            As `kgd.git.history.log`.
+        """
+        uri = next(filter(None, (uri_in_part(path, self.sharded) for path in files)), None)
+        folder = bulk.folder_of(uri) if uri else None
+        own = Uri(uri.replace("://x/", f"://{self.workspace}/", 1)) if uri else None
+        at = self._part_of(own) if own else None
+
+        def select(changes: Sequence[FileChange]) -> Sequence[FileChange]:
+            found = node_changes(self.store, self.sharded, changes)
+            return found if folder is None else [change for change in found if change.path in files]
+
+        def asked(paths: Sequence[str], most: int) -> list[LogEntry]:
+            return git_log(self.store, tip, paths=paths, author=author, since=since, until=until, limit=most,
+                           after=after, select=select)  # fmt: skip
+
+        if folder is None:
+            return asked(files, limit)
+        if at and versions and (author, since, until, after) == (None, None, None, None):
+            found = asked([*files, at], versions)
+            if len(found) == versions:
+                return found[:limit]
+        return asked([*files, folder], limit)
+
+    def graph_at(self, commit: ObjectId, tip: ObjectId, graph: LiveGraph) -> PastGraph:
+        """The graph at a commit: the served graph with the nodes that changed since put back. O(changes)."""
+        return PastGraph(graph, self.changes_between(tip, commit))
+
+    def about(self, path: str, blob: ObjectId | None, store: ObjectStore) -> Uri | None:
+        """The node stored in a file, or described by a detail file."""
+        if not memories.is_path(path):
+            return self._uri(path, blob, store)
+        try:
+            return memory_files.owner_of(memories.read(store.read(blob), path)) if blob else None
+        except KgdError:
+            return None
+
+    def _changes(self, files: Iterable[File], after: ObjectId, store: ObjectStore) -> tuple[NodeChange, ...]:
+        """Node changes from file changes; `after` is the commit after them."""
+        found: dict[Uri, NodeChange] = {}
+        details: dict[Uri, list[str | None]] = {}
+        for path, old, new, *_ in files:
+            if memories.is_path(path):
+                for side, blob in enumerate((old, new)):
+                    if (owner := self.about(path, blob, store)) is not None:
+                        details.setdefault(owner, [None, None])[side] = self._text(path, blob)
+            elif uri := self._uri(path, new or old, store):
+                found[uri] = NodeChange(uri, _readable(store, path, old), _readable(store, path, new))
+        for uri, (was, now) in details.items():
+            if uri not in found:
+                try:
+                    node = self.node_at(uri, after)
+                except KgdError:
+                    continue
+                if node is None:
+                    continue
+                found[uri] = NodeChange(uri, node, node)
+            if was != now:
+                found[uri] = replace(found[uri], detail=(was, now))
+        return tuple(found.values())
+
+    def _text(self, path: str, blob: ObjectId | None) -> str | None:
+        memory = memories.read(self.store.read(blob), path) if blob else None
+        return memory.text if memory else None
+
+    def _uri(self, path: str, blob: ObjectId | None, store: ObjectStore) -> Uri | None:
+        if not paths.is_node_path(path):
+            return None
+        try:
+            uri = paths.uri_of(path, self.workspace, self.sharded)
+        except KgdError:
+            return None
+        node = _readable(store, path, blob) if uri is None else None
+        return uri or (node.uri if node else None)
+
+
+def _node(store: ObjectStore, path: str, blob: ObjectId | None) -> Node | None:
+    return documents.decode(store.read(blob), at=path) if blob else None
+
+
+def _readable(store: ObjectStore, path: str, blob: ObjectId | None) -> Node | None:
+    try:
+        return _node(store, path, blob)
+    except KgdError:
+        return None
+
+
+class PastGraph:
+    """An `EdgeSource`: the graph of another commit, as the live graph with some nodes put back.
+
+    Changes of the live graph during a walk are not taken out.
+    """
+
+    def __init__(self, graph: LiveGraph, changes: Sequence[NodeChange]) -> None:
+        self._graph: EdgeSource = graph
+        self._nodes = {change.uri: change.after for change in changes}
+        self._aliases = {alias: node.uri for node in self._nodes.values() if node for alias in node.aliases}
+        self._into: dict[Uri, list[Edge]] = {}
+        for node in self._nodes.values():
+            for relation in node.relations if node else ():
+                self._into.setdefault(relation.target, []).append(Edge(relation.weight, node.uri, relation.type))  # type: ignore[union-attr]
+
+    def card(self, uri: Uri) -> Card | None:
+        if uri not in self._nodes:
+            return self._graph.card(uri)
+        node = self._nodes[uri]
+        return Card(uri, node.type, node.name, node.summary, None, "") if node else None
+
+    def out(self, uri: Uri) -> Sequence[Edge]:
+        if uri not in self._nodes:
+            return self._graph.out(uri)
+        node = self._nodes[uri]
+        return sorted(Edge(r.weight, self.resolve(r.target), r.type) for r in node.relations) if node else ()
+
+    def into(self, uri: Uri) -> Sequence[Edge]:
+        kept = [edge for edge in self._graph.into(uri) if edge.target not in self._nodes]
+        return sorted([*kept, *self._into.get(uri, ())])
+
+    def resolve(self, uri: Uri) -> Uri:
+        if self._nodes.get(uri) is not None:
+            return uri
+        return self._aliases.get(uri) or self._graph.resolve(uri)
+
+
+def changed_fields(change: NodeChange) -> tuple[FieldChange, ...]:
+    """The changed fields, as `field_diff`, with the memory's text as the field `detail`."""
+    own = field_diff(change.before, change.after)
+    return (*own, FieldChange("detail", *change.detail)) if change.detail[0] != change.detail[1] else own
+
+
+def field_diff(before: Node | None, after: Node | None) -> tuple[FieldChange, ...]:
+    """The changed fields, sorted; relations by type and target, data by key."""
+    one, two = _flat(before), _flat(after)
+    return tuple(
+        FieldChange(field, one.get(field), two.get(field))
+        for field in sorted({*one, *two})
+        if one.get(field) != two.get(field)
+    )
+
+
+def _flat(node: Node | None) -> dict[str, Json]:
+    if node is None:
+        return {}
+    values = plain(node)
+    values.pop("uri")
+    flat: dict[str, Json] = {f: values[f] for f in values if f not in ("relations", "data")}
+    flat |= {join("data", key): value for key, value in node.data.items()}
+    for relation in node.relations:
+        edge = plain_relation(relation)
+        flat[join("relations", relation.type, relation.target)] = {"weight": edge.get("weight", 1)} | (
+            {"data": edge["data"]} if "data" in edge else {}
+        )
+    return flat
+
+
+def _without_trailers(text: str) -> str:
+    paragraphs = text.strip().split("\n\n")
+    if paragraphs and all(re.match(r"[A-Za-z][A-Za-z-]*: ", line) for line in paragraphs[-1].splitlines()):
+        paragraphs.pop()
+    return "\n\n".join(paragraphs).strip()

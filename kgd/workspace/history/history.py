@@ -1,0 +1,138 @@
+"""History: listing commits and reading them by id, short id or revision such as ``HEAD~2``."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Iterator, Sequence
+
+from kgd.codec import bulk, documents
+from kgd.git.objects import ObjectId, object_id
+from kgd.model.node import Node
+from kgd.model.uri import Uri
+from kgd.workspace.answers import Entry, NodeChange
+from kgd.workspace.files import memory_files
+from kgd.workspace.history.commits import Past, PastGraph
+from kgd.workspace.tip.sent_versions import SentVersions, Written
+from kgd.workspace.tip.served import Served
+
+UNDO = "undo"
+"""The operation of a commit made by undo, which the next undo passes over. A `revert` is an ordinary change: the next
+undo takes it back."""
+ACCEPT = "accept"
+"""The operation of a commit that accepts a proposal: a merge if accepted whole, a plain commit if in part."""
+LOOKED_AT = 100
+"""Commits searched for one to undo."""
+
+_REVERTS = re.compile("Reverts [0-9a-f]{40}").fullmatch
+"""The line for a commit that is reverted whole."""
+
+
+class History:
+    """The commits that led to the tip. Every method that takes a commit raises `NotFound` for an unknown one.
+
+    Args:
+        count: The version of a file; 0 if it has none.
+        tip: The id of the tip.
+    """
+
+    def __init__(
+        self, past: Past, served: Served, sent: SentVersions, count: Callable[[str], int], tip: Callable[[], ObjectId]
+    ) -> None:
+        self._past, self._served, self._sent, self._count, self._tip = past, served, sent, count, tip
+
+    def entries(
+        self,
+        *,
+        uri: Uri | None = None,
+        commit: str | None = None,
+        since: int | None = None,
+        until: int | None = None,
+        author: str | None = None,
+        limit: int = 20,
+        after: str | None = None,
+    ) -> tuple[Entry, ...]:
+        """Commits, newest first. `since` and `until` are Unix seconds; `after` is the last commit already seen."""
+        if commit is not None:
+            return (self._past.entry(self._past.commit(self._past.commit_id(commit))),)
+        found = self._past.log(
+            self._tip(), self.files_of(uri) if uri is not None else (), limit=limit, author=author, since=since,
+            until=until, after=self._past.commit_id(after) if after else None,
+            versions=self._count(self._served.path_of(uri)) if uri is not None and bulk.folder_of(uri) else 0,
+        )  # fmt: skip
+        return tuple(self._past.entry(one.commit, one.changes) for one in found)
+
+    def files_of(self, uri: Uri) -> tuple[str, ...]:
+        """The node's file and its detail file: a commit that changes either is a version of the node."""
+        data = self._served.bytes_of(uri) if self._served.graph.card(uri) else None
+        node = documents.decode(data, at=uri) if data is not None else None
+        return tuple(path for path in (self._served.path_of(uri), memory_files.file_of(node)) if path)
+
+    def commit_id(self, text: str, *, of_tip: bool = False) -> str:
+        """The full id in hex; with `of_tip` only of the tip or its ancestors. See `Past.commit_id`."""
+        return self._past.commit_id(text, of=self._tip() if of_tip else None).hex()
+
+    def changes(self, commit: str, only: Collection[Uri] | None = None) -> tuple[NodeChange, ...]:
+        """The node changes of a commit, all or of these nodes alone."""
+        return self._past.changes(self._past.commit_id(commit), only)
+
+    def changes_between(self, a: str, b: str) -> tuple[NodeChange, ...]:
+        return self._past.changes_between(self._past.commit_id(a), self._past.commit_id(b))
+
+    def graph_at(self, commit: str) -> PastGraph:
+        """See `Past.graph_at`."""
+        return self._past.graph_at(self._past.commit_id(commit), self._tip(), self._served.graph)
+
+    def undoable(self) -> Iterator[str]:
+        """The undoable ones of the newest hundred commits; see the function `undoable`."""
+        return undoable(self.entries(limit=LOOKED_AT))
+
+    def node_read(self, uri: Uri, version: int) -> Node | None:
+        """The node as it was sent under a version; None if that is not recorded, or differs from history.
+
+        The record of a read may be newer than its version, if a writer came between. Raises as `Workspace.node`.
+        """
+        path, store = self._served.path_of(uri), self._past.store
+        sent = self._sent.get(path, version)
+        if isinstance(sent, Written):
+            return self._past.node_at(uri, sent.commit)
+        before = self._count(path) - version
+        entries = self.entries(uri=uri, limit=before + 1) if sent is not None and before >= 0 else ()
+        if not 0 <= before < len(entries):
+            return None
+        commit = bytes.fromhex(entries[before].commit)
+        node = self._past.node_at(uri, commit)
+        if not self._served.locations.is_in_part(uri):
+            return node if store.entry(store.tree_of(commit), path) == sent else None
+        return node if node and object_id("blob", documents.encode(node)) == sent else None  # no blob in a part
+
+
+def undoable(entries: Sequence[Entry]) -> Iterator[str]:
+    """Those of these commits that a person would want undone: no merge, no undo, and not undone already.
+
+    An undone commit is passed over, and the commits that it had reverted count again. A proposal accepted whole is one
+    change: its merge stands for the commits that it brought in.
+
+    Args:
+        entries: The newest commits, the tip first.
+    """
+    undone, own = set[str](), _own(entries)
+    for entry in entries:
+        if entry.commit in undone or entry.commit not in own:
+            continue
+        if entry.operation == UNDO:
+            undone |= {line.split()[1] for line in entry.body.splitlines() if _REVERTS(line)}
+        elif entry.operation == ACCEPT or (entry.operation not in ("init", "merge") and len(entry.parents) == 1):
+            yield entry.commit
+
+
+def _own(entries: Sequence[Entry]) -> set[str]:
+    """The commits that did not come in through an acceptance alone."""
+    known = {entry.commit: entry for entry in entries}
+    found, open = set[str](), [entry.commit for entry in entries[:1]]
+    while open:
+        commit = open.pop()
+        if commit in known and commit not in found:
+            found.add(commit)
+            entry = known[commit]
+            open += entry.parents[:1] if entry.operation == ACCEPT else entry.parents
+    return found

@@ -1,0 +1,333 @@
+"""Merging three versions of one file, by the kind that its path indicates.
+
+Total: any input gives bytes. Content that cannot be merged goes to a conflict or to a file beside. The result is the
+same for both sides.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from kgd.codec import bulk, documents, memories, paths
+from kgd.codec.memories import Memory
+from kgd.codec.settings import PATH as SETTINGS
+from kgd.codec.settings import decode_settings, plain_settings, rewrite_settings, settings_from_plain
+from kgd.errors import Invalid, KgdError
+from kgd.git.objects import object_id
+from kgd.model.conflict import (
+    WHOLE,
+    Conflict,
+    FieldConflict,
+    canonical_json,
+    conflict_of,
+    disagreement,
+    held,
+    merge_held,
+)
+from kgd.model.fields import join, plain
+from kgd.model.merge import NOTHING_OPEN, Three, either, merge, merge_sets, merge_values, same
+from kgd.model.node import Json, Node
+from kgd.model.text_merge import merge_text
+from kgd.model.uri import Uri, parse, settings_uri
+
+log = logging.getLogger(__name__)
+
+TEXT_LIMIT = 1024 * 1024
+"""Bytes of an ordinary file; a larger one is not merged by lines."""
+MEMORIES = "memories"
+"""The first part of a field name in the file of a memory: ``memories/<file>/prose``."""
+
+Data = bytes | None
+"""None is absence."""
+
+
+@dataclass(frozen=True, slots=True)
+class MergedFile:
+    """The content of one path after a merge. `beside` are further files, such as a kept variant."""
+
+    data: Data
+    conflicts: tuple[Conflict, ...] = ()
+    beside: Mapping[str, bytes] = field(default_factory=dict)
+
+    @property
+    def conflict(self) -> Conflict | None:
+        """The only conflict, if any: bulk parts alone hold several nodes."""
+        return self.conflicts[0] if self.conflicts else None
+
+
+def merge_file(path: str, base: Data, ours: Data, theirs: Data, records: Three = NOTHING_OPEN) -> MergedFile:
+    """Merge three versions of one file; no content makes it raise.
+
+    Moves and other changes across files are merged in `kgd.workspace.merging.histories`. `records` are the open
+    conflicts about fields of settings and memories; then `conflicts` are all remaining ones.
+    """
+    acted = records != NOTHING_OPEN
+    if ours == theirs and not acted:
+        return MergedFile(ours)
+    if not acted and theirs == base:
+        return MergedFile(ours)
+    if not acted and ours == base:
+        return MergedFile(theirs)
+    try:
+        if paths.is_node_path(path):
+            return _merge_node_file(path, base, ours, theirs)
+        if path == SETTINGS and ours is not None and theirs is not None:
+            return _merge_settings(base, ours, theirs, records)
+        if path.startswith(f"{MEMORIES}/"):
+            return _merge_memory(path, base, ours, theirs, records)
+        if path.startswith("bulk/") and ours is not None and theirs is not None:
+            return _merge_bulk(path, base, ours, theirs)
+    except KgdError:
+        pass  # malformed, or too large together: keep both
+    except Exception:  # a defect: one file must not stop the merge of all others
+        log.exception("a file could not be merged by its kind", extra={"path": path})
+    if ours in (base, theirs):
+        return MergedFile(theirs)
+    return MergedFile(ours) if theirs == base else merge_unknown(path, base, ours, theirs)
+
+
+def record_files(conflicts: Iterable[Conflict], sharded: frozenset[str]) -> dict[str, bytes]:
+    """The files of these conflicts, one for each field. A value too large for a record goes to a file beside it."""
+    files: dict[str, bytes] = {}
+    for conflict in conflicts:
+        for one in conflict.by_field():
+            try:
+                files[paths.conflict_path(one.uri, one.digest, sharded)] = documents.encode_conflict(one)
+            except KgdError:
+                files.update(_large_record(one, sharded))
+    return files
+
+
+def _large_record(conflict: Conflict, sharded: frozenset[str]) -> dict[str, bytes]:
+    """The record without the base; if it is still too large, with file names instead of the sides.
+
+    Its name is the digest of its content, as for every record.
+    """
+    path = paths.conflict_path(conflict.uri, conflict.digest, sharded)
+    ((name, disputed),) = conflict.fields.items()
+    smaller = FieldConflict(None, disputed.sides, disputed.round)
+    try:
+        told = Conflict(conflict.uri, {name: smaller}, conflict.shown)
+        return {paths.conflict_path(told.uri, told.digest, sharded): documents.encode_conflict(told)}
+    except KgdError:
+        pass
+    files: dict[str, bytes] = {}
+    sides: list[Json] = []
+    for side in disputed.sides:
+        data = (
+            side.encode("utf-8", "replace")
+            if isinstance(side, str)
+            else canonical_json(side).encode("utf-8", "replace")
+        )
+        kept = f"kept/{path.removeprefix('conflicts/').removesuffix('.yaml')}-{_short_hash(data)}.txt"
+        files[kept] = data
+        sides.append({"kept": kept})
+    told = Conflict(conflict.uri, {name: FieldConflict(None, tuple(sides), disputed.round)}, conflict.shown)
+    files[paths.conflict_path(told.uri, told.digest, sharded)] = documents.encode_conflict(told)
+    return files
+
+
+# ---- nodes
+
+
+def _merge_node_file(path: str, base: Data, ours: Data, theirs: Data) -> MergedFile:
+    a, b = decoded(path, ours), decoded(path, theirs)
+    if isinstance(a, str) or isinstance(b, str):
+        return merge_unreadable(ours, theirs, a, b)
+    old = decoded(path, base)
+    old = None if isinstance(old, str) else old
+    merged = merge(old, a, b)
+    if merged.node is None:
+        return MergedFile(None)
+    try:
+        data = bytes_of(merged.node, [(ours, a), (theirs, b)])
+    except KgdError:  # two sides that each fit can be too large together
+        if a is None or b is None:
+            raise
+        merged = either(old, a, b)
+        data = bytes_of(merged.node or a, [(ours, a), (theirs, b)])
+    return MergedFile(data, (merged.conflict,) if merged.conflict else ())
+
+
+def bytes_of(node: Node, sides: Iterable[tuple[Data, Node | None]]) -> bytes:
+    """The file of a merged node; a side equal to the result keeps its bytes and its comments.
+
+    Raises:
+        Invalid, Limit: No file can hold it.
+    """
+    written = [(data, side) for data, side in sides if data is not None and side is not None]
+    same_bytes = [data for data, side in written if same(side, node)]
+    if same_bytes:
+        return min(same_bytes)
+    # The choice of comments must not depend on which side is ours.
+    by_hand = [data for data, side in written if b"#" in data and documents.encode(side) != data]
+    return documents.rewrite(min(by_hand) if by_hand else None, node)
+
+
+def merge_unreadable(ours: Data, theirs: Data, a: Node | str | None, b: Node | str | None) -> MergedFile:
+    """Merge with an unreadable side: serve the readable one, and keep the text of the other in the conflict."""
+    uri = next((side.uri for side in (a, b) if isinstance(side, Node)), None)
+    if uri is None:
+        # Neither is readable, or one was deleted: keep the present text for its author.
+        kept, *other = sorted((data for data in (ours, theirs) if data is not None), reverse=True)
+        return MergedFile(kept, beside={f"kept/unreadable-{_short_hash(data)}.txt": data for data in other})
+    sides = tuple(sorted((_side_of(ours, a), _side_of(theirs, b)), key=canonical_json))
+    readable, data = (a, ours) if isinstance(a, Node) else (b, theirs)
+    assert isinstance(readable, Node)
+    return MergedFile(
+        data, (Conflict(uri, {WHOLE: FieldConflict(None, sides)}, {WHOLE: sides.index(plain(readable))}),)
+    )
+
+
+def _side_of(data: Data, side: Node | str | None) -> Json:
+    if isinstance(side, Node):
+        return plain(side)
+    return {"unreadable": (data or b"").decode("utf-8", "backslashreplace")} if data is not None else None
+
+
+def decoded(path: str, data: Data) -> Node | str | None:
+    """The node in these bytes, or the reason as text why there is none."""
+    if data is None:
+        return None
+    try:
+        return documents.decode(data, at=path)
+    except KgdError as refusal:
+        return str(refusal)
+
+
+# ---- settings, memories, bulk
+
+
+def _merge_settings(base: Data, ours: bytes, theirs: bytes, records: Three) -> MergedFile:
+    """Merge settings by key. A conflict is recorded under the URI of the settings."""
+    a, b = (decode_settings(data, newer=True) for data in (ours, theirs))
+    try:
+        old = plain_settings(decode_settings(base, newer=True)) if base else {}
+    except KgdError:
+        old = {}
+    values, clashes = merge_values(old, plain_settings(a), plain_settings(b), (), records)
+    settings = settings_from_plain(values)
+    wanted = canonical_json(values)
+    equal = [data for data, side in ((ours, a), (theirs, b)) if canonical_json(plain_settings(side)) == wanted]
+    data = min(equal) if equal else rewrite_settings(min(ours, theirs), settings)
+    return MergedFile(data, (conflict_of(settings_uri(settings.workspace), clashes),) if clashes else ())
+
+
+def _merge_memory(path: str, base: Data, ours: Data, theirs: Data, records: Three) -> MergedFile:
+    """Merge front matter by field, prose by line. A conflict is recorded under the node named in the front matter."""
+    name = path.removeprefix(f"{MEMORIES}/")
+    sides = [memories.decode(data, at=path) for data in (ours, theirs) if data is not None]
+    if not sides:
+        return MergedFile(None)
+    uri = max(parse(str(side.front.get("id"))) for side in sides)
+    whole = join(MEMORIES, name)
+    if len(sides) == 1 and records == NOTHING_OPEN and sides[0].prose == _memory(path, base).prose and base is not None:
+        return MergedFile(None)  # only mirrored fields were edited, and the node's own file has them
+    if len(sides) == 1 or any(whole in each for each in records):
+        return _merge_whole_memory(uri, whole, (base, ours, theirs), records)
+    a, b = sides
+    old = _memory(path, base)
+    front, clashes = merge_values(_without_tags(old), _without_tags(a), _without_tags(b), (MEMORIES, name), records)
+    if tags := merge_sets(_tags(old), _tags(a), _tags(b)):
+        front["tags"] = sorted(tags)
+    front.pop("prose", None)
+    field = join(MEMORIES, name, "prose")
+    clashes.pop(field, None)
+    open_prose = any(field in each for each in records)
+    prose = None if open_prose else merge_text(old.prose, a.prose, b.prose)
+    if prose is None:
+        was, one, two = (held(field, side.prose, each) for side, each in zip((old, a, b), records, strict=True))
+        decided = merge_held(was, one, two)
+        prose = str(decided.value or "")
+        clashes |= {field: decided.conflict} if decided.conflict else {}
+    heads = [side.head for side in (a, b) if canonical_json(_plain_front(side)) == canonical_json(front)]
+    data = memories.with_head(min(heads), prose) if heads else memories.encode(front, prose)
+    return MergedFile(data, (conflict_of(uri, clashes),) if clashes else ())
+
+
+def _merge_whole_memory(uri: Uri, field: str, versions: tuple[Data, Data, Data], records: Three) -> MergedFile:
+    """Merge an edit with a deletion: the edit survives."""
+    was, ours, theirs = (held(field, _text(data), each) for data, each in zip(versions, records, strict=True))
+    decided = merge_held(was, ours, theirs)
+    if decided.conflict is None:
+        return MergedFile(decided.value.encode() if decided.value is not None else None)
+    clash = disagreement(_text(versions[0]), decided.conflict.sides, decided.conflict.round)
+    return MergedFile(str(decided.value).encode(), (conflict_of(uri, {field: clash}),))
+
+
+def _without_tags(memory: Memory) -> dict[str, Json]:
+    return {key: value for key, value in memory.front.items() if key != "tags"}
+
+
+def _memory(path: str, data: Data) -> Memory:
+    try:
+        return memories.decode(data, at=path) if data is not None else Memory({}, "", "")
+    except KgdError:
+        return Memory({}, "", "")
+
+
+def _tags(memory: Memory) -> list[str]:
+    tags = memory.front.get("tags")
+    return [str(tag) for tag in tags] if isinstance(tags, list) else []
+
+
+def _plain_front(memory: Memory) -> dict[str, Json]:
+    return dict(memory.front) | ({"tags": sorted(set(_tags(memory)))} if _tags(memory) else {})
+
+
+def _text(data: Data) -> str | None:
+    return data.decode("utf-8", "backslashreplace") if data is not None else None
+
+
+def _merge_bulk(path: str, base: Data, ours: bytes, theirs: bytes) -> MergedFile:
+    """Merge a part node by node; chunks of two document versions are taken whole from one of them."""
+    a, b = (bulk.decode(data, at=path) for data in (ours, theirs))
+    if not all(bulk.belongs(node.uri, path) for side in (a, b) for node in side.nodes):
+        raise Invalid("this part holds nodes that belong elsewhere", at=path)  # a conflict would name those
+    if path.startswith("bulk/chunk/") and a.source != b.source:
+        return MergedFile(max((a.source, ours), (b.source, theirs))[1])
+    old = {node.uri: node for node in bulk.decode(base, at=path).nodes} if base else {}
+    one, two = ({node.uri: node for node in side.nodes} for side in (a, b))
+    merged = [merge(old.get(uri), one.get(uri), two.get(uri)) for uri in sorted({*old, *one, *two})]
+    nodes = tuple(each.node for each in merged if each.node)
+    data = bulk.encode(bulk.Part(nodes, max(a.source, b.source)), at=path)
+    return MergedFile(data, tuple(each.conflict for each in merged if each.conflict))
+
+
+# ---- everything else
+
+
+def merge_unknown(path: str, base: Data, ours: Data, theirs: Data) -> MergedFile:
+    """Merge any other file: text by lines; otherwise keep both side by side."""
+    if ours is None or theirs is None:
+        # Deleting a conflict's record settles it. For every other file an edit beats a deletion.
+        return MergedFile(None if path.startswith("conflicts/") else ours if ours is not None else theirs)
+    try:
+        is_short = max(len(ours), len(theirs)) <= TEXT_LIMIT
+        text = merge_text((base or b"").decode(), ours.decode(), theirs.decode()) if is_short else None
+    except UnicodeDecodeError:
+        text = None
+    if text is not None and not path.endswith((".yaml", ".yml")) and not path.startswith("memories/"):
+        return MergedFile(text.encode())
+    kept, other = sorted((ours, theirs), reverse=True)
+    if path.startswith("conflicts/"):
+        return MergedFile(kept)
+    return MergedFile(kept, beside={variant_of(path, other): other})
+
+
+def variant_of(path: str, data: bytes) -> str:
+    """The path of the variant kept beside a file, named after its bytes."""
+    folder, slash, name = path.rpartition("/")
+    stem, dot, extension = name.rpartition(".")
+    if not stem:
+        stem, dot, extension = name, "", ""
+    made = f"{stem}.variant-{_short_hash(data)}{dot}{extension}"
+    if path.startswith(("nodes/", "bulk/", "log/")):  # files there must match their path
+        return f"kept/{folder}{slash}{made}"
+    return f"{folder}{slash}{made}"
+
+
+def _short_hash(data: bytes) -> str:
+    return object_id("blob", data).hex()[:8]

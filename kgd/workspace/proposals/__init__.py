@@ -1,0 +1,1 @@
+"""Submitted changes that wait for a decision."""

@@ -1,0 +1,317 @@
+"""Deciding proposals: accepting them whole by kgd's own merge or in part as one commit, and rejecting them."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from kgd.codec.settings import PATH as SETTINGS
+from kgd.codec.settings import policy_in
+from kgd.errors import Invalid, KgdError, Limit, NotFound, Unavailable
+from kgd.git import program
+from kgd.git.objects import ObjectId, Signature, signature, trailers
+from kgd.git.refs import HEAD, PROPOSALS, REJECTED, list_refs, move_ref, read_log
+from kgd.git.staging import Staging
+from kgd.model.change import Author, ChangeSet
+from kgd.model.uri import Uri
+from kgd.workspace.answers import Outcome, Would
+from kgd.workspace.merging.histories import merge_commits
+from kgd.workspace.merging.trees import MergedTree
+from kgd.workspace.proposals import records
+from kgd.workspace.proposals.proposals import Proposal, is_name, left_of, vet
+from kgd.workspace.proposals.records import Bundle
+from kgd.workspace.workspace import Workspace
+from kgd.workspace.writing.secrets import refuse_secret_text
+from kgd.workspace.writing.touched_nodes import Permit, Touched, of_files, touched_by
+from kgd.workspace.writing.transaction import RESOLVED_BY, dry_run_effect, message_of
+from kgd.workspace.writing.writer import Staged
+
+ORIGIN = "Kgd-Origin"
+_BY = "kgd: rejected by "
+
+MAX_COMMITS = 1_000
+"""Commits that one proposal may have; each is authorized."""
+
+Job = Callable[[Staging, ObjectId], Staged[object]]
+
+
+def accept(
+    workspace: Workspace,
+    proposal: Proposal,
+    author: Author,
+    *,
+    only: Collection[Uri] = (),
+    permit: Permit | None = None,
+    message: str = "",
+    dry_run: bool = False,
+) -> Outcome:
+    """Bring a proposal into the tip: whole, by kgd's own merge, or `only` these nodes as one commit of its author.
+
+    A proposal made here for a request that names its bundles (`proposal_records`) always becomes one plain commit.
+
+    Changes that differ from newer ones at the tip become a conflict, and neither side is lost. `permit` is called with
+    everything that the proposal's commits touch. A proposal accepted whole is no longer pending. With `dry_run` nothing
+    is written, and the outcome has no commit.
+
+    Raises:
+        Invalid: No workspace can hold it, or a node of `only` cannot be accepted without another.
+        NotFound: It changes no node of `only`.
+    """
+    refuse_secret_text(message, "the message", at="message")
+    commit = bytes.fromhex(proposal.commit)
+    store = workspace.store
+    bases = store.merge_bases(bytes.fromhex(workspace.tip), commit)
+    if not bases:
+        raise Invalid("this proposal has nothing in common with the workspace", at=proposal.name)
+    vet(workspace, bases[0], commit)
+    told = records.read(store.commit(commit).message)
+    job = (
+        _part(workspace, proposal, author, frozenset(only), permit, told, message, dry_run)
+        if only or (told and proposal.request)
+        else _whole(workspace, proposal, author, permit, message, dry_run)
+    )
+    if dry_run:
+        tip = bytes.fromhex(workspace.tip)
+        would = job(Staging(store, store.tree_of(tip)), tip).answer
+        assert isinstance(would, Outcome)
+        return replace(would, commit=None)
+    outcome = workspace.run(job)
+    assert isinstance(outcome, Outcome)
+    tip = bytes.fromhex(workspace.tip)
+    if not proposal.remote and (
+        not only or not left_of(workspace, store.tree_of(tip), merge_commits(store, tip, commit, workspace.sharded))
+    ):
+        _remove(workspace, proposal)
+    return outcome
+
+
+def reject(workspace: Workspace, proposal: Proposal, by: str, reason: str = "", *, permit: Permit | None = None) -> str:
+    """Remove a proposal from the pending ones; return the full name of the ref that keeps it.
+
+    Raises:
+        Forbidden: `permit` refuses a node that it touches.
+        Unavailable: It moved at this moment.
+    """
+    commit = bytes.fromhex(proposal.commit)
+    if permit:
+        permit(touches(workspace, proposal), workspace.policy)
+    git_dir, scratch = workspace.layout.git_dir, workspace.layout.derived_dir
+    flat = REJECTED + proposal.name.replace("/", ".")
+    known = list_refs(git_dir, REJECTED)
+    kept = flat if known.get(flat, commit) == commit else f"{flat}-{proposal.commit[:10]}"
+    note = f"kgd: rejected by {by}" + (f": {reason}" if reason else "")
+    if kept not in known:
+        move_ref(git_dir, scratch, kept, None, commit, note=note[:500])
+    if proposal.remote:
+        workspace.tell_uncommitted()
+    else:
+        _remove(workspace, proposal)
+    return kept
+
+
+def drop_merged(workspace: Workspace) -> None:
+    """Remove pending proposals that the tip holds already, because they were accepted elsewhere."""
+    tip = bytes.fromhex(workspace.tip)
+    for ref, commit in list_refs(workspace.layout.git_dir, PROPOSALS).items():
+        with contextlib.suppress(KgdError, program.GitFailed):
+            if workspace.store.is_ancestor(commit, tip):
+                program.run(workspace.layout.git_dir, ["update-ref", "-d", ref, commit.hex()])
+                workspace.tell_uncommitted()
+
+
+def touches(workspace: Workspace, proposal: Proposal) -> Touched:
+    """Everything that the proposal changes, in total and in each of its commits that the tip lacks.
+
+    Raises:
+        Limit: It has more than a thousand commits.
+    """
+    tip = bytes.fromhex(workspace.tip)
+    return _touched_by_commits(workspace, tip, bytes.fromhex(proposal.commit))
+
+
+def _remove(workspace: Workspace, proposal: Proposal) -> None:
+    try:
+        program.run(workspace.layout.git_dir, ["update-ref", "-d", proposal.ref, proposal.commit])
+    except program.GitFailed as error:
+        raise Unavailable(
+            f"the proposal is still listed: {error.said[:100]}", at=proposal.name, next="It may have moved: look again."
+        ) from None
+    workspace.tell_uncommitted()
+
+
+def _whole(
+    workspace: Workspace, proposal: Proposal, author: Author, permit: Permit | None, message: str, dry_run: bool
+) -> Job:
+    store, commit = workspace.store, bytes.fromhex(proposal.commit)
+
+    def job(staging: Staging, tip: ObjectId) -> Staged[object]:
+        if store.is_ancestor(commit, tip):
+            return Staged(Outcome(None, warnings=("this proposal is in the workspace already",)))
+        merged = merge_commits(store, tip, commit, workspace.sharded)
+        files = left_of(workspace, store.tree_of(tip), merged)
+        touched = touched_by(staging, files, workspace.id, workspace.sharded)
+        _authorize(permit, staging, workspace, touched | _touched_by_commits(workspace, tip, commit))
+        subject = message.strip() or f"accept {proposal.subject}"[:100]
+        changes = ChangeSet(
+            (), author, subject, operation="accept", origin=f"proposals/{proposal.id}",
+            accepted_by=author.name,
+        )  # fmt: skip
+        text = message_of(changes, touched.uris)
+        would = dry_run_effect(text, author.name, files, staging.read) if dry_run else None
+        staging.write(files)
+        made = staging.commit(staging.write_tree(), [tip, commit], signature(author, workspace.now()), text)
+        return Staged(_outcome(made, touched, merged, would), made, None)
+
+    return job
+
+
+def _part(
+    workspace: Workspace, proposal: Proposal, author: Author, only: frozenset[Uri], permit: Permit | None,
+    told: Sequence[Bundle], message: str, dry_run: bool,
+) -> Job:  # fmt: skip
+    """One plain commit with `only` these nodes, or with all remaining changes, so that one revert undoes it."""
+    store, commit = workspace.store, bytes.fromhex(proposal.commit)
+
+    def job(staging: Staging, tip: ObjectId) -> Staged[object]:
+        merged = merge_commits(store, tip, commit, workspace.sharded)
+        left = left_of(workspace, store.tree_of(tip), merged)
+        files = _chosen(workspace, staging, left, only, told) if only else left
+        if not files:
+            return Staged(Outcome(None, warnings=("this proposal is in the workspace already",)))
+        touched = touched_by(staging, files, workspace.id, workspace.sharded)
+        _authorize(permit, staging, workspace, touched)
+        original = store.commit(commit)
+        by_author = Author(original.author_name, original.author_email)
+        subject = message.strip() or _message(proposal, told, touched)
+        changes = ChangeSet(
+            (), by_author, subject, operation="accept", origin=f"proposals/{proposal.id}",
+            resolved_by=dict(trailers(original.message)).get(RESOLVED_BY, "")[:200], accepted_by=author.name,
+        )  # fmt: skip
+        text = message_of(changes, touched.uris)
+        would = dry_run_effect(text, by_author.name, files, staging.read) if dry_run else None
+        changed = staging.write(files)
+        by = Signature(original.author_name, original.author_email, workspace.now())
+        made = staging.commit(staging.write_tree(), [tip], by, text)
+        return Staged(_outcome(made, touched, merged, would), made, changed, by)
+
+    return job
+
+
+def _message(proposal: Proposal, told: Sequence[Bundle], touched: Touched) -> str:
+    taken = [records.written(one) for one in told if not touched.uris.isdisjoint(one.nodes)]
+    part = "" if len(taken) == len(told) else ", a part of it"
+    return "\n".join([f"{proposal.subject}{part}", "", *taken]) if taken else proposal.subject
+
+
+def _chosen(
+    workspace: Workspace, staging: Staging, left: dict[str, bytes | None], only: frozenset[Uri], told: Sequence[Bundle]
+) -> dict[str, bytes | None]:
+    files, found, waiting = dict[str, bytes | None](), set[Uri](), set[Uri]()
+    for path, data in left.items():
+        touched = touched_by(staging, {path: data}, workspace.id, workspace.sharded)
+        waiting |= touched.uris
+        if not touched.uris & only:
+            continue
+        if missing := sorted(touched.uris - only):
+            raise _incomplete(missing[0])
+        files[path] = data
+        found |= touched.uris
+    if absent := sorted(only - found):
+        raise NotFound("the proposal does not change this node", at=absent[0], next="`kgd proposals NAME` shows it.")
+    if (other := records.incomplete(told, only, waiting)) is not None:
+        raise _incomplete(other)
+    return files
+
+
+def _incomplete(other: Uri) -> Invalid:
+    return Invalid(
+        "a node of these cannot be taken alone", at="only", next=f"Take {other[:160]} as well: the two are one change."
+    )
+
+
+def _authorize(permit: Permit | None, staging: Staging, workspace: Workspace, touched: Touched) -> None:
+    if permit:
+        permit(touched, policy_in(staging.read(SETTINGS), workspace.id))
+
+
+def _outcome(commit: ObjectId, touched: Touched, merged: MergedTree, would: Would | None) -> Outcome:
+    uris = {one.uri for one in merged.conflicts} & touched.uris
+    warnings = tuple(f"{uri} was changed here too: both versions are kept as a conflict" for uri in sorted(uris))
+    return Outcome(commit.hex(), tuple((uri, 0) for uri in sorted(touched.uris)), warnings=warnings, would=would)
+
+
+def _touched_by_commits(workspace: Workspace, tip: ObjectId, commit: ObjectId) -> Touched:
+    store, past = workspace.store, workspace.past
+    touched = Touched()
+    for id in _commits(workspace, tip, commit):
+        one = store.commit(id)
+        parent = store.tree_of(one.parents[0]) if one.parents else None
+        touched |= of_files(past.files_of(one), store, parent, workspace.id, workspace.sharded)
+    return touched
+
+
+def _commits(workspace: Workspace, tip: ObjectId, commit: ObjectId) -> Sequence[ObjectId]:
+    """The proposal's own commits, newest first."""
+    said = program.run(
+        workspace.layout.git_dir, ["rev-list", f"--max-count={MAX_COMMITS + 1}", commit.hex(), f"^{tip.hex()}"]
+    )
+    found = [bytes.fromhex(line) for line in said.decode().split()]
+    if len(found) > MAX_COMMITS:
+        raise Limit(f"a proposal has at most {MAX_COMMITS} commits", next="Squash them into fewer.")
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """The decision about a proposal, its author (empty if unknown) and time; `commit` and `nodes` if accepted."""
+
+    how: Literal["accepted", "rejected"]
+    by: str
+    at: int
+    commit: str = ""
+    reason: str = ""
+    nodes: tuple[Uri, ...] = ()
+
+
+def decision(workspace: Workspace, id: str) -> Decision | None:
+    """The last decision about a proposal of this name, or name and commit; None if none is known.
+
+    Reads the messages of the whole history.
+    """
+    name, _, commit = id.removeprefix(PROPOSALS).removeprefix("proposals/").partition("@")
+    if not is_name(name):
+        return None
+    return _rejection(workspace, name, commit) or _acceptance(workspace, name, commit)
+
+
+def _rejection(workspace: Workspace, name: str, commit: str) -> Decision | None:
+    git_dir, flat = workspace.layout.git_dir, REJECTED + name.replace("/", ".")
+    for ref, tip in list_refs(git_dir, flat).items():
+        if ref not in (flat, f"{flat}-{tip.hex()[:10]}") or not tip.hex().startswith(commit):
+            continue
+        for line in reversed(read_log(git_dir, ref)):
+            if line.note.startswith(_BY):
+                by, _, reason = line.note.removeprefix(_BY).partition(": ")
+                return Decision("rejected", by, line.time, reason=reason)
+    return None
+
+
+def _acceptance(workspace: Workspace, name: str, commit: str) -> Decision | None:
+    origin = f"proposals/{name}@{commit[:10]}"
+    try:
+        said = program.run(
+            workspace.layout.git_dir,
+            ["log", "--max-count=1", "--format=%H", "--fixed-strings", f"--grep={ORIGIN}: {origin}", HEAD],
+        )
+        if not (id := said.decode().strip()):
+            return None
+        made = workspace.past.commit(bytes.fromhex(id))
+        entry = workspace.past.entry(made, limit=2_000)
+    except (KgdError, program.GitFailed):
+        return None
+    if not dict(trailers(made.message)).get(ORIGIN, "").startswith(origin):
+        return None  # other text with the same words
+    by = entry.author if len(made.parents) > 1 else ""  # an accepted part is a commit of the proposal's author
+    return Decision("accepted", by, entry.at, id, nodes=entry.nodes)

@@ -1,0 +1,329 @@
+"""Proposals: changes that wait for acceptance, as commits of their own.
+
+A proposal is a commit, or a chain of them, at ``refs/heads/proposals/<name>``; a remote's proposal is at
+``refs/kgd/in/<remote>/proposals/<name>``. It changes nothing until it is accepted: whole by kgd's own merge, or in part
+as one commit with the chosen nodes (`kgd.workspace.proposals.deciding`). Rejected ones stay under
+``refs/kgd/rejected/``.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+from kgd.codec.settings import PATH as SETTINGS
+from kgd.errors import Invalid, KgdError, Limit, NotFound, Stale, Unavailable
+from kgd.git.objects import FILE, ObjectId
+from kgd.git.refs import INCOMING, PROPOSALS, REJECTED, RefMoved, list_refs
+from kgd.git.staging import Staging
+from kgd.model.access import Principal
+from kgd.model.change import ChangeSet
+from kgd.model.uri import Uri
+from kgd.workspace.answers import NodeChange, Outcome
+from kgd.workspace.files.memory_files import Home
+from kgd.workspace.files.parts import FILE_LIMIT
+from kgd.workspace.merging.histories import merge_commits, new_twins
+from kgd.workspace.merging.trees import MergedTree
+from kgd.workspace.proposals import records
+from kgd.workspace.proposals.records import NOBODY, Origin
+from kgd.workspace.workspace import Workspace
+from kgd.workspace.writing.admission import check, twins_among
+from kgd.workspace.writing.touched_nodes import Permit, touched_by
+from kgd.workspace.writing.transaction import Transaction
+
+NAME_LIMIT = 200
+State = Literal["open", "conflicts", "merged", "broken"]
+
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]*(?:[./][A-Za-z0-9_][A-Za-z0-9_-]*){0,7}").fullmatch
+_making = threading.Lock()
+"""Of two simultaneous calls with one request, the second finds the proposal of the first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """One proposal, read from the commit at its tip. `remote` is empty for this repository's own.
+
+    `request` is the request it was made for here; other messages prove nothing. The author of a pushed commit is the
+    pusher's claim, and `pusher` is the token that brought it. The owner in `origin` may withdraw or continue it.
+    """
+
+    name: str
+    ref: str
+    remote: str
+    commit: str
+    author: str
+    email: str
+    at: int
+    subject: str
+    request: str
+    origin: Origin = NOBODY
+
+    @property
+    def pusher(self) -> str:
+        return self.origin.pusher
+
+    @property
+    def id(self) -> str:
+        """Name and commit: a decision about an id is refused after the proposal has moved."""
+        return f"{self.name}@{self.commit[:10]}"
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """The effect of a proposal on the tip.
+
+    `base` is its merge base; `conflicts` are nodes that the tip has changed differently since.
+    """
+
+    state: State
+    base: str
+    changes: tuple[NodeChange, ...]
+    conflicts: tuple[Uri, ...] = ()
+    why: str = ""
+
+
+def listed(workspace: Workspace) -> tuple[Proposal, ...]:
+    """All pending proposals, oldest first: this repository's own, then proposals of remotes."""
+    git_dir = workspace.layout.git_dir
+    refused = set(list_refs(git_dir, REJECTED).values())
+    found = [
+        _read(workspace, ref, ref.removeprefix(PROPOSALS), "", tip)
+        for ref, tip in list_refs(git_dir, PROPOSALS).items()
+    ]
+    for ref, tip in list_refs(git_dir, INCOMING).items():
+        remote, marker, name = ref.removeprefix(INCOMING).partition("/proposals/")
+        if marker and tip not in refused and not _is_ancestor(workspace, tip):
+            found.append(_read(workspace, ref, f"{remote}/{name}", remote, tip))
+    return tuple(sorted((one for one in found if one), key=lambda one: (bool(one.remote), one.at, one.name)))
+
+
+def count(workspace: Workspace) -> int:
+    """The number of pending proposals; reads no commit of this repository's own."""
+    git_dir = workspace.layout.git_dir
+    own = len(list_refs(git_dir, PROPOSALS))
+    return own + sum(1 for one in listed(workspace) if one.remote) if list_refs(git_dir, INCOMING) else own
+
+
+def named(workspace: Workspace, id: str, known: Callable[[Proposal], bool] = lambda one: True) -> Proposal:
+    """The proposal with a name or an id of `listed`, among those `known` to the caller.
+
+    Raises:
+        NotFound: There is none of that name.
+        Stale: It is another commit than the id says.
+    """
+    name, _, commit = id.removeprefix(PROPOSALS).removeprefix("proposals/").partition("@")
+    found = [one for one in listed(workspace) if one.name == name and known(one)]
+    if not found:
+        raise NotFound("no proposal of that name waits", at=id[:80], next="`kgd proposals` lists pending ones.")
+    if commit and not found[0].commit.startswith(commit):
+        raise Stale("this proposal has changed since it was listed", current=0, at=id[:80], next="Look at it again.")
+    return found[0]
+
+
+def look(workspace: Workspace, proposal: Proposal) -> Look:
+    """The effect of a proposal. Costs a merge in memory.
+
+    A proposal that no workspace could hold is `broken`, with the reason in `why`.
+    """
+    store, tip, commit = workspace.store, bytes.fromhex(workspace.tip), bytes.fromhex(proposal.commit)
+    try:
+        bases = store.merge_bases(tip, commit)
+        if not bases:
+            raise Invalid("it has nothing in common with this workspace")
+        base = bases[0]
+        if base == commit:
+            return Look("merged", base.hex(), ())
+        vet(workspace, base, commit)
+        merged = merge_commits(store, tip, commit, workspace.sharded)
+        left = left_of(workspace, store.tree_of(tip), merged)
+        changes = workspace.past.changes_between(base, commit)
+    except KgdError as error:
+        return Look("broken", "", (), why=str(error))
+    staging = Staging(store, store.tree_of(tip))
+    uris = touched_by(staging, left, workspace.id, workspace.sharded).uris
+    shown = tuple(change for change in changes if change.uri in uris)
+    state: State = "merged" if not left else "conflicts" if merged.conflicts else "open"
+    return Look(state, base.hex(), shown, tuple(sorted({one.uri for one in merged.conflicts})))
+
+
+def propose(
+    workspace: Workspace,
+    changes: ChangeSet,
+    base: ObjectId,
+    *,
+    holder: str,
+    owner: Principal | None = None,
+    permit: Permit | None = None,
+    most: int | None = None,
+) -> tuple[Proposal, Outcome]:
+    """Propose a ChangeSet made against `base`; return when the proposal is durable. The tip does not move.
+
+    Args:
+        holder: The proposer's name as part of a ref; see `holder_name`.
+        owner: The owner; None for a person of this machine.
+        most: The limit of pending proposals from tokens of the owner's line.
+
+    Raises:
+        Limit: The limit is reached.
+        Invalid: It changes nothing.
+        KgdError: As `Workspace.submit`.
+    """
+    if workspace.read_only:
+        raise Unavailable(f"this workspace is read-only: {workspace.read_only}", next="Propose it at another copy.")
+    store = workspace.store
+    with _making:
+        known = by_request(workspace, changes.request_id)
+        if known:
+            return known, Outcome(known.commit, repeated=True)
+        if most is not None and of_line(workspace, owner.line if owner else "") >= most:
+            raise Limit(
+                f"{most} proposals of '{holder}' are pending already", at="proposals",
+                next="Wait until some are accepted or rejected, or withdraw one.",
+            )  # fmt: skip
+        staging = Staging(store, store.tree_of(base))
+        around = workspace.surroundings_at(base)
+        staged = Transaction(changes, around, workspace.now(), permit=permit, seal=workspace.seal).stage(staging, base)
+        if staged.commit is None:
+            raise Invalid(
+                "the proposal would change nothing", at="changes", next="The workspace already has these values."
+            )
+        name = free_name(workspace, holder)
+        keep(workspace, staging, PROPOSALS + name, staged.commit, records.proposed(changes.author.name, owner))
+    made = _read(workspace, PROPOSALS + name, name, "", staged.commit)
+    assert made is not None
+    return made, staged.answer
+
+
+def why_not(workspace: Workspace, changes: ChangeSet, base: ObjectId) -> str:
+    """The reason why `base` cannot take a ChangeSet; empty if it can. Nothing is written."""
+    store = workspace.store
+    try:
+        around = workspace.surroundings_at(base)
+        Transaction(changes, around, workspace.now()).stage(Staging(store, store.tree_of(base)), base)
+    except KgdError as refusal:
+        return str(refusal)
+    return ""
+
+
+def by_request(workspace: Workspace, request: str) -> Proposal | None:
+    """The pending proposal with this request id."""
+    if not request:
+        return None
+    return next((one for one in listed(workspace) if not one.remote and one.request == request), None)
+
+
+def left_of(workspace: Workspace, tree: ObjectId, merged: MergedTree) -> dict[str, bytes | None]:
+    """The files of a merge that differ from a tree."""
+    store = workspace.store
+    left = {}
+    for path, data in merged.files.items():
+        blob = store.entry(tree, path)
+        if (store.read(blob) if blob else None) != data:
+            left[path] = data
+    return left
+
+
+def vet(workspace: Workspace, base: ObjectId, commit: ObjectId) -> None:
+    """Refuse content that no workspace can hold, in the proposal and in any of its commits.
+
+    Raises:
+        Invalid, Refused, Limit, Damaged: The place is the file.
+    """
+    store = workspace.store
+    before, after = store.tree_of(base), store.tree_of(commit)
+    store.check_history(commit, [base])
+
+    def read(path: str) -> bytes | None:
+        blob = store.entry(after, path)
+        return store.read(blob, FILE_LIMIT) if blob else None
+
+    home = Home(workspace.id, workspace.sharded, read)
+    for path, entry in store.changed_entries(before, after):
+        if entry is None:
+            if path == SETTINGS:
+                raise Invalid("a proposal cannot remove the settings", at=path)
+            continue
+        mode, id = entry
+        if mode != FILE:
+            raise Invalid("only plain files can be in a workspace", at=path)
+        old = store.entry(before, path)
+        check(path, store.read(id, FILE_LIMIT), store.read(old) if old else None, home)
+    for twin in twins_among(new_twins(store, base, commit, workspace.sharded), store, before, workspace.sharded):
+        raise twin
+
+
+def keep(workspace: Workspace, staging: Staging, ref: str, commit: ObjectId, note: str) -> None:
+    """Create a ref for a staged commit; return when it is durable.
+
+    Raises:
+        Unavailable: The ref exists already, or the disk did not take it.
+    """
+    try:
+        staging.advance(workspace.layout.derived_dir, ref, None, commit, note)
+        workspace.tell_uncommitted()
+    except RefMoved:
+        raise Unavailable("another proposal just took that name", next="Ask again.") from None
+    except OSError as error:
+        raise Unavailable(f"nothing was written: {error}", next="Free or repair the disk, then ask again.") from None
+
+
+def is_name(name: str) -> bool:
+    """Whether this is a valid name: it becomes a path below refs, and must not end like a lock."""
+    return len(name) <= NAME_LIMIT and not name.endswith(".lock") and _NAME(name) is not None
+
+
+def holder_name(name: str) -> str:
+    """A holder's name as a part of a ref."""
+    return re.sub(r"[^A-Za-z0-9_]+", "-", name).strip("-")[:60] or "someone"
+
+
+def pending(workspace: Workspace) -> dict[str, tuple[ObjectId, Origin]]:
+    """Pending proposals of this repository: full refs with tips and origins."""
+    git_dir = workspace.layout.git_dir
+    return {ref: (tip, records.origin(git_dir, ref)) for ref, tip in list_refs(git_dir, PROPOSALS).items()}
+
+
+def of_line(workspace: Workspace, line: str) -> int:
+    """The number of pending proposals from tokens of one line; see `Principal.line`."""
+    return sum(1 for _, origin in pending(workspace).values() if origin.line == line)
+
+
+def is_called_after(ref: str, holder: str) -> bool:
+    """Whether a ref belongs to a holder's name: ``<holder>-<number>``, or below ``<holder>/``."""
+    rest = ref.removeprefix(PROPOSALS + holder)
+    return ref.startswith(PROPOSALS + holder) and (rest.startswith("/") or bool(re.fullmatch(r"-\d+", rest)))
+
+
+def free_name(workspace: Workspace, holder: str) -> str:
+    """The next free number, counting rejected proposals: a name must not change its meaning."""
+    git_dir = workspace.layout.git_dir
+    taken = [0]
+    for prefix in (PROPOSALS, REJECTED):
+        for ref in list_refs(git_dir, prefix + holder):
+            number = re.match(r"-(\d{1,9})(?:/|$)", ref.removeprefix(prefix + holder))
+            taken += [int(number[1])] if number else []
+    return f"{holder}-{max(taken) + 1}"
+
+
+def _read(workspace: Workspace, ref: str, name: str, remote: str, tip: ObjectId) -> Proposal | None:
+    """The proposal in a commit; None if the commit is missing."""
+    try:
+        commit = workspace.store.commit(tip)
+    except KgdError:
+        return None
+    request = workspace.seal.request(workspace.store, tip, commit.message) if not remote else ""
+    origin = records.origin(workspace.layout.git_dir, ref) if not remote else NOBODY
+    return Proposal(
+        name, ref, remote, tip.hex(), commit.author_name, commit.author_email, commit.author_time,
+        commit.subject, request, origin,
+    )  # fmt: skip
+
+
+def _is_ancestor(workspace: Workspace, commit: ObjectId) -> bool:
+    try:
+        return workspace.store.is_ancestor(commit, bytes.fromhex(workspace.tip))
+    except KgdError:
+        return False

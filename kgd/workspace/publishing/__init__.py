@@ -1,0 +1,1 @@
+"""The branch and the work tree that people see: publication, edits by hand, flushes and repair."""

@@ -1,0 +1,220 @@
+"""Flush and repair: flushing published files in the background, and restoring files lost in an unclean stop.
+
+A file is damaged only if an unflushed plan names it and it is absent, cut, zeroed or an earlier version. Everything
+else is a person's edit (docs/decisions/0028-what-a-power-cut-damages.md).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Callable
+from pathlib import Path
+
+from kgd.errors import KgdError
+from kgd.git import index_file
+from kgd.git.files import is_cut, sync_file_system
+from kgd.git.objects import PLAIN, ObjectId
+from kgd.git.store import ObjectStore
+from kgd.git.walk import Lookup
+from kgd.workspace.files.parts import FILE_LIMIT
+from kgd.workspace.publishing.adoption import Host
+from kgd.workspace.publishing.hand_edits import HandEdits
+from kgd.workspace.publishing.publication_plan import FORMER_INDEX, Placement, Plan, PlanFolder, slots
+from kgd.workspace.publishing.publish_steps import INDEX
+from kgd.workspace.publishing.work_tree import WorkTree
+
+AFTER = 0.5
+"""Seconds from a publication to its flush; further publications in that time share it."""
+SHARE = 10
+"""The pause is also this many times the duration of the last flush, to spare a slow disk."""
+
+log = logging.getLogger(__name__)
+
+
+class Healing:
+    """The unflushed publications of the last process, until they are checked. For the publication's thread."""
+
+    def __init__(self, host: Host, tree: WorkTree, plan_folder: PlanFolder, edits: HandEdits) -> None:
+        self._host, self._store, self._tree, self._plan_folder = host, host.store, tree, plan_folder
+        self._unpublished = edits.unpublished
+        self._plans = plan_folder.unflushed
+        self.is_due = True
+        """Every start checks the index; an unclean stop checks files too."""
+
+    def mend_index(self, published: ObjectId) -> bool:
+        """Rebuild an index that git cannot read; whether that was needed. Staged changes stay staged.
+
+        Raises:
+            FileExistsError: A git command has the index locked.
+        """
+        index, lock = self._host.layout.git_dir / "index", self._host.layout.git_dir / "index.lock"
+        if index_file.is_intact(index):
+            return False
+        mine = self._host.layout.derived_dir / INDEX
+        mine.unlink(missing_ok=True)
+        if not any(self._follow(plan, published, mine) for plan in reversed(self._plans)):
+            files = self._store.files(self._store.tree_of(published))
+            index_file.build(mine, (entry for entry in files if entry.mode.startswith(PLAIN)))
+        os.link(mine, lock)
+        os.rename(lock, index)
+        mine.unlink()
+        log.warning("rebuilt an unreadable git index")
+        return True
+
+    def restore_files(self, published: ObjectId) -> int:
+        """Restore damaged files and return their number. Afterwards every different file is an edit."""
+        damaged = self._damaged(published) if self._plans else []
+        if damaged:
+            carry_out_restore(
+                self._plan_folder.begin(published, published, damaged), self._plan_folder, self._tree, self._store
+            )
+            log.warning("restored files that an unclean stop damaged", extra={"files": len(damaged)})
+        self._plans, self.is_due = [], False
+        return len(damaged)
+
+    # ---- inside
+
+    def _damaged(self, published: ObjectId) -> list[Placement]:
+        """The files to restore. Damaged displaced files are removed: they are no late edits."""
+        branch, tip = self._tree_of(published), self._tree_of(bytes.fromhex(self._host.tip))
+        versions, placed = self._versions(published)
+        self._drop_damaged_slots(versions)
+        found = []
+        for path, ids in sorted(versions.items()):
+            there = self._tree.look(path)
+            known = [id for id in self._unpublished.ids(path) if id is None or self._store.exists(id)]
+            if there.odd or there.id in (*known, branch.entry(path), tip.entry(path)):
+                continue
+            is_former = path in placed and (there.id is None or there.id in placed[path])
+            if is_former or self._is_cut(self._tree.read(path), ids):
+                found.append(Placement(path, there.id, known[0] if known else branch.entry(path)))
+        return found
+
+    def _tree_of(self, commit: ObjectId) -> Lookup:
+        return Lookup(self._store.tree, self._store.tree_of(commit))
+
+    def _versions(self, published: ObjectId) -> tuple[dict[str, set[ObjectId]], dict[str, set[ObjectId | None]]]:
+        """Versions that the plans placed or found, by path; and the same for published plans."""
+        versions, placed = defaultdict[str, set[ObjectId]](set), defaultdict[str, set[ObjectId | None]](set)
+        for plan in self._plans:
+            is_published = self._store.exists(plan.after) and self._store.is_ancestor(plan.after, published)
+            for file in plan.files:
+                known = file.taken | {file.old, file.new}
+                versions[file.path].update(id for id in known if id is not None)
+                if is_published:
+                    placed[file.path].update(known)
+        return versions, placed
+
+    def _is_cut(self, data: bytes | None, ids: set[ObjectId]) -> bool:
+        if data is None:
+            return False
+        texts = (self._unpublished.text(id) for id in ids if self._store.exists(id))
+        return any(text is not None and is_cut(data, text) and data != text for text in texts)
+
+    def _drop_damaged_slots(self, versions: dict[str, set[ObjectId]]) -> None:
+        for plan in self._plans:
+            for slot, file in slots(plan):
+                if self._is_cut(_read(slot), versions[file.path]):
+                    slot.unlink()
+
+    def _follow(self, plan: Plan, published: ObjectId, mine: Path) -> bool:
+        """Write the replaced index of a plan, updated to the published tree; whether it was readable."""
+        known = defaultdict[str, set[ObjectId | None]](set)
+        for one in self._plans:
+            for file in one.files:
+                known[file.path] |= file.taken | {file.old, file.new}
+        try:
+            before = self._store.tree_of(plan.before)
+            changes = self._store.diff(before, self._store.tree_of(published))
+            replacements = [
+                index_file.Replacement(path, frozenset(known[path] | {old, new}), new) for path, old, new in changes
+            ]
+            index_file.rewrite(plan.place / FORMER_INDEX, mine, replacements)
+        except (index_file.DamagedIndex, index_file.Unmerged, FileNotFoundError, KgdError):
+            return False
+        return True
+
+
+def carry_out_restore(plan: Plan, plan_folder: PlanFolder, tree: WorkTree, store: ObjectStore) -> None:
+    """Carry out a plan that restores files, without moving branch or index."""
+    try:
+        for number, file in enumerate(plan.files):
+            if file.new is None:
+                tree.take_away(file.path, plan.slot(number))
+            else:
+                tree.prepare(store.read(file.new), plan.slot(number))
+                tree.place(file.path, plan.slot(number))
+    except BaseException:
+        plan_folder.end(plan, is_abandoned=True)
+        raise
+    plan_folder.end(plan)
+
+
+def _read(slot: Path) -> bytes | None:
+    """The bytes of a plain file; None for anything else."""
+    with contextlib.suppress(OSError):
+        if slot.is_file() and not slot.is_symlink() and slot.stat().st_size <= FILE_LIMIT:
+            return slot.read_bytes()
+    return None
+
+
+class Flusher:
+    """Flushes file systems shortly after `ask`, until `close`.
+
+    Args:
+        folders: The written folders; one flush serves all on one file system.
+        flushed: Called in the flusher's thread after each flush.
+    """
+
+    def __init__(self, folders: list[Path], flushed: Callable[[], object]) -> None:
+        self._folders, self._flushed = folders, flushed
+        self._wanted = self.until = float("-inf")
+        """By the monotonic clock: the time up to which a flush is wanted, and the start of the last successful one."""
+        self.failure = ""
+        """Why the last flush failed; empty after a success."""
+        self._wake, self._stopping = threading.Event(), threading.Event()
+        self._thread = threading.Thread(target=self._run, name="kgd-flush", daemon=True)
+        self._thread.start()
+
+    def ask(self, at: float) -> None:
+        """Request a flush of all writes up to `at`, by the monotonic clock. Returns at once."""
+        if at > self._wanted:
+            self._wanted = at
+            self._wake.set()
+
+    def flush(self) -> None:
+        """Flush now. A failure is kept in `failure`."""
+        began = time.monotonic()
+        try:
+            for folder in {os.stat(folder).st_dev: folder for folder in self._folders}.values():
+                sync_file_system(folder)
+        except OSError as error:
+            self.failure = f"published files could not be flushed to the disk: {error.strerror}"
+            log.warning("flush failed", extra={"reason": self.failure})
+        else:
+            self.until, self.failure = began, ""
+
+    def close(self) -> None:
+        """End the thread; only `flush` flushes afterwards."""
+        self._stopping.set()
+        self._wake.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        pause = 0.0
+        while self._wake.wait():
+            self._wake.clear()
+            while self._wanted > self.until:
+                if self._stopping.wait(max(AFTER, pause)):
+                    return
+                began = time.monotonic()
+                self.flush()
+                pause = SHARE * (time.monotonic() - began)
+                self._flushed()
+            if self._stopping.is_set():
+                return

@@ -1,0 +1,334 @@
+"""Edits by hand: noticing and checking a person's changes in the work tree, and telling them from kgd's own.
+
+Hints name paths to check; a scan checks all. An edit is committed after its bytes were quiet for a moment and passed
+admission. An inadmissible file is reported and waits alone. A missing file is a deletion only while its folder exists,
+and only if few files are missing at once.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from kgd.codec import paths
+from kgd.codec.settings import PATH as SETTINGS
+from kgd.errors import Invalid, KgdError
+from kgd.git.objects import PLAIN, ObjectId, object_id
+from kgd.git.store import ObjectStore
+from kgd.git.walk import Lookup
+from kgd.workspace.answers import InvalidFile
+from kgd.workspace.files.memory_files import Home
+from kgd.workspace.publishing.unpublished import Unpublished
+from kgd.workspace.publishing.work_tree import Found, WorkTree, is_owned
+from kgd.workspace.writing.admission import check
+
+RECENT_SECONDS = 600.0
+RECENT_PATHS = 2_000
+RECENT_VERSIONS = 6
+
+QUIET = 0.3
+QUIET_CAP = 2.0
+"""Seconds without a change before an edit is committed, and after which it is committed despite further changes."""
+BRAKE_SHARE = 0.2
+BRAKE_COUNT = 10
+"""If more node files than both are missing, their deletion is held until a person confirms it."""
+HINTS_LIMIT = 500
+"""With more hints than this, a scan is cheaper: a checkout touches everything."""
+
+
+@dataclass(frozen=True, slots=True)
+class HandEdit:
+    """A person's edit of one file; `data` is None for a deletion. `base` is the version they started from."""
+
+    path: str
+    data: bytes | None
+    base: bytes | None
+
+    @property
+    def id(self) -> ObjectId | None:
+        return None if self.data is None else object_id("blob", self.data)
+
+
+class Look(NamedTuple):
+    """The result of one look: edits to commit now, whether files are still changing, and paths to put back."""
+
+    edits: list[HandEdit]
+    unsettled: bool
+    restore: list[str]
+
+
+@dataclass(slots=True)
+class _Seen:
+    id: ObjectId | None
+    first: float
+    since: float
+    refused: bool = False
+
+
+class HandEdits:
+    """The observed state of one work tree, for the publication's thread. `invalid_files` and `hint` are thread-safe."""
+
+    def __init__(
+        self, store: ObjectStore, tree: WorkTree, workspace: str, sharded: frozenset[str], memory: Path
+    ) -> None:
+        self._tree, self._store = tree, store
+        self.unpublished, self.buffers = Unpublished(store, tree, memory), Buffers()
+        self.home = Home(workspace, sharded, tree.read)
+        """Edits are judged against the files in the work tree."""
+        self._hinting = threading.Lock()
+        self._hints: set[str] = set()
+        self._rescan = True
+        self._seen: dict[str, _Seen] = {}
+        self._missing: frozenset[str] = frozenset()
+        self._missing_since = 0.0
+        self._confirmed = False
+        self._invalid: dict[str, InvalidFile] = {}
+        self.held = ""
+        """Why missing files are not deleted, and what to do; empty if none are held."""
+
+    # ---- notes
+
+    def hint(self, changed: Iterable[str] | None) -> None:
+        """Note paths below the work tree that may have changed; None for any. Thread-safe."""
+        with self._hinting:
+            if changed is None:
+                self._rescan = True
+                return
+            for path in changed:
+                if is_owned(path):
+                    self._hints.add(path)
+                else:
+                    self._rescan = True  # for example, a folder appeared or disappeared
+            if len(self._hints) > HINTS_LIMIT:
+                self._rescan = True
+
+    def committed(self, edit: HandEdit) -> None:
+        """Note that the edit is part of the workspace now."""
+        self.unpublished.record_edit(edit.path, edit.id, edit.data)
+        self._seen.pop(edit.path, None)
+        self._invalid.pop(edit.path, None)
+        for seen in self._seen.values():  # an edit refused because of this file may be admissible now
+            seen.refused = False
+        self.buffers.note(edit.path, edit.base, edit.data)
+
+    def refuse(self, path: str, error: KgdError) -> None:
+        """Report inadmissible bytes at the path; they are checked again after they change."""
+        seen = self._seen.get(path)
+        if seen:
+            seen.refused = True
+        try:
+            uri = paths.uri_of(path, self.home.workspace, self.home.sharded)
+        except KgdError:
+            uri = None
+        self._invalid[path] = InvalidFile.refused(path, uri, error)
+
+    def published(self, path: str, old: ObjectId | None, new: ObjectId | None) -> None:
+        """Note that the path was published; an editor may still hold the `old` version."""
+        self._forget(path)
+        self.buffers.note(path, self.unpublished.text(old), self.unpublished.text(new))
+
+    def confirm(self) -> None:
+        """Confirm the deletion of the held files."""
+        self._confirmed, self._rescan = True, True
+
+    # ---- reads
+
+    def invalid_files(self) -> tuple[InvalidFile, ...]:
+        return tuple(found for _, found in sorted(self._invalid.copy().items()))
+
+    def seen_before(self, path: str) -> frozenset[ObjectId | None]:
+        """Ids of all bytes at the path that the workspace or its history holds."""
+        return self.unpublished.ids(path) | self.buffers.ids(path)
+
+    def may_pass(self, path: str) -> bool:
+        """Whether the file waits for a person, so that publication skips it."""
+        seen = self._seen.get(path)
+        return (
+            path in self._invalid
+            or path in self._missing
+            or path in self.unpublished.bases
+            or (seen is not None and seen.refused)
+        )
+
+    def missing_folders(self, published: ObjectId) -> list[str]:
+        """Top folders of the published tree that are missing as a whole; that is never a deletion."""
+        if not self._tree.exists():
+            return [""]
+        return [
+            folder
+            for folder in ("nodes", "memories", "bulk")
+            if self._store.lookup(published, folder) and self._tree.look(folder) == Found(None)
+        ]
+
+    def look(self, published: ObjectId, head: ObjectId, *, settle: bool = False) -> Look:
+        """Compare the work tree with the published tree and return a person's edits.
+
+        Costs a look-up per hinted path, or one scan after a hint without a path. `head` is the tree of the tip; its
+        bytes are no edit. With `settle` only missing files wait for quiet.
+        """
+        missing_folders = self.missing_folders(published)
+        if missing_folders:
+            return Look([], False, missing_folders)
+        with self._hinting:
+            hints, self._hints = self._hints, set()
+            full, self._rescan = self._rescan or bool(self._missing and not self.held), False
+        if full:
+            found, base = self._scan(published)
+            found |= {
+                path: self._tree.look(path)
+                for path in self.unpublished.paths()
+                if path not in found and path not in base
+            }
+        else:
+            asked = sorted({*hints, *self._seen, *self._invalid, *self.unpublished.bases})
+            found = {path: self._tree.look(path) for path in asked}
+            there = Lookup(self._store.tree, published)
+            base = {path: there.entry(path) for path in asked}
+        now, tip = time.monotonic(), Lookup(self._store.tree, head)
+        edits: list[HandEdit] = []
+        missing: set[str] = set()
+        restore: list[str] = []
+        for path, at in found.items():
+            if self._is_settled(path, at, base.get(path), tip):
+                continue
+            if at.id is None:
+                self._forget(path, same=False)
+                (restore.append if path == SETTINGS else missing.add)(path)
+            elif self._is_quiet(path, at.id, now, settle) and (edit := self._read(path, at.id)):
+                edits.append(edit)
+        if full:
+            for path in [p for p in (*self._seen, *self._invalid) if p not in found]:
+                self._forget(path, same=False)
+            missing |= {path for path in base if path not in found and path != SETTINGS}
+            restore += [SETTINGS] if SETTINGS in base and SETTINGS not in found else []
+            missing = {path for path in missing if None not in self.unpublished.ids(path) and tip.entry(path)}
+            edits += self._deletions(frozenset(missing), base, now)
+        elif missing - self._missing:
+            self._rescan = True  # only a scan tells whether one file is missing or all
+        moving = any(not seen.refused for seen in self._seen.values())
+        return Look(edits, moving or self._rescan or bool(self._missing and not self.held), restore)
+
+    # ---- inside
+
+    def _scan(self, published: ObjectId) -> tuple[dict[str, Found], dict[str, ObjectId | None]]:
+        base: dict[str, ObjectId | None] = {}
+        for path, mode, id in self._store.files(published):
+            if is_owned(path) and mode.startswith(PLAIN):  # not a committed link or submodule
+                base[path] = id
+        files, odd_folders = self._tree.scan()
+        hidden = tuple(folder + "/" for folder in odd_folders)
+        if hidden:
+            base = {path: id for path, id in base.items() if not path.startswith(hidden)}
+        return files, base
+
+    def _is_settled(self, path: str, at: Found, base: ObjectId | None, head: Lookup) -> bool:
+        """Whether the content of a path needs no further look: known, or reported as special."""
+        if at.odd:
+            self._seen.pop(path, None)
+            self.refuse(path, Invalid(at.odd))
+        elif (at.id == base and not self.unpublished.is_undone(path, at)) or self.unpublished.is_committed(path, at):
+            self._forget(path, same=at.id == base)
+        elif at.id == head.entry(path):
+            self._forget(path)
+        else:
+            return False
+        return True
+
+    def _is_quiet(self, path: str, id: ObjectId, now: float, settle: bool) -> bool:
+        seen = self._seen.get(path)
+        if seen is None or seen.id != id:
+            self._seen[path] = seen = _Seen(id, seen.first if seen and not seen.refused else now, now)
+        if seen.refused:
+            return False
+        return settle or now - seen.since >= QUIET or now - seen.first >= QUIET_CAP
+
+    def _read(self, path: str, id: ObjectId) -> HandEdit | None:
+        """The edit, checked; None if the file just changed, or was refused and reported."""
+        data = self._tree.read(path)
+        if data is None or object_id("blob", data) != id:
+            return None
+        base = self._base(path, data)
+        try:
+            check(path, data, base, self.home)
+        except KgdError as error:
+            self.refuse(path, error)
+            return None
+        self._invalid.pop(path, None)
+        return HandEdit(path, data, base)
+
+    def _deletions(self, missing: frozenset[str], base: dict[str, ObjectId | None], now: float) -> list[HandEdit]:
+        if missing != self._missing:
+            self._missing, self._missing_since = missing, now
+        nodes = sum(path.startswith(("nodes/", "bulk/")) for path in missing)
+        total = sum(path.startswith(("nodes/", "bulk/")) for path in base)
+        if nodes > BRAKE_COUNT and nodes > BRAKE_SHARE * total and not self._confirmed:
+            self.held = (
+                f"{nodes} of {total} node files are missing in the work tree, but not deleted without confirmation: "
+                "`kgd doctor --confirm-deletions` deletes them, or `git commit -am deleted` there; "
+                "`git checkout -- nodes` there brings them back"
+            )
+            return []
+        self.held = ""
+        if not missing:
+            self._confirmed = False
+        if not missing or now - self._missing_since < QUIET:
+            return []
+        self._missing = frozenset()
+        return [HandEdit(path, None, self._base(path, None)) for path in sorted(missing)]
+
+    def _base(self, path: str, data: bytes | None) -> bytes | None:
+        """The version that the person started from."""
+        latest = self.unpublished.latest(path)
+        return latest if data is None or latest is None else self.buffers.closest(path, data, latest)
+
+    def _forget(self, path: str, *, same: bool = True) -> None:
+        self._seen.pop(path, None)
+        self._invalid.pop(path, None)
+        if same:
+            self.unpublished.forget(path)
+
+
+class Buffers:
+    """Versions that an editor may hold, by path: the last few of the last few files."""
+
+    def __init__(self) -> None:
+        self._texts: OrderedDict[str, list[tuple[bytes, float]]] = OrderedDict()
+        """Newest last, with the time."""
+
+    def note(self, path: str, before: bytes | None, now: bytes | None) -> None:
+        """Note the former and the current version of a file, in this order."""
+        kept = [known for known in self._texts.pop(path, []) if known[0] != now]
+        at = time.monotonic()
+        if before is not None and before != now and all(before != text for text, _ in kept):
+            kept.insert(0, (before, at))
+        if now is not None:
+            kept.append((now, at))
+        self._texts[path] = kept[-RECENT_VERSIONS:]
+        while len(self._texts) > RECENT_PATHS:
+            self._texts.popitem(last=False)
+
+    def ids(self, path: str) -> frozenset[ObjectId]:
+        return frozenset(object_id("blob", text) for text, _ in self._texts.get(path, []))
+
+    def closest(self, path: str, data: bytes, latest: bytes | None) -> bytes | None:
+        """The version that `data` was most likely made from: `latest` or a recent one.
+
+        An editor with an old buffer would revert later publications. So the recent version closest to the saved text
+        counts. Saving an old version unchanged is a deliberate revert.
+        """
+        start = time.monotonic() - RECENT_SECONDS
+        recent = [text for text, when in reversed(self._texts.get(path, [])) if when >= start]
+        candidates = [*([] if latest is None else [latest]), *recent]
+        if data in candidates or not candidates:
+            return latest
+        return min(candidates, key=lambda text: _distance(text, data))
+
+
+def _distance(a: bytes, b: bytes) -> int:
+    """The number of lines that only one text has."""
+    return len(set(a.split(b"\n")) ^ set(b.split(b"\n")))

@@ -1,0 +1,493 @@
+"""Publication: the workspace's tip becomes branch, index and work tree, and a person's work becomes commits.
+
+One thread, one pass at a time. A pass first merges the person's commits and commits their saved files. Only then does
+it publish, under git's own index lock and while no git command runs. A pass inspects what hints or git's own files
+point to; without either it costs a dozen look-ups.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import threading
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from kgd.config import git_own_file
+from kgd.errors import KgdError
+from kgd.git import creation, identity, index_file, layout, ref_repair, refs
+from kgd.git.files import replace, same_file, sync_file_system, sync_folder
+from kgd.git.objects import ObjectId
+from kgd.workspace.answers import InvalidFile, Stage
+from kgd.workspace.publishing import adoption, git_state
+from kgd.workspace.publishing.adoption import Committed, Host
+from kgd.workspace.publishing.flush_and_repair import Flusher, Healing, carry_out_restore
+from kgd.workspace.publishing.git_state import Signature
+from kgd.workspace.publishing.hand_edits import HandEdit, HandEdits
+from kgd.workspace.publishing.publication_plan import LateEdit, Placement, PlanFolder
+from kgd.workspace.publishing.publish_steps import (
+    INDEX,
+    Blocked,
+    Publisher,
+    finish_interrupted,
+    record_abandoned,
+    record_placed,
+)
+from kgd.workspace.publishing.work_tree import WorkTree, same_device
+from kgd.workspace.writing.admission import check
+from kgd.workspace.writing.writer import Staged
+
+DEBOUNCE = 0.25
+"""Seconds between two publications; at least three times the duration of the last one."""
+LOCK_SHARE = 60
+LOCK_SHARE_LARGE = 20
+LARGE_INDEX = 4_000_000
+"""The pause is also this many times as long as the index lock was held, so that a person's command rarely finds it
+taken. For an index of this many bytes (50,000 files) the factor is lower, so that publications stay frequent."""
+PAUSE_LIMIT = 2.0
+LOOK_PAUSE = 0.05
+POLL = 1.0
+"""Seconds between two looks at git's files without a hint, and from a person's git command to the next pass."""
+DELETING_SECONDS = 2.0
+"""Seconds that HEAD or refs may be missing before a repair: a deletion of the repository removes them early."""
+ACTIVITY_CAP = 5.0
+"""Programs that refresh the index every second (prompts, editors) delay publication at most this many seconds."""
+FLUSHED_EDITS = 50
+"""Edited files that are flushed before they are committed. More at once are a checkout, which can be repeated."""
+RESCAN = 300.0
+RESTORED_SHOWN = 60.0
+
+log = logging.getLogger(__name__)
+
+
+class Publication:
+    """Keeps one work tree and the workspace in step until `stop`.
+
+    Args:
+        publish: False for tools that only read or write objects: then nothing is touched or inspected.
+        in_place: Whether the folder of derived data is still the opened one.
+        at_step: Called with the name of each step of a publication; tests stop the process there.
+    """
+
+    def __init__(
+        self,
+        host: Host,
+        *,
+        publish: bool = True,
+        clock: Callable[[], float] = time.time,
+        in_place: Callable[[], bool] = lambda: True,
+        at_step: Callable[[str], None] = lambda name: None,
+    ) -> None:
+        self._host, self._store, self._clock = host, host.store, clock
+        self._git_dir, self._derived = host.layout.git_dir, host.layout.derived_dir
+        self._branch = host.layout.branch
+        self._off, self._in_place = not publish, in_place
+        self._wake, self._stopping = threading.Event(), threading.Event()
+        self._stages = {name: Stage(name, "off" if self._off else "ok") for name in ("publish", "integrate")}
+        if self._off:
+            return
+        self._published: ObjectId | None = None
+        """The branch when it was last in step; an ancestor of the tip."""
+        self._last: Signature | None = None
+        self._foreign_at = self._foreign_since = float("-inf")
+        self._whole_at = time.monotonic()
+        self._scanned_at = time.monotonic()
+        self._not_before = 0.0
+        self._unsettled = False
+        self._restored = ("", 0.0)
+        self._restoring: list[str] = []
+        self._unreadable: tuple[InvalidFile, ...] = ()
+        try:
+            self._prepare(at_step)
+        except OSError as error:  # the disk cannot be written: reads continue without publication
+            self._off = True
+            self._block("publish", f"the workspace cannot be written: {error.strerror}", stuck=True)
+            return
+        self._thread = threading.Thread(target=self._run, name="kgd-publication", daemon=True)
+        try:
+            self._thread.start()
+        except RuntimeError:
+            self._flusher.close()
+            raise
+
+    def _prepare(self, at_step: Callable[[str], None]) -> None:
+        """Finish the work of a former process before anything reads the work tree."""
+        host, scratch = self._host, _scratch(self._host.layout)
+        self._tree = WorkTree(host.layout.work_tree, scratch)
+        self._edits = HandEdits(self._store, self._tree, host.workspace, host.sharded, self._derived / "bases")
+        self._unpublished = self._edits.unpublished
+        self._plan_folder = PlanFolder(scratch / "aside")
+        self._publisher = Publisher(host, self._tree, self._plan_folder, self._edits, at_step)
+        finish_interrupted(host, self._tree, self._plan_folder, self._edits)
+        self._restoring = [file.path for file in self._plan_folder.restoring]
+        self._published = self._read_published()
+        record_abandoned(host, self._tree, self._plan_folder, self._edits)
+        record_placed(host, self._published, self._tip, self._tree, self._edits)
+        self._healing = Healing(host, self._tree, self._plan_folder, self._edits)
+        self._flusher = Flusher([host.layout.work_tree, self._git_dir], self._wake.set)
+
+    # ---- any thread
+
+    def hint(self, changed: Iterable[str] | None = None) -> None:
+        """Report possibly changed paths of work tree or git directory (absolute or relative); None for any path."""
+        if self._off:
+            return
+        inside = map(self._relative, changed) if changed is not None else None
+        self._edits.hint([path for path in inside if path is not None] if inside is not None else None)
+        self._wake.set()
+
+    def wake(self) -> None:
+        """Report that the tip moved."""
+        self._wake.set()
+
+    def confirm_deletions(self) -> None:
+        """Confirm that the files whose deletion is held were deleted on purpose."""
+        if not self._off:
+            self._edits.confirm()
+            self._wake.set()
+
+    def invalid_files(self) -> tuple[InvalidFile, ...]:
+        return () if self._off else self._edits.invalid_files()
+
+    def health(self) -> tuple[Stage, ...]:
+        return tuple(self._stages.values())
+
+    @property
+    def blocker(self) -> str:
+        """The reason why the work tree is not in step, or empty."""
+        return next((stage.blocker for stage in self._stages.values() if stage.state == "blocked"), "")
+
+    def stop(self) -> None:
+        """Publish once more if nothing blocks it, and end."""
+        if self._off or self._stopping.is_set():
+            return
+        self._stopping.set()
+        self._wake.set()
+        self._thread.join()
+        self._flusher.close()
+        if self._plan_folder.unflushed and not self._healing.is_due:
+            self._flusher.flush()
+            self._plan_folder.flushed(self._flusher.until)
+            with contextlib.suppress(OSError):
+                sync_folder(self._plan_folder.folder)
+
+    # ---- the thread
+
+    def _run(self) -> None:
+        while not self._stopping.is_set():
+            self._wake.clear()
+            self._attempt()
+            self._stopping.wait(LOOK_PAUSE)
+            self._wake.wait(self._pause())
+        self._not_before = 0.0
+        self._attempt()
+
+    def _pause(self) -> float:
+        if self._unsettled or not self._plan_folder.is_empty:
+            return 0.1
+        due = self._not_before - time.monotonic()
+        return min(POLL, due) if due > 0 else POLL
+
+    def _attempt(self) -> None:
+        try:
+            self._pass()
+        except Blocked as wait:
+            self._unsettled = self._unsettled or not wait.stuck
+            self._block("publish", str(wait), stuck=wait.stuck)
+        except (KgdError, OSError, refs.RefMoved) as error:
+            self._block("publish", str(error)[:300], stuck=True)
+        except Exception as defect:
+            log.exception("a publication failed")
+            self._block("publish", f"a defect of kgd: {defect!r}"[:300], stuck=True)
+        else:
+            in_step = self._published == self._tip
+            self._stages["publish"] = Stage(
+                "publish",
+                "degraded" if self._flusher.failure else "ok" if in_step else "waiting",
+                self._clock() if in_step else self._stages["publish"].last_success,
+                self._flusher.failure,
+            )
+        if not self._healing.is_due:  # unflushed files may be damaged until they were checked
+            self._plan_folder.flushed(self._flusher.until)
+            self._flusher.ask(max((plan.at for plan in self._plan_folder.unflushed), default=float("-inf")))
+
+    def _pass(self) -> None:
+        self._unsettled = False
+        if not self._in_place():
+            raise Blocked(
+                f"{self._derived} was moved or removed; the next command opens the workspace anew", stuck=True
+            )
+        if same_file(self._derived / INDEX, self._git_dir / "index.lock"):
+            finish_interrupted(self._host, self._tree, self._plan_folder, self._edits)
+        self._look_after_refs()
+        found = git_state.signature(self._git_dir, self._branch)
+        self._notice(found)
+        if found.branch is not None and found.branch != self._published:
+            self._adopt(found.branch)
+        reason = git_state.busy(found, self._git_dir, self._branch)
+        if reason:
+            raise Blocked(reason.reason, stuck=reason.stuck)
+        if time.monotonic() - self._foreign_at < POLL and time.monotonic() - self._foreign_since < ACTIVITY_CAP:
+            raise Blocked("a git command ran a moment ago")
+        if found.stamp == (0, 0, 0):
+            creation.fill_work_tree(self._host.layout)
+            found = self._last = git_state.signature(self._git_dir, self._branch)
+        if self._healing.is_due:
+            self._heal()
+            found = self._last = git_state.signature(self._git_dir, self._branch)
+        self._commit_late()
+        self._commit_saved(found)
+        if (self._published != self._tip or self._unpublished.differing()) and time.monotonic() >= self._not_before:
+            self._publish(found)
+
+    def _look_after_refs(self) -> None:
+        """Have the writer follow a tip that was moved or removed by hand; repair a lost branch and a damaged HEAD."""
+        if all((self._git_dir / name).exists() for name in ("HEAD", "refs")):
+            self._whole_at = time.monotonic()
+        elif time.monotonic() - self._whole_at < DELETING_SECONDS:
+            raise Blocked("HEAD or refs is missing: the repository is being deleted, or will be repaired")
+        ref_repair.repair_head_file(self._host.layout)
+        if refs.value_of(self._git_dir, refs.HEAD) != self._tip:
+            self._host.run(lambda staging, tip: Staged[object](None))  # the writer checks the ref before each job
+        if refs.value_of(self._git_dir, self._branch) is None:
+            ref_repair.repair(self._host.layout, {})
+
+    @property
+    def _tip(self) -> ObjectId:
+        return bytes.fromhex(self._host.tip)
+
+    def _notice(self, found: Signature) -> None:
+        """Notice a git command since the last look, and rescan the files it may have changed."""
+        now = time.monotonic()
+        if self._last is not None and found != self._last:
+            only_index = found._replace(stamp=self._last.stamp) == self._last
+            if now - self._foreign_at >= POLL or not only_index:
+                self._foreign_since = now
+            self._foreign_at = now
+            self._edits.hint(None)
+        elif now - self._scanned_at >= RESCAN:
+            self._edits.hint(None)
+            self._scanned_at = now
+        self._last = found
+
+    def _heal(self) -> None:
+        """Restore files that an unclean stop damaged, before they can count as edits."""
+        assert self._published is not None
+        tree = self._store.tree_of(self._published)
+        self._unpublished.set_published(tree)
+        try:
+            is_mended = self._healing.mend_index(self._published)
+        except FileExistsError:
+            raise Blocked("a git command is running in the work tree") from None
+        if missing := self._edits.missing_folders(tree):
+            self._restore(missing)
+        files = self._healing.restore_files(self._published)
+        if is_mended or files:
+            done = f"{files} files were restored" + (", and the git index was built again" if is_mended else "")
+            self._restored = (f"after an unclean stop {done}", time.monotonic())
+            self._edits.hint(None)
+
+    # ---- a person's work
+
+    def _adopt(self, branch: ObjectId) -> None:
+        """Merge a branch that another process moved."""
+        before = self._published
+        by = identity.person(self._host.layout, git_own_file())
+        sync_file_system(self._git_dir)  # git may leave its loose objects to the next power cut
+        # Then kgd moved it: a process was killed before it recorded the move.
+        is_in = self._store.is_ancestor
+        is_ours = before is not None and is_in(before, branch) and is_in(branch, self._tip)
+        self._host.run(adoption.adopt(self._host, before, branch, by, int(self._clock())), alone=True)
+        self._set_published(branch)
+        self._edits.hint(None)
+        if not is_ours:
+            self._repair(before, branch)
+        if before is not None:
+            old, new = self._store.tree_of(before), self._store.tree_of(branch)
+            self._host.run(adoption.sync_memories(self._host, old, new, int(self._clock())))
+        self._succeed("integrate")
+
+    def _repair(self, before: ObjectId | None, branch: ObjectId) -> None:
+        """Merge committed versions of files that were published without touching the person's copy."""
+        if before is None or not self._unpublished.bases:
+            return
+        old, new = self._store.tree_of(before), self._store.tree_of(branch)
+        for path, base in list(self._unpublished.bases.items()):
+            ours, theirs = self._store.entry(old, path), self._store.entry(new, path)
+            if ours != theirs:
+                text = self._unpublished.text
+                now = int(self._clock())
+                self._host.run(adoption.restore_skipped(self._host, path, text(base), text(ours), text(theirs), now))
+                self._unpublished.end_skip(path)
+
+    def _commit_late(self) -> None:
+        for late in self._plan_folder.late_edits():
+            base = self._unpublished.text(late.base)
+            try:
+                check(late.path, late.data, base, self._edits.home)
+            except KgdError:
+                self._put_back(late)
+                continue
+            started_from = self._edits.buffers.closest(late.path, late.data, base)
+            taken = self._commit_edits([HandEdit(late.path, late.data, started_from)])
+            if taken.refused:
+                self._put_back(late)
+            else:
+                self._edits.buffers.note(late.path, None, late.data)
+                self._plan_folder.done(late)
+
+    def _put_back(self, late: LateEdit) -> None:
+        """Put a person's unreadable bytes back into the work tree, where the person sees them."""
+        assert self._published is not None
+        published = self._store.entry(self._store.tree_of(self._published), late.path)
+        if self._tree.look(late.path) == (published, ""):
+            self._unpublished.skip(late.path, late.base)
+            self._tree.prepare(late.data, back := late.slot.with_name(late.slot.name + ".back"))
+            self._tree.place(late.path, back)
+            self._edits.hint([late.path])
+            self._plan_folder.done(late)
+        else:
+            self._plan_folder.keep(late)
+
+    def _commit_saved(self, found: Signature) -> None:
+        assert self._published is not None
+        published, head = self._store.tree_of(self._published), self._store.tree_of(self._tip)
+        self._unpublished.set_published(published)
+        if self._restoring:
+            self._restore(self._restoring)
+        look = self._edits.look(published, head)
+        self._unsettled = look.unsettled
+        if git_state.signature(self._git_dir, self._branch) != found:
+            self._edits.hint(None)
+            raise Blocked("a git command is at work")
+        if look.restore:
+            self._restore(look.restore)
+        if look.edits:
+            for edit in look.edits[:FLUSHED_EDITS]:  # editors flush nothing, and a lost edit would look undone
+                self._tree.flush(edit.path)
+            taken = self._commit_edits(look.edits)
+            for path, error in taken.refused:
+                self._edits.refuse(path, error)
+            for edit in taken.edits:
+                self._edits.committed(edit)
+            if taken.edits:
+                self._not_before = 0.0
+        self._unpublished.save_edits()
+        self._report_edits()
+
+    def _commit_edits(self, edits: list[HandEdit]) -> Committed:
+        by = identity.person(self._host.layout, git_own_file())
+        answer = self._host.run(adoption.commit_edits(self._host, edits, by, int(self._clock())))
+        assert isinstance(answer, Committed)
+        return answer
+
+    def _report_edits(self) -> None:
+        if (unreadable := self._edits.invalid_files()) != self._unreadable:
+            self._unreadable = unreadable
+            self._host.tell_uncommitted()
+        words, when = self._restored
+        if self._edits.held:
+            self._block("integrate", self._edits.held, stuck=True)
+        elif words and time.monotonic() - when < RESTORED_SHOWN:
+            self._stages["integrate"] = Stage("integrate", "degraded", self._clock(), words)
+        else:
+            self._succeed("integrate")
+
+    def _restore(self, missing: list[str]) -> None:
+        """Put back a missing folder as a whole: that is an accident, never a deletion."""
+        assert self._published is not None
+        creation.link_work_tree(self._host.layout)
+        if not self._tree.exists():
+            raise Blocked(f"the work tree {self._host.layout.work_tree} is missing", stuck=True)
+        tree = self._store.tree_of(self._published)
+
+        def is_missing(path: str) -> bool:
+            return _is_below(path, missing) and self._tree.look(path) == (None, "")
+
+        absent = [Placement(path, None, id) for path, _, id in self._store.diff(None, tree) if id and is_missing(path)]
+        if not absent:
+            self._restoring = []
+            return
+        listed = index_file.entries(self._git_dir / "index", [file.path for file in absent])
+        if not any(listed.values()):
+            raise Blocked(
+                f"the deletion of {missing[0] or 'everything'} is staged; `git commit` there carries it out, "
+                "`git reset` and `git checkout -- .` take it back",
+                stuck=True,
+            )
+        plan = self._plan_folder.begin(self._published, self._published, absent)
+        self._restoring = missing  # a file not yet put back is not deleted either
+        for path in self._unpublished.paths():  # nor is an edit undone by that
+            if is_missing(path):
+                self._unpublished.record_own(path, self._store.entry(tree, path))
+        self._unpublished.save_edits()
+        carry_out_restore(plan, self._plan_folder, self._tree, self._store)
+        self._restoring = []
+        what = "the work tree was" if missing == [""] else f"{missing[0]} was"
+        self._restored = (f"{what} missing, which is no deletion; {len(absent)} files were put back", time.monotonic())
+        log.warning("restored missing files", extra={"files": len(absent), "missing": missing[0] or "."})
+        self._edits.hint(None)
+
+    # ---- publishing
+
+    def _publish(self, found: Signature) -> None:
+        before, after = self._published, self._tip
+        assert before is not None
+        if held := git_state.locked(self._git_dir / f"{self._branch}.lock"):  # waiting would lock the index
+            raise Blocked(held.reason, stuck=held.stuck)
+        done = self._publisher.publish(found, before, after)
+        self._last = done.signature
+        self._set_published(after)
+        self._unpublished.save_edits()
+        large = done.signature.stamp[2] > LARGE_INDEX
+        share = LOCK_SHARE_LARGE * done.held if large else min(LOCK_SHARE * done.held, PAUSE_LIMIT)
+        pause = max(DEBOUNCE, 3 * done.seconds, share)
+        self._not_before = time.monotonic() + pause
+
+    # ---- inside
+
+    def _block(self, name: str, reason: str, *, stuck: bool) -> None:
+        before = self._stages[name]
+        since = before.since if before.blocker and before.since else self._clock()
+        state = "blocked" if stuck else "waiting"
+        self._stages[name] = Stage(name, state, before.last_success, reason, since)
+
+    def _succeed(self, name: str) -> None:
+        self._stages[name] = Stage(name, "ok", self._clock())
+
+    def _relative(self, path: str) -> str | None:
+        """The path below the work tree; None for the git directory, empty if only a scan can tell."""
+        root, path = str(self._host.layout.work_tree), os.fspath(path)
+        if path == root or not path:
+            return ""
+        path = path.removeprefix(root + os.sep)
+        if path == ".git" or path.startswith((".git/", str(self._git_dir))):
+            return None
+        return "" if os.path.isabs(path) else path
+
+    def _read_published(self) -> ObjectId | None:
+        try:
+            known = bytes.fromhex((self._derived / "published").read_text())
+        except (OSError, ValueError):
+            return None
+        return known if len(known) == 20 and self._store.exists(known) else None
+
+    def _set_published(self, commit: ObjectId) -> None:
+        self._published = commit
+        replace(self._derived / "published", commit.hex().encode(), flush=False)
+
+
+def _is_below(path: str, folders: list[str]) -> bool:
+    return any(not folder or path == folder or path.startswith(folder + "/") for folder in folders)
+
+
+def _scratch(place: layout.Layout) -> Path:
+    """A private folder on the work tree's file system: files are exchanged between the two by name."""
+    if same_device(place.derived_dir, place.work_tree):
+        return place.derived_dir
+    folder = place.work_tree / ".kgd-aside"
+    folder.mkdir(exist_ok=True)
+    (folder / ".gitignore").write_text("*\n")
+    return folder

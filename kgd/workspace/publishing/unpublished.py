@@ -1,0 +1,195 @@
+"""Unpublished files: known differences between work tree and published tree, and their authors.
+
+A person's edit is committed before it is published, and an abandoned publication leaves files behind. Neither counts as
+a new edit. A person may undo the former, not the latter.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+from kgd.errors import Damaged, KgdError, Limit
+from kgd.git.files import replace
+from kgd.git.objects import Object, ObjectId
+from kgd.git.refs import HEAD
+from kgd.git.store import ObjectStore
+from kgd.git.walk import Lookup
+from kgd.workspace.files.parts import FILE_LIMIT
+from kgd.workspace.publishing.publication_plan import hex_of, id_of
+from kgd.workspace.publishing.work_tree import Found, WorkTree, is_owned
+
+
+@dataclass(frozen=True, slots=True)
+class _Content:
+    """The known content of a path. `before`: the published version when a person wrote it; None if kgd wrote it."""
+
+    id: ObjectId | None
+    data: bytes | None
+    before: Found | None = None
+
+
+class Unpublished:
+    """Paths of one work tree that differ from the published tree. For the publication's thread.
+
+    Args:
+        memory: The file that keeps a person's edits across a restart.
+    """
+
+    def __init__(self, store: ObjectStore, tree: WorkTree, memory: Path) -> None:
+        self._store, self._tree, self._memory = store, tree, memory
+        self._published: Lookup | None = None
+        self.bases, self._contents = _load(memory, store)
+        """Files published without touching a person's waiting version: the version it started from."""
+        self._saved = self._persons()
+        self._is_loaded = True
+
+    # ---- notes
+
+    def set_published(self, tree: ObjectId) -> None:
+        """Set the published tree."""
+        self._published = Lookup(self._store.tree, tree)
+        if self._is_loaded:  # an entry published after it was saved, before a kill, is obsolete
+            self._is_loaded = False
+            for path, known in list(self._contents.items()):
+                if known.before not in (None, Found(self._published_blob(path))) and path not in self.bases:
+                    del self._contents[path]
+
+    def record_edit(self, path: str, id: ObjectId | None, data: bytes | None) -> None:
+        """Record a person's edit that is part of the workspace now."""
+        if id is not None and data is not None and not self._store.exists(id):
+            with contextlib.suppress(OSError, KgdError):  # after a merge its own bytes are in no commit
+                self._store.release(self._store.write([Object(id, "blob", data)]))
+        self._contents[path] = _Content(id, data, Found(self._published_blob(path)))
+        self.end_skip(path)
+
+    def record_own(self, path: str, blob: ObjectId | None) -> None:
+        """Record kgd's own unpublished bytes at a path: a publication was abandoned half way.
+
+        If a person wrote the same bytes, they stay the person's.
+        """
+        known = self._contents.get(path)
+        if known is None or known.before is None or known.id != blob:
+            self._contents[path] = _Content(blob, None if blob is None else self._store.read(blob))
+
+    def forget(self, path: str) -> None:
+        """The path matches the published tree, and no version of a person waits there."""
+        self._contents.pop(path, None)
+        self.end_skip(path)
+
+    def skip(self, path: str, old: ObjectId | None) -> None:
+        """Record that the path was published without touching a person's file, which started from `old`."""
+        if path not in self.bases:
+            self.bases[path] = old
+            self._save()
+
+    def end_skip(self, path: str) -> None:
+        """No version of a person waits at the path any longer."""
+        if path in self.bases:
+            del self.bases[path]
+            self._save()
+
+    def save_edits(self) -> None:
+        """Save a person's committed but unpublished edits, so that undoing one while kgd is down is recognised."""
+        if self._saved != self._persons():
+            self._save()
+
+    # ---- reads
+
+    def paths(self) -> list[str]:
+        """Paths that may differ from the published tree."""
+        return list(self._contents)
+
+    def differing(self) -> dict[str, ObjectId | None]:
+        """Paths with known unpublished content, and the published blob. Looks at each candidate.
+
+        Paths that match the published tree are forgotten.
+        """
+        found: dict[str, ObjectId | None] = {}
+        for path, known in list(self._contents.items()):
+            there, published = self._tree.look(path), self._published_blob(path)
+            if there == Found(published) and not self.is_undone(path, there):
+                del self._contents[path]
+            elif there == Found(known.id):
+                found[path] = published
+        return found
+
+    def ids(self, path: str) -> frozenset[ObjectId | None]:
+        """Known unpublished content of the path: blob ids, None for absence."""
+        known = self._contents.get(path)
+        return frozenset([known.id]) if known else frozenset()
+
+    def is_committed(self, path: str, found: Found) -> bool:
+        """Whether the content of the path is committed already, so that it may be replaced."""
+        known = self._contents.get(path)
+        return not found.odd and known is not None and known.id == found.id
+
+    def is_undone(self, path: str, found: Found) -> bool:
+        """Whether a person undid an edit that is committed but not published."""
+        known = self._contents.get(path)
+        return known is not None and known.before == found != Found(known.id)
+
+    def latest(self, path: str) -> bytes | None:
+        """The version a person edits next: their last one, the one it started from, or the published one."""
+        if path in self._contents:
+            return self._contents[path].data
+        return self.text(self.bases[path] if path in self.bases else self._published_blob(path))
+
+    def text(self, id: ObjectId | None) -> bytes | None:
+        """A blob's bytes; None if it cannot be read."""
+        try:
+            return self._store.read(id, FILE_LIMIT) if id else None
+        except (Damaged, Limit):
+            return None
+
+    # ---- inside
+
+    def _published_blob(self, path: str) -> ObjectId | None:
+        return self._published.entry(path) if self._published else None
+
+    def _persons(self) -> dict[str, tuple[ObjectId | None, ObjectId | None]]:
+        return {path: (known.id, known.before.id) for path, known in self._contents.items() if known.before is not None}
+
+    def _save(self) -> None:
+        persons = self._persons()
+        bases = {path: hex_of(id) for path, id in self.bases.items()}
+        taken = {path: [hex_of(id), hex_of(before)] for path, (id, before) in persons.items()}
+        tip = hex_of(self._store.ref(HEAD))
+        replace(self._memory, json.dumps({"bases": bases, "taken": taken, "tip": tip}).encode())
+        self._saved = persons
+
+
+def _load(memory: Path, store: ObjectStore) -> tuple[dict[str, ObjectId | None], dict[str, _Content]]:
+    """The saved bases and edits; nothing for unreadable ones."""
+    bases, contents = dict[str, ObjectId | None](), dict[str, _Content]()
+    try:
+        saved = json.loads(memory.read_bytes())
+        found = [(str(path), id_of(base)) for path, base in saved["bases"].items()]
+        taken = [(str(path), id_of(id), id_of(before)) for path, (id, before) in saved["taken"].items()]
+        at, tip = id_of(saved.get("tip")), store.ref(HEAD)
+        if not (at and tip and store.exists(at) and store.is_ancestor(at, tip)):
+            taken = []  # the tip was reset behind it, and no one has the person's text
+    except (OSError, ValueError, AttributeError, KeyError, TypeError, RecursionError, KgdError):
+        return bases, contents
+    for path, base in found:
+        with contextlib.suppress(KgdError, ValueError):
+            _read(store, base)
+            if _is_a_file(path):
+                bases[path] = base
+    for path, id, before in taken:
+        with contextlib.suppress(KgdError, ValueError):
+            _read(store, before)
+            if _is_a_file(path):
+                contents[path] = _Content(id, _read(store, id), Found(before))
+    return bases, contents
+
+
+def _is_a_file(path: str) -> bool:
+    """Whether a workspace file can have this path. Raises ValueError if it is not UTF-8."""
+    return bool(path.encode()) and is_owned(path)
+
+
+def _read(store: ObjectStore, id: ObjectId | None) -> bytes | None:
+    return None if id is None else store.read(id, FILE_LIMIT)

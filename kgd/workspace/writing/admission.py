@@ -1,0 +1,305 @@
+"""Admission of nodes and files: one set of rules for every way into a workspace.
+
+Submitted edits are checked node by node (`Draft.finish`). A push, a proposal, a commit hook and a saved file are
+checked by file (`check`). A merge or a sync is accepted unchecked, since history stays; `kgd fsck` reports violations.
+A rule that a node broke before a change does not stop the change.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+
+from kgd.codec import bulk, documents, memories, paths
+from kgd.codec.settings import PATH as SETTINGS
+from kgd.codec.settings import decode_settings
+from kgd.errors import Invalid, InvariantViolation, KgdError, Limit
+from kgd.git.objects import ObjectId
+from kgd.git.store import ObjectStore
+from kgd.model.conflict import Conflict
+from kgd.model.fields import CITES
+from kgd.model.node import MEMORY_TYPES, NODE_BYTES, UNSEEN, Node
+from kgd.model.uri import Uri, parse, scheme_of, workspace_of
+from kgd.workspace.files import memory_files
+from kgd.workspace.files.memory_files import Home
+from kgd.workspace.files.parts import node_in
+from kgd.workspace.writing import area_bounds
+from kgd.workspace.writing.secrets import SAY_WHERE, HoldsSecret, Secret, line_of, new_secret_in, refuse_secrets
+
+Place = Callable[[str, Secret | None], str]
+"""The place of a field, or of the secret in it: ``<path>:<line>``."""
+
+
+# ---- nodes
+
+
+def admit(node: Node, before: Node | None, data: bytes, home: Home, place: Place | None = None) -> None:
+    """Return if the workspace admits this node in place of `before`.
+
+    Args:
+        data: The bytes of its file, real or virtual.
+        place: The place of a field in a file; without it errors name the node.
+
+    Raises:
+        KgdError: The broken rule.
+    """
+    admit_text(node, before, data, place)
+    _admit_naming(node, before, home, place)
+
+
+def admit_text(node: Node, before: Node | None, data: bytes, place: Place | None = None) -> None:
+    """Check the node's own text.
+
+    Raises:
+        Limit, Invalid, HoldsSecret: It is too large, or holds unseen characters or a secret.
+    """
+    _refuse_large(data, place("uri", None) if place else node.uri)
+    for field in ("name", "summary"):
+        text = getattr(node, field)
+        if UNSEEN(text) and (before is None or getattr(before, field) != text):
+            raise Invalid(
+                f"a {field} cannot have line ends, control or direction characters",
+                at=place(field, None) if place else node.uri, next="Leave them out.",
+            )  # fmt: skip
+    if scheme_of(node.uri) in area_bounds.AREAS:
+        area_bounds.admit(node, before, place)
+    _refuse_citations(node, before, place)
+    refuse_secrets(node, before, place)
+
+
+def _refuse_citations(node: Node, before: Node | None, place: Place | None) -> None:
+    """A citation is a text; any other shape would never be compared with the code."""
+    cites = node.data.get(CITES)
+    if cites is None or isinstance(cites, str) or (isinstance(cites, list) and all(isinstance(c, str) for c in cites)):
+        return
+    if before is None or before.data.get(CITES) != cites:
+        raise Invalid(
+            "data.cites is a list of texts", at=place("data", None) if place else node.uri,
+            next='Write each citation as "path", "path#symbol" or "path@commit#symbol".',
+        )  # fmt: skip
+
+
+def _refuse_large(data: bytes, at: str) -> None:
+    if len(data) > NODE_BYTES:
+        raise Limit(
+            f"a node has at most {NODE_BYTES >> 10} KiB, this one has {len(data) // 1024 + 1}", at=at,
+            next="Split it into several nodes and relate them.",
+        )  # fmt: skip
+
+
+def _admit_naming(node: Node, before: Node | None, home: Home, place: Place | None) -> None:
+    """A node names only its own memory, and only a memory's type has one."""
+    path = memory_files.file_of(node)
+    was = memory_files.file_of(before)
+    if path is None:
+        return
+    at = place("data", None) if place else node.uri
+    if node.type not in MEMORY_TYPES and (was is None or before is None or before.type in MEMORY_TYPES):
+        raise memory_files.no_detail(node, at)
+    if path == was:
+        return
+    data = home.read(path)
+    memory = memories.read(data, path)
+    is_own = memory_files.belongs(memory, node)
+    is_renamed = data is None and memory_files.detail_of(before, home.read) is not None
+    if not is_own and not is_renamed and not _is_left_behind(memory, home):
+        raise Invalid(
+            "data.file names a memory that is not this node's", at=at,
+            next="Give the text as `detail`, or write a file whose `id` is this node's URI.",
+        )  # fmt: skip
+
+
+def _is_left_behind(memory: memories.Memory | None, home: Home) -> bool:
+    """Whether the memory's node is gone: after a person changed its URI, kgd rewrites the id."""
+    try:
+        owner = parse(memory_files.owner_of(memory) or "")
+    except KgdError:
+        return False
+    return workspace_of(owner) == home.workspace and home.read(paths.path_of(owner, home.sharded)) is None
+
+
+def twin_of(uri: Uri, twin: Uri, at: str = "") -> InvariantViolation:
+    """The refusal of a new node whose name some file systems cannot tell from another."""
+    return InvariantViolation(
+        "a node whose name differs only by case or normal form is already there", at=at or uri,
+        next=f"Use {twin}, or choose another name: some file systems cannot hold both.",
+    )  # fmt: skip
+
+
+def twins_among(
+    found: Iterable[Conflict], store: ObjectStore, old: ObjectId | None, sharded: frozenset[str]
+) -> Iterator[InvariantViolation]:
+    """A refusal of the new node in each colliding pair; `old` is the tree before the change."""
+    for one in found:
+        first, second = sorted(Uri(side) for field in one.fields.values() for side in field.sides)
+        was_there = old is not None and store.entry(old, paths.path_of(second, sharded)) is not None
+        uri, twin = (first, second) if was_there else (second, first)
+        yield twin_of(uri, twin, f"{paths.path_of(uri, sharded)}:1")
+
+
+# ---- files
+
+
+def check(path: str, data: bytes, base: bytes | None, home: Home) -> None:
+    """Return if these bytes may replace `base` at this path.
+
+    Raises:
+        KgdError: The broken rule; `at` is ``<path>:<line>``.
+    """
+    top = path.partition("/")[0]
+    if top == "nodes":
+        node = _node(path, data, home)
+        admit(node, node_in(path, base), data, home, partial(_place_in_node, path, data))
+    elif bulk.is_path(path):
+        _check_part(path, data, base, home)
+    elif top == "conflicts":
+        documents.read_record(data, path, home.sharded, home.workspace)
+    elif path == SETTINGS:
+        settings = decode_settings(data, at=path)
+        if settings.workspace != home.workspace or settings.sharded != home.sharded:
+            raise Invalid("the workspace's id and its sharded schemes cannot be changed", at=f"{path}:1")
+    elif b"\0" in data or not _is_text(data):
+        raise Invalid("this is no UTF-8 text", at=f"{path}:1")
+    elif memories.is_path(path):
+        admit_memory(path, data, base, home)
+    elif top == "log":
+        admit_entry(path, data, base, home)
+
+
+def admit_memory(path: str, data: bytes, base: bytes | None, home: Home, owner: str = "") -> None:
+    """Return if a memory's file may hold this in place of `base`. A file that never was a memory is not checked.
+
+    Args:
+        owner: The node to name in errors if its detail was given; otherwise the file is named.
+
+    Raises:
+        KgdError: The broken rule; `at` is ``<path>:<line>``, or `owner`.
+    """
+    before = memories.read(base, path)
+    if before is None and not data.startswith((b"---\n", b"---\r\n", b"\xef\xbb\xbf---")):
+        return
+    memory = memories.decode(data, at=path)
+    if len(data) > NODE_BYTES:
+        raise Limit(
+            f"a memory has at most {NODE_BYTES >> 10} KiB, this one has {len(data) // 1024 + 1}",
+            at=owner or f"{path}:1", next="Split it into several nodes and relate them.",
+        )  # fmt: skip
+    was = memory_files.owner_of(before)
+    if was is not None and memory_files.owner_of(memory) != was and not _is_moved(path, was, memory, home):
+        raise Invalid(
+            f"this file is the detail of {was}, so its 'id' must name that node", at=f"{path}:2",
+            next="Restore the id; `kgd mv` changes a node's URI.",
+        )  # fmt: skip
+    try:
+        Node(Uri("insight://x/x"), tags=memory.tags)
+    except KgdError as refusal:
+        raise Invalid(refusal.message, at=f"{path}:1", next=refusal.next) from None
+    found = new_secret_in(data.decode(), (base or b"").decode("utf-8", "replace"))
+    if found:
+        what = "the field 'detail'" if owner else "this file"
+        at = owner or f"{path}:{line_of(found, data)}"
+        raise HoldsSecret(f"{what} holds what looks like a secret ({found.kind})", at=at, next=SAY_WHERE)
+
+
+def _is_moved(path: str, was: Uri, memory: memories.Memory, home: Home) -> bool:
+    """Whether the file moved with its node, which now names it under another URI."""
+    try:
+        node = home.node(parse(memory_files.owner_of(memory) or ""))
+        former = paths.path_of(parse(was), home.sharded)
+    except KgdError:
+        return False
+    return memory_files.file_of(node) == path and home.read(former) is None
+
+
+def admit_entry(path: str, data: bytes, base: bytes | None, home: Home) -> None:
+    """Return if the changelog admits this entry: about an existing node, and never rewritten.
+
+    Raises:
+        KgdError: The broken rule; `at` is ``<path>:<line>``.
+    """
+    at = f"{path}:1"
+    try:
+        entry = documents.decode_entry(data, at=path)
+        belongs = paths.log_path(entry.parent, entry.id)
+    except KgdError as refusal:
+        refusal.at = refusal.at if refusal.at.startswith(path) else at
+        raise
+    if belongs != path or workspace_of(entry.parent) not in (None, home.workspace):
+        raise Invalid("this changelog entry is in the wrong place", at=at, next=f"Its place is {belongs[:200]}.")
+    if base is not None and data != base:
+        raise Invalid("a changelog entry cannot be changed", at=at, next="Add a further entry that corrects it.")
+    own = paths.path_of(entry.parent, home.sharded)
+    if base is None and bulk.folder_of(entry.parent) is None and home.read(own) is None:
+        raise Invalid(f"this entry is about {entry.parent}, which does not exist", at=at, next="Write that node first.")
+    if found := new_secret_in(entry.summary, ""):
+        raise HoldsSecret(f"this entry holds what looks like a secret ({found.kind})", at=at, next=SAY_WHERE)
+
+
+def check_secrets(path: str, data: bytes, base: bytes | None, home: Home) -> None:
+    """Return unless these bytes add a secret, even in a file that cannot be served.
+
+    Raises:
+        HoldsSecret: They do; `at` is ``<path>:<line>``.
+    """
+    try:
+        check(path, data, base, home)
+        if path.startswith(("nodes/", "memories/")) or bulk.is_path(path):
+            return
+    except HoldsSecret:
+        raise
+    except KgdError:
+        pass  # a later commit may mend the file, but its text stays in history
+    if found := new_secret_in(data.decode("utf-8", "replace"), (base or b"").decode("utf-8", "replace")):
+        raise HoldsSecret(
+            f"this file holds what looks like a secret ({found.kind})", at=f"{path}:{line_of(found, data)}",
+            next=SAY_WHERE,
+        )  # fmt: skip
+
+
+def _node(path: str, data: bytes, home: Home) -> Node:
+    expected = paths.uri_of(path, home.workspace, home.sharded)
+    _refuse_large(data, f"{path}:1")
+    node = documents.decode(data, at=path, expect=expected)
+    paths.check_place(node.uri, path, home.workspace, home.sharded)
+    return node
+
+
+def _check_part(path: str, data: bytes, base: bytes | None, home: Home) -> None:
+    nodes = bulk.read(data, path, home.workspace).nodes
+    try:
+        before = bulk.split(base, at=path).nodes if base is not None else {}
+    except KgdError:
+        before = {}
+    for uri, entry in nodes.items():
+        if before.get(uri) == entry:
+            continue
+        node, old = (documents.decode(each) if each else None for each in (entry, before.get(uri)))
+        assert node is not None
+        opening = rb"""^.*\buri["']?[ \t]*:[ \t]*["']?%b(?![^\s"',}])""" % re.escape(uri).encode()
+        place = partial(_place, path, data, opening)
+        if memory_files.file_of(node):  # memories are looked up in nodes/ only
+            raise Invalid("a node that names a memory has a file of its own", at=place("data", None),
+                          next=f"Write it to {paths.path_of(uri, home.sharded)[:200]}.")  # fmt: skip
+        admit(node, old, entry, home, place)
+
+
+def _place_in_node(path: str, data: bytes, field: str, secret: Secret | None) -> str:
+    opening = rb"""^["']?%b["']?[ \t]*:""" % re.escape(field.partition(".")[0]).encode()
+    return _place(path, data, opening, field, secret)
+
+
+def _place(path: str, data: bytes, opening: bytes, _field: str, secret: Secret | None) -> str:
+    """The line of the secret, searched from the match of `opening`; otherwise the line of that match."""
+    found = re.search(opening, data, re.MULTILINE)
+    start = found.start() if found else 0
+    line = line_of(secret, data, start) if secret else data.count(b"\n", 0, start) + 1
+    return f"{path}:{line}"
+
+
+def _is_text(data: bytes) -> bool:
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return False
+    return True

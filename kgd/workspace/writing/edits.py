@@ -1,0 +1,407 @@
+"""The edits: one function for each kind, applied to a draft, and the link rules at the end.
+
+Each function changes the draft or raises. Repeating a change that is already made is a warning, not an error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from functools import singledispatch
+from typing import Any
+
+from kgd.codec import canonical, documents, memories, paths
+from kgd.errors import Advice, Do, Invalid, InvariantViolation, NotFound, Stale
+from kgd.model.change import Append, Delete, Edit, Log, Move, Relate, Revert, Settle, Unrelate, Untag, Upsert
+from kgd.model.conflict import WHOLE, Conflict, canonical_json
+from kgd.model.fields import field_of, plain
+from kgd.model.merge_graph import renamed
+from kgd.model.node import FILE, MEMORY_TYPES, Json, Node, Relation, folded
+from kgd.model.uri import Uri, is_owned, path_of, scheme_of, workspace_of
+from kgd.workspace.files import memory_files
+from kgd.workspace.writing.draft import Draft, is_resource
+from kgd.workspace.writing.reverting import revert
+from kgd.workspace.writing.settling import carry, is_about_node, settle
+
+DETAIL = "detail"
+
+CLEARABLE = ("type", "name", "summary", "content", "tags", "source", "relations", "aliases", "data")
+
+
+class NothingToAppendTo(NotFound):
+    """`at` is the URI of the missing node."""
+
+
+@singledispatch
+def apply(edit: Edit, draft: Draft) -> None:
+    """Apply one edit to the draft.
+
+    Raises:
+        KgdError: The edit cannot be applied; drop the whole draft.
+    """
+    raise Invalid(f"a change of kind {type(edit).__name__} cannot be applied here")
+
+
+@apply.register
+def _upsert(edit: Upsert, draft: Draft) -> None:
+    _refuse_deep(edit.data, *(relation.data for relation in edit.relations))
+    uri = _resolved(draft, edit.uri)
+    old = draft.node(uri)
+    _expect(draft, uri, edit.expect_version)
+    if edit.content is not None and old and old.content and edit.content != old.content and edit.expect_version is None:
+        raise Stale(
+            "this node already has content, and replacing it needs the version you read",
+            current=draft.around.version(draft.path(uri)), at=uri,
+            next=Advice(
+                "Read it with ", Do("get"), ", then write it with expect_version, or add text with ",
+                Do("put", op="append"), ".",
+            ),
+        )  # fmt: skip
+    node = upserted(old or Node(uri), edit)
+    node, is_new = with_detail(draft, old, node, edit)
+    if old is not None and node == old and not is_new:
+        draft.warnings.append(f"{uri} already has these values; nothing changed")
+    draft.put(node)
+
+
+def upserted(old: Node, edit: Upsert) -> Node:
+    """The node with the fields of an upsert, regardless of the expected version."""
+    node = _cleared(old, tuple("data.file" if name == DETAIL else name for name in edit.unset))
+    given = {field: getattr(edit, field) for field in ("type", "name", "summary", "content", "source")}
+    node = replace(node, **{field: value for field, value in given.items() if value is not None})
+    node = replace(
+        node,
+        tags=(*node.tags, *edit.tags),
+        aliases=(*node.aliases, *edit.aliases),
+        data=merged_data(node.data, edit.data),
+    )
+    return node.with_relation(*edit.relations)
+
+
+@apply.register
+def _append(edit: Append, draft: Draft) -> None:
+    uri = _resolved(draft, edit.uri)
+    text = edit.text.strip("\n")
+    if not text.strip():
+        raise Invalid("there is no text to append", at="text")
+    old = draft.node(uri)
+    if old is None:
+        if not (edit.creates or draft.around.in_overlay(uri) or is_resource(uri, draft.around.workspace)):
+            raise NothingToAppendTo(
+                "there is no such node to append to", at=uri, next=Advice("Make it with ", Do("put"), ".")
+            )
+        old = Node(uri)
+    before = old.content.rstrip("\n")
+    draft.put(replace(old, content=f"{before}\n\n{text}\n" if before else f"{text}\n"))
+
+
+@apply.register
+def _delete(edit: Delete, draft: Draft) -> None:
+    uri = _resolved(draft, edit.uri)
+    _required(draft, uri)
+    _expect(draft, uri, edit.expect_version)
+    draft.remove(uri)
+    draft.deleted.append(uri)
+
+
+@apply.register
+def _relate(edit: Relate, draft: Draft) -> None:
+    _refuse_deep(edit.relation.data)
+    source = _resolved(draft, edit.source)
+    node = draft.node(source)
+    if node is None:
+        if not (draft.around.in_overlay(source) or is_resource(source, draft.around.workspace)):
+            raise _not_found(source)
+        node = Node(source)
+    relation = edit.relation
+    old = node.relation(relation.type, relation.target)
+    if old:
+        weight = relation.weight if "weight" in edit.explicit else old.weight
+        data = relation.data if "data" in edit.explicit else old.data
+        relation = replace(relation, weight=weight, data=data)
+        if relation == old:
+            draft.warnings.append(f"{source} already {relation.type} {relation.target}; nothing changed")
+    draft.put(node.with_relation(relation))
+
+
+@apply.register
+def _unrelate(edit: Unrelate, draft: Draft) -> None:
+    source = _resolved(draft, edit.source)
+    node = _required(draft, source)
+    if node.relation(edit.type, edit.target) is None:
+        draft.warnings.append(f"{source} has no relation {edit.type} to {edit.target}; nothing changed")
+        return
+    draft.put(replace(node, relations=tuple(r for r in node.relations if r.key != (edit.type, edit.target))))
+
+
+@apply.register
+def _untag(edit: Untag, draft: Draft) -> None:
+    uri = _resolved(draft, edit.uri)
+    node = _required(draft, uri)
+    tags = folded(edit.tags) if node.type in MEMORY_TYPES else edit.tags
+    missing = sorted(set(tags) - set(node.tags))
+    if missing:
+        draft.warnings.append(f"{uri} has no tag {', '.join(missing[:5])}")
+    draft.put(replace(node, tags=tuple(tag for tag in node.tags if tag not in tags)))
+
+
+@apply.register
+def _move(edit: Move, draft: Draft) -> None:
+    uri = _resolved(draft, edit.uri)
+    node = _required(draft, uri)
+    _refuse_foreign(draft, edit.to)
+    if edit.to == uri:
+        draft.warnings.append(f"{uri} is already there; nothing changed")
+        return
+    if draft.node(edit.to) is not None:
+        raise InvariantViolation("a node is already there", at=edit.to, next="Choose another URI, or delete that one.")
+    there = renamed(node, edit.to)
+    draft.remove(uri)
+    draft.put(there)
+    carry(draft, uri, there)
+    for path in draft.log_paths(uri):
+        data = draft.read_file(path)
+        if data is not None:
+            entry = replace(documents.decode_entry(data, at=path), parent=edit.to)
+            draft.files |= {path: None, paths.log_path(edit.to, entry.id): documents.encode_entry(entry)}
+
+
+@apply.register
+def _settle(edit: Settle, draft: Draft) -> None:
+    path, conflict = find_conflict(draft, edit.conflict)
+    unknown = sorted(set(edit.fields) - set(conflict.fields))
+    if unknown:
+        raise Invalid(
+            f"the conflict is not about '{unknown[0][:80]}'", at="fields",
+            next=f"Its fields are: {', '.join(conflict.fields)[:200]}.",
+        )  # fmt: skip
+    uri = _resolved(draft, conflict.uri)
+    node = draft.node(uri)
+    if edit.as_shown and is_about_node(conflict) and not is_as_shown(node, conflict):
+        raise Stale(
+            "the value was changed after this conflict was found", current=draft.around.version(draft.path(uri)),
+            at=conflict.id[-80:], next="Get the node, and say which value counts.",
+        )  # fmt: skip
+    draft.files[path] = None
+    draft.settled.append(path)
+    settle(draft, conflict, uri, edit.fields)
+    left = {name: field for name, field in conflict.fields.items() if name not in edit.fields}
+    if left:
+        draft.record(Conflict(conflict.uri, left, {name: conflict.shown[name] for name in left}))
+
+
+@apply.register
+def _log(edit: Log, draft: Draft) -> None:
+    parent = _resolved(draft, edit.entry.parent)
+    _required(draft, parent)
+    entry = replace(edit.entry, parent=parent)
+    draft.files[paths.log_path(parent, entry.id)] = documents.encode_entry(entry)
+
+
+@apply.register
+def _revert(edit: Revert, draft: Draft) -> None:
+    revert(edit, draft)
+
+
+def is_as_shown(node: Node | None, conflict: Conflict) -> bool:
+    """Whether each field of the conflict still has the value that the record says is served."""
+    for field, clash in conflict.fields.items():
+        shown = clash.sides[conflict.shown.get(field, 0)]
+        if field == WHOLE:
+            moved = node is not None and isinstance(shown, Mapping) and shown.get("uri") != node.uri
+            value = (plain(node) | ({"uri": shown["uri"]} if moved else {})) if node is not None else None
+        else:
+            value = field_of(node, field)
+        if canonical_json(value) != canonical_json(shown):
+            return False
+    return True
+
+
+def find_conflict(draft: Draft, id: str) -> tuple[str, Conflict]:
+    """The record at the tip with an id of the form ``<uri>#<digest>``.
+
+    Raises:
+        NotFound: The conflict is not open.
+    """
+    uri, _, digest = id.rpartition("#")
+    for path in draft.conflict_records(Uri(uri)) if uri else ():
+        if path.endswith(f"/{digest}.yaml"):
+            data = draft.read_file(path)
+            if data is not None:
+                return path, documents.read_record(data, path, draft.around.sharded, draft.around.workspace)
+    raise NotFound("this conflict is not open", at=id[-80:], next="`kgd conflicts` lists open ones.")
+
+
+def check_links(draft: Draft) -> None:
+    """Apply rule E8 to every new relation: create a missing resource, warn of a missing concept.
+
+    Relations left to a deleted node are a warning too.
+    """
+    for uri in dict.fromkeys(draft.deleted):
+        if draft.node(uri) is None and (incoming := draft.incoming(uri)):
+            draft.warnings.append(f"{incoming} relation(s) of other nodes lead to {uri} and are broken links now")
+    for uri in draft.touched():
+        node, before = draft.node(uri), draft.before(uri)
+        if node is None:
+            continue
+        known = {relation.key for relation in before.relations} if before else set()
+        for relation in node.relations:
+            if relation.key not in known:
+                _check_link(draft, relation)
+
+
+def doubled_relations(edits: Iterable[Edit]) -> list[str]:
+    """Warnings for relations that one change gives two values; the last one counts."""
+    given: dict[tuple[Uri, str, Uri], Relation] = {}
+    found: dict[str, None] = {}
+    for edit in edits:
+        source = edit.source if isinstance(edit, Relate) else getattr(edit, "uri", None)
+        relations = (edit.relation,) if isinstance(edit, Relate) else getattr(edit, "relations", ())
+        for one in relations if source else ():
+            before = given.setdefault((source, *one.key), one)
+            if (before.weight, before.data) != (one.weight, one.data):
+                found[f"{source} {one.type} {one.target} is given two values in this change; the last one counts"] = (
+                    None
+                )
+    return list(found)
+
+
+def _check_link(draft: Draft, relation: Relation) -> None:
+    target, home = relation.target, draft.around.workspace
+    workspace = workspace_of(target)
+    if workspace not in (None, home):
+        if not draft.around.knows_workspace(workspace or ""):
+            draft.warnings.append(f"{target} is in a workspace that is not registered here: a broken link until it is")
+        return
+    if draft.exists(draft.around.resolve(target)) or draft.around.in_overlay(target):
+        return
+    if is_resource(target, home):
+        draft.put(Node(target))
+        if is_owned(target):
+            draft.warnings.append(f"{target} is not in the code tree; it was created as a resource")
+    else:
+        or_file = f", and no file {path_of(target)}" if scheme_of(target) == "concept" else ""
+        draft.warnings.append(f"no node is called {target}{or_file}: a broken link until it is written")
+
+
+def _refuse_deep(*given: Json) -> None:
+    """Refuse deeply nested data before recursive functions read it."""
+    for data in given:
+        canonical.check_depth(data)
+
+
+def merged_data(old: Mapping[str, Json], new: Mapping[str, Json]) -> dict[str, Json]:
+    """Merge by key, nested maps included; None deletes a key."""
+    out: dict[str, Any] = dict(old)
+    for key, value in new.items():
+        if value is None:
+            out.pop(key, None)
+        elif isinstance(value, Mapping):
+            inner = out.get(key)
+            out[key] = merged_data(inner if isinstance(inner, Mapping) else {}, value)
+        else:
+            out[key] = value
+    return out
+
+
+def _cleared(node: Node, unset: tuple[str, ...]) -> Node:
+    for name in unset:
+        field, dot, key = name.partition(".")
+        if field not in CLEARABLE or (dot and field != "data"):
+            raise Invalid(f"'{name[:80]}' cannot be unset", at="unset", next="Name a stored field, or data.<key>.")
+        if dot:
+            node = replace(node, data={k: v for k, v in node.data.items() if k != key})
+        else:
+            empty = Node(node.uri)
+            node = replace(node, **{field: getattr(empty, field)})
+    return node
+
+
+def _resolved(draft: Draft, uri: Uri) -> Uri:
+    """The URI itself if a node has it, otherwise its new URI after a move."""
+    _refuse_foreign(draft, uri)
+    return uri if draft.node(uri) is not None else draft.around.resolve(uri)
+
+
+def _refuse_foreign(draft: Draft, uri: Uri) -> None:
+    if is_owned(uri) and workspace_of(uri) != draft.around.workspace:
+        raise Invalid(
+            f"this workspace is '{draft.around.workspace}'; that node belongs to '{workspace_of(uri)}'", at=uri,
+            next="Address that workspace, or write the node here under this workspace's id.",
+        )  # fmt: skip
+
+
+def _required(draft: Draft, uri: Uri) -> Node:
+    node = draft.node(uri)
+    if node is None:
+        raise _not_found(uri)
+    return node
+
+
+def _not_found(uri: Uri) -> NotFound:
+    return NotFound(
+        "there is no such node",
+        at=uri,
+        next=Advice("Look for it with ", Do("search"), ", or make it with ", Do("put"), "."),
+    )
+
+
+def _expect(draft: Draft, uri: Uri, expected: int | None) -> None:
+    if expected is None:
+        return
+    path = draft.path(uri)
+    blob = draft.blob_before(uri)
+    current = draft.around.version(path) if blob else 0
+    served = draft.around.served_blob(path, expected)
+    if expected != current or (served is not None and served != blob):
+        raise Stale(
+            f"the node is at version {current}, the change expected {expected}", current=current, at=uri,
+            next=Advice("Look with ", Do("get"), " at the change, then write with the current version."),
+        )  # fmt: skip
+
+
+def with_detail(draft: Draft, old: Node | None, node: Node, edit: Upsert) -> tuple[Node, bool]:
+    """The node with its detail file as the edit wants it, and whether that file changed.
+
+    Raises:
+        Invalid: The node's type has no detail, or the edit both sets and clears it.
+        Stale: There is a detail, and the edit expects no version or an outdated one.
+    """
+    if edit.detail is None or (old is None and not edit.detail.strip()):
+        return node, False
+    if DETAIL in edit.unset:
+        raise Invalid("detail is both given and unset", at=DETAIL)
+    memory_files.refuse_detail(node)
+    if not edit.detail.strip():
+        return replace(node, data={key: value for key, value in node.data.items() if key != FILE}), True
+    found = memory_files.detail_of(old, draft.read_file) if old else None
+    if found is None:
+        path = memory_files.file_of(node) or ""  # an import keeps the file's name
+        if not path or draft.read_file(path) is not None:
+            path = memory_files.new_path(node, draft.now, lambda path: draft.read_file(path) is not None)
+        draft.files[path] = memory_files.written(node, None, edit.detail, draft.now)
+        return replace(node, data={**node.data, FILE: path}), True
+    path, memory = found
+    node = replace(node, data={**node.data, FILE: path})
+    if memory.text == edit.detail.strip("\n"):
+        return node, False
+    _refuse_unread(draft, path, memory, edit)
+    draft.files[path] = memory_files.written(node, memory, edit.detail, draft.now)
+    return node, True
+
+
+def _refuse_unread(draft: Draft, path: str, memory: memories.Memory, edit: Upsert) -> None:
+    if not memory.text.strip():
+        return
+    current = draft.around.version(draft.path(edit.uri))
+    if edit.expect_version is None:
+        raise Stale(
+            "this node already has a detail, and replacing it needs the version you read", current=current, at=edit.uri,
+            next=Advice("Read its content with ", Do("get"), ", then write it with expect_version."),
+        )  # fmt: skip
+    served = draft.around.served_blob(path, edit.expect_version)
+    if served is not None and served != draft.tip.blob_at(path):
+        raise Stale(
+            "the detail of this node has changed since", current=current, at=edit.uri,
+            next=Advice("Look with ", Do("get"), " at the change, then write with the current version."),
+        )  # fmt: skip

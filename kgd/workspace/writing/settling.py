@@ -1,0 +1,144 @@
+"""Settling an open conflict on a draft: about a field, a name, a file, or two nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from kgd.codec import documents, memories
+from kgd.codec.settings import PATH as SETTINGS
+from kgd.codec.settings import decode_settings, plain_settings, rewrite_settings, settings_from_plain
+from kgd.errors import Invalid, InvariantViolation, KgdError, NotFound
+from kgd.model.conflict import PLACE, TWIN, Conflict, by_field
+from kgd.model.fields import split, with_value
+from kgd.model.merge import Merged, is_of_node
+from kgd.model.merge_graph import combined, renamed, with_decision
+from kgd.model.node import Json, Node
+from kgd.model.uri import Uri, is_settings_uri, parse
+from kgd.workspace.merging.files import MEMORIES
+from kgd.workspace.writing.draft import Draft
+
+
+def settle(draft: Draft, conflict: Conflict, uri: Uri, fields: Mapping[str, Json]) -> None:
+    """Give each of these fields its decided value. `uri` is the node's current name.
+
+    Raises:
+        Invalid: A value does not fit.
+        InvariantViolation: Another node has the chosen name.
+    """
+    for name, value in fields.items():
+        if is_settings_uri(conflict.uri):
+            _settle_setting(draft, name, value)
+        elif split(name)[0] == MEMORIES:
+            _settle_memory(draft, name, value)
+        elif name == TWIN:
+            _settle_twin(draft, conflict, value)
+        elif name == PLACE:
+            uri = _settle_place(draft, uri, value)
+        else:
+            node = with_decision(draft.node(uri), uri, name, value)
+            if node is None:
+                draft.remove(uri)
+            else:
+                draft.put(node)
+
+
+def is_about_node(conflict: Conflict) -> bool:
+    """Whether the node's own file has the served value."""
+    return not is_settings_uri(conflict.uri) and all(is_of_node(name) or name == PLACE for name in conflict.fields)
+
+
+def carry(draft: Draft, old: Uri, node: Node) -> None:
+    """Move the open conflicts of a node to its new name."""
+    for path in draft.conflict_records(old):
+        if (conflict := _record(draft, path)) is not None:
+            draft.files[path] = None
+            draft.carried.add(path)
+            draft.record(conflict.at(node.uri))
+
+
+def _record(draft: Draft, path: str) -> Conflict | None:
+    """The record at a path; None for any other file there, which must not be rewritten."""
+    data = draft.read_file(path)
+    try:
+        if data is not None:
+            return documents.read_record(data, path, draft.around.sharded, draft.around.workspace)
+    except KgdError:
+        pass
+    return None
+
+
+def _settle_place(draft: Draft, uri: Uri, value: Json) -> Uri:
+    to = parse(str(value)) if value else uri
+    node = draft.node(uri)
+    if node is None:
+        raise NotFound("the node no longer exists", at=uri, next="Delete the conflict's record.")
+    if to == uri:
+        return uri
+    if draft.node(to) is not None:
+        raise InvariantViolation("a node is already there", at=to, next="Choose another URI, or delete that one.")
+    draft.remove(uri)
+    there = renamed(node, to)
+    draft.put(there)
+    carry(draft, uri, there)
+    return to
+
+
+def _settle_twin(draft: Draft, conflict: Conflict, value: Json) -> None:
+    """Leave both nodes (None), or join them under the given name."""
+    sides = [Uri(str(side)) for side in conflict.fields[TWIN].sides]
+    if value is None:
+        return
+    if value not in sides:
+        raise Invalid("choose one of the two names, or null to keep both", at="fields")
+    kept = draft.node(Uri(str(value)))
+    others = [node for side in sides if side != value and (node := draft.node(side)) is not None]
+    if kept is None:
+        raise NotFound("this node no longer exists", at=str(value), next="Take the other one.")
+    for other in others:
+        joined = combined(Merged(kept, _withdrawn(draft, kept.uri)), Merged(other, _withdrawn(draft, other.uri)))
+        assert joined.node is not None
+        draft.remove(other.uri)
+        carry(draft, other.uri, joined.node)
+        kept = joined.node
+        draft.put(kept)
+        for record in joined.records.values():
+            draft.record(record)
+
+
+def _withdrawn(draft: Draft, uri: Uri) -> dict[str, Conflict]:
+    """The open conflicts about the node's fields, removed from the draft to be rewritten."""
+    found = []
+    for path in draft.conflict_records(uri):
+        conflict = _record(draft, path)
+        if conflict and all(map(is_of_node, conflict.fields)):
+            draft.files[path] = None
+            draft.carried.add(path)
+            found.append(conflict)
+    return by_field(found)
+
+
+def _settle_setting(draft: Draft, name: str, value: Json) -> None:
+    data = draft.read_file(SETTINGS)
+    if data is None:
+        raise NotFound("the workspace has no settings", at=SETTINGS)
+    old = decode_settings(data)
+    new = settings_from_plain(with_value(plain_settings(old), split(name), value))
+    if new.workspace != old.workspace or new.sharded != old.sharded:
+        raise Invalid("the workspace's id and its sharded schemes cannot be changed", at=SETTINGS)
+    draft.files[SETTINGS] = rewrite_settings(data, new)
+
+
+def _settle_memory(draft: Draft, name: str, value: Json) -> None:
+    _, file, *rest = split(name)
+    path = f"{MEMORIES}/{file}"
+    if not rest:
+        draft.files[path] = str(value).encode() if value is not None else None
+        return
+    data = draft.read_file(path)
+    if data is None:
+        raise NotFound("this memory no longer exists", at=path)
+    memory = memories.decode(data, at=path)
+    if rest == ["prose"]:
+        draft.files[path] = memories.with_head(memory.head, str(value or ""))
+    else:
+        draft.files[path] = memories.encode(with_value(memory.front, rest, value), memory.prose)
