@@ -23,8 +23,9 @@ from kgd.daemon.daemon import Daemon
 from kgd.git.layout import locate
 from kgd.mentions.mentions import Mentions
 from kgd.model.uri import path_of
-from kgd.tools import call, inside
+from kgd.tools import call
 from kgd.tools.session import Session
+from kgd.tools.workspaces import code_counts
 from kgd.workspace.workspace import Workspace
 from tests.knowing.django.change_sets import fetched
 
@@ -76,7 +77,7 @@ class Asked:
     def settle(self) -> None:
         """Wait until the code is read, and all texts are scanned and embedded."""
         end = time.monotonic() + PATIENCE
-        while (code := inside.code(self.ws)) is None or code["state"] != "ready":
+        while (code := code_counts.code(self.ws)) is None or code["state"] != "ready":
             if time.monotonic() > end:
                 raise SystemExit(f"the code was not read in time: {code}")
             time.sleep(0.5)

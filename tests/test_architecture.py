@@ -1,7 +1,8 @@
-"""The layers hold: arrows point down, and each third-party library has one home."""
+"""The layers hold: arrows point down, each third-party library has one home, and the page names real files."""
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -22,3 +23,19 @@ def test_imports_follow_the_layers() -> None:
         check=False,
     )
     assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-2000:]
+
+
+def test_every_file_and_room_that_the_page_names_exists() -> None:
+    """A name without its folder, as in "`merging/`: `trees.py`", counts if some file has it."""
+    files = subprocess.run(["git", "ls-files", "--cached", "--others", "--exclude-standard"], cwd=ROOT,
+                           capture_output=True, text=True, check=True).stdout.split()  # fmt: skip
+    known = {"/".join(parts[start:]) for parts in map(_parts, files) for start in range(len(parts))}
+    rooms = {f"{part}/" for path in files for part in Path(path).parts[:-1]}
+    rooms |= {f"{folder}/" for path in files for folder in (str(Path(path).parent), str(Path(path).parent)[4:])}
+    named = re.findall(r"`(\w[\w/.-]*(?:\.py|/))`", (ROOT / "ARCHITECTURE.md").read_text())
+    assert len(named) > 100
+    assert [name for name in named if name not in known and name not in rooms] == []
+
+
+def _parts(path: str) -> tuple[str, ...]:
+    return Path(path).parts

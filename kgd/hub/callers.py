@@ -10,10 +10,10 @@ from kgd import __version__
 from kgd.daemon.daemon import Daemon
 from kgd.model.token import TokenRecord
 from kgd.tools import SERVED
+from kgd.tools.hubs.token_calls import call, visible
+from kgd.tools.hubs.tokens import describe
 from kgd.tools.operation import Answer, Operation
 from kgd.tools.session import Session
-from kgd.tools.token_calls import call, visible
-from kgd.tools.tokens import describe
 
 
 class Caller(Protocol):

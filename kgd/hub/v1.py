@@ -24,13 +24,13 @@ from kgd.errors import Forbidden, Invalid, KgdError, Unavailable, of_defect
 from kgd.hub.callers import Caller, Door, Holder
 from kgd.hub.openapi import document
 from kgd.hub.problem_details import NotJson, problem
+from kgd.tools.hubs.browsers import LINK_MINUTES
+from kgd.tools.hubs.token_calls import canonical
+from kgd.tools.hubs.tokens import ChildParams, describe, mint_child
 from kgd.tools.nodes import overlay_of
-from kgd.tools.opening import LINK_MINUTES
 from kgd.tools.operation import Operation, Reflects
 from kgd.tools.parameters import read
 from kgd.tools.session import LONGEST_REQUEST
-from kgd.tools.token_calls import canonical
-from kgd.tools.tokens import ChildParams, describe, mint_child
 
 if TYPE_CHECKING:
     from kgd.workspace.workspace import Workspace

@@ -33,11 +33,11 @@ from kgd.errors import KgdError, NotFound
 from kgd.model.access import Policy, Principal, Verb, may
 from kgd.model.uri import Uri
 from kgd.tools import LOCAL, TOOLS, addressing
-from kgd.tools.contexts import working_set
+from kgd.tools.hubs.token_calls import noted
 from kgd.tools.operation import Operation
+from kgd.tools.read.graph_view import APP
 from kgd.tools.session import Session
-from kgd.tools.token_calls import noted
-from kgd.tools.viewing import APP
+from kgd.tools.working_sets import working_set
 
 JSON = "application/json"
 TEMPLATES = {

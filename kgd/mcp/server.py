@@ -49,7 +49,8 @@ from kgd.mcp.sampling import AnswersNeeded, asker, sealing
 from kgd.mcp.subscriptions import Subscriptions
 from kgd.model.token import TokenRecord
 from kgd.model.uri import Uri
-from kgd.tools import TOOLS, token_calls
+from kgd.tools import TOOLS
+from kgd.tools.hubs import token_calls
 from kgd.tools.operation import Operation, as_json, refused
 from kgd.tools.parameters import read
 from kgd.tools.schemas import input_schema, output_schema

@@ -12,9 +12,9 @@ from kgd.daemon.daemon import Daemon
 from kgd.errors import Forbidden, NotFound
 from kgd.model.access import Verb
 from kgd.model.token import TokenRecord
+from kgd.tools.hubs.token_calls import call, visible
 from kgd.tools.operation import Answer
 from kgd.tools.session import Session
-from kgd.tools.token_calls import call, visible
 from kgd.ui.sessions import Visitor
 
 CLIENT = "kgd ui"

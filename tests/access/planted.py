@@ -74,7 +74,7 @@ BUGS = {
         ("tests/surfaces/test_scopes.py::test_two_holders_may_choose_the_same_request_id",),
     ),
     "search": Bug(
-        "a hidden hit still counts", "kgd/tools/searching.py",
+        "a hidden hit still counts", "kgd/tools/read/search.py",
         "mentioned(session, workspace), sees=sees,", "mentioned(session, workspace), sees=None,",
         ("tests/surfaces/test_scopes.py::test_a_search_finds_and_counts_nothing_hidden",),
     ),

@@ -18,7 +18,7 @@ from kgd.hooks.push_check import Update, check_push
 from kgd.model.change import ChangeSet, Upsert
 from kgd.model.node import Json, Node, Relation
 from kgd.model.uri import Uri
-from kgd.tools.exchange.reconciling import reconcile
+from kgd.tools.exchange.reconciliation import reconcile
 from kgd.workspace.proposals import proposals, submission
 from kgd.workspace.proposals.submission import Submitter
 from kgd.workspace.publishing import adoption

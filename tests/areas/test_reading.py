@@ -11,7 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from kgd.errors import Invalid, InvariantViolation
-from kgd.tools.areas import reading
+from kgd.tools.areas import parameters
 
 texts = st.text(max_size=12) | st.text("ab/*[]{}.,", max_size=12)
 values = st.recursive(
@@ -37,17 +37,17 @@ def tried(read: Callable[..., Any], *arguments: Any) -> tuple[Any, str]:
 @example("[" * 5_000)
 @example("[[]]")
 def test_patterns_are_read_once_and_stay_as_they_are(value: Any) -> None:
-    found, place = tried(reading.patterns, value)
+    found, place = tried(parameters.patterns, value)
     if found is None:
         assert place.startswith("paths")
         return
-    assert 1 <= len(found) <= reading.MAX_PATTERNS
-    assert reading.patterns(found) == reading.patterns(json.dumps(found)) == found
+    assert 1 <= len(found) <= parameters.MAX_PATTERNS
+    assert parameters.patterns(found) == parameters.patterns(json.dumps(found)) == found
 
 
 @given(strings)
 def test_related_areas_are_pairs_or_refused(value: Any) -> None:
-    found, place = tried(reading.related, value, "atom", "relatedAtoms")
+    found, place = tried(parameters.related, value, "atom", "relatedAtoms")
     if found is None:
         assert place.startswith("relatedAtoms")
         return
@@ -56,7 +56,7 @@ def test_related_areas_are_pairs_or_refused(value: Any) -> None:
 
 @given(strings)
 def test_requested_paths_have_no_blanks_and_no_repeats(value: Any) -> None:
-    found, place = tried(reading.requested_paths, value)
+    found, place = tried(parameters.requested_paths, value)
     if found is None:
         assert place == "paths"
         return
@@ -65,7 +65,7 @@ def test_requested_paths_have_no_blanks_and_no_repeats(value: Any) -> None:
 
 
 def test_a_name_with_brackets_is_a_path_and_no_list() -> None:
-    assert reading.requested_paths("[id].tsx, a.py") == ["[id].tsx", "a.py"]
-    assert reading.requested_paths('["with, comma.py", "a.py"]') == ["with, comma.py", "a.py"]
+    assert parameters.requested_paths("[id].tsx, a.py") == ["[id].tsx", "a.py"]
+    assert parameters.requested_paths('["with, comma.py", "a.py"]') == ["with, comma.py", "a.py"]
     with pytest.raises(Invalid, match="no JSON array"):
-        reading.patterns("[id].tsx")
+        parameters.patterns("[id].tsx")

@@ -87,7 +87,7 @@ BUGS: dict[str, Bug] = {
         (f"{_RULES}test_deep_data_is_never_an_internal_error",),
     ),
     "28-deep-import": Bug(
-        "an import of deeply nested data is an INTERNAL error", "kgd/tools/exchange/reconciling.py",
+        "an import of deeply nested data is an INTERNAL error", "kgd/tools/exchange/reconciliation.py",
         "            canonical.check_depth(one.node.data)\n", "            pass\n",
         (f"{_RULES}test_every_way_refuses[very deep data]",),
     ),

@@ -4,7 +4,8 @@ from tests.planting import Bug
 
 BUGS = {
     "31-append-to-nothing": Bug(
-        "`append` to a mistyped URI makes a node", "kgd/tools/changes.py", "self.text, creates=False)", "self.text)",
+        "`append` to a mistyped URI makes a node",
+        "kgd/tools/write/changes.py", "self.text, creates=False)", "self.text)",
         ("tests/surfaces/test_put.py::test_an_append_to_a_mistyped_uri_makes_no_node_and_names_the_one_that_was_meant",
          "tests/surfaces/test_submitting.py::"
          "test_an_append_to_a_mistyped_uri_is_refused_and_the_node_that_was_meant_is_named"),
@@ -35,7 +36,7 @@ BUGS = {
         ("tests/resolution/test_attempts.py::test_a_client_that_answers_badly_is_asked_again_after_an_hour",),
     ),
     "31-suggested-arguments": Bug(
-        "a suggested call does not fit the schema of its tool", "kgd/tools/knowing/context.py",
+        "a suggested call does not fit the schema of its tool", "kgd/tools/context/context.py",
         "orjson.dumps(patterns).decode()", "patterns",
         ("tests/knowing/test_context.py::test_every_call_that_an_answer_suggests_fits_the_schema_of_its_tool",),
     ),
@@ -83,7 +84,7 @@ BUGS = {
         ("tests/api/test_asking.py::test_messages_made_as_nodes_are_read_in_the_order_in_which_they_answer",),
     ),
     "34-task-with-blanks": Bug(
-        "`task:Two words` is read as prose", "kgd/tools/knowing/context.py",
+        "`task:Two words` is read as prose", "kgd/tools/context/context.py",
         'is_uri = text.startswith("task:") or', 'is_uri = (" " not in text and text.startswith("task:")) or',
         ("tests/knowing/test_context.py::test_a_task_whose_name_has_blanks_is_found_by_its_short_address",),
     ),
@@ -110,24 +111,24 @@ BUGS = {
         ("tests/cli/test_commands.py::test_tags_and_types_are_listed_with_commas_or_one_by_one",),
     ),
     "34-paths-with-newlines": Bug(
-        "paths with newlines are one path", "kgd/tools/areas/reading.py",
+        "paths with newlines are one path", "kgd/tools/areas/parameters.py",
         're.split(r"[,\\n]", value)', 'value.split(",")',
         ("tests/areas/test_managing.py::test_paths_of_a_context_are_one_a_line_too",),
     ),
     "35-list-without-authors": Bug(
-        "`kgd conflicts` names no author", "kgd/tools/disputes.py",
+        "`kgd conflicts` names no author", "kgd/tools/conflicts/conflicts.py",
         "if number < sides.LOOKED_UP", "if number < 0",
         ("tests/sync/test_conflict_authors.py::test_the_list_of_conflicts_names_the_author_of_each_side",
          "tests/cli/test_commands.py::test_open_conflicts_are_printed_with_the_author_of_each_side"),
     ),
     "35-commits-after-the-merge": Bug(
-        "later commits to a node exhaust the search for the author of a side", "kgd/tools/sides.py",
+        "later commits to a node exhaust the search for the author of a side", "kgd/tools/conflicts/authors.py",
         "for start in commit.parents if len(commit.parents) > 1 else (commit.id,):",
         "for start in (bytes.fromhex(workspace.tip),):",
         ("tests/sync/test_conflict_authors.py::test_a_side_keeps_its_author_after_many_later_commits_to_the_node",),
     ),
     "35-mover-as-author": Bug(
-        "the author of a move is taken for the author of both sides", "kgd/tools/sides.py",
+        "the author of a move is taken for the author of both sides", "kgd/tools/conflicts/authors.py",
         "return tuple(dict.fromkeys((uri, *((node.uri, *node.aliases) if node else ()))))", "return (uri,)",
         ("tests/sync/test_conflict_authors.py::test_a_move_does_not_become_the_author_of_the_sides",),
     ),

@@ -103,7 +103,7 @@ BUGS = {
         (f"{_AUTHORS}::test_a_holder_makes_no_token_with_the_name_of_another[Ann Keeper]",),
     ),
     "26-refused-calls": Bug(
-        "a refused read or write leaves no line", "kgd/tools/token_calls.py",
+        "a refused read or write leaves no line", "kgd/tools/hubs/token_calls.py",
         "        session.daemon.tokens.refused(", "        str(",
         (f"{_AUDIT}::test_a_refused_write_a_refused_read_and_an_unknown_tool_are_noted",),
     ),
@@ -123,7 +123,7 @@ BUGS = {
         (f"{_AUDIT}::test_a_fetch_and_a_push_that_are_refused_are_noted",),
     ),
     "26-no-op-writes": Bug(
-        "each write that changes nothing is a line", "kgd/tools/token_calls.py",
+        "each write that changes nothing is a line", "kgd/tools/hubs/token_calls.py",
         'if told or "commit" not in answer:', "if True:",
         (f"{_AUDIT}::test_writes_that_change_nothing_are_one_line_a_minute",),
     ),

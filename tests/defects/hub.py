@@ -108,7 +108,7 @@ BUGS = {
         (ORACLES + "test_a_token_names_commits_that_led_to_the_tip_alone",),
     ),
     "23-conflicts-of-a-hidden-node": Bug(
-        "`conflicts` reveals hidden nodes by a different error", "kgd/tools/disputes.py",
+        "`conflicts` reveals hidden nodes by a different error", "kgd/tools/conflicts/conflicts.py",
         "return (sees is None or sees(here)) and workspace.exists(here)", "return workspace.exists(here)",
         (ORACLES + "test_a_hidden_node_looks_like_a_missing_one[conflicts]",),
     ),
@@ -152,7 +152,7 @@ BUGS = {
         ("tests/hub/test_mcp.py::test_every_body_counts_as_bytes_of_its_token",),
     ),
     "28-deep-data": Bug(
-        "deeply nested data is an INTERNAL error", "kgd/tools/token_calls.py",
+        "deeply nested data is an INTERNAL error", "kgd/tools/hubs/token_calls.py",
         "    except TypeError:", "    except KeyError:",
         ("tests/hub/test_api.py::test_deeply_nested_parameters_are_refused_as_such",),
     ),

@@ -10,27 +10,27 @@ TRAVERSE = "tests/surfaces/test_traverse.py::"
 
 BUGS = {
     "18-path-repeated": Bug(
-        "each node of a walk repeats the whole path to it", "kgd/tools/walking.py",
+        "each node of a walk repeats the whole path to it", "kgd/tools/read/traverse.py",
         "            if include_path:\n", "            if True:\n",
         (f"{TRAVERSE}test_a_long_chain_names_predecessors_and_later_pages_are_as_full_as_the_first",),
     ),
     "18-hidden-predecessor": Bug(
-        "a path through unlisted nodes cannot be rebuilt", "kgd/tools/walking.py",
+        "a path through unlisted nodes cannot be rebuilt", "kgd/tools/read/traverse.py",
         "    if path[at:-1]:\n", "    if False:\n",
         (f"{TRAVERSE}test_a_path_through_nodes_that_are_not_listed_so_is_rebuilt_too",),
     ),
     "18-detour": Bug(
-        "a node gets a cheaper path than the limit of hops allows", "kgd/tools/walking.py",
+        "a node gets a cheaper path than the limit of hops allows", "kgd/tools/read/traverse.py",
         " and known[-1] is path[at - 1])", " or known)",
         (f"{TRAVERSE}test_a_path_through_nodes_that_are_not_listed_so_is_rebuilt_too",),
     ),
     "17-whole-node-version": Bug(
-        "a put is refused for its own version although only another field changed since", "kgd/tools/writing.py",
+        "a put is refused for its own version although only another field changed since", "kgd/tools/write/put.py",
         "        workspace.sent.note_written(outcome.commit, outcome.nodes)\n", "        pass\n",
         (f"{PUT}test_a_version_is_compared_field_by_field[from its own put]",),
     ),
     "17-clash-written": Bug(
-        "a put with an older version writes over what another client changed", "kgd/tools/write_conflicts.py",
+        "a put with an older version writes over what another client changed", "kgd/tools/write/write_conflicts.py",
         "        return self.conflict is None and is_same and upserted(self.current, self.edit) == self.merged\n",
         "        return True\n",
         (
@@ -46,7 +46,7 @@ BUGS = {
          "test_what_was_read_before_somebody_wrote_never_goes_out_under_the_version_after[node]",),
     ),
     "17-settled-beside": Bug(
-        "a put that also resolves a conflict returns the version before the resolution", "kgd/tools/writing.py",
+        "a put that also resolves a conflict returns the version before the resolution", "kgd/tools/write/put.py",
         "write_conflicts.after(outcome, settled), [", "outcome, [",
         ("tests/mcp/test_sampling_places.py::"
          "test_a_put_on_a_node_in_conflict_has_it_settled_in_a_commit_of_its_own",),
@@ -94,7 +94,7 @@ BUGS = {
         ("tests/surfaces/test_get.py::test_one_bad_address_is_missing_and_the_others_are_answered",),
     ),
     "16-size-at-restart": Bug(
-        "another context_size holds only after a restart", "kgd/tools/contexts.py",
+        "another context_size holds only after a restart", "kgd/tools/working_sets.py",
         "    session.daemon.contexts.resize(session.daemon.registry.current().settings.context_size)\n", "",
         (f"{TRAVERSE}test_another_size_of_the_working_set_holds_at_once",),
     ),

@@ -34,7 +34,7 @@ BUGS = {
     ),
     "11-not-cloned": Bug(
         "an empty path with a remote becomes a new workspace",
-        "kgd/tools/setup.py",
+        "kgd/tools/workspaces/setup.py",
         "elif entry is not None and clones.remote_of(entry):",
         "elif False:",
         (
@@ -44,7 +44,7 @@ BUGS = {
     ),
     "11-clone-in-outer-repository": Bug(
         "an empty folder inside a code repository is not cloned into",
-        "kgd/tools/setup.py",
+        "kgd/tools/workspaces/setup.py",
         "entry.standalone or clones.is_free(entry, directory)",
         "entry.standalone",
         (f"{_PLACES}test_an_empty_folder_inside_a_code_repository_is_cloned_into_itself",),
@@ -65,7 +65,7 @@ BUGS = {
     ),
     "12-unrelated-overwritten": Bug(
         "a submitted node replaces an unrelated one of the same path",
-        "kgd/tools/resubmitting.py",
+        "kgd/tools/proposals/own_nodes.py",
         "        if base:\n            return [whole",
         "        if True:\n            return [whole",
         (f"{_COPIES}test_an_upstream_node_under_the_same_path_is_a_conflict_and_stays",),
@@ -79,14 +79,14 @@ BUGS = {
     ),
     "12-no-origin": Bug(
         "a copy does not say where it came from",
-        "kgd/tools/rehoming.py",
+        "kgd/tools/proposals/rehoming.py",
         "    if origin:\n",
         "    if False:\n",
         (f"{_COPIES}test_a_copy_names_its_origin_and_relations_among_copies_stay_among_them",),
     ),
     "12-resubmission": Bug(
         "an edited node is submitted whole again",
-        "kgd/tools/resubmitting.py",
+        "kgd/tools/proposals/own_nodes.py",
         "    changes = difference(_submitted(own, uri, copy), node,",
         "    changes = difference(Node(uri), node,",
         (
@@ -96,14 +96,14 @@ BUGS = {
     ),
     "12-their-edits-lost": Bug(
         "upstream changes since the last submission are not merged",
-        "kgd/tools/resubmitting.py",
+        "kgd/tools/proposals/own_nodes.py",
         "return commits.pop() if changed else",
         "return",
         (f"{_COPIES}test_the_same_field_changed_on_both_sides_waits_as_a_proposal",),
     ),
     "12-removals": Bug(
         "a deleted node stays in the workspace of its submission",
-        "kgd/tools/resubmitting.py",
+        "kgd/tools/proposals/own_nodes.py",
         "        if (copy := copies.get(homes[uri])) is not None and _comes_from(copy, uri):",
         "        if False:",
         (
@@ -113,21 +113,21 @@ BUGS = {
     ),
     "12-receiver-named-again": Bug(
         "a sole submission target has to be named again",
-        "kgd/tools/resubmitting.py",
+        "kgd/tools/proposals/own_nodes.py",
         "return found[0] if len(found) == 1 and",
         "return found[0] if False and",
         (f"{_COPIES}test_a_sole_submission_target_need_not_be_named_again",),
     ),
     "12-since-the-last-time": Bug(
         "changes since the last submission have to be named",
-        "kgd/tools/resubmitting.py",
+        "kgd/tools/proposals/own_nodes.py",
         "    replace(place, json.dumps(",
         "    (json.dumps(",
         (f"{_COPIES}test_submit_without_arguments_sends_every_change_since_the_last_submit",),
     ),
     "12-local": Bug(
         "roots cannot be submitted to another workspace of this machine",
-        "kgd/tools/submitting.py",
+        "kgd/tools/proposals/submit.py",
         "    if not params.changes and not remote:",
         "    if not params.changes and not (remote and outbound.find(session, remote, params.workspace)):",
         (f"{_COPIES}test_a_copy_names_its_origin_and_relations_among_copies_stay_among_them",),
@@ -158,7 +158,7 @@ BUGS = {
     ),
     "13-remote-inferred": Bug(
         "changes for another workspace are refused with advice to call the same tool",
-        "kgd/tools/submitting.py",
+        "kgd/tools/proposals/submit.py",
         "remote = params.remote or _inferred(session, params)",
         "remote = params.remote",
         (

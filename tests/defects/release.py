@@ -4,7 +4,7 @@ from tests.planting import Bug
 
 BUGS = {
     "29-clash": Bug(
-        "`kgd doctor` does not see the unrelated package", "kgd/tools/checking.py", "*_import_clash(), ", "",
+        "`kgd doctor` does not see the unrelated package", "kgd/tools/workspaces/checks.py", "*_import_clash(), ", "",
         ("tests/release/test_package.py::test_doctor_reports_a_package_that_owns_the_same_import_name",),
     ),
     "29-name": Bug(
@@ -29,7 +29,8 @@ BUGS = {
          "test_uninstalling_removes_every_process_credential_and_file_outside_the_repositories",),
     ),
     "42-uninstall-credentials": Bug(
-        "tokens stay in the keyring after uninstalling", "kgd/tools/setup.py", "        joining.forget_all(session)\n",
+        "tokens stay in the keyring after uninstalling",
+        "kgd/tools/workspaces/setup.py", "        joining.forget_all(session)\n",
         "        pass\n",
         ("tests/release/test_quiet.py::"
          "test_uninstalling_removes_every_process_credential_and_file_outside_the_repositories",),

@@ -20,7 +20,7 @@ BUGS = {
         ("tests/cli/test_commands.py::test_without_arguments_the_help_is_printed",),
     ),
     "36-fsck-silent": Bug(
-        "`kgd fsck` shows no progress", "kgd/tools/checking.py",
+        "`kgd fsck` shows no progress", "kgd/tools/workspaces/checks.py",
         "check(workspace, session.progress)]", "check(workspace)]",
         ("tests/cli/test_waiting.py::test_fsck_shows_which_part_it_checks",),
     ),

@@ -13,7 +13,7 @@ from kgd.errors import Invalid, NotFound
 from kgd.model.node import Node
 from kgd.model.uri import Uri
 from kgd.tools import call
-from kgd.tools.exchange import importing
+from kgd.tools.exchange import imports
 from kgd.tools.session import Session
 from kgd.workspace.workspace import Workspace
 from tests.surfaces.conftest import Ask, upsert
@@ -256,7 +256,7 @@ def go_round(ask: Ask, ws: Workspace, tmp_path: Path, count: int) -> Any:
 def test_many_notes_go_round_in_commits_of_a_bounded_size(
     ask: Ask, ws: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(importing, "MAX_EDITS", 40)
+    monkeypatch.setattr(imports, "MAX_EDITS", 40)
     assert len(go_round(ask, ws, tmp_path, 100)["commits"]) == 3
 
 

@@ -13,7 +13,8 @@ from kgd.daemon.daemon import Daemon
 from kgd.errors import KgdError, Unauthorized
 from kgd.git.layout import locate
 from kgd.model.access import Scope
-from kgd.tools import TOOLS, token_calls
+from kgd.tools import TOOLS
+from kgd.tools.hubs import token_calls
 from kgd.tools.session import Session
 from kgd.workspace.workspace import Workspace
 from kgd.workspace.writing.writer import Staged

@@ -13,9 +13,10 @@ from mcp.server.apps import APP_MIME_TYPE, EXTENSION_ID
 from kgd.index.text import TextIndex
 from kgd.mcp.server import Surface
 from kgd.model.access import Principal, Scope, Verb
-from kgd.tools import TOOLS, call, chosen, walking
+from kgd.tools import TOOLS, call, chosen
+from kgd.tools.read import traverse
+from kgd.tools.read.graph_view import APP, GRAPH_VIEW
 from kgd.tools.session import Session
-from kgd.tools.viewing import APP, GRAPH_VIEW
 from tests.surfaces.conftest import upsert
 
 SHOWS_APPS = [advertise(EXTENSION_ID, {"mimeTypes": [APP_MIME_TYPE]})]
@@ -110,13 +111,13 @@ def test_a_picture_takes_one_more_walk_however_small_the_answer(known: Session, 
     broad = [upsert(f"broad/{number}") for number in range(60)]
     call(known, "put", {"changes": [*broad, upsert("broad", relations=relations)]})
     walks: list[int] = []
-    walk = walking.walk_across
+    walk = traverse.walk_across
 
     def counted(*args: Any, **more: Any) -> Any:
         walks.append(1)
         return walk(*args, **more)
 
-    monkeypatch.setattr(walking, "walk_across", counted)
+    monkeypatch.setattr(traverse, "walk_across", counted)
     answer = call(known, "graph_view", {"workspace": "shop", "start": "broad", "max_nodes": 61, "budget": 1})
     assert len(answer["nodes"]) < 10
     assert answer["drawing"].count("data-uri=") == 61

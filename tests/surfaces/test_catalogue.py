@@ -23,5 +23,5 @@ def test_a_daemon_starts_without_the_tools_that_nobody_asked_for() -> None:
     program = "import sys, kgd.serve.parts; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     files = {tool.run.__module__ for tool in EVERY.values()}
-    assert "kgd.tools.writing" in files
+    assert "kgd.tools.write.put" in files
     assert not files & set(done.stdout.split())

@@ -119,7 +119,7 @@ def test_the_checks_find_nothing_wrong_with_a_sound_workspace(ask: Ask) -> None:
 
 
 def test_a_caller_from_elsewhere_cannot_set_up_workspaces(session: Session) -> None:
-    from kgd.tools.setup import UP
+    from kgd.tools.workspaces.setup import UP
 
     with pytest.raises(Forbidden):
         UP.call(replace(session, trusted=False), {})

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from kgd.model.access import Principal, Scope
-from kgd.tools.proposing import LISTED, PROPOSALS
+from kgd.tools.proposals.proposals import LISTED, PROPOSALS
 from kgd.tools.session import Session
 from tests.surfaces.conftest import Ask, upsert
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from kgd.tools import remedies
+from kgd.tools.workspaces import remedies
 from tests.conftest import ROOT
 from tests.surfaces.conftest import Ask, git, upsert
 from tests.waiting import until

@@ -13,8 +13,9 @@ import pytest
 from kgd.errors import Forbidden, Invalid, InvariantViolation, KgdError, NotFound, Unauthorized
 from kgd.mentions.mentions import Mentions
 from kgd.model.access import Principal, Scope
-from kgd.tools import LOCAL, call, past
-from kgd.tools.blaming import BlameParams, blame
+from kgd.tools import LOCAL, call
+from kgd.tools.history import history
+from kgd.tools.history.blame import BlameParams, blame
 from kgd.tools.session import Session
 from kgd.workspace.workspace import Workspace
 from tests.surfaces.conftest import Ask, upsert
@@ -184,7 +185,7 @@ def test_a_history_does_not_tell_what_is_hidden_from_what_never_was(filled: Ask,
 def test_a_page_of_history_neither_ends_at_nor_counts_what_is_hidden(
     filled: Ask, holds: As, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(past, "LOOKED_THROUGH", 3)
+    monkeypatch.setattr(history, "LOOKED_THROUGH", 3)
     for number in range(4):
         filled.put(changes=upsert("infra/a", summary=f"visible {number}"))
         for _ in range(2 * number):

@@ -8,7 +8,8 @@ import pytest
 
 from kgd.errors import Forbidden, NotFound
 from kgd.model.access import Principal, Scope
-from kgd.tools import TOOLSETS, chosen, token_calls
+from kgd.tools import TOOLSETS, chosen
+from kgd.tools.hubs import token_calls
 from kgd.tools.session import Session
 from tests.tasks.conftest import Ask
 

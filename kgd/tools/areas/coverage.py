@@ -15,7 +15,7 @@ from kgd.freshness.freshness import Freshness
 from kgd.model.uri import Uri, from_path, name_of
 from kgd.overlay.facts import readable
 from kgd.tools import addressing, cursors
-from kgd.tools.areas import naming
+from kgd.tools.areas import ids
 from kgd.tools.commands import CURSOR, OPEN, Command, option
 from kgd.tools.nodes import moment, overlay_of
 from kgd.tools.operation import Hints, Operation
@@ -123,7 +123,7 @@ def coverage(session: Session, params: CoverageParams) -> CoverageResult:
     overlay = overlay_of(workspace)
     if overlay is None or workspace.layout.code_tree is None:
         raise Invalid("this workspace has no code tree", next="Run `kgd up` in a code repository.")
-    area = naming.area(session, workspace, "atom", params.area, at="area") if params.area else None
+    area = ids.area(session, workspace, "atom", params.area, at="area") if params.area else None
     path = _path(params.path, workspace)
     top = overlay.view.root
     answer: CoverageResult = {"workspace": workspace.id, "state": "ready", "total": 0, "folders": [], "files": []}

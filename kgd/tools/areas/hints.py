@@ -12,7 +12,7 @@ from kgd.model.change import Edit, Upsert
 from kgd.model.node import Json
 from kgd.model.uri import Uri, scheme_of
 from kgd.tools import visibility
-from kgd.tools.areas import naming
+from kgd.tools.areas import ids
 from kgd.tools.session import Session
 from kgd.tools.visibility import Sees
 
@@ -64,7 +64,7 @@ def check_molecules(session: Session, workspace: Workspace, edits: Sequence[Edit
                 f"data.moleculeId is a URI, {MOLECULE}://{workspace.id}/<name>", at=edit.uri,
                 next="Give the URI of the molecule, or null.",
             )  # fmt: skip
-        naming.molecule_of_project(session, workspace, named, at=f"{edit.uri} data.moleculeId")
+        ids.molecule_of_project(session, workspace, named, at=f"{edit.uri} data.moleculeId")
 
 
 def _molecule(workspace: Workspace, uri: Uri, sees: Sees | None) -> Json:

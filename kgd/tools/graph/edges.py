@@ -17,15 +17,16 @@ from kgd.model.change import ChangeSet, Unrelate
 from kgd.model.fields import plain_weight
 from kgd.model.node import edge_id
 from kgd.model.uri import Uri
-from kgd.tools import addressing, changes, cursors, visibility
+from kgd.tools import addressing, cursors, visibility
 from kgd.tools.budget import size_of
 from kgd.tools.graph.edge_ids import EdgeIds
-from kgd.tools.graph.making import MOST, placed
-from kgd.tools.graph.nodes import PAGE_BYTES
-from kgd.tools.mentioning import walked
+from kgd.tools.graph.node_reads import PAGE_BYTES
+from kgd.tools.graph.node_writes import MOST, placed
 from kgd.tools.operation import Hints, Operation
 from kgd.tools.parameters import EdgeTypes, Many, Params, refuse_unseen
+from kgd.tools.read.mentions import walked
 from kgd.tools.session import Session
+from kgd.tools.write import changes
 
 if TYPE_CHECKING:
     from kgd.workspace.workspace import Workspace

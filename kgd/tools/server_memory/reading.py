@@ -13,9 +13,9 @@ from kgd.exchange.entities import Entity, Link, entity_in, is_implied, links_in,
 from kgd.model.node import Node
 from kgd.model.uri import Uri
 from kgd.tools import addressing, visibility
-from kgd.tools.server_memory.catalogue import Catalogue
+from kgd.tools.server_memory.entities import Catalogue
 from kgd.tools.server_memory.parameters import OpenNodes, ReadGraph, SearchNodes
-from kgd.tools.server_memory.said import texts_of
+from kgd.tools.server_memory.text_search import texts_of
 from kgd.tools.session import Session
 
 if TYPE_CHECKING:

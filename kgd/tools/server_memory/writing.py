@@ -29,7 +29,7 @@ from kgd.exchange.entities import (
 from kgd.model.change import ChangeSet, Delete, Edit, Relate, Unrelate, Upsert
 from kgd.model.node import Node
 from kgd.model.uri import Uri, collision_key
-from kgd.tools.server_memory.catalogue import Catalogue
+from kgd.tools.server_memory.entities import Catalogue
 from kgd.tools.server_memory.parameters import (
     AddObservations,
     CreateEntities,

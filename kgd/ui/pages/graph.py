@@ -11,7 +11,7 @@ from markupsafe import Markup
 from kgd.drawing.scene import MEANINGS, SHAPES, Dot, Scene, scene_of_walk, scene_of_workspace
 from kgd.drawing.svg import draw, sample
 from kgd.errors import NotFound
-from kgd.tools.walking import MOST_NODES
+from kgd.tools.read.traverse import MOST_NODES
 from kgd.ui.pages.graph_view import DEAREST, DIRECTIONS, MOST_OFF, Wanted
 from kgd.ui.rendering import counted
 from kgd.ui.visit import Download, Entry, Handled, Page, Redirect, Visit

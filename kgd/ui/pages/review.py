@@ -8,8 +8,8 @@ from datetime import datetime
 from typing import Any
 
 from kgd.tools.dates import moment_of
+from kgd.tools.history.review import is_agent
 from kgd.tools.nodes import moment
-from kgd.tools.reviewing import is_agent
 from kgd.ui.changes import FieldRow, NodeRow, previewed_commit, rows
 from kgd.ui.node_reading import by_line, titles
 from kgd.ui.rendering import counted

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from kgd.errors import KgdError, NotFound
-from kgd.tools.tokens import describe
+from kgd.tools.hubs.tokens import describe
 from kgd.ui.rendering import counted
 from kgd.ui.visit import Entry, Handled, Page, Redirect, Visit, address
 

@@ -1,0 +1,259 @@
+"""The `manage_graph` tool: creates, updates and deletes atoms and molecules, one commit per call."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from pydantic import Field, WithJsonSchema
+from typing_extensions import TypedDict
+
+from kgd.areas.atlas import ATOM, MOLECULE, Atlas
+from kgd.areas.changelog import moment_of
+from kgd.errors import Invalid, Stale
+from kgd.model.access import Verb
+from kgd.model.change import ChangeSet, Delete, Edit, Unrelate, Upsert
+from kgd.model.node import Node, Relation
+from kgd.model.uri import Uri, name_of
+from kgd.tools import visibility
+from kgd.tools.areas import ids, parameters
+from kgd.tools.areas.answers import AreaAnswer, answer_of
+from kgd.tools.areas.envelope import Envelope, answered, enveloped
+from kgd.tools.operation import USUAL, Hints, Operation
+from kgd.tools.session import Session
+from kgd.workspace.writing.area_bounds import RELATED, related_relations
+
+if TYPE_CHECKING:
+    from kgd.workspace.workspace import Workspace
+
+_JSON = WithJsonSchema({"type": "string", "description": "JSON array of {atomId, reason}"})
+_JSON_MOLECULES = WithJsonSchema({"type": "string", "description": "JSON array of {moleculeId, reason}"})
+_NULLABLE = WithJsonSchema({"type": ["string", "null"]})
+_GLOBS = WithJsonSchema({"type": "string", "description": "JSON array of globs"})
+
+_SHARED = frozenset({"operation", "entityType", "workspace", "projectId"})
+_FIELDS = {
+    ATOM: frozenset({"name", "knowledge", "paths", "moleculeId", "relatedAtoms"}),
+    MOLECULE: frozenset({"name", "knowledge", "relatedMolecules"}),
+}
+
+
+class ManageGraphParams(parameters.AreaParams):
+    operation: Literal["create", "update", "delete"]
+    entityType: Literal["atom", "molecule"]
+    id: str | None = None
+    version: int | None = None
+    projectId: str | None = None
+    name: str | None = None
+    paths: Annotated[Any, _GLOBS] = None
+    knowledge: str | None = None
+    knowledgeMode: Literal["overwrite", "append"] = "overwrite"
+    moleculeId: Annotated[str | None, _NULLABLE] = None
+    relatedAtoms: Annotated[Any, _JSON] = None
+    relatedMolecules: Annotated[Any, _JSON_MOLECULES] = None
+    createdByTaskId: Annotated[str | None, Field(description="task:// or a URL")] = None
+    lastTaskId: str | None = None
+    cascade: bool = False
+    workspace: str | None = None
+
+
+class DeletedAnswer(TypedDict):
+    id: str
+    name: str
+    deleted: bool
+
+
+class ManageGraphData(TypedDict, total=False):
+    """The atom or molecule as it is now, or that it is deleted; for a molecule also what became of its atoms."""
+
+    atom: AreaAnswer | DeletedAnswer
+    molecule: AreaAnswer | DeletedAnswer
+    orphanedAtoms: list[str]
+    deletedAtoms: list[str]
+    warnings: list[str]
+
+
+class ManageGraphResult(TypedDict):
+    success: bool
+    data: ManageGraphData
+
+
+def manage_graph(session: Session, params: ManageGraphParams) -> Envelope:
+    """Carry out one of the three operations. A refused call writes nothing."""
+    return answered(_OPERATIONS[params.operation](session, params))
+
+
+# ---- create
+
+
+def _create(session: Session, params: ManageGraphParams) -> dict[str, Any]:
+    kind = params.entityType
+    parameters.only(params, "create", _SHARED | _FIELDS[kind] | {"createdByTaskId", "lastTaskId"})
+    parameters.needed(params, "create", ("name", *(("paths",) if kind == ATOM else ()), "createdByTaskId"))
+    assert params.name is not None
+    assert params.createdByTaskId is not None
+    if params.lastTaskId not in (None, "", params.createdByTaskId):
+        raise Invalid("what is made was last changed by the task that makes it", at="lastTaskId", next="Leave it out.")
+    name = parameters.name(params.name)
+    fields = _fields(params)
+    workspace = ids.project(session, params.workspace, params.projectId, writing=True)
+    task, before = ids.task(session, workspace, params.createdByTaskId, at="createdByTaskId")
+    data = {**fields, "createdByTaskId": task, "lastTaskId": task}
+    if params.moleculeId:
+        data["moleculeId"] = ids.molecule_of_project(session, workspace, params.moleculeId)
+    relations = _relations(session, workspace, params)
+    while True:
+        uri = ids.new_uri(workspace, kind, name)
+        edit = Upsert(
+            uri, type=kind, name=name, content=parameters.knowledge(params.knowledge or ""), data=data,
+            relations=tuple(relations or ()), expect_version=0,
+        )  # fmt: skip
+        try:
+            return _done(session, workspace, params, uri, (*before, edit))
+        except Stale:  # a concurrent call created an area of this name
+            continue
+
+
+# ---- update
+
+
+def _update(session: Session, params: ManageGraphParams) -> dict[str, Any]:
+    kind = params.entityType
+    parameters.only(params, "update", _SHARED | _FIELDS[kind] | {"id", "version", "knowledgeMode", "lastTaskId"})
+    parameters.needed(params, "update", ("id", "version", "lastTaskId"))
+    assert params.id is not None
+    assert params.lastTaskId is not None
+    name = parameters.name(params.name) if params.name is not None else None
+    fields: dict[str, Any] = _fields(params)
+    workspace = ids.project(session, params.workspace, params.projectId, [params.id], writing=True)
+    uri = ids.area(session, workspace, kind, params.id, at="id", verb=Verb.WRITE)
+    task, before = ids.task(session, workspace, params.lastTaskId, at="lastTaskId")
+    if kind == ATOM and "moleculeId" in params.model_fields_set:
+        named = params.moleculeId
+        fields["moleculeId"] = ids.molecule_of_project(session, workspace, named) if named else None
+    relations = _relations(session, workspace, params)
+    node = workspace.readable(uri)
+    if node is None:
+        raise ids.gone(kind, "id")
+    edit = Upsert(
+        uri, name=name, content=_knowledge(params, node.content, task), data={**fields, "lastTaskId": task},
+        relations=tuple(relations or ()), expect_version=params.version,
+    )  # fmt: skip
+    return _done(session, workspace, params, uri, (*before, edit, *_dropped(node, relations)))
+
+
+def _knowledge(params: ManageGraphParams, old: str, task: Uri) -> str | None:
+    """The new knowledge; None if the call leaves it unchanged."""
+    appends = params.knowledgeMode == "append"
+    if params.knowledge is None:
+        if appends:
+            raise Invalid("there is nothing to append", at="knowledge")
+        return None
+    text = parameters.knowledge(params.knowledge)
+    if not appends:
+        return text
+    if not text:
+        raise Invalid("there is nothing to append", at="knowledge")
+    return parameters.knowledge(f"{old}\n\n---[{moment_of(time.time())} task:{task}]---\n{text}")
+
+
+def _dropped(node: Node, relations: list[Relation] | None) -> tuple[Edit, ...]:
+    """Edits that remove the relations missing in the new list."""
+    if relations is None:
+        return ()
+    kept = {relation.target for relation in relations}
+    return tuple(Unrelate(node.uri, one.target, RELATED) for one in related_relations(node) if one.target not in kept)
+
+
+# ---- delete
+
+
+def _delete(session: Session, params: ManageGraphParams) -> dict[str, Any]:
+    kind = params.entityType
+    parameters.only(params, "delete", _SHARED | {"id", "version", "cascade", "lastTaskId"})
+    parameters.needed(params, "delete", ("id", "version"))
+    assert params.id is not None
+    if params.cascade and kind == ATOM:
+        raise Invalid("an atom has nothing below it", at="cascade", next="Leave it out.")
+    workspace = ids.project(session, params.workspace, params.projectId, [params.id], writing=True)
+    uri = ids.area(session, workspace, kind, params.id, at="id", verb=Verb.WRITE)
+    before: tuple[Edit, ...] = ()
+    data: dict[str, Any] = {"moleculeId": None}
+    if params.lastTaskId:
+        data["lastTaskId"], before = ids.task(session, workspace, params.lastTaskId, at="lastTaskId")
+    card = workspace.graph.card(uri)
+    name = (card.name if card else "") or name_of(uri)
+    members = [atom.uri for atom in Atlas.of(workspace).atoms_of(uri)] if kind == MOLECULE else []
+    edits: list[Edit] = [Delete(uri, params.version)]
+    edits += [Delete(atom) if params.cascade else Upsert(atom, data=data) for atom in members]
+    warnings = _submit(session, workspace, f"delete {kind} {name}", (*before, *edits))
+    answer: dict[str, Any] = {kind: {"id": uri, "name": name, "deleted": True}, **warnings}
+    if kind == MOLECULE:
+        answer["deletedAtoms" if params.cascade else "orphanedAtoms"] = members
+    return answer
+
+
+# ---- shared
+
+
+def _fields(params: ManageGraphParams) -> dict[str, Any]:
+    """The fields of `data` that depend on no workspace. Checks them before a workspace is chosen."""
+    if params.entityType == ATOM and params.paths is not None:
+        return {"paths": parameters.patterns(params.paths)}
+    return {}
+
+
+def _relations(session: Session, workspace: Workspace, params: ManageGraphParams) -> list[Relation] | None:
+    """The relations of a given list, in its order; None if no list is given."""
+    kind = params.entityType
+    at = "relatedAtoms" if kind == ATOM else "relatedMolecules"
+    given = getattr(params, at)
+    if given is None:
+        return None
+    found: dict[Uri, Relation] = {}
+    for number, (text, reason) in enumerate(parameters.related(given, kind, at)):
+        target = ids.related(session, workspace, kind, text, at=f"{at}[{number}].{kind}Id")
+        if target in found:
+            raise Invalid(f"this {kind} is given twice", at=f"{at}[{number}]", next="Put both reasons into one entry.")
+        data: Mapping[str, Any] = {"position": number, **({"reason": reason} if reason else {})}
+        found[target] = Relation(RELATED, target, data=data)
+    return list(found.values())
+
+
+def _done(
+    session: Session, workspace: Workspace, params: ManageGraphParams, uri: Uri, edits: tuple[Edit, ...]
+) -> dict[str, Any]:
+    """Commit the edits and return the new state of the atom or molecule."""
+    card = workspace.graph.card(uri)
+    name = (params.name or "").strip() or (card.name if card else "") or name_of(uri)
+    warnings = _submit(session, workspace, f"{params.operation} {params.entityType} {name}", edits)
+    found = answer_of(workspace, uri, visibility.sight(session, workspace.id), changelog_limit=None)
+    return {params.entityType: found, **warnings}
+
+
+def _submit(session: Session, workspace: Workspace, message: str, edits: tuple[Edit, ...]) -> dict[str, Any]:
+    """Commit the edits; returns `warnings` if there are any."""
+    changes = ChangeSet(edits, session.author(workspace), message=message, operation="manage_graph")
+    outcome = session.submit(workspace, changes)
+    return {"warnings": list(outcome.warnings)} if outcome.warnings else {}
+
+
+_OPERATIONS = {"create": _create, "update": _update, "delete": _delete}
+
+MANAGE_GRAPH = Operation(
+    name="manage_graph",
+    title="Write areas",
+    description=(
+        "Create (name, createdByTaskId; atoms: paths), update (id, version, lastTaskId) or delete (id, version) an "
+        "atom or molecule. knowledgeMode append adds a dated block. Deleting a molecule keeps its atoms unless cascade."
+    ),
+    Params=ManageGraphParams,
+    Result=ManageGraphResult,
+    hints=Hints(destructive=True),
+    run=manage_graph,
+    refusal=enveloped,
+    offered=USUAL,
+    place=60,
+    scope=Verb.WRITE,
+)

@@ -1,0 +1,262 @@
+"""The `query_graph` tool: reads areas by id, by words, or by the paths that they cover."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from pydantic import Field, WithJsonSchema
+from typing_extensions import TypedDict
+
+from kgd.areas.atlas import ATOM, MOLECULE, STEPS, Atlas, Atom
+from kgd.errors import Invalid
+from kgd.model.access import Verb
+from kgd.model.uri import Uri
+from kgd.tools import addressing, origins, visibility
+from kgd.tools.areas import ids, parameters
+from kgd.tools.areas.answers import (
+    AreaAnswer,
+    ShortEntry,
+    answer_of,
+    related_in,
+    short_entries,
+    shown_molecule,
+)
+from kgd.tools.areas.envelope import Envelope, Room, answered, enveloped
+from kgd.tools.areas.forwarding import from_hub
+from kgd.tools.operation import USUAL, Hints, Operation
+from kgd.tools.session import Session
+
+if TYPE_CHECKING:
+    from kgd.tools.visibility import Sees
+    from kgd.workspace.workspace import Workspace
+
+LOOKED_THROUGH = 2_000
+"""Hits of a text search that the other filters are applied to; `total` counts these at most."""
+MAX_LIMIT = 1_000
+TOLD_BY = 20
+"""Paths that may determine the workspace if none is named; each may cost a look-up on the disk."""
+
+_EVERYWHERE = frozenset({"operation", "workspace", "projectId", "includeChangelog", "changelogLimit"})
+_ALLOWED = {
+    "get": _EVERYWHERE | {"entityType", "id"},
+    "search": _EVERYWHERE | {"entityType", "query", "moleculeId", "orphansOnly", "limit", "offset"},
+    "context": _EVERYWHERE | {"paths"},
+}
+
+
+class QueryGraphParams(parameters.AreaParams):
+    operation: Literal["get", "search", "context"]
+    entityType: Literal["atom", "molecule"] | None = None
+    id: str | None = None
+    projectId: str | None = None
+    paths: Annotated[Any, WithJsonSchema({"type": "string", "description": "context: comma-separated"})] = None
+    query: str | None = None
+    moleculeId: str | None = None
+    orphansOnly: bool = False
+    includeChangelog: bool = True
+    changelogLimit: Annotated[int, Field(ge=0, le=MAX_LIMIT)] = 5
+    limit: Annotated[int, Field(ge=1, le=MAX_LIMIT)] = 20
+    offset: Annotated[int, Field(ge=0)] = 0
+    workspace: str | None = None
+
+    @property
+    def entries(self) -> int | None:
+        """Number of changelog entries to include with each area; None for no list."""
+        return self.changelogLimit if self.includeChangelog else None
+
+
+class ContextAtom(TypedDict, total=False):
+    id: str
+    name: str
+    knowledge: str
+    matchedPaths: list[str]
+    relatedAtoms: list[dict[str, str]]
+    changelog: list[ShortEntry]
+
+
+class ContextMolecule(TypedDict, total=False):
+    id: str
+    name: str
+    knowledge: str
+    atoms: list[ContextAtom]
+    changelog: list[ShortEntry]
+
+
+class GraphContext(TypedDict):
+    """What is known about paths. Molecules, and atoms within each, by name, those of one name by id."""
+
+    molecules: list[ContextMolecule]
+    orphanAtoms: list[ContextAtom]
+    unmatchedPaths: list[str]
+
+
+class QueryGraphData(TypedDict, total=False):
+    """`get` answers `atom`, or `molecule` with its `atoms`; `search` `atoms` or `molecules` with `total`; `context`
+    `molecules`, `orphanAtoms` and `unmatchedPaths`."""
+
+    atom: AreaAnswer
+    molecule: AreaAnswer
+    atoms: list[AreaAnswer]
+    molecules: list[dict[str, Any]]
+    total: int
+    orphanAtoms: list[ContextAtom]
+    unmatchedPaths: list[str]
+
+
+class QueryGraphResult(TypedDict):
+    success: bool
+    data: QueryGraphData
+
+
+Found = tuple["Workspace", dict[str, Any]]
+
+
+def query_graph(session: Session, params: QueryGraphParams) -> Envelope:
+    """Answer one of the three operations. Text by strangers is fenced: every character of it is visible."""
+    parameters.only(params, params.operation, _ALLOWED[params.operation])
+    if far := addressing.far(session, params.workspace or params.projectId, [params.id] if params.id else []):
+        return from_hub(session, far, "query_graph", params)
+    workspace, data = _OPERATIONS[params.operation](session, params)
+    return answered(origins.fence(data) if origins.trust_in(session, workspace) == "remote" else data)
+
+
+def _get(session: Session, params: QueryGraphParams) -> Found:
+    parameters.needed(params, "get", ("id", "entityType"))
+    assert params.id is not None
+    assert params.entityType is not None
+    workspace = ids.project(session, params.workspace, params.projectId, [params.id])
+    uri = ids.area(session, workspace, params.entityType, params.id, at="id")
+    sees = visibility.sight(session, workspace.id)
+    found = answer_of(workspace, uri, sees, changelog_limit=params.entries)
+    if found is None:
+        raise ids.gone(params.entityType, "id")
+    data: dict[str, Any] = {params.entityType: found}
+    if params.entityType == MOLECULE:
+        members = (one.uri for one in Atlas.of(workspace).atoms_of(uri) if sees is None or sees(one.uri))
+        data["atoms"] = _answers(workspace, members, sees, None)
+    return workspace, data
+
+
+def _search(session: Session, params: QueryGraphParams) -> Found:
+    """Areas by relevance if words are given, else by name, then by id."""
+    parameters.needed(params, "search", ("entityType",))
+    assert params.entityType is not None
+    if params.entityType == MOLECULE and (params.moleculeId or params.orphansOnly):
+        at = "moleculeId" if params.moleculeId else "orphansOnly"
+        raise Invalid(f"'{at}' is about atoms", at=at, next="Leave it out, or set entityType to atom.")
+    if params.moleculeId and params.orphansOnly:
+        raise Invalid("an orphan has no molecule", at="orphansOnly", next="Give one of the two.")
+    texts = [params.moleculeId] if params.moleculeId else []
+    workspace = ids.project(session, params.workspace, params.projectId, texts)
+    sees = visibility.sight(session, workspace.id)
+    uris = [uri for uri in _candidates(session, workspace, params, sees) if sees is None or sees(uri)]
+    page = uris[params.offset : params.offset + params.limit]
+    found = _answers(workspace, page, sees, params.entries)
+    return workspace, {f"{params.entityType}s": found, "total": len(uris)}
+
+
+def _candidates(session: Session, workspace: Workspace, params: QueryGraphParams, sees: Sees | None) -> list[Uri]:
+    """The areas to search: all of the kind, by name, or the matches of the words, best first."""
+    atlas, is_molecule = Atlas.of(workspace), params.entityType == MOLECULE
+    molecule = None
+    if params.moleculeId and not is_molecule:
+        molecule = ids.area(session, workspace, "molecule", params.moleculeId, at="moleculeId")
+
+    def counts(atom: Atom | None) -> bool:
+        if atom is None or (molecule is not None and atom.molecule != molecule):
+            return False
+        return molecule is not None or not params.orphansOnly or _is_orphan(atom, sees)
+
+    if words := (params.query or "").strip():
+        if len(words) > parameters.MAX_QUERY:
+            raise Invalid(f"a query has at most {parameters.MAX_QUERY} characters", at="query")
+        hits = workspace.text().search(words, types=[params.entityType or ATOM], limit=LOOKED_THROUGH, sees=sees)
+        named = (hit.uri for hit in hits)
+        return [uri for uri in named if (atlas.molecule(uri) if is_molecule else counts(atlas.atom(uri)))]
+    if is_molecule:
+        return [one.uri for one in atlas.molecules()]
+    return [one.uri for one in (atlas.atoms_of(molecule) if molecule else atlas.atoms()) if counts(one)]
+
+
+def _is_orphan(atom: Atom, sees: Sees | None) -> bool:
+    return atom.molecule is None or (sees is not None and not sees(atom.molecule))
+
+
+def _answers(workspace: Workspace, uris: Any, sees: Sees | None, entries: int | None) -> list[AreaAnswer]:
+    room, found = Room(), []
+    for uri in uris:
+        if (one := answer_of(workspace, uri, sees, changelog_limit=entries)) is not None:
+            room.take(one)
+            found.append(one)
+    return found
+
+
+def _context(session: Session, params: QueryGraphParams) -> Found:
+    parameters.needed(params, "context", ("paths",))
+    paths = parameters.requested_paths(params.paths)
+    # Paths of a token holder are of another machine, so they do not determine the workspace.
+    told = paths[:TOLD_BY] if session.principal is None else []
+    workspace = ids.project(session, params.workspace, params.projectId, told)
+    return workspace, {**context_of(session, workspace, paths, entries=params.entries)}
+
+
+def context_of(
+    session: Session, workspace: Workspace, paths: Sequence[str], *, entries: int | None = 5
+) -> GraphContext:
+    """The areas that cover the paths, with their knowledge, limited to areas that the caller may see.
+
+    Args:
+        entries: Number of newest changelog entries to include with each area; None for no list.
+    """
+    sees = visibility.sight(session, workspace.id)
+    matches = Atlas.of(workspace).matching(paths, sees=sees, at_home=session.principal is None, most=STEPS)
+    room = Room()
+    groups: dict[Uri, list[ContextAtom]] = {}
+    orphans: list[ContextAtom] = []
+    for uri, matched in matches.by_atom.items():
+        node = workspace.readable(uri)
+        if node is None:  # deleted since it matched
+            continue
+        atom: ContextAtom = {
+            "id": uri, "name": node.title, "knowledge": node.content, "matchedPaths": matched,
+            "relatedAtoms": related_in(workspace, node, sees, named=True),
+        }  # fmt: skip
+        if entries is not None:
+            atom["changelog"] = short_entries(workspace, uri, entries)
+        room.take(atom)
+        molecule = shown_molecule(workspace, node, sees)
+        (groups.setdefault(molecule, []) if molecule else orphans).append(atom)
+    molecules = [one for uri, atoms in groups.items() if (one := _molecule(workspace, uri, atoms, entries))]
+    molecules.sort(key=lambda one: (one["name"], one["id"]))
+    return {"molecules": molecules, "orphanAtoms": orphans, "unmatchedPaths": matches.unmatched}
+
+
+def _molecule(workspace: Workspace, uri: Uri, atoms: list[ContextAtom], entries: int | None) -> ContextMolecule:
+    node = workspace.readable(uri)
+    name, knowledge = (node.title, node.content) if node else (uri, "")
+    found: ContextMolecule = {"id": uri, "name": name, "knowledge": knowledge, "atoms": atoms}
+    if entries is not None:
+        found["changelog"] = short_entries(workspace, uri, entries)
+    return found
+
+
+_OPERATIONS = {"get": _get, "search": _search, "context": _context}
+
+QUERY_GRAPH = Operation(
+    name="query_graph",
+    title="Read areas",
+    description=(
+        "Areas of the codebase: an atom owns path globs and holds what to know there, a molecule groups atoms. context "
+        "(paths): what is known about these files, and which of them no atom covers. get (entityType, id). search "
+        "(entityType; query, moleculeId, orphansOnly)."
+    ),
+    Params=QueryGraphParams,
+    Result=QueryGraphResult,
+    hints=Hints(read_only=True, idempotent=True),
+    run=query_graph,
+    refusal=enveloped,
+    offered=USUAL,
+    place=50,
+    scope=Verb.READ,
+)

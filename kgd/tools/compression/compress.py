@@ -1,0 +1,313 @@
+"""The `compress` tool: proposes changes that make a workspace smaller or more accurate.
+
+It changes no node. All changes found by a call are one commit under the proposals, with the reason for each in its
+message; the user accepts the commit in whole or in part, or rejects it. A change that waits or was rejected is not
+proposed again while its nodes are unchanged.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Literal, NotRequired
+
+from pydantic import Field
+from typing_extensions import TypedDict
+
+from kgd.compression.changes import KINDS, Change
+from kgd.compression.summaries import Group, change
+from kgd.errors import Forbidden, Invalid, Limit, Stale
+from kgd.git.refs import PROPOSALS, REJECTED, list_refs
+from kgd.model.access import Verb
+from kgd.model.change import ChangeSet
+from kgd.model.escaping import fenced_line
+from kgd.model.uri import parse, path_of, workspace_of
+from kgd.tools import addressing
+from kgd.tools.commands import Command, option
+from kgd.tools.compression import summaries
+from kgd.tools.compression.candidates import DAY, Looking
+from kgd.tools.compression.summaries import MOST_ASKED, Said, SummaryTask
+from kgd.tools.operation import Hints, Operation
+from kgd.tools.parameters import Many, Params
+from kgd.workspace.proposals import proposals, records
+from kgd.workspace.proposals.records import Bundle
+
+if TYPE_CHECKING:
+    from kgd.tools.session import Session
+    from kgd.workspace.workspace import Workspace
+
+HOLDER = "compress"
+OLD_DAYS = 180
+MOST_CHANGES = 40
+"""Changes of one proposal, since a person reads each. Later calls propose the rest, after these are decided."""
+ROOM = 7_500
+"""Characters of the changes in the commit's message, which has at most 8,000."""
+MOST_WAITING = 20
+"""Proposals of one token holder that may wait."""
+TROUBLE_TOLD = 20
+REJECTED_READ = 500
+"""Newest rejected proposals of this tool whose changes are not proposed again."""
+
+PLURAL = {"mark": "marks", "merge": "merges", "prune": "prunings", "summary": "summaries"}
+SINGULAR = {plural: kind for kind, plural in PLURAL.items()}
+
+
+class CompressParams(Params):
+    kinds: Annotated[
+        Many[Literal["merges", "marks", "prunings", "summaries"]], Field(description="of these kinds alone")
+    ] = Field(default_factory=list)
+    below: Annotated[str, Field(description="a path: nothing else is changed")] = ""
+    days: Annotated[int, Field(ge=0, le=36_500, description="what nobody touched or read for so long is old")] = (
+        OLD_DAYS
+    )
+    dry_run: bool = False
+    workspace: str | None = None
+
+
+class ChangeAnswer(TypedDict):
+    """`nodes` are taken together or not at all; the first is the one that stays, is made, or is changed."""
+
+    kind: Literal["merge", "mark", "prune", "summary"]
+    nodes: list[str]
+    reason: str
+
+
+class CompressResult(TypedDict):
+    """`proposal` is what was put up now; `waiting` are those of earlier runs. `more` changes come in a later one."""
+
+    workspace: str
+    counts: dict[str, int]
+    changes: list[ChangeAnswer]
+    more: int
+    next: str
+    proposal: NotRequired[str]
+    waiting: NotRequired[list[str]]
+    trouble: NotRequired[list[str]]
+    task: NotRequired[SummaryTask]
+    dry_run: NotRequired[bool]
+
+
+def compress(session: Session, params: CompressParams) -> CompressResult:
+    """Propose merges of duplicates, marks on stale facts, prunings of idle relations and, with a model, summaries."""
+    workspace = addressing.choose(session, params.workspace, writing=True)
+    kinds = [SINGULAR[name] for name in params.kinds]
+    below = place(session, workspace, params.below)
+    return proposed(session, workspace, kinds=kinds, below=below, days=params.days, dry_run=params.dry_run)
+
+
+def place(session: Session, workspace: Workspace, text: str) -> str:
+    """A path within the workspace, from a path or a URI; empty for the whole workspace."""
+    if "://" not in text:
+        return text.strip("/")
+    uri = addressing.resolve(session, workspace, text, at="below")
+    if workspace_of(uri) != workspace.id:
+        raise Invalid("this is no place in the workspace", at="below", next=f"Give a path, or a URI of {workspace.id}.")
+    return path_of(uri)
+
+
+def proposed(
+    session: Session, workspace: Workspace, *, kinds: Sequence[str] = (), below: str = "", days: int = OLD_DAYS,
+    dry_run: bool = False, answer: str | None = None, by_agent: bool = False,
+) -> CompressResult:  # fmt: skip
+    """Search a workspace for changes and propose the new ones as one proposal.
+
+    A change that the workspace cannot apply is reported, and the others are proposed. May end the call with questions
+    to its client. Two concurrent calls make one proposal.
+
+    Args:
+        kinds: Kinds of changes to look for; all if empty.
+        below: Path of the nodes that may be changed; empty for the whole workspace.
+        days: Age, in days without use, from which a node is old.
+        dry_run: Propose nothing and ask no model.
+        answer: The caller's answer to the task of an earlier call, used instead of asking a model.
+        by_agent: Whether the next step is described with tools instead of commands.
+
+    Raises:
+        Forbidden: The caller may propose nothing here.
+        Refused: `answer` cannot be used.
+    """
+    _allow(session, workspace, below)
+    looking = Looking(session, workspace, below, days * DAY)
+    found = looking.look(kinds or KINDS)
+    known = _known(workspace)
+    groups = [group for group in found.groups if group.id not in known]
+    said = Said()
+    if not dry_run and answer is not None:
+        said = summaries.given(groups, answer)
+    elif not dry_run and groups:
+        said = summaries.asked(session, groups[:MOST_ASKED])
+    changes = [(looking.id_of(one), one) for one in found.changes]
+    changes += [(one.group.id, change(workspace.id, one)) for one in said.summaries]
+    fresh = {id: one for id, one in changes if id not in known}
+    proposal = ""
+    while (chosen := list(_that_fit(fresh))) and not dry_run:
+        try:
+            proposal = _put_up(session, workspace, looking.base, [fresh[one.id] for one in chosen], chosen, said.model)
+            break
+        except (Invalid, Limit, Stale):
+            impossible = _impossible(session, workspace, looking.base, fresh, chosen)
+            if not impossible:
+                raise
+            said.trouble += impossible.values()
+            fresh = {id: one for id, one in fresh.items() if id not in impossible}
+    result: CompressResult = {
+        "workspace": workspace.id, "counts": dict(Counter(PLURAL[bundle.kind] for bundle in chosen)),
+        "changes": [_shown(fresh[bundle.id]) for bundle in chosen], "more": len(fresh) - len(chosen), "next": "",
+    }  # fmt: skip
+    if proposal:
+        result["proposal"] = proposal
+    if dry_run:
+        result["dry_run"] = True
+    _tell(workspace, result, groups, said, cut=found.cut, by_agent=by_agent)
+    return result
+
+
+def _shown(one: Change) -> ChangeAnswer:
+    reason = fenced_line(one.reason, records.LONGEST_REASON)
+    return {"kind": one.kind, "nodes": list(one.nodes), "reason": reason}
+
+
+def _impossible(
+    session: Session, workspace: Workspace, base: bytes, fresh: Mapping[str, Change], chosen: Iterable[Bundle]
+) -> dict[str, str]:
+    """The chosen changes that the workspace cannot apply, each with the reason. The other changes are not affected."""
+    author = session.author(workspace)
+    found = {}
+    for bundle in chosen:
+        one = fresh[bundle.id]
+        if why := proposals.why_not(workspace, ChangeSet(one.edits, author), base):
+            found[bundle.id] = f"{one.kind} {one.nodes[0]}: {why}"
+    return found
+
+
+def _allow(session: Session, workspace: Workspace, below: str) -> None:
+    """Refuse a caller without permission to propose: an empty answer would suggest that nothing needs a change."""
+    principal = session.principal
+    if principal is None:
+        return
+    if below:
+        session.allow(workspace, Verb.PROPOSE, [parse(f"concept://{workspace.id}/{below}")])
+    elif not any(one.workspace == workspace.id and one.has(Verb.PROPOSE) for one in principal.scopes):
+        raise Forbidden("this token may propose nothing here", next="Ask for one with the verb 'propose'.")
+
+
+def _known(workspace: Workspace) -> set[str]:
+    """Ids of the changes in waiting or rejected proposals of this tool."""
+    git_dir, store = workspace.layout.git_dir, workspace.store
+    waiting = [tip for ref, tip in list_refs(git_dir, PROPOSALS).items() if proposals.is_called_after(ref, HOLDER)]
+    refused = list(list_refs(git_dir, f"{REJECTED}{HOLDER}-").values())[-REJECTED_READ:]
+    messages = ((tip, store.commit(tip).message) for tip in (*waiting, *refused))
+    # A commit that another program pushed under such a name does not come from this tool.
+    ours = (text for tip, text in messages if workspace.seal.request(store, tip, text).startswith(f"{HOLDER}/"))
+    return {bundle.id for text in ours for bundle in records.read(text)}
+
+
+def _that_fit(fresh: Mapping[str, Change]) -> Iterator[Bundle]:
+    """The first changes whose reasons fit into the message of one commit."""
+    room, left = ROOM, MOST_CHANGES
+    for id, one in fresh.items():
+        bundle = Bundle(id, one.kind, one.nodes, one.reason)
+        size = len(records.written(bundle)) + 1
+        if left and size <= room:
+            room, left = room - size, left - 1
+            yield bundle
+
+
+def _put_up(
+    session: Session, workspace: Workspace, base: bytes, changes: Sequence[Change], chosen: Sequence[Bundle], model: str
+) -> str:
+    """Propose the changes as one commit on `base`. A concurrent call with equal changes gets the same proposal."""
+    counts = sorted(Counter(bundle.kind for bundle in chosen).items())
+    subject = "compress: " + ", ".join(f"{count} {_called(kind, count)}" for kind, count in counts)
+    body = "\n".join(records.written(bundle) for bundle in chosen)
+    label = "".join(c for c in model if c.isprintable())[:80].strip()
+    principal = session.principal
+    made = ChangeSet(
+        tuple(edit for one in changes for edit in one.edits), session.author(workspace), f"{subject}\n\n{body}",
+        request_id=f"{HOLDER}/{records.bundle_id(*sorted(bundle.id for bundle in chosen))}", operation=HOLDER,
+        resolved_by=f"sampling model={label}" if label else "",
+    )  # fmt: skip
+    proposal, _ = proposals.propose(
+        workspace, made, base, holder=HOLDER, owner=principal, permit=session.permit(workspace, Verb.PROPOSE),
+        most=MOST_WAITING if principal else None,
+    )  # fmt: skip
+    return proposal.id
+
+
+def _called(kind: str, count: int) -> str:
+    return PLURAL[kind] if count > 1 else "pruning" if kind == "prune" else kind
+
+
+def _tell(
+    workspace: Workspace, result: CompressResult, groups: Sequence[Group], said: Said, *, cut: bool, by_agent: bool
+) -> None:
+    trouble = list(dict.fromkeys(said.trouble))
+    if cut:
+        trouble.append("there are more nodes than one call looks at: name a path below which to look")
+    if trouble:
+        result["trouble"] = trouble[:TROUBLE_TOLD]
+    mine = result.get("proposal", "")
+    waiting = [one.id for one in proposals.listed(workspace) if one.ref.startswith(f"{PROPOSALS}{HOLDER}-")]
+    if earlier := [id for id in waiting if id != mine]:
+        result["waiting"] = earlier
+    steps = []
+    if mine:
+        decide = _BY_TOOL if by_agent else _BY_COMMAND
+        steps.append(f"Nothing is changed. {decide.format(id=mine)}")
+    elif result["changes"]:
+        steps.append("A trial: nothing was put up.")
+    else:
+        steps.append("Nothing (more) to propose.")
+    if result["more"]:
+        steps.append(f"{result['more']} more changes come when these are decided.")
+    left = [group for group in groups if group.id not in {one.group.id for one in said.summaries}]
+    if left and result.get("dry_run"):
+        steps.append(f"{len(left)} groups of old nodes could be summed up, by a model that a client lends.")
+    elif left and said.summaries:
+        steps.append(f"{len(left)} groups of old nodes are left to sum up: call again.")
+    elif left:
+        result["task"] = summaries.task(left[:MOST_ASKED])
+        steps.append(f"{len(left)} groups of old nodes could be summed up, and no model did it.")
+        steps.append(_SUM_UP_BY_TOOL if by_agent else _SUM_UP_BY_COMMAND)
+    result["next"] = " ".join(steps)
+
+
+_BY_COMMAND = (
+    "`kgd proposals {id}` shows it; `kgd accept {id}`, with --only URI for a part, or `kgd reject {id}`, decides it."
+)
+_BY_TOOL = (
+    "resolve_conflicts with resolutions [{{id: {id!r}, take: accept}}], with only: [URIs] for a part, or take: reject, "
+    "decides it; a person sees it with `kgd proposals {id}`."
+)
+_SUM_UP_BY_COMMAND = "An agent that is connected here can, with its own: ask it to compress this workspace."
+_SUM_UP_BY_TOOL = 'Do the task yourself: call ingest with kind "compression" again, with your JSON as text.'
+
+
+COMPRESS = Operation(
+    name="compress",
+    title="Propose what makes it smaller",
+    description="Doubles, stale facts, idle relations and summaries of what is old, as a proposal; changes nothing.",
+    Params=CompressParams,
+    Result=CompressResult,
+    hints=Hints(idempotent=True),
+    run=compress,
+    commands=(
+        Command(
+            "Care",
+            ("propose merges of duplicates, marks on stale facts, and prunings of idle relations; changes nothing"),
+            (
+                option(
+                    "--kind",
+                    "merges, marks, prunings or summaries alone; may be repeated",
+                    "KIND",
+                    dest="kinds",
+                    choices=("merges", "marks", "prunings", "summaries"),
+                ),
+                option("--below", "a path or URI: change nothing else", "PATH"),
+                option("--days", "days without use after which a node is old (180)"),
+            ),
+            place=70,
+            print="printing_sharing.compressed",
+        ),
+    ),
+)

@@ -1,0 +1,1 @@
+"""Operations on open conflicts: listing, and decisions by people and models."""

@@ -1,0 +1,384 @@
+"""The tools `resolve` and `resolve_conflicts`: open conflicts, settled by a user or by an agent for one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NotRequired, cast
+
+from pydantic import Field
+from typing_extensions import TypedDict
+
+from kgd.codec.paths import conflict_path
+from kgd.errors import Invalid, KgdError, NotFound
+from kgd.model.access import Verb
+from kgd.model.change import ChangeSet, Settle
+from kgd.model.uri import Uri, parse_subject
+from kgd.tools import addressing, nodes, visibility
+from kgd.tools.budget import HARD_LIMIT, Room, clip, size_of
+from kgd.tools.commands import MESSAGE, Command, option
+from kgd.tools.conflicts.authors import LOOKED_UP, is_digest, with_authors
+from kgd.tools.conflicts.conflicts import settled_before, settled_in, subject_of
+from kgd.tools.differences import Foretold, foretold
+from kgd.tools.model_decisions import Resolved, Via, askable, consult, settle
+from kgd.tools.nodes import ConflictField
+from kgd.tools.operation import USUAL, Hints, Operation
+from kgd.tools.parameters import JsonObject, Many, Params, refuse_unseen
+from kgd.tools.proposals.proposals import Decided, ProposalAnswer, decide, is_proposal
+from kgd.tools.proposals.proposals import waiting as proposals
+from kgd.tools.session import Session
+from kgd.tools.suggestions import usage
+from kgd.tools.suggestions.usage import SuggestionAnswer
+from kgd.tools.write.put import PutResult, answer_of
+from kgd.workspace.answers import OpenConflict, Outcome
+
+if TYPE_CHECKING:
+    from kgd.workspace.workspace import Workspace
+
+SIDES = {"a": 0, "b": 1}
+IDS_NAMED = 8
+LISTED = 20
+"""Largest number of conflicts handled by a call that names none."""
+
+
+class Resolution(Params):
+    id: str
+    take: Literal["a", "b", "base", "accept", "reject"] | None = None
+    fields: JsonObject | None = None
+
+
+class ResolveParams(Params):
+    resolutions: Annotated[Many[Resolution], Field(min_length=1, max_length=200)]
+    message: Annotated[str, Field(max_length=4_000)] = ""
+    dry_run: bool = False
+    workspace: str | None = None
+
+
+class ResolveResult(PutResult):
+    would: NotRequired[Foretold]
+
+
+def resolve(session: Session, params: ResolveParams) -> ResolveResult:
+    """Settle conflicts in one commit, each by a side or by a value for each field.
+
+    A call that names a suggestion decides suggestions only.
+    """
+    refuse_unseen(params.message, "message", lines=True)
+    workspace = addressing.choose(session, params.workspace, [one.id for one in params.resolutions], writing=True)
+    if any(usage.is_suggestion(one.id) for one in params.resolutions):
+        return _take_over(session, workspace, params)
+    edits = []
+    for index, resolution in enumerate(params.resolutions):
+        at = f"resolutions[{index}]"
+        try:
+            found = _named(session, workspace, resolution.id, at)
+        except NotFound as gone:
+            raise _settled_already(session, workspace, resolution.id, at) or gone from None
+        edits.append(Settle(found.id, _decided(found, resolution, at)))
+    changes = ChangeSet(tuple(edits), session.author(workspace), params.message, operation="resolve")
+    outcome = session.submit(workspace, changes, dry_run=params.dry_run, verb=Verb.RESOLVE)
+    settled = {one.conflict for one in edits}
+    answer = cast(ResolveResult, answer_of(workspace, outcome, dry_run=params.dry_run, settled=settled))
+    if outcome.would:
+        answer["would"] = foretold(outcome.would, visibility.sight(session, workspace.id))
+    return answer
+
+
+def _take_over(session: Session, workspace: Workspace, params: ResolveParams) -> ResolveResult:
+    """Accept or dismiss suggestions; each accepted one is a commit of its own."""
+    commit, nodes, warnings, would = None, [], [], None
+    for one in params.resolutions:
+        done = usage.decide(session, workspace, one.id, one.take, dry_run=params.dry_run)
+        commit = done.get("commit") or commit
+        nodes += [Uri(uri) for uri in done.get("nodes", ())]
+        warnings += done.get("warnings", [])
+        would = done.get("would") or would
+        if done["take"] == "reject":
+            said = "would be dismissed" if params.dry_run else "is dismissed"
+            warnings.append(f"{one.id} {said}; it comes again when twice as much speaks for it")
+    outcome = Outcome(commit, tuple((uri, workspace.version(workspace.path(uri))) for uri in nodes),
+                      warnings=tuple(warnings))  # fmt: skip
+    answer = cast(ResolveResult, answer_of(workspace, outcome, dry_run=params.dry_run))
+    if would:
+        answer["would"] = would
+    return answer
+
+
+def _named(session: Session, workspace: Workspace, id: str, at: str) -> OpenConflict:
+    """Find a conflict by id, by digest alone, or by its node in any spelling, if the node has only one."""
+    node, _, digest = id.rpartition("#")
+    exact = bool(node) and is_digest(digest)
+    if exact:
+        uri = parse_subject(node)
+        session.allow(workspace, Verb.RESOLVE, [uri])
+        # The full id suffices without read permission: the caller may settle a conflict whose content it cannot see.
+        chosen = list(workspace.conflicts.find(uri, digest=digest, about=session.settles(workspace, reads=False)))
+    else:  # a digest alone can match any record
+        chosen = _settleable(session, workspace, digest=id) if is_digest(id) else []
+    if not chosen and not exact:
+        uri = subject_of(session, workspace, id, at=at)
+        session.allow(workspace, Verb.RESOLVE, [uri])
+        settles = session.settles(workspace)
+        chosen = list(
+            workspace.conflicts.find(uri, about=settles)
+            or workspace.conflicts.find(workspace.graph.resolve(uri), about=settles)
+        )
+    if len(chosen) == 1:
+        return chosen[0]
+    if chosen:
+        ids = ", ".join(one.conflict.digest for one in chosen[:IDS_NAMED])
+        raise Invalid(f"this node has {len(chosen)} open conflicts", at=at, next=f"Name one by its id: {ids}.")
+    raise NotFound("this conflict is not open", at=at, next="List what is open with `kgd conflicts`.")
+
+
+def _settled_already(session: Session, workspace: Workspace, id: str, at: str) -> NotFound | None:
+    """The error that names who settled the conflict; None if unknown.
+
+    Looks up the whole id, or the last settled conflict of a node.
+    """
+    entry = settled_in(workspace, id)
+    if entry is None:
+        try:
+            uri = addressing.resolve(session, workspace, id)
+            session.allow(workspace, Verb.RESOLVE, [uri])
+        except KgdError:
+            return None
+        folder = conflict_path(uri, "", workspace.sharded).rpartition("/")[0]
+        entry = workspace.past.removal_below(folder, bytes.fromhex(workspace.tip))
+    if entry is None:
+        return None
+    commit, when = entry.commit[:10], nodes.moment(entry.at)
+    return NotFound(
+        f"this conflict is not open any more: {entry.author} settled it at {when}, in commit {commit}", at=at,
+        next=f"`kgd log` shows that commit; `kgd revert {commit}` takes it back.",
+    )  # fmt: skip
+
+
+def _settleable(session: Session, workspace: Workspace, limit: int = LISTED, *, digest: str = "") -> list[OpenConflict]:
+    """The first open conflicts that the caller may see and settle."""
+    return list(workspace.conflicts.find(limit=limit, digest=digest, about=session.settles(workspace)))
+
+
+def _decided(found: OpenConflict, resolution: Resolution, at: str) -> Mapping[str, Any]:
+    if (resolution.take is None) == (resolution.fields is None):
+        raise Invalid("say either `take` or `fields`", at=at, next="take is a, b or base; fields gives each its value.")
+    fields = found.conflict.fields
+    if resolution.fields is not None:
+        return resolution.fields
+    if resolution.take in ("accept", "reject"):
+        raise Invalid("accept and reject are for suggestions", at=at, next="Take a, b or base, or give fields.")
+    if resolution.take == "base":
+        return {name: field.base for name, field in fields.items()}
+    side = SIDES[resolution.take or "a"]
+    missing = [name for name, field in fields.items() if side >= len(field.sides)]
+    if missing:
+        raise Invalid(f"'{missing[0][:60]}' has no side {resolution.take}", at=f"{at}.take")
+    return {name: field.sides[side] for name, field in fields.items()}
+
+
+class Choice(Resolution):
+    only: Many[str] = Field(default_factory=list)
+
+
+class ResolveConflictsParams(Params):
+    ids: Annotated[Many[str], Field(max_length=200, description="default: those that are open")] = Field(
+        default_factory=list
+    )
+    resolutions: Annotated[Many[Choice], Field(max_length=200)] = Field(default_factory=list)
+    via: Via = "auto"
+    workspace: str | None = None
+
+
+class Remaining(TypedDict):
+    """A conflict that nobody decided, with both sides and the reason."""
+
+    id: str
+    uri: str
+    why: str
+    fields: dict[str, ConflictField]
+
+
+class ResolveConflictsResult(TypedDict):
+    """`open` counts what is in conflict now, `more` how many of `remaining` had no room here."""
+
+    workspace: str
+    resolved: list[Resolved]
+    remaining: list[Remaining]
+    open: int
+    next: str
+    more: NotRequired[int]
+    commit: NotRequired[str | None]
+    decided: NotRequired[list[Decided]]
+    proposals: NotRequired[list[ProposalAnswer]]
+    suggestions: NotRequired[list[SuggestionAnswer]]
+
+
+def resolve_conflicts(session: Session, params: ResolveConflictsParams) -> ResolveConflictsResult:
+    """Settle conflicts by the caller's decisions, then by models, and return the rest for the caller to decide.
+
+    All questions are asked before anything is written.
+    """
+    texts = [*params.ids, *(one.id for one in params.resolutions)]
+    workspace = addressing.choose(session, params.workspace, texts, writing=True)
+    about = [one for one in params.resolutions if is_proposal(session, workspace, one.id)]
+    use = [one for one in params.resolutions if usage.is_suggestion(one.id)]
+    others = [one for one in params.resolutions if one not in about and one not in use]
+    edits, resolved = _chosen(session, workspace, others)
+    given = {edit.conflict for edit in edits}
+    open_now, before = _asked_for(session, workspace, params)
+    fresh, stale = askable(workspace, [one for one in open_now if one.id not in given])
+    consulted = consult(session, fresh, params.via)
+    answer: ResolveConflictsResult = {
+        "workspace": workspace.id, "resolved": [*resolved, *before], "remaining": [], "open": 0, "next": "",
+    }  # fmt: skip
+    if edits:
+        changes = ChangeSet(tuple(edits), session.author(workspace), operation="resolve")
+        answer["commit"] = session.submit(workspace, changes, verb=Verb.RESOLVE).commit
+        answer["resolved"] += [
+            {"id": edit.conflict, "uri": edit.conflict.rpartition("#")[0], "by": "agent", "fields": dict(edit.fields)}
+            for edit in edits
+        ]
+    answer["resolved"] += settle(session, workspace, consulted)
+    if about or use:
+        answer["decided"] = [decide(session, workspace, one.id, one.take, one.only) for one in about]
+        answer["decided"] += [usage.decide(session, workspace, one.id, one.take) for one in use]
+    if asked := [id for id in params.ids if usage.is_suggestion(id)]:
+        answer["suggestions"] = usage.listed(session, workspace, asked)
+    if (waiting := _waiting(session, workspace, params)) is not None:
+        answer["proposals"] = waiting
+    _add_remaining(workspace, answer, open_now, {**stale, **consulted.left})
+    answer["open"] = workspace.conflicts.count(about=session.settles(workspace))
+    answer["next"] = _next_step(answer)
+    return answer
+
+
+def _chosen(session: Session, workspace: Workspace, choices: list[Choice]) -> tuple[list[Settle], list[Resolved]]:
+    """The caller's decisions as edits, and the conflicts settled earlier, so that a repeated call succeeds."""
+    edits, before = [], []
+    for index, choice in enumerate(choices):
+        at = f"resolutions[{index}]"
+        try:
+            found = _named(session, workspace, choice.id, at)
+        except NotFound:
+            if (settled := settled_before(workspace, choice.id)) is None:
+                raise
+            before.append(settled)
+            continue
+        if choice.take in ("accept", "reject") or choice.only:
+            raise Invalid("accept, reject and only are for proposals", at=at, next="Take a, b or base, or give fields.")
+        side = Resolution(id=choice.id, take=choice.take, fields=choice.fields)
+        edits.append(Settle(found.id, _decided(found, side, at)))
+    return edits, before
+
+
+def _asked_for(
+    session: Session, workspace: Workspace, params: ResolveConflictsParams
+) -> tuple[list[OpenConflict], list[Resolved]]:
+    """The conflicts to settle besides the caller's decisions, and the named ones that were settled earlier."""
+    if not params.ids:
+        return ([] if params.resolutions else _settleable(session, workspace)), []
+    found: dict[str, OpenConflict] = {}
+    before = []
+    for index, id in enumerate(params.ids):
+        if is_proposal(session, workspace, id) or usage.is_suggestion(id):
+            continue
+        try:
+            one = _named(session, workspace, id, f"ids[{index}]")
+        except NotFound:
+            if (settled := settled_before(workspace, id)) is None:
+                raise
+            before.append(settled)
+        else:
+            found[one.id] = one
+    return list(found.values()), before
+
+
+def _waiting(session: Session, workspace: Workspace, params: ResolveConflictsParams) -> list[ProposalAnswer] | None:
+    """The proposals that `ids` names; if the call names nothing, every proposal that this caller may decide."""
+    names = [id for id in params.ids if is_proposal(session, workspace, id)]
+    if names:
+        return [one for name in names for one in proposals(session, workspace, name)]
+    return proposals(session, workspace) or None if not params.ids and not params.resolutions else None
+
+
+def _add_remaining(
+    workspace: Workspace, answer: ResolveConflictsResult, found: list[OpenConflict], why: Mapping[str, str]
+) -> None:
+    room, left = Room(HARD_LIMIT), [one for one in found if one.id in why]
+    for number, one in enumerate(left):
+        fields = with_authors(workspace, one) if number < LOOKED_UP else nodes.conflict(one)["fields"]
+        item: Remaining = {"id": one.id, "uri": one.uri, "why": why[one.id], "fields": fields}
+        for limit in (8_000, 2_000, 500):
+            if size_of(item) <= HARD_LIMIT // 2:
+                break
+            item = {**clip(item, limit), "id": one.id, "uri": one.uri}  # type: ignore[typeddict-item]
+        if not room.take(item, first=True):
+            answer["more"] = len(left) - number
+            break
+        answer["remaining"].append(item)
+
+
+def _next_step(answer: ResolveConflictsResult) -> str:
+    if answer.get("suggestions") and not answer["remaining"]:
+        return "Take over what makes sense: call with resolutions: [{id, take: accept|reject}]."
+    if answer.get("proposals") and not answer["remaining"]:
+        return "Proposals wait: call with resolutions: [{id, take: accept|reject}], with only: [URIs] for a part."
+    if answer["remaining"]:
+        return (
+            "Read both sides of each, then call again with resolutions: [{id, take: a|b|base}] or "
+            '[{id, fields: {<field>: <value>}}]. If your host refuses sampling, call with via="agent".'
+        )
+    return f"{answer['open']} more are open: call again." if answer["open"] else "Nothing is in conflict."
+
+
+RESOLVE = Operation(
+    name="resolve",
+    title="Settle conflicts",
+    description="Takes a side, or gives each field its value.",
+    Params=ResolveParams,
+    Result=ResolveResult,
+    hints=Hints(destructive=True),
+    run=resolve,
+    scope=Verb.RESOLVE,
+    commands=(
+        Command(
+            "Care",
+            "settle conflicts: take a side, or give each field its value",
+            (
+                option(
+                    "ids",
+                    "the node, if it has one open conflict, or the conflict's or suggestion's id",
+                    "ID",
+                    nargs="+",
+                ),
+                option(
+                    "--take",
+                    ("a side, as `kgd conflicts` shows it, or the base; for a suggestion accept or reject"),
+                    choices=("a", "b", "base", "accept", "reject"),
+                ),
+                option("--fields", "JSON object: a value for each field", "JSON"),
+                MESSAGE,
+            ),
+            place=110,
+            ask="resolve",
+            print="printing.put",
+            also="resolve_conflicts",
+        ),
+    ),
+)
+RESOLVE_CONFLICTS = Operation(
+    name="resolve_conflicts",
+    title="Settle conflicts",
+    description=(
+        "Settle what two people wrote differently. Without resolutions your host's model is asked where it allows "
+        "that; what stays open comes back with both sides. To decide yourself: resolutions of {id, take} or {id, "
+        'fields: {field: value}}; via="agent" asks no model. Proposals: take accept or reject, only: URIs; likewise '
+        'the suggestions that ids ["suggestions"] lists.'
+    ),
+    Params=ResolveConflictsParams,
+    Result=ResolveConflictsResult,
+    hints=Hints(destructive=True, idempotent=True),
+    run=resolve_conflicts,
+    offered=USUAL,
+    place=130,
+    scope=Verb.RESOLVE,
+)

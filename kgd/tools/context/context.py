@@ -1,0 +1,324 @@
+"""The `context` tool: in one call, the knowledge to read before touching code."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Annotated, Any, NotRequired
+
+import orjson
+from pydantic import Field
+from typing_extensions import TypedDict
+
+from kgd.areas.atlas import Atlas
+from kgd.errors import Advice, Do, Invalid, KgdError, NotFound
+from kgd.memories import tasks
+from kgd.model.access import Verb
+from kgd.model.node import Node
+from kgd.model.uri import Uri, build, is_owned
+from kgd.tools import addressing, origins
+from kgd.tools.budget import size_of
+from kgd.tools.commands import BUDGET, CONTEXT_ID, Command, option
+from kgd.tools.context import gathering, packing, recent
+from kgd.tools.context.file_paths import Places, common_directory, places
+from kgd.tools.context.findings import Findings
+from kgd.tools.context.packing import CutAnswer, ItemAnswer
+from kgd.tools.context.recent import ChangeAnswer, CodeHistory, TogetherAnswer
+from kgd.tools.nodes import printable
+from kgd.tools.operation import USUAL, Hints, Operation
+from kgd.tools.origins import Origin
+from kgd.tools.parameters import Many, Params
+from kgd.tools.session import Session
+from kgd.tools.verified_marks import marks
+from kgd.tools.working_sets import Hint, enter, working_set
+
+if TYPE_CHECKING:
+    from kgd.git.history import Touch
+    from kgd.workspace.workspace import Workspace
+
+LEAST_BUDGET = 200
+EMBEDDED_WITHIN = 3.0
+"""Seconds that a question without results waits for texts to be embedded."""
+GAPS_NAMED = 20
+"""Largest number of patterns in a suggested area."""
+
+
+class ContextParams(Params):
+    paths: Annotated[Many[str], Field(max_length=1_000, description="files or directories")] = Field(
+        default_factory=list
+    )
+    task: Annotated[str, Field(max_length=20_000, description="a task's URI, or its text")] = ""
+    question: Annotated[str, Field(max_length=2_000)] = ""
+    budget: Annotated[int, Field(ge=LEAST_BUDGET, description="tokens")] = 4_000
+    context_id: str | None = None
+    workspace: str | None = None
+
+
+class Call(TypedDict):
+    tool: str
+    arguments: dict[str, Any]
+
+
+class Missing(TypedDict):
+    """What nobody has written down, and calls that only need their words to do so."""
+
+    message: str
+    record: NotRequired[list[Call]]
+
+
+class ContextResult(TypedDict):
+    """`unmatched_paths` belong to no area; something names those in `described` all the same, the others nothing.
+
+    `working_set`: with a `context_id`, the nodes that the conversation saw before this call, the most recent first.
+    """
+
+    workspace: str
+    items: list[ItemAnswer]
+    changes: list[ChangeAnswer]
+    changed_together: list[TogetherAnswer]
+    unmatched_paths: list[str]
+    described: NotRequired[list[str]]
+    missing: NotRequired[Missing]
+    cut: list[CutAnswer]
+    context_id: NotRequired[str]
+    working_set: NotRequired[list[str]]
+    hint: NotRequired[Hint]
+    origin: NotRequired[Origin]
+
+
+@dataclass(slots=True)
+class _Asked:
+    """The findings about a question, before they are fitted into a budget."""
+
+    findings: Findings
+    places: Places = field(default_factory=Places)
+    covered: gathering.Covered = field(default_factory=gathering.Covered)
+    about: str = ""
+    task: str = ""
+    """The URI of the task in the call; empty without one."""
+
+
+def context(session: Session, params: ContextParams) -> ContextResult:
+    """The knowledge about paths, a task or a question, most useful first; never larger than the budget."""
+    if not (any(map(str.strip, params.paths)) or params.task.strip() or params.question.strip()):
+        raise Invalid(
+            "there is nothing to look for", at="paths", next="Give `paths`, a `task` (URI or text) or a `question`."
+        )
+    texts = [*params.paths, *([params.task] if "://" in params.task[:40] and " " not in params.task else [])]
+    workspace = addressing.choose(session, params.workspace, texts)
+    asked = _gathered(session, workspace, params)
+    if params.question.strip() and not asked.findings.ordered() and workspace.meaning.catch_up(EMBEDDED_WITHIN):
+        asked = _gathered(session, workspace, params)  # texts written a moment ago may match by meaning now
+    found = asked.findings.ordered()
+    touched = _touched(asked)
+    answer: dict[str, Any] = {
+        "workspace": workspace.id, "items": [], "changes": [], "changed_together": [], "unmatched_paths": [], "cut": [],
+    }  # fmt: skip
+    if missing := _missing(asked, bool(found)):
+        answer["missing"] = missing
+        if size_of(answer) > params.budget * packing.BYTES_PER_TOKEN // 2:
+            answer["missing"] = {"message": missing["message"]}
+    paths = [*asked.places.asked, *asked.places.files]
+    sides: dict[str, Sequence[Any]] = {
+        "unmatched_paths": list(map(printable, asked.covered.unmatched)),
+        "described": list(map(printable, asked.covered.described)),
+        "changes": recent.changes(asked.findings, touched, paths),
+        "changed_together": recent.together(workspace, touched, paths),
+    }
+    room = packing.room_of(params.budget, size_of(answer) + len("described") + 6)
+    doubts = marks(workspace, [one.uri for one in found], asked.findings.sees)
+    lists, cut = packing.fill(room, workspace, found, sides, doubts)
+    if beyond := sum(asked.findings.beyond.values()):
+        cut["relations"] += beyond
+    if asked.places.more:
+        cut["files"] += asked.places.more
+    if not lists["described"]:
+        del lists["described"]
+    answer |= lists
+    answer["cut"] = packing.told(cut)
+    trust = origins.trust_in(session, workspace)
+    if trust != "local":
+        answer["origin"] = {"workspace": workspace.id, "trust": trust}
+    if trust == "remote":
+        answer = origins.fence(answer)
+    if params.context_id:
+        answer["working_set"] = working_set(session, workspace, params.context_id)
+    answer.update(enter(session, params.context_id, [Uri(item["uri"]) for item in answer["items"]]))
+    packing.shrink(answer, params.budget, ("working_set", "hint", "changed_together", "changes", "described",
+                                           "missing", "items", "unmatched_paths", "cut"))  # fmt: skip
+    return answer  # type: ignore[return-value]
+
+
+def _gathered(session: Session, workspace: Workspace, params: ContextParams) -> _Asked:
+    """All findings for the parameters. Paths, task and question each contribute all of theirs."""
+    asked = _Asked(Findings(session, workspace))
+    texts = list(params.paths)
+    if params.task.strip():
+        node = _task(session, asked.findings, params.task.strip())
+        if node is None:
+            gathering.by_keywords(asked.findings, params.task)
+            asked.about = "this task"
+        else:
+            task = tasks.parsed(node)
+            gathering.by_task(asked.findings, task)
+            texts += task.files
+            asked.about, asked.task = task.name, node.uri
+    if params.question.strip():
+        gathering.by_question(asked.findings, params.question)
+        asked.about = asked.about or "this question"
+    if texts:
+        asked.places = places(session, workspace, texts)
+        asked.covered = gathering.by_paths(asked.findings, asked.places)
+    return asked
+
+
+def _task(session: Session, findings: Findings, text: str) -> Node | None:
+    """The node of a task, by its URI, short id or name; None if the text describes the task itself.
+
+    Raises:
+        NotFound: The text is a URI without a node.
+    """
+    is_uri = text.startswith("task:") or (" " not in text and (text.startswith("./") or "://" in text))
+    if not is_uri and ("\n" in text or len(text) > 200):
+        return None
+    workspace = findings.workspace
+    try:
+        named = [addressing.resolve(session, workspace, text, at="task")] if is_uri else _tasks_called(workspace, text)
+    except Invalid:
+        if "://" in text:
+            raise
+        return None  # a sentence with the same beginning
+    for uri in named:
+        current = workspace.graph.resolve(uri)
+        node = workspace.node(current) if findings.may_see(current) else None
+        if node is not None:
+            return node
+    if "://" in text and is_uri:
+        told = (
+            Advice("Look for it with ", Do("search", types="task"), ".") if is_owned(uri) else "Give its text instead."
+        )
+        raise NotFound("there is no such task here", at="task", next=told)
+    return None
+
+
+def _tasks_called(workspace: Workspace, text: str) -> list[Uri]:
+    """The URIs for a short id or a name of a task."""
+    raw = text.strip("/").encode("utf-8", "surrogatepass")
+    found = []
+    for segments in (raw.split(b"/"), [raw]):
+        with contextlib.suppress(KgdError):
+            found.append(build("task", workspace.id, segments))
+    return found
+
+
+def _touched(asked: _Asked) -> Sequence[Touch]:
+    """Commits that touched the paths; none for a restricted caller: a commit's message may describe hidden files."""
+    if asked.findings.session.principal is not None and asked.findings.sees is not None:
+        return ()
+    return CodeHistory.of(asked.findings.workspace).touches([path or "." for path in asked.places.asked])
+
+
+def _missing(asked: _Asked, is_known: bool) -> Missing | None:
+    """The gaps in the knowledge about the parameters, with calls that fill them; None if there is no gap."""
+    gaps = [printable(path) for path in asked.covered.unmatched if path not in asked.places.outside]
+    workspace = asked.findings.workspace.id
+    if asked.places.asked or asked.places.outside:
+        if not gaps:
+            return None if is_known else {"message": _outside(asked)}
+        described, new = (set(map(printable, paths)) for paths in (asked.covered.described, asked.places.absent))
+        bare = [path for path in gaps if path not in described]
+        what = f"{len(gaps)} of the paths belong to no area" if len(gaps) > 1 else f"{gaps[0]} belongs to no area"
+        which = "it" if len(gaps) == 1 else "them" if len(bare) == len(gaps) else f"{len(bare)} of them"
+        also = f", and nothing names {which} by path" if bare else ""
+        absent = [path for path in gaps if path in new]
+        told = f" {_some(absent)} not in the code tree so far." if absent else ""
+        told += " A sentence is asked as `task` or `question`." if any(" " in path for path in absent) else ""
+        message = f"{what}{also}.{told} Record what the code cannot say: why it is so, its rules, its traps."
+        area = _an_area(asked, gaps)
+        return {"message": message, "record": [area, _a_trap(workspace, [*bare, *gaps][0])]}
+    if is_known:
+        return None
+    return {
+        "message": f"Nothing is known about {asked.about}. When you find out, record it.",
+        "record": [_a_trap(workspace, "")],
+    }
+
+
+def _some(paths: Sequence[str]) -> str:
+    if len(paths) == 1:
+        return f"{paths[0]} is"
+    named = ", ".join([*paths[:3], *(["..."] if len(paths) > 3 else [])])
+    return f"{len(paths)} of them ({named}) are"
+
+
+def _outside(asked: _Asked) -> str:
+    if asked.places.outside:
+        return "None of these paths is in the code tree. Give them relative to its top."
+    return "The code tree has no files there, and nothing else is known about it."
+
+
+def _an_area(asked: _Asked, gaps: Sequence[str]) -> Call:
+    """A suggested call that creates an area for the folder of the gaps, or for the files alone if the folder has areas.
+
+    Uses `manage_graph` if there is a task, which that tool requires, else `put`.
+    """
+    findings = asked.findings
+    workspace, folder = findings.workspace, common_directory(gaps)
+    hidden = findings.sees is not None  # the patterns must not reveal an area to a caller who may not see all areas
+    is_free = folder and (hidden or not Atlas.of(workspace).begins(folder))
+    patterns = [f"{folder}/**"] if is_free else list(gaps[:GAPS_NAMED])
+    name, knowledge = "<the area>", "<rules, reasons and traps>"
+    if not asked.task:
+        change = {"op": "upsert", "type": "atom", "name": name, "content": knowledge, "data": {"paths": patterns}}
+        return {"tool": "put", "arguments": {"changes": [change]}}
+    return {
+        "tool": "manage_graph",
+        "arguments": {
+            "operation": "create", "entityType": "atom", "projectId": workspace.id, "name": name,
+            "paths": orjson.dumps(patterns).decode(), "knowledge": knowledge, "createdByTaskId": asked.task,
+        },
+    }  # fmt: skip
+
+
+def _a_trap(workspace: str, path: str) -> Call:
+    change: dict[str, Any] = {
+        "op": "upsert", "type": "gotcha", "name": "<in a few words>", "summary": "<in one sentence>",
+    }  # fmt: skip
+    if path:
+        change["relations"] = [{"type": "about", "target": f"./{path}"}]
+    return {"tool": "put", "arguments": {"changes": [change]}}
+
+
+CONTEXT = Operation(
+    name="context",
+    title="What must I know",
+    description=(
+        "What the team knows before you touch files, begin a task or answer a question: rules of the areas, traps, "
+        "patterns, decisions, neighbours, recent changes, what nobody described yet. One of paths, task, question. "
+        "`more` holds the arguments of a get for the whole."
+    ),
+    Params=ContextParams,
+    Result=ContextResult,
+    hints=Hints(read_only=True, idempotent=True),
+    run=context,
+    forwards=True,
+    offered=USUAL,
+    place=40,
+    scope=Verb.READ,
+    commands=(
+        Command(
+            "Reading",
+            "knowledge to read before you edit files, start a task or answer a question",
+            (
+                option("paths", "files or directories of the code", "PATH", nargs="*"),
+                option("--task", "a task's URI or name, or its text", "TASK"),
+                option("--question", "a question in words", "TEXT"),
+                BUDGET,
+                CONTEXT_ID,
+            ),
+            place=60,
+            print="printing_context.context",
+        ),
+    ),
+)

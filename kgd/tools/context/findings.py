@@ -1,0 +1,149 @@
+"""The nodes that are relevant to a question: each once, with the reasons, in reading order.
+
+A reader who stops half way should know the rules and traps. So areas come first, then gotchas, patterns and decisions,
+then the rest; and nodes about the subject itself come before nodes that are only near it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from kgd.freshness.freshness import Freshness
+from kgd.graph.edges import Card
+from kgd.model.escaping import fenced_line
+from kgd.model.uri import CODE_TREE, Uri, name_of, scheme_of
+from kgd.retrieval.query import Question
+from kgd.tools import visibility
+from kgd.tools.nodes import printable
+from kgd.tools.read.search import answered
+
+if TYPE_CHECKING:
+    from kgd.index.ranking import Hit
+    from kgd.retrieval.query import Answered
+    from kgd.tools.session import Session
+    from kgd.workspace.workspace import Workspace
+
+ANSWER, DIRECT, NEAR, FAR = range(4)
+"""Distance of a node from the question: it answers the question, is about the subject, is related to the subject's
+areas, or was reached from there.
+"""
+
+MEMORIES = ("gotcha", "pattern", "decision", "insight", "task")
+AREAS = ("molecule", "atom")
+_ORDER = {kind: number for number, kind in enumerate((*AREAS, *MEMORIES[:-1], "concept", "task", "file", "dir"))}
+_ORDER["molecule"] = _ORDER["atom"]  # their ranks order atoms and molecules
+_OTHERS = _ORDER["concept"]
+LOOKED_THROUGH = 2_000
+"""Hits of a tag query among which the readable ones are selected."""
+REASONS = 2
+"""Reasons shown per item."""
+LONGEST_REASON = 160
+
+
+@dataclass(slots=True)
+class Found:
+    """One node. `rank` orders nodes of equal kind and closeness; lower is earlier."""
+
+    uri: Uri
+    card: Card
+    kind: str
+    closeness: int
+    rank: tuple[float, ...]
+    reasons: list[str] = field(default_factory=list)
+    paths: list[str] = field(default_factory=list)
+    """For an area: the requested paths that it owns."""
+
+    def order(self, doubted: Collection[Uri]) -> tuple[object, ...]:
+        """The sort key. Nodes in `doubted` come after the other nodes of their kind."""
+        if self.closeness == ANSWER:
+            return (ANSWER, 0, self.uri in doubted, 0, self.rank, self.uri)
+        # Nodes related to the areas share a tier with nodes that name the files, and follow them within their kind.
+        tier = FAR if self.closeness == FAR else DIRECT
+        # An area that may be stale still owns its paths: it keeps its place after its molecule.
+        last = self.uri in doubted and self.kind not in AREAS
+        return (tier, _ORDER.get(self.kind, _OTHERS), last, self.closeness, self.rank, self.uri)
+
+    @property
+    def why(self) -> str:
+        told = "; ".join(self.reasons[:REASONS])
+        return told if len(told) <= LONGEST_REASON else f"{told[: LONGEST_REASON - 1]}…"
+
+
+class Findings:
+    """The findings of one caller in one workspace."""
+
+    def __init__(self, session: Session, workspace: Workspace) -> None:
+        self.workspace, self.session = workspace, session
+        self.sees = visibility.sight(session, workspace.id)
+        self._found: dict[Uri, Found] = {}
+        self._left_out: set[Uri] = set()
+        self.beyond: dict[Uri, int] = {}
+        """Number of a node's relations that were skipped because it has too many."""
+
+    def add(self, uri: Uri, closeness: int, why: str, *rank: float, paths: list[str] | None = None) -> Found | None:
+        """Add a node under its present URI, or a reason to a present one; the closest occurrence determines its order.
+
+        Returns None if the node is missing or the caller may not read it.
+        """
+        uri = self.workspace.graph.resolve(uri)
+        if uri in self._left_out or not self.may_see(uri):
+            return None
+        why = fenced_line(printable(why), LONGEST_REASON)
+        found = self._found.get(uri)
+        if found is None:
+            card = next((c for source in self.workspace.sources() if (c := source.card(uri)) is not None), None)
+            if card is None:
+                return None
+            found = self._found[uri] = Found(uri, card, kind_of(card), closeness, rank)
+        if closeness < found.closeness:
+            found.closeness, found.rank = closeness, rank
+            found.reasons.insert(0, why)
+        elif why not in found.reasons:
+            found.reasons.append(why)
+        if paths:
+            found.paths += [path for path in map(printable, paths) if path not in found.paths]
+        return found
+
+    def leave_out(self, uri: Uri) -> None:
+        """Exclude the node that the question is about."""
+        self._left_out.add(uri)
+
+    def may_see(self, uri: Uri) -> bool:
+        return self.sees is None or self.sees(uri)
+
+    def hits(self, query: str, limit: int, types: Sequence[str] | None = None) -> list[Hit]:
+        """The best full-text hits among the nodes that the caller may see; hidden nodes do not use up the limit."""
+        return self.workspace.text().search(query, types=types, limit=limit, sees=self.sees)
+
+    def answers(self, question: str, limit: int) -> Sequence[Answered]:
+        """The hits of `search`: by words, by meaning, and by relations."""
+        return answered(self.session, self.workspace, Question(question, limit=limit)).hits
+
+    def tagged(self, tags: Sequence[str], limit: int, types: Sequence[str]) -> list[Hit]:
+        """The nodes with any of these tags, best first."""
+        found = self.workspace.text().by_tags(tags, types=types, limit=limit if self.sees is None else LOOKED_THROUGH)
+        return [hit for hit in found if self.may_see(hit.uri)][:limit]
+
+    def title(self, uri: Uri) -> str:
+        card = self.workspace.graph.card(uri)
+        return (card.name if card is not None else "") or name_of(uri)
+
+    def of_kind(self, *kinds: str) -> list[Found]:
+        return [one for one in self.ordered() if one.kind in kinds]
+
+    def ordered(self) -> list[Found]:
+        """All nodes in reading order."""
+        # The place of a node would tell its author whether a guess about a hidden file that it cites is right.
+        doubted = Freshness.of(self.workspace).doubted if self.sees is None else frozenset()
+        return sorted(self._found.values(), key=lambda one: one.order(doubted))
+
+    def __contains__(self, uri: object) -> bool:
+        return uri in self._found
+
+
+def kind_of(card: Card) -> str:
+    """The layer of an area, `file` or `dir` for the code tree, else the node's type."""
+    scheme = scheme_of(card.uri)
+    return scheme if scheme in (*AREAS, *CODE_TREE) else card.type

@@ -1,0 +1,291 @@
+"""The search for nodes relevant to paths, to a task, or to a question.
+
+The cost does not grow with the workspace: each step follows an index or a node's own relations, up to a limit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from kgd.areas.atlas import STEPS, Atlas, Atom
+from kgd.freshness.freshness import Freshness
+from kgd.graph.edges import Edge
+from kgd.graph.traverse import Visited, traverse
+from kgd.memories.keywords import keywords
+from kgd.memories.tasks import Task
+from kgd.model.node import cut_at_word
+from kgd.model.uri import CODE_TREE, Uri, path_of, scheme_of, workspace_of
+from kgd.tools import visibility
+from kgd.tools.context.file_paths import Places, above, uri_at
+from kgd.tools.context.findings import ANSWER, AREAS, DIRECT, FAR, MEMORIES, NEAR, Findings, Found
+
+if TYPE_CHECKING:
+    from kgd.retrieval.query import Answered
+
+RELATIONS = 200
+"""Relations of one node that are examined, closest first; the others are counted."""
+NEIGHBOURS = 30
+TAGGED = 10
+"""Nodes by tags, as in the specification of context gathering."""
+HITS = 20
+AREAS_FOLLOWED = 40
+"""Areas whose memories and neighbours are examined: as many as an answer of the usual budget can name."""
+MENTIONS = 8
+"""Paths that the texts of memories are searched for."""
+STARTS = 120
+
+
+@dataclass(frozen=True, slots=True)
+class Covered:
+    """The paths without an area, and the ones that another node names."""
+
+    unmatched: tuple[str, ...] = ()
+    described: tuple[str, ...] = ()
+
+
+def by_paths(findings: Findings, places: Places) -> Covered:
+    """Find the areas of the paths, nodes that name the paths, nodes related to those areas, and neighbours."""
+    workspace = findings.workspace
+    files = [path for path in places.files if _may_see_file(findings, path)]
+    asked = [path for path in places.asked if _may_see_file(findings, path)]
+    matched = _areas(findings, [*dict.fromkeys([*asked, *files])])
+    named = {path for path in dict.fromkeys([*asked, *files]) if _naming(findings, path)}
+    _above(findings, asked)
+    areas = findings.of_kind(*AREAS)[:AREAS_FOLLOWED]
+    _hanging_on(findings, areas)
+    _mentioning(findings, [path for path in asked if path and not path.endswith("/")][:MENTIONS])
+    _tagged_like(findings, areas)
+    starts = [uri for path in asked[:STARTS] if (uri := uri_at(workspace, "file", path))] if asked != [""] else []
+    _neighbours(findings, [*starts, *(one.uri for one in findings.ordered() if one.closeness <= DIRECT)][:STARTS])
+    unmatched = [path for path in dict.fromkeys([*places.asked, *places.files])
+                 if path not in matched and not (path.endswith("/") or path == "")]  # fmt: skip
+    unmatched += [path for path in places.asked if path.endswith("/") and path not in matched
+                  and not any(file.startswith(path) for file in places.files)]  # fmt: skip
+    described = [path for path in unmatched if path in named]
+    return Covered((*unmatched, *places.outside), tuple(described))
+
+
+def by_task(findings: Findings, task: Task) -> None:
+    """Find the task's dependencies, nodes recorded for it, and nodes with its keywords as tags."""
+    findings.leave_out(task.uri)
+    for number, uri in enumerate(task.depends_on):
+        findings.add(uri, DIRECT, "the task depends on it", number)
+    for edge in _incoming(findings, task.uri):
+        findings.add(edge.target, NEAR, f"{edge.type} the task", edge.weight)
+    for edge in islice(findings.workspace.graph.out(task.uri), RELATIONS):
+        if edge.target not in task.depends_on and scheme_of(edge.target) not in CODE_TREE:
+            findings.add(edge.target, NEAR, f"the task {edge.type} it", edge.weight)
+    _touched_by(findings, task.uri)
+    by_keywords(findings, "\n".join((task.objective, *task.criteria)))
+
+
+def _touched_by(findings: Findings, task: Uri) -> None:
+    """Find the areas that were created for the task, or last changed for it; their data names it."""
+    for hit in findings.hits(task, TAGGED, AREAS):
+        node = findings.workspace.readable(hit.uri)
+        if node is not None and task in (node.data.get("createdByTaskId"), node.data.get("lastTaskId")):
+            findings.add(hit.uri, NEAR, "written for the task")
+
+
+def by_keywords(findings: Findings, text: str) -> None:
+    """Find memories with the text's keywords as tags, then areas and memories by its words."""
+    if words := keywords(text):
+        for number, hit in enumerate(findings.tagged(words, TAGGED, MEMORIES)):
+            findings.add(hit.uri, NEAR, ", ".join(hit.why), number)
+    if text.strip():
+        query = " ".join(words) or text[:400]
+        for number, hit in enumerate(findings.hits(query, 5, AREAS)):
+            findings.add(hit.uri, NEAR, f"found by {', '.join(hit.why)}", number)
+        for number, hit in enumerate(findings.hits(query, TAGGED, MEMORIES)):
+            findings.add(hit.uri, FAR, f"found by {', '.join(hit.why)}", number)
+
+
+def by_question(findings: Findings, question: str) -> None:
+    """Find the hits of a search, best first, then the areas of the files among them, and nodes related to these."""
+    workspace = findings.workspace
+    files: list[str] = []
+    for number, hit in enumerate(findings.answers(question, HITS)):
+        if scheme_of(hit.uri) in CODE_TREE and workspace.graph.card(hit.uri) is None:
+            files += [path_of(hit.uri)] if scheme_of(hit.uri) == "file" and findings.may_see(hit.uri) else []
+            findings.add(hit.uri, FAR, _found(hit), number)
+        else:
+            findings.add(hit.uri, ANSWER, _found(hit), number)
+    hits = [one for one in findings.ordered() if one.closeness == ANSWER]
+    for one in hits:
+        for edge in islice(workspace.graph.out(one.uri), RELATIONS):
+            if scheme_of(edge.target) == "file" and workspace_of(edge.target) == workspace.id:
+                files.append(path_of(edge.target))
+            elif scheme_of(edge.target) in AREAS:
+                findings.add(edge.target, NEAR, f"{findings.title(one.uri)} {edge.type} it", edge.weight)
+    _areas(findings, list(dict.fromkeys(files))[:HITS], closeness=NEAR)
+    _hanging_on(findings, findings.of_kind(*AREAS)[:AREAS_FOLLOWED], closeness=FAR)
+    _neighbours(findings, [one.uri for one in hits[:5]])
+
+
+# ---- steps
+
+
+def _found(hit: Answered) -> str:
+    """The reason for a hit, in words. The parts of its score are for users of `search`."""
+    said = [one for one in hit.why if not one.startswith(("lex ", "vec "))]
+    words = [one for one in said if not one.startswith(("via ", "helped by "))]
+    ways = [one for one in said if one not in words]
+    return "found " + ", ".join(([f"by {', '.join(words)}"] if words else [] if ways else ["by its meaning"]) + ways)
+
+
+def _areas(findings: Findings, paths: Sequence[str], closeness: int = DIRECT) -> set[str]:
+    """Add the atoms that own the paths, each after its molecule; return the paths that have an owner.
+
+    Narrower atoms come first; equally narrow ones are sorted by number of paths, then by name. Atoms whose paths all
+    have a narrower owner come last.
+    """
+    atlas = Atlas.of(findings.workspace)
+    matches = atlas.matching(paths, sees=findings.sees, at_home=findings.session.principal is None, most=STEPS)
+    atoms = [(atom, mine) for uri, mine in matches.by_atom.items() if (atom := atlas.atom(uri)) is not None]
+    atoms.sort(key=lambda one: (-_depth(one[0]), -len(one[1]), one[0].name, one[0].uri))
+    first_of: dict[str, Uri] = {}
+    for atom, mine in atoms:
+        for path in mine:
+            first_of.setdefault(path, atom.uri)
+    narrowest = set(first_of.values())
+    atoms.sort(key=lambda one: one[0].uri not in narrowest)
+    groups: dict[Uri, list[tuple[Atom, list[str]]]] = {}
+    for atom, mine in atoms:
+        groups.setdefault(atom.molecule or atom.uri, []).append((atom, mine))
+    for number, (group, members) in enumerate(groups.items()):
+        if group != members[0][0].uri:
+            names = [atom.name for atom, _ in members]
+            others = f" and {len(names) - 3} more of its areas" if len(names) > 3 else ""
+            findings.add(group, closeness, f"{', '.join(names[:3])}{others} in it", number, 0)
+        for place, (atom, mine) in enumerate(members, 1):
+            shown = [path for path in mine if not path.endswith("/") and path] or mine
+            findings.add(atom.uri, closeness, f"owns {_told(shown)}", number, place, paths=shown)
+    return set(paths) - set(matches.unmatched)
+
+
+def _depth(atom: Atom) -> int:
+    """The folder depth at which the narrowest pattern starts. An area of the whole tree has 0."""
+    return max((pattern.split("*")[0].count("/") for pattern in atom.patterns), default=0)
+
+
+def _naming(findings: Findings, path: str) -> bool:
+    """Add nodes related to the file, with the file's own node. Returns whether there are any."""
+    if path.endswith("/") or not path:
+        return False
+    uri = uri_at(findings.workspace, "file", path)
+    if uri is None:
+        return False
+    known = False
+    for edge in _incoming(findings, uri):
+        if scheme_of(edge.target) not in AREAS:
+            known |= findings.add(edge.target, DIRECT, f"{edge.type} {path}", edge.weight) is not None
+    for citing in Freshness.of(findings.workspace).citing(path)[:RELATIONS]:
+        if scheme_of(citing) not in AREAS:
+            known |= findings.add(citing, DIRECT, f"cites {path}", 0.0) is not None
+    if findings.workspace.graph.card(uri) is not None:
+        node = findings.workspace.readable(uri)
+        if node is not None and (node.summary or node.content):
+            known |= findings.add(uri, DIRECT, "what was written down about the file itself") is not None
+    return known
+
+
+def _above(findings: Findings, paths: Iterable[str]) -> None:
+    """Add nodes related to the directories of the paths, nearest first."""
+    seen: set[str] = set()
+    for path in paths:
+        own = [path.rstrip("/")] if path.endswith("/") or not path else []
+        for distance, folder in enumerate([*own, *above(path)]):
+            if folder in seen:
+                continue
+            seen.add(folder)
+            if (uri := uri_at(findings.workspace, "dir", folder)) is None:
+                continue
+            for edge in _incoming(findings, uri):
+                if scheme_of(edge.target) not in CODE_TREE:
+                    told = f"{edge.type} {folder or 'the code'}/" if folder else f"{edge.type} the whole code tree"
+                    findings.add(edge.target, DIRECT, told, distance + edge.weight)
+
+
+def _hanging_on(findings: Findings, areas: Sequence[Found], closeness: int = NEAR) -> None:
+    """Add nodes related to the areas in either direction; other areas are only far."""
+    graph = findings.workspace.graph
+    for number, area in enumerate(areas):
+        name = findings.title(area.uri)
+        for edge in _incoming(findings, area.uri):
+            is_area = scheme_of(edge.target) in AREAS
+            told = f"{edge.type} {name}{_reason(findings, edge.target, area.uri, edge.type)}"
+            findings.add(edge.target, FAR if is_area else closeness, told, edge.weight, number)
+        for edge in islice(graph.out(area.uri), RELATIONS):
+            if scheme_of(edge.target) in CODE_TREE:
+                continue
+            is_area = scheme_of(edge.target) in AREAS
+            told = f"{name} {edge.type} it{_reason(findings, area.uri, edge.target, edge.type)}"
+            findings.add(edge.target, FAR if is_area else closeness, told, edge.weight, number)
+
+
+def _reason(findings: Findings, source: Uri, target: Uri, type: str) -> str:
+    """The reason stored with a relation, as a suffix; empty without one."""
+    reason = findings.workspace.graph.relation_data(source, target, type).get("reason")
+    return f": {cut_at_word(reason, 90)}" if isinstance(reason, str) and reason.strip() else ""
+
+
+def _mentioning(findings: Findings, paths: Sequence[str]) -> None:
+    """Add memories whose text names a path without a relation to it."""
+    workspace = findings.workspace
+    for path in paths:
+        tail = "/".join(path.split("/")[-2:])
+        for hit in findings.hits(path, 5, MEMORIES):
+            if hit.uri in findings:
+                continue
+            node = workspace.readable(hit.uri)
+            if node is not None and any(tail in text for text in (node.summary, node.content, str(dict(node.data)))):
+                findings.add(hit.uri, NEAR, f"mentions {tail}", 1.0)
+
+
+def _tagged_like(findings: Findings, areas: Sequence[Found]) -> None:
+    """Add memories that have the name of an area as a tag."""
+    names = [word for area in areas[:6] for word in keywords(findings.title(area.uri), 4)]
+    if names:
+        for number, hit in enumerate(findings.tagged(names, TAGGED, MEMORIES)):
+            findings.add(hit.uri, FAR, ", ".join(hit.why), number)
+
+
+def _neighbours(findings: Findings, starts: Sequence[Uri]) -> None:
+    """Add the nodes that a walk of cost 1 reaches in either direction: dependents and dependencies."""
+    workspace = findings.workspace
+    if not starts:
+        return
+    sources = visibility.sources(findings.session, workspace.id, workspace.sources())
+    walk = traverse(
+        sources, list(dict.fromkeys(starts)), max_cost=1.0, direction="both", max_nodes=len(starts) + NEIGHBOURS
+    )
+    for node in walk.nodes:
+        if node.path and node.path[-1].type != "contains" and scheme_of(node.uri) != "dir" and node.uri not in findings:
+            findings.add(node.uri, FAR, _way(findings, node), node.cost)
+
+
+def _way(findings: Findings, node: Visited) -> str:
+    step = node.path[-1]
+    there = findings.title(step.uri)
+    return f"{there} {step.type} it" if step.direction == "out" else f"{step.type} {there}"
+
+
+def _incoming(findings: Findings, uri: Uri) -> list[Edge]:
+    edges = findings.workspace.graph.into(uri)
+    if findings.sees is None and len(edges) > RELATIONS:
+        findings.beyond[uri] = len(edges) - RELATIONS
+    return list(islice((edge for edge in edges if findings.may_see(edge.target)), RELATIONS))
+
+
+def _may_see_file(findings: Findings, path: str) -> bool:
+    if findings.sees is None:
+        return True
+    uri = uri_at(findings.workspace, "dir" if path.endswith("/") or not path else "file", path)
+    return uri is not None and findings.sees(uri)
+
+
+def _told(paths: Sequence[str]) -> str:
+    return paths[0] if len(paths) == 1 else f"{paths[0]} and {len(paths) - 1} more of the paths"

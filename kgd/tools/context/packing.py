@@ -1,0 +1,256 @@
+"""The selection of findings for a budget: summaries first, then text in reading order.
+
+The rules of the requested areas come before any far node. An answer is never larger than its budget, and omissions are
+counted.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, NotRequired
+
+from typing_extensions import TypedDict
+
+from kgd.model.uri import Uri, scheme_of
+from kgd.tools.budget import HARD_LIMIT, fitting, size_of
+from kgd.tools.context.findings import ANSWER, AREAS, FAR, Found
+from kgd.tools.nodes import UnverifiedAnswer, overlay_of
+
+if TYPE_CHECKING:
+    from kgd.workspace.workspace import Workspace
+
+BYTES_PER_TOKEN = 4
+BRIEF = 240
+"""Bytes of text that replace a missing summary."""
+BRIEFER = 100
+"""The same, if otherwise some close nodes would not fit."""
+RULES = 700
+"""Bytes of text that each requested area may have before any far node."""
+FIRST_HELPING = 1_200
+"""Bytes of text that each item may have before any item gets more."""
+LEAST_TEXT = 80
+SIDE_SHARE = 8
+"""Divisor of the room: the share that each side list may have before the items."""
+PATHS = ("unmatched_paths", "described")
+"""Side lists that are filled before items get more than summaries, each with up to half of the remaining room."""
+CUT_RESERVE = 500
+HINT_RESERVE = 1_300
+MOST_ITEMS = 80
+MANY = 15
+"""Memories of one kind that may come before other kinds. Without it, the traps of a file would hide its decisions."""
+
+
+class More(TypedDict):
+    """Arguments of `get` for the whole of it."""
+
+    uris: list[str]
+
+
+class ItemAnswer(TypedDict):
+    """`summary` or the beginning of the `text`, or both. Without `more` this is all there is of it."""
+
+    uri: str
+    kind: str
+    name: str
+    why: str
+    summary: NotRequired[str]
+    text: NotRequired[str]
+    paths: NotRequired[list[str]]
+    unverified: NotRequired[UnverifiedAnswer]
+    more: NotRequired[More]
+
+
+class CutAnswer(TypedDict):
+    """How many of a kind were left out for want of room."""
+
+    what: str
+    count: int
+
+
+def room_of(budget: int, fixed: int) -> int:
+    """Bytes for the lists of an answer."""
+    whole = min(budget * BYTES_PER_TOKEN, HARD_LIMIT)
+    return max(0, whole - fixed - min(CUT_RESERVE + HINT_RESERVE, whole // 4))
+
+
+def fill(
+    room: int,
+    workspace: Workspace,
+    found: Sequence[Found],
+    sides: Mapping[str, Sequence[Any]],
+    marks: Mapping[Uri, UnverifiedAnswer],
+) -> tuple[dict[str, list[Any]], Counter[str]]:
+    """The lists of an answer by name, together at most `room` bytes, and the number of omissions by kind.
+
+    The start of each list in `sides` is served before the items; the items get the room that these starts do not use.
+    The lists are served in the order of `sides`.
+    """
+    cut: Counter[str] = Counter()
+    lists: dict[str, list[Any]] = {name: [] for name in sides}
+
+    def serve(names: Iterable[str], share: int) -> None:
+        nonlocal room
+        for name in names:
+            rest, used = _taken(sides[name][len(lists[name]) :], min(share, room))
+            lists[name] += rest
+            room -= used
+
+    serve(sides, room // SIDE_SHARE)
+    close = [one for one in found[:MOST_ITEMS] if one.closeness < FAR]
+    for brief in (BRIEF, BRIEFER):
+        items = _Items(workspace, marks)
+        left = items.take(close, room, brief)
+        if len(items.answers) == len(close):
+            break
+    room = left
+    serve((name for name in sides if name in PATHS), room // 2)
+    if len(items.answers) == len(close):
+        room = items.extend(room, RULES, AREAS)
+        room = items.take(found[len(close) : MOST_ITEMS], room, brief=0)
+    cut.update(one.kind for one in found if one.uri not in items.uris)
+    for helping in (FIRST_HELPING, HARD_LIMIT):
+        room = items.extend(room, helping)
+    serve(sides, room)
+    cut.update({name: left for name, values in sides.items() if (left := len(values) - len(lists[name]))})
+    return {"items": items.answers, **lists}, cut
+
+
+def _needed_first(found: Sequence[Found]) -> list[Found]:
+    """The findings, closest first. Memories beyond `MANY` of a kind follow the other kinds at the same distance."""
+    seen: Counter[tuple[str, bool]] = Counter()
+    keys: dict[Uri, tuple[bool, bool, int]] = {}
+    for one in sorted(found, key=lambda one: one.closeness):
+        kind = one.kind, one.closeness == FAR
+        seen[kind] += one.kind not in AREAS and one.closeness != ANSWER
+        keys[one.uri] = (one.closeness == FAR, seen[kind] > MANY, one.closeness)
+    return sorted(found, key=lambda one: keys[one.uri])
+
+
+def told(cut: Counter[str]) -> list[CutAnswer]:
+    return [{"what": what, "count": count} for what, count in sorted(cut.items(), key=lambda one: (-one[1], one[0]))]
+
+
+def shrink(answer: dict[str, Any], budget: int, names: Iterable[str]) -> None:
+    """Remove entries from the ends of these lists, in this order, until the answer is within its budget."""
+    most = min(budget * BYTES_PER_TOKEN, HARD_LIMIT)
+    for name in names:
+        while size_of(answer) > most and answer.get(name):
+            if isinstance(answer[name], list):
+                answer[name].pop()
+            else:
+                del answer[name]
+
+
+def _taken(values: Sequence[Any], room: int) -> tuple[list[Any], int]:
+    kept, used = [], 0
+    for value in values:
+        size = size_of(value)
+        if used + size > room:
+            break
+        kept.append(value)
+        used += size
+    return kept, used
+
+
+class _Items:
+    """The items of an answer, each with the text that can still be added."""
+
+    def __init__(self, workspace: Workspace, marks: Mapping[Uri, UnverifiedAnswer]) -> None:
+        self._workspace, self._marks = workspace, marks
+        self.answers: list[ItemAnswer] = []
+        self._contents: list[_Content] = []
+        self.uris: set[Uri] = set()
+
+    def take(self, found: Sequence[Found], room: int, brief: int) -> int:
+        """Add items with a summary or the beginning of their text, as many as fit; return the remaining room.
+
+        If the room is short, nodes about the subject have priority over nodes related to its areas; the order of the
+        items is still the reading order.
+        """
+        taken: dict[Uri, tuple[ItemAnswer, _Content]] = {}
+        for one in _needed_first(found):
+            content = self._content(one.uri)
+            answer = _brief(one, content.text, brief)
+            if one.uri in self._marks:
+                answer["unverified"] = self._marks[one.uri]
+            answer = content.with_more(answer)
+            size = size_of(answer)
+            if size > room:
+                break
+            room -= size
+            taken[one.uri] = answer, content
+        for one in found:
+            if one.uri in taken:
+                answer, content = taken[one.uri]
+                self.answers.append(answer)
+                self._contents.append(content)
+        self.uris |= taken.keys()
+        return room
+
+    def extend(self, room: int, helping: int, kinds: Collection[str] = ()) -> int:
+        """Extend the text of each item of these kinds (all if empty), in order, to `helping` bytes; return the
+        remaining room.
+        """
+        for number, (answer, content) in enumerate(zip(self.answers, self._contents, strict=True)):
+            shown = answer.get("text", "")
+            if shown == content.text or room < LEAST_TEXT or (kinds and answer["kind"] not in kinds):
+                continue
+            text = _cut(content.text, min(room + size_of(shown) - len(',"text":'), helping))
+            if len(text) <= len(shown):
+                continue
+            longer = content.with_more({**answer, "text": text})
+            more = size_of(longer) - size_of(answer)
+            if more <= room:
+                room -= more
+                self.answers[number] = longer
+        return room
+
+    def _content(self, uri: Uri) -> _Content:
+        node = self._workspace.readable(uri)
+        if node is None and scheme_of(uri) == "chunk" and (overlay := overlay_of(self._workspace)) is not None:
+            node = overlay.node(uri)  # part of a document in the code tree
+        if node is None:
+            return _Content(uri, "", False)
+        return _Content(uri, node.content.strip(), bool(node.data.get("file") or node.data.get("sections")))
+
+
+class _Content(NamedTuple):
+    """The parts of a node that `get` returns: its text, and whether it has a detail or sections."""
+
+    uri: Uri
+    text: str
+    has_detail: bool
+
+    def with_more(self, answer: ItemAnswer) -> ItemAnswer:
+        """The item with the arguments that read the rest, if it is incomplete."""
+        answer.pop("more", None)
+        if self.has_detail or answer.get("text", "") != self.text:
+            answer["more"] = {"uris": [self.uri]}
+        return answer
+
+
+def _brief(one: Found, text: str, size: int) -> ItemAnswer:
+    name = one.card.name or one.uri.rpartition("/")[2]
+    answer: ItemAnswer = {"uri": one.uri, "kind": one.kind, "name": name, "why": one.why}
+    if one.card.summary and one.card.summary != name:
+        answer["summary"] = one.card.summary
+    elif text and size and not one.card.summary:
+        answer["text"] = _cut(text, size)
+    if one.paths and (len(one.paths) > 1):
+        answer["paths"] = one.paths[:5]
+    return answer
+
+
+def _cut(text: str, size: int) -> str:
+    """The longest start of the text within `size` bytes, cut after a paragraph, a sentence or a word."""
+    if size_of(text) <= size:
+        return text
+    if size < LEAST_TEXT:
+        return ""
+    head = text[: fitting(text, size - 4)]
+    for mark in ("\n\n", "\n", ". ", " "):
+        at = head.rfind(mark)
+        if at > len(head) * 2 // 3:
+            return head[: at + (1 if mark == ". " else 0)].rstrip() + " …"
+    return head + "…"

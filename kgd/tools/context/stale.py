@@ -1,0 +1,126 @@
+"""The `stale` tool: lists unverified nodes, and marks nodes as verified."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, NotRequired
+
+from pydantic import Field
+from typing_extensions import TypedDict
+
+from kgd.freshness.freshness import Freshness
+from kgd.model.access import Verb
+from kgd.model.change import ChangeSet
+from kgd.model.uri import Uri, name_of
+from kgd.tools import addressing, cursors, visibility
+from kgd.tools.commands import CURSOR, OPEN, Command, option
+from kgd.tools.nodes import UnverifiedAnswer
+from kgd.tools.operation import Hints, Operation
+from kgd.tools.parameters import Many, Params
+from kgd.tools.verified_marks import as_answer, verified
+from kgd.tools.write.put import PutResult, answer_of
+
+if TYPE_CHECKING:
+    from kgd.freshness.judgement import Unverified
+    from kgd.tools.session import Session
+    from kgd.workspace.workspace import Workspace
+
+
+class StaleParams(Params):
+    verify: Annotated[Many[str], Field(max_length=200, description="nodes that still hold")] = Field(
+        default_factory=list
+    )
+    limit: Annotated[int, Field(ge=1, le=200)] = 50
+    cursor: str | None = None
+    dry_run: bool = False
+    workspace: str | None = None
+
+
+class StaleNode(TypedDict):
+    uri: str
+    type: str
+    name: str
+    summary: NotRequired[str]
+    unverified: UnverifiedAnswer
+
+
+class StaleResult(TypedDict):
+    """What is unverified, what changed last first. `verified` is what `verify` wrote."""
+
+    workspace: str
+    total: int
+    nodes: list[StaleNode]
+    next: str
+    verified: NotRequired[PutResult]
+    cursor: NotRequired[str]
+
+
+def stale(session: Session, params: StaleParams) -> StaleResult:
+    """List the nodes whose code changed since they were last verified; mark those in `verify` as verified now."""
+    workspace = addressing.choose(session, params.workspace, params.verify, writing=bool(params.verify))
+    written = _verify(session, workspace, params) if params.verify else None
+    freshness = Freshness.of(workspace)
+    freshness.look_through()
+    freshness.settle()
+    sees = visibility.sight(session, workspace.id)
+    found = freshness.unverified(uri for uri in freshness.doubted if sees is None or sees(uri))
+    ordered = sorted(found, key=lambda uri: (-(found[uri].since or 0), uri))
+    start = cursors.index(cursors.read("stale", workspace.id, params.cursor), 0) if params.cursor else 0
+    page = ordered[start : start + params.limit]
+    answer: StaleResult = {
+        "workspace": workspace.id, "total": len(ordered), "nodes": [_node(workspace, uri, found[uri]) for uri in page],
+        "next": _next_step(workspace, freshness, ordered),
+    }  # fmt: skip
+    if written is not None:
+        answer["verified"] = written
+    if start + len(page) < len(ordered):
+        answer["cursor"] = cursors.write("stale", workspace.id, [start + len(page)])
+    return answer
+
+
+def _verify(session: Session, workspace: Workspace, params: StaleParams) -> PutResult:
+    """Verify all given nodes in one commit, or none."""
+    uris = [addressing.resolve(session, workspace, text, at=f"verify[{n}]") for n, text in enumerate(params.verify)]
+    session.allow(workspace, Verb.WRITE, [workspace.graph.resolve(uri) for uri in uris])
+    edits = tuple(verified(session, workspace, uri) for uri in uris)
+    subject = f"verify {edits[0].uri}"[:100] + (f" and {len(edits) - 1} more" if len(edits) > 1 else "")
+    changes = ChangeSet(edits, session.author(workspace), subject, operation="verify")
+    return answer_of(workspace, session.submit(workspace, changes, dry_run=params.dry_run), dry_run=params.dry_run)
+
+
+def _node(workspace: Workspace, uri: Uri, one: Unverified) -> StaleNode:
+    card = workspace.graph.card(uri)
+    answer: StaleNode = {
+        "uri": uri, "type": card.type if card else "", "name": (card.name if card else "") or name_of(uri),
+        "unverified": as_answer(one),
+    }  # fmt: skip
+    if card is not None and card.summary:
+        answer["summary"] = card.summary
+    return answer
+
+
+def _next_step(workspace: Workspace, freshness: Freshness, found: list[Uri]) -> str:
+    if freshness.code is None:
+        return "This workspace has no code tree here, so nothing can be told."
+    if not found:
+        return "Everything that cites the code was verified against it as it is now."
+    return "Read the code again. What still holds: `kgd stale --verify URI`. What does not: `kgd put` what is true now."
+
+
+STALE = Operation(
+    name="stale",
+    title="What is unverified",
+    description="Nodes whose cited code, or area, changed since somebody said that they hold; verify says it again.",
+    Params=StaleParams,
+    Result=StaleResult,
+    hints=Hints(),
+    run=stale,
+    commands=(
+        Command(
+            "Care",
+            ("list knowledge whose code has changed since; or verify it"),
+            (option("--verify", "mark this node as still true; may be repeated", "URI"), OPEN, CURSOR),
+            place=80,
+            print="printing.stale",
+        ),
+    ),
+)

@@ -1,0 +1,229 @@
+"""The `import` tool: reads and checks a source completely, then writes it in few commits."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, NotRequired
+
+from pydantic import Field
+from typing_extensions import TypedDict
+
+from kgd.areas.patterns import check_pattern
+from kgd.errors import Forbidden, Invalid, KgdError, NotFound, Stale, Unavailable
+from kgd.exchange import formats
+from kgd.exchange.plan import Plan, Reading, Trouble
+from kgd.memories.keywords import keywords
+from kgd.model.change import ChangeSet, Edit
+from kgd.tools import addressing
+from kgd.tools.commands import Command, option
+from kgd.tools.exchange.reconciliation import Reconciled, Step, reconcile
+from kgd.tools.operation import Hints, Operation
+from kgd.tools.parameters import Params
+from kgd.tools.session import Session
+from kgd.workspace.writing.transaction import MAX_EDITS
+
+if TYPE_CHECKING:
+    from kgd.workspace.workspace import Workspace
+
+TROUBLES_SHOWN = 1_000
+
+
+class ImportParams(Params):
+    source: Annotated[str, Field(min_length=1, description="a file or folder")]
+    format: Annotated[str, Field(description="its format, where it does not show")] = ""
+    below: Annotated[str, Field(max_length=500, description="a path before the new URIs")] = ""
+    replace: Annotated[bool, Field(description="overwrite nodes that were changed here")] = False
+    dry_run: bool = False
+    workspace: str | None = None
+
+
+class TroubleAnswer(TypedDict):
+    at: str
+    reason: str
+
+
+class Told(TypedDict):
+    """What every answer of this room ends with: a line for each thing that could not be done, as many as are shown."""
+
+    troubles: list[TroubleAnswer]
+    more_troubles: NotRequired[int]
+    dry_run: NotRequired[bool]
+
+
+class ImportResult(Told):
+    """`read` is what the source has; `nodes` what became of it: new, changed, unchanged, kept."""
+
+    workspace: str
+    source: str
+    format: str
+    read: dict[str, int]
+    nodes: dict[str, int]
+    commits: list[str]
+
+
+def take(session: Session, params: ImportParams) -> ImportResult:
+    """Import every part of a source that can be stored; each part that cannot is one line of `troubles`."""
+    workspace = addressing.choose(session, params.workspace, writing=True)
+    path = place(session, params.source)
+    if not path.exists():
+        raise NotFound("there is no such file or folder", at=str(path)[-80:])
+    if not path.is_file() and not path.is_dir():
+        raise Invalid("this is a pipe or a device", at="source", next="Name a file or a folder.")
+    reading = Reading(workspace.id, params.below.strip("/"), workspace.layout.code_tree, check_pattern, keywords)
+    session.progress(0, None, f"reading {path.name}")
+    try:
+        chosen = formats.named(params.format, "format", "read") if params.format else formats.sniffed(path)
+        assert chosen.read is not None
+        plan = chosen.read(path, reading)
+    except OSError as error:
+        raise Unavailable(f"this cannot be read: {error.strerror}", at=str(path)[-80:]) from None
+    found = reconcile(workspace, plan.wanted, replace=params.replace)
+    troubles = [*plan.troubles, *found.troubles]
+    if other := formats.passed_by(path, chosen):
+        troubles.append(Trouble(f"{other}/", "it was not looked into: import it by itself"))
+    changes = _Changes(session, workspace, f"import {path.name}" if path.name else "import")
+    batches = list(changes.checked(list(_batches(_steps(found, plan))), troubles))
+    commits: list[str] = []
+    if not params.dry_run:
+        commits = changes.carry_out(batches)
+    return _answer(workspace, path, chosen.name, plan, found, batches, commits, troubles, dry_run=params.dry_run)
+
+
+def _answer(
+    workspace: Workspace, path: Path, format: str, plan: Plan, found: Reconciled, batches: Sequence[Sequence[Step]],
+    commits: list[str], troubles: list[Trouble], *, dry_run: bool,
+) -> ImportResult:  # fmt: skip
+    done = [step.what for batch in batches for step in batch]
+    nodes = {"new": done.count("new"), "changed": done.count("changed"), "unchanged": found.unchanged,
+             "kept": found.kept}  # fmt: skip
+    answer: ImportResult = {
+        "workspace": workspace.id, "source": str(path), "format": format, "read": dict(plan.counts), "nodes": nodes,
+        "commits": commits, "troubles": [],
+    }  # fmt: skip
+    tell(answer, troubles, dry_run=dry_run)
+    return answer
+
+
+def tell(answer: Told, troubles: Sequence[Trouble], *, dry_run: bool) -> None:
+    """Complete an answer with its troubles, and with the `dry_run` mark if nothing was written."""
+    answer["troubles"] = [{"at": t.at, "reason": t.reason} for t in troubles[:TROUBLES_SHOWN]]
+    if len(troubles) > TROUBLES_SHOWN:
+        answer["more_troubles"] = len(troubles) - TROUBLES_SHOWN
+    if dry_run:
+        answer["dry_run"] = True
+
+
+def place(session: Session, text: str) -> Path:
+    """The absolute path on this machine for a path in a call.
+
+    Raises:
+        Forbidden: The caller is not this machine's own command line.
+        Invalid: The path is relative and the caller's folder is unknown.
+    """
+    if not session.trusted or session.principal is not None:
+        raise Forbidden("files are read and written by this machine's own command line only", at="source")
+    path = Path(os.path.expanduser(text))
+    if not path.is_absolute():
+        if session.cwd is None:
+            raise Invalid("give an absolute path", at="source")
+        path = session.cwd / path
+    return Path(os.path.normpath(path))
+
+
+def _steps(found: Reconciled, plan: Plan) -> Iterator[Step]:
+    yield from found.steps
+    for edit in plan.edits:
+        uri = getattr(edit, "uri", None) or getattr(edit, "source", None)
+        yield Step((edit,), str(uri or ""), "edit", uri)  # type: ignore[arg-type]
+
+
+def _batches(steps: Iterator[Step]) -> Iterator[list[Step]]:
+    """Batches of steps, each as large as a commit allows; the edits of one step stay together."""
+    batch: list[Step] = []
+    count = 0
+    for step in steps:
+        if batch and count + len(step.edits) > MAX_EDITS:
+            yield batch
+            batch, count = [], 0
+        batch.append(step)
+        count += len(step.edits)
+    if batch:
+        yield batch
+
+
+class _Changes:
+    """The trial and the execution of an import's steps."""
+
+    def __init__(self, session: Session, workspace: Workspace, message: str) -> None:
+        self._session, self._workspace, self._message = session, workspace, message
+        self._author = session.author(workspace)
+
+    def checked(self, batches: Sequence[list[Step]], troubles: list[Trouble]) -> Iterator[list[Step]]:
+        """The batches without the steps that would be refused; each of these becomes a trouble. Writes nothing."""
+        total = sum(map(len, batches))
+        done = 0
+        for batch in batches:
+            yield self._sound(batch, troubles)
+            done += len(batch)
+            self._session.progress(done, total, "checking")
+
+    def _sound(self, batch: list[Step], troubles: list[Trouble]) -> list[Step]:
+        """Halve a refused batch until the faulty steps are alone: few faulty steps cost few trials."""
+        try:
+            self._submit(batch, dry_run=True)
+        except KgdError as error:
+            if len(batch) == 1:
+                troubles.append(Trouble(batch[0].at, f"{error.message}; not taken"))
+                return []
+            middle = len(batch) // 2
+            return self._sound(batch[:middle], troubles) + self._sound(batch[middle:], troubles)
+        return batch
+
+    def carry_out(self, batches: Sequence[Sequence[Step]]) -> list[str]:
+        """Commit the batches; return the commits. A failure keeps earlier commits; the next import continues there."""
+        commits: list[str] = []
+        for number, batch in enumerate(batches):
+            if not batch:
+                continue
+            try:
+                commit = self._submit(batch)
+            except Stale as stale:
+                stale.next = "Somebody wrote at the same time. Import again: what is done is not done twice."
+                raise
+            if commit:
+                commits.append(commit)
+            self._session.progress(number + 1, len(batches), "writing")
+        return commits
+
+    def _submit(self, batch: Sequence[Step], *, dry_run: bool = False) -> str | None:
+        edits: tuple[Edit, ...] = tuple(edit for step in batch for edit in step.edits)
+        changes = ChangeSet(edits, self._author, self._message, operation="import")
+        return self._session.submit(self._workspace, changes, dry_run=dry_run).commit
+
+
+IMPORT = Operation(
+    name="import",
+    title="Import",
+    description="Takes in what another program's files say.",
+    Params=ImportParams,
+    Result=ImportResult,
+    hints=Hints(idempotent=True),
+    run=take,
+    commands=(
+        Command(
+            "Care",
+            "import other programs' files; a repeat changes nothing",
+            (
+                option("source", value="SOURCE"),
+                option("--from", "its format, if it is not detected (docs/exchange.md)", "FORMAT", dest="format"),
+                option("--below", value="PATH"),
+                option("--replace"),
+            ),
+            place=30,
+            ask="import_",
+            print="printing_exchange.imported",
+        ),
+    ),
+)

@@ -1,0 +1,338 @@
+"""Operations that create, update and delete nodes in the terms of the unified graph: a created node must be new."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Sequence
+from itertools import count
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from pydantic import BeforeValidator, Field, WithJsonSchema
+from typing_extensions import TypedDict
+
+from kgd.errors import Advice, Do, Invalid, KgdError, NotFound, Stale
+from kgd.model import uri as uris
+from kgd.model.change import ChangeSet, Delete, Edit, Untag
+from kgd.model.node import MEMORY_TYPES, folded
+from kgd.model.uri import Uri
+from kgd.tools import addressing, nodes
+from kgd.tools.graph.node_reads import SourceParam, whole
+from kgd.tools.nodes import NodeAnswer
+from kgd.tools.operation import Hints, Operation
+from kgd.tools.parameters import JsonObject, Many, Params, read_object, refuse_unseen
+from kgd.tools.session import Session
+from kgd.tools.write import changes
+
+if TYPE_CHECKING:
+    from kgd.workspace.workspace import Workspace
+
+MOST = 2_000
+"""Edits of one ChangeSet."""
+MOST_EQUAL = 100_000
+TRIES = 100
+"""Attempts of a write that concurrent changes overtake."""
+
+
+class NewNode(changes.Upsert):
+    """A node that is not there yet: by its URI, or by a type and name that get one of their own."""
+
+    op: Literal["upsert"] = "upsert"
+    namespace: str = ""
+
+
+class CreateParams(Params):
+    nodes: Annotated[
+        Many[NewNode], Field(min_length=1, max_length=MOST),
+        WithJsonSchema({"type": "array", "items": {"type": "object"}, "description": "as an upsert, with `namespace`"}),
+    ]  # fmt: skip
+    message: str = Field(default="", max_length=4_000)
+    request_id: str = Field(default="", max_length=200)
+    workspace: str | None = None
+
+
+class CreateResult(TypedDict):
+    workspace: str
+    commit: str | None
+    nodes: list[NodeAnswer]
+    warnings: list[str]
+
+
+def create(session: Session, params: CreateParams) -> CreateResult:
+    """Create all nodes as one commit, or none. A node with only a type and name gets an unused URI."""
+    refuse_unseen(params.message, "message", lines=True)
+    workspace = addressing.choose(session, params.workspace, [n.uri for n in params.nodes if n.uri], writing=True)
+    author = session.author(workspace)
+    for tries_left in reversed(range(TRIES)):
+        done = workspace.repeated(session.request(params.request_id))
+        places = _each_placed(session, workspace, params.nodes, {uri for uri, _ in done.nodes} if done else None)
+        try:
+            edits = changes.edits(
+                session, workspace, [_upsert(n, u) for n, u in zip(params.nodes, places, strict=True)]
+            )
+            outcome = session.submit(workspace, ChangeSet(edits, author, params.message, params.request_id))
+        except Stale:
+            if not tries_left:
+                raise
+            continue  # a concurrent change took one of the names: choose another
+        except KgdError as error:
+            raise placed(error, "nodes") from None
+        made = [whole(session, workspace, uri) for uri in places]
+        return {
+            "workspace": workspace.id, "commit": outcome.commit, "nodes": [node for node in made if node],
+            "warnings": list(outcome.warnings),
+        }  # fmt: skip
+    raise AssertionError("unreachable")
+
+
+def placed(error: KgdError, where: str) -> KgdError:
+    """The same error, placed in the list of the call."""
+    error.at = error.at.replace("changes[", f"{where}[", 1)
+    error.args = (str(error),)
+    return error
+
+
+def _each_placed(
+    session: Session, workspace: Workspace, asked: Sequence[NewNode], theirs: Collection[Uri] | None
+) -> list[Uri]:
+    places, found = _Places(session, workspace, theirs), list[Uri]()
+    for number, node in enumerate(asked):
+        try:
+            found.append(places.of(node))
+        except KgdError as error:
+            error.at = f"nodes[{number}] {error.at}".rstrip()
+            error.args = (str(error),)
+            raise
+    return found
+
+
+def _upsert(node: NewNode, uri: Uri) -> changes.Upsert:
+    given = node.model_dump(exclude_unset=True, exclude={"namespace", "op", "uri", "expect_version"})
+    return changes.Upsert.model_validate({**given, "op": "upsert", "uri": uri, "expect_version": 0})
+
+
+class _Places:
+    """The URI of each new node of one call.
+
+    Args:
+        theirs: The nodes of a request that was carried out before: each node gets its earlier URI again. None for a new
+            request.
+    """
+
+    def __init__(self, session: Session, workspace: Workspace, theirs: Collection[Uri] | None) -> None:
+        self._session, self._workspace, self._theirs = session, workspace, theirs
+        self._used, self._numbers = set[str](), dict[Uri, Iterator[int]]()
+
+    def of(self, node: NewNode) -> Uri:
+        """The URI of a new node.
+
+        Raises:
+            Stale: The requested URI has a node.
+            Invalid: Two nodes have the URI, or the node has neither URI nor type and name.
+        """
+        found = self._asked(node.uri) if node.uri is not None else self._free(node)
+        self._used.add(uris.collision_key(found))
+        return found
+
+    def _asked(self, text: str) -> Uri:
+        uri = addressing.resolve(self._session, self._workspace, text)
+        if uris.collision_key(uri) in self._used:
+            raise Invalid("this URI is given to two nodes", at="uri")
+        current = self._workspace.resolve(uri)
+        if self._theirs is None and current in self._workspace.graph:
+            version = self._workspace.node_version(current)
+            raise Stale(
+                "there is such a node already", current=version.count if version else 0, at=uri,
+                next="Change it with update_node, or give only a type and a name for a URI of its own.",
+            )  # fmt: skip
+        return uri
+
+    def _free(self, node: NewNode) -> Uri:
+        """A URI with the name as its last segment; if it is in use, with the first free number from 2."""
+        base = self._called(node)
+        for number in self._numbers.setdefault(base, count(1)):
+            uri = base if number == 1 else self._called(node, f"-{number}")
+            if uris.collision_key(uri) not in self._used and self._is_free(uri):
+                return uri
+            if self._theirs is not None and number > MOST_EQUAL:
+                break
+        raise Invalid("this request_id was used for other nodes", at="request_id", next="Make a new one.")
+
+    def _called(self, node: NewNode, suffix: str = "") -> Uri:
+        if not node.type or not node.name or not node.name.strip():
+            raise Invalid("a node needs `uri`, or `type` and `name`", at="name")
+        scheme = node.type if node.type in uris.OWNED - set(uris.CODE_TREE) else "concept"
+        within = node.namespace.strip("/")
+        above = uris.segments_of(uris.from_path(scheme, self._workspace.id, within)) if within else []
+        name = node.name.strip().encode("utf-8", "surrogatepass")
+        return uris.build(scheme, self._workspace.id, [*above, name + suffix.encode()])
+
+    def _is_free(self, uri: Uri) -> bool:
+        if self._theirs is not None:
+            return uri in self._theirs
+        known = self._workspace
+        return not known.exists(uri) and known.resolve(uri) == uri and known.graph.twin(uri) is None
+
+
+class UpdateParams(Params):
+    uri: str
+    type: str | None = None
+    name: str | None = None
+    summary: str | None = None
+    content: str | None = None
+    detail: str | None = None
+    tags: Annotated[Many[str] | None, Field(description="all that it has afterwards")] = None
+    data: JsonObject = Field(default_factory=dict)
+    source: Annotated[changes.SourceParams | None, BeforeValidator(read_object), WithJsonSchema({"type": "object"})] = (
+        None
+    )
+    unset: Many[str] = Field(default_factory=list)
+    expect_version: int | None = Field(default=None, ge=0)
+    message: str = Field(default="", max_length=4_000)
+    request_id: str = Field(default="", max_length=200)
+    workspace: str | None = None
+
+
+class UpdateResult(TypedDict):
+    workspace: str
+    commit: str | None
+    node: NodeAnswer
+    warnings: list[str]
+
+
+def update(session: Session, params: UpdateParams) -> UpdateResult:
+    """Replace the given fields of a node and keep the others; `data` merges by key, where null deletes.
+
+    Without `expect_version` the update is repeated on the newest node if concurrent writes overtake it.
+    """
+    refuse_unseen(params.message, "message", lines=True)
+    workspace = addressing.choose(session, params.workspace, [params.uri], writing=True)
+    asked = addressing.resolve(session, workspace, params.uri)
+    for tries_left in reversed(range(TRIES)):
+        found = nodes.find(workspace, asked)
+        if found is None:
+            raise NotFound(
+                "there is no such node", at=asked, next=Advice("Look for it with ", Do("search"), ", or make it.")
+            )
+        expected = params.expect_version
+        replaced = (params.content, params.detail, params.tags)
+        if expected is None and any(one is not None for one in replaced):  # these replace the stored value
+            expected = found.version.count if found.version else 0
+        try:
+            edits = _update(session, workspace, params, found, expected)
+            changeset = ChangeSet(edits, session.author(workspace), params.message, params.request_id)
+            outcome = session.submit(workspace, changeset)
+        except Stale:
+            if params.expect_version is not None or not tries_left:
+                raise
+            continue
+        except KgdError as error:
+            error.at = re.sub(r"^changes\[\d+\]\.?\s*", "", error.at)
+            error.args = (str(error),)
+            raise
+        now = whole(session, workspace, asked)
+        if now is None:
+            raise NotFound("the node was deleted by somebody else meanwhile", at=asked)
+        return {"workspace": workspace.id, "commit": outcome.commit, "node": now, "warnings": list(outcome.warnings)}
+    raise AssertionError("unreachable")
+
+
+def _update(
+    session: Session, workspace: Workspace, params: UpdateParams, found: nodes.Found, expected: int | None
+) -> tuple[Edit, ...]:
+    given = params.model_dump(exclude_unset=True, exclude={"message", "request_id", "workspace"})
+    given = {name: value for name, value in given.items() if value is not None}
+    upsert = changes.Upsert.model_validate({**given, "op": "upsert", "uri": found.uri, "expect_version": expected})
+    edits = changes.edits(session, workspace, [upsert])
+    if params.tags is None or found.stored is None:
+        return edits
+    is_memory = (params.type or found.stored.type) in MEMORY_TYPES
+    kept = set(folded(params.tags) if is_memory else params.tags)
+    gone = tuple(tag for tag in found.stored.tags if tag not in kept)
+    return (Untag(found.uri, gone), *edits) if gone else edits
+
+
+class DeleteParams(Params):
+    uris: Annotated[Many[str], Field(max_length=MOST)] = Field(default_factory=list)
+    source: SourceParam = None
+    expect_version: int | None = Field(default=None, ge=0)
+    message: str = Field(default="", max_length=4_000)
+    request_id: str = Field(default="", max_length=200)
+    workspace: str | None = None
+
+
+class DeleteResult(TypedDict):
+    workspace: str
+    deleted: int
+    commits: list[str]
+    warnings: list[str]
+
+
+def delete(session: Session, params: DeleteParams) -> DeleteResult:
+    """Delete nodes with the relations that leave them; relations that lead to them become broken links.
+
+    Named nodes are one commit. The nodes of a source are deleted without a limit, 2,000 per commit: after an error, the
+    same call deletes the rest.
+    """
+    refuse_unseen(params.message, "message", lines=True)
+    if bool(params.uris) == (params.source is not None):
+        raise Invalid("nodes are named, or those of a source", at="uris", next="Say one.")
+    workspace = addressing.choose(session, params.workspace, params.uris, writing=True)
+    answer: DeleteResult = {"workspace": workspace.id, "deleted": 0, "commits": [], "warnings": []}
+    if params.source is None:
+        named = [addressing.resolve(session, workspace, text, at=f"uris[{n}]") for n, text in enumerate(params.uris)]
+        _delete(session, workspace, params, named, answer)
+        return answer
+    while found := [uri for uri in workspace.text().by_source(params.source.type, params.source.id)
+                    if uri in workspace.graph]:  # fmt: skip
+        batch, before = found[:MOST], answer["deleted"]
+        try:
+            _delete(session, workspace, params, batch, answer)
+        except NotFound:  # a concurrent call deletes these nodes too
+            continue
+        session.progress(answer["deleted"], answer["deleted"] + len(found) - len(batch), "deleting")
+        if answer["deleted"] == before:
+            break
+    return answer
+
+
+def _delete(
+    session: Session, workspace: Workspace, params: DeleteParams, batch: Sequence[Uri], answer: DeleteResult
+) -> None:
+    edits = tuple(Delete(uri, params.expect_version) for uri in dict.fromkeys(batch))
+    request = params.request_id if params.source is None else ""
+    try:
+        outcome = session.submit(workspace, ChangeSet(edits, session.author(workspace), params.message, request))
+    except KgdError as error:
+        raise placed(error, "uris") from None
+    answer["deleted"] += len(outcome.nodes if outcome.repeated else outcome.deleted)
+    answer["commits"] += [outcome.commit] if outcome.commit else []
+    answer["warnings"] += outcome.warnings
+
+
+CREATE_NODES = Operation(
+    name="create_nodes",
+    title="Make nodes",
+    description="New nodes as one commit; a type and name that are taken get a URI of their own.",
+    Params=CreateParams,
+    Result=CreateResult,
+    hints=Hints(),
+    run=create,
+)
+UPDATE_NODE = Operation(
+    name="update_node",
+    title="Change a node",
+    description="Replaces the fields that are named; tags as a whole, data by key.",
+    Params=UpdateParams,
+    Result=UpdateResult,
+    hints=Hints(destructive=True, idempotent=True),
+    run=update,
+)
+DELETE_NODES = Operation(
+    name="delete_nodes",
+    title="Delete nodes",
+    description="Nodes by URI, as one commit, or all of a source.",
+    Params=DeleteParams,
+    Result=DeleteResult,
+    hints=Hints(destructive=True),
+    run=delete,
+)

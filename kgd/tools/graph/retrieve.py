@@ -1,0 +1,114 @@
+"""The `retrieve` operation of the unified graph: the hits of `search` as complete nodes, each with its path."""
+
+from __future__ import annotations
+
+from typing import Annotated, NotRequired
+
+from pydantic import Field
+from typing_extensions import TypedDict
+
+from kgd.errors import Invalid, Limit
+from kgd.freshness.freshness import Freshness
+from kgd.retrieval.query import Question
+from kgd.retrieval.retrieve import retrieve, tagged
+from kgd.tools import addressing, visibility
+from kgd.tools.budget import size_of
+from kgd.tools.graph.edges import EdgeAnswer, Ends, answer_of
+from kgd.tools.graph.node_reads import whole
+from kgd.tools.nodes import NodeAnswer
+from kgd.tools.operation import Hints, Operation
+from kgd.tools.parameters import EdgeTypes, Many, Params
+from kgd.tools.read.search import mentioned
+from kgd.tools.session import Session
+
+LARGEST = 32 * 2**20
+"""Bytes of all nodes of one answer."""
+
+
+class RetrieveParams(Params):
+    query: Annotated[str, Field(description="words; optional with tags")] = ""
+    namespace: str = ""
+    types: Annotated[Many[str], Field(description="node types")] = Field(default_factory=list)
+    tags: Annotated[Many[str], Field(description="any of them")] = Field(default_factory=list)
+    edge_types: EdgeTypes = Field(default_factory=list)
+    max_depth: Annotated[int, Field(ge=0, le=10, description="0: no edge is followed")] = 1
+    limit: Annotated[int, Field(ge=1, le=1_000)] = 10
+    min_similarity: Annotated[float, Field(ge=0, le=1, description="of the vectors alone")] = 0.0
+    min_score: Annotated[float, Field(ge=0, le=1)] = 0.0
+    content: bool = False
+    workspace: str | None = None
+
+
+class PathAnswer(TypedDict):
+    """How a node was found: from the seed, which the words or the meaning led to, along edges to the node itself."""
+
+    uri: str
+    uris: list[str]
+    score: float
+    why: list[str]
+    snippet: str
+    similarity: NotRequired[float]
+
+
+class RetrieveResult(TypedDict):
+    """`paths` are in the order of `nodes`, the best first."""
+
+    workspace: str
+    nodes: list[NodeAnswer]
+    edges: list[EdgeAnswer]
+    paths: list[PathAnswer]
+
+
+def run(session: Session, params: RetrieveParams) -> RetrieveResult:
+    """The nodes that match a question, the edges of and to them, and a path to each."""
+    if not params.query.strip() and not params.tags:
+        raise Invalid("there is nothing to look for", at="query", next="Give words, or tags.")
+    workspace = addressing.choose(session, params.workspace)
+    sees = visibility.sight(session, workspace.id)
+    sources = visibility.sources(session, workspace.id, workspace.sources())
+    question = Question(
+        params.query, params.namespace.strip("/"), tuple(params.types), tuple(params.tags), tuple(params.edge_types),
+        params.max_depth, params.limit, params.min_score, params.min_similarity,
+    )  # fmt: skip
+    if params.query.strip():
+        doubted = Freshness.of(workspace).doubted if sees is None else ()
+        found = retrieve(
+            workspace, question, mentioned(session, workspace), sees=sees, doubted=doubted, sources=sources
+        )
+    else:
+        found = tagged(workspace, question, sees=sees, sources=sources)
+    answer: RetrieveResult = {"workspace": workspace.id, "nodes": [], "edges": [], "paths": []}
+    size = 0
+    for hit in found.hits:
+        node = whole(session, workspace, hit.uri, content=params.content)
+        if node is None:  # deleted since it was indexed
+            continue
+        size += size_of(node)
+        if size > LARGEST:
+            raise Limit(
+                f"these nodes are more than {LARGEST // 2**20} MiB",
+                at="limit",
+                next="Ask for fewer, or without content.",
+            )
+        path: PathAnswer = {
+            "uri": hit.uri, "uris": list(hit.path), "score": hit.score, "why": list(hit.why), "snippet": hit.snippet,
+        }  # fmt: skip
+        if hit.similarity is not None:
+            path["similarity"] = float(hit.similarity)
+        answer["nodes"].append(node)
+        answer["paths"].append(path)
+    for link in found.edges:
+        ends = Ends(link.source, link.target, link.type)
+        answer["edges"].append(answer_of(workspace, ends, link.weight, derived=link.derived))
+    return answer
+
+
+RETRIEVE = Operation(
+    name="retrieve",
+    title="Find nodes whole",
+    description="What search finds, for programs: nodes whole, their edges, and the path from a seed to each.",
+    Params=RetrieveParams,
+    Result=RetrieveResult,
+    hints=Hints(read_only=True, idempotent=True),
+    run=run,
+)

@@ -1,0 +1,1 @@
+"""Operations on commits: history, blame, differences, review and revert."""

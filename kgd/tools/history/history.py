@@ -1,0 +1,382 @@
+"""The tools `history`, `diff`, `revert` and `undo`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated, NotRequired, cast
+
+from pydantic import Field
+from typing_extensions import TypedDict
+
+from kgd.errors import Invalid, NotFound
+from kgd.model.access import Verb
+from kgd.model.change import ChangeSet, Revert
+from kgd.model.uri import Uri
+from kgd.tools import addressing, cursors, nodes, visibility
+from kgd.tools.budget import HARD_LIMIT, Room, clip
+from kgd.tools.commands import CURSOR, LIMIT, MESSAGE, Command, option
+from kgd.tools.differences import LONGEST_VALUE, Foretold, NodeDiff, foretold, node_diff
+from kgd.tools.nodes import UNSEEN_MESSAGE, brought_by, line, made_at, sees_all
+from kgd.tools.operation import USUAL, Hints, Operation
+from kgd.tools.origins import Origin
+from kgd.tools.parameters import Params
+from kgd.tools.session import Session
+from kgd.tools.write.put import PutResult, answer_of
+from kgd.workspace.history.history import LOOKED_AT
+from kgd.workspace.history.history import UNDO as UNDO_OPERATION
+
+if TYPE_CHECKING:
+    from kgd.workspace.answers import Entry
+    from kgd.workspace.workspace import Workspace
+
+NODES_PER_DIFF = 50
+LOOKED_THROUGH = 1_000
+"""Commits without a readable change to scan before an answer ends with a cursor."""
+
+
+class HistoryParams(Params):
+    uri: Annotated[str | None, Field(description="only commits that changed this node")] = None
+    commit: str | None = None
+    since: Annotated[str | None, Field(description="ISO date or time")] = None
+    until: str | None = None
+    author: str | None = None
+    diff: Annotated[bool, Field(description="with the changed fields")] = False
+    limit: Annotated[int, Field(ge=1, le=200)] = 20
+    cursor: str | None = None
+    workspace: str | None = None
+
+
+class Commit(TypedDict):
+    commit: str
+    at: str
+    author: str
+    pushed_by: NotRequired[str]
+    accepted_by: NotRequired[str]
+    client: NotRequired[str]
+    operation: NotRequired[str]
+    message: str
+    nodes: list[str]
+    more_nodes: NotRequired[int]
+    diff: NotRequired[list[NodeDiff]]
+    more_diff: NotRequired[int]
+
+
+class HistoryResult(TypedDict):
+    workspace: str
+    commits: list[Commit]
+    cursor: NotRequired[str]
+    origin: NotRequired[Origin]
+
+
+def history(session: Session, params: HistoryParams) -> HistoryResult:
+    """List commits, newest first.
+
+    Raises:
+        NotFound: The node does not exist and never did, as far as the caller may know. Suggests similar names.
+    """
+    texts = [params.uri] if params.uri else []
+    workspace = addressing.choose(session, params.workspace, texts)
+    uri = addressing.resolve(session, workspace, params.uri) if params.uri else None
+    session.allow(workspace, Verb.READ, [uri] if uri else [])
+    sees = visibility.sight(session, workspace.id)
+    question = [uri, params.commit, params.since, params.until, params.author, params.diff]
+    begin = cursors.read("history", question, params.cursor) if params.cursor else ["", 0]
+    after, rounds = str(begin[0]), cursors.index(begin, 1)
+    commit = session.commit(workspace, params.commit) if params.commit is not None else None
+    every = _entries(workspace, params, uri, commit, session.commit(workspace, after) if after else None)
+    found = every if sees is None else _in_sight(every, sees, rounds)
+    room = Room(HARD_LIMIT)
+    answer: HistoryResult = {"workspace": workspace.id, "commits": []}
+    for entry in found:
+        shown = answer["commits"]
+        told = _commit(workspace, entry, uri, params.diff, sees) if entry and len(shown) < params.limit else None
+        if told is None or (not room.take(told) and shown):
+            # The cursor holds the last shown commit and the scan rounds behind it, so it names no hidden commit.
+            answer["cursor"] = cursors.write("history", question, [after, rounds if entry else rounds + 1])
+            break
+        shown.append(told)
+        after, rounds = told["commit"], 0
+    if uri is not None and not (answer["commits"] or "cursor" in answer or params.cursor):
+        _check_known(workspace, uri, sees)
+    return answer
+
+
+def _check_known(workspace: Workspace, uri: Uri, sees: visibility.Sees | None) -> None:
+    """Raise NotFound unless the node is served or has commits that the filters exclude."""
+    found = nodes.find(workspace, uri, sees=sees)
+    is_here = found is not None and (sees is None or sees(found.uri))
+    if not is_here and not workspace.history.entries(uri=uri, limit=1):
+        broken = next((one for one in workspace.invalid_files() if one.uri == uri), None)
+        if broken and sees is None:
+            told = nodes.invalid(workspace, broken)
+            place = f"{told['path']}:{told['line']}"
+            raise NotFound(f"its file cannot be read: {told['reason']}", at=place, next=told["next"])
+        close = ", ".join(nodes.similar(workspace, uri, sees))
+        raise NotFound("there is no such node", at=uri, next=f"Did you mean {close}?" if close else "")
+
+
+def _entries(
+    workspace: Workspace, params: HistoryParams, uri: Uri | None, commit: str | None, after: str | None
+) -> Iterator[Entry]:
+    """The requested commits, newest first; reads pages lazily."""
+    since, until = _seconds(params.since, "since"), _seconds(params.until, "until")
+    size = params.limit + 1
+    while True:
+        page = workspace.history.entries(
+            uri=uri, commit=commit, since=since, until=until, author=params.author, limit=size, after=after
+        )
+        yield from page
+        if commit is not None or len(page) < size:
+            return
+        after, size = page[-1].commit, min(2 * size, LOOKED_THROUGH)
+
+
+def _in_sight(found: Iterator[Entry], sees: visibility.Sees, rounds: int) -> Iterator[Entry | None]:
+    """The entries that changed a readable node.
+
+    Yields None after `LOOKED_THROUGH` consecutive other entries. `rounds` times as many were scanned by earlier calls
+    and do not count.
+    """
+    unseen = 0
+    for entry in found:
+        if any(map(sees, entry.nodes)):
+            yield entry
+            unseen = rounds = 0
+        else:
+            unseen += 1
+            if unseen >= (rounds + 1) * LOOKED_THROUGH:
+                yield None
+
+
+class DiffParams(Params):
+    range: Annotated[str, Field(description="A..B, or one commit")]
+    uri: str | None = None
+    workspace: str | None = None
+
+
+class DiffResult(TypedDict):
+    workspace: str
+    before: str | None
+    after: str
+    diff: list[NodeDiff]
+
+
+def diff(session: Session, params: DiffParams) -> DiffResult:
+    """List the differences between two commits, by node and field."""
+    workspace = addressing.choose(session, params.workspace, [params.uri] if params.uri else [])
+    uri = addressing.resolve(session, workspace, params.uri) if params.uri else None
+    first, dots, last = params.range.partition("..")
+    if not dots:
+        commit = session.commit(workspace, first)
+        changes, before, after = workspace.history.changes(commit), None, commit
+    else:
+        before = session.commit(workspace, first or "HEAD")
+        after = session.commit(workspace, last.lstrip(".") or "HEAD")
+        changes = workspace.history.changes_between(before, after)
+    found = [node_diff(change, whole=True) for change in changes if uri is None or change.uri == uri]
+    return {"workspace": workspace.id, "before": before, "after": after, "diff": found}
+
+
+class RevertParams(Params):
+    commit: str
+    message: str = ""
+    dry_run: bool = False
+    workspace: str | None = None
+
+
+class RevertResult(PutResult):
+    would: NotRequired[Foretold]
+
+
+def revert(session: Session, params: RevertParams) -> RevertResult:
+    """Apply the inverse of one commit through the merge; later changes are kept."""
+    workspace = addressing.choose(session, params.workspace, writing=True)
+    commit = session.commit(workspace, params.commit)
+    answer, _ = _take_back(session, workspace, [commit], "revert", params.message, dry_run=params.dry_run)
+    return answer
+
+
+class UndoParams(Params):
+    dry_run: bool = False
+    workspace: str | None = None
+
+
+def undo(session: Session, params: UndoParams) -> RevertResult:
+    """Revert the newest change that is not undone yet; a revert counts as a change. Each further call goes one back.
+
+    A change without any remaining effect is skipped, for example if a merge brought the same edit from two people.
+
+    Raises:
+        NotFound: The last `LOOKED_AT` commits contain no such change.
+    """
+    workspace = addressing.choose(session, params.workspace, writing=True)
+    commits: list[str] = []
+    for commit in workspace.history.undoable():
+        commits.append(commit)
+        answer, is_something = _take_back(session, workspace, commits, UNDO_OPERATION, dry_run=params.dry_run)
+        if is_something:
+            return answer
+    raise NotFound(
+        f"there is nothing left to undo among the last {LOOKED_AT} commits",
+        next="Name a commit: `kgd revert COMMIT`.",
+    )
+
+
+def _take_back(
+    session: Session, workspace: Workspace, commits: Sequence[str], operation: str, message: str = "", *, dry_run: bool
+) -> tuple[RevertResult, bool]:
+    """Revert the last of `commits` and record the others as reverted with it.
+
+    Returns the answer, and whether there was anything to revert.
+    """
+    (entry,) = workspace.history.entries(commit=commits[-1])
+    message = message or (f"revert: {entry.subject[:80]}" if len(commits) > 1 else "")
+    changes = ChangeSet(tuple(map(Revert, commits)), session.author(workspace), message, operation=operation)
+    outcome = session.submit(workspace, changes, dry_run=dry_run)
+    answer = cast(RevertResult, answer_of(workspace, outcome, dry_run=dry_run))
+    if outcome.would:
+        answer["would"] = foretold(outcome.would, visibility.sight(session, workspace.id))
+    answer["reverted"] = line(entry)
+    return answer, bool(outcome.commit or (outcome.would and not outcome.would.is_empty))
+
+
+def _commit(
+    workspace: Workspace, entry: Entry, only: str | None, with_diff: bool, sees: visibility.Sees | None
+) -> Commit:
+    seen = [uri for uri in entry.nodes if sees is None or sees(uri)]
+    text = "\n\n".join(part for part in (entry.subject, entry.body) if part)
+    shows_all = sees_all(workspace, entry, sees)
+    answer: Commit = {
+        "commit": entry.commit,
+        "at": made_at(entry),
+        "author": entry.author,
+        "message": clip(text, LONGEST_VALUE) if shows_all else UNSEEN_MESSAGE,
+        "nodes": list(seen),
+    }
+    answer.update(brought_by(entry))  # type: ignore[typeddict-item]
+    if entry.client:
+        answer["client"] = entry.client
+    if entry.operation:
+        answer["operation"] = entry.operation
+    if entry.more_nodes and sees is None:
+        answer["more_nodes"] = entry.more_nodes
+    if with_diff:
+        changes = [
+            change
+            for change in workspace.history.changes(entry.commit)
+            if (only is None or change.uri == only) and (sees is None or sees(change.uri))
+        ]
+        answer["diff"] = [node_diff(change) for change in changes[:NODES_PER_DIFF]]
+        if len(changes) > NODES_PER_DIFF:
+            answer["more_diff"] = len(changes) - NODES_PER_DIFF
+    return answer
+
+
+def _seconds(text: str | None, at: str) -> int | None:
+    if text is None:
+        return None
+    try:
+        moment = datetime.fromisoformat(text.strip())
+    except ValueError:
+        raise Invalid("this is not a date or time", at=at, next="Write 2026-11-20 or 2026-11-20T14:00:00Z.") from None
+    return int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp())
+
+
+HISTORY = Operation(
+    name="history",
+    title="What changed, who and why",
+    description=(
+        "Commits, newest first, with author, message and the nodes they changed; of one node, one commit or a span of "
+        "time. `diff` adds before and after of each changed field."
+    ),
+    Params=HistoryParams,
+    Result=HistoryResult,
+    hints=Hints(read_only=True, idempotent=True),
+    run=history,
+    forwards=True,
+    page="the history",
+    offered=USUAL,
+    place=90,
+    scope=Verb.READ,
+    commands=(
+        Command(
+            "The past",
+            "who changed what and why; of one node or of all",
+            (
+                option("uri", "a URI or path", "URI", nargs="?"),
+                option("--commit", "this commit alone", "COMMIT"),
+                option("--since", "not before this date, such as 2026-11-20 or 2026-11-20T14:00", "DATE"),
+                option("--until", "not after this date", "DATE"),
+                option("--author", "by whom", "TEXT"),
+                option("--diff", "with the fields that changed"),
+                LIMIT,
+                CURSOR,
+            ),
+            place=10,
+            print="printing.history",
+        ),
+        Command(
+            "The past",
+            "the commits of the workspace, newest first",
+            (option("--author", "by whom", "TEXT"), LIMIT, CURSOR),
+            name="log",
+            place=30,
+            print="printing.log",
+        ),
+    ),
+)
+DIFF = Operation(
+    name="diff",
+    title="What differs between two commits",
+    description="Node by node and field by field.",
+    Params=DiffParams,
+    Result=DiffResult,
+    hints=Hints(read_only=True, idempotent=True),
+    run=diff,
+    commands=(
+        Command(
+            "The past",
+            "what differs between two commits, field by field",
+            (
+                option("range", "A..B, or one commit for its own changes", "A..B"),
+                option("uri", "of this node alone", "URI", nargs="?"),
+            ),
+            place=40,
+            ask="diff",
+            print="printing.diff",
+        ),
+    ),
+)
+REVERT = Operation(
+    name="revert",
+    title="Take back a commit",
+    description="The opposite change, through the merge: what changed since is kept.",
+    Params=RevertParams,
+    Result=RevertResult,
+    hints=Hints(destructive=True),
+    run=revert,
+    commands=(
+        Command(
+            "The past",
+            "undo one commit; later changes are kept",
+            (option("commit", "the commit", "COMMIT"), MESSAGE),
+            place=50,
+            print="printing.put",
+        ),
+    ),
+)
+UNDO = Operation(
+    name="undo",
+    title="Take back the last change",
+    description="Takes back the newest change that was not undone yet, a revert too.",
+    Params=UndoParams,
+    Result=RevertResult,
+    hints=Hints(destructive=True),
+    run=undo,
+    commands=(
+        Command(
+            "The past", "undo the newest change that is not undone yet, a revert too", place=60, print="printing.put"
+        ),
+    ),
+)

@@ -1,0 +1,411 @@
+"""The `review` tool: a diff of the graph by author, to accept or to revert in part.
+
+Each node shows an author's net change: three writes to a field count as one.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from itertools import islice
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NotRequired, cast
+
+from pydantic import Field
+from typing_extensions import TypedDict
+
+from kgd.errors import Invalid, NotFound
+from kgd.git import program
+from kgd.git.refs import move_ref
+from kgd.model.change import ChangeSet, Revert
+from kgd.model.globs import Glob, place_of
+from kgd.model.uri import Uri
+from kgd.tools import addressing, cursors
+from kgd.tools.budget import HARD_LIMIT, Room, clip
+from kgd.tools.commands import CURSOR, MESSAGE, Command, option
+from kgd.tools.dates import moment_of
+from kgd.tools.differences import foretold
+from kgd.tools.history.history import RevertResult
+from kgd.tools.nodes import made_at, moment
+from kgd.tools.operation import Hints, Operation
+from kgd.tools.parameters import Many, Params, refuse_unseen
+from kgd.tools.session import Session
+from kgd.tools.write.put import answer_of
+from kgd.workspace.history.commits import changed_fields
+from kgd.workspace.proposals.proposals import holder_name
+
+if TYPE_CHECKING:
+    from kgd.workspace.answers import Entry, NodeChange
+    from kgd.workspace.workspace import Workspace
+
+REVIEWED = "refs/kgd/reviewed/"
+"""Ref prefix of the last reviewed commit of each person."""
+MOST_COMMITS = 2_000
+MOST_NODES = 200_000
+"""Largest number of nodes of one commit, and of all cached commits."""
+LONGEST_VALUE = 2_000
+OWN_CLIENTS = ("", "kgd-cli", "kgd ui")
+"""Programs that people use; every other client counts as an agent."""
+BATCH = 25
+"""Nodes read together."""
+FIELDS_OF_LONG, SHORT_VALUE = 40, 300
+"""Limits for a node too large for an answer: number of fields, characters of each value."""
+By = tuple[str, str, bool, str]
+"""A writer: author, client, whether it is an agent, and pusher."""
+UNASKED = ("init", "merge")
+"""Operations that bring in changes of others. Those are reviewed under their own authors."""
+
+
+class ReviewParams(Params):
+    since: Annotated[str | None, Field(description="monday, 2 days ago, an ISO date; else since the last review")] = (
+        None
+    )
+    by: Annotated[str | None, Field(description="agent, person, or part of a name")] = None
+    path: Annotated[Many[str], Field(description="only nodes of these paths, such as /services/**")] = Field(
+        default_factory=list
+    )
+    accept: Annotated[bool, Field(description="mark everything up to now as reviewed")] = False
+    revert: Annotated[Many[str], Field(description="take back what was done to these nodes")] = Field(
+        default_factory=list
+    )
+    until: Annotated[str | None, Field(description="a commit: nothing newer is looked at, or accepted")] = None
+    message: Annotated[str, Field(max_length=4_000)] = ""
+    limit: Annotated[int | None, Field(ge=1, le=200, description="nodes")] = None
+    cursor: str | None = None
+    dry_run: bool = False
+    workspace: str | None = None
+
+
+class FieldLearned(TypedDict):
+    before: Any
+    after: Any
+
+
+class Learned(TypedDict):
+    """What one author made of one node."""
+
+    uri: str
+    change: Literal["added", "changed", "removed"]
+    commits: list[str]
+    fields: dict[str, FieldLearned]
+    more_fields: NotRequired[int]
+
+
+class ByAuthor(TypedDict):
+    author: str
+    agent: bool
+    pushed_by: NotRequired[str]
+    client: NotRequired[str]
+    commits: int
+    nodes: list[Learned]
+
+
+class Reviewed(TypedDict):
+    commit: str
+    at: str
+
+
+class ReviewResult(TypedDict):
+    """`until` is the commit up to which it was looked; `more` how many nodes had no room, `cursor` where they begin.
+
+    `reviewed` is when and up to where this person reviewed last.
+    """
+
+    workspace: str
+    until: str
+    commits: int
+    authors: list[ByAuthor]
+    since: NotRequired[str]
+    cut: NotRequired[str]
+    reviewed: NotRequired[Reviewed]
+    more: NotRequired[int]
+    cursor: NotRequired[str]
+    accepted: NotRequired[str]
+    reverted: NotRequired[RevertResult]
+    next: NotRequired[str]
+
+
+def review(session: Session, params: ReviewParams) -> ReviewResult:
+    """List changes by author since a time or the last review.
+
+    `accept` records the review; `revert` reverts the changes to some nodes.
+    """
+    refuse_unseen(params.message, "message", lines=True)
+    workspace = addressing.choose(session, params.workspace, params.revert, writing=bool(params.revert))
+    tip = session.commit(workspace, params.until) if params.until else workspace.tip
+    person = session.author(workspace).name
+    noted = workspace.store.ref(REVIEWED + holder_name(person))
+    reviewed = noted if params.since is None else None
+    since = moment_of(params.since, datetime.now().astimezone()) if params.since else None
+    every, is_cut = _entries(workspace, tip, reviewed, since)
+    entries = [one for one in every if _is_by(one, params.by)]
+    learned = _Learned(workspace, [Glob(path) for path in params.path])
+    for entry in reversed(entries):
+        learned.add(entry)
+    answer: ReviewResult = {"workspace": workspace.id, "until": tip, "commits": len(entries), "authors": []}
+    learned.tell(answer, [workspace.id, params.since, params.by, params.path], params)
+    if since is not None:
+        answer["since"] = moment(since)
+    elif reviewed is not None:
+        answer["since"] = reviewed.hex()
+    if is_cut:
+        answer["cut"] = f"only the newest {MOST_COMMITS:,} commits were looked at"
+    if noted is not None:
+        entry = workspace.past.entry(workspace.past.commit(noted), ())
+        answer["reviewed"] = {"commit": noted.hex(), "at": made_at(entry)}
+    if params.revert:
+        answer["reverted"] = _revert(session, workspace, params, entries, learned)
+    elif params.accept:
+        if params.by or params.path:
+            raise Invalid("a review is accepted as a whole", at="accept", next="Leave out by and path.")
+        if not params.dry_run and not _contains(workspace, noted, tip):
+            _note(workspace, person, bytes.fromhex(tip))
+        answer["accepted"] = tip
+    elif answer["authors"]:
+        answer["next"] = "`kgd review --accept` notes it as reviewed; `kgd review --revert URI` takes that back."
+    return answer
+
+
+class _Known:
+    """A cache of the nodes that commits changed, so that another page reads only new commits."""
+
+    def __init__(self, workspace: Workspace) -> None:
+        self._past, self._lock = workspace.past, threading.Lock()
+        self._entries: OrderedDict[str, Entry] = OrderedDict()
+        self._nodes = 0
+
+    def entry(self, commit: str) -> Entry:
+        with self._lock:
+            if (known := self._entries.get(commit)) is not None:
+                self._entries.move_to_end(commit)
+                return known
+        found = self._past.entry(self._past.commit(bytes.fromhex(commit)), limit=MOST_NODES)
+        with self._lock:
+            if commit not in self._entries:
+                self._entries[commit] = found
+                self._nodes += len(found.nodes)
+            while len(self._entries) > 1 and (len(self._entries) > MOST_COMMITS or self._nodes > MOST_NODES):
+                self._nodes -= len(self._entries.popitem(last=False)[1].nodes)
+        return found
+
+
+def is_agent(client: str, email: str = "") -> bool:
+    """Whether an agent wrote it rather than a person."""
+    return client not in OWN_CLIENTS or email.endswith("@token.invalid")
+
+
+def _entries(workspace: Workspace, tip: str, reviewed: bytes | None, since: int | None) -> tuple[list[Entry], bool]:
+    """The commits to review, newest first, without merges and initial commits; and whether the limit cut the list."""
+    arguments = ["rev-list", f"--max-count={MOST_COMMITS}", tip]
+    if since is not None:
+        arguments.append(f"--since-as-filter={moment(since)}")
+    if reviewed is not None:
+        arguments.append(f"^{reviewed.hex()}")
+    said = program.run(workspace.layout.git_dir, arguments).decode().split()
+    known = workspace.beside(_Known, _Known)
+    found = (known.entry(id) for id in said)
+    own = [one for one in found if len(one.parents) == 1 and one.operation not in UNASKED]
+    return own, len(said) == MOST_COMMITS
+
+
+def _is_by(entry: Entry, wanted: str | None) -> bool:
+    if wanted is None:
+        return True
+    if wanted in ("agent", "agents"):
+        return _is_agents(entry)
+    if wanted in ("person", "people"):
+        return not _is_agents(entry)
+    return wanted.casefold() in f"{entry.author} <{entry.email}> {entry.client} {entry.pushed_by}".casefold()
+
+
+def _is_agents(entry: Entry) -> bool:
+    return is_agent(entry.client, entry.email) or entry.pushed_by_agent
+
+
+@dataclass(slots=True)
+class _Sum:
+    """One author's changes to one node, commit by commit."""
+
+    commits: list[str]
+    fields: dict[str, list[Any]] = field(default_factory=dict)
+    existed: bool | None = None
+    exists: bool = False
+
+    def add(self, change: NodeChange) -> None:
+        if self.existed is None:
+            self.existed = change.before is not None
+        self.exists = change.after is not None
+        for one in changed_fields(change):
+            known = self.fields.setdefault(one.field, [one.before, one.after])
+            known[1] = one.after
+
+
+class _Learned:
+    """The changes of many commits, summed by author and node. Add commits oldest first.
+
+    A commit's changed nodes are known from its files; nodes are read only when a page shows them.
+    """
+
+    def __init__(self, workspace: Workspace, globs: list[Glob]) -> None:
+        self._workspace, self._globs = workspace, globs
+        self._by: dict[By, dict[Uri, list[str]]] = {}
+        self._commits: dict[By, int] = {}
+        self._order: dict[str, int] = {}
+
+    def add(self, entry: Entry) -> None:
+        who = (entry.author, entry.client, _is_agents(entry), entry.pushed_by)
+        nodes = self._by.setdefault(who, {})
+        self._order[entry.commit] = len(self._order)
+        self._commits[who] = self._commits.get(who, 0) + 1
+        for uri in entry.nodes:
+            if not self._globs or any(glob.covers(place_of(uri)) for glob in self._globs):
+                nodes.setdefault(uri, []).append(entry.commit)
+
+    def commits_of(self, uri: Uri) -> set[str]:
+        return {commit for nodes in self._by.values() for commit in nodes.get(uri, ())}
+
+    def tell(self, answer: ReviewResult, question: list[Any], params: ReviewParams) -> None:
+        """Add a page to the answer, as large as there is room for."""
+        every = [(who, uri) for who in sorted(self._by) for uri in sorted(self._by[who])]
+        if params.cursor:
+            begin = cursors.read("review", question, params.cursor)
+            who = (cursors.text(begin, 0), cursors.text(begin, 1), bool(begin[2]), cursors.text(begin, 3))
+            behind = who, cursors.text(begin, 4)
+            every = [one for one in every if one > behind]
+        room, shown, looked = Room(HARD_LIMIT), 0, 0
+        for who, learned in self._each(every):
+            if learned is not None:
+                if shown == params.limit:
+                    break
+                if not room.take(learned):
+                    if shown:
+                        break
+                    room.take(learned := _shortened(learned), first=True)
+                self._author(answer, who)["nodes"].append(learned)
+                shown += 1
+            looked += 1
+        if looked < len(every):
+            who, uri = every[looked - 1]
+            answer["more"] = len(every) - looked
+            answer["cursor"] = cursors.write("review", question, [*who, uri])
+
+    def _each(self, wanted: Sequence[tuple[By, Uri]]) -> Iterator[tuple[By, Learned | None]]:
+        """Read lazily. Each commit is read once for all nodes of a batch, oldest first."""
+        for start in range(0, len(wanted), BATCH):
+            sums = {one: _Sum(self._by[one[0]][one[1]]) for one in wanted[start : start + BATCH]}
+            by_commit: dict[str, dict[Uri, _Sum]] = {}
+            for (_, uri), sum in sums.items():
+                for commit in sum.commits:
+                    by_commit.setdefault(commit, {})[uri] = sum
+            for commit in sorted(by_commit, key=self._order.__getitem__):
+                nodes = by_commit[commit]
+                for change in self._workspace.history.changes(commit, nodes.keys()):
+                    nodes[change.uri].add(change)
+            yield from ((who, _learned(uri, sum)) for (who, uri), sum in sums.items())
+
+    def _author(self, answer: ReviewResult, who: By) -> ByAuthor:
+        author, client, agent, pusher = who
+        last = answer["authors"][-1] if answer["authors"] else None
+        if last and (last["author"], last.get("client", ""), last["agent"], last.get("pushed_by", "")) == who:
+            return last
+        one: ByAuthor = {"author": author, "agent": agent, "commits": self._commits[who], "nodes": []}
+        if pusher:
+            one["pushed_by"] = pusher
+        if client:
+            one["client"] = client
+        answer["authors"].append(one)
+        return one
+
+
+def _learned(uri: Uri, sum: _Sum) -> Learned | None:
+    """The net change of a node; None if nothing is left of it."""
+    fields: dict[str, FieldLearned] = {
+        name: {"before": clip(before, LONGEST_VALUE), "after": clip(after, LONGEST_VALUE)}
+        for name, (before, after) in sorted(sum.fields.items())
+        if before != after
+    }
+    existed = bool(sum.existed)
+    if existed == sum.exists and not fields:
+        return None
+    change: Literal["added", "changed", "removed"] = "changed"
+    if existed != sum.exists:
+        change = "added" if sum.exists else "removed"
+    return {"uri": uri, "change": change, "commits": [commit[:12] for commit in sum.commits], "fields": fields}
+
+
+def _shortened(one: Learned) -> Learned:
+    """The first fields of a node that is too large for an answer, each with the start of its value."""
+    first = dict(islice(one["fields"].items(), FIELDS_OF_LONG))
+    short: Learned = {
+        "uri": one["uri"], "change": one["change"], "commits": one["commits"][-FIELDS_OF_LONG:],
+        "fields": clip(first, SHORT_VALUE),
+    }  # fmt: skip
+    if len(one["fields"]) > FIELDS_OF_LONG:
+        short["more_fields"] = len(one["fields"]) - FIELDS_OF_LONG
+    return short
+
+
+def _revert(
+    session: Session, workspace: Workspace, params: ReviewParams, entries: Iterable[Entry], learned: _Learned
+) -> RevertResult:
+    """Make one commit that reverts the reviewed changes to these nodes; other and later changes stay."""
+    wanted = [addressing.resolve(session, workspace, text, at=f"revert[{n}]") for n, text in enumerate(params.revert)]
+    untouched = [uri for uri in wanted if not learned.commits_of(uri)]
+    if untouched:
+        raise NotFound("nothing under review changed this node", at=untouched[0], next="Widen --since, --by or --path.")
+    only = frozenset(wanted)
+    commits = set[str]().union(*(learned.commits_of(uri) for uri in wanted))
+    edits = tuple(Revert(one.commit, only) for one in entries if one.commit in commits)
+    subject = params.message or f"review: take back {wanted[0]}" + (f" and {len(only) - 1} more" if wanted[1:] else "")
+    changes = ChangeSet(edits, session.author(workspace), subject, operation="revert")
+    outcome = session.submit(workspace, changes, dry_run=params.dry_run)
+    answer = cast(RevertResult, answer_of(workspace, outcome, dry_run=params.dry_run))
+    if outcome.would:
+        answer["would"] = foretold(outcome.would)
+    return answer
+
+
+def _contains(workspace: Workspace, reviewed: bytes | None, tip: str) -> bool:
+    """Whether an earlier review covered this commit; there is then nothing to record."""
+    if reviewed is None:
+        return False
+    return not program.run(workspace.layout.git_dir, ["rev-list", "--max-count=1", tip, f"^{reviewed.hex()}"]).strip()
+
+
+def _note(workspace: Workspace, person: str, tip: bytes) -> None:
+    name = REVIEWED + holder_name(person)
+    before = workspace.store.ref(name)
+    if before != tip:
+        move_ref(workspace.layout.git_dir, workspace.layout.derived_dir, name, before, tip, note="kgd: reviewed")
+
+
+REVIEW = Operation(
+    name="review",
+    title="What was learned",
+    description="A difference of the graph by author since then, to accept or to take back in part.",
+    Params=ReviewParams,
+    Result=ReviewResult,
+    hints=Hints(destructive=True),
+    run=review,
+    commands=(
+        Command(
+            "The past",
+            "review new knowledge by author; accept it, or revert parts",
+            (
+                option("--since", "monday, yesterday, 2 days ago, 2026-11-20 (your last review)", "WHEN"),
+                option("--by", value="WHO"),
+                option("--path", "only nodes of these paths, such as '/services/**'; may be repeated", "GLOB"),
+                option("--accept"),
+                option("--revert", "revert the changes to this node; may be repeated", "URI"),
+                MESSAGE,
+                option("--until", "nothing newer than this commit", "COMMIT"),
+                option("--limit", "largest number of nodes"),
+                CURSOR,
+            ),
+            place=70,
+            print="printing.review",
+        ),
+    ),
+)

@@ -1,0 +1,1 @@
+"""Operations around hubs: joining, tokens, and signed-in browsers."""

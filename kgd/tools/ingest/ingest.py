@@ -1,0 +1,318 @@
+"""The `ingest` tool: turns documents and conversations into nodes. A repeat changes only nodes whose source changed."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, NotRequired
+
+from pydantic import Field
+from typing_extensions import TypedDict
+
+from kgd.daemon.ingestion import AUTO, Report, Request, TakingIn
+from kgd.daemon.ingestion_files import located
+from kgd.daemon.jobs import Job
+from kgd.errors import Forbidden, Invalid
+from kgd.ingest.kinds import KINDS
+from kgd.model.access import Verb
+from kgd.model.change import ChangeSet, Edit
+from kgd.model.uri import from_path, is_owned
+from kgd.tools import addressing, visibility
+from kgd.tools.commands import Command, option
+from kgd.tools.compression import compress
+from kgd.tools.compression.summaries import SummaryTask
+from kgd.tools.ingest import tree
+from kgd.tools.ingest.jobs import shown
+from kgd.tools.nodes import overlay_of
+from kgd.tools.operation import USUAL, Hints, Operation
+from kgd.tools.parameters import Params
+from kgd.tools.session import Session
+from kgd.tools.suggestions import extraction
+from kgd.tools.suggestions.extraction import Task
+
+if TYPE_CHECKING:
+    from kgd.workspace.workspace import Workspace
+
+TREE = "tree"
+COMPRESSION = "compression"
+WAIT_SECONDS = 20.0
+"""Seconds that a call waits for its job before it returns the job's id."""
+NODES_SHOWN = 100
+
+
+class IngestParams(Params):
+    source: Annotated[str | None, Field(description="a file or folder of this machine; none: the code tree")] = None
+    text: Annotated[str | None, Field(description="instead: what to take in")] = None
+    kind: Annotated[str, Field(description=f"auto, tree, {', '.join(KINDS)}, entities, compression")] = AUTO
+    uri: Annotated[
+        str | None, Field(description="the node it becomes, document://... or thread://...; or the URL it is from")
+    ] = None
+    dry_run: bool = False
+    workspace: str | None = None
+
+
+class IngestResult(TypedDict):
+    """Without `job` it is done, or was a trial; else `state` is that of the job: running, done or failed."""
+
+    workspace: str
+    kind: str
+    source: str
+    counts: dict[str, int]
+    nodes: NotRequired[list[str]]
+    trouble: NotRequired[list[str]]
+    more_trouble: NotRequired[int]
+    job: NotRequired[str]
+    state: NotRequired[str]
+    done: NotRequired[int]
+    total: NotRequired[int]
+    failure: NotRequired[str]
+    next: NotRequired[str]
+    dry_run: NotRequired[bool]
+    proposal: NotRequired[str]
+    task: NotRequired[Task | SummaryTask]
+
+
+def ingest(session: Session, params: IngestParams) -> IngestResult:
+    """Ingest a text at once, or a file or folder as a job; without either, scan the code tree."""
+    if params.kind == extraction.KIND:
+        return _entities(session, params)
+    if params.kind == COMPRESSION:
+        return _compression(session, params)
+    if params.kind not in (AUTO, TREE, *KINDS):
+        known = ", ".join((AUTO, TREE, *KINDS, extraction.KIND, COMPRESSION))
+        raise Invalid(f"there is no kind '{params.kind[:40]}'", at="kind", next=f"Known: {known}.")
+    if params.text is not None:
+        return _text(session, params)
+    if params.kind == TREE or params.source is None:
+        if params.uri is not None:
+            raise Invalid("the code tree has its URIs already", at="uri", next="Leave uri out.")
+        return _of_tree(tree.look(session, params.source, params.workspace, dry_run=params.dry_run))
+    if session.principal is not None:
+        raise Forbidden("files are read by the machine that has them", at="source", next="Send their text.")
+    if "://" in params.source:
+        raise Invalid(
+            "nothing is fetched from the network", at="source",
+            next="Save the page, and give its file as source and this URL as uri; or give its text and this uri.",
+        )  # fmt: skip
+    path = located(params.source, session.cwd)
+    workspace = addressing.choose(session, params.workspace, writing=True)
+    if session.by_agent or not session.trusted:
+        _refuse_private(session, workspace, path)
+    if (inside := _in_tree(workspace, path)) is not None and not _is_stored(params.kind):
+        return _served(session, workspace, path, inside, params)
+    request = Request(str(path), "", params.kind, _uri(session, workspace, params.uri))
+    if params.dry_run:
+        report = Report()
+        limit = session.daemon.registry.current().settings.document_mb << 20
+        TakingIn(workspace, request, None, report, session.progress, limit=limit).run()
+        _refuse_single(report.total, report.counts, report.trouble, path)
+        return _report(workspace, request, report, dry_run=True)
+    jobs = session.daemon.jobs(workspace)
+    job = jobs.ask(request, session.author(workspace))
+    job = jobs.wait(job.id, WAIT_SECONDS, lambda one: session.progress(one.done, one.total, path.name))
+    if job.is_over:
+        _refuse_single(job.total, job.counts, job.trouble, path)
+    return _job(workspace, job)
+
+
+def _refuse_private(session: Session, workspace: Workspace, path: Path) -> None:
+    """Refuse a file that an agent may not ingest by itself: the team could read it, and a text may have asked for it.
+
+    Raises:
+        Forbidden: The file is hidden, belongs to kgd, or is ignored by the code repository that contains it.
+    """
+    by_hand = f"A person takes it in with `kgd ingest {path.name[:60]}`, in its folder."
+    root = workspace.layout.code_tree
+    homes = [Path(os.path.realpath(one)) for one in (root, session.cwd) if one is not None]
+    below = next((path.relative_to(home) for home in homes if path.is_relative_to(home)), path)
+    if any(part.startswith(".") for part in below.parts):
+        raise Forbidden("hidden files and folders are not taken in for an agent", at="source", next=by_hand)
+    home = session.daemon.home
+    if any(path.is_relative_to(os.path.realpath(own)) for own in (home.config, home.state, home.logs)):
+        raise Forbidden("kgd's own settings, state and logs are not taken in for an agent", at="source", next=by_hand)
+    if root is not None and path.is_relative_to(homes[0]) and _in_tree(workspace, path) is None:
+        raise Forbidden("the code repository ignores this file", at="source", next=by_hand)
+
+
+def _refuse_single(total: int | None, counts: Mapping[str, int], trouble: Sequence[str], path: Path) -> None:
+    """Raise an error if a single requested file cannot be ingested; a line of the report could be overlooked.
+
+    Raises:
+        Invalid: The reason.
+    """
+    if total == 1 and not path.is_dir() and counts.get("unread") == 1 and trouble:
+        raise Invalid(trouble[-1].removeprefix(f"{path.name}: "), at=path.name[-80:])
+
+
+def _entities(session: Session, params: IngestParams) -> IngestResult:
+    if params.uri is None or params.source is not None or params.text is not None:
+        raise Invalid(
+            "entities are read out of what is here already", at="uri",
+            next="Take the text in first; then name its document, thread or note as uri, and nothing else.",
+        )  # fmt: skip
+    workspace = addressing.choose(session, params.workspace, [params.uri], writing=True)
+    uri = addressing.resolve(session, workspace, params.uri, at="uri")
+    found: Any = extraction.extract(session, workspace, uri, dry_run=params.dry_run)
+    return found  # type: ignore[no-any-return]
+
+
+def _compression(session: Session, params: IngestParams) -> IngestResult:
+    if params.source is not None:
+        raise Invalid("what is here already is compressed", at="source", next="Leave it out; uri says below what.")
+    workspace = addressing.choose(session, params.workspace, [params.uri] if params.uri else [], writing=True)
+    below = compress.place(session, workspace, params.uri or "")
+    found = compress.proposed(
+        session, workspace, below=below, dry_run=params.dry_run, answer=params.text, by_agent=True
+    )
+    answer: IngestResult = {
+        "workspace": workspace.id, "kind": COMPRESSION, "source": below, "counts": found["counts"],
+        "nodes": [one["nodes"][0] for one in found["changes"]], "next": found["next"],
+    }  # fmt: skip
+    kept: Any = {key: found[key] for key in ("proposal", "trouble", "task", "dry_run") if key in found}
+    return {**answer, **kept}
+
+
+def _text(session: Session, params: IngestParams) -> IngestResult:
+    if params.source is not None:
+        raise Invalid("give source or text, not both", at="source")
+    if params.kind == TREE:
+        raise Invalid("a text is no code tree", at="kind", next="Leave kind out.")
+    workspace = addressing.choose(session, params.workspace, [params.uri] if params.uri else [], writing=True)
+    author = session.author(workspace)
+
+    def submit(edits: tuple[Edit, ...], message: str) -> None:
+        session.submit(workspace, ChangeSet(edits, author, message, operation="ingest"))
+
+    request = Request("", params.text or "", params.kind, _uri(session, workspace, params.uri))
+    report = Report()
+    sees = visibility.sight(session, workspace.id)
+    TakingIn(
+        workspace, request, None if params.dry_run else submit, report, session.progress,
+        allow=lambda uri: session.allow(workspace, Verb.WRITE, [uri]),
+    ).run_text(sees or (lambda uri: True))  # fmt: skip
+    return _report(workspace, request, report, dry_run=params.dry_run)
+
+
+def _uri(session: Session, workspace: Workspace, text: str | None) -> str:
+    """The target as a canonical URI of this workspace, or the source URL unchanged; empty if none is given."""
+    if not text:
+        return ""
+    uri = addressing.resolve(session, workspace, text, at="uri")
+    owner = uri.split("/")[2] if is_owned(uri) else workspace.id
+    if owner != workspace.id:
+        raise Invalid("that node belongs to another workspace", at="uri", next=f"Write it with {workspace.id}.")
+    return uri
+
+
+def _in_tree(workspace: Workspace, path: Path) -> str | None:
+    """The path in the code tree of a file or folder that it serves; None for any other, such as an ignored file."""
+    root, overlay = workspace.layout.code_tree, overlay_of(workspace)
+    if root is None or overlay is None:
+        return None
+    inside = os.path.relpath(path, os.path.realpath(root))
+    if inside == "..":
+        return None
+    if inside.startswith(f"..{os.sep}"):
+        return None
+    inside = "" if inside == "." else inside
+    uri = from_path("dir" if path.is_dir() else "file", workspace.id, inside)
+    return inside if overlay.exists(uri) else None
+
+
+def _is_stored(kind: str) -> bool:
+    """Whether this kind is stored even from the code tree if requested by name."""
+    return kind in KINDS and KINDS[kind].from_tree
+
+
+def _served(session: Session, workspace: Workspace, path: Path, inside: str, params: IngestParams) -> IngestResult:
+    """Scan the code tree instead of storing a file or folder that it serves."""
+    if path.is_dir():
+        answer = _of_tree(tree.look(session, str(path), workspace.id, dry_run=params.dry_run))
+    else:
+        overlay = overlay_of(workspace)
+        assert overlay is not None
+        found = overlay.rescan()
+        answer = {
+            "workspace": workspace.id,
+            "kind": TREE,
+            "source": str(path),
+            "counts": {"changed": len(found.changed)},
+        }
+        answer["nodes"] = [from_path("file", workspace.id, inside)]
+    answer["next"] = "It is part of the code tree, which is served and searched as it is: nothing is stored of it."
+    return answer
+
+
+def _of_tree(found: tree.TreeResult) -> IngestResult:
+    answer: IngestResult = {
+        "workspace": found["workspace"], "kind": TREE, "source": found["source"], "counts": found["counts"],
+    }  # fmt: skip
+    if found.get("dry_run"):
+        answer["dry_run"] = True
+    return answer
+
+
+def _report(workspace: Workspace, request: Request, report: Report, *, dry_run: bool) -> IngestResult:
+    answer: IngestResult = {
+        "workspace": workspace.id, "kind": request.kind, "source": request.source,
+        "counts": {name: count for name, count in sorted(report.counts.items()) if count},
+        "nodes": [str(uri) for uri in report.uris[:NODES_SHOWN]], "trouble": report.trouble,
+    }  # fmt: skip
+    if report.more_trouble:
+        answer["more_trouble"] = report.more_trouble
+    if dry_run:
+        answer["dry_run"] = True
+    return answer
+
+
+def _job(workspace: Workspace, job: Job) -> IngestResult:
+    found: dict[str, Any] = dict(shown(job))
+    kept = ("kind", "source", "counts", "nodes", "trouble", "more_trouble", "state", "done", "total", "failure")
+    answer: Any = {"workspace": workspace.id, "job": job.id, **{key: found[key] for key in kept if key in found}}
+    if not job.is_over:
+        answer["next"] = (
+            f"It goes on by itself: `kgd status`, or kgd://{workspace.id}/jobs/{job.id}, says how far it is."
+        )
+    result: IngestResult = answer
+    return result
+
+
+INGEST = Operation(
+    name="ingest",
+    title="Take in documents and conversations",
+    description=(
+        "Take in documents (Markdown, text, HTML, PDF, Office, code) and conversations: a file, a folder or a text. "
+        "They become document:// and chunk:// (thread:// and message://) nodes, found by search; the same source again "
+        "changes only what changed there. Files of the code tree are served as they are and not stored. kind entities: "
+        "your host's model names the things that the node at uri speaks of, as a proposal. "
+        "compression: doubles, stale facts, old nodes, likewise."
+    ),
+    Params=IngestParams,
+    Result=IngestResult,
+    hints=Hints(idempotent=True, open_world=True),
+    run=ingest,
+    offered=USUAL,
+    place=110,
+    scope=Verb.WRITE,
+    commands=(
+        Command(
+            "Care",
+            "ingest documents and conversations; a repeat updates only changed parts",
+            (
+                option(
+                    "source",
+                    ("a file or folder; - is a text on standard input; without it the code tree is read again"),
+                    "SOURCE",
+                    nargs="?",
+                ),
+                option(
+                    "--kind", "its kind, if it is not detected: document, conversation, ... (docs/ingest.md)", "KIND"
+                ),
+                option("--uri", "the URI of its node, or the URL of its source", "URI"),
+            ),
+            place=20,
+            own="local.ingest",
+        ),
+    ),
+)

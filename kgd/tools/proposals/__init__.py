@@ -1,0 +1,1 @@
+"""Operations on other teams' changes: submission, dry run, and decision."""

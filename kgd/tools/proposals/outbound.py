@@ -1,0 +1,229 @@
+"""Outbound traffic to other workspaces: submissions, and decisions about their proposals.
+
+`kgd.tools.proposals.own_nodes` turns a part of the user's graph into changes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pydantic import TypeAdapter, ValidationError
+
+from kgd.config.credentials import secret
+from kgd.errors import Invalid, KgdError, NotFound, Unavailable
+from kgd.git.remote import GitRemote
+from kgd.git.remote_errors import LostRace
+from kgd.git.remote_settings import Remote, parse_stored, remote
+from kgd.model.change import ChangeSet
+from kgd.sync.hubs import HubClient
+from kgd.sync.network import network_of
+from kgd.sync.submissions import offer
+from kgd.tools import addressing
+from kgd.tools.hub_reads import checked
+from kgd.tools.origins import fence
+from kgd.tools.proposals.copies import AtHand, OnHub, There
+from kgd.tools.proposals.own_nodes import Piece, only_receiver, piece
+from kgd.tools.proposals.parameters import SubmitParams, SubmitResult
+from kgd.tools.session import Session
+from kgd.tools.write.changes import edits
+
+if TYPE_CHECKING:
+    from kgd.workspace.proposals.proposals import Proposal
+    from kgd.workspace.workspace import Workspace
+
+_HUB = re.compile(r"(https?://.+)/git/([a-z0-9][a-z0-9-]{0,62})(?:\.git)?/?").fullmatch
+"""Matches the git address of a hub's workspace: the hub's address and the workspace's id."""
+SHARED_REF = "refs/heads/main"
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Destination of a submission: the workspace's id and, for plain git, the local copy and its remote."""
+
+    id: str
+    copy: Workspace | None = None
+    remote: Remote | None = None
+    token: str = ""
+
+
+def find(session: Session, name: str, workspace: str | None) -> Target | None:
+    """Find the hub or remote called `name`; None for a workspace that is open on this machine.
+
+    Raises:
+        NotFound: Neither the registry nor this workspace knows the name.
+        Unavailable: The first fetch is still running.
+    """
+    entry = session.daemon.registry.current().entries.get(name)
+    if entry is not None and entry.path:
+        return None
+    if entry is not None and entry.hub:
+        return Target(name)
+    if entry is not None:
+        copy = session.daemon.workspace(name)
+        url = parse_stored(copy.layout, entry.remote)
+        return Target(name, copy, Remote("origin", url, entry.ref or SHARED_REF), entry.token)
+    try:
+        here = addressing.choose(session, workspace, writing=True)
+        found = remote(here.layout, name)
+    except NotFound:
+        known = session.daemon.workspace_ids()
+        if workspace is not None and workspace not in known:
+            raise
+        raise NotFound(
+            f"there is no workspace or remote '{name[:60]}'", at="remote",
+            next=f"Known workspaces: {', '.join(known[:8]) or 'none'}; `kgd remote list` shows this one's remotes.",
+        ) from None  # fmt: skip
+    own = session.daemon.registry.current().entries.get(here.id)
+    return Target(here.id, here, found, (own.token if own else "") or found.token)
+
+
+def send(
+    session: Session, target: Target, params: SubmitParams, changes: list[dict[str, Any]], *, base: str = ""
+) -> SubmitResult:
+    """Send changes to the target and return their outcome.
+
+    Raises:
+        KgdError: The hub or the git server refused; nothing was stored there.
+        Unavailable: The target cannot be reached, or the connection ended. Retry with the same request id.
+    """
+    if target.copy is None or target.remote is None:
+        return _to_hub(session, target, params, changes)
+    if params.base != base:
+        raise _baseless()
+    return _to_git(session, target.copy, target.remote, target.token, params, changes)
+
+
+def piece_of(session: Session, target: Target | None, params: SubmitParams) -> tuple[Workspace, Piece]:
+    """The caller's workspace, and the piece of it for the target.
+
+    Args:
+        target: Destination; None for the workspace of this machine that `params.remote` names.
+
+    Raises:
+        KgdError: As `resubmitting.piece`.
+    """
+    if params.base and target is not None and target.copy is not None:
+        raise _baseless()
+    own = addressing.choose(session, params.workspace, params.roots)
+    roots = {addressing.resolve(session, own, text, at=f"roots[{n}]"): params.max_cost
+             for n, text in enumerate(params.roots)}  # fmt: skip
+    there = _there(session, target, params.remote or only_receiver(own) or "")
+    if target is None and there.id == own.id:
+        raise Invalid("roots are submitted to another workspace", at="remote", next="Name the one that they are for.")
+    return own, piece(own, there.id, there, roots, base=params.base)
+
+
+def _baseless() -> Invalid:
+    return Invalid("a plain git server is given a commit on what it has", at="base", next="Leave base out.")
+
+
+def _there(session: Session, target: Target | None, id: str) -> There:
+    if target is None:
+        here = addressing.choose(session, id, writing=True)
+        return AtHand(here, bytes.fromhex(here.tip))
+    if target.copy is None or target.remote is None:
+        return OnHub(session.daemon.elsewhere.client(target.id), target.id)
+    tip = target.copy.store.ref(target.remote.incoming) or bytes.fromhex(target.copy.tip)
+    return AtHand(target.copy, tip)
+
+
+def _to_hub(session: Session, target: Target, params: SubmitParams, changes: list[dict[str, Any]]) -> SubmitResult:
+    arguments = {"changes": changes, "message": params.message, "base": params.base, "request_id": params.request_id}
+    said = session.daemon.elsewhere.client(target.id).call(
+        target.id, "submit_subgraph", {name: value for name, value in arguments.items() if value}
+    )
+    try:
+        answer: SubmitResult = TypeAdapter(SubmitResult).validate_python(said)
+    except ValidationError:
+        raise Unavailable(
+            "what answered is no hub that knows submissions", at=target.id, next="Upgrade kgd on one of the two sides."
+        ) from None
+    answer["remote"] = target.id
+    return answer
+
+
+def _to_git(
+    session: Session, copy: Workspace, to: Remote, token: str, params: SubmitParams, changes: list[dict[str, Any]]
+) -> SubmitResult:
+    read = SubmitParams.model_validate({"changes": changes}).changes or []
+
+    made = edits(session, copy, read)
+    given = ChangeSet(made, session.author(copy), params.message, params.request_id, operation="submit")
+    transport = GitRemote(to.url, copy.store, network_of(token))
+    done = offer(copy, to, transport, given, bytes.fromhex(params.base) if params.base else None)
+    outcome = done.outcome
+    changed = {uri for uri, _ in outcome.nodes} | set(outcome.deleted)
+    answer: SubmitResult = {
+        "workspace": copy.id, "remote": to.name, "outcome": "proposed", "commit": done.commit,
+        "proposal": done.ref.removeprefix("refs/heads/"), "why": "a plain git server is asked by a proposal",
+        "changes": [
+            {"index": index, "uri": uri, "outcome": "proposed" if outcome.repeated or uri in changed else "unchanged"}
+            for index, uri in enumerate(str(getattr(e, "uri", None) or getattr(e, "source", "")) for e in made)
+        ],
+        "look": f"It waits at the remote as {done.ref}: whoever keeps it accepts or merges it.",
+    }  # fmt: skip
+    if outcome.warnings:
+        answer["warnings"] = list(outcome.warnings)
+    if outcome.repeated:
+        answer["repeated"] = True
+    return answer
+
+
+def decided_there(session: Session, workspace: str, tool: str, given: Mapping[str, Any], result: Any) -> Any:
+    """Forward `accept` or `reject` to the hub that has the proposal, and return its answer.
+
+    Raises:
+        KgdError: The hub refused; nothing changed there.
+        Unavailable: The hub cannot be reached, or the connection ended. `proposals` shows the outcome.
+    """
+    said = session.daemon.elsewhere.client(workspace).call(workspace, tool, given)
+    return fence(checked(result, said))
+
+
+def take_off(session: Session, workspace: Workspace, found: Proposal, reason: str) -> str:
+    """Remove a fetched proposal from its remote: a hub rejects it, a git server deletes its branch.
+
+    A failure leaves the local removal in place. Returns the reason why the remote still lists the proposal; empty on
+    success.
+    """
+    if session.principal is not None:
+        return "what this hub may do at its upstream is its keeper's business"
+    try:
+        there = remote(workspace.layout, found.remote)
+        reference = there.token or session.daemon.syncing(workspace).registered_token(there)
+        token = secret(reference) if reference else ""
+        if there.direction == "pull":
+            return f"'{there.name}' is only pulled from"
+        if hub := _HUB(there.url.text):
+            with contextlib.suppress(Unavailable):  # a git server may have an address like a hub's
+                return _reject_at(hub[1], hub[2], token, found, reason)
+        git = GitRemote(there.url, workspace.store, network_of(reference))
+        try:
+            git.delete(there.proposals + _name_there(found), bytes.fromhex(found.commit))
+        finally:
+            git.close()
+    except LostRace:
+        return "it has moved on there meanwhile"
+    except KgdError as error:
+        return error.message
+    return ""
+
+
+def _reject_at(url: str, workspace: str, token: str, found: Proposal, reason: str) -> str:
+    client = HubClient(url, lambda: token.rpartition(":")[2])
+    try:
+        at = f"{_name_there(found)}@{found.commit[:10]}"
+        client.call(workspace, "reject", {"name": at, **({"reason": reason} if reason else {})})
+    except NotFound:
+        return ""  # already decided there
+    finally:
+        client.close()
+    return ""
+
+
+def _name_there(found: Proposal) -> str:
+    return found.name.removeprefix(f"{found.remote}/")

@@ -1,0 +1,428 @@
+"""The tools `proposals`, `accept` and `reject`, for users at the command line and for agents."""
+
+from __future__ import annotations
+
+import difflib
+import time
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NotRequired, cast
+
+from pydantic import Field
+from typing_extensions import TypedDict
+
+from kgd.errors import Invalid, KgdError, NotFound
+from kgd.model.access import Principal, Verb
+from kgd.model.escaping import fenced_line, fenced_value
+from kgd.tools import addressing, cursors, visibility
+from kgd.tools.budget import HARD_LIMIT, Room
+from kgd.tools.commands import CURSOR, MESSAGE, OPEN, Command, option
+from kgd.tools.differences import Foretold, NodeDiff, foretold, node_diff
+from kgd.tools.hub_reads import forwarded
+from kgd.tools.nodes import moment
+from kgd.tools.operation import Hints, Operation, Reflects
+from kgd.tools.origins import Origin
+from kgd.tools.parameters import Many, Params, refuse_unseen
+from kgd.tools.proposals.outbound import decided_there, take_off
+from kgd.tools.session import Session
+from kgd.tools.write.put import PutResult, answer_of
+from kgd.workspace.proposals import deciding, proposals, records
+from kgd.workspace.proposals.deciding import decision
+from kgd.workspace.proposals.proposals import Look, Proposal
+from kgd.workspace.proposals.records import LONGEST_REASON
+
+if TYPE_CHECKING:
+    from kgd.workspace.writing.touched_nodes import Permit
+from kgd.workspace.workspace import Workspace
+
+URIS_NAMED = 20
+SHOWN = 100
+LISTED = 20
+LONGEST_LINE = 200
+NEXT = "`kgd accept ID` or `kgd reject ID`, with --only URI for a part; `kgd proposals ID` shows one."
+
+
+class ProposalsParams(Params):
+    name: Annotated[str | None, Field(description="show this one, with what it changes")] = None
+    uri: Annotated[str | None, Field(description="of that one this node alone, with all of its text")] = None
+    limit: Annotated[int, Field(ge=1, le=SHOWN)] = 50
+    cursor: str | None = None
+    workspace: str | None = None
+
+
+class BundleAnswer(TypedDict):
+    """Nodes of a proposal that are one change, accepted together or not at all, and what speaks for it."""
+
+    kind: str
+    nodes: list[str]
+    reason: str
+
+
+class ProposalAnswer(TypedDict):
+    """`id` names what it is now; a decision about it is refused once it has moved on. `age` is in seconds.
+
+    `author` is what its commit says, `pushed_by` the holder and id of the token with which a hub took it.
+    `state` is open, conflicts (accepted, it leaves both versions), merged (nothing of it is left to take) or broken.
+    """
+
+    id: str
+    author: str
+    at: str
+    age: int
+    message: str
+    base: str
+    commit: str
+    origin: Origin
+    state: Literal["open", "conflicts", "merged", "broken"]
+    nodes: list[str]
+    more_nodes: NotRequired[int]
+    remote: NotRequired[str]
+    pushed_by: NotRequired[str]
+    conflicts: NotRequired[list[str]]
+    why: NotRequired[str]
+    reasons: NotRequired[list[BundleAnswer]]
+    diff: NotRequired[list[NodeDiff]]
+    more_diff: NotRequired[int]
+
+
+class ProposalsResult(TypedDict):
+    workspace: str
+    total: int
+    proposals: list[ProposalAnswer]
+    cursor: NotRequired[str]
+    next: NotRequired[str]
+
+
+def listed(session: Session, params: ProposalsParams) -> ProposalsResult:
+    """List open proposals, oldest first, or show one with its diff. A workspace on a hub gets the hub's answer."""
+    if far := addressing.far(session, params.workspace):
+        said = forwarded(session, far, "proposals", _given(params), ProposalsResult)
+        return said  # type: ignore[return-value]
+    workspace = addressing.choose(session, params.workspace)
+    if params.name is not None:
+        return _shown(session, workspace, params)
+    seen = list(_seen(session, workspace, proposals.listed(workspace)))
+    after = cursors.read("proposals", None, params.cursor) if params.cursor else []
+    left = [one for one in seen if _place(one) > after]
+    shown = [_answer(workspace, one, proposals.look(workspace, one)) for one in left[: params.limit]]
+    answer: ProposalsResult = {"workspace": workspace.id, "total": len(seen), "proposals": shown}
+    if len(left) > params.limit:
+        answer["cursor"] = cursors.write("proposals", None, _place(left[params.limit - 1]))
+    if shown:
+        answer["next"] = NEXT
+    return answer
+
+
+def _place(one: Proposal) -> list[Any]:
+    """Sort key of a proposal in the list."""
+    return [bool(one.remote), one.at, one.name]
+
+
+def _shown(session: Session, workspace: Workspace, params: ProposalsParams) -> ProposalsResult:
+    """Show one proposal with its diff, or with a page of the diff if it is long."""
+    assert params.name is not None
+    found = _named(session, workspace, params.name)
+    answer: ProposalsResult = {"workspace": workspace.id, "total": 0, "proposals": []}
+    look = proposals.look(workspace, found)
+    one = _answer(workspace, found, look)
+    answer.update({"total": 1, "proposals": [one], "next": NEXT})
+    uri = addressing.resolve(session, workspace, params.uri) if params.uri else None
+    changes = [change for change in look.changes if uri is None or change.uri == uri]
+    if uri is not None and not changes:
+        raise NotFound("the proposal does not change this node", at=uri, next="`kgd proposals NAME` shows it.")
+    question = [found.id, uri]
+    start = cursors.index(cursors.read("proposals", question, params.cursor), 0) if params.cursor else 0
+    room, diffs = Room(HARD_LIMIT), list[NodeDiff]()
+    for change in changes[start:]:
+        diff: NodeDiff = fenced_value(node_diff(change, whole=uri is not None))
+        if not room.take(diff, first=True) and diffs:
+            break
+        diffs.append(diff)
+    one["diff"] = diffs
+    if left := len(changes) - start - len(diffs):
+        one["more_diff"] = left
+        answer["cursor"] = cursors.write("proposals", question, [start + len(diffs)])
+    if told := records.read(workspace.store.commit(bytes.fromhex(found.commit)).message):
+        one["reasons"] = [
+            {"kind": one.kind, "nodes": list(one.nodes), "reason": fenced_line(one.reason, LONGEST_REASON)}
+            for one in told
+            if not {change.uri for change in look.changes}.isdisjoint(one.nodes)
+        ]
+    return answer
+
+
+def _answer(workspace: Workspace, one: Proposal, look: Look) -> ProposalAnswer:
+    uris = [change.uri for change in look.changes]
+    author = fenced_line(one.author, LONGEST_LINE)
+    answer: ProposalAnswer = {
+        "id": one.id, "author": author, "at": moment(one.at), "age": max(0, int(time.time()) - one.at),
+        "message": fenced_line(one.subject, LONGEST_LINE), "base": look.base, "commit": one.commit, "state": look.state,
+        "origin": {"workspace": workspace.id, "commit": one.commit, "author": author, "trust": "remote"},
+        "nodes": list(uris[:URIS_NAMED]),
+    }  # fmt: skip
+    if len(uris) > URIS_NAMED:
+        answer["more_nodes"] = len(uris) - URIS_NAMED
+    if one.remote:
+        answer["remote"] = one.remote
+    if one.pusher:
+        answer["pushed_by"] = fenced_line(one.pusher, LONGEST_LINE)
+    if look.conflicts:
+        answer["conflicts"] = list(look.conflicts)
+    if look.why:
+        answer["why"] = look.why
+    return answer
+
+
+class AcceptParams(Params):
+    name: Annotated[str, Field(description="a proposal's id or name")]
+    only: Annotated[Many[str], Field(description="take these nodes alone")] = Field(default_factory=list)
+    message: Annotated[str, Field(max_length=4_000)] = ""
+    dry_run: bool = False
+    workspace: str | None = None
+
+
+class AcceptResult(PutResult):
+    proposal: str
+    left: int
+    would: NotRequired[Foretold]
+
+
+def accept(session: Session, params: AcceptParams) -> AcceptResult:
+    """Merge a proposal into the workspace, whole or in part; a hub's proposal is accepted on the hub."""
+    refuse_unseen(params.message, "message", lines=True)
+    if far := addressing.far(session, params.workspace, params.only):
+        return decided_there(session, far, "accept", _given(params), AcceptResult)  # type: ignore[no-any-return]
+    workspace = addressing.choose(session, params.workspace, params.only, writing=True)
+    return _accepted(session, workspace, params.name, params.only, params.message, dry_run=params.dry_run)
+
+
+def _named(session: Session, workspace: Workspace, name: str) -> Proposal:
+    """As `proposals.named`, limited to proposals that the caller may see.
+
+    The error names the decision if the proposal is closed. For the user of this machine it suggests the closest name.
+    """
+    try:
+        return proposals.named(workspace, name, lambda one: any(_seen(session, workspace, (one,))))
+    except NotFound as absent:
+        if decided := _decided_before(session, workspace, name):
+            raise NotFound(decided, at=name[:80], next="`kgd proposals` lists those that wait.") from None
+        names = [one.name for one in proposals.listed(workspace)] if session.principal is None else []
+        if close := difflib.get_close_matches(name.partition("@")[0], names, 1):
+            absent.next = f"Did you mean '{close[0]}'?"
+        raise
+
+
+def _decided_before(session: Session, workspace: Workspace, name: str) -> str:
+    """A sentence with the decision about a proposal; empty if it is unknown or hidden from this caller."""
+    found, sees = decision(workspace, name), visibility.sight(session, workspace.id)
+    if found is None or (sees is not None and not (found.nodes and all(map(sees, found.nodes)))):
+        return ""
+    commit = f", in commit {found.commit[:10]}" if found.commit else ""
+    reason = f": {fenced_line(found.reason, LONGEST_LINE)}" if found.reason else ""
+    by = f"{fenced_line(found.by, LONGEST_LINE)} {found.how} it" if found.by else f"it was {found.how}"
+    return f"no proposal of that name waits any more: {by} at {moment(found.at)}{commit}{reason}"
+
+
+def _accepted(
+    session: Session, workspace: Workspace, name: str, only: list[str], message: str = "", *, dry_run: bool = False
+) -> AcceptResult:
+    found = _named(session, workspace, name)
+    uris = [addressing.resolve(session, workspace, text, at=f"only[{n}]") for n, text in enumerate(only)]
+    permit = session.permit(workspace, Verb.WRITE)
+    outcome = deciding.accept(
+        workspace, found, session.author(workspace), only=uris, permit=permit, message=message, dry_run=dry_run
+    )
+    outcome = session.seen(workspace, outcome)
+    nodes = tuple((uri, workspace.version(workspace.path(uri))) for uri, _ in outcome.nodes if workspace.exists(uri))
+    answer = answer_of(workspace, outcome, dry_run=dry_run)
+    if not dry_run:
+        answer["nodes"] = [{"uri": uri, "version": version} for uri, version in nodes]
+    left = [one for one in proposals.listed(workspace) if one.ref == found.ref]
+    count = len(proposals.look(workspace, left[0]).changes) if left else 0
+    result = cast(AcceptResult, {**answer, "proposal": found.id, "left": count})
+    if dry_run and outcome.would:
+        result["would"] = foretold(outcome.would, visibility.sight(session, workspace.id))
+    return result
+
+
+class RejectParams(Params):
+    name: Annotated[str, Field(description="a proposal's id or name")]
+    reason: Annotated[str, Field(max_length=300)] = ""
+    workspace: str | None = None
+
+
+class RejectResult(TypedDict):
+    workspace: str
+    proposal: str
+    kept: str
+    still_there: NotRequired[str]
+    """Why the remote that has the proposal goes on listing it: here it is off the list."""
+
+
+def reject(session: Session, params: RejectParams) -> RejectResult:
+    """Archive a proposal with the reason; a hub or remote that has it removes it too."""
+    refuse_unseen(params.reason, "reason")
+    if far := addressing.far(session, params.workspace):
+        return decided_there(session, far, "reject", _given(params), RejectResult)  # type: ignore[no-any-return]
+    workspace = addressing.choose(session, params.workspace, writing=True)
+    return _rejected(session, workspace, params.name, params.reason)
+
+
+def _rejected(session: Session, workspace: Workspace, name: str, reason: str = "") -> RejectResult:
+    found = _named(session, workspace, name)
+    # Its submitter may withdraw it, even without permission to write.
+    permit = None if _is_own(session.principal, found) else session.permit(workspace, Verb.WRITE)
+    kept = deciding.reject(workspace, found, session.author(workspace).name, reason, permit=permit)
+    answer: RejectResult = {"workspace": workspace.id, "proposal": found.id, "kept": kept}
+    if found.remote and (why := take_off(session, workspace, found, reason)):
+        answer["still_there"] = fenced_line(why, LONGEST_LINE)
+    return answer
+
+
+def _given(params: Params) -> dict[str, Any]:
+    """The arguments for a hub. Its address already selects the workspace."""
+    return params.model_dump(mode="json", exclude_unset=True, exclude={"workspace"})
+
+
+class Decided(TypedDict):
+    """What was decided about one proposal."""
+
+    id: str
+    take: Literal["accept", "reject"]
+    commit: NotRequired[str | None]
+    nodes: NotRequired[list[str]]
+    warnings: NotRequired[list[str]]
+    left: NotRequired[int]
+    would: NotRequired[Foretold]
+
+
+def is_proposal(session: Session, workspace: Workspace, id: str) -> bool:
+    """Whether `id` names an open proposal or has the form of a proposal id."""
+    if "://" in id:
+        return False
+    name = id.removeprefix("proposals/").partition("@")[0]
+    return "@" in id or any(_seen(session, workspace, (one for one in proposals.listed(workspace) if one.name == name)))
+
+
+def decide(session: Session, workspace: Workspace, id: str, take: str | None, only: list[str] | None = None) -> Decided:
+    """Accept or reject one proposal for `resolve_conflicts`.
+
+    Raises:
+        Invalid: `take` is neither.
+        NotFound, Stale: No such proposal is open, or it has moved to another commit than the id names.
+        Forbidden: The caller may not write some of the nodes that it changes.
+    """
+    if take == "reject" and not only:
+        return {"id": _rejected(session, workspace, id)["proposal"], "take": "reject"}
+    if take != "accept":
+        raise Invalid("a proposal is accepted or rejected", at="take", next="only goes with accept; the rest waits on.")
+    done = _accepted(session, workspace, id, only or [])
+    return {
+        "id": done["proposal"], "take": "accept", "commit": done["commit"], "left": done["left"],
+        "nodes": [one["uri"] for one in done["nodes"]], "warnings": done["warnings"],
+    }  # fmt: skip
+
+
+def waiting(session: Session, workspace: Workspace, name: str | None = None) -> list[ProposalAnswer]:
+    """The proposals that this caller may decide, at most `LISTED`, or the named one with its diff."""
+    found = proposals.listed(workspace) if name is None else (_named(session, workspace, name),)
+    permit = session.permit(workspace, Verb.WRITE)
+    decidable = (one for one in _seen(session, workspace, found) if _is_permitted(workspace, one, permit))
+    if name is None:
+        return [_answer(workspace, one, proposals.look(workspace, one)) for one in islice(decidable, LISTED)]
+    return _shown(session, workspace, ProposalsParams(name=name))["proposals"] if list(decidable) else []
+
+
+def _seen(session: Session, workspace: Workspace, found: Iterable[Proposal]) -> Iterator[Proposal]:
+    """The proposals that this caller may see. Hidden ones are dropped before anything is counted or cut."""
+    sees = visibility.sight(session, workspace.id)
+    for one in found:
+        if sees is None or _is_own(session.principal, one) or _is_seen(workspace, one, sees):
+            yield one
+
+
+def _is_permitted(workspace: Workspace, one: Proposal, permit: Permit | None) -> bool:
+    """Whether the caller may accept the whole proposal."""
+    try:
+        if permit is not None:
+            permit(deciding.touches(workspace, one), workspace.policy)
+    except KgdError:
+        return False
+    return True
+
+
+def _is_seen(workspace: Workspace, one: Proposal, sees: visibility.Sees) -> bool:
+    """Whether every node that it changes is readable. False for a merged or broken proposal: its nodes are unknown."""
+    try:
+        touched = deciding.touches(workspace, one)
+    except KgdError:
+        return False
+    return bool(touched.uris) and not touched.settings and all(map(sees, touched.uris))
+
+
+def _is_own(principal: Principal | None, one: Proposal) -> bool:
+    return principal is not None and one.origin.is_of(principal)
+
+
+PROPOSALS = Operation(
+    name="proposals",
+    title="What waits to be accepted",
+    description="Proposed changes, with what each would change.",
+    Params=ProposalsParams,
+    Result=ProposalsResult,
+    hints=Hints(read_only=True, idempotent=True),
+    run=listed,
+    scope=Verb.READ,
+    reflects=Reflects.NOW,
+    commands=(
+        Command(
+            "Sharing",
+            "list the open proposals, or show one with its changes",
+            (option("name", "a proposal", "PROPOSAL", nargs="?"), OPEN, CURSOR),
+            place=40,
+            print="printing_sharing.proposals",
+        ),
+    ),
+)
+ACCEPT = Operation(
+    name="accept",
+    title="Accept a proposal",
+    description="All of it, or only some nodes.",
+    Params=AcceptParams,
+    Result=AcceptResult,
+    hints=Hints(destructive=True),
+    run=accept,
+    scope=Verb.WRITE,
+    commands=(
+        Command(
+            "Sharing",
+            "bring a proposal into the workspace, whole or in part",
+            (
+                option("name", "a proposal, as `kgd proposals` lists it", "PROPOSAL"),
+                option("--only", "this node alone; may be repeated", "URI"),
+                MESSAGE,
+            ),
+            place=50,
+            print="printing_sharing.accepted",
+        ),
+    ),
+)
+REJECT = Operation(
+    name="reject",
+    title="Reject a proposal",
+    description="Takes it off the list and keeps it, with the reason.",
+    Params=RejectParams,
+    Result=RejectResult,
+    hints=Hints(destructive=True),
+    run=reject,
+    scope=Verb.WRITE,
+    commands=(
+        Command(
+            "Sharing",
+            "reject a proposal; it is archived with the reason",
+            (option("name", "a proposal", "PROPOSAL"), option("--reason", "the reason", "TEXT")),
+            place=60,
+            print="printing_sharing.rejected",
+        ),
+    ),
+)

@@ -1,0 +1,255 @@
+"""The `submit_subgraph` tool: an atomic set of changes, or a piece of the user's graph, for another workspace.
+
+A submission to this machine is merged if the caller may write. It becomes a proposal if the caller may only propose, or
+if the same part changed since the caller's base. A submission to a hub is one call. A plain git server gets a commit on
+``proposals/<name>``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from kgd.errors import Forbidden, Invalid, KgdError, NotFound
+from kgd.model.access import Verb
+from kgd.model.change import ChangeSet, Edit
+from kgd.model.uri import Uri
+from kgd.tools import addressing
+from kgd.tools.areas import hints
+from kgd.tools.commands import WRITE, Command, option
+from kgd.tools.operation import USUAL, Hints, Operation
+from kgd.tools.parameters import refuse_unseen
+from kgd.tools.proposals import outbound, own_nodes
+from kgd.tools.proposals.own_nodes import Piece
+from kgd.tools.proposals.parameters import Became, SubmitParams, SubmitResult
+from kgd.tools.session import Session
+from kgd.tools.write.changes import edits, naming_similar
+from kgd.tools.write.put import answer_of
+from kgd.workspace.proposals import proposals, submission
+from kgd.workspace.proposals.submission import Submission, Submitter
+from kgd.workspace.writing.touched_nodes import named
+
+if TYPE_CHECKING:
+    from kgd.workspace.workspace import Workspace
+
+
+def submit(session: Session, params: SubmitParams) -> SubmitResult:
+    """Submit changes; all are merged, all wait in a proposal, or nothing happens."""
+    target = target_of(session, params)
+    if params.changes:
+        return outbound.send(session, target, params, given(params)) if target is not None else _here(session, params)
+    own, piece = outbound.piece_of(session, target, params)
+    if not piece.changes:
+        done = _nothing_new(target.id if target is not None else piece.into)
+    elif target is not None:
+        done = outbound.send(session, target, with_changes(params, piece), piece.changes, base=piece.base)
+    else:
+        done = _here(session, with_changes(params, piece))
+    own_nodes.note(own, piece)
+    return done
+
+
+def given(params: SubmitParams) -> list[dict[str, Any]]:
+    """The given changes as plain data."""
+    return [one.model_dump(mode="json", exclude_unset=True) for one in params.changes or ()]
+
+
+def with_changes(params: SubmitParams, piece: Piece) -> SubmitParams:
+    """The same submission with changes instead of roots."""
+    known = params.model_dump(exclude={"changes", "roots", "max_cost"}, exclude_unset=True)
+    remote = params.remote or piece.into
+    return SubmitParams.model_validate({**known, "remote": remote, "changes": piece.changes, "base": piece.base})
+
+
+def _nothing_new(workspace: str) -> SubmitResult:
+    return {
+        "workspace": workspace, "outcome": "unchanged", "commit": None, "changes": [],
+        "look": "Nothing has changed since your last submission.",
+    }  # fmt: skip
+
+
+def target_of(session: Session, params: SubmitParams) -> outbound.Target | None:
+    """The target of a submission; None for a workspace that is open here.
+
+    Raises:
+        Invalid: The target is missing, both changes and roots are given, or the message has control characters.
+        Forbidden: The holder of a token asks this hub to submit elsewhere.
+        NotFound, Unavailable: As `outbound.find`.
+    """
+    refuse_unseen(params.message, "message", lines=True)
+    if bool(params.changes) and bool(params.roots):
+        raise Invalid("give either changes or roots", at="changes", next="roots are nodes of your own workspace.")
+    if params.remote and session.principal is not None:
+        raise Forbidden("a hub submits nothing elsewhere for somebody", at="remote", next="Leave remote out.")
+    remote = params.remote or _inferred(session, params)
+    if not params.changes and not remote:
+        raise Invalid(
+            "the workspace to submit to is not named", at="remote",
+            next="Name it: `kgd submit WORKSPACE --roots URI`, or without roots to submit again what changed since.",
+        )  # fmt: skip
+    return outbound.find(session, remote, params.workspace) if remote else None
+
+
+def _inferred(session: Session, params: SubmitParams) -> str | None:
+    """The workspace on a hub or in a clone that the URIs of the changes name; None for one of this machine.
+
+    Without changes and roots: the only workspace that received submissions before.
+    """
+    if session.principal is not None or params.roots:
+        return None
+    if not params.changes:
+        return own_nodes.only_receiver(addressing.choose(session, params.workspace))
+    texts = _named(params)
+    return addressing.far(session, params.workspace, texts) or addressing.cloned(session, params.workspace, texts)
+
+
+def workspace_of(session: Session, params: SubmitParams) -> Workspace:
+    """The workspace here that the submission is for."""
+    return addressing.choose(session, params.remote or params.workspace, _named(params), writing=True)
+
+
+def _named(params: SubmitParams) -> list[str]:
+    """The nodes that the changes name, as written."""
+    texts = [getattr(one, "uri", None) or getattr(one, "source", None) for one in params.changes or []]
+    return [text for text in texts if isinstance(text, str)]
+
+
+def _here(session: Session, params: SubmitParams) -> SubmitResult:
+    workspace = workspace_of(session, params)
+    made = edits(session, workspace, params.changes or [])
+    principal = session.principal
+    request = session.request(params.request_id)
+    if not (workspace.repeated(request) or proposals.by_request(workspace, request)):
+        hints.check_molecules(session, workspace, made)
+    changes = ChangeSet(
+        made, session.author(workspace), params.message, params.request_id, operation="submit",
+        origin=f"token {principal.id}" if principal else "",
+    )  # fmt: skip
+    with naming_similar(session, workspace):
+        found = submit_here(session, workspace, changes, base=params.base)
+    return answer(workspace, [_subject(edit) for edit in made], found)
+
+
+def submit_here(session: Session, workspace: Workspace, changes: ChangeSet, *, base: str = "") -> Submission:
+    """Submit the caller's changes against a base of this workspace; they are merged or become a proposal.
+
+    Raises:
+        Unauthorized, Forbidden: The caller may not even propose all of them. Nothing was written.
+        KgdError: As `submission.submit`.
+    """
+    # Checked first, so that no later refusal reveals nodes outside the caller's scopes.
+    session.allow(workspace, Verb.PROPOSE, named(changes.edits))
+    changes = replace(session.reverting(workspace, changes), request_id=session.request(changes.request_id))
+    who = Submitter(
+        proposals.holder_name(changes.author.name),
+        session.principal,
+        session.permit(workspace, Verb.WRITE),
+        session.permit(workspace, Verb.PROPOSE),
+        _most(session),
+    )
+    found = submission.submit(workspace, changes, who, base=base)
+    return replace(found, outcome=session.seen(workspace, found.outcome))
+
+
+def answer(workspace: Workspace, subjects: Iterable[Uri], found: Submission) -> SubmitResult:
+    """The answer of a submission, with the outcome of each change."""
+    outcome, waits = found.outcome, found.proposal
+    changed = {uri for uri, _ in outcome.nodes} | set(outcome.deleted)
+    conflicts = set(found.conflicts)
+    changes: list[Became] = []
+    for index, uri in enumerate(subjects):
+        is_changed = uri in changed or outcome.repeated or workspace.resolve(uri) in changed
+        one: Became = {"index": index, "uri": uri, "outcome": found.what if is_changed else "unchanged"}
+        if uri in conflicts:
+            one["why"] = "it was changed here as well since the base"
+        changes.append(one)
+    written = answer_of(workspace, outcome)
+    result: SubmitResult = {
+        "workspace": workspace.id, "outcome": found.what, "commit": waits.commit if waits else outcome.commit,
+        "changes": changes, "look": _look(found),
+    }  # fmt: skip
+    if waits:
+        result["proposal"] = waits.id
+        result["why"] = found.why or "it waits already"
+    else:
+        result["nodes"] = written["nodes"]
+    if conflicts:
+        result["conflicts"] = sorted(conflicts)
+    if outcome.created:
+        result["created"] = list(outcome.created)
+    if outcome.deleted:
+        result["deleted"] = list(outcome.deleted)
+    if written["similar"]:
+        result["similar"] = written["similar"]
+    if written["warnings"]:
+        result["warnings"] = written["warnings"]
+    if outcome.repeated:
+        result["repeated"] = True
+    return result
+
+
+def _look(found: Submission) -> str:
+    if found.proposal:
+        return f"It waits for somebody with write: `kgd proposals {found.proposal.id}`, then `kgd accept` or reject."
+    if found.outcome.commit:
+        return f"`kgd history --commit {found.outcome.commit[:12]} --diff` shows it."
+    return "What it says is so already."
+
+
+def _subject(edit: Edit) -> Uri:
+    """The node of an edit; of a revert, the commit."""
+    return Uri(str(getattr(edit, "uri", None) or getattr(edit, "source", None) or getattr(edit, "commit", "")))
+
+
+def _most(session: Session) -> int | None:
+    """Largest number of open proposals of this caller; None if unlimited."""
+    if session.principal is None:
+        return None
+    try:
+        return session.daemon.tokens.record(session.principal.id).quota.pending_proposals
+    except NotFound:
+        return None
+    except KgdError:
+        return 0
+
+
+SUBMIT_SUBGRAPH = Operation(
+    name="submit_subgraph",
+    title="Submit to another team",
+    description=(
+        "Propose changes to a workspace that you may not write, or hand in a piece of your own graph: changes as in "
+        "put, or roots. All of it is merged at once where you may write, else it waits as a proposal. `base` is the "
+        "commit you saw. The answer says what became of each change."
+    ),
+    Params=SubmitParams,
+    Result=SubmitResult,
+    hints=Hints(open_world=True, idempotent=False, destructive=True),
+    run=submit,
+    offered=USUAL,
+    place=140,
+    scope=Verb.PROPOSE,
+    commands=(
+        Command(
+            "Sharing",
+            ("submit changes to another team; without options, all changes since your last submission"),
+            (
+                option("remote", value="WORKSPACE", nargs="?"),
+                option(
+                    "--changes", "a JSON file with a list of changes, as put takes them; - reads standard input", "FILE"
+                ),
+                option(
+                    "--roots", "instead: this node of yours, and the nodes within --max-cost; may be repeated", "URI"
+                ),
+                option("--max-cost", "largest cost of a path from a root (0)", "N"),
+                option("--base", "the commit you have seen", "COMMIT"),
+                *WRITE,
+            ),
+            name="submit",
+            place=110,
+            ask="submit",
+            print="printing_sharing.submitted",
+            rehearsal="would_submit",
+        ),
+    ),
+)

@@ -1,0 +1,394 @@
+"""The `get` tool: nodes in full, paged by a token budget."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NotRequired
+
+from pydantic import Field
+from typing_extensions import TypedDict
+
+from kgd.errors import KgdError
+from kgd.model.access import Verb
+from kgd.model.escaping import fenced_line
+from kgd.model.uri import Uri, workspace_of
+from kgd.tools import addressing, cursors, nodes, origins, visibility
+from kgd.tools.budget import HARD_LIMIT, LEAST, RESERVE, Room, clip, fitting, size_of
+from kgd.tools.commands import AS_OF, BUDGET, CONTEXT_ID, CURSOR, URI, URIS, Command, option
+from kgd.tools.hub_reads import FarNode, HubReads
+from kgd.tools.model_decisions import Resolved, on_the_way
+from kgd.tools.nodes import Cut, Found, InvalidAnswer, NodeAnswer
+from kgd.tools.operation import USUAL, Hints, Operation
+from kgd.tools.parameters import Many, Params
+from kgd.tools.read import mentions, threads
+from kgd.tools.session import Session
+from kgd.tools.suggestions.usage import note
+from kgd.tools.verified_marks import mark
+from kgd.tools.working_sets import enter
+
+if TYPE_CHECKING:
+    from kgd.workspace.workspace import Workspace
+
+LISTS = ("relations", "incoming")
+HISTORY_LINES = 5
+MISSING_SHOWN = 20
+
+
+Part = Literal["content", "relations", "incoming", "history", "mentions", "messages", "messages_back"]
+
+
+class GetParams(Params):
+    uris: Annotated[Many[str], Field(min_length=1, max_length=200, description="URIs or paths")]
+    include: Many[Part] = Field(default_factory=lambda: list[Part](("content", "relations")))
+    as_of: Annotated[str | None, Field(description="a commit")] = None
+    conflicts: Literal["show", "resolve"] = "show"
+    budget: Annotated[int, Field(ge=1, description="tokens")] = 4_000
+    cursor: str | None = None
+    context_id: str | None = None
+    workspace: str | None = None
+
+
+class Missing(TypedDict):
+    """`reason` is given for nodes of a hub: gone, forbidden, unreachable or unknown_workspace; for a node that is
+    here now and was not at the commit that was asked about: not_then; and for a text that is no address: invalid."""
+
+    uri: str
+    similar: list[str]
+    invalid_file: NotRequired[InvalidAnswer]
+    reason: NotRequired[str]
+    workspace: NotRequired[str]
+    last_seen: NotRequired[str]
+    detail: NotRequired[str]
+
+
+class GetResult(TypedDict):
+    workspace: str
+    nodes: list[NodeAnswer]
+    missing: list[Missing]
+    context_id: NotRequired[str]
+    as_of: NotRequired[str]
+    cursor: NotRequired[str]
+    hint: NotRequired[dict[str, Any]]
+    resolved: NotRequired[list[Resolved]]
+
+
+def get(session: Session, params: GetParams) -> GetResult:
+    """Read nodes in the requested order."""
+    far = addressing.far(session, params.workspace, params.uris)
+    workspace = None if far else addressing.choose(session, params.workspace, params.uris)
+    home = workspace.id if workspace else far or ""
+    commit = session.commit(workspace, params.as_of) if params.as_of and workspace else params.as_of
+    question = [home, params.uris, params.include, commit]
+    begin = Position.read(question, params.cursor)
+    threads.check(params.include, params.as_of, is_far=far is not None)
+    room = Room(params.budget)
+    answer: dict[str, Any] = {"workspace": home, "nodes": [], "missing": []}
+    named, refused = addressing.each(params.uris, lambda n, text: _spelt(session, workspace, home, text, n))
+    asked = list(named.values())
+    answer["missing"] += [] if begin.node or begin.inside else [_refused(params.uris[n], refused[n]) for n in refused]
+    if params.conflicts == "resolve" and not commit and workspace and (resolved := _settled(session, workspace, asked)):
+        answer["resolved"] = resolved
+    seen, reads = [], HubReads(session, params.include, commit if far else None)
+    for index in range(begin.node, len(asked)):
+        found: Found | FarNode | Missing
+        if workspace is None or addressing.on_hub(session, asked[index]):
+            threads.check(params.include, None, is_far=True)
+            found = _from_hub(reads, home, asked, index)
+        else:
+            found = _near(session, workspace, asked[index], commit, similar=len(answer["missing"]) < MISSING_SHOWN)
+        if isinstance(found, dict):
+            answer["missing"].append(found)
+            room.take(found)
+            continue
+        start = begin if index == begin.node else Position(index)
+        node, rest = _fitted(found, asked[index], params.include, room, start, first=not answer["nodes"])
+        if node is not None:
+            answer["nodes"].append(_with_trust(session, found, node))
+            seen.append(found.uri)
+        if rest is not None:
+            answer["cursor"] = cursors.write("get", question, rest.written())
+            break
+    if commit:
+        answer["as_of"] = commit
+    answer.update(enter(session, params.context_id, seen))
+    if workspace is not None and not commit:
+        note(session, workspace, answer, seen)
+    return answer  # type: ignore[return-value]
+
+
+def _spelt(session: Session, workspace: Workspace | None, home: str, text: str, number: int) -> Uri:
+    at = f"uris[{number}]"
+    if workspace is None:
+        return addressing.resolve_far(session, home, text, at=at)
+    return addressing.resolve(session, workspace, text, at=at)
+
+
+def _refused(text: str, refusal: KgdError) -> Missing:
+    detail = f"{refusal.message}. {refusal.next}".strip()
+    return {"uri": text[:300], "similar": [], "reason": addressing.reason_of(refusal), "detail": detail[:300]}
+
+
+def _near(session: Session, workspace: Workspace, asked: Uri, commit: str | None, *, similar: bool) -> Found | Missing:
+    """Find a node of a workspace on this machine. `commit` applies only to the call's own workspace."""
+    owner = addressing.owner_of(session, workspace, asked)
+    session.allow(owner, Verb.READ, [asked])
+    sees = visibility.sight(session, owner.id)
+    then = commit if owner is workspace else None
+    found = nodes.find(owner, asked, then, sees)
+    if found is None and then and _is_stored(session, owner, asked, sees):
+        return {"uri": asked, "similar": [], "reason": "not_then"}
+    if found is None or not session.may(owner, found.uri, Verb.READ):  # a renamed node may no longer be readable
+        return _missing(owner, asked, sees, similar=similar)
+    return found
+
+
+def _is_stored(session: Session, workspace: Workspace, uri: Uri, sees: visibility.Sees | None) -> bool:
+    """Whether the node exists now and the caller may read it."""
+    now = nodes.find(workspace, uri, sees=sees)
+    return now is not None and now.stored is not None and session.may(workspace, now.uri, Verb.READ)
+
+
+def _from_hub(reads: HubReads, home: str, asked: Sequence[Uri], index: int) -> FarNode | Missing:
+    """A node of a hub. The hub reads it in one call with the later requested nodes of the same workspace."""
+    workspace = workspace_of(asked[index]) or home
+    following = [uri for uri in asked[index + 1 :] if (workspace_of(uri) or home) == workspace]
+    found = reads.look(workspace, asked[index], following)
+    if isinstance(found, FarNode):
+        return found
+    answer: Missing = {
+        "uri": asked[index], "similar": list(found.similar), "reason": found.reason, "workspace": workspace,
+    }  # fmt: skip
+    if found.last_seen is not None:
+        answer["last_seen"] = nodes.moment(found.last_seen)
+    if found.detail:
+        answer["detail"] = fenced_line(found.detail, 200)
+    return answer
+
+
+def _with_trust(session: Session, found: Found | FarNode, node: dict[str, Any]) -> dict[str, Any]:
+    """Add the trust level of the node's workspace, and fence text of others."""
+    if isinstance(found, FarNode):
+        return node
+    trust = origins.trust_in(session, found.workspace)
+    if trust == "local":
+        return node
+    node["origin"]["trust"] = trust
+    return origins.fence(node) if trust == "remote" else node
+
+
+def _settled(session: Session, workspace: Workspace, asked: Sequence[Uri]) -> list[Resolved]:
+    """Let models settle the open conflicts of the requested nodes before the nodes are read."""
+    return on_the_way(session, workspace, [workspace.graph.resolve(uri) for uri in asked])
+
+
+class Position:
+    """A position in an answer: the node, and the offsets in its content and lists."""
+
+    __slots__ = ("content", "detail", "last", "node", "offsets")
+
+    def __init__(
+        self, node: int, content: int = 0, detail: int = 0, offsets: Sequence[int] = (0, 0), last: str = ""
+    ) -> None:
+        self.node, self.content, self.detail, self.offsets = node, content, detail, tuple(offsets)
+        self.last = last
+        """The last answered message."""
+
+    @classmethod
+    def read(cls, question: Any, cursor: str | None) -> Position:
+        if cursor is None:
+            return cls(0)
+        position = cursors.read("get", question, cursor)
+        node, content, detail, *offsets = (cursors.index(position, n) for n in range(5))
+        return cls(node, content, detail, offsets, cursors.text(position, 5))
+
+    def written(self) -> list[int | str]:
+        return [self.node, self.content, self.detail, *self.offsets, self.last]
+
+    @property
+    def inside(self) -> bool:
+        return bool(self.content or self.detail or any(self.offsets) or self.last)
+
+
+def _fitted(
+    found: Found | FarNode, asked: str, include: Sequence[str], room: Room, start: Position, *, first: bool
+) -> tuple[dict[str, Any] | None, Position | None]:
+    """As much of the node as there is room for, and the position to continue at; (None, start) if nothing fits."""
+    answer = _head(found, asked, include, continued=start.inside)
+    if not room.take(answer, first=first):
+        return None, start
+    content = found.content if "content" in include else ""
+    done = start.content
+    if content[done:]:
+        end = done + _take_text(content[done:], room, first=first)
+        if end > done:
+            answer["content"] = content[done:end]
+        if done or end < len(content):
+            answer["content_cut"] = _cut(done, end, len(content))
+        if end < len(content):
+            return answer, Position(start.node, end, start.detail, start.offsets)
+    detail = found.detail() if "content" in include else None
+    text, done = (detail["text"], start.detail) if detail else ("", 0)
+    if detail and text[done:]:
+        end = done + _take_text(text[done:], room, first=first and not content[start.content :])
+        if end > done:
+            answer["detail"] = {"file": detail["file"], "text": text[done:end]}
+        if done or end < len(text):
+            answer["detail_cut"] = _cut(done, end, len(text))
+        if end < len(text):
+            return answer, Position(start.node, len(content), end, start.offsets)
+    offsets = list(start.offsets)
+    for number, name in enumerate(LISTS):
+        if name not in include:
+            continue
+        items: Sequence[Any] = found.relations() if name == "relations" else found.incoming()
+        begin = offsets[number]
+        offsets[number] = _take_items(items, begin, room)
+        if begin < len(items):
+            answer[name] = items[begin : offsets[number]]
+        if begin or offsets[number] < len(items):
+            answer[f"{name}_cut"] = _cut(begin, offsets[number], len(items))
+        if offsets[number] < len(items):
+            return answer, Position(start.node, len(content), len(text), offsets)
+    way = threads.part(include)
+    if way is not None and isinstance(found, Found):
+        messages, last = threads.page(found, way, room, start.last)
+        if messages:
+            answer["messages"] = messages
+        if last is not None:
+            return answer, Position(start.node, len(content), len(text), offsets, last)
+    return answer, None
+
+
+def _head(found: Found | FarNode, asked: str, include: Sequence[str], *, continued: bool) -> dict[str, Any]:
+    if isinstance(found, FarNode):
+        answer = {**found.head, **({"asked": asked} if asked != found.uri else {})}
+    else:
+        answer = nodes.head(found, asked)
+    if continued:
+        kept = {name: answer[name] for name in ("uri", "type", "name", "version", "origin")}
+        return {**kept, "continued": True}
+    if isinstance(found, Found):
+        _add_state(answer, found, include)
+    for limit in (8_000, 1_000, 100):
+        if size_of(answer) <= HARD_LIMIT - RESERVE - LEAST:
+            break
+        answer = {**clip(answer, limit), "uri": found.uri}
+    return answer
+
+
+def _add_state(answer: dict[str, Any], found: Found, include: Sequence[str]) -> None:
+    if not found.as_of:
+        count = found.workspace.conflicts.total
+        if count and (open_conflicts := nodes.conflicts(found.workspace, found.uri, found.sees)):
+            answer["conflicts"] = open_conflicts
+        if broken := _invalid_file(found.workspace, found.uri):
+            answer["invalid_file"] = broken
+        if "mentions" in include:
+            answer["mentions"] = mentions.of_node(found.workspace, found.uri, found.sees)
+        mark(found.workspace, [answer], found.sees)
+    if "history" in include:
+        lines = found.workspace.history.entries(uri=found.uri, limit=HISTORY_LINES)
+        answer["history"] = [nodes.line(entry, found.workspace, found.sees) for entry in lines]
+
+
+def _take_text(text: str, room: Room, *, first: bool) -> int:
+    """The number of characters that fit. A small remainder is left out, unless the answer would otherwise be empty."""
+    if room.take(text):
+        return len(text)
+    if room.left < LEAST and not first:
+        return 0
+    length = fitting(text, max(room.left, LEAST))
+    room.take(text[:length], first=True)
+    room.left = 0
+    return length
+
+
+def _take_items(items: Sequence[Any], begin: int, room: Room) -> int:
+    end = begin
+    while end < len(items) and room.take(items[end]):
+        end += 1
+    # A cursor that does not advance would never end.
+    return end if end > begin or begin >= len(items) or room.used > LEAST else begin + 1
+
+
+def _cut(start: int, end: int, of: int) -> Cut:
+    return {"start": start, "end": end, "of": of}
+
+
+def _missing(workspace: Any, uri: Any, sees: visibility.Sees | None, *, similar: bool) -> Missing:
+    answer: Missing = {"uri": uri, "similar": nodes.similar(workspace, uri, sees) if similar else []}
+    if broken := _invalid_file(workspace, uri):
+        answer["invalid_file"] = broken
+    return answer
+
+
+def _invalid_file(workspace: Any, uri: Any) -> InvalidAnswer | None:
+    return next((nodes.invalid(workspace, one) for one in workspace.invalid_files() if one.uri == uri), None)
+
+
+def from_memory(session: Session, params: GetParams) -> bool:
+    return (
+        params.as_of is None
+        and params.conflicts == "show"
+        and not {"history", "mentions", "messages", "messages_back"} & set(params.include)
+        and addressing.at_hand(session, params.workspace, params.uris)
+        and _all_stored(session, params.uris)
+    )
+
+
+def _all_stored(session: Session, texts: Sequence[str]) -> bool:
+    """Whether every text is the canonical URI of a stored node. Other texts need the tree and the index."""
+    graphs = [workspace.graph for workspace in session.daemon.opened()]
+    return all(any(text in graph for graph in graphs) for text in texts)
+
+
+GET = Operation(
+    name="get",
+    title="Read nodes",
+    description=(
+        "Read nodes in full: content, relations, version, open conflicts; on request incoming relations and history, "
+        "or as of a commit. What is not there comes back in `missing` with similar names. Long ones continue by "
+        "`cursor`."
+    ),
+    Params=GetParams,
+    Result=GetResult,
+    hints=Hints(read_only=True, idempotent=True),
+    run=get,
+    from_memory=from_memory,
+    page="the node's page",
+    offered=USUAL,
+    place=20,
+    scope=Verb.READ,
+    commands=(
+        Command(
+            "Reading",
+            "show nodes: summary, content, relations",
+            (
+                URIS,
+                option(
+                    "--include",
+                    (
+                        "content, relations, incoming, history, mentions, messages (of a thread, or "
+                        "behind a message), messages_back (newest first); may be repeated"
+                    ),
+                    "PART",
+                ),
+                AS_OF,
+                BUDGET,
+                CURSOR,
+                CONTEXT_ID,
+            ),
+            place=10,
+            print="printing.get",
+        ),
+        Command(
+            "Reading",
+            ("everything about one node, with incoming relations and history; of a thread its messages"),
+            (URI, AS_OF, CURSOR),
+            name="show",
+            place=70,
+            ask="show",
+            print="printing.get",
+        ),
+    ),
+)

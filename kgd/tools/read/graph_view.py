@@ -1,0 +1,164 @@
+"""The `graph_view` tool: a walk or the whole workspace, as a picture and as text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated, Any, NotRequired, cast
+
+from pydantic import Field
+from typing_extensions import TypedDict
+
+from kgd.areas.atlas import Atlas
+from kgd.drawing.scene import scene_of_walk, scene_of_workspace
+from kgd.drawing.svg import draw
+from kgd.model.access import Verb
+from kgd.tools import addressing, visibility
+from kgd.tools.operation import Hints, Operation, as_json
+from kgd.tools.parameters import Many
+from kgd.tools.read import traverse
+from kgd.tools.read.traverse import TraverseParams, TraverseResult
+from kgd.tools.session import Session
+
+if TYPE_CHECKING:
+    from kgd.model.uri import Uri
+    from kgd.tools.visibility import Sees
+    from kgd.workspace.workspace import Workspace
+
+MOLECULES, ATOMS = 24, 120
+"""Largest numbers of areas in a picture of the whole workspace; the first by name."""
+TYPES = 20
+NEWEST = 12
+"""Largest number of start nodes in a picture of some types."""
+LOOKED_THROUGH = 10_000
+"""Number of the newest nodes to search for nodes that the holder of a token may read."""
+DRAWING = "drawing"
+APP = "ui://kgd/graph.html"
+
+
+class GraphViewParams(TraverseParams):
+    start: Annotated[
+        Many[str],
+        Field(max_length=100, description="URIs or paths; none: the newest of `types`, or the whole workspace by area"),
+    ] = Field(default_factory=list)
+
+
+class AreaShown(TypedDict):
+    """An area. `count`: of a molecule its atoms, of an atom the nodes that lead to it."""
+
+    uri: str
+    name: str
+    count: NotRequired[int]
+    molecule: NotRequired[str]
+
+
+class GraphViewResult(TraverseResult):
+    """As `traverse` answers. Of a whole workspace there are `areas` and how many nodes there are of each of `types`.
+
+    `drawing` is an SVG, and there for hosts that show it.
+    """
+
+    areas: NotRequired[list[AreaShown]]
+    types: NotRequired[dict[str, int]]
+    drawing: NotRequired[str]
+    next: NotRequired[str]
+
+
+def graph_view(session: Session, params: GraphViewParams) -> GraphViewResult:
+    """Draw a walk from some nodes; without nodes, from the newest of some types, or the whole workspace by area."""
+    given = params.model_dump(exclude={"start"})
+    if params.start:
+        return _near(session, TraverseParams(start=params.start, **given))
+    workspace = addressing.choose(session, params.workspace)
+    sees = visibility.sight(session, workspace.id)
+    if not params.types:
+        return _whole(workspace, sees)
+    newest: list[str] = []
+    for type in list(dict.fromkeys(params.types))[:TYPES]:
+        newest += _newest(workspace, type, sees) if len(newest) < NEWEST else []
+    if not newest:
+        return {**_nothing(workspace), "next": f"Nothing of type {', '.join(params.types)[:100]} was written yet."}
+    given["workspace"] = params.workspace or workspace.id
+    return _near(session, TraverseParams(start=list(dict.fromkeys(newest))[:NEWEST], **given))
+
+
+def _near(session: Session, params: TraverseParams) -> GraphViewResult:
+    """Walk with a picture. The answer keeps to the budget; the picture shows the complete walk."""
+    params = params.model_copy(update={"include": ["path"]})
+    answer: Any = traverse.settling(session, params)
+    is_short = any(cut["limit"] == "budget" for cut in answer["cut"])
+    scene = scene_of_walk(cast("Any", traverse.at_once(session, params)) if is_short else answer)
+    begun = ", ".join(dot.name for dot in scene.dots if "start" in dot.marks)
+    picture = draw(scene, title=f"Around {begun}"[:200], alone=True)
+    return {**answer, "drawing": picture}  # type: ignore[typeddict-item]
+
+
+def _whole(workspace: Workspace, sees: Sees | None) -> GraphViewResult:
+    """Areas, and cached counts: the cost depends on the answer, not on the size of the workspace."""
+    areas = list(_areas(workspace, sees))
+    types = dict(list(workspace.graph.types().items())[:TYPES]) if sees is None else {}
+    answer: GraphViewResult = {**_nothing(workspace), "areas": areas, "types": types}
+    if not areas and not types:
+        answer["next"] = "Nothing is known here yet: put, or `kgd remember`, makes a first node."
+    atlas = Atlas.of(workspace)
+    for limit, most, there in (("molecules", MOLECULES, len(atlas.molecules())), ("atoms", ATOMS, len(atlas.atoms()))):
+        if there > most and sees is None:
+            answer["cut"].append({"limit": limit, "at": "", "count": there - most})
+    title = f"The workspace {workspace.id}"
+    answer["drawing"] = draw(scene_of_workspace(workspace.id, areas, types), title=title, alone=True)
+    return answer
+
+
+def _newest(workspace: Workspace, type: str, sees: Sees | None) -> list[Uri]:
+    """The newest nodes of a type that the caller may read, searched in the newest `LOOKED_THROUGH`."""
+    looked = NEWEST
+    while True:
+        found = workspace.text().newest(type, looked)
+        seen = [uri for uri in found if sees is None or sees(uri)][:NEWEST]
+        if len(seen) == NEWEST or len(found) < looked or looked >= LOOKED_THROUGH:
+            return seen
+        looked = min(LOOKED_THROUGH, 10 * looked)
+
+
+def _nothing(workspace: Workspace) -> GraphViewResult:
+    return {"workspace": workspace.id, "nodes": [], "edges": [], "cut": [], "broken_links": [], "conflicts": []}
+
+
+def _areas(workspace: Workspace, sees: Sees | None) -> Iterator[AreaShown]:
+    atlas = Atlas.of(workspace)
+    molecules = [one for one in atlas.molecules() if sees is None or sees(one.uri)][:MOLECULES]
+    for molecule in molecules:
+        count = sum(1 for atom in atlas.atoms_of(molecule.uri) if sees is None or sees(atom.uri))
+        yield {"uri": molecule.uri, "name": molecule.name, "count": count}
+    shown = {molecule.uri for molecule in molecules}
+    for atom in [one for one in atlas.atoms() if sees is None or sees(one.uri)][:ATOMS]:
+        area: AreaShown = {"uri": atom.uri, "name": atom.name}
+        if sees is None:
+            area["count"] = workspace.graph.sources_of(atom.uri)
+        if atom.molecule in shown:
+            area["molecule"] = str(atom.molecule)
+        yield area
+
+
+def _in_words(answer: Any) -> str:
+    """The answer without the picture."""
+    return as_json({name: value for name, value in answer.items() if name != DRAWING})
+
+
+GRAPH_VIEW = Operation(
+    name="graph_view",
+    title="Show the graph",
+    description=(
+        "A picture of what is near one or more nodes, outward by cost, for a person to look at; without a start the "
+        "workspace by area, with counts. Answers the same in words, as traverse does."
+    ),
+    Params=GraphViewParams,
+    Result=GraphViewResult,
+    hints=Hints(read_only=True, idempotent=True),
+    run=graph_view,
+    text=_in_words,
+    app=APP,
+    for_app=(DRAWING,),
+    offered="apps",
+    place=10,
+    scope=Verb.READ,
+)

@@ -1,0 +1,287 @@
+"""The `search` and `recall` tools: hits by words, meaning and edges, each with the reason for the match."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated, Literal, NotRequired, cast
+
+from pydantic import Field
+from typing_extensions import TypedDict
+
+from kgd.errors import Invalid, Unavailable
+from kgd.freshness.freshness import Freshness
+from kgd.graph.edges import Card, EdgeSource
+from kgd.mentions.mentions import Mentions as Found
+from kgd.mentions.mentions import strength_of
+from kgd.model.access import Verb
+from kgd.model.fields import plain_weight
+from kgd.model.uri import OWNED, Uri, name_of
+from kgd.retrieval.query import Answered, Mentions, Question, Retrieved
+from kgd.retrieval.retrieve import retrieve, tagged
+from kgd.tools import addressing, cursors, origins, visibility
+from kgd.tools.budget import Room
+from kgd.tools.commands import BUDGET, CURSOR, EDGE_TYPES, HITS, TYPES, Command, names, option
+from kgd.tools.nodes import UnverifiedAnswer
+from kgd.tools.operation import USUAL, Hints, Operation
+from kgd.tools.origins import Origin
+from kgd.tools.parameters import EdgeTypes, Many, Params
+from kgd.tools.read.traverse import EdgeAnswer
+from kgd.tools.session import Session
+from kgd.tools.verified_marks import mark
+
+if TYPE_CHECKING:
+    from kgd.workspace.workspace import Workspace
+
+DEEPEST = 10_000
+"""Largest number of hits to page through; a narrower question finds the rest."""
+TYPES_SHOWN = 40
+
+
+class SearchParams(Params):
+    query: Annotated[str, Field(max_length=200_000, description="words; optional with tags")] = ""
+    types: Annotated[Many[str], Field(description="node types; file and dir too")] = Field(default_factory=list)
+    tags: Annotated[Many[str], Field(description="any of them")] = Field(default_factory=list)
+    namespace: Annotated[str, Field(description="a path prefix")] = ""
+    edge_types: EdgeTypes = Field(default_factory=list)
+    max_depth: Annotated[int, Field(ge=0, le=10, description="0: no edge counts")] = 1
+    min_score: Annotated[float, Field(ge=0, le=1)] = 0.0
+    limit: Annotated[int, Field(ge=1, le=200)] = 10
+    budget: Annotated[int, Field(ge=1, description="tokens")] = 4_000
+    cursor: str | None = None
+    workspace: str | None = None
+
+
+class HitAnswer(TypedDict):
+    """`path` leads from the node that words or meaning found to this one; those are their own path."""
+
+    uri: str
+    type: str
+    name: str
+    score: float
+    why: list[str]
+    path: list[str]
+    summary: NotRequired[str]
+    snippet: NotRequired[str]
+    stored: NotRequired[bool]
+    unverified: NotRequired[UnverifiedAnswer]
+
+
+class SearchResult(TypedDict):
+    workspace: str
+    hits: list[HitAnswer]
+    edges: list[EdgeAnswer]
+    cursor: NotRequired[str]
+    hint: NotRequired[str]
+    origin: NotRequired[Origin]
+
+
+def search(session: Session, params: SearchParams) -> SearchResult:
+    """Find nodes, best first, knowledge before bare files; `edges` are the cheapest relations of each hit."""
+    return _searched(session, params, "search")
+
+
+def recall(session: Session, params: SearchParams) -> SearchResult:
+    """`search` with stored nodes before nodes that are only served from the code tree."""
+    return _searched(session, params, "recall")
+
+
+def _searched(session: Session, params: SearchParams, tool: Literal["search", "recall"]) -> SearchResult:
+    if not params.query.strip() and not params.tags:
+        of_type = " `types` alone lists nothing: traverse from a path with `types` does." if params.types else ""
+        raise Invalid("there is nothing to look for", at="query", next=f"Give words, or tags.{of_type}")
+    workspace = addressing.choose(session, params.workspace)
+    question = [workspace.id, params.query, params.types, params.tags, params.namespace, params.min_score,
+                params.edge_types, params.max_depth]  # fmt: skip
+    start = offset = cursors.index(cursors.read(tool, question, params.cursor), 0) if params.cursor else 0
+    if offset > DEEPEST:
+        raise Invalid(f"at most {DEEPEST} hits can be paged through", at="cursor", next="Ask a narrower question.")
+    sees = visibility.sight(session, workspace.id)
+    sources = visibility.sources(session, workspace.id, workspace.sources())
+    wanted = Question(
+        params.query, params.namespace.strip("/"), tuple(params.types), tuple(params.tags), tuple(params.edge_types),
+        params.max_depth, params.limit, params.min_score, stored_first=tool == "recall",
+    )  # fmt: skip
+    found = answered(session, workspace, wanted, offset)
+    is_far = origins.trust_in(session, workspace) == "remote"
+    room, hits = Room(params.budget), []
+    for hit in found.hits:
+        answer = _answer(sources, hit)
+        if answer is not None and is_far:
+            answer = cast("HitAnswer", origins.fence(answer))
+        if answer is not None and not room.take(answer, first=True):
+            break
+        offset += 1
+        if answer is not None:  # else: gone since it was indexed
+            hits.append(answer)
+    shown = {hit["uri"] for hit in hits}
+    edges: list[EdgeAnswer] = []
+    for link in found.edges:
+        if link.source in shown or link.target in shown:
+            edge: EdgeAnswer = {
+                "source": link.source, "target": link.target, "type": link.type, "weight": plain_weight(link.weight)
+            }  # fmt: skip
+            if room.take(edge):
+                edges.append(edge)
+    mark(workspace, hits, sees)
+    result: SearchResult = {"workspace": workspace.id, "hits": hits, "edges": edges}
+    if is_far:
+        result["origin"] = origins.of_remote(workspace.id)
+    if not hits and not params.cursor and (hint := _unknown_types(workspace, params.types, sees)):
+        result["hint"] = hint
+    if found.more or offset - start < len(found.hits):
+        result["cursor"] = cursors.write(tool, question, [offset])
+    return result
+
+
+def _unknown_types(workspace: Workspace, types: Sequence[str], sees: visibility.Sees | None) -> str:
+    """A hint if no node has one of the types, with the types in use; empty if all are in use.
+
+    Node types are free text. Restricted callers see kgd's own types only, whether such nodes exist or not.
+    """
+    index = workspace.text()
+    known = index.types() if sees is None else sorted(OWNED)
+    missing = [one for one in types if one not in known and (sees is not None or not index.has_type(one))]
+    if not missing:
+        return ""
+    named, listed = " or ".join(repr(one[:60]) for one in missing[:5]), ", ".join(known[:TYPES_SHOWN])
+    if sees is not None:
+        return f"{named} is none of the usual types: {listed}"
+    return f"no node is of the type {named}; there are: {listed or 'none yet'}"
+
+
+def answered(session: Session, workspace: Workspace, question: Question, offset: int = 0) -> Retrieved:
+    """The hits from `offset` on that the caller may see: by words, meaning and relations, or by tags alone."""
+    sees = visibility.sight(session, workspace.id)
+    sources = visibility.sources(session, workspace.id, workspace.sources())
+    if question.query.strip():
+        doubted = Freshness.of(workspace).doubted if sees is None else ()
+        return retrieve(
+            workspace, question, mentioned(session, workspace), sees=sees, doubted=doubted, sources=sources,
+            offset=offset,
+        )  # fmt: skip
+    return tagged(workspace, question, sees=sees, sources=sources, offset=offset)
+
+
+def _answer(sources: Sequence[EdgeSource], hit: Answered) -> HitAnswer | None:
+    card = _card(sources, hit.uri)
+    if card is None:
+        return None
+    answer: HitAnswer = {
+        "uri": hit.uri, "type": card.type, "name": card.name or name_of(hit.uri), "score": hit.score,
+        "why": list(hit.why), "path": list(hit.path),
+    }  # fmt: skip
+    if card.summary:
+        answer["summary"] = card.summary
+    if hit.snippet and hit.snippet != card.summary:
+        answer["snippet"] = hit.snippet
+    if card.blob is None:
+        answer["stored"] = False
+    return answer
+
+
+def mentioned(session: Session, workspace: Workspace) -> Mentions | None:
+    """The mentions of nodes in texts that the caller may see; None if the index is unavailable."""
+    try:
+        found = Found.of(workspace)
+    except Unavailable:  # its file cannot be opened: search without mentions
+        return None
+    sees = visibility.sight(session, workspace.id)
+    found.catch_up()
+    return found if sees is None else SeenMentions(found, sees)
+
+
+class SeenMentions(visibility.Seen):
+    """Mentions without nodes that the caller may not read."""
+
+    def __init__(self, found: Found, sees: visibility.Sees) -> None:
+        super().__init__(found, sees)
+        self._found = found
+
+    def look_up(self, out: Collection[Uri], into: Collection[Uri]) -> None:
+        self._found.look_up(out, into)
+
+    def mentioned(self, uri: Uri) -> Mapping[Uri, float]:
+        return {other: self._strength(other) for other in self._seen(uri, self._found.mentioned(uri))}
+
+    def mentioning(self, uri: Uri) -> Mapping[Uri, float]:
+        seen = self._seen(uri, self._found.mentioning(uri))
+        return dict.fromkeys(seen, strength_of(len(seen)))
+
+    def _seen(self, uri: Uri, found: Iterable[Uri]) -> list[Uri]:
+        return [other for other in found if self._sees(other)] if self._sees(uri) else []
+
+    def _strength(self, uri: Uri) -> float:
+        """The strength by readable texts alone; the number of hidden ones must not show."""
+        return strength_of(sum(map(self._sees, self._found.mentioning(uri))))
+
+
+def _card(sources: Sequence[EdgeSource], uri: Uri) -> Card | None:
+    return next((card for source in sources if (card := source.card(uri)) is not None), None)
+
+
+SEARCH = Operation(
+    name="search",
+    title="Find knowledge",
+    description=(
+        "Find nodes by words and meaning (the last word may be unfinished), tags, type or namespace, and what these "
+        "lead to. Start here. Each hit says why it is there, `path` how it was reached; `edges` are relations of the "
+        "hits. A document and its chunks are one hit; types=chunk lists chunks. Knowledge ranks before bare files."
+    ),
+    Params=SearchParams,
+    Result=SearchResult,
+    hints=Hints(read_only=True, idempotent=True),
+    run=search,
+    forwards=True,
+    page="the search",
+    offered=USUAL,
+    place=10,
+    scope=Verb.READ,
+    commands=(
+        Command(
+            "Reading",
+            "find nodes by words, meaning and relations",
+            (
+                option("query", "words", "WORD", nargs="*"),
+                TYPES,
+                names("--tags", "with this tag; repeated: with any of them", "TAG"),
+                option("--namespace", "below this path", "PATH"),
+                EDGE_TYPES,
+                option("--max-depth", "steps to expand from each hit (1)"),
+                option("--min-score", "leave out lower scores", "X"),
+                HITS,
+                BUDGET,
+                CURSOR,
+            ),
+            place=30,
+            ask="search",
+            print="printing.search",
+        ),
+    ),
+)
+RECALL = replace(
+    SEARCH,
+    name="recall",
+    title="Recall knowledge",
+    description="The same as search, with stored nodes before nodes that are only served from the code tree.",
+    run=recall,
+    offered="",
+    place=0,
+    page="",
+    commands=(
+        Command(
+            "Reading",
+            "find remembered facts by words or tags; most matching tags first",
+            (
+                option("query", "words", "WORD", nargs="*"),
+                names("--tags", "with this tag; repeated: with any of them", "TAG"),
+                TYPES,
+                HITS,
+                CURSOR,
+            ),
+            place=20,
+            ask="search",
+            print="printing.search",
+        ),
+    ),
+)

@@ -1,0 +1,399 @@
+"""The `traverse` tool: everything near a node, cheapest first, with a reason for every omission."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NotRequired, cast
+
+from pydantic import Field
+from typing_extensions import TypedDict
+
+from kgd.errors import Invalid
+from kgd.graph.cross_workspace import Crossing, walk_across
+from kgd.graph.traverse import Link, Step, Visited, Walk
+from kgd.model.access import Verb
+from kgd.model.escaping import fenced
+from kgd.model.fields import plain_weight
+from kgd.model.uri import Uri, name_of, workspace_of
+from kgd.tools import addressing, cursors, nodes, visibility
+from kgd.tools.budget import Room, clip
+from kgd.tools.commands import AS_OF, BUDGET, CONTEXT_ID, CURSOR, EDGE_TYPES, TYPES, Command, option
+from kgd.tools.model_decisions import Resolved, on_the_way
+from kgd.tools.nodes import ConflictAnswer, UnverifiedAnswer
+from kgd.tools.operation import USUAL, Hints, Operation
+from kgd.tools.origins import Origin
+from kgd.tools.parameters import EdgeTypes, Many, Params
+from kgd.tools.read.mentions import MENTIONS
+from kgd.tools.read.traverse_across import (
+    BROKEN_SHOWN,
+    Absent,
+    Asked,
+    Broken,
+    Sources,
+    absent,
+    broken,
+    nowhere,
+    refused,
+    why_not,
+)
+from kgd.tools.session import Session
+from kgd.tools.suggestions.usage import note
+from kgd.tools.verified_marks import mark
+from kgd.tools.working_sets import Hint, enter
+
+if TYPE_CHECKING:
+    pass
+
+MOST_NODES = 2_000
+BOUNDLESS = 1 << 30
+LONGEST_SIDE = 600
+
+
+class TraverseParams(Params):
+    start: Annotated[Many[str], Field(min_length=1, max_length=100, description="URIs or paths")]
+    max_cost: Annotated[
+        float | None, Field(ge=0, description="null: no limit", json_schema_extra={"type": ["number", "null"]})
+    ] = 1.0
+    max_depth: Annotated[int | None, Field(ge=0)] = None
+    edge_types: EdgeTypes = Field(default_factory=list)
+    types: Annotated[Many[str], Field(description="node types; file and dir too")] = Field(default_factory=list)
+    direction: Literal["out", "in", "both"] = "out"
+    max_nodes: Annotated[int, Field(ge=1, le=MOST_NODES)] = 50
+    budget: Annotated[int, Field(ge=1, description="tokens")] = 4_000
+    as_of: Annotated[str | None, Field(description="a commit")] = None
+    conflicts: Literal["show", "resolve"] = "show"
+    include: Annotated[Many[Literal["path"]], Field(description="path: each node's whole path, beside `via`")] = Field(
+        default_factory=list
+    )
+    cursor: str | None = None
+    context_id: str | None = None
+    workspace: str | None = None
+
+
+PathStep = TypedDict("PathStep", {"from": str, "type": str, "direction": NotRequired[Literal["in"]]})
+"""One relation of a path, leaving `from`; `direction` is present if it was walked against its arrow."""
+
+
+class Via(PathStep):
+    """The last relation of a node's path, leaving its predecessor `from`.
+
+    `through` are the steps before it, where they lead through nodes that the answer leaves out. The path of the first
+    step's node and these steps are the whole path; that node is on this page or on an earlier one.
+    """
+
+    through: NotRequired[list[PathStep]]
+
+
+class Reached(TypedDict):
+    """A node; one without `via` is a start."""
+
+    uri: str
+    type: str
+    name: str
+    cost: float
+    via: NotRequired[Via]
+    path: NotRequired[list[PathStep]]
+    summary: NotRequired[str]
+    stored: NotRequired[bool]
+    origin: NotRequired[Origin]
+    origins: NotRequired[list[Origin]]
+    unverified: NotRequired[UnverifiedAnswer]
+    asked: NotRequired[list[str]]
+
+
+class EdgeAnswer(TypedDict):
+    source: str
+    target: str
+    type: str
+    weight: float
+
+
+class CutAnswer(TypedDict):
+    """What a limit left out; `count` is how many at least, `at` where it was met first."""
+
+    limit: str
+    at: str
+    count: int
+
+
+class TraverseResult(TypedDict):
+    workspace: str
+    nodes: list[Reached]
+    edges: list[EdgeAnswer]
+    cut: list[CutAnswer]
+    broken_links: list[Broken]
+    conflicts: list[ConflictAnswer]
+    resolved: NotRequired[list[Resolved]]
+    context_id: NotRequired[str]
+    hint: NotRequired[Hint]
+    missing: NotRequired[list[str]]
+    absent: NotRequired[list[Absent]]
+    as_of: NotRequired[str]
+    cursor: NotRequired[str]
+
+
+def traverse(session: Session, params: TraverseParams) -> TraverseResult:
+    """Walk from nodes, in order of cost, hops and URI; a cursor continues after the last answered node."""
+    asked, answer = _walked(session, params, Room(params.budget))
+    answer.update(enter(session, params.context_id, [Uri(node["uri"]) for node in answer["nodes"]], starting=True))
+    if asked.workspace is not None and not asked.commit:
+        note(session, asked.workspace, answer, asked.starts, answer["edges"])
+    return cast("TraverseResult", answer)
+
+
+def at_once(session: Session, params: TraverseParams) -> TraverseResult:
+    """The same in one answer of any length, for a picture. One walk; no conversation counts as having read it."""
+    _, answer = _walked(session, params, Room(BOUNDLESS, limit=BOUNDLESS), MOST_NODES)
+    return cast("TraverseResult", answer)
+
+
+def _walked(
+    session: Session, params: TraverseParams, room: Room, beside: int = BROKEN_SHOWN
+) -> tuple[Asked, dict[str, Any]]:
+    """Walk, and build the answer.
+
+    Args:
+        beside: Largest number of broken links of this workspace, and of conflicts, in the answer.
+    """
+    asked = Asked.of(session, params.workspace, params.start, params.as_of)
+    question = [asked.home, asked.starts, params.max_cost, params.max_depth, params.edge_types, params.types,
+                params.direction, asked.commit]  # fmt: skip
+    behind = _Behind.read(question, params.cursor)
+    crossing = walk_across(
+        asked.inside, asked.sources(session, params.edge_types), asked.starts,
+        session.daemon.elsewhere.world(session.principal),
+        max_cost=params.max_cost, max_depth=params.max_depth, edge_types=params.edge_types, types=params.types,
+        direction=params.direction, max_nodes=behind.count + params.max_nodes,
+    )  # fmt: skip
+    found, why = crossing.walk, why_not(session, asked, crossing)
+    if not found.nodes and found.missing:
+        raise nowhere(session, asked, found.missing[0], why(found.missing[0]))
+    page = _Page(crossing, behind, room, Sources(session, crossing), asked.also, include_path=bool(params.include))
+    answered = {node.uri for node in page.nodes}
+    if not asked.commit:
+        _mark(session, [asked.home, *sorted(crossing.joined)], page.answers)
+    answer: dict[str, Any] = {
+        "workspace": asked.home,
+        "nodes": page.answers,
+        "edges": page.edges,
+        "cut": page.cut,
+        "broken_links": broken(crossing, answered, asked, beside),
+        "conflicts": [],
+    }
+    if not asked.commit:
+        answer["conflicts"] = _conflicts(session, [asked.home, *sorted(crossing.joined)], answered, beside)
+    if page.cursor:
+        answer["cursor"] = cursors.write("traverse", question, page.cursor)
+    if found.missing or asked.refused:
+        answer["missing"] = [*found.missing, *(text[:300] for text in asked.refused)]
+        lacking = [absent(uri, told) for uri in found.missing if (told := why(uri)).reason != "missing"]
+        if lacking := [*lacking, *refused(asked)]:
+            answer["absent"] = lacking
+    if asked.commit:
+        answer["as_of"] = asked.commit
+    return asked, answer
+
+
+def settling(session: Session, params: TraverseParams) -> TraverseResult:
+    """`traverse`; with `conflicts: resolve`, a model first settles the conflicts met, and the walk is repeated."""
+    answer = traverse(session, params)
+    if params.conflicts == "show" or not answer["conflicts"]:
+        return answer
+    opened = {one.id: one for one in session.daemon.opened()}
+    resolved: list[Resolved] = []
+    for id in sorted({workspace_of(one["uri"]) or answer["workspace"] for one in answer["conflicts"]} & opened.keys()):
+        met = [Uri(one["uri"]) for one in answer["conflicts"] if workspace_of(one["uri"]) in (None, id)]
+        resolved += on_the_way(session, opened[id], met)
+    if resolved:
+        answer = traverse(session, params)
+        answer["resolved"] = resolved
+    return answer
+
+
+class _Behind:
+    """The end of the last page: the number of nodes answered so far, and the order key of the last.
+
+    The key decides what is skipped, not the number. If the graph changes meanwhile, nodes that stay in place are
+    neither repeated nor omitted.
+    """
+
+    def __init__(self, count: int = 0, key: tuple[float, int, str] | None = None) -> None:
+        self.count, self.key = count, key
+
+    @classmethod
+    def read(cls, question: Any, cursor: str | None) -> _Behind:
+        if cursor is None:
+            return cls()
+        position = cursors.read("traverse", question, cursor)
+        if len(position) != 4 or not isinstance(position[1], int | float) or not isinstance(position[3], str):
+            raise Invalid("this is not a cursor", at="cursor", next="Start without one.")
+        count = min(cursors.index(position, 0), 100_000)
+        return cls(count, (float(position[1]), cursors.index(position, 2), position[3]))
+
+    def hides(self, node: Visited) -> bool:
+        return self.key is not None and (node.cost, node.hops, node.uri) <= self.key
+
+
+class _Page:
+    """The nodes of a walk that fit into the room, each with the relations to those answered before it."""
+
+    def __init__(
+        self, crossing: Crossing, behind: _Behind, room: Room, sources: Sources, also: Mapping[Uri, list[str]],
+        *, include_path: bool,
+    ) -> None:  # fmt: skip
+        found = crossing.walk
+        self.nodes: list[Visited] = []
+        self.answers: list[Reached] = []
+        self.edges: list[EdgeAnswer] = []
+        self.cut: list[CutAnswer] = [
+            {"limit": c.limit, "at": c.at, "count": c.count} for c in (*found.cut, *crossing.cut)
+        ]
+        self.cursor: list[Any] | None = None
+        links = _by_later_end(found)
+        listed = {node.uri: node.path for node in found.nodes}
+        fresh = [node for node in found.nodes if not behind.hides(node)]
+        for node in fresh:
+            answer = _reached(node, sources.of(node))
+            if node.path:
+                answer["via"] = _via(node, listed)
+            if include_path:
+                answer["path"] = [_step(step) for step in node.path]
+            if node.uri in also:
+                answer["asked"] = also[node.uri]
+            edges = [_edge(link) for link in links.get(node.uri, ())]
+            if not room.take([answer, edges], first=True):
+                break
+            self.nodes.append(node)
+            self.answers.append(answer)
+            self.edges += edges
+        left = len(fresh) - len(self.nodes)
+        if left:
+            self.cut.append({"limit": "budget", "at": fresh[len(self.nodes)].uri, "count": left})
+        if self.nodes and (left or any(c.limit == "max_nodes" for c in found.cut)):
+            last = self.nodes[-1]
+            self.cursor = [behind.count + len(self.nodes), last.cost, last.hops, last.uri]
+
+
+def _by_later_end(found: Walk) -> dict[str, list[Link]]:
+    rank = {node.uri: number for number, node in enumerate(found.nodes)}
+    links: dict[str, list[Link]] = defaultdict(list)
+    for link in found.edges:
+        links[link.source if rank[link.source] > rank[link.target] else link.target].append(link)
+    return links
+
+
+def _reached(node: Visited, came_from: Sequence[Origin]) -> Reached:
+    card = node.card
+    answer: Reached = {
+        "uri": node.uri,
+        "type": card.type,
+        "name": card.name or name_of(node.uri),
+        "cost": plain_weight(node.cost),
+    }
+    if card.summary:
+        answer["summary"] = card.summary
+    if card.blob is None:
+        answer["stored"] = False
+    if came_from:
+        answer["origin"] = came_from[0]
+        if len(came_from) > 1:
+            answer["origins"] = list(came_from)
+        if any(origin["trust"] == "remote" for origin in came_from):
+            answer["type"], answer["name"] = fenced(answer["type"]), fenced(answer["name"])
+            if "summary" in answer:
+                answer["summary"] = fenced(answer["summary"])
+    return answer
+
+
+def _step(step: Step) -> PathStep:
+    answer: PathStep = {"from": step.uri, "type": step.type}
+    if step.direction == "in":
+        answer["direction"] = "in"
+    return answer
+
+
+def _via(node: Visited, listed: Mapping[Uri, tuple[Step, ...]]) -> Via:
+    """The end of a node's path, from its last node whose own path is a prefix of this one."""
+    path = node.path
+    at = len(path) - 1
+    # `types` may hide a predecessor, or the answer may list it with a cheaper path that is too long for `max_depth`.
+    while at and not (len(known := listed.get(path[at].uri, ())) == at and known[-1] is path[at - 1]):
+        at -= 1
+    answer = cast("Via", _step(path[-1]))
+    if path[at:-1]:
+        answer["through"] = [_step(step) for step in path[at:-1]]
+    return answer
+
+
+def _edge(link: Link) -> EdgeAnswer:
+    return {"source": link.source, "target": link.target, "type": link.type, "weight": plain_weight(link.weight)}
+
+
+def _conflicts(session: Session, ids: Sequence[str], answered: Collection[Uri], most: int) -> list[ConflictAnswer]:
+    opened = {one.id: one for one in session.daemon.opened()}
+    shown: list[ConflictAnswer] = []
+    for workspace in (opened[id] for id in ids if id in opened):
+        sees = visibility.sight(session, workspace.id)
+        shown += [clip(nodes.conflict(one), LONGEST_SIDE) for one in workspace.conflicts.of(answered, about=sees)]
+    return shown[:most]
+
+
+def _mark(session: Session, ids: Sequence[str], answers: Sequence[Reached]) -> None:
+    """Mark the unverified nodes of this machine's workspaces that the walk visited."""
+    opened = {one.id: one for one in session.daemon.opened()}
+    for id in ids:
+        if id in opened:
+            here = [answer for answer in answers if workspace_of(answer["uri"]) in (None, id)]
+            mark(opened[id], here, visibility.sight(session, id))
+
+
+def from_memory(session: Session, params: TraverseParams) -> bool:
+    return (
+        params.as_of is None
+        and params.conflicts == "show"
+        and MENTIONS not in params.edge_types
+        and addressing.at_hand(session, params.workspace, params.start)
+    )
+
+
+TRAVERSE = Operation(
+    name="traverse",
+    title="What is near",
+    description=(
+        "Everything near one or more nodes or paths, cheapest first: each node with its cost and predecessor (`via`), "
+        "the relations among them, broken links, open conflicts. A node is in when its cheapest path costs at most "
+        "max_cost (a relation's weight is its cost; 0 = always together). `cut` says what was left out and why."
+    ),
+    Params=TraverseParams,
+    Result=TraverseResult,
+    hints=Hints(read_only=True, idempotent=True),
+    run=settling,
+    from_memory=from_memory,
+    offered=USUAL,
+    place=30,
+    scope=Verb.READ,
+    commands=(
+        Command(
+            "Reading",
+            "walk from nodes along the cheapest paths",
+            (
+                option("start", "a URI, or in short: services/auth, ./src/main.py, insight:a-fact", "START", nargs="+"),
+                option("--max-cost", "largest cost of a path (1); 'none' for no limit", "COST", type=None),
+                option("--max-depth", "relations on a path"),
+                EDGE_TYPES,
+                TYPES,
+                option("--direction", "along relations, against them, or both (out)"),
+                option("--max-nodes", "nodes in the answer (50)"),
+                option("--include", "path: each node's whole path, for --json", "PART"),
+                AS_OF,
+                BUDGET,
+                CURSOR,
+                CONTEXT_ID,
+            ),
+            place=40,
+            ask="traverse",
+            print="printing.traverse",
+        ),
+    ),
+)

@@ -1,0 +1,205 @@
+"""Walks across workspaces: their starts, the origins of their nodes, and the reasons for missing nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NotRequired
+
+from typing_extensions import TypedDict
+
+from kgd.daemon.other_workspaces import seen
+from kgd.errors import Advice, Do, Forbidden, Invalid, KgdError, NotFound, Unavailable
+from kgd.graph.cross_workspace import Absence, Crossing
+from kgd.graph.edges import BrokenLink, EdgeSource
+from kgd.graph.traverse import Visited
+from kgd.model.access import Verb
+from kgd.model.escaping import fenced_line
+from kgd.model.fields import plain_weight
+from kgd.model.uri import Uri, workspace_of
+from kgd.tools import addressing, nodes, origins, visibility
+from kgd.tools.nodes import moment
+from kgd.tools.origins import Origin
+from kgd.tools.read.mentions import walked
+from kgd.tools.session import Session
+
+if TYPE_CHECKING:
+    from kgd.workspace.workspace import Workspace
+
+BROKEN_SHOWN = 20
+HOME = frozenset({(), ("",), ("tree",), ("", "tree")})
+"""Origins of a node that only the asked workspace has."""
+
+
+class Detail(TypedDict):
+    last_seen: NotRequired[str]
+    detail: NotRequired[str]
+
+
+class Broken(Detail):
+    """A relation that leads nowhere. `reason`: missing, or of another workspace gone, forbidden, unreachable, fetching
+    or unknown_workspace; then `workspace` says which, and `last_seen` when it was last reached.
+    """
+
+    source: str
+    type: str
+    target: str
+    reason: str
+    workspace: NotRequired[str]
+    weight: NotRequired[float]
+
+
+class Absent(Detail):
+    """A start that is not there, or not to be had."""
+
+    uri: str
+    reason: str
+    workspace: NotRequired[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """The start of a walk. `workspace` is None if the home is on a hub; `also` are other names of starts.
+
+    `refused` are texts that name no node, with the reason.
+    """
+
+    home: str
+    workspace: Workspace | None
+    starts: list[Uri]
+    commit: str | None
+    also: dict[Uri, list[str]]
+    refused: dict[str, KgdError]
+
+    @classmethod
+    def of(cls, session: Session, named: str | None, start: Sequence[str], as_of: str | None) -> Asked:
+        far = addressing.far(session, named, start)
+        if far:
+            if as_of:
+                raise Invalid("a workspace on a hub is walked as it is now", at="as_of", next="Leave it out.")
+            found, refused = addressing.each(
+                start, lambda n, text: addressing.resolve_far(session, far, text, at=f"start[{n}]")
+            )
+            return cls(far, None, list(found.values()), None, {}, {start[n]: why for n, why in refused.items()})
+        workspace = addressing.choose(session, named, start)
+        found, refused = addressing.each(
+            start, lambda n, text: addressing.resolve(session, workspace, text, at=f"start[{n}]")
+        )
+        starts = list(found.values())
+        commit = session.commit(workspace, as_of) if as_of else None
+        also = _former(workspace, starts)
+        return cls(workspace.id, workspace, starts, commit, also, {start[n]: why for n, why in refused.items()})
+
+    @property
+    def inside(self) -> str:
+        """The id of the workspace behind the walk's own sources; empty if the home is on a hub."""
+        return self.workspace.id if self.workspace else ""
+
+    def sources(self, session: Session, edge_types: Sequence[str] = ()) -> Sequence[EdgeSource]:
+        if self.workspace is None:
+            return []
+        own = [self.workspace.history.graph_at(self.commit)] if self.commit else walked(self.workspace, edge_types)
+        return seen(self.workspace.id, own, session.principal)
+
+
+def _former(workspace: Workspace, starts: Sequence[Uri]) -> dict[Uri, list[str]]:
+    """The former names by which moved starts were requested. A walk that continues elsewhere knows only these."""
+    also: dict[Uri, list[str]] = {}
+    for start in starts:
+        current = workspace.graph.resolve(start)
+        if current != start:
+            also.setdefault(current, []).append(start)
+    return also
+
+
+class Sources:
+    """The origins of the nodes of a walk."""
+
+    def __init__(self, session: Session, crossing: Crossing) -> None:
+        self._session, self._crossing = session, crossing
+        self._open = {one.id: one for one in session.daemon.opened()}
+        self._trust: dict[str, origins.Trust] = {}
+
+    def of(self, node: Visited) -> list[Origin]:
+        """The origins of a node; none if only the asked workspace has it and the caller has no token."""
+        if node.origins in HOME and self._session.principal is None:
+            return []
+        holders = [self._crossing.home if origin in ("", "tree") else origin for origin in node.origins]
+        return [self._origin(holder, node.uri) for holder in dict.fromkeys(holders)]
+
+    def _origin(self, holder: str, uri: Uri) -> Origin:
+        region = self._crossing.regions.get(self._crossing.hubs.get(holder, ""))
+        if region is not None or holder not in self._open:
+            return origins.of_remote(holder, region.stamps.get(uri, ("", "")) if region else ("", ""))
+        workspace = self._open[holder]
+        if holder not in self._trust:
+            self._trust[holder] = origins.trust_in(self._session, workspace)
+        return origins.of_stored(workspace, uri, self._trust[holder])
+
+
+def broken(crossing: Crossing, answered: Collection[Uri], asked: Asked, most: int = BROKEN_SHOWN) -> list[Broken]:
+    """Broken links of the answered nodes: at most `most` within this workspace, then all into other workspaces."""
+    own, others = list[Broken](), list[Broken]()
+    for link, absence in crossing.broken():
+        if link.source not in answered:
+            continue
+        if workspace_of(link.target) not in (None, asked.inside):
+            others.append(_broken_across(link, absence))
+        elif not (asked.commit and asked.workspace and asked.workspace.in_overlay(link.target)):
+            # The code tree's past is not recorded.
+            own.append({
+                "source": link.source, "type": link.type, "target": link.target, "reason": "missing",
+                "weight": plain_weight(link.weight),
+            })  # fmt: skip
+    return own[:most] + others
+
+
+def _broken_across(link: BrokenLink, absence: Absence) -> Broken:
+    return {
+        "source": link.source, "type": link.type, "target": link.target, "reason": absence.reason,
+        "workspace": workspace_of(link.target) or "", "weight": plain_weight(link.weight), **_detail(absence),
+    }  # fmt: skip
+
+
+def why_not(session: Session, asked: Asked, crossing: Crossing) -> Callable[[Uri], Absence]:
+    """A function that gives the reason for a missing start; a hidden start gets the same whether it exists or not."""
+
+    def why(uri: Uri) -> Absence:
+        hidden = asked.workspace is not None and not session.may(asked.workspace, uri, Verb.READ)
+        return Absence("forbidden") if hidden and session.principal else crossing.why(uri)
+
+    return why
+
+
+def absent(uri: Uri, absence: Absence) -> Absent:
+    return {"uri": uri, "reason": absence.reason, "workspace": workspace_of(uri) or "", **_detail(absence)}
+
+
+def refused(asked: Asked) -> list[Absent]:
+    """The starts that are not an address in a known workspace."""
+    return [
+        {"uri": text[:300], "reason": addressing.reason_of(why), "detail": f"{why.message}. {why.next}".strip()[:300]}
+        for text, why in asked.refused.items()
+    ]
+
+
+def _detail(absence: Absence) -> Detail:
+    told: Detail = {}
+    if absence.last_seen is not None:
+        told["last_seen"] = moment(absence.last_seen)
+    if absence.detail:
+        told["detail"] = fenced_line(absence.detail, 200)
+    return told
+
+
+def nowhere(session: Session, asked: Asked, start: Uri, why: Absence) -> KgdError:
+    """The error of a walk without an existing start; it names only nodes that the caller may read."""
+    if why.reason == "forbidden":
+        return Forbidden(why.detail or "this may not be read", at=start, next="Ask its keeper for a wider token.")
+    if why.reason not in ("missing", "gone"):
+        last = f" It was last seen {moment(why.last_seen)}." if why.last_seen is not None else ""
+        return Unavailable(f"its workspace is {why.reason}: {why.detail}", at=start, next=f"Ask again later.{last}")
+    here = asked.workspace
+    like = nodes.similar(here, start, visibility.sight(session, here.id)) if here else []
+    advice = f"Close to it: {', '.join(like)}." if like else Advice("Find a start with ", Do("search"), ".")
+    return NotFound("there is no such node", at=start, next=advice)

@@ -1,0 +1,306 @@
+"""The `advance` tool: moves a task to another status, and records its lessons on completion."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NotRequired
+
+import orjson
+from pydantic import BeforeValidator, Field, WithJsonSchema
+from typing_extensions import TypedDict
+
+from kgd.errors import Advice, Do, Invalid, KgdError, Stale
+from kgd.memories.tasks import NEXT, STATUSES, TERMINAL, Section, Task, parsed, with_sections
+from kgd.model.access import Verb
+from kgd.model.change import ChangeSet, Upsert
+from kgd.model.node import TAGS_LIMIT, Relation
+from kgd.tools import visibility
+from kgd.tools.areas import ids
+from kgd.tools.areas.envelope import Envelope, answered, enveloped
+from kgd.tools.nodes import Found, moment
+from kgd.tools.operation import Hints, Operation
+from kgd.tools.parameters import Params, read_many, refuse_unseen
+from kgd.tools.session import Session
+from kgd.tools.tasks.answers import SectionAnswer, TaskAnswer, sections_answer, task_answer, task_at, task_of
+from kgd.tools.tasks.lessons import (
+    ABOUT,
+    ABOUT_COST,
+    CONNECTED_TO,
+    Recorded,
+    about_files,
+    learned,
+    own_summary,
+    own_tags,
+)
+from kgd.workspace.writing.edits import upserted
+
+if TYPE_CHECKING:
+    from kgd.model.uri import Uri
+    from kgd.tools.visibility import Sees
+    from kgd.workspace.answers import Outcome
+    from kgd.workspace.workspace import Workspace
+
+SUGGESTED_ACTIONS = (
+    "Update atom knowledge for areas affected by this task",
+    "Update atom paths if files were moved or new directories created",
+    "Append changelog entries for significant changes",
+)
+LOOKED_AT = 50
+"""Versions of a task that are searched for the change that set its status."""
+ATTEMPTS = 10
+"""Attempts of a completion that concurrent calls overtake by recording one of the same facts."""
+OWN = "changes[0]"
+"""Place of an error about the task itself, whose edit comes first."""
+_NUMBER = re.compile(r"^changes\[\d+\]\s*")
+_NOTHING = Recorded((), (), (), ())
+
+
+def _read_sections(value: Any) -> Any:
+    """Accept, instead of a list, one section, a mapping of titles to texts, or the JSON text of any of these."""
+    if isinstance(value, str) and value.lstrip()[:1] == "{":
+        try:
+            value = orjson.loads(value)
+        except orjson.JSONDecodeError:
+            return value
+    if isinstance(value, Mapping) and not {"title", "content"} & set(value):
+        return [{"title": title, "content": content} for title, content in value.items()]
+    return read_many(value)
+
+
+def _read_content(value: Any) -> Any:
+    """Accept a list of lines instead of a text."""
+    if isinstance(value, Sequence) and not isinstance(value, str) and all(isinstance(line, str) for line in value):
+        return "\n".join(value)
+    return value
+
+
+class SectionParams(Params):
+    title: Annotated[str, Field(min_length=1, max_length=255)]
+    content: Annotated[str, BeforeValidator(_read_content)]
+
+
+Sections = Annotated[
+    list[SectionParams],
+    BeforeValidator(_read_sections),
+    Field(max_length=100),
+    WithJsonSchema({
+        "type": "array",
+        "items": {
+            "type": "object",
+            "required": ["title", "content"],
+            "properties": {"title": {"type": "string"}, "content": {"type": "string"}},
+        },
+        "description": "added, or in place of that of its title: Handoff Notes, Patterns, Gotchas (an item a line)",
+    }),
+]  # fmt: skip
+
+
+class AdvanceParams(Params):
+    containerType: Literal["task"] = "task"
+    id: Annotated[str, Field(min_length=1, description="URI or name")]
+    version: Annotated[int, Field(ge=0, description="the version you read")]
+    to: Annotated[str | None, Field(description=f"{', '.join(STATUSES)}; the next one if left out")] = None
+    sections: Sections = Field(default_factory=list)
+    summary: Annotated[str | None, Field(description="what came of it, <= 100 chars")] = None
+    projectId: Annotated[str | None, Field(description="a workspace")] = None
+    workspace: str | None = None
+
+
+class Hint(TypedDict):
+    message: str
+    suggestedActions: list[str]
+
+
+class RecordedAnswer(TypedDict):
+    """`known`: it was there before."""
+
+    id: str
+    type: str
+    summary: str
+    known: NotRequired[bool]
+
+
+class Already(TypedDict):
+    """When the task came to the status that it has, and by whom."""
+
+    at: str
+    by: str
+    commit: str
+
+
+class AdvanceData(TypedDict):
+    task: TaskAnswer
+    sections: list[SectionAnswer]
+    commit: str | None
+    already: NotRequired[Already]
+    recorded: NotRequired[list[RecordedAnswer]]
+    graphHints: NotRequired[Hint]
+    warnings: NotRequired[list[str]]
+
+
+class AdvanceResult(TypedDict):
+    success: bool
+    data: AdvanceData
+
+
+def advance(session: Session, params: AdvanceParams) -> Envelope:
+    """Change the task's status and sections and, on completion, record its lessons, all in one commit."""
+    workspace = ids.project(session, params.workspace, params.projectId, [params.id], writing=True)
+    _check_texts(params)
+    found = task_at(session, workspace, params.id)
+    _check_version(found, params.version)
+    to = _status_after(task_of(found), params.to)
+    given = [Section(one.title.strip(), one.content) for one in params.sections]
+    sees = visibility.sight(session, workspace.id)
+    edit = _own_edit(workspace, found, to, given, params.summary, sees)
+    assert found.stored is not None
+    after = parsed(upserted(found.stored, edit))
+    recorded = learned(workspace, after, sees) if to == "completed" else _NOTHING
+    for attempt in range(ATTEMPTS):
+        changes = ChangeSet(
+            (edit, *recorded.edits), session.author(workspace), f"task {after.name}: {to}"[:200], operation="advance"
+        )
+        try:
+            outcome = session.submit(workspace, changes)
+            break
+        except Stale as stale:
+            if stale.at.startswith(OWN) or not recorded.new or attempt == ATTEMPTS - 1:
+                raise _stale(found, params.version, stale.current) from stale
+            recorded = learned(workspace, after, sees)  # a concurrent call recorded one of these facts
+        except KgdError as error:
+            error.at = _NUMBER.sub("", error.at)  # of an edit that the caller never saw
+            error.args = (str(error),)
+            raise
+    return answered(_answer(session, workspace, found, to, recorded, outcome))
+
+
+def _answer(
+    session: Session, workspace: Workspace, before: Found, to: str, recorded: Recorded, outcome: Outcome
+) -> AdvanceData:
+    """The new state of the task, the recorded nodes, and hints after its end."""
+    now = task_at(session, workspace, before.uri)
+    task = task_of(now)
+    data: AdvanceData = {
+        "task": task_answer(now, task), "sections": sections_answer(task), "commit": outcome.commit,
+    }  # fmt: skip
+    if task_of(before).status == to and (already := _since(workspace, now.uri, to)):
+        data["already"] = already
+    if to == "completed":
+        data["recorded"] = [_line(workspace, uri) for uri in recorded.new]
+        data["recorded"] += [{**_line(workspace, uri), "known": True} for uri in recorded.known]
+    if to in TERMINAL:
+        data["graphHints"] = {
+            "message": f"Task {to}. Consider updating the knowledge graph.",
+            "suggestedActions": list(SUGGESTED_ACTIONS),
+        }
+    told = [text for text in outcome.warnings if not text.endswith("nothing changed")]
+    if warnings := [*recorded.warnings, *told]:
+        data["warnings"] = warnings
+    return data
+
+
+def _check_texts(params: AdvanceParams) -> None:
+    refuse_unseen(params.summary, "summary")
+    for number, one in enumerate(params.sections):
+        refuse_unseen(one.title, f"sections[{number}].title")
+        refuse_unseen(one.content, f"sections[{number}].content", lines=True)
+        if not one.title.strip():
+            raise Invalid("a section has a title", at=f"sections[{number}].title", next="Handoff Notes, for example.")
+
+
+def _check_version(found: Found, version: int) -> None:
+    """Refuse an outdated version early: the error should not be about a status change that is no longer allowed."""
+    current = found.version.count if found.version else 0
+    if version != current:
+        raise _stale(found, version, current)
+
+
+def _stale(found: Found, version: int, current: int) -> Stale:
+    return Stale(
+        f"the task is at version {current}, the change expected {version}", current=current, at=found.uri,
+        next=Advice("Read it again with ", Do("query_container", operation="get"), ", then advance that version."),
+    )  # fmt: skip
+
+
+def _status_after(task: Task, wanted: str | None) -> str:
+    """The new status.
+
+    Raises:
+        Invalid: There is no such status, or no way to it from the present one; names the possible ones.
+    """
+    allowed = NEXT.get(task.status, STATUSES)
+    if wanted is None:
+        if task.status in NEXT and allowed:
+            return allowed[0]
+        why = "has no next status" if not allowed else "has a status that kgd does not know"
+        raise Invalid(f"this task is {task.status}, and {why}", at="to", next=_ways(task.status, allowed))
+    to = wanted.strip().lower().replace("_", "-").replace(" ", "-")
+    if to not in STATUSES:
+        raise Invalid(f"'{wanted[:60]}' is no status", at="to", next=f"Known: {', '.join(STATUSES)}.")
+    if to != task.status and to not in allowed:
+        raise Invalid(f"a task that is {task.status} cannot become {to}", at="to", next=_ways(task.status, allowed))
+    return to
+
+
+def _ways(status: str, allowed: Sequence[str]) -> str:
+    if allowed:
+        return f"From here: {', '.join(allowed)}."
+    return f"{status.capitalize()} is the end of it; make a new task that depends_on this one."
+
+
+def _own_edit(
+    workspace: Workspace, found: Found, to: str, given: Sequence[Section], summary: str | None, sees: Sees | None
+) -> Upsert:
+    """The edit of the task's own node."""
+    node = found.stored
+    assert node is not None
+    data: dict[str, Any] = {} if node.data.get("status") == to else {"status": to}
+    if given:
+        data["sections"] = with_sections(node.data.get("sections"), given)
+    edit = Upsert(found.uri, summary=summary, data=data, expect_version=found.version.count if found.version else 0)
+    if to != "completed":
+        return edit
+    task = parsed(upserted(node, edit))
+    missing = [tag for tag in own_tags(task) if tag not in node.tags]
+    tags = tuple(missing[: max(0, TAGS_LIMIT - len(node.tags))])
+    there = (uri for uri in task.depends_on if workspace.graph.resolve(uri) in workspace.graph)
+    relations = [Relation(CONNECTED_TO, uri) for uri in there]
+    relations += [Relation(ABOUT, uri, ABOUT_COST) for uri in about_files(workspace, task.files, sees)]
+    added = tuple(one for one in relations if node.relation(one.type, one.target) is None)
+    shown = summary if summary or node.summary else own_summary(task)
+    return Upsert(edit.uri, summary=shown, tags=tags, data=data, relations=added, expect_version=edit.expect_version)
+
+
+def _since(workspace: Workspace, uri: Uri, status: str) -> Already | None:
+    """The change that set the task's status; None if it is not among the newest."""
+    for entry in workspace.history.entries(uri=uri, limit=LOOKED_AT):
+        for change in workspace.history.changes(entry.commit, [uri]):
+            was, is_now = (parsed(node).status if node else None for node in (change.before, change.after))
+            if is_now == status != was:
+                return {"at": moment(entry.at), "by": entry.author, "commit": entry.commit}
+    return None
+
+
+def _line(workspace: Workspace, uri: str) -> RecordedAnswer:
+    card = workspace.graph.card(uri)  # type: ignore[arg-type]
+    return {"id": uri, "type": card.type if card else "", "summary": card.summary if card else ""}
+
+
+ADVANCE = Operation(
+    name="advance",
+    title="Move a task on",
+    description=(
+        "Moves a task to its next status (pending, in-progress, completed; or cancelled), with sections added or "
+        "replaced. On completion each line of the sections Patterns and Gotchas becomes a node that the team finds "
+        "again. Needs the version you read."
+    ),
+    Params=AdvanceParams,
+    Result=AdvanceResult,
+    hints=Hints(),
+    run=advance,
+    refusal=enveloped,
+    offered="tasks",
+    place=20,
+    scope=Verb.WRITE,
+)

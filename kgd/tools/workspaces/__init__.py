@@ -1,0 +1,1 @@
+"""Operations on whole workspaces: setup, cloning, sync, status and checks."""

@@ -1,0 +1,300 @@
+"""The `fsck`, `doctor` and `reindex` tools: checks of a workspace and its home, and automatic repairs."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from importlib import metadata
+from typing import TYPE_CHECKING, NotRequired
+
+from typing_extensions import TypedDict
+
+from kgd.errors import KgdError, NotFound, Unavailable
+from kgd.tools import addressing, nodes
+from kgd.tools.commands import Command, option
+from kgd.tools.operation import Hints, Operation
+from kgd.tools.session import Session
+from kgd.tools.workspaces import remedies
+from kgd.tools.workspaces.status import Nothing, absence
+from kgd.workspace.check import check
+
+if TYPE_CHECKING:
+    from kgd.workspace.answers import Finding, Stage
+    from kgd.workspace.workspace import Workspace
+
+LOOK_AGAIN = 2.0
+"""Seconds that blocked or waiting stages get to continue after a repair."""
+
+HUB_IDS = 8
+
+
+class Problem(TypedDict):
+    """One thing that is wrong; `next` says what mends it."""
+
+    level: str
+    path: str
+    reason: str
+    next: NotRequired[str]
+
+
+class FsckResult(TypedDict):
+    ok: bool
+    workspace: str
+    problems: list[Problem]
+
+
+def fsck(session: Session, params: Nothing) -> FsckResult:
+    """Check that all stored data can be read and that all derived data equals it. Reads the whole tip.
+
+    Raises:
+        KgdError: The workspace is unknown or cannot be opened.
+    """
+    workspace = addressing.choose(session, params.workspace)
+    found = [_problem(one) for one in check(workspace, session.progress)]
+    return {"ok": not found, "workspace": workspace.id, "problems": found}
+
+
+def _problem(one: Finding) -> Problem:
+    answer: Problem = {"level": one.level, "path": nodes.printable(one.where), "reason": one.message}
+    if one.fix:
+        answer["next"] = one.fix
+    return answer
+
+
+class DoctorParams(Nothing):
+    fix: bool = False
+    confirm_deletions: bool = False
+
+
+class Check(TypedDict):
+    """One thing that was looked at. `state` is ok, fixed, waiting, off, warning, error or damage."""
+
+    name: str
+    state: str
+    detail: str
+    next: NotRequired[str]
+
+
+class DoctorResult(TypedDict):
+    ok: bool
+    checks: list[Check]
+
+
+def doctor(session: Session, params: DoctorParams) -> DoctorResult:
+    """Report problems of the home and its workspaces; with `fix`, make the repairs that lose nothing.
+
+    Checks the workspace of the call, or all open workspaces if the call has none. Reads the whole tip of each, and
+    asks every hub. `confirm_deletions` deletes the nodes of files that are missing in the work tree; kgd keeps those
+    nodes without it if the files are many.
+
+    Raises:
+        KgdError: The workspace is unknown, cannot be opened, or cannot be written. Without a named workspace only
+            `confirm_deletions` needs one.
+    """
+    checks = [_registry(session), _pages(session), *_import_clash(), *_around(session)]
+    try:
+        chosen = [addressing.choose(session, params.workspace, writing=params.confirm_deletions)]
+    except (NotFound, Unavailable):
+        if params.workspace or params.confirm_deletions:
+            raise
+        chosen = session.daemon.opened()
+    for workspace in chosen:
+        checks += _looked_at(session, workspace, params)
+        checks += [_stage(workspace, stage, stage) for stage in session.daemon.syncing(workspace).stages()]
+        checks += [_told(workspace, "warning", text) for text in session.daemon.degraded(workspace)]
+    return {"ok": all(one["state"] in ("ok", "fixed", "waiting", "off") for one in checks), "checks": checks}
+
+
+def _registry(session: Session) -> Check:
+    problem = session.daemon.registry.problem
+    if problem is None:
+        count = len(session.daemon.workspace_ids())
+        return {"name": "registry", "state": "ok", "detail": f"{count} workspace{'s' if count != 1 else ''}"}
+    found: Check = {"name": "registry", "state": "error", "detail": problem.message}
+    found["next"] = problem.next or remedies.of("registry:")
+    return found
+
+
+def _import_clash() -> Iterator[Check]:
+    """An error if the unrelated package `kgd` of the package index is installed: it has the same import name."""
+    try:
+        other = metadata.version("kgd")
+    except metadata.PackageNotFoundError:
+        return
+    yield {
+        "name": "program", "state": "error", "detail": f"another package, kgd {other}, is installed over kgd-daemon",
+        "next": "Run `pip uninstall kgd`, then install kgd-daemon again: both use the import name kgd.",
+    }  # fmt: skip
+
+
+def _pages(session: Session) -> Check:
+    pages = session.daemon.pages
+    if pages is None or not pages.url:
+        return {"name": "pages", "state": "off", "detail": "nobody has asked for them", "next": "`kgd ui` opens them."}
+    count = len(pages.browsers())
+    who = "one browser" if count == 1 else f"{count} browsers"
+    return {"name": "pages", "state": "ok", "detail": f"at {pages.url}, for {who}"}
+
+
+def _around(session: Session) -> Iterator[Check]:
+    """Registered paths without a workspace, the state of every hub, and the daemon's other problems as in `status`.
+
+    Asks every hub, which takes some seconds for a hub that hangs.
+    """
+    for id, entry in sorted(session.daemon.registry.current().entries.items()):
+        try:
+            if entry.path:
+                session.daemon.places.layout(entry)
+        except (KgdError, OSError) as error:
+            told = error if isinstance(error, KgdError) else Unavailable(str(error.strerror), at=entry.path)
+            yield {"name": id, "state": "error", "detail": f"{told.message}: {told.at}", "next": told.next}
+    elsewhere = session.daemon.elsewhere
+    for url, ids in elsewhere.hubs():
+        found: Check = {"name": f"hub {url}"[:120], "state": "ok", "detail": f"has {', '.join(ids[:HUB_IDS])}"}
+        try:
+            elsewhere.who(ids[0])
+        except KgdError as error:
+            found |= {"state": "warning", "detail": error.message}
+            found["next"] = error.next or remedies.of(f"hub {url}")
+        yield found
+    for text in session.daemon.troubles():
+        if not text.startswith(("registry: ", "hub ")):
+            name = "daemon" if text.startswith("too few file") else "elsewhere"
+            yield {"name": name, "state": "warning", "detail": text, "next": remedies.of(text)}
+
+
+def _looked_at(session: Session, workspace: Workspace, params: DoctorParams) -> list[Check]:
+    before = workspace.health()
+    if params.confirm_deletions:
+        workspace.confirm_deletions()
+    found = check(workspace, session.progress)
+    if params.fix:
+        workspace.hint(None)
+        if before["index"].state == "degraded" or any("reindex" in one.fix for one in found):
+            workspace.reindex()
+            after = check(workspace)
+            mended = [one for one in found if one not in after]
+            found = after
+        else:
+            mended = []
+    else:
+        mended = []
+    if params.fix or params.confirm_deletions:
+        _wait_until_it_goes_on(workspace)
+    return [
+        *(_stage(workspace, stage, before[stage.name]) for stage in workspace.health().values()),
+        *(_finding(workspace, one, "fixed") for one in mended),
+        *(_finding(workspace, one, one.level) for one in found),
+        *_unread(workspace, {one.where for one in found}),
+        *_others(workspace),
+    ] + ([] if found else [_told(workspace, "ok", "everything that is stored can be read")])
+
+
+def _wait_until_it_goes_on(workspace: Workspace) -> None:
+    deadline = time.monotonic() + LOOK_AGAIN
+    while any(one.state in ("blocked", "waiting") for one in workspace.health().values()):
+        if time.monotonic() > deadline:
+            return
+        time.sleep(0.05)
+
+
+def _stage(workspace: Workspace, stage: Stage, before: Stage) -> Check:
+    levels = {"blocked": "error", "degraded": "warning"}
+    was_wrong = before.state in levels
+    state = levels.get(stage.state) or ("fixed" if was_wrong and stage.state == "ok" else stage.state)
+    answer: Check = {"name": f"{workspace.id} {stage.name}", "state": state, "detail": stage.blocker}
+    if state == "fixed":
+        answer["detail"] = before.blocker
+    elif remedy := remedies.of_stage(stage):
+        answer["next"] = remedy
+    return answer
+
+
+def _finding(workspace: Workspace, one: Finding, state: str) -> Check:
+    name = f"{workspace.id} {nodes.printable(one.where)}"[:120]
+    answer: Check = {"name": name, "state": state, "detail": one.message}
+    if one.fix and state != "fixed":
+        answer["next"] = one.fix.replace("`kgd reindex`", "`kgd doctor --fix`")
+    return answer
+
+
+def _unread(workspace: Workspace, known: set[str]) -> Iterator[Check]:
+    """Unreadable files that wait for a repair by hand, except the `known` paths."""
+    for one in workspace.invalid_files():
+        if one.path not in known:
+            told = nodes.invalid(workspace, one)
+            name = f"{workspace.id} {told['path']}:{told['line']}"
+            yield {"name": name, "state": "warning", "detail": told["reason"], "next": told["next"]}
+
+
+def _others(workspace: Workspace) -> Iterator[Check]:
+    stages = {f"{stage.name}: {stage.blocker}" for stage in workspace.health().values()}
+    for text in (*workspace.degraded(), *filter(None, [absence(workspace)])):
+        if text not in stages:
+            yield _told(workspace, "warning", text)
+
+
+def _told(workspace: Workspace, state: str, text: str) -> Check:
+    told: Check = {"name": workspace.id, "state": state, "detail": text}
+    if state != "ok":
+        told["next"] = remedies.of(text)
+    return told
+
+
+class ReindexResult(TypedDict):
+    workspace: str
+    nodes: int
+
+
+def reindex(session: Session, params: Nothing) -> ReindexResult:
+    """Delete all derived data of a workspace and build it again. Answers stay the same.
+
+    Raises:
+        KgdError: The workspace is unknown or cannot be opened.
+    """
+    workspace = addressing.choose(session, params.workspace)
+    workspace.reindex()
+    return {"workspace": workspace.id, "nodes": len(workspace.graph)}
+
+
+FSCK = Operation(
+    name="fsck",
+    title="Check a workspace",
+    description="Reads everything and compares what is derived.",
+    Params=Nothing,
+    Result=FsckResult,
+    hints=Hints(read_only=True, idempotent=True),
+    run=fsck,
+    commands=(Command("Care", "check every stored object and node", place=60, print="printing_running.fsck"),),
+)
+DOCTOR = Operation(
+    name="doctor",
+    title="What is wrong",
+    description="Checks the home and its workspaces, and mends with fix.",
+    Params=DoctorParams,
+    Result=DoctorResult,
+    hints=Hints(idempotent=True),
+    run=doctor,
+    commands=(
+        Command(
+            "Running",
+            "check everything, and suggest repairs",
+            (
+                option("--fix", "make the repairs that lose nothing"),
+                option("--confirm-deletions", "delete the nodes of the many files missing in .kgd"),
+            ),
+            place=60,
+            print="printing_running.doctor",
+        ),
+    ),
+)
+REINDEX = Operation(
+    name="reindex",
+    title="Rebuild what is derived",
+    description="Text index, versions and snapshot.",
+    Params=Nothing,
+    Result=ReindexResult,
+    hints=Hints(idempotent=True),
+    run=reindex,
+    commands=(Command("Care", "delete all derived data and build it again", place=50, print="printing.facts"),),
+)

@@ -1,0 +1,498 @@
+"""The operations `up`, `uninstall` and `workspaces`, for this machine's own command line only."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal, NotRequired
+
+from pydantic import Field
+from typing_extensions import TypedDict
+
+from kgd.codec.settings import PATH, decode_settings, first_files
+from kgd.config import git_own_file
+from kgd.config.registry import Entry
+from kgd.errors import Forbidden, Invalid, InvariantViolation, NotFound
+from kgd.git import creation, identity
+from kgd.git import layout as layouts
+from kgd.git.adopt import adopt
+from kgd.git.discovery import find_place, setting
+from kgd.git.layout import Layout
+from kgd.git.objects import ObjectId
+from kgd.git.refs import HEAD, checked_out
+from kgd.git.remote_settings import remotes
+from kgd.git.store import ObjectStore
+from kgd.model.uri import is_workspace_id, workspace_id_from
+from kgd.tools import addressing
+from kgd.tools.commands import Command, option
+from kgd.tools.hubs import join
+from kgd.tools.ingest.tree import tree_counts
+from kgd.tools.operation import Hints, Operation
+from kgd.tools.parameters import JsonObject
+from kgd.tools.session import Session
+from kgd.tools.workspaces import clones
+from kgd.tools.workspaces.status import Nothing
+
+
+class UpParams(Nothing):
+    directory: Annotated[str | None, Field(description="default: the client's directory")] = None
+    id: str | None = None
+    standalone: bool = False
+    replace: bool = False
+    dry_run: bool = False
+    environment: Annotated[JsonObject, Field(description="the person's own, to ask a remote with")] = Field(
+        default_factory=dict
+    )
+
+
+class UpResult(TypedDict):
+    workspace: str
+    path: str
+    git_dir: str
+    branch: str
+    created: bool
+    restored: NotRequired[bool]
+    published: list[str]
+    counts: dict[str, int]
+    warnings: list[str]
+    adopted: NotRequired[str]
+    code_tree: NotRequired[str]
+    dry_run: NotRequired[bool]
+
+
+def up(session: Session, params: UpParams) -> UpResult:
+    """Find the workspace of a directory, clone it from its remote, or create it. A second call changes nothing."""
+    id = params.id or params.workspace
+    if id is not None and not is_workspace_id(id):
+        raise Invalid("an id has 1 to 63 lower-case letters, digits and dashes, and begins with no dash", at="id")
+    directory, entry = _meant(session, params, id)
+    if entry is not None and (entry.standalone or clones.is_free(entry, directory)):
+        params = params.model_copy(update={"standalone": True})
+    found = _found(directory, id, params)
+    if found is None and params.dry_run:
+        return _planned(session, directory, id or (entry.id if entry else None), params, entry)
+    made = found or _make(session, directory, id, params, entry)
+    return brought_up(session, directory, made, replace=params.replace)
+
+
+def brought_up(session: Session, directory: Path, made: Made, *, replace: bool) -> UpResult:
+    """Open and register a found or created workspace, and describe it."""
+    layout = made.layout
+    if replace or made.cloned:
+        let_go_of(session, _id_of(layout), layout)
+    if made.cloned:
+        clones.register(session, layout, made.cloned)
+    session.here = None
+    workspace = session.daemon.workspace(directory=directory if layout.in_code else layout.work_tree)
+    answer: UpResult = {
+        "workspace": workspace.id,
+        "path": str(layout.work_tree),
+        "git_dir": str(layout.git_dir),
+        "branch": layout.branch,
+        "created": made.created,
+        "published": [f"{one.name} ({one.url.text} {one.ref})" for one in remotes(layout)],
+        "counts": {"nodes": len(workspace.graph), **tree_counts(workspace)},
+        "warnings": [*_shipped(layout), *_misnamed(session, layout, workspace.id)],
+    }
+    if workspace.layout.code_tree is not None:
+        answer["code_tree"] = str(workspace.layout.code_tree)
+    if made.restored:
+        answer["restored"] = True
+    if made.adopted:
+        answer["adopted"] = made.adopted
+        if not answer["published"]:
+            answer["warnings"].append("what is written here stays here until `kgd share`")
+    if made.unreachable:
+        answer["warnings"].append(f"the code's remote could not be asked for a workspace: {made.unreachable}")
+    if not identity.is_known(layout, git_own_file()):
+        who = identity.person(layout, git_own_file())
+        answer["warnings"].append(
+            f"git does not know who you are, so your commits are by {who.name} <{who.email}>: "
+            "`git config --global user.name NAME` and `git config --global user.email ADDRESS` say it"
+        )
+    return answer
+
+
+def _meant(session: Session, params: UpParams, id: str | None) -> tuple[Path, Entry | None]:
+    """The directory, and its registry entry if there is one.
+
+    `-w ID` without a directory means the path in the registry's entry of that workspace.
+    """
+    entries = session.daemon.registry.current().entries
+    known = entries.get(id or "")
+    if params.directory is None and params.id is None and known is not None and known.path:
+        directory = directory_of(session, known.path)
+        if not directory.exists() and not (known.standalone or known.remote):
+            raise NotFound("there is no code repository yet", at=known.path, next="Clone the code there first.")
+        return directory, known
+    directory = directory_of(session, params.directory)
+    if known is not None and (not known.path or Path(known.path).resolve() == directory):
+        return directory, known
+    if known is not None or id is not None:
+        return directory, None
+    return directory, next((one for one in entries.values() if clones.is_at(one, directory)), None)
+
+
+def _misnamed(session: Session, layout: Layout, id: str) -> Iterator[str]:
+    """Warnings about entries of other ids at the place of this workspace."""
+    for entry in session.daemon.registry.current().entries.values():
+        found = session.daemon.places.find(entry) if entry.id != id else None
+        if found is not None and found.git_dir == layout.git_dir:
+            yield f"workspaces.yaml also has '{entry.id}' here: take that entry out, or give it another path"
+
+
+def _planned(session: Session, directory: Path, id: str | None, params: UpParams, entry: Entry | None) -> UpResult:
+    place = None if params.standalone else find_place(directory)
+    name = _new_id(session, directory, id, params)
+    layout = layouts.code_layout(place) if place and not layouts.is_clone(place) else None
+    planned: UpResult = {
+        "workspace": name, "path": str(layout.work_tree if layout else directory),
+        "git_dir": str(layout.git_dir if layout else directory / ".git"),
+        "branch": layout.branch if layout else layouts.OWN_BRANCH, "created": False, "published": [], "counts": {},
+        "warnings": [], "dry_run": True,
+    }  # fmt: skip
+    if layout and layouts.removed(layout):
+        planned["restored"] = True
+    elif entry is not None and (remote := clones.remote_of(entry)):
+        planned["adopted"] = remote
+    return planned
+
+
+def let_go_of(session: Session, id: str, layout: Layout) -> None:
+    """Unregister another repository that has this id; its files stay."""
+    for workspace in session.daemon.opened():
+        if workspace.id == id and workspace.layout.git_dir != layout.git_dir:
+            session.daemon.forget(workspace)
+    entry = session.daemon.registry.current().entries.get(id)
+    there = session.daemon.places.find(entry) if entry is not None else None
+    if there is not None and there.git_dir != layout.git_dir:
+        session.daemon.registry.forget(id)
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """A found or created workspace. `cloned` is the registry entry that names the clone's source."""
+
+    layout: Layout
+    created: bool = False
+    restored: bool = False
+    adopted: str = ""
+    unreachable: str = ""
+    cloned: Entry | None = None
+
+
+def _found(directory: Path, id: str | None, params: UpParams) -> Made | None:
+    layout = layouts.locate(directory) if directory.is_dir() else None
+    if layout is None or (params.standalone and layout.work_tree != directory):
+        return None
+    known = _id_of(layout)
+    if id is not None and id != known:
+        raise InvariantViolation(
+            f"this workspace has the id '{known}', and every URI in it carries that", at=str(layout.work_tree),
+            next="Use it under this id; a copy takes the place of the other with `kgd up --replace`.",
+        )  # fmt: skip
+    return Made(layout)
+
+
+def _make(session: Session, directory: Path, id: str | None, params: UpParams, entry: Entry | None) -> Made:
+    """Clone from the registry's remote, adopt the workspace of the code's remote, or create one.
+
+    If a remote of the code cannot be reached, the answer names it: it may have a workspace.
+    """
+    place = None if params.standalone else find_place(directory)
+    id = id or (entry.id if entry is not None else None)
+    unreachable = ""
+    kept = layouts.removed(layouts.code_layout(place)) if place else None
+    restored = kept is not None
+
+    def allow(store: ObjectStore, tip: ObjectId) -> None:
+        _refuse_other(session, id, _id_at(store, tip, directory), params)
+
+    if place and place.top and layouts.is_clone(place):
+        store = ObjectStore(place.common_dir)
+        allow(store, store.ref(checked_out(place.common_dir) or "") or b"")
+        return Made(creation.create_standalone(place.top, "", {}), True, adopted="this clone")
+    if kept is not None:
+        store = ObjectStore(kept)
+        allow(store, store.ref(HEAD) or b"")
+    elif entry is not None and clones.remote_of(entry):
+        environment = {key: str(value) for key, value in params.environment.items()}
+        cloned = clones.clone_to(
+            session, directory if place is None else place, entry, environment,
+            allow=lambda found: _refuse_other(session, id, found, params),
+        )  # fmt: skip
+        if cloned is not None:
+            return Made(cloned.layout, True, adopted=cloned.source, cloned=entry)
+    if place:
+        environment = {key: str(value) for key, value in params.environment.items()}
+        asked = adopt(directory, environment=environment, allow=allow)
+        if asked.layout is not None:
+            found = "" if restored else f"{asked.remote} {asked.ref}".strip()
+            return Made(asked.layout, not restored, restored, found, asked.unreachable)
+        unreachable = asked.unreachable
+    name = _new_id(session, directory, id, params)
+    make = creation.create_in_code_repository if place else creation.create_standalone
+    return Made(make(directory, name, first_files(name)), not restored, restored, unreachable=unreachable)
+
+
+def _refuse_other(session: Session, id: str | None, found: str, params: UpParams) -> None:
+    """Refuse an existing workspace if its id differs from the requested one, or if another clone of it is registered.
+
+    `--replace` allows the second case. Called before anything is made.
+    """
+    known = session.daemon.registry.current().entries.get(found)
+    other = known.path if known and known.path and session.daemon.places.is_there(known) else ""
+    if id not in (None, found):
+        leave = f"Leave out --id to work with '{found}'"
+        if params.id is None and params.workspace is None:
+            leave = f"Name the entry of this place '{found}' in workspaces.yaml"
+        if other:
+            leave = f"Work with '{found}' at {other}, or `kgd up --replace` lets this clone take its place"
+        raise InvariantViolation(
+            f"there is a workspace for this already: '{found}', and every URI in it carries that id", at="id",
+            next=f"{leave}; for one of its own, `kgd up --standalone --id {id}` in another folder.",
+        )  # fmt: skip
+    if other and not params.replace:
+        raise InvariantViolation(
+            f"the workspace '{found}' is here already, in another clone", at=other,
+            next="Work with it there, or let this clone take its place with `kgd up --replace`.",
+        )  # fmt: skip
+
+
+def _new_id(session: Session, directory: Path, id: str | None, params: UpParams) -> str:
+    in_code = not params.standalone and find_place(directory) is not None
+    name = id or workspace_id_from(_project_name(directory) if in_code else directory.name)
+    known = session.daemon.registry.current().entries.get(name)
+    if known is not None and known.path and not params.replace and session.daemon.places.is_there(known):
+        raise InvariantViolation(
+            f"another repository is registered as '{name}'", at=known.path,
+            next="Give this one its own id with `kgd up --id NEW`, or take its place with `kgd up --replace`.",
+        )  # fmt: skip
+    return name
+
+
+def _project_name(directory: Path) -> str:
+    """The name of the remote repository, so that two clones in differently named folders agree."""
+    place = find_place(directory)
+    url = setting(place.common_dir, "remote.origin.url") if place else None
+    if url:
+        name = url.rstrip("/").replace(":", "/").rsplit("/", 1)[-1].removesuffix(".git")
+        if name.strip("."):  # `git clone .` leaves a URL without a name
+            return name
+    root = layouts.code_root(directory)
+    return (root or directory).name
+
+
+def _id_of(layout: Layout) -> str:
+    store = layout.open()
+    return _id_at(store, store.ref(HEAD) or store.ref(layout.branch), layout.git_dir)
+
+
+def _id_at(store: ObjectStore, tip: ObjectId | None, where: Path) -> str:
+    blob = store.entry(store.tree_of(tip), PATH) if tip else None
+    if blob is None:
+        raise InvariantViolation("this repository has no kgd.yaml", at=str(where), next="Run `kgd doctor`.")
+    return decode_settings(store.read(blob), newer=True).workspace
+
+
+def directory_of(session: Session, named: str | None) -> Path:
+    """Resolve a directory given on the command line, relative to the client's; None is the client's own.
+
+    Raises:
+        Forbidden: The caller is not this machine's command line.
+        Invalid: Neither directory is known.
+    """
+    if not session.trusted:
+        raise Forbidden("only this machine's own command line sets up workspaces")
+    base = session.cwd
+    if named is None and base is None:
+        raise Invalid("it is not clear which directory is meant", at="directory", next="Name it.")
+    path = Path(named or "")
+    return (path if path.is_absolute() else (base or Path("/")) / path).resolve()
+
+
+def _shipped(layout: Layout) -> Iterator[str]:
+    """Warnings about builds that would ship the work tree, because they read .gitignore but not info/exclude."""
+    root = layout.code_tree
+    if root is None or not layout.in_code:
+        return
+    ignored = any(
+        ".kgd" in {line.strip("/ ") for line in (root / name).read_text(errors="replace").splitlines()}
+        for name in (".gitignore", ".dockerignore", ".npmignore")
+        if (root / name).is_file()
+    )
+    if ignored:
+        return
+    builds = [
+        name for name in ("package.json", "Dockerfile", "MANIFEST.in", "pyproject.toml") if (root / name).is_file()
+    ]
+    if builds:
+        yield f"a build with {builds[0]} may ship .kgd/: add it to that tool's ignore file"
+
+
+class UninstallParams(Nothing):
+    all: bool = False
+    dry_run: bool = False
+
+
+class UninstallResult(TypedDict):
+    workspaces: list[str]
+    kept: list[str]
+    left: list[str]
+    dry_run: NotRequired[bool]
+
+
+def uninstall(session: Session, params: UninstallParams) -> UninstallResult:
+    """Unregister workspaces and report where their knowledge is kept; it is never deleted."""
+    if not session.trusted:
+        raise Forbidden("only this machine's own command line removes workspaces")
+    daemon = session.daemon
+    if params.all:
+        entries = daemon.registry.current().entries.values()
+        chosen = [daemon.workspace(one.id) for one in entries if one.path and daemon.places.is_there(one)]
+    else:
+        chosen = [addressing.choose(session, params.workspace, writing=True)]
+    answer: UninstallResult = {"workspaces": [one.id for one in chosen], "kept": [], "left": []}
+    for workspace in chosen:
+        if params.dry_run:
+            answer["kept"].append(str(workspace.layout.git_dir))
+            continue
+        daemon.forget(workspace)
+        daemon.registry.forget(workspace.id)
+        answer["kept"].append(str(creation.remove(workspace.layout)))
+        if workspace.layout.in_code and workspace.layout.work_tree.exists():
+            answer["left"].append(str(workspace.layout.work_tree))
+    session.here = None
+    if params.all and not params.dry_run:
+        join.forget_all(session)
+    if params.dry_run:
+        answer["dry_run"] = True
+    return answer
+
+
+class Listed(TypedDict):
+    """One workspace. `kind` is here, clone (of another team's, to be read) or hub; `shared`: the organisation names it.
+
+    `trust` is how near those who write there are: local, team or remote; it is there once that is known.
+    """
+
+    id: str
+    path: str
+    open: bool
+    kind: Literal["here", "clone", "hub"]
+    trust: NotRequired[Literal["local", "team", "remote"]]
+    shared: NotRequired[bool]
+    nodes: NotRequired[int]
+    conflicts: NotRequired[int]
+
+
+class RegistryProblem(TypedDict):
+    """Why what a registry says now is not what holds."""
+
+    reason: str
+    at: NotRequired[str]
+    next: NotRequired[str]
+
+
+class WorkspacesResult(TypedDict):
+    """`organisation` is the address of the registry that many people share."""
+
+    workspaces: list[Listed]
+    registry: str
+    problems: list[RegistryProblem]
+    organisation: NotRequired[str]
+
+
+def workspaces(session: Session, params: Nothing) -> WorkspacesResult:
+    """List the registered workspaces without opening any, and the problems of the registry."""
+    daemon, registry = session.daemon, session.daemon.registry.current()
+    opened = {workspace.id: workspace for workspace in daemon.opened()}
+    found: list[Listed] = []
+    for id, entry in sorted(registry.entries.items()):
+        listed: Listed = {
+            "id": id, "path": entry.path or entry.hub or entry.remote, "open": id in opened,
+            "kind": "here" if entry.path else "hub" if entry.hub else "clone",
+        }  # fmt: skip
+        if not entry.path:
+            listed["trust"] = "remote"
+        elif id in opened:
+            listed["trust"] = daemon.elsewhere.trust(opened[id])
+        if id in registry.shared:
+            listed["shared"] = True
+        if id in opened:
+            listed["nodes"], listed["conflicts"] = len(opened[id].graph), opened[id].conflicts.total
+        found.append(listed)
+    answer: WorkspacesResult = {"workspaces": found, "registry": daemon.home.registry, "problems": []}
+    if problem := daemon.registry.problem:
+        told: RegistryProblem = {"reason": problem.message}
+        if problem.at:
+            told["at"] = problem.at
+        if problem.next:
+            told["next"] = problem.next
+        answer["problems"].append(told)
+    if registry.organisation:
+        answer["organisation"] = registry.organisation
+        if daemon.organisation.problem:
+            answer["problems"].append({"reason": daemon.organisation.problem, "at": registry.organisation})
+    return answer
+
+
+UP = Operation(
+    name="up",
+    title="Set up a workspace",
+    description="Finds, takes over or makes the workspace of a directory.",
+    Params=UpParams,
+    Result=UpResult,
+    hints=Hints(idempotent=True),
+    run=up,
+    commands=(
+        Command(
+            "Running",
+            "create a workspace here, or find the existing one, and start the daemon",
+            (
+                option("--id", "the workspace's id (from the remote's or the folder's name)", "ID"),
+                option("--standalone", "a separate repository here instead of one inside the code's git directory"),
+                option("--replace", "replace another repository registered under this id"),
+            ),
+            place=10,
+            ask="place",
+            print="printing_running.up",
+        ),
+        Command(
+            "Running",
+            "like up, without the settings for MCP clients",
+            (
+                option("--id", "the workspace's id", "ID"),
+                option("--standalone", "a separate repository"),
+                option("--replace", "replace another repository of this id"),
+            ),
+            name="init",
+            place=20,
+            ask="place",
+            print="printing_running.init",
+        ),
+    ),
+)
+UNINSTALL = Operation(
+    name="uninstall",
+    title="Let a workspace go",
+    description="Leaves the knowledge, and says where it is.",
+    Params=UninstallParams,
+    Result=UninstallResult,
+    hints=Hints(destructive=True),
+    run=uninstall,
+    commands=(
+        Command(
+            "Running",
+            "remove kgd from here; keep the knowledge, and print where it is",
+            (option("--all", "every workspace, and the home itself"),),
+            place=150,
+            own="local.uninstall",
+        ),
+    ),
+)
+WORKSPACES = Operation(
+    name="workspaces", title="Registered workspaces", description="Lists them without opening any.",
+    Params=Nothing, Result=WorkspacesResult, hints=Hints(read_only=True, idempotent=True), run=workspaces,
+)  # fmt: skip

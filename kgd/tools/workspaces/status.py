@@ -1,0 +1,253 @@
+"""The `status` tool: health of the daemon and of a workspace."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Literal, NotRequired
+
+from typing_extensions import TypedDict
+
+from kgd.errors import NotFound, Unavailable
+from kgd.freshness.freshness import Freshness
+from kgd.model.access import Verb
+from kgd.tools import addressing, nodes, visibility
+from kgd.tools.commands import Command
+from kgd.tools.ingest import jobs
+from kgd.tools.ingest.jobs import JobAnswer
+from kgd.tools.ingest.tree import tree_counts
+from kgd.tools.nodes import InvalidAnswer, moment, overlay_of
+from kgd.tools.operation import USUAL, Hints, Operation, Reflects
+from kgd.tools.parameters import Params
+from kgd.tools.session import Session
+from kgd.tools.workspaces import remedies
+from kgd.tools.workspaces.code_counts import CodeAnswer, code
+from kgd.workspace.proposals import proposals
+
+if TYPE_CHECKING:
+    from kgd.workspace.answers import Stage
+    from kgd.workspace.workspace import Workspace
+
+BROKEN_COUNTED = 1_000
+INVALID_SHOWN = 20
+BROKEN_SHOWN = 20
+
+
+class Nothing(Params):
+    workspace: str | None = None
+
+
+class PagesAnswer(TypedDict):
+    """Where the pages are served now, and how many browsers were let in."""
+
+    url: str
+    browsers: int
+
+
+class DaemonAnswer(TypedDict):
+    pid: int
+    version: str
+    since: str
+    log: str
+    workspaces: list[str]
+    listening: NotRequired[str]
+    pages: NotRequired[PagesAnswer]
+
+
+class WorkspaceAnswer(TypedDict):
+    id: str
+    path: str
+    branch: str
+    tip: str
+    code_tree: NotRequired[str]
+    read_only: NotRequired[str]
+
+
+class StageAnswer(TypedDict):
+    """One step of the work. `state` is ok, waiting, blocked, degraded or off; `age`: seconds since `last_success`.
+    `next` is what helps where it does not work, and its own words name no command."""
+
+    name: str
+    state: str
+    about: NotRequired[str]
+    last_success: NotRequired[str]
+    age: NotRequired[int]
+    blocker: NotRequired[str]
+    blocked_for: NotRequired[int]
+    next: NotRequired[str]
+
+
+class BrokenLinkAnswer(TypedDict):
+    """A relation to what nobody has written."""
+
+    source: str
+    type: str
+    target: str
+
+
+class StatusResult(TypedDict):
+    daemon: DaemonAnswer
+    health: Literal["ok", "waiting", "degraded", "blocked"]
+    workspace: NotRequired[WorkspaceAnswer]
+    stages: list[StageAnswer]
+    degraded: list[str]
+    conflicts: int
+    invalid_files: list[InvalidAnswer]
+    broken_links: list[BrokenLinkAnswer]
+    proposals: int
+    jobs: list[JobAnswer]
+    counts: dict[str, int]
+    code: NotRequired[CodeAnswer]
+    next: NotRequired[str]
+
+
+def status(session: Session, params: Nothing) -> StatusResult:
+    """Report the state of the daemon and of a workspace; of the daemon alone if no workspace can be chosen.
+
+    The holder of a token gets no local paths, other workspaces or hidden nodes.
+
+    Raises:
+        NotFound: The named workspace is unknown.
+        Unavailable: The named workspace cannot be opened.
+    """
+    daemon = session.daemon
+    answer: StatusResult = {
+        "daemon": {
+            "pid": daemon.pid, "version": daemon.version, "since": daemon.since, "log": daemon.home.log,
+            "workspaces": daemon.workspace_ids(),
+        },
+        "health": "ok", "stages": [], "degraded": [], "conflicts": 0, "invalid_files": [],
+        "broken_links": [], "proposals": 0, "jobs": [], "counts": {},
+    }  # fmt: skip
+    if daemon.listening:
+        answer["daemon"]["listening"] = daemon.listening
+    if daemon.pages and daemon.pages.url:
+        answer["daemon"]["pages"] = {"url": daemon.pages.url, "browsers": len(daemon.pages.browsers())}
+    if session.principal is None:
+        answer["degraded"] += daemon.troubles()
+    try:
+        workspace = addressing.choose(session, params.workspace)
+    except (NotFound, Unavailable) as none:
+        if params.workspace:
+            raise
+        answer["next"] = none.next
+        if session.principal is not None:
+            answer["daemon"] = _known_to(session, answer["daemon"])
+            answer["degraded"] = []
+    else:
+        _add_workspace(answer, workspace, daemon.stages(workspace))
+        answer["degraded"] += daemon.degraded(workspace)
+        answer["jobs"] = jobs.listed(daemon.jobs(workspace))
+        if session.principal is not None:
+            return _for_holder(session, workspace, answer)
+    states = {stage["state"] for stage in answer["stages"]} | ({"degraded"} if answer["degraded"] else set())
+    answer["health"] = next((s for s in ("blocked", "degraded", "waiting") if s in states), "ok")
+    if answer["health"] in ("blocked", "degraded"):
+        answer.setdefault("next", "`kgd doctor` says of each what helps.")
+    return answer
+
+
+def _for_holder(session: Session, workspace: Workspace, answer: StatusResult) -> StatusResult:
+    """The part of a status that the holder of a token may see: no local paths, other workspaces or hidden nodes."""
+    assert session.principal is not None
+    sees = visibility.sight(session, workspace.id)
+    return {
+        "daemon": _known_to(session, answer["daemon"]),
+        "health": "ok",
+        "workspace": {"id": workspace.id, "path": "", "branch": workspace.layout.branch, "tip": workspace.tip},
+        "stages": [], "degraded": [], "conflicts": workspace.conflicts.count(about=sees), "invalid_files": [],
+        "broken_links": [], "proposals": answer["proposals"] if sees is None else 0,
+        "jobs": [], "counts": {"nodes": answer["counts"]["nodes"]} if sees is None else {},
+    }  # fmt: skip
+
+
+def _known_to(session: Session, known: DaemonAnswer) -> DaemonAnswer:
+    assert session.principal is not None
+    own = {scope.workspace for scope in session.principal.scopes}
+    workspaces = [id for id in known["workspaces"] if id in own]
+    return {"pid": 0, "version": known["version"], "since": known["since"], "log": "", "workspaces": workspaces}
+
+
+def _add_workspace(answer: StatusResult, workspace: Workspace, stages: list[Stage]) -> None:
+    layout = workspace.layout
+    here: WorkspaceAnswer = {
+        "id": workspace.id, "path": str(layout.work_tree), "branch": layout.branch, "tip": workspace.tip,
+    }  # fmt: skip
+    if layout.code_tree is not None:
+        here["code_tree"] = str(layout.code_tree)
+    if workspace.read_only:
+        here["read_only"] = workspace.read_only
+    answer["workspace"] = here
+    answer["stages"] = [_stage(stage) for stage in stages]
+    answer["degraded"] += workspace.degraded()
+    answer["conflicts"] = workspace.conflicts.total
+    answer["proposals"] = proposals.count(workspace)
+    invalid = workspace.invalid_files()
+    answer["invalid_files"] = [nodes.invalid(workspace, one) for one in invalid[:INVALID_SHOWN]]
+    broken = workspace.broken_links(BROKEN_COUNTED)
+    answer["broken_links"] = [
+        {"source": one.source, "type": one.type, "target": one.target} for one in broken[:BROKEN_SHOWN]
+    ]
+    counts = {
+        "nodes": len(workspace.graph),
+        "broken_links": len(broken),
+        "invalid_files": len(invalid),
+    }
+    if doubted := Freshness.of(workspace).doubted:
+        counts["unverified"] = len(doubted)
+    answer["counts"] = counts | tree_counts(workspace)
+    if told := code(workspace):
+        answer["code"] = told
+    if absent := absence(workspace):
+        answer["degraded"].append(absent)
+    if workspace.conflicts.total:
+        answer["next"] = "Settle the open conflicts: `kgd conflicts` shows both sides of each."
+
+
+def absence(workspace: Workspace) -> str:
+    """The reason why the code tree cannot be served in full; empty if it can."""
+    overlay = overlay_of(workspace)
+    report = overlay.report() if overlay is not None else None
+    return f"code tree: {report.reason}" if report is not None and report.reason else ""
+
+
+def _stage(stage: Stage) -> StageAnswer:
+    now = time.time()
+    answer: StageAnswer = {"name": stage.name, "state": stage.state}
+    if stage.last_success is not None:
+        answer["last_success"] = moment(stage.last_success)
+        answer["age"] = max(0, int(now - stage.last_success))
+    if stage.about:
+        answer["about"] = stage.about
+    if stage.blocker:
+        answer["blocker"] = stage.blocker
+    if stage.since is not None:
+        answer["blocked_for"] = max(0, int(now - stage.since))
+    if remedy := remedies.of_stage(stage):
+        answer["next"] = remedy
+    return answer
+
+
+STATUS = Operation(
+    name="status",
+    title="How things are",
+    description=(
+        "The daemon, and each stage of a workspace with what blocks it; open conflicts, invalid files, counts, among "
+        "them of nodes that are unverified since the code changed."
+    ),
+    Params=Nothing,
+    Result=StatusResult,
+    hints=Hints(read_only=True, idempotent=True),
+    run=status,
+    offered=USUAL,
+    place=100,
+    scope=Verb.READ,
+    reflects=Reflects.NOW,
+    commands=(
+        Command(
+            "Running",
+            "show the state of the daemon and the workspace, and what needs attention",
+            place=50,
+            print="printing_running.status",
+        ),
+    ),
+)

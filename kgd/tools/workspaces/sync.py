@@ -1,0 +1,387 @@
+"""The tools `sync`, `share` and `remote`: remotes of a workspace, and exchange with them."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal, NotRequired
+from urllib.parse import urlsplit
+
+from pydantic import BeforeValidator, Field
+from typing_extensions import TypedDict
+
+from kgd.config.credentials import check_reference, drop, is_kept_as, keep
+from kgd.errors import Forbidden, Invalid, InvariantViolation, KgdError
+from kgd.git import remote_settings, remote_url
+from kgd.git.adopt import code_remotes
+from kgd.git.remote_errors import Trouble
+from kgd.git.remote_settings import Remote
+from kgd.model.access import Verb
+from kgd.tools import addressing
+from kgd.tools.commands import DIRECTION, REF, SECONDS, TOKEN, Command, option
+from kgd.tools.nodes import moment
+from kgd.tools.operation import USUAL, Hints, Operation
+from kgd.tools.parameters import JsonObject
+from kgd.tools.session import Session
+from kgd.tools.workspaces.status import Nothing
+
+if TYPE_CHECKING:
+    from kgd.daemon.syncing import Answer
+    from kgd.sync.remote_state import Machine
+    from kgd.workspace.workspace import Workspace
+
+GIVEN_UP = ("vanished", "unrelated", "other-workspace")
+"""Kinds of trouble in the first sync after which a new remote is dropped: it is not the intended one."""
+_CONFIRM = re.compile(r"(?:yes|[0-9a-fA-F]{7,64})?").fullmatch
+
+
+class WaitAnswer(TypedDict):
+    """Something that does not go on by itself. `commit` is what `confirm` takes."""
+
+    kind: str
+    reason: str
+    next: NotRequired[str]
+    commit: NotRequired[str]
+
+
+class RemoteAnswer(TypedDict):
+    """One remote. `state` is ok, waiting, blocked, diverged, held or emptied; counts are commits.
+
+    `ahead` are those here that are not there, `behind` the other way round, as far as is known.
+    """
+
+    name: str
+    url: str
+    ref: str
+    state: str
+    last_success: NotRequired[str]
+    direction: NotRequired[str]
+    pulled: NotRequired[int]
+    pushed: NotRequired[int]
+    proposed: NotRequired[int]
+    merged: NotRequired[str]
+    proposals: NotRequired[int]
+    ahead: NotRequired[int]
+    behind: NotRequired[int]
+    waits: list[WaitAnswer]
+
+
+class RemotesResult(TypedDict):
+    ok: bool
+    workspace: str
+    tip: str
+    remotes: list[RemoteAnswer]
+    conflicts: int
+    warnings: NotRequired[list[str]]
+    next: NotRequired[str]
+
+
+def _confirm(value: object) -> object:
+    return "yes" if value is True else ("" if value is False else value)
+
+
+class SyncParams(Nothing):
+    remote: str | None = None
+    direction: Literal["both", "pull", "push"] = "both"
+    confirm: Annotated[
+        str, BeforeValidator(_confirm),
+        Field(description="the commit that a wait named: take it although it deletes much or was rewritten"),
+    ] = ""  # fmt: skip
+
+
+def sync(session: Session, params: SyncParams) -> RemotesResult:
+    """Sync the workspace with its remotes now; reports transfers, pending work with reasons, and open conflicts."""
+    workspace = addressing.choose(session, params.workspace, writing=True)
+    if not _CONFIRM(params.confirm):
+        raise Invalid("only a commit can be confirmed", at="confirm", next="Name the one that a wait of sync named.")
+    syncing = session.daemon.syncing(workspace)
+    answers = syncing.sync(params.remote, direction=params.direction, confirm=params.confirm)
+    return _answer(workspace, [_after_round(one) for one in answers])
+
+
+class ShareParams(Nothing):
+    remote: str | None = None
+    ref: str | None = None
+    token: str = ""
+    sync: Annotated[float | None, Field(ge=0, le=86_400)] = None
+    environment: JsonObject = Field(default_factory=dict)
+
+
+def share(session: Session, params: ShareParams) -> RemotesResult:
+    """Publish to the repository's remote: the code's own, or the workspace's origin if it was cloned."""
+    workspace = _mine(session, params.workspace, params.environment)
+    layout = workspace.layout
+    found = code_remotes(layout.code_tree if layout.in_code and layout.code_tree else layout.work_tree,
+                         environment=session.daemon.syncing(workspace).environment)  # fmt: skip
+    if params.remote is not None:
+        found = {name: there for name, there in found.items() if name == params.remote}
+    if not found:
+        raise InvariantViolation(
+            "there is no remote to share through", at=params.remote or "",
+            next="Name one: `kgd remote add origin URL`; an empty repository or an empty bare directory will do.",
+        )  # fmt: skip
+    name, there = next(iter(found.items()))
+    address = remote_url.parse(remote_url.take_credential(there)[0], layout.work_tree)
+    wanted = Remote(name, address, params.ref or layout.branch, params.token, params.sync)
+    return _add(session, workspace, wanted, there, of_code=layout.in_code)
+
+
+class RemoteParams(Nothing):
+    action: Literal["list", "add", "remove", "show"] = "list"
+    name: str | None = None
+    url: str | None = None
+    ref: str | None = None
+    token: str = ""
+    sync: Annotated[float | None, Field(ge=0, le=86_400)] = None
+    direction: Literal["both", "pull", "push"] = "both"
+    environment: JsonObject = Field(default_factory=dict)
+
+
+def remote(session: Session, params: RemoteParams) -> RemotesResult:
+    """List, show, add or remove the remotes of a workspace."""
+    workspace = _mine(session, params.workspace, params.environment)
+    syncing = session.daemon.syncing(workspace)
+    if params.action == "list":
+        return _answer(workspace, [_shown(one, workspace) for one in syncing.machines()])
+    if not params.name:
+        url_too = " URL" if params.action == "add" else ""
+        raise Invalid("say which remote", at="name", next=f"`kgd remote {params.action} NAME{url_too}`.")
+    if params.action == "remove":
+        gone = remote_settings.remote(workspace.layout, params.name)
+        if syncing.is_registered(gone):
+            session.daemon.registry.forget_remote(workspace.id)
+        remote_settings.remove(workspace.layout, params.name)
+        syncing.reload()
+        if is_kept_as(session.daemon.home.state, gone.token, _kept_name(workspace, gone)):
+            drop(session.daemon.home.state, gone.token)
+    elif params.action == "show":
+        remote_settings.remote(workspace.layout, params.name)
+        return _answer(
+            workspace, [_shown(one, workspace) for one in syncing.machines() if one.remote.name == params.name]
+        )
+    else:
+        if not params.url:
+            raise Invalid("say where it is", at="url", next="`kgd remote add NAME URL`.")
+        there = remote_url.parse(params.url, session.cwd or Path("/"))
+        ref = params.ref or workspace.layout.branch
+        stored = remote_settings.settings_of(workspace.layout, params.name).get(f"remote.{params.name}.url", "")
+        return _add(session, workspace,
+                    Remote(params.name, there, ref, params.token, params.sync, params.direction), stored)  # fmt: skip
+    return _answer(workspace, [_shown(one, workspace) for one in syncing.machines()])
+
+
+def _mine(session: Session, id: str | None, environment: JsonObject) -> Workspace:
+    if not session.trusted:
+        raise Forbidden("only this machine's own command line says where a workspace is published")
+    workspace = addressing.choose(session, id, writing=True)
+    if environment:
+        session.daemon.syncing(workspace).environment = {key: str(value) for key, value in environment.items()}
+    return workspace
+
+
+def _add(
+    session: Session, workspace: Workspace, wanted: Remote, stored: str = "", *, of_code: bool = False
+) -> RemotesResult:
+    """Add a remote at the user's request and sync with it. The workspace is published there from now on.
+
+    A remote that turns out to be the wrong one is removed again.
+
+    Args:
+        stored: The address in the git settings. A credential in it, as `git clone` leaves it there, is taken out and
+            kept for the remote.
+        of_code: The repository is the code's and has its own default branch. A clone of any other repository should
+            check out the workspace.
+    """
+    if wanted.token:
+        check_reference(wanted.token)
+    if workspace.read_only:
+        raise InvariantViolation(f"this workspace is read-only: {workspace.read_only}")
+    syncing, layout = session.daemon.syncing(workspace), workspace.layout
+    shared = {one.name: one.ref for one in remote_settings.remotes(layout)}
+    before = remote_settings.settings_of(layout, wanted.name)
+    wanted, told = _with_credential(session, workspace, wanted, stored)
+    remote_settings.add(layout, wanted)
+    syncing.reload(waiting=True)
+    answers = syncing.sync(wanted.name, direction=wanted.direction)
+    error = answers[0].error
+    if isinstance(error, Trouble) and error.kind in GIVEN_UP and shared.get(wanted.name) != wanted.ref:
+        remote_settings.remove(layout, wanted.name)
+        remote_settings.write(layout, before)
+        syncing.reload()
+        if "`kgd remote remove" in error.next:
+            error.next = "Nothing was added. Look at the address."
+        raise error
+    answer = _answer(workspace, [_after_round(one) for one in answers])
+    is_branch = wanted.ref.startswith("refs/heads/") and not of_code
+    if is_branch and answers[0].done.pushed and not syncing.is_cloned(wanted.name):
+        told.append(
+            f"the HEAD of {wanted.url.text} names a branch that is not there, so `git clone` of it checks out nothing. "
+            f"Let its default branch be {wanted.ref.removeprefix('refs/heads/')}: in the server's settings, or there "
+            f"with `git symbolic-ref HEAD {wanted.ref}`."
+        )
+    if told:
+        answer["warnings"] = told
+    return answer
+
+
+def _with_credential(session: Session, workspace: Workspace, wanted: Remote, stored: str) -> tuple[Remote, list[str]]:
+    """The remote with a reference to the credential in the stored address, and the warnings about it."""
+    clean, credential = remote_url.take_credential(stored)
+    if not credential or clean != wanted.url.text:
+        return wanted, []
+    if not wanted.token:
+        reference = keep(session.daemon.home.state, _kept_name(workspace, wanted), credential)
+        wanted = replace(wanted, token=reference)
+    if workspace.layout.in_code:
+        return wanted, [f"the credential in the code's address of it is kept for kgd as {wanted.token}"]
+    return wanted, [
+        f"the credential that stood in the address is not there any more: kgd takes it from {wanted.token}; plain "
+        "`git` asks for it, unless a credential helper knows it"
+    ]
+
+
+def _kept_name(workspace: Workspace, remote: Remote) -> str:
+    """The name of a stored credential from an address, one for each remote of each workspace."""
+    return f"{workspace.id}/{remote.name}@{urlsplit(remote.url.text).netloc}"
+
+
+def _answer(workspace: Workspace, remotes: list[RemoteAnswer]) -> RemotesResult:
+    answer: RemotesResult = {
+        "ok": all(
+            one["state"] in ("ok", "waiting") and all(wait["kind"] == "proposed" for wait in one["waits"])
+            for one in remotes
+        ),
+        "workspace": workspace.id, "tip": workspace.tip, "remotes": remotes, "conflicts": workspace.conflicts.total,
+    }  # fmt: skip
+    if not remotes:
+        answer["next"] = "`kgd share` publishes to the remote of this repository, `kgd remote add NAME URL` to another."
+    elif workspace.conflicts.total:
+        answer["next"] = "Settle the open conflicts: `kgd conflicts` shows both sides of each."
+    return answer
+
+
+def _shown(machine: Machine, workspace: Workspace | None = None) -> RemoteAnswer:
+    answer: RemoteAnswer = {
+        "name": machine.remote.name, "url": machine.remote.url.text, "ref": machine.remote.ref,
+        "state": machine.state, "waits": [],
+    }  # fmt: skip
+    if machine.last_success is not None:
+        answer["last_success"] = moment(int(machine.last_success))
+    if workspace is not None and machine.theirs and workspace.tip and workspace.store.exists(machine.theirs):
+        answer["ahead"], answer["behind"] = workspace.store.ahead_behind(bytes.fromhex(workspace.tip), machine.theirs)
+    if machine.remote.direction != "both":
+        answer["direction"] = machine.remote.direction
+    for wait in machine.waits:
+        told: WaitAnswer = {"kind": wait.kind, "reason": wait.reason}
+        if wait.next:
+            told["next"] = wait.next
+        if wait.commit:
+            told["commit"] = wait.commit
+        answer["waits"].append(told)
+    if machine.trouble is not None:
+        answer["waits"].append(_told(machine.trouble))
+    return answer
+
+
+def _after_round(one: Answer) -> RemoteAnswer:
+    answer, done = _shown(one.machine), one.done
+    answer["pulled"], answer["pushed"] = done.pulled, done.pushed
+    if done.proposed:
+        answer["proposed"] = done.proposed
+    if done.merged:
+        answer["merged"] = done.merged
+    if done.proposals:
+        answer["proposals"] = done.proposals
+    if one.error is not None and one.machine.trouble is not one.error:
+        answer["waits"].append(_told(one.error))
+    return answer
+
+
+def _told(error: KgdError) -> WaitAnswer:
+    told: WaitAnswer = {"kind": error.kind if isinstance(error, Trouble) else error.code, "reason": error.message}
+    if error.next:
+        told["next"] = error.next
+    return told
+
+
+SYNC = Operation(
+    name="sync",
+    title="Sync with remotes",
+    description=(
+        "Fetch, merge and push now; it also happens by itself. Says what moved, what waits and why. A wait with a "
+        "commit goes on when you pass that commit as confirm."
+    ),
+    Params=SyncParams,
+    Result=RemotesResult,
+    hints=Hints(idempotent=True, open_world=True),
+    run=sync,
+    offered=USUAL,
+    place=120,
+    scope=Verb.ADMIN,
+    commands=(
+        Command(
+            "Sharing",
+            "fetch, merge and push now; the daemon also does this itself",
+            (
+                option("remote", "with this remote alone", "REMOTE", nargs="?"),
+                DIRECTION,
+                option(
+                    "--confirm",
+                    "accept a held change: a commit that deletes much, or a rewritten history",
+                    "COMMIT",
+                    nargs="?",
+                    const="yes",
+                ),
+            ),
+            place=30,
+            print="printing_sharing.remotes",
+        ),
+    ),
+)
+SHARE = Operation(
+    name="share",
+    title="Share a workspace",
+    description="Publishes to the repository's own remote.",
+    Params=ShareParams,
+    Result=RemotesResult,
+    hints=Hints(idempotent=True, open_world=True),
+    run=share,
+    commands=(
+        Command(
+            "Sharing",
+            ("publish the workspace to its repository's remote, and keep both in sync"),
+            (option("--remote", "which of its remotes (origin)", "NAME"), REF, TOKEN, SECONDS),
+            place=10,
+            ask="place",
+            print="printing_sharing.remotes",
+        ),
+    ),
+)
+REMOTE = Operation(
+    name="remote",
+    title="Remotes",
+    description="Lists, adds and removes the remotes of a workspace.",
+    Params=RemoteParams,
+    Result=RemotesResult,
+    hints=Hints(idempotent=True, open_world=True),
+    run=remote,
+    commands=(
+        Command(
+            "Sharing",
+            "list, add and remove the workspace's remotes",
+            (
+                option("action", "the action (list)", nargs="?", type="remote_action"),
+                option("name", "its name, such as origin", "NAME", nargs="?"),
+                option("url", "https://..., user@host:path or a directory", "URL", nargs="?"),
+                REF,
+                TOKEN,
+                SECONDS,
+                DIRECTION,
+            ),
+            place=20,
+            ask="place",
+            print="printing_sharing.remotes",
+        ),
+    ),
+)

@@ -1,0 +1,1 @@
+"""Operations that write nodes: `put`, `remember`, and the conflicts that a change meets."""

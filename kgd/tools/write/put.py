@@ -1,0 +1,353 @@
+"""The `put` and `remember` tools: changes that clients make to the graph."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NotRequired
+
+from pydantic import Field
+from typing_extensions import TypedDict
+
+from kgd.errors import Advice, Do, Invalid, Stale
+from kgd.memories.new_memory import first_words, memory
+from kgd.model.access import Verb
+from kgd.model.change import ChangeSet, Upsert
+from kgd.model.fields import CITES
+from kgd.model.node import Relation
+from kgd.model.uri import OWNED, Uri, build
+from kgd.tools import addressing
+from kgd.tools.areas import hints
+from kgd.tools.commands import DETAIL, URI, URIS, VERSION, WRITE, Command, flag, many, names, option
+from kgd.tools.model_decisions import Resolved, settle
+from kgd.tools.nodes import CommitLine
+from kgd.tools.operation import USUAL, Hints, Operation
+from kgd.tools.parameters import Many, Params, refuse_unseen
+from kgd.tools.session import Session
+from kgd.tools.write import write_conflicts
+from kgd.tools.write.changes import Changes, addresses, edits, naming_similar
+
+if TYPE_CHECKING:
+    from kgd.workspace.answers import Outcome
+    from kgd.workspace.workspace import Workspace
+
+
+class PutParams(Params):
+    changes: Changes
+    message: Annotated[str, Field(max_length=4_000, description="why, in one line: the commit's subject")] = ""
+    request_id: Annotated[str, Field(max_length=200, description="a retry with the same id applies once")] = ""
+    dry_run: bool = False
+    conflicts: Literal["resolve", "show"] = "resolve"
+    workspace: str | None = None
+
+
+class Written(TypedDict):
+    uri: str
+    version: int
+
+
+class Similar(TypedDict):
+    uri: str
+    like: list[str]
+
+
+class PutResult(TypedDict):
+    workspace: str
+    commit: str | None
+    nodes: list[Written]
+    created: list[str]
+    similar: list[Similar]
+    warnings: list[str]
+    deleted: NotRequired[list[str]]
+    reverted: NotRequired[CommitLine]
+    resolved: NotRequired[list[Resolved]]
+    repeated: NotRequired[bool]
+    dry_run: NotRequired[bool]
+
+
+def put(session: Session, params: PutParams) -> PutResult:
+    """Apply all changes as one commit, or none of them."""
+    refuse_unseen(params.message, "message", lines=True)
+    workspace = addressing.choose(session, params.workspace, _first_uris(params.changes), writing=True)
+
+    changes = ChangeSet(
+        edits(session, workspace, params.changes),
+        author=session.author(workspace),
+        message=params.message,
+        request_id=params.request_id,
+    )
+    if not workspace.repeated(session.request(params.request_id)):
+        hints.check_molecules(session, workspace, changes.edits)
+    with naming_similar(session, workspace):
+        outcome, resolved = _carried_out(session, workspace, changes, params)
+    answer = answer_of(workspace, outcome, dry_run=params.dry_run)
+    answer["warnings"] += hints.warnings(changes.edits)
+    answer["warnings"] += addressing.guesses(session, workspace, addresses(params.changes))
+    if resolved:
+        answer["resolved"] = resolved
+    return answer
+
+
+def _carried_out(
+    session: Session, workspace: Workspace, changes: ChangeSet, params: PutParams
+) -> tuple[Outcome, list[Resolved]]:
+    if params.conflicts == "show":
+        return session.submit(workspace, changes, dry_run=params.dry_run), []
+    if params.dry_run:
+        return write_conflicts.rebased(session, workspace, changes, dry_run=True), []
+    found = write_conflicts.beside(session, workspace, changes.edits)
+    outcome, resolved = write_conflicts.carried_out(session, workspace, changes)
+    settled = settle(session, workspace, found)
+    return write_conflicts.after(outcome, settled), [*resolved, *settled]
+
+
+def answer_of(
+    workspace: Workspace, outcome: Outcome, *, dry_run: bool = False, settled: Collection[str] = ()
+) -> PutResult:
+    """The answer of every writing tool. Conflicts in `settled` get no warning."""
+    if outcome.commit and not outcome.repeated:
+        workspace.sent.note_written(outcome.commit, outcome.nodes)
+    warnings = list(outcome.warnings)
+    open_conflicts = {
+        one.uri for uri, _ in outcome.nodes for one in workspace.conflicts.find(uri) if one.id not in settled
+    }
+    warnings += [
+        Advice(
+            f"{uri} has an open conflict: read both sides with ",
+            Do("get"),
+            ", settle it with ",
+            Do("resolve_conflicts"),
+        )
+        for uri in open_conflicts
+    ]
+    answer: PutResult = {
+        "workspace": workspace.id,
+        "commit": outcome.commit,
+        "nodes": [{"uri": uri, "version": version} for uri, version in outcome.nodes],
+        "created": list(outcome.created),
+        "similar": [{"uri": one.uri, "like": list(one.like)} for one in outcome.similar],
+        "warnings": warnings,
+    }
+    if outcome.deleted:
+        answer["deleted"] = list(outcome.deleted)
+    if outcome.repeated:
+        answer["repeated"] = True
+    if dry_run:
+        answer["dry_run"] = True
+    return answer
+
+
+class RememberParams(Params):
+    text: Annotated[str, Field(description="a fact in one sentence, or more")]
+    about: Many[str] = Field(default_factory=list)
+    cites: Annotated[Many[str], Field(description="path#symbol of the code that it says something about")] = Field(
+        default_factory=list
+    )
+    tags: Many[str] = Field(default_factory=list)
+    type: str = "insight"
+    detail: Annotated[str | None, Field(description="Markdown, kept as a file of its own")] = None
+    dry_run: bool = False
+    workspace: str | None = None
+
+
+def remember(session: Session, params: RememberParams) -> PutResult:
+    """Store one fact, with a relation to each node or path it is about. Repeating a fact changes nothing."""
+    text = params.text.strip()
+    if not text:
+        raise Invalid("there is no text to remember", at="text")
+    workspace = addressing.choose(session, params.workspace, params.about, writing=True)
+    relations = tuple(
+        Relation("about", addressing.spell(session, workspace, target, at=f"about[{index}]"), 0.5)
+        for index, target in enumerate(params.about)
+    )
+    author = session.author(workspace)
+    while True:
+        uri, is_new = _uri_of_fact(workspace, params.type, text)
+        if is_new:
+            edit = memory(uri, params.type, text, tags=params.tags, relations=relations, detail=params.detail)
+        else:
+            edit = Upsert(uri, tags=tuple(params.tags), relations=relations, detail=params.detail)
+        if params.cites:
+            edit = replace(edit, data={**edit.data, CITES: _also_cited(workspace, uri, params.cites)})
+        try:
+            outcome = session.submit(
+                workspace, ChangeSet((edit,), author, operation="remember"), dry_run=params.dry_run
+            )
+        except Stale:
+            if not is_new:
+                raise
+        else:
+            answer = answer_of(workspace, outcome, dry_run=params.dry_run)
+            answer["warnings"] += addressing.guesses(session, workspace, params.about)
+            return answer
+
+
+def _also_cited(workspace: Workspace, uri: Uri, cites: list[str]) -> list[str]:
+    """The node's citations, followed by these."""
+    node = workspace.node(workspace.graph.resolve(uri))
+    known = node.data.get(CITES) if node else None
+    return list(dict.fromkeys([*(known if isinstance(known, list) else []), *cites]))
+
+
+def _uri_of_fact(workspace: Workspace, type: str, text: str) -> tuple[Uri, bool]:
+    """The URI of a fact, from its first words, and whether no node has it yet.
+
+    On a name clash with another fact, a hash of the content is appended.
+    """
+    scheme = type if type in OWNED - {"file", "dir"} else "concept"
+    name = first_words(text)
+    uri = build(scheme, workspace.id, [name.encode()])
+    there = workspace.node(workspace.graph.resolve(uri))
+    if there is None or text.split() in (there.content.split(), there.summary.split()):
+        return uri, there is None
+    digest = hashlib.sha256(" ".join(text.split()).encode()).hexdigest()
+    uri = build(scheme, workspace.id, [f"{name}-{digest[:8]}".encode()])
+    return uri, workspace.node(workspace.graph.resolve(uri)) is None
+
+
+def _first_uris(changes: list[Any]) -> list[str]:
+    """The nodes that the changes name, for choosing the workspace; targets of relations do not decide it."""
+    found = (next(filter(None, (getattr(change, field, None) for field in ("uri", "source", "name"))), None)
+             for change in changes)  # fmt: skip
+    return [text for text in found if isinstance(text, str)]
+
+
+PUT = Operation(
+    name="put",
+    title="Write knowledge",
+    description=(
+        "Write to the graph: all changes become one commit, or none does. "
+        "upsert (uri, or type and name; names what changes and leaves the rest; tags and relations add), append (uri, "
+        "text), delete, relate and unrelate (source, target, type, weight: cost 0..1), untag, move (uri, to), revert "
+        "(commit), verify (uri: it still holds for the code that data.cites names). Replacing content needs "
+        "expect_version. Look with search first; a short summary and relations make a node findable."
+    ),
+    Params=PutParams,
+    Result=PutResult,
+    hints=Hints(destructive=True, idempotent=False),
+    run=put,
+    page="the editor",
+    offered=USUAL,
+    place=80,
+    scope=Verb.WRITE,
+    commands=(
+        Command(
+            "Writing",
+            ("write a node (fields you leave out stay unchanged), or a set of changes as one commit"),
+            (
+                option("uri", "the node; without it, --type and --name make its URI", "URI", nargs="?"),
+                option("--changes", "a file of JSON changes, as in mcp.md; - is standard input", "FILE", action=None),
+                option("--type", "its type", "TYPE"),
+                option("--name", "its title", "TEXT"),
+                option("--summary", "one line of at most 100 characters", "TEXT"),
+                option(
+                    "--content", "its text; - reads standard input; replacing a text needs --expect-version", "TEXT"
+                ),
+                DETAIL,
+                names("--tags", "add a tag; may be repeated", "TAG"),
+                many("--relations", "add a relation, TYPE:TARGET or TYPE:TARGET@WEIGHT; may be repeated", "RELATION"),
+                many("--unset", "clear a field, or data.KEY; may be repeated", "FIELD"),
+                option("--data", "JSON object; merged by key", "JSON"),
+                VERSION,
+                *WRITE,
+            ),
+            place=10,
+            ask="put",
+            print="printing.put",
+        ),
+        Command(
+            "Writing",
+            "add a paragraph to a node",
+            (URI, option("text", "the paragraph; - reads standard input", "TEXT"), *WRITE),
+            name="append",
+            place=20,
+            ask="append",
+            print="printing.put",
+        ),
+        Command(
+            "Writing",
+            "delete nodes with their outgoing relations; incoming ones become broken links",
+            (URIS, VERSION, *WRITE),
+            name="rm",
+            place=40,
+            ask="rm",
+            print="printing.put",
+        ),
+        Command(
+            "Writing",
+            "move a node to another URI; the old one stays as an alias",
+            (URI, option("to", "the new URI", "TO"), *WRITE),
+            name="mv",
+            place=50,
+            ask="mv",
+            print="printing.put",
+        ),
+        Command(
+            "Writing",
+            "relate one node to another",
+            (
+                option("source", "the node the relation leaves", "SOURCE"),
+                option("target", "the node it leads to", "TARGET"),
+                option("--type", "its type (related_to)", "TYPE", default="related_to"),
+                option("--weight", "cost from 0 (always together) to 1 (one full step) (1)", "W", type="float"),
+                *WRITE,
+            ),
+            name="link",
+            place=60,
+            ask="link",
+            print="printing.put",
+        ),
+        Command(
+            "Writing",
+            "remove a relation",
+            (
+                option("source", "the node the relation leaves", "SOURCE"),
+                option("target", "the node it leads to", "TARGET"),
+                option("--type", "its type (related_to)", "TYPE", default="related_to"),
+                *WRITE,
+            ),
+            name="unlink",
+            place=70,
+            ask="unlink",
+            print="printing.put",
+        ),
+        Command(
+            "Writing",
+            "add tags to a node, or remove them",
+            (URI, option("tags", "the tags", "TAG", nargs="+"), flag("--remove", "remove the tags"), *WRITE),
+            name="tag",
+            place=80,
+            ask="tag",
+            print="printing.put",
+        ),
+    ),
+)
+REMEMBER = Operation(
+    name="remember",
+    title="Remember a fact",
+    description="Writes down one fact, about paths or nodes.",
+    Params=RememberParams,
+    Result=PutResult,
+    hints=Hints(),
+    run=remember,
+    commands=(
+        Command(
+            "Writing",
+            "remember one fact; recall finds it",
+            (
+                option("text", "the fact, in one sentence; - reads standard input", "TEXT"),
+                option("--about", "a node or path the fact is about; may be repeated", "URI"),
+                option(
+                    "--cites", "code the fact depends on: unverified once that changes; may be repeated", "PATH#SYMBOL"
+                ),
+                names("--tags", "a tag; may be repeated (keywords of the text)", "TAG"),
+                option("--type", "its type: decision, pattern, gotcha, ... (insight)", "TYPE"),
+                DETAIL,
+            ),
+            place=100,
+            ask="remember",
+            print="printing.put",
+        ),
+    ),
+)
