@@ -206,12 +206,12 @@ def _place(unit: Unit, pool: Pool) -> tuple[float, bool]:
 
 def _scored(unit: Unit, pool: Pool, doubted: Collection[Uri]) -> float:
     """The score of a unit; 0 if it is not related to the query."""
+    if unit.named:
+        return 1.0
     if not pool.speaks_of(unit) and not unit.steps:
         return 0.0
     if unit.score <= 0 or pool.question.min_similarity > max(0.0, unit.similarity or 0.0):
         return 0.0
-    if unit.named:
-        return 1.0
     low, high = BANDS[unit.tier] if pool.is_short else KNOWLEDGE_RANGE
     score = low + (high - low) * unit.score
     if doubted and (unit.key in doubted or any(uri in doubted for uri in unit.texts)):
@@ -239,9 +239,9 @@ def _files_called(workspace: Workspace, question: Question, sees: Sees | None) -
         return []
     index, found = workspace.text(), dict[Uri, None]()
     for name in exact_names.asked_in(question.query):
-        found.update(dict.fromkeys(index.files_called(name)))
+        found.update(dict.fromkeys(index.files_called(name, sees or anybody)))
     start = f"{question.namespace}/" if question.namespace else ""
-    uris = [uri for uri in found if (sees is None or sees(uri)) and uri.split("/", 3)[3].startswith(start)]
+    uris = [uri for uri in found if uri.split("/", 3)[3].startswith(start)]
     return [Ranked(uri, 1.0, Found(0.0, uri, 0, ranking.FILE), None) for uri in uris]
 
 
