@@ -312,18 +312,19 @@ class Search:
 
         A word that no document of the lane has weighs most.
         """
-        about = self._frequencies.documents(self._connection)
+        about = max(self._frequencies.documents(self._connection), len(found))
         asked, share, total = _json(one.id for one in found), dict.fromkeys((one.id for one in found), 0.0), 0.0
         for number, term in enumerate(self._terms):
             match = term.prefix if number == len(self._terms) - 1 else term.match
-            often = self._frequencies.of(self._connection, match)
-            weight = math.log(1 + about / max(0.5, often))
-            total += weight
             sql = (
                 f"SELECT rowid FROM {self._table} WHERE {self._table} MATCH ?"
                 " AND rowid IN (SELECT value FROM json_each(?))"
             )
-            for (id,) in self._connection.execute(sql, (match, asked)) if often else ():
+            having = self._connection.execute(sql, (match, asked)).fetchall()
+            often = max(self._frequencies.of(self._connection, match), len(having))  # the count may be out of date
+            weight = math.log(1 + about / max(0.5, often))
+            total += weight
+            for (id,) in having:
                 share[id] += weight
         return {id: weight / total if total else 0.0 for id, weight in share.items()}
 

@@ -110,6 +110,13 @@ def test_keys_addresses_and_ids_are_not_text(ws: Workspace, asked: Asked) -> Non
         assert uris(asked(word)) == [], word
 
 
+def test_a_note_is_found_although_its_words_were_asked_for_before_it_was_written(ws: Workspace, asked: Asked) -> None:
+    ws.submit(change(*(upsert(f"note{n}", name=f"Note {n}", summary="A lease.") for n in range(200))))
+    assert uris(asked("where is the zebra kept")) == []
+    ws.submit(change(upsert("zebra", summary="The zebra is kept in the stable.")))
+    assert uris(asked("where is the zebra kept")) == [uri("zebra")]
+
+
 # Exact names
 
 NAMES = ["getUserName", "get_user_name", "GetUserName", "get-user-name", "getUserName()", "`getUserName`"]
