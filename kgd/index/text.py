@@ -279,8 +279,10 @@ class TextIndex:
             most = want + min(len(doubted), MOST_DOUBTED)
             condition = doc_filter(**filters)
             found = {lane: self._of_lane(connection, lane, terms, condition, most, sees) for lane in lanes}
-            every = sorted(((one, lane) for lane in lanes for one in found[lane]), key=lambda pair: -pair[0].tier)
-            first = list({one.uri: one for one, _ in reversed(every)}.values())[::-1][:most]
+            once: dict[Uri, Found] = {}  # a chunk may be indexed twice: as stored, and as read from its file
+            for one in sorted((one for lane in lanes for one in found[lane]), key=lambda one: -one.tier):
+                once.setdefault(one.uri, one)
+            first = list(once.values())[:most]
             if Lane.CODE in lanes and not filters.get("tags") and len(first) < most:
                 bare = file_filter(types=filters.get("types"), namespace=filters.get("namespace", ""))
                 first += self._bare(connection, terms, bare, most - len(first), sees)
