@@ -79,14 +79,15 @@ class FileDoc(NamedTuple):
 
 class Gathered(NamedTuple):
     """Answer of full text to a query: texts; whole documents (by path) with their scores; messages matched together
-    with their neighbours, scored by rank; the words of the query; and the share of them that each text has, by number.
-    """
+    with their neighbours, scored by rank; the words of the query; the share of them that each text has, by number; and
+    the words that any text of the lane has."""
 
     texts: list[Found]
     wholes: dict[str, float]
     beside: list[Found]
     words: list[str]
     covered: dict[int, float]
+    known: frozenset[str]
 
 
 class TextIndex:
@@ -312,18 +313,18 @@ class TextIndex:
         """
         terms = words.terms(query)
         if not terms:
-            return Gathered([], {}, [], [], {})
+            return Gathered([], {}, [], [], {}, frozenset())
         with self._database.read() as connection:
             asked = [term.word.casefold() for term in terms]
             condition = doc_filter(**filters)
             search = Search(connection, lane, self._frequencies[lane], terms, limit)
             if sees is not None:
                 found = InSight(connection, terms, sees).texts(lane, condition, limit)
-                return Gathered(found, {}, [], asked, {one.id: 1.0 for one in found})
+                return Gathered(found, {}, [], asked, {one.id: 1.0 for one in found}, frozenset(asked))
             found = search.gather(condition)
             wholes = search.wholes(filters.get("namespace", "").strip("/"), limit) if lane is not Lane.NOTES else {}
             beside = search.beside(condition) if surrounded and lane is Lane.SOURCES else []
-            return Gathered(found, wholes, beside, asked, search.covered(found))
+            return Gathered(found, wholes, beside, asked, *search.covered(found))
 
     def called(self, name: str, sees: Sees, **filters: Unpack[Filters]) -> list[exact_names.Named]:
         """The nodes of this name in any case style that `sees` accepts; see `exact_names`. O(nodes of this name)."""
