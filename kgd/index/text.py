@@ -330,17 +330,17 @@ class TextIndex:
             beside = search.beside(condition) if surrounded and lane is Lane.SOURCES else []
             return Gathered(found, wholes, beside, asked, *search.covered(found))
 
-    def called(self, name: str, **filters: Unpack[Filters]) -> list[exact_names.Named]:
-        """The nodes of this name in any case style; see `exact_names`. O(answer)."""
+    def called(self, name: str, sees: Sees, **filters: Unpack[Filters]) -> list[exact_names.Named]:
+        """The nodes of this name in any case style that `sees` accepts; see `exact_names`. O(nodes of this name)."""
         with self._database.read() as connection:
-            found = exact_names.find(connection, name, sorted(filters.get("lanes") or LANES))
+            found = exact_names.find(connection, name, sorted(filters.get("lanes") or LANES), sees)
         passing = {one.uri for one in self.passing([one.uri for one in found], **filters)}
         return [one for one in found if one.uri in passing]
 
-    def files_called(self, name: str) -> list[Uri]:
-        """Bare files of this name, path or dotted module name."""
+    def files_called(self, name: str, sees: Sees) -> list[Uri]:
+        """Bare files of this name, path or dotted module name that `sees` accepts."""
         with self._database.read() as connection:
-            return exact_names.find_files(connection, name)
+            return exact_names.find_files(connection, name, sees)
 
     def bare_files(
         self,

@@ -27,7 +27,7 @@ def add(pool: Pool, index: TextIndex, filters: dict[str, Any], may: Sees) -> Non
     asked = exact_names.asked_in(pool.question.query)
     whole = exact_names.fold(pool.question.query.strip().removesuffix("()"))
     for name in asked:
-        named = [one for one in index.called(name, **filters) if may(one.uri)]
+        named = index.called(name, may, **filters)
         named = sorted(named, key=lambda one: (not one.exact, is_aside(one.uri), "~" in one.uri, one.uri))[:MOST]
         how = WHOLE if exact_names.fold(name.removesuffix("()")) == whole else PART
         found = {one.uri: one for one in index.passing([one.uri for one in named], **filters)}

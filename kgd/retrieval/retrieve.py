@@ -275,9 +275,9 @@ def _files_called(workspace: Workspace, question: Question, sees: Sees | None) -
         return []
     index, found = workspace.text(), dict[Uri, None]()
     for name in exact_names.asked_in(question.query):
-        found.update(dict.fromkeys(index.files_called(name)))
+        found.update(dict.fromkeys(index.files_called(name, sees or anybody)))
     start = f"{question.namespace}/" if question.namespace else ""
-    uris = [uri for uri in found if (sees is None or sees(uri)) and uri.split("/", 3)[3].startswith(start)]
+    uris = [uri for uri in found if uri.split("/", 3)[3].startswith(start)]
     return [Ranked(uri, 1.0, Found(0.0, uri, 0, ranking.FILE), None) for uri in uris]
 
 
