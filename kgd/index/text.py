@@ -38,6 +38,8 @@ FEW = 1_000
 """Documents a word may be in for it to be looked up alone."""
 MOST_FEW = 50_000
 """Nodes that pass a filter for them to be listed."""
+MAX_KEY = 500
+"""Characters of a key, an address or an id in a node's data that are compared."""
 MOST_DOUBTED = 200
 """Doubted hits that make room for others in one answer."""
 
@@ -46,7 +48,8 @@ class Doc(NamedTuple):
     """A node as the index stores it. `data_text` is the searchable part of its data; `updated` is in Unix seconds.
 
     `origin` is the file of the code tree that it was read from, None for stored nodes. `people` are its speakers,
-    `data_keys` the keys at the top of its data. A `bare` node has no text of its own, and words do not find it.
+    `data_keys` the keys at the top of its data, and addresses and ids in it. A `bare` node has no text of its own, and
+    words do not find it.
     """
 
     uri: Uri
@@ -214,7 +217,7 @@ class TextIndex:
                 row,
             )
         exact_names.note(connection, id, doc.uri, name, doc.aliases)
-        keys = [(key[: words.MAX_WORD], id) for key in doc.data_keys]
+        keys = [(words.clean(key[:MAX_KEY]), id) for key in doc.data_keys]
         connection.executemany("INSERT OR IGNORE INTO data_keys (key, doc) VALUES (?, ?)", keys)
         text_context.note_people(connection, id, doc.people or text_context.speakers(content))
         tags = {tag.casefold() for tag in doc.tags}
@@ -262,9 +265,10 @@ class TextIndex:
         offset: int = 0,
         doubted: Collection[Uri] = (),
         sees: Sees | None = None,
+        files: bool = True,
         **filters: Unpack[Filters],
     ) -> list[Hit]:
-        """The best hits: nodes with all words, then with some, then bare files; equal scores in order of URI.
+        """The best hits: nodes with all words, then with some, then bare `files`; equal scores in order of URI.
 
         Within a tier notes come before sources, and those before code. The last word may be unfinished. A query without
         letters or digits finds nothing. `doubted` nodes lose a share of their score.
@@ -283,7 +287,7 @@ class TextIndex:
             for one in sorted((one for lane in lanes for one in found[lane]), key=lambda one: -one.tier):
                 once.setdefault(one.uri, one)
             first = list(once.values())[:most]
-            if Lane.CODE in lanes and not filters.get("tags") and len(first) < most:
+            if files and Lane.CODE in lanes and not filters.get("tags") and len(first) < most:
                 bare = file_filter(types=filters.get("types"), namespace=filters.get("namespace", ""))
                 first += self._bare(connection, terms, bare, most - len(first), sees)
             return explain(connection, terms, lowered(first, doubted)[offset:want])
@@ -467,9 +471,9 @@ class TextIndex:
         return [Uri(uri) for uri in self._database.column(sql, begin, end, max(0, limit))]
 
     def with_data_keys(self, keys: Collection[str]) -> set[Uri]:
-        """Nodes whose data has one of these keys at its top. O(answer)."""
+        """Nodes whose data has one of these keys at its top, or one of these addresses or ids. O(answer)."""
         sql = f"SELECT uri FROM data_keys JOIN docs ON docs.id = doc WHERE key IN ({placeholders(keys)})"
-        return {Uri(uri) for uri in self._database.column(sql, *sorted(keys))}
+        return {Uri(uri) for uri in self._database.column(sql, *sorted(key[:MAX_KEY] for key in keys))}
 
     def by_tags(
         self,

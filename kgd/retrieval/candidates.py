@@ -36,7 +36,7 @@ ADDRESS = 0.5
 LIKE = 0.5
 """Share of the range from the least to the nearest similarity that a text without words of a short query needs."""
 COVERED, COVERED_STRANGE = 0.28, 0.5
-"""Share of a query's weight in words that a text needs to answer it (see `Search.covered`); for a strange query more."""
+"""Share of a query's weight that a text needs to answer it (see `Search.covered`); for a strange query more."""
 ALIKE, PERHAPS_ALIKE = 2.0, 1.35
 """Similarity at which a text answers a query without its words, as a multiple of the least one of any use: in any case,
 and for one of the nearest texts to a query that is not strange."""
@@ -148,13 +148,19 @@ class Pool:
         return min(1.0, max(0.0, (similarity - floor) / (top - floor)))
 
     def speaks_of(self, unit: Unit) -> bool:
-        """Whether a unit is a hit by itself: it has the name or enough of the words, or is near in meaning."""
+        """Whether a unit is a hit by itself: it has the name or enough of the words, or is near in meaning.
+
+        Sources and code are lists of what there is, so less is enough, unless the query is strange.
+        """
         if unit.named or self.question.min_similarity > 0:
             return True
         if unit.covered >= (COVERED_STRANGE if self.is_strange else COVERED):
             return True
         if unit.through and not self.is_strange and (unit.similarity or 0.0) >= self.least:
             return True
+        if unit.lane is not Lane.NOTES and not self.is_strange:
+            is_near = unit.lane not in self.full and unit.vec >= LIKE
+            return not self.is_short or unit.tier > ranking.FILE or is_near
         if self.is_short and (unit.lane in self.full or unit.vec < LIKE):
             return False
         similarity, (_, top) = unit.similarity or 0.0, self.ranges.get(unit.lane, (0.0, 0.0))

@@ -21,9 +21,7 @@ SAID = "The session cookie expires after a migration of the cache."
 def symbols(ws: Workspace, path: str, *names: str, doc: str = "") -> list[Uri]:
     """Serve symbols of one file of the code tree."""
     found = [Uri(f"symbol://ws/{path}/{name}") for name in names]
-    ws.note_tree(
-        Uri(f"file://ws/{path}"), [Doc(at, "symbol", at.rpartition("/")[2], summary=doc) for at in found]
-    )
+    ws.note_tree(Uri(f"file://ws/{path}"), [Doc(at, "symbol", at.rpartition("/")[2], summary=doc) for at in found])
     return found
 
 
@@ -153,7 +151,9 @@ def test_a_qualified_name_is_first_and_only_where_it_is_defined(ws: Workspace, a
 
 
 @pytest.mark.requirement("N2")
-@pytest.mark.parametrize("query", ["session.py", "src/auth/session.py", "auth/session.py", "SESSION.py", "auth.session"])
+@pytest.mark.parametrize(
+    "query", ["session.py", "src/auth/session.py", "auth/session.py", "SESSION.py", "auth.session"]
+)
 def test_a_file_is_first_by_its_name_path_or_module(ws: Workspace, asked: Asked, query: str) -> None:
     [wanted, *_] = files(ws, "src/auth/session.py", "src/auth/keys.py", "docs/session.py.md", "src/sessions.py")
     assert in_code(asked(query))[0] == wanted
@@ -192,6 +192,7 @@ def test_the_definition_with_more_uses_comes_first_and_that_of_a_test_last(ws: W
 
 # Nothing known
 
+
 def test_a_query_that_nothing_answers_has_no_hits_and_names_what_is_near(ws: Workspace, asked: Asked) -> None:
     ws.submit(change(
         upsert("garage", name="Garage", content="The automobile was repaired by a mechanic on Tuesday."),
@@ -204,6 +205,7 @@ def test_a_query_that_nothing_answers_has_no_hits_and_names_what_is_near(ws: Wor
 
 
 # Restricted callers
+
 
 @pytest.fixture
 def mine(ws: Workspace) -> Callable[[str], tuple[list[str], list[str], str]]:

@@ -26,7 +26,11 @@ def uris(answer: Any, key: str = "hits") -> list[str]:
     return [hit["uri"] for hit in answer[key]]
 
 
-AUTH, GOTCHA, FILE = "concept://shop/services/auth", "gotcha://shop/Session%20rotation", "file://shop/src/auth/session.py"
+AUTH, GOTCHA, FILE = (
+    "concept://shop/services/auth",
+    "gotcha://shop/Session%20rotation",
+    "file://shop/src/auth/session.py",
+)
 
 
 @pytest.mark.requirement("N1")
@@ -76,7 +80,9 @@ def test_the_limit_applies_to_each_list_and_one_cursor_leads_through_both(ask: A
 
 @pytest.mark.parametrize("budget", [1, 120, 400])
 def test_a_budget_leaves_room_for_the_code_and_a_cursor_leads_on(ask: Ask, budget: int) -> None:
-    ask.put(changes=[upsert(f"note{n}", summary=f"{n} on the auth of sessions", name="and more " * 20) for n in range(9)])
+    ask.put(
+        changes=[upsert(f"note{n}", summary=f"{n} on the auth of sessions", name="and more " * 20) for n in range(9)]
+    )
     answer = ask.search(query="auth", budget=budget)
     assert answer["hits"]
     assert answer["code"]
