@@ -196,19 +196,16 @@ def _by_file(workspace: Workspace, pool: Pool, order: Sequence[Ranked], sees: Se
     """Hits in the code by all that speaks for their files."""
     question, index = pool.question, workspace.text()
     texts: list[tuple[Uri, float]] = []
-    paths: list[Found] = []
-    if not question.types or not {"file", "dir"}.isdisjoint(question.types):
-        start = f"{question.namespace}/" if question.namespace else ""
-        if not question.types:
-            files = ((from_path("file", workspace.id, one.path), one) for one in pool.files)
-            texts = [
-                (uri, one.score) for uri, one in files
-                if uri.split("/", 3)[3].startswith(start) and (not pool.is_strange or one.covered >= COVERED_STRANGE)
-            ]  # fmt: skip
-        paths = index.bare_files(
-            question.query, types=question.types or None, namespace=question.namespace, limit=max(FILES, wanted),
-            sees=sees,
-        )  # fmt: skip
+    start = f"{question.namespace}/" if question.namespace else ""
+    if not question.types:
+        files = ((from_path("file", workspace.id, one.path), one) for one in pool.files)
+        texts = [
+            (uri, one.score) for uri, one in files
+            if uri.split("/", 3)[3].startswith(start) and (not pool.is_strange or one.covered >= COVERED_STRANGE)
+        ]  # fmt: skip
+    paths = index.bare_files(
+        question.query, types=question.types or None, namespace=question.namespace, limit=max(FILES, wanted), sees=sees
+    )
     units = [
         (one.unit, one.uri, 1.0 + one.unit.named * names.BONUS if one.unit.named else one.unit.score)
         for one in order if one.unit is not None
