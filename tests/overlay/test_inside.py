@@ -222,13 +222,13 @@ def test_a_file_that_ends_the_process_is_left_out_and_all_others_are_read(
     crashing = code.parent / "crashing.py"
     crashing.write_text(
         "import os, sys\n"
-        "from kgd.overlay import reading\n"
-        "before = reading.extract\n"
+        "from kgd.overlay import code_reader\n"
+        "before = code_reader.extract\n"
         "def extract(path, data, language):\n"
         "    if path.endswith('money.py'):\n"
         "        os.abort()\n"
         "    return before(path, data, language)\n"
-        "reading.extract = extract\n"
+        "code_reader.extract = extract\n"
         "from kgd.daemon.code_index_process import main\n"
         "sys.exit(main(sys.argv[1:]))\n"
     )
@@ -268,6 +268,7 @@ def test_stored_memories_and_the_code_itself_are_two_lists(start: Callable[[], S
     for fact in ("Whoever validates an order has to look at its currency as well.", "Bread is baked at night."):
         call(session, "remember", {"text": fact, "about": ["shop/orders.py"]})
     found = call(session, "search", {"query": "Order validate"})
-    assert [one["type"] for one in found["hits"]] == ["insight"]
+    assert found["hits"][0]["name"].startswith("Whoever validates")
+    assert {one["type"] for one in found["hits"]} == {"insight"}
     assert found["code"][0]["uri"] == "symbol://shop/shop/orders.py/Order.validate"
     assert call(session, "recall", {"query": "Order validate"})["hits"] == found["hits"]
