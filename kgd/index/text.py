@@ -373,6 +373,21 @@ class TextIndex:
         with self._database.read() as connection:
             return explain(connection, terms, page)
 
+    def size(self) -> int:
+        """About how many texts there are in all lanes."""
+        with self._database.read() as connection:
+            return sum(frequencies.documents(connection) for frequencies in self._frequencies.values())
+
+    def notes(self) -> int:
+        """About how many notes there are."""
+        with self._database.read() as connection:
+            return self._frequencies[Lane.NOTES].documents(connection)
+
+    def people(self, names: Collection[str]) -> list[str]:
+        """Those of these words, folded, that are part of a speaker's name."""
+        sql = f"SELECT DISTINCT person FROM people WHERE person IN ({placeholders(names)})"
+        return self._database.column(sql, *sorted(names)) if names else []
+
     def by_people(self, names: Sequence[str], ids: Collection[int]) -> set[int]:
         """Of these texts (`Found.id`), those in which a person of one of these names (one word each) speaks."""
         with self._database.read() as connection:

@@ -257,7 +257,7 @@ def _scored(unit: Unit, pool: Pool, doubted: Collection[Uri]) -> float:
 
 def _placed(unit: Unit, score: float, question: Question, around: Surroundings) -> Ranked | None:
     """The hit of a unit: its best text, or its node. None for a document without a node."""
-    uri = unit.best()
+    uri = unit.called or unit.best()
     if uri is None or ("document" in question.types and "chunk" not in question.types):
         uri = next((one for one in (unit.key, *unit.texts) if _is_node(one, around)), None)
     if uri is None:
