@@ -328,7 +328,9 @@ class TextIndex:
             found = search.gather(condition)
             wholes = search.wholes(filters.get("namespace", "").strip("/"), limit) if lane is not Lane.NOTES else {}
             beside = search.beside(condition) if surrounded and lane is Lane.SOURCES else []
-            return Gathered(found, wholes, beside, asked, *search.covered(found))
+            covered, known = search.covered(found)
+            people = text_context.people_among(connection, asked)
+            return Gathered(found, wholes, beside, asked, covered, known.union(people))
 
     def called(self, name: str, sees: Sees, **filters: Unpack[Filters]) -> list[exact_names.Named]:
         """The nodes of this name in any case style that `sees` accepts; see `exact_names`. O(nodes of this name)."""

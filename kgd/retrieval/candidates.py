@@ -205,7 +205,7 @@ class Pool:
         if unit is None:
             unit = self.units[key] = Unit(key, lane=found.lane)
         unit.lane = min(unit.lane, found.lane)
-        unit.texts[found.uri] = found
+        unit.texts.setdefault(found.uri, found)
         unit.covered = max(unit.covered, self.covered.get(found.id, 0.0))
         if words:
             unit.words[found.uri] = words

@@ -159,6 +159,22 @@ def _beyond(
     return [Ranked(uri, round(lowest * rest[uri], SCORE_DIGITS), texts[uri], None) for uri in rest if uri in texts]
 
 
+def _further_notes(
+    workspace: Workspace, pool: Pool, order: Sequence[Ranked], wanted: int, sees: Sees | None
+) -> list[Ranked]:
+    """Notes with all words of a short query that more notes have than are ranked, in the order of words."""
+    if not pool.is_short or Lane.NOTES not in pool.full or len(order) >= wanted or pool.question.min_similarity > 0:
+        return []
+    index, filters = workspace.text(), {**filters_of(pool.question), "lanes": [Lane.NOTES]}
+    known = {uri for unit in pool.units.values() for uri in unit.texts}
+    hits = index.search(pool.question.query, limit=wanted + len(known), sees=sees, **filters)
+    scores = {hit.uri: hit.score for hit in hits if hit.uri not in known and hit.score >= BANDS[ranking.BEGUN][0]}
+    found = {one.uri: one for one in index.passing(list(scores), **filters)}
+    lowest = order[-1].score if order else 1.0
+    further = [Ranked(uri, round(lowest * score, SCORE_DIGITS), found[uri], None) for uri, score in scores.items()]
+    return further[: wanted - len(order)]
+
+
 def _code(
     workspace: Workspace, pool: Pool, around: Surroundings, doubted: Collection[Uri], sees: Sees | None, wanted: int
 ) -> list[Ranked]:
@@ -180,19 +196,16 @@ def _by_file(workspace: Workspace, pool: Pool, order: Sequence[Ranked], sees: Se
     """Hits in the code by all that speaks for their files."""
     question, index = pool.question, workspace.text()
     texts: list[tuple[Uri, float]] = []
-    paths: list[Found] = []
-    if not question.types or not {"file", "dir"}.isdisjoint(question.types):
-        start = f"{question.namespace}/" if question.namespace else ""
-        if not question.types:
-            files = ((from_path("file", workspace.id, one.path), one) for one in pool.files)
-            texts = [
-                (uri, one.score) for uri, one in files
-                if uri.split("/", 3)[3].startswith(start) and (not pool.is_strange or one.covered >= COVERED_STRANGE)
-            ]  # fmt: skip
-        paths = index.bare_files(
-            question.query, types=question.types or None, namespace=question.namespace, limit=max(FILES, wanted),
-            sees=sees,
-        )  # fmt: skip
+    start = f"{question.namespace}/" if question.namespace else ""
+    if not question.types:
+        files = ((from_path("file", workspace.id, one.path), one) for one in pool.files)
+        texts = [
+            (uri, one.score) for uri, one in files
+            if uri.split("/", 3)[3].startswith(start) and (not pool.is_strange or one.covered >= COVERED_STRANGE)
+        ]  # fmt: skip
+    paths = index.bare_files(
+        question.query, types=question.types or None, namespace=question.namespace, limit=max(FILES, wanted), sees=sees
+    )
     units = [
         (one.unit, one.uri, 1.0 + one.unit.named * names.BONUS if one.unit.named else one.unit.score)
         for one in order if one.unit is not None

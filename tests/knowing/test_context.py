@@ -95,9 +95,7 @@ def test_an_answer_never_exceeds_its_budget_and_says_what_it_left_out(known: Ask
         return len(everything["items"]) + sum(cut["count"] for cut in everything["cut"] if cut["what"] != "code")
 
     whole, counts = 68, list[int]()
-    until(
-        lambda: known_in_all() == whole, say=known_in_all
-    )  # contents and symbols of files arrive once the code is read
+    until(lambda: known_in_all() == whole)  # contents and symbols of files arrive once the code is read
     for budget in (200, 201, 230, 300, 450, 700, 1_000, 2_000, 4_000, 9_000, 100_000):
         answer = known.context(paths=[SESSION, "src/new.py", "lib/x.py"], budget=budget)
         assert len(orjson.dumps(answer)) <= min(4 * budget, 40_000), budget

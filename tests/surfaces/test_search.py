@@ -81,7 +81,7 @@ def test_the_limit_applies_to_each_list_and_one_cursor_leads_through_both(ask: A
 @pytest.mark.parametrize("budget", [1, 120, 400])
 def test_a_budget_leaves_room_for_the_code_and_a_cursor_leads_on(ask: Ask, budget: int) -> None:
     ask.put(
-        changes=[upsert(f"note{n}", summary=f"{n} on the auth of sessions", name="and more " * 30) for n in range(9)]
+        changes=[upsert(f"note{n}", summary=f"{n} on the auth of sessions", name="and more " * 20) for n in range(9)]
     )
     answer = ask.search(query="auth", budget=budget)
     assert answer["hits"]
