@@ -88,12 +88,12 @@ def _check(cwd: Path, variables: dict[str, str]) -> int:
         sys.stderr.write(f"kgd: nothing was checked: {failed.said}\n")
         return 0
     if found.inherited:
-        sys.stderr.write("kgd: the other side of this merge holds files that cannot be served; mend them afterwards\n")
+        sys.stderr.write("kgd: the other side of this merge has files that kgd cannot serve; fix them afterwards\n")
         _list(found.inherited)
     if found.own:
         sys.stderr.write("kgd: this commit was stopped, for these files cannot be served:\n")
         _list(found.own)
-        sys.stderr.write("     Mend them and `git add` them; `git commit --no-verify` commits them as they are.\n")
+        sys.stderr.write("     Fix them and `git add` them; `git commit --no-verify` commits them as they are.\n")
     return BLOCKED if found.own else 0
 
 

@@ -164,7 +164,7 @@ def check_configuration(git_dir: Path, work_tree: Path | None) -> None:
         ),
         (
             alternates.exists() and bool(alternates.read_bytes().strip()),
-            "the repository borrows objects from another one", "Run `git repack -ad`, remove alternates.",
+            "the repository borrows objects from another repository", "Run `git repack -ad`, remove alternates.",
         ),
     )  # fmt: skip
     for has_problem, message, next_step in problems:

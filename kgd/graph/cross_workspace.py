@@ -194,7 +194,7 @@ class _State:
         self.hubs: dict[str, str] = {}
         self.absences: dict[str, Absence] = {}
         self.asked: dict[Uri, Reach] = {}
-        """The radius around a node that its hub was asked for, whatever the answer: no hub is asked twice for the
+        """The radius around a node that its hub was asked for, even without an answer: no hub is asked twice for the
         same."""
         self.asked_beside: dict[Uri, Reach] = {}
         """The same for calls with starts reached at different costs. A hub that cuts its answer may leave out the

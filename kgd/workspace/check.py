@@ -23,7 +23,7 @@ from kgd.workspace.writing import admission
 
 FSCK_DEADLINE = 600.0
 Progress = Callable[[int, int | None, str], None]
-_MEND = "Mend the file, or revert the commit that broke it."
+_MEND = "Fix the file, or revert the commit that broke it."
 _HARMLESS = ("dangling", "Checking", "notice:", "unreachable")
 
 
@@ -117,7 +117,7 @@ def _memories(workspace: Workspace) -> Iterator[Finding]:
             except KgdError as refusal:
                 if not data.startswith(b"---"):
                     continue  # a person's note, which needs no node
-                yield Finding("warning", path, refusal.message, refusal.next or "Mend the file.")
+                yield Finding("warning", path, refusal.message, refusal.next or "Fix the file.")
     named: dict[str, Node] = {}
     for uri in list(workspace.graph.uris()):
         if memories.FOLDER.encode() not in (workspace.stored(uri) or b""):

@@ -216,9 +216,7 @@ class Publication:
     def _pass(self) -> None:
         self._unsettled = False
         if not self._in_place():
-            raise Blocked(
-                f"{self._derived} was moved or removed; the next command opens the workspace anew", stuck=True
-            )
+            raise Blocked(f"{self._derived} was moved or removed; the next command reopens the workspace", stuck=True)
         if same_file(self._derived / INDEX, self._git_dir / "index.lock"):
             finish_interrupted(self._host, self._tree, self._plan_folder, self._edits)
         self._look_after_refs()
