@@ -134,5 +134,5 @@ def test_what_is_taken_over_keeps_its_id_and_another_one_that_was_asked_for_is_r
     assert not (second / ".kgd").exists()
     assert kgd("up").startswith(f"workspace {shop.name} is made\n")
     kgd("uninstall")
-    assert "every URI in it carries that id" in kgd.run("up", "--id", "of-its-own").stderr
+    assert "this id is part of all its URIs" in kgd.run("up", "--id", "of-its-own").stderr
     assert kgd("up").startswith(f"workspace {shop.name} is restored")

@@ -99,7 +99,7 @@ RIGHT = [
     Right(["fsck"], r"shop"),
     Right(["conflicts"], r"no open conflicts"),
     Right(["conflicts", "--suggestions"], r"no suggestions"),
-    Right(["stale"], r"[Ee]verything that cites the code was verified"),
+    Right(["stale"], r"[Ee]very node that cites code is verified"),
     Right(["broken"], r"no broken links|from concept"),
     Right(["coverage", "src"], r"src +\d+ % of \d+ files?"),
     Right(["remote"], r"not shared"),

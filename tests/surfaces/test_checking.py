@@ -59,7 +59,7 @@ def test_a_file_that_waits_to_be_mended_is_named(ask: Ask, ws: Any) -> None:
     until(lambda: "shop nodes/concept/a.yaml:2" in named(ask.doctor()))
     check = named(ask.doctor())["shop nodes/concept/a.yaml:2"]
     assert "a bracket [ is never closed" in check["detail"]
-    assert check["next"].startswith("Mend that file")
+    assert check["next"].startswith("Fix that file")
 
 
 @pytest.mark.parametrize(

@@ -52,7 +52,7 @@ def test_who_settled_it_is_told_to_whoever_comes_later(ask: Ask) -> None:
     assert "settled" not in never.value.message
     commit = ask.resolve(resolutions={"id": "keys", "take": "base"}, message="m")["commit"]
     for named in (conflict["id"], "keys"):
-        with pytest.raises(NotFound, match="not open any more") as refused:
+        with pytest.raises(NotFound, match="no longer open") as refused:
             ask.resolve(resolutions={"id": named, "take": "a"})
         assert commit[:10] in refused.value.message
 

@@ -296,7 +296,7 @@ def test_a_target_that_nothing_is_called_by_is_a_plain_warning(ask: Ask) -> None
 
 @pytest.mark.parametrize("text", ["", "   ", "\n"])
 def test_a_text_of_blanks_is_no_fact(ask: Ask, text: str) -> None:
-    with pytest.raises(Invalid, match=r"^there is no text to remember \(text\)$"):
+    with pytest.raises(Invalid, match=r"^the text is empty \(text\)$"):
         ask.remember(text=text)
 
 

@@ -18,7 +18,7 @@ PAGE = (ROOT / "docs/recovery.md").read_text()
 
 
 def test_the_page_has_what_doctor_says() -> None:
-    section = PAGE.partition("## What `kgd doctor` says of each\n")[2].partition("\n## ")[0]
+    section = PAGE.partition("## Remedies by `kgd doctor`\n")[2].partition("\n## ")[0]
     rows = re.findall(r"^\| (.*?) \| (.*) \|$", section, re.M)
     told = {name: remedy for name, remedy in rows if not name.startswith(("stage", "line", "---"))}
     assert told == {
@@ -76,9 +76,9 @@ def test_whatever_is_wrong_doctor_says_what_helps(break_it: Callable[[Ask, Any],
     [
         ("read-only: it has format 9, this kgd knows 1", "Install the newer kgd"),
         ("read-only: its disk cannot be written", "Make the disk writable"),
-        ("organisation's registry: line 3", "The last good one is used"),
-        ("code tree: the directory is empty", "Put the code tree back"),
-        ("something that nobody has thought of", "tried again by itself"),
+        ("organisation's registry: line 3", "ask its maintainers"),
+        ("code tree: the directory is empty", "Move the code tree back"),
+        ("something that nobody has thought of", "kgd tries again by itself"),
     ],
 )
 def test_a_state_without_a_stage_is_known_by_how_its_sentence_begins(sentence: str, remedy: str) -> None:

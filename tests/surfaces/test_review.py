@@ -92,7 +92,7 @@ def test_what_others_changed_since_is_kept_as_a_conflict(learned: Ask, person: A
 def test_a_dry_run_takes_nothing_back_and_a_node_that_nobody_changed_is_named(learned: Ask) -> None:
     tip = learned.status()["workspace"]["tip"]
     assert learned.review(since="yesterday", revert=["services/auth"], dry_run=True)["reverted"]["dry_run"] is True
-    with pytest.raises(NotFound, match="nothing under review"):
+    with pytest.raises(NotFound, match="no reviewed commit changed this node"):
         learned.review(since="yesterday", by="agent", revert=["notes/x"])
     assert learned.status()["workspace"]["tip"] == tip
 
