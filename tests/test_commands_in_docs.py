@@ -64,7 +64,7 @@ def folder(tmp_path: Path) -> Iterator[Path]:
 @pytest.mark.slow
 @pytest.mark.requirement("B1")
 @pytest.mark.parametrize("page", sorted(WORLDS))
-def test_the_commands_that_a_page_shows_do_what_it_says(page: str, folder: Path) -> None:
+def test_the_commands_of_a_page_have_the_described_effect(page: str, folder: Path) -> None:
     world = WORLDS[page]
     environment = {
         **os.environ, "PATH": f"{folder}/bin:{os.environ['PATH']}", "PYTHONPATH": str(ROOT), "T": str(folder),
@@ -114,7 +114,7 @@ def _script(run: list[Block], world: World) -> tuple[str, list[str]]:
     return "\n".join([*parts, "echo @@@"]), [*shown, ""]
 
 
-def test_every_page_with_commands_is_run_and_what_is_not_says_why() -> None:
+def test_every_page_with_commands_is_run_or_states_a_reason() -> None:
     named = {f"{page}:{block.line}" for page in PAGES for block in blocks(page) if block.why_not}
     run = {page for page in PAGES if any(not block.why_not for block in blocks(page))}
     assert run == set(WORLDS)
@@ -143,7 +143,7 @@ SPOKEN = re.compile(r"`kgd (?:-[Cw] \S+ )?([a-z][\w-]*)((?: [^`\n]*)?)`")
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if page != "CHANGELOG.md"])
-def test_a_command_in_a_sentence_is_one_that_there_is(page: str) -> None:
+def test_a_command_in_a_sentence_exists(page: str) -> None:
     unknown = []
     for name, rest in SPOKEN.findall((ROOT / page).read_text()):
         if name in NO_COMMANDS:

@@ -187,7 +187,7 @@ def test_every_make_target_is_in_the_readme_and_no_other() -> None:
     assert set(re.findall(r"\bmake ([a-z]+(?:-[a-z]+)*)`", readme)) <= targets
 
 
-def test_the_wiring_lines_are_those_that_up_prints() -> None:
+def test_the_wiring_lines_equal_the_output_of_up() -> None:
     from kgd.cli.printing_running import wiring
 
     readme = (ROOT / "README.md").read_text()

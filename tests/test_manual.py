@@ -92,13 +92,13 @@ def test_links_in_the_browser_lead_to_pages_of_the_manual() -> None:
 
 
 @pytest.mark.parametrize("name", ["none", "../README", "", "/etc/passwd", "README.md", "guides"])
-def test_what_is_no_page_is_not_read(name: str) -> None:
+def test_a_file_that_is_not_a_page_is_not_read(name: str) -> None:
     with pytest.raises(NotFound, match="no such page"):
         manual.read(name, PLACES)
 
 
 @pytest.mark.parametrize("name", ["none.png", "../README.md", "", ".png", "a/b.png"])
-def test_what_is_no_picture_is_not_given_out(name: str) -> None:
+def test_a_file_that_is_not_a_picture_is_not_served(name: str) -> None:
     with pytest.raises(NotFound, match="no such picture"):
         manual.picture(name)
 

@@ -19,7 +19,7 @@ ALL = [
 
 
 @pytest.mark.parametrize("bug", ALL)
-def test_a_planted_bug_changes_the_code_as_it_is_now_and_names_tests_that_exist(bug: Bug) -> None:
+def test_a_planted_bug_changes_the_present_code_and_names_existing_tests(bug: Bug) -> None:
     assert bug.planted(ROOT) != (ROOT / bug.file).read_text()
     for test in bug.tests:
         file, _, name = test.partition("::")

@@ -40,7 +40,7 @@ def test_from_every_folder_and_worktree_of_the_project_the_same_workspace_is_fou
         assert "it is here" in kgd("get", "fact")
 
 
-def test_what_was_let_go_of_is_said_to_be_back(kgd: Kgd, shop: Path) -> None:
+def test_a_removed_workspace_is_reported_as_restored(kgd: Kgd, shop: Path) -> None:
     assert "  `kgd up` in the same place restores it\n" in kgd("uninstall")
     assert kgd("up", "--dry-run").startswith(f"would restore workspace {shop.name}\n")
     assert kgd("up").startswith(f"workspace {shop.name} is restored with the knowledge that was kept here\n")
@@ -125,7 +125,7 @@ def test_a_second_clone_is_refused_with_what_can_be_done_and_nothing_is_left_of_
     assert "it is here" in kgd("get", "fact")
 
 
-def test_what_is_taken_over_keeps_its_id_and_another_one_that_was_asked_for_is_refused(
+def test_an_adopted_workspace_keeps_its_id_and_a_different_requested_id_is_refused(
     kgd: Kgd, shop: Path, second: Path
 ) -> None:
     kgd("uninstall", "--workspace", shop.name)

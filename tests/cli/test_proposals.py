@@ -43,7 +43,7 @@ def test_a_proposal_is_listed_shown_accepted_in_part_and_rejected(kgd: Kgd, tmp_
     assert "no proposal of that name waits" in gone.stderr
 
 
-def test_what_was_learned_is_reviewed_and_taken_back(kgd: Kgd) -> None:
+def test_new_knowledge_is_reviewed_and_reverted(kgd: Kgd) -> None:
     kgd("review", "--accept", "-q")
     kgd("put", "seen/a", "--summary", "learned", "-q")
     said = kgd("review")

@@ -68,7 +68,7 @@ def test_a_call_that_takes_long_says_how_long_it_has_been(kgd: Kgd) -> None:
 
 
 @pytest.mark.slow
-def test_building_anew_shows_no_more_than_it_takes(kgd: Kgd) -> None:
+def test_a_rebuild_shows_as_many_steps_as_it_takes(kgd: Kgd) -> None:
     kgd("up", "--quiet")
     waited = Watched(kgd, "reindex")
     assert "nodes" in waited.ended()

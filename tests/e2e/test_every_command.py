@@ -247,7 +247,7 @@ def person(places: tuple[Path, Home], monkeypatch: pytest.MonkeyPatch) -> Machin
     return machine
 
 
-def test_every_command_does_what_it_is_meant_for(person: Machine) -> None:
+def test_every_command_has_its_effect(person: Machine) -> None:
     for row in RIGHT:
         done = person.run(*row.line, stdin=row.stdin)
         assert done.returncode == 0, (row.line, done.stderr)
@@ -256,7 +256,7 @@ def test_every_command_does_what_it_is_meant_for(person: Machine) -> None:
 
 
 @pytest.mark.parametrize("row", WRONG, ids=lambda row: " ".join(row.line)[:60] or "nothing")
-def test_a_wrong_command_line_is_refused_with_one_message_that_names_what_is_wrong(person: Machine, row: Wrong) -> None:
+def test_a_wrong_command_line_is_refused_with_one_message_about_the_error(person: Machine, row: Wrong) -> None:
     done = person.run(*row.line, stdin=row.stdin)
     assert EXIT_CODES[row.code][0] == done.returncode, done.stderr
     assert done.stdout == ""
@@ -273,7 +273,7 @@ def test_every_command_explains_itself(person: Machine) -> None:
         assert said.startswith(f"usage: kgd {verb.name}")
 
 
-def test_no_command_is_left_out() -> None:
+def test_every_command_is_covered() -> None:
     verbs = {verb.name for verb in VERBS}
     assert {row.line[0] for row in RIGHT} | ELSEWHERE == verbs
     tried = {word for row in WRONG for word in row.line if word in verbs}

@@ -61,7 +61,7 @@ def lived_in(code: Path) -> Path:
 
 
 @pytest.mark.requirement("B1")
-def test_up_changes_nothing_of_the_persons_and_again_nothing_at_all(machine: Machine) -> None:
+def test_up_changes_no_user_files_and_a_second_up_changes_nothing(machine: Machine) -> None:
     code = lived_in(machine.directory)
     before = fingerprint(code)
     first = machine.json("up")
@@ -84,7 +84,7 @@ def state_of(machine: Machine) -> dict[str, object]:
 
 
 @pytest.mark.slow
-def test_uninstall_leaves_nothing_but_the_knowledge_and_says_where_it_is(machine: Machine) -> None:
+def test_uninstall_leaves_only_the_knowledge_and_reports_its_place(machine: Machine) -> None:
     code = lived_in(machine.directory)
     before = fingerprint(code)
     exclude = (code / ".git/info/exclude").read_bytes()
@@ -113,7 +113,7 @@ def test_uninstall_leaves_nothing_but_the_knowledge_and_says_where_it_is(machine
 
 
 @pytest.mark.slow
-def test_uninstall_of_a_workspace_of_its_own_leaves_the_repository(machine: Machine, tmp_path: Path) -> None:
+def test_uninstall_of_a_standalone_workspace_leaves_the_repository(machine: Machine, tmp_path: Path) -> None:
     notes = machine.at(tmp_path / "notes")
     notes.directory.mkdir()
     notes("up")

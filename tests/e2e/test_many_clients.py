@@ -75,7 +75,7 @@ def audit(machine: Machine, told: list[dict[str, Any]], own: int, shared: int) -
 @pytest.mark.requirement("B1")
 @pytest.mark.requirement("B3")
 @pytest.mark.parametrize("clients", [2, 8])
-def test_nothing_that_clients_write_at_once_is_lost_or_written_over(machine: Machine, clients: int) -> None:
+def test_concurrent_writes_of_clients_are_neither_lost_nor_overwritten(machine: Machine, clients: int) -> None:
     machine("up")
     told = write_together(machine, clients, own=100, shared=100)
     audit(machine, told, own=100, shared=100)
@@ -84,7 +84,7 @@ def test_nothing_that_clients_write_at_once_is_lost_or_written_over(machine: Mac
 
 @pytest.mark.requirement("B1")
 @pytest.mark.requirement("B3")
-def test_three_clients_on_the_same_nodes_never_write_over_each_other(machine: Machine) -> None:
+def test_three_clients_on_the_same_nodes_never_overwrite_each_other(machine: Machine) -> None:
     machine("up")
     told = write_together(machine, 3, own=5, shared=10)
     audit(machine, told, own=5, shared=10)

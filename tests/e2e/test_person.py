@@ -31,7 +31,7 @@ def published(machine: Machine, uri: str) -> Path:
 
 
 @pytest.mark.requirement("B11")
-def test_what_a_person_saves_is_served_within_a_second_and_committed_as_theirs(machine: Machine) -> None:
+def test_a_saved_file_is_served_within_a_second_and_committed_under_its_author(machine: Machine) -> None:
     machine("up")
     machine("put", "auth", "--summary", "by an agent")
     path = published(machine, "auth")

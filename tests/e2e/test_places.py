@@ -86,7 +86,7 @@ def test_everything_derived_can_be_deleted_and_the_answers_stay_the_same(machine
 
 @pytest.mark.requirement("B2")
 @pytest.mark.parametrize("running", BOTH)
-def test_a_cleaned_code_tree_takes_no_knowledge_with_it(machine: Machine, running: bool) -> None:
+def test_git_clean_deletes_no_knowledge(machine: Machine, running: bool) -> None:
     machine("up")
     machine("put", "fact", "--summary", "it is here")
     files = machine.directory / ".kgd"
@@ -110,7 +110,7 @@ def copy_of(machine: Machine, to: Path) -> Machine:
 
 
 @pytest.mark.parametrize("running", BOTH)
-def test_a_copy_with_the_same_id_is_told_what_it_can_do_and_shares_nothing(
+def test_a_copy_with_the_same_id_is_refused_with_its_options_and_shares_nothing(
     machine: Machine, tmp_path: Path, running: bool
 ) -> None:
     machine("up")
@@ -175,7 +175,7 @@ def test_every_worktree_has_the_same_workspace_and_its_own_files(machine: Machin
 
 @pytest.mark.slow
 @pytest.mark.requirement("E14")
-def test_a_clone_takes_over_the_workspace_that_its_remote_has(
+def test_a_clone_adopts_the_workspace_of_its_remote(
     machine: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     machine("up")
@@ -216,7 +216,7 @@ def _tip(machine: Machine) -> str:
 
 
 @pytest.mark.slow
-def test_outside_a_repository_the_workspace_is_a_repository_of_its_own(machine: Machine, tmp_path: Path) -> None:
+def test_outside_a_repository_the_workspace_is_a_separate_repository(machine: Machine, tmp_path: Path) -> None:
     notes = machine.at(tmp_path / "notes")
     notes.directory.mkdir()
     said = notes.json("up")

@@ -171,7 +171,7 @@ def inspect(code: Path, *arguments: str) -> Any:
 @pytest.mark.slow
 @pytest.mark.needs("node22")
 @pytest.mark.parametrize("era", ["modern", "legacy"])
-def test_the_inspector_lists_the_tools_without_a_complaint_and_calls_them(shop: Path, era: str) -> None:
+def test_the_inspector_lists_the_tools_without_errors_and_calls_them(shop: Path, era: str) -> None:
     listed = inspect(shop, "--protocol-era", era, "--strict", "--method", "tools/list")
     assert [tool["name"] for tool in found(listed, "tools")] == TOOLS
     calls = {

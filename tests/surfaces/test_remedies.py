@@ -17,7 +17,7 @@ from tests.waiting import until
 PAGE = (ROOT / "docs/recovery.md").read_text()
 
 
-def test_the_page_has_what_doctor_says() -> None:
+def test_the_page_has_the_remedies_of_doctor() -> None:
     section = PAGE.partition("## Remedies by `kgd doctor`\n")[2].partition("\n## ")[0]
     rows = re.findall(r"^\| (.*?) \| (.*) \|$", section, re.M)
     told = {name: remedy for name, remedy in rows if not name.startswith(("stage", "line", "---"))}
@@ -28,7 +28,7 @@ def test_the_page_has_what_doctor_says() -> None:
     assert f"\nAnything else: {remedies.BY_ITSELF}\n" in section
 
 
-def test_no_stage_is_without_a_remedy() -> None:
+def test_every_stage_has_a_remedy() -> None:
     made = re.compile(r"""\bStage\(\s*f?"([a-z]+)|_block\("([a-z]+)"|_succeed\("([a-z]+)\"""")
     found = {
         name for place in (ROOT / "kgd").rglob("*.py") for names in made.findall(place.read_text()) for name in names
@@ -60,7 +60,7 @@ def _detached(ask: Ask, ws: Any) -> None:
 @pytest.mark.parametrize(
     "break_it", [_newer_format, _detached, _broken_registry], ids=lambda break_it: break_it.__name__
 )
-def test_whatever_is_wrong_doctor_says_what_helps(break_it: Callable[[Ask, Any], None], ask: Ask, ws: Any) -> None:
+def test_doctor_shows_a_remedy_for_every_problem(break_it: Callable[[Ask, Any], None], ask: Ask, ws: Any) -> None:
     ask.put(changes=upsert("a", summary="s"))
     until(lambda: ask.doctor()["ok"])
     break_it(ask, ws)
@@ -81,5 +81,5 @@ def test_whatever_is_wrong_doctor_says_what_helps(break_it: Callable[[Ask, Any],
         ("something that nobody has thought of", "kgd tries again by itself"),
     ],
 )
-def test_a_state_without_a_stage_is_known_by_how_its_sentence_begins(sentence: str, remedy: str) -> None:
+def test_a_state_without_a_stage_is_recognised_by_the_start_of_its_sentence(sentence: str, remedy: str) -> None:
     assert remedy in remedies.of(sentence)
