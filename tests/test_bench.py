@@ -1,4 +1,4 @@
-"""The measurements run, at a size where their figures say nothing, so that they cannot rot."""
+"""The benches run at a tiny size, so that they keep working."""
 
 from __future__ import annotations
 

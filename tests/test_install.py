@@ -1,4 +1,4 @@
-"""`make up` on machines that lack something: one message each, and nothing half-made is left."""
+"""`make up` on incomplete machines: one message each, and no partial installation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The manual reads in order, and nothing in it leads nowhere: in the browser, as a folder of HTML, out of a wheel."""
+"""The manual in the browser, as a folder of HTML and from a wheel: order of pages, and links without dead ends."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.test_docs import PAGES, ROOT
 
 
 class Seen(HTMLParser):
-    """What a page leads to, and what in it can be led to."""
+    """The links of a page, and its link targets."""
 
     def __init__(self, text: str) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""The planted bugs still fit the code, and the tests that find them are still there. `tests.planting` runs them."""
+"""The planted bugs still match the code, and their tests still exist. `tests.planting` runs them."""
 
 from __future__ import annotations
 

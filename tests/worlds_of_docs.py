@@ -1,4 +1,4 @@
-"""What the commands of each page find when they are run: scripts that make up people, servers and files."""
+"""The worlds in which the commands of each page run: scripts that prepare people, servers and files."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.conftest import ROOT
 
 
 class World(NamedTuple):
-    """What the commands of a page find: a script before each block, and what stands for what the page writes."""
+    """The world of a page: a script before each block, and replacements for names on the page."""
 
     before: Mapping[int, str]
     spelled: Mapping[str, str] = MappingProxyType({})

@@ -1,6 +1,6 @@
-"""Every command of `kgd --help`, called for real: once as it is meant, and once with something wrong in it.
+"""Every command of `kgd --help`, executed once correctly and once with an error.
 
-Rows are carried out in their order by one person in one repository, so that later ones find what earlier ones wrote.
+The rows run in order in one repository, so that later rows find the nodes of earlier ones.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.slow
 
 
 class Right(NamedTuple):
-    """A command line that works, and what its answer holds (a regular expression)."""
+    """A correct command line, and a regular expression for its answer."""
 
     line: list[str]
     says: str
@@ -30,7 +30,7 @@ class Right(NamedTuple):
 
 
 class Wrong(NamedTuple):
-    """A command line that does not, the class of its refusal, and what the one message names."""
+    """A wrong command line, the class of its refusal, and a part of the single message."""
 
     line: list[str]
     code: str
@@ -225,7 +225,7 @@ ELSEWHERE = {
     "mcp", "serve", "edit", "down", "uninstall", "resolve", "share", "sync", "install", "hook", "merge-driver",
     "accept", "reject", "submit", "join", "leave", "clone",
 }  # fmt: skip
-"""Commands that other tests call as they are meant; `mcp` is under every client."""
+"""Commands that other tests run; every client runs `mcp`."""
 
 
 @pytest.fixture(scope="module")

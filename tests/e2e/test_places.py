@@ -1,4 +1,4 @@
-"""What happens to repositories: copied, moved, cleaned, cloned; and to all that is derived: deleted."""
+"""Repositories that are copied, moved, cleaned or cloned, and deleted derived data."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ REFUSED = EXIT_CODES["INVARIANT_VIOLATION"][0]
 
 
 def fill(machine: Machine) -> None:
-    """A little history: nodes that were changed, related, moved and deleted."""
+    """A short history of changed, related, moved and deleted nodes."""
     with machine.client() as client:
         for number in range(20):
             relation = {"type": "about", "target": "./src/auth/session.py", "weight": 0.5}
@@ -39,7 +39,7 @@ def fill(machine: Machine) -> None:
 
 
 def answers(machine: Machine) -> dict[str, Any]:
-    """What the workspace says about all that `fill` wrote, versions and history included."""
+    """The answers about all nodes of `fill`, including versions and history."""
     uris = [f"fact/{number}" for number in range(20)] + ["moved/3", "src/auth"]
     asked: dict[str, tuple[str, dict[str, Any]]] = {
         "get": ("get", {"uris": uris, "include": ["content", "relations", "incoming", "history"], "budget": 9000}),
@@ -49,7 +49,7 @@ def answers(machine: Machine) -> dict[str, Any]:
         "history": ("history", {"diff": True, "limit": 100}),
     }
     with machine.client() as client:
-        client.call("search", query="zebra")  # from then on mentions are kept
+        client.call("search", query="zebra")  # mentions are stored from then on
         until(lambda: at_rest(client.call("status")))
         found = {name: client.call(tool, **arguments) for name, (tool, arguments) in asked.items()}
     for answer in found.values():
@@ -59,7 +59,7 @@ def answers(machine: Machine) -> dict[str, Any]:
 
 
 def derived_of(machine: Machine) -> list[Path]:
-    """All that is not knowledge: beside the workspace's objects and refs, and in the home."""
+    """All derived data, beside the workspace's objects and refs and in the home."""
     git_dir = machine.directory / ".git/kgd"
     return [git_dir / "kgd", git_dir / "index", Path(machine.home.state), Path(machine.home.logs)]
 
@@ -104,7 +104,7 @@ def test_git_clean_deletes_no_knowledge(machine: Machine, running: bool) -> None
 
 
 def copy_of(machine: Machine, to: Path) -> Machine:
-    """`cp -a`, as a person would do it: times and links as they are."""
+    """`cp -a`, which keeps times and links."""
     subprocess.run(["cp", "-a", machine.directory, to], check=True)
     return machine.at(to)
 

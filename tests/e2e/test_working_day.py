@@ -1,4 +1,4 @@
-"""A working day with kgd, by a script of two people: plan, ask, work, write back, be told, and look again."""
+"""A working day of two people as a script: plan, ask, work, record, and verify again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whatever people and agents write for a node finds it; answers give the one canonical URI."""
+"""Every spelling of an address finds its node; answers have the canonical URI."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_an_absolute_path_inside_the_tree_means_the_tree(session: Session, ws: W
 
 
 def test_a_file_url_inside_the_tree_means_the_tree(ask: Ask, ws: Workspace, code: Path) -> None:
-    """Hosts of MCP write files so."""
+    """MCP hosts write file addresses this way."""
     session = ask.session
     url = (code / "docs/My File.md").as_uri()
     assert url.startswith("file:///")

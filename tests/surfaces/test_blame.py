@@ -1,4 +1,4 @@
-"""Who wrote which line is told from the versions in git, to whoever may read the node."""
+"""`blame`: the author of each line, from the versions in git, for callers who may read the node."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ URI = "concept://shop/prose"
 
 
 def write(ask: Ask, content: str, **more: object) -> str:
-    """Write the content anew; the commit."""
+    """Replace the content; returns the commit."""
     version = ask.get(uris=[URI])["nodes"]
     expected = {"expect_version": version[0]["version"]} if version else {}
     return str(ask.put(changes=[upsert("prose", content=content, **expected, **more)])["commit"])

@@ -1,4 +1,4 @@
-"""`doctor` names each stage with what helps, mends what it can, and takes a mass deletion that was meant."""
+"""`doctor`: lists each stage with its remedy, makes safe repairs, and confirms intended mass deletions."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_a_graph_that_differs_from_the_tip_is_reloaded(ask: Ask, ws: Any) -> Non
 
 @pytest.fixture
 def emptied(ask: Ask, ws: Any) -> Callable[[], list[Path]]:
-    """Somebody deletes the files of a dozen nodes; gives those that are there."""
+    """Delete the files of a dozen nodes; returns a function for the remaining ones."""
     ask.put(changes=[upsert(f"n{number}", summary="s") for number in range(12)])
     folder = ws.layout.work_tree / "nodes/concept"
     until(lambda: len(list(folder.glob("*.yaml"))) == 12)

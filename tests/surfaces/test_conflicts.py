@@ -1,4 +1,4 @@
-"""Conflicts as whoever settles them names them: by id, by digest, or by the node."""
+"""Names of conflicts for settling them: the id, the digest, or the node."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tests.surfaces.conftest import Ask, upsert
 
 
 def disagree(ask: Ask, name: str, field: str) -> None:
-    """An open conflict over one field: a change is reverted after another one went over it."""
+    """Make an open conflict over one field: revert a change after another change of the field."""
     second = [ask.put(changes=upsert(name, **{field: value}))["commit"] for value in ("one", "two")][1]
     ask.put(changes=upsert(name, **{field: "three"}))
     ask.revert(commit=second)

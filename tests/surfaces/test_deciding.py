@@ -1,4 +1,4 @@
-"""What is decided is seen before: which commit it makes, whose words are on each side, and who was there first."""
+"""Information before a decision: the commit it would make, the author of each side, and earlier decisions."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ X, Y, Z = "concept://shop/x", "concept://shop/y", "concept://shop/z"
 
 
 def disagree(ask: Ask, name: str, field: str = "summary") -> str:
-    """The id of an open conflict over one field: a change is reverted after another one went over it."""
+    """The id of an open conflict over one field: a change is reverted after another change of the field."""
     second = [ask.put(changes=upsert(name, **{field: value}))["commit"] for value in ("one", "two")][1]
     ask.put(changes=upsert(name, **{field: "three"}))
     ask.revert(commit=second)
@@ -24,7 +24,7 @@ def disagree(ask: Ask, name: str, field: str = "summary") -> str:
 
 
 def propose(ask: Ask, *uris: str, summary: str = "proposed") -> str:
-    """The id of a proposal: it is against a commit since which its first node was changed."""
+    """The id of a proposal whose first node has changed since its base."""
     base = ask.put(changes=upsert(uris[0], summary="was"))["commit"]
     ask.put(changes=upsert(uris[0], summary="is"))
     changes = [upsert(uri, summary=summary) for uri in uris]
@@ -72,7 +72,7 @@ def test_a_settled_conflict_names_its_settler(ask: Ask) -> None:
     commit = ask.resolve(resolutions={"id": id, "take": "base"})["commit"]
     answer = ask.conflicts(id=id)
     assert (answer["settled"]["commit"], answer["settled"]["author"]) == (commit, "Ann Person")
-    assert [list(one["fields"]) for one in answer["conflicts"]] == [["name"]], "what is open about the node still"
+    assert [list(one["fields"]) for one in answer["conflicts"]] == [["name"]], "the node's remaining open conflict"
     with pytest.raises(NotFound):
         ask.conflicts(id=f"{X}#{'0' * 16}")
 

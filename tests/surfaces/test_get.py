@@ -1,4 +1,4 @@
-"""`get`: nodes in full, what is wrong with them, and long ones in parts."""
+"""`get`: nodes in full with their problems, and long ones in parts."""
 
 from __future__ import annotations
 
@@ -176,7 +176,7 @@ def test_an_open_conflict_is_shown_with_both_sides_and_settled(ask: Ask, ws: Any
     until(path.exists)
     published = path.read_text()
     until(lambda: not (ws.layout.git_dir / "index.lock").exists() and ws.health()["publish"].state == "ok")
-    git(ws.layout.work_tree, "checkout", "-q", "--detach")  # holds publication back, as any state of git's does
+    git(ws.layout.work_tree, "checkout", "-q", "--detach")  # blocks publication, like any unfinished git operation
     ask.put(changes=upsert("auth", summary="the agent's"))
     path.write_text(published.replace("base", "the person's"))
     git(ws.layout.work_tree, "checkout", "-q", "-")
@@ -244,7 +244,7 @@ def test_a_misspelled_name_is_answered_with_its_neighbours(ask: Ask) -> None:
     assert missing["similar"][0] == "file://shop/src/auth/session.py"
     commit = ask.put(changes=upsert("later", summary="s"))["commit"]
     (missing,) = ask.get(uris="./src/auth/session.py", as_of=commit)["missing"]
-    assert missing["uri"] not in missing["similar"], "what is only in the code tree is in no commit of knowledge"
+    assert missing["uri"] not in missing["similar"], "a node of the code tree is in no commit of knowledge"
 
 
 def test_chunks_are_suggested_only_for_a_missing_chunk(ask: Ask, tmp_path: Path) -> None:

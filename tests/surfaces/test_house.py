@@ -1,4 +1,4 @@
-"""Setting up, the state of things, the code tree, and what only this machine's own command line may do."""
+"""Setup, status, the code tree, and operations of this machine's own command line."""
 
 from __future__ import annotations
 

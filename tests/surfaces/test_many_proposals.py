@@ -1,4 +1,4 @@
-"""More proposals than one answer shows: those of others never take the place of the ones that a caller may decide."""
+"""More proposals than one answer shows: foreign proposals never displace those for the caller to decide."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""History, differences, and taking things back."""
+"""History, diff, revert and undo."""
 
 from __future__ import annotations
 
@@ -152,7 +152,7 @@ def test_an_unknown_commit_is_not_found(told: Ask) -> None:
 
 
 def proposed(ask: Ask) -> str:
-    """The id of Bob's proposal of two commits; its node was changed meanwhile."""
+    """The id of Bob's proposal of two commits, whose node changed meanwhile."""
     ask.put(changes=upsert("p", summary="was", tags=["x"]), message="before")
     ws, bob = ask.session.daemon.workspace("shop"), Author("Bob", "bob@example.org", "tests")
     p, q, base = "concept://shop/p", "concept://shop/q", ws.tip

@@ -15,7 +15,7 @@ from tests.surfaces.conftest import Ask, git, upsert
 @pytest.mark.requirement("E15")
 def test_a_set_of_changes_is_one_commit_with_author_message_and_paths(ask: Ask) -> None:
     answer = ask.put(
-        changes=[upsert("auth", summary="who may do what"), upsert("keys", summary="signs"),
+        changes=[upsert("auth", summary="roles and rights"), upsert("keys", summary="signs"),
                  {"op": "relate", "source": "auth", "target": "keys", "type": "depends_on", "weight": 0.5}],
         message="auth: keys sign tokens",
     )  # fmt: skip
@@ -30,10 +30,10 @@ def test_a_set_of_changes_is_one_commit_with_author_message_and_paths(ask: Ask) 
 
 @pytest.mark.requirement("B2")
 def test_a_written_node_is_a_yaml_file_in_git(ask: Ask, ws: Any) -> None:
-    ask.put(changes=upsert("auth", summary="who may do what", content="Tokens.\n"))
+    ask.put(changes=upsert("auth", summary="roles and rights", content="Tokens.\n"))
     text = git(ws.layout.git_dir, "show", "refs/kgd/head:nodes/concept/auth.yaml")
     assert text.startswith("uri: concept://shop/auth\n")
-    assert "summary: who may do what\n" in text
+    assert "summary: roles and rights\n" in text
 
 
 @pytest.mark.requirement("U1")
@@ -258,7 +258,7 @@ FACT = "Tokens outlive a key rotation by ten minutes"
     ("text", "uri"),
     [
         ("Sessions last.", "insight://shop/sessions-last"),
-        (f"{FACT}, and nobody knows why.", "insight://shop/tokens-outlive-a-key-rotation-by"),
+        (f"{FACT}, and the reason is unknown.", "insight://shop/tokens-outlive-a-key-rotation-by"),
         (
             "Internationalisation notwithstanding, antidisestablishmentarianism",
             "insight://shop/internationalisation-notwithstanding",

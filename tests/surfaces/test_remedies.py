@@ -1,4 +1,4 @@
-"""Every state in which something does not work says what helps, in `kgd doctor` and in docs/recovery.md alike."""
+"""Every failed state has a remedy, in `kgd doctor` and equally in docs/recovery.md."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_doctor_shows_a_remedy_for_every_problem(break_it: Callable[[Ask, Any], 
         ("read-only: its disk cannot be written", "Make the disk writable"),
         ("organisation's registry: line 3", "ask its maintainers"),
         ("code tree: the directory is empty", "Move the code tree back"),
-        ("something that nobody has thought of", "kgd tries again by itself"),
+        ("an unforeseen state", "kgd tries again by itself"),
     ],
 )
 def test_a_state_without_a_stage_is_recognised_by_the_start_of_its_sentence(sentence: str, remedy: str) -> None:

@@ -1,4 +1,4 @@
-"""`review`: what was learned by whom since then, to keep or to take back in part."""
+"""`review`: changes by author since a time, to accept or to revert in part."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def person(ask: Ask) -> Ask:
 
 @pytest.fixture
 def learned(ask: Ask, person: Ask) -> Ask:
-    """An agent and a person write, the agent twice to one node."""
+    """Changes of an agent and a person; the agent changes one node twice."""
     person.put(changes=[upsert("services/auth", name="Auth", summary="old"), upsert("notes/x", name="X")])
     ask.put(changes=upsert("services/auth", summary="newer"))
     ask.put(changes=[upsert("services/auth", summary="newest", tags=["jwt"]), upsert("services/keys", name="Keys")])
@@ -128,7 +128,7 @@ def test_a_long_review_has_pages(learned: Ask, person: Ask) -> None:
     person.put(changes=upsert("many/gone", name="G"))
     person.put(changes={"op": "delete", "uri": "many/gone"})
     whole = [node["uri"] for by in learned.review(since="yesterday")["authors"] for node in by["nodes"]]
-    assert len(whole) == len(set(whole)) + 1  # one node is of two authors
+    assert len(whole) == len(set(whole)) + 1  # one node has two authors
     paged, cursor, pages = [], None, 0
     while pages == 0 or cursor:
         answer = learned.review(since="yesterday", limit=7, cursor=cursor)
@@ -158,7 +158,7 @@ def test_changes_after_the_shown_commit_are_not_accepted(learned: Ask) -> None:
     assert answer["reviewed"]["commit"] == seen
     learned.review(accept=True)
     learned.review(until=seen, accept=True)
-    assert learned.review()["authors"] == [], "what is reviewed stays reviewed"
+    assert learned.review()["authors"] == [], "a reviewed commit stays reviewed"
 
 
 def test_a_change_through_the_pages_is_by_a_person(ask: Ask) -> None:

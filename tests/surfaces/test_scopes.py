@@ -1,4 +1,4 @@
-"""What the holder of a token is shown and may change, tool by tool; the rest is as if it were not there."""
+"""Reading and writing by token holders, tool by tool; nodes outside the scope seem absent."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SECRET = "zebra"
 
 @pytest.fixture
 def holds(session: Session) -> As:
-    """`holds("read,write", "/infra/**")`: the tools as the holder of such a token has them."""
+    """`holds("read,write", "/infra/**")`: the tools for the holder of such a token."""
 
     def make(verbs: str, *paths: str, **known: Any) -> Ask:
         scope = Scope.of("shop", verbs.split(","), paths)
@@ -333,7 +333,7 @@ def test_admin_on_a_part_of_a_workspace_is_refused_where_a_token_is_minted(ask: 
 def test_search_results_do_not_depend_on_unreadable_nodes(
     ask: Ask, holds: As, ws: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nor in which order, with which scores: by the weight of a word that is begun one could spell hidden texts."""
+    """Order and scores do not depend on them either: the weights of word prefixes would reveal hidden texts."""
     mine = holds("read,write", "/infra/**")
     mine.put(
         changes=[
@@ -348,7 +348,9 @@ def test_search_results_do_not_depend_on_unreadable_nodes(
                                      "which leases of the quartz gate rotate here", "zebra quartz", "zebr")
     ]  # fmt: skip
     asked += [{"query": "", "tags": ["rock"]}, {"query": "quartz leases", "limit": 2}]
-    monkeypatch.setattr(type(ws.meaning), "share", 0.0)  # a model weighs pieces of words by a sample of all texts
+    monkeypatch.setattr(
+        type(ws.meaning), "share", 0.0
+    )  # a model derives the weights of word pieces from a sample of all texts
 
     def found(one: dict[str, Any]) -> tuple[tuple[Any, ...], list[float]]:
         answer = mine.search(**one)
@@ -366,7 +368,7 @@ def test_search_results_do_not_depend_on_unreadable_nodes(
     for one, (answer, scores) in zip(asked, before, strict=True):
         told, now = found(one)
         assert told == answer
-        # Nearly the same: how long texts are on average, all of them together, is in every score.
+        # Nearly the same: the average length of all texts affects every score.
         assert now == pytest.approx(scores, abs=0.05)
 
 

@@ -1,4 +1,4 @@
-"""`search`: what fits best first, and why."""
+"""`search`: the best matches first, with reasons."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_pages_follow_each_other_without_gap_or_repeat(ask: Ask) -> None:
     assert len(seen) == len(set(seen)) == 25
 
 
-def test_a_change_is_found_as_soon_as_it_is_acknowledged(ask: Ask) -> None:
+def test_an_acknowledged_change_is_found_at_once(ask: Ask) -> None:
     for number in range(5):
         (uri,) = ask.put(changes=upsert(f"fresh{number}", summary=f"zebra{number}"))["created"]
         assert uris(ask.search(query=f"zebra{number}")) == [uri]

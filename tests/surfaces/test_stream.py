@@ -1,4 +1,4 @@
-"""MCP as lines over a stream: what `kgd mcp` carries, and what anybody else may send instead."""
+"""MCP as lines over a stream: the messages of `kgd mcp`, and hostile ones."""
 
 from __future__ import annotations
 

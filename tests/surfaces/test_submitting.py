@@ -1,4 +1,4 @@
-"""`submit_subgraph`, and what is done with what waits: by a person, and by an agent through `resolve_conflicts`."""
+"""`submit_subgraph`, and decisions on proposals: by a person, and by an agent through `resolve_conflicts`."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def test_the_submitter_may_withdraw_a_proposal(ask: Ask, holds: As) -> None:
     mine = holds("propose", "/infra/**")
     id = mine.submit_subgraph(changes=upsert("infra/a", name="A"))["proposal"]
     other = holds("propose", "/infra/**", id="tok00002")
-    with pytest.raises(NotFound):  # who may not read what it changes does not hear that it is there
+    with pytest.raises(NotFound):  # hidden from callers who may not read its nodes
         other.resolve_conflicts(resolutions={"id": id, "take": "reject"})
     mine.resolve_conflicts(resolutions={"id": id, "take": "reject"})
     assert ask.proposals()["total"] == 0

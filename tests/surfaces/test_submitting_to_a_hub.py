@@ -1,4 +1,4 @@
-"""A submission that goes to a hub in another process, with a token that reaches `/infra/**` and nothing else."""
+"""Submissions to a hub in another process, with a token for `/infra/**` only."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
 
 
 def join(session: Session, hub: Hub, folder: Path, verbs: str, paths: str = "/infra/**") -> str:
-    """Register the hub's workspace with a token of its own; the token's id."""
+    """Register the hub's workspace with a new token; returns the token's id."""
     made = hub.call("token_mint", workspace="infra", verbs=verbs.split(","), paths=[paths], name="billing-agent",
                     expires="1d")  # fmt: skip
     kept = folder / "token"

@@ -1,4 +1,4 @@
-"""Whoever watches a resource hears of a commit that changes it, in both eras, whoever made the commit."""
+"""Subscriptions: a client that watches a resource gets an event for each commit that changes it, in both eras."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ async def test_closing_ends_listen_streams_gracefully(session: Session) -> None:
 
 @asynccontextmanager
 async def watching(session: Session, era: Era, *resources: str) -> AsyncIterator[list[str]]:
-    """What a client over lines hears about these resources, in one of the two eras."""
+    """The events of a client about these resources, in one of the two protocol eras."""
     heard: list[str] = []
 
     async def note(message: Any) -> None:

@@ -1,4 +1,4 @@
-"""A client sees the usual tools, and the toolsets it was started with."""
+"""A client sees the usual tools and the toolsets of its start."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`traverse`: everything near, cheapest first, and a reason for whatever is left out."""
+"""`traverse`: near nodes by cost, and a reason for every omission."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def test_a_long_chain_names_predecessors_and_later_pages_are_as_full_as_the_firs
 
 @pytest.mark.parametrize("limits", [{"types": ["decision"]}, {"max_depth": 3}], ids=str)
 def test_a_path_through_omitted_nodes_can_be_rebuilt(chain: Ask, limits: dict[str, Any]) -> None:
-    """`types` hides what is walked through; `max_depth` takes a dearer way with fewer hops than is listed."""
+    """`types` hides intermediate nodes; `max_depth` uses a costlier path with fewer hops than the listed ones."""
     chain.put(changes=[link("e", "f"), upsert("f", type="decision"), link("f", "g"), upsert("g", type="decision")])
     answer = chain.traverse(start="a", max_cost=None, include="path", **limits)
     assert rebuilt([answer]) == {node["uri"]: node["path"] for node in answer["nodes"]}
