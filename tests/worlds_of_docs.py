@@ -42,7 +42,7 @@ WORLDS = {
         kgd put old/auth --name "Auth Service" --summary "issued tokens" -q
         kgd put facts/port --summary "it listens on 7601" -q --relations supersedes:facts/port-2019
         kgd put facts/port-2019 --summary "it listens on 80" -q
-        kgd put ledger --summary "what is owed" -q
+        kgd put ledger --summary "the debts" -q
         kgd put till --summary "takes money" -q --relations uses:ledger@0.5 --relations related_to:ledger@0.5
         """}),
     "docs/exchange.md": World({0: f"""{SHOP}
