@@ -238,7 +238,7 @@ _WOULD = {"added": "would be added", "updated": "would be brought up to date", "
 
 
 def agents(answer: Answer) -> None:
-    """What became of each entry; what a dry run would add is shown as it would be written."""
+    """The outcome for each entry; a dry run shows the text that it would add."""
     dry = answer.get("dry_run")
     for one in answer["entries"]:
         if error := one.get("error"):

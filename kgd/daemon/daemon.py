@@ -1,4 +1,4 @@
-"""The daemon of one home: its open workspaces, found by id or by directory, and the work beside them."""
+"""The daemon of one home: its open workspaces, by id or directory, and their background work."""
 
 from __future__ import annotations
 

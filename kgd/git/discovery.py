@@ -45,7 +45,7 @@ def find_place(directory: Path) -> Place | None:
             found = _place_at(at)
         except OSError as error:
             if error.errno == errno.ENAMETOOLONG:
-                continue  # nothing can be there
+                continue  # a repository cannot exist there
             reason = f"this folder cannot be read: {error.strerror}"
             raise Unavailable(reason, at=str(at), next="Check its permissions.") from None
         if found:

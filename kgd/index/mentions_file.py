@@ -138,7 +138,7 @@ class MentionsFile(Database):
             connection.execute("INSERT OR IGNORE INTO touched VALUES (?, 1)", (id,))
         else:
             id, named = row
-            # A key that only texts had so far was never looked for in other spellings.
+            # A key known only from texts was never searched in other spellings.
             if not named and not connection.execute("SELECT 1 FROM touched WHERE id = ?", (id,)).fetchone():
                 connection.execute("UPDATE keys SET first = ?, size = ?, phrase = ? WHERE id = ?", (*key[1:], id))
                 connection.execute("INSERT INTO touched VALUES (?, 1)", (id,))

@@ -385,4 +385,4 @@ FIELD_RULES: Mapping[str, Rule] = {
 """The merge rule of each node field. A field without a rule cannot be merged: the tests compare with `Node`."""
 RELATION_KEY = ("type", "target")
 RELATION_RULES: Mapping[str, Rule] = {"weight": _weight, "data": _mapping}
-"""The same for a relation's fields beside its key."""
+"""Merges the fields of a relation beside its key."""

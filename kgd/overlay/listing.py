@@ -56,7 +56,7 @@ PROGRESS_EVERY = 128
 
 
 class Rules(NamedTuple):
-    """What to leave out of a tree. `trouble` is the reason why git could not be asked, if it failed."""
+    """The exclusions of a tree. `trouble` is the reason why git could not be asked, if it failed."""
 
     repository: bool
     ignored: frozenset[str] = frozenset()
@@ -235,7 +235,7 @@ class Pending(NamedTuple):
 
 
 class Walk:
-    """One pass over a tree: `list` it, then `read` the changed files. Readers see nothing of it."""
+    """One pass over a tree: `list` it, then `read` the changed files. Invisible to readers."""
 
     def __init__(self, root: str, workspace: str, rules: Rules, stop: threading.Event) -> None:
         self.skipped: Counter[str] = Counter()

@@ -77,7 +77,7 @@ class LeanClient:
 
 
 def main() -> None:
-    """A writer: prints `ready`, waits for a line, carries out its plan, prints the acknowledgements as one JSON line."""
+    """A writer: prints `ready`, waits for a line, carries out its plan, prints the acknowledgements as a JSON line."""
     plan = json.loads(sys.argv[1])
     with LeanClient(plan["command"], plan["directory"], plan["name"]) as client:
         print("ready", flush=True)

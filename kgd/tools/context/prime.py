@@ -58,8 +58,8 @@ AFTER = (
     '"./path/of/the/file"}]}. One fact a node.'
 )
 WORTH_RECORDING = (
-    "Record first: the reasons for the architecture (`decision`), code that breaks easily (`gotcha`), conventions "
-    "(`pattern`); and an area for each part of the code, "
+    "Worth recording first: the reasons for the architecture (`decision`), code that breaks easily (`gotcha`), "
+    "conventions (`pattern`); and an area for each part of the code, "
     'with `manage_graph`: {"operation": "create", "entityType": "atom", "name": "...", "paths": ["src/part/**"], '
     '"knowledge": "...", "createdByTaskId": "https://tracker/1"}.'
 )

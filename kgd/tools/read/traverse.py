@@ -143,7 +143,7 @@ def traverse(session: Session, params: TraverseParams) -> TraverseResult:
 
 
 def at_once(session: Session, params: TraverseParams) -> TraverseResult:
-    """The same in one answer of any length, for a picture. One walk; no conversation counts as having read it."""
+    """`traverse` in one answer of any length, for a picture. It does not enter a working set."""
     _, answer = _walked(session, params, Room(BOUNDLESS, limit=BOUNDLESS), MOST_NODES)
     return cast("TraverseResult", answer)
 
