@@ -72,7 +72,7 @@ def _files(workspace: Workspace) -> Iterator[Finding]:
         if not path.startswith(("nodes/", "conflicts/", "log/")) and not bulk.is_path(path):
             continue
         if mode != b"100644":
-            yield Finding("error", path, "is no plain file", "Remove it: only plain files belong here.")
+            yield Finding("error", path, "is not a plain file", "Remove it: only plain files belong here.")
             continue
         try:
             data = store.read(blob)

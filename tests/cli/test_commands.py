@@ -132,13 +132,13 @@ def test_the_past_is_shown_compared_and_taken_back(kgd: Kgd) -> None:
     then = kgd("get", "price", "--as-of", commits[1]["commit"])
     assert then.startswith(f"concept://shop/price  concept, as of {commits[1]['commit'][:12]}\n")
     assert "in cents" in then
-    assert f"takes back {commits[0]['commit'][:12]} by {commits[0]['author']}, euros it is\n" in kgd(
+    assert f"reverts {commits[0]['commit'][:12]} by {commits[0]['author']}, euros it is\n" in kgd(
         "revert", commits[0]["commit"]
     )
     assert kgd.json("get", "price")["nodes"][0]["summary"] == "in cents"
     kgd("put", "fleeting", "--summary", "gone soon")
     undone = kgd("undo")
-    assert "takes back" in undone
+    assert "reverts" in undone
     assert "  concept://shop/fleeting  deleted\n" in undone
     assert "euros it is" in kgd("log")
 
@@ -361,7 +361,7 @@ def test_a_later_node_is_distinguished_from_a_nonexistent_one(kgd: Kgd) -> None:
     done = kgd.run("get", "night/keys", "--as-of", before)
     assert done.returncode == EXIT_CODES["NOT_FOUND"][0]
     assert done.stderr == (
-        "kgd: this node is there now, and was not at that commit (concept://shop/night/keys)\n"
+        "kgd: this node exists now, but did not exist at that commit (concept://shop/night/keys)\n"
         "     `kgd history concept://shop/night/keys` says since when.\n"
     )
     assert "there is no such node" in kgd.run("get", "night/nokeys", "--as-of", before).stderr

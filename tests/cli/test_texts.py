@@ -72,8 +72,8 @@ def test_a_file_that_is_left_is_named_once_with_its_place(
     whole = {"path": path, "state": "", "error": {"message": "this file is not UTF-8", "at": path}}
     printing_running.agents({"entries": [broken, whole]})
     assert capsys.readouterr().out.splitlines() == [
-        "! a.json: this is no JSON (line 3)", "    nothing was written there.",
-        "! a.json: this file is not UTF-8", "    nothing was written there.",
+        "! a.json: this is no JSON (line 3)", "    nothing was written to it.",
+        "! a.json: this file is not UTF-8", "    nothing was written to it.",
     ]  # fmt: skip
 
 

@@ -77,7 +77,7 @@ RIGHT = [
     Right(["prime"], r"what the team knows in `shop`[\s\S]*keys rotate on Mondays"),
     Right(["prime", "--hook"], r"hookSpecificOutput"),
     Right(["agents", "install", "--client", "cursor", "--dry-run"], r"mcp.json .* would be added\n +\+ {"),
-    Right(["agents", "status", "--client", "codex"], r"config.toml .*not there"),
+    Right(["agents", "status", "--client", "codex"], r"config.toml .*absent"),
     Right(["agents", "show"], r"mcpServers"),
     Right(["context", "src/auth/a.py", "./nothing.py"], r"keys rotate on Mondays[\s\S]*In no area[\s\S]*nothing.py"),
     Right(["context", "--question", "who may"], r"concept://shop/auth"),
@@ -217,7 +217,7 @@ WRONG = [
     Wrong(["task", "finish", "x"], BAD, r"finish"),
     Wrong(["uninstall", "-w", "nobody"], GONE, r"nobody"),
     Wrong(["install", "here"], BAD, r"here"),
-    Wrong(["hook", "update"], BAD, r"no hook of kgd"),
+    Wrong(["hook", "update"], BAD, r"not a hook of kgd"),
     Wrong(["merge-driver"], BAD, r"FILE"),
 ]  # fmt: skip
 

@@ -93,10 +93,10 @@ def test_uninstall_leaves_only_the_knowledge_and_reports_its_place(machine: Mach
     until((code / ".kgd/nodes/concept/fact.yaml").exists)
     machine("token", "mint", machine.json("status")["workspace"]["id"], "--name", "bob")
     would = machine("uninstall", "--all", "--dry-run")
-    assert f"The home would go, too: {machine.home.state}, with the tokens that were minted here" in would
+    assert f"The home would be removed, too: {machine.home.state}, with the tokens minted here" in would
     assert machine("get", "fact")
     said = machine("uninstall", "--all")
-    assert "The home is gone, with the tokens that were minted here" in said
+    assert "The home is removed, with the tokens minted here" in said
     kept = next(Path(word) for word in said.split() if word.startswith(str(code)))
     assert "kept" in git(kept, "show", "refs/kgd/head:nodes/concept/fact.yaml")
     assert not (code / ".kgd").exists()

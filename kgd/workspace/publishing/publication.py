@@ -424,7 +424,10 @@ class Publication:
         carry_out_restore(plan, self._plan_folder, self._tree, self._store)
         self._restoring = []
         what = "the work tree was" if missing == [""] else f"{missing[0]} was"
-        self._restored = (f"{what} missing, which is no deletion; {len(absent)} files were put back", time.monotonic())
+        self._restored = (
+            f"{what} missing, which does not count as a deletion; {len(absent)} files were put back",
+            time.monotonic(),
+        )
         log.warning("restored missing files", extra={"files": len(absent), "missing": missing[0] or "."})
         self._edits.hint(None)
 
