@@ -290,7 +290,7 @@ def test_shared_files_stay_until_the_last_host_is_removed(desk: Desk) -> None:
     [
         (["install"], "no client that kgd knows"),
         (["install", "--client", "zed"], "kgd cannot set up"),
-        (["install", "--client", "cursor", "--user", "--project"], "two places"),
+        (["install", "--client", "cursor", "--user", "--project"], "exclude each other"),
     ],
 )
 def test_wrong_arguments_are_refused(desk: Desk, words: list[str], says: str) -> None:

@@ -362,7 +362,7 @@ def test_a_later_node_is_distinguished_from_a_nonexistent_one(kgd: Kgd) -> None:
     assert done.returncode == EXIT_CODES["NOT_FOUND"][0]
     assert done.stderr == (
         "kgd: this node exists now, but did not exist at that commit (concept://shop/night/keys)\n"
-        "     `kgd history concept://shop/night/keys` says since when.\n"
+        "     `kgd history concept://shop/night/keys` shows its first commit.\n"
     )
     assert "there is no such node" in kgd.run("get", "night/nokeys", "--as-of", before).stderr
 

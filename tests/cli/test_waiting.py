@@ -79,5 +79,5 @@ def test_fsck_shows_which_part_it_checks(kgd: Kgd) -> None:
     kgd("up", "--quiet")
     waited = Watched(kgd, "fsck")
     assert waited.until(re.compile(r"checking objects 0/\d").search)
-    assert "is whole" in waited.ended()
+    assert "is intact" in waited.ended()
     assert waited.shown.endswith("\r\x1b[K"), "the line is wiped"
