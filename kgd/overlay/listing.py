@@ -310,9 +310,9 @@ class Walk:
 
 
 def settle(known: Directory | None, new: Directory) -> Directory:
-    """`new`, with each directory replaced by the equal one of `known` (its files were read for nothing).
+    """`new`, with the objects of `known` for all unchanged directories.
 
-    So readers' caches and the next difference see that nothing changed there.
+    Readers' caches and the next diff then recognise them as unchanged.
     """
     if known is None or known is new:
         return new
