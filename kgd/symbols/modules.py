@@ -245,7 +245,7 @@ def one_of(found: Sequence[str], ends: Sequence[str]) -> str:
 
 
 def nearest(found: Iterable[str], path: str) -> str:
-    """The module, among several of one name, that shares most folders with its importer."""
+    """Of several modules of one name, the module that shares most folders with its importer."""
     here = path.split("/")
 
     def shared(one: str) -> tuple[bool, int, int, str]:

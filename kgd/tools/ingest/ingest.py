@@ -42,12 +42,10 @@ NODES_SHOWN = 100
 
 
 class IngestParams(Params):
-    source: Annotated[str | None, Field(description="a file or folder of this machine; none: the code tree")] = None
-    text: Annotated[str | None, Field(description="instead: the text itself")] = None
+    source: Annotated[str | None, Field(description="a path here; none: the code tree")] = None
+    text: Annotated[str | None, Field(description="instead of source")] = None
     kind: Annotated[str, Field(description=f"auto, tree, {', '.join(KINDS)}, entities, compression")] = AUTO
-    uri: Annotated[
-        str | None, Field(description="URI of the new node, document://... or thread://...; or the source's URL")
-    ] = None
+    uri: Annotated[str | None, Field(description="its node (document://, thread://) or source URL")] = None
     dry_run: bool = False
     workspace: str | None = None
 
