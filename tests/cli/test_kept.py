@@ -57,7 +57,7 @@ def test_a_file_of_ones_own_in_the_work_tree_outlives_uninstalling_and_does_not_
     note = kgd.directory / ".kgd" / "notes.txt"
     note.write_text("mine\n")
     said = kgd("uninstall")
-    assert f"{kgd.directory}/.kgd holds files" in said
+    assert f"{kgd.directory}/.kgd has files" in said
     kgd("up", "--quiet")
     assert note.read_text() == "mine\n"
     assert kgd.json("get", "lasting")["nodes"][0]["summary"] == "s"

@@ -15,7 +15,7 @@ from kgd.tools.commands import Command, option
 from kgd.tools.operation import Hints, Operation
 from kgd.tools.session import Session
 from kgd.tools.workspaces import remedies
-from kgd.tools.workspaces.status import Nothing, absence
+from kgd.tools.workspaces.status import WorkspaceParams, absence
 from kgd.workspace.check import check
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ class FsckResult(TypedDict):
     problems: list[Problem]
 
 
-def fsck(session: Session, params: Nothing) -> FsckResult:
+def fsck(session: Session, params: WorkspaceParams) -> FsckResult:
     """Check that all stored data can be read and that all derived data equals it. Reads the whole tip.
 
     Raises:
@@ -61,7 +61,7 @@ def _problem(one: Finding) -> Problem:
     return answer
 
 
-class DoctorParams(Nothing):
+class DoctorParams(WorkspaceParams):
     fix: bool = False
     confirm_deletions: bool = False
 
@@ -246,7 +246,7 @@ class ReindexResult(TypedDict):
     nodes: int
 
 
-def reindex(session: Session, params: Nothing) -> ReindexResult:
+def reindex(session: Session, params: WorkspaceParams) -> ReindexResult:
     """Delete all derived data of a workspace and build it again. Answers stay the same.
 
     Raises:
@@ -261,7 +261,7 @@ FSCK = Operation(
     name="fsck",
     title="Check a workspace",
     description="Reads all stored data and compares the derived data with it.",
-    Params=Nothing,
+    Params=WorkspaceParams,
     Result=FsckResult,
     hints=Hints(read_only=True, idempotent=True),
     run=fsck,
@@ -292,7 +292,7 @@ REINDEX = Operation(
     name="reindex",
     title="Rebuild derived data",
     description="Deletes the text index, versions and snapshot, and builds them again.",
-    Params=Nothing,
+    Params=WorkspaceParams,
     Result=ReindexResult,
     hints=Hints(idempotent=True),
     run=reindex,

@@ -20,12 +20,12 @@ from kgd.tools.parameters import JsonObject
 from kgd.tools.session import Session
 from kgd.tools.workspaces import clones, setup
 from kgd.tools.workspaces.setup import Made, UpResult
-from kgd.tools.workspaces.status import Nothing
+from kgd.tools.workspaces.status import WorkspaceParams
 
 _LAST = re.compile(r"([^/:]+?)(?:\.git)?/*$").search
 
 
-class CloneParams(Nothing):
+class CloneParams(WorkspaceParams):
     source: Annotated[str, Field(max_length=2_048, description="a workspace of the registry, or a git address")]
     path: Annotated[str | None, Field(description="the path in the registry, else a folder of its name")] = None
     ref: str = ""

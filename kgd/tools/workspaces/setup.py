@@ -32,10 +32,10 @@ from kgd.tools.operation import Hints, Operation
 from kgd.tools.parameters import JsonObject
 from kgd.tools.session import Session
 from kgd.tools.workspaces import clones
-from kgd.tools.workspaces.status import Nothing
+from kgd.tools.workspaces.status import WorkspaceParams
 
 
-class UpParams(Nothing):
+class UpParams(WorkspaceParams):
     directory: Annotated[str | None, Field(description="default: the client's directory")] = None
     id: str | None = None
     standalone: bool = False
@@ -331,7 +331,7 @@ def _shipped(layout: Layout) -> Iterator[str]:
         yield f"a build with {builds[0]} may ship .kgd/: add it to that tool's ignore file"
 
 
-class UninstallParams(Nothing):
+class UninstallParams(WorkspaceParams):
     all: bool = False
     dry_run: bool = False
 
@@ -403,7 +403,7 @@ class WorkspacesResult(TypedDict):
     organisation: NotRequired[str]
 
 
-def workspaces(session: Session, params: Nothing) -> WorkspacesResult:
+def workspaces(session: Session, params: WorkspaceParams) -> WorkspacesResult:
     """List the registered workspaces without opening any, and the problems of the registry."""
     daemon, registry = session.daemon, session.daemon.registry.current()
     opened = {workspace.id: workspace for workspace in daemon.opened()}
@@ -493,5 +493,5 @@ UNINSTALL = Operation(
 )
 WORKSPACES = Operation(
     name="workspaces", title="Registered workspaces", description="Lists registered workspaces without opening any.",
-    Params=Nothing, Result=WorkspacesResult, hints=Hints(read_only=True, idempotent=True), run=workspaces,
+    Params=WorkspaceParams, Result=WorkspacesResult, hints=Hints(read_only=True, idempotent=True), run=workspaces,
 )  # fmt: skip

@@ -32,7 +32,7 @@ INVALID_SHOWN = 20
 BROKEN_SHOWN = 20
 
 
-class Nothing(Params):
+class WorkspaceParams(Params):
     workspace: str | None = None
 
 
@@ -100,7 +100,7 @@ class StatusResult(TypedDict):
     next: NotRequired[str]
 
 
-def status(session: Session, params: Nothing) -> StatusResult:
+def status(session: Session, params: WorkspaceParams) -> StatusResult:
     """Report the state of the daemon and of a workspace; of the daemon alone if no workspace can be chosen.
 
     The holder of a token gets no local paths, other workspaces or hidden nodes.
@@ -234,7 +234,7 @@ STATUS = Operation(
         "The daemon, and each stage of a workspace with what blocks it; open conflicts, invalid files, counts, among "
         "them of nodes that are unverified since the code changed."
     ),
-    Params=Nothing,
+    Params=WorkspaceParams,
     Result=StatusResult,
     hints=Hints(read_only=True, idempotent=True),
     run=status,

@@ -24,7 +24,7 @@ from kgd.tools.nodes import moment
 from kgd.tools.operation import USUAL, Hints, Operation
 from kgd.tools.parameters import JsonObject
 from kgd.tools.session import Session
-from kgd.tools.workspaces.status import Nothing
+from kgd.tools.workspaces.status import WorkspaceParams
 
 if TYPE_CHECKING:
     from kgd.daemon.syncing import Answer
@@ -81,7 +81,7 @@ def _confirm(value: object) -> object:
     return "yes" if value is True else ("" if value is False else value)
 
 
-class SyncParams(Nothing):
+class SyncParams(WorkspaceParams):
     remote: str | None = None
     direction: Literal["both", "pull", "push"] = "both"
     confirm: Annotated[
@@ -100,7 +100,7 @@ def sync(session: Session, params: SyncParams) -> RemotesResult:
     return _answer(workspace, [_after_round(one) for one in answers])
 
 
-class ShareParams(Nothing):
+class ShareParams(WorkspaceParams):
     remote: str | None = None
     ref: str | None = None
     token: str = ""
@@ -127,7 +127,7 @@ def share(session: Session, params: ShareParams) -> RemotesResult:
     return _add(session, workspace, wanted, there, of_code=layout.in_code)
 
 
-class RemoteParams(Nothing):
+class RemoteParams(WorkspaceParams):
     action: Literal["list", "add", "remove", "show"] = "list"
     name: str | None = None
     url: str | None = None
