@@ -55,7 +55,7 @@ def test_cost_depth_types_direction_and_cap_bound_the_walk(chain: Ask, options: 
 
 
 @pytest.mark.requirement("U2")
-def test_a_relation_followed_backwards_is_marked_in_the_path(chain: Ask) -> None:
+def test_against_its_arrow_a_relation_says_so_in_the_path(chain: Ask) -> None:
     answer = chain.traverse(start="b", direction="in", include="path")
     step = {"from": "concept://shop/b", "type": "uses", "direction": "in"}
     assert (answer["nodes"][1]["via"], answer["nodes"][1]["path"]) == (step, [step])
@@ -122,12 +122,12 @@ def test_a_path_through_omitted_nodes_can_be_rebuilt(chain: Ask, limits: dict[st
     assert any("through" in node.get("via", {}) for node in answer["nodes"])
 
 
-def test_edges_connect_answered_nodes_only(chain: Ask) -> None:
+def test_edges_are_those_among_the_answered_nodes(chain: Ask) -> None:
     edges = {(e["source"][-1], e["target"][-1], e["type"]) for e in chain.traverse(start="a")["edges"]}
     assert edges == {("a", "b", "uses"), ("b", "c", "uses"), ("c", "d", "uses"), ("a", "c", "see")}
 
 
-def test_a_cursor_continues_after_the_cap_and_repeats_nothing(chain: Ask) -> None:
+def test_a_cursor_goes_on_where_the_cap_ended_and_repeats_nothing(chain: Ask) -> None:
     options = {"start": "a", "max_cost": None, "max_nodes": 2}
     first = chain.traverse(**options)
     second = chain.traverse(**options, cursor=first["cursor"])
