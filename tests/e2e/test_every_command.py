@@ -103,7 +103,7 @@ RIGHT = [
     Right(["broken"], r"no broken links|from concept"),
     Right(["coverage", "src"], r"src +\d+ % of \d+ files?"),
     Right(["remote"], r"not shared"),
-    Right(["proposals"], r"nothing waits|no proposals"),
+    Right(["proposals"], r"no open proposals"),
     Right(["compress", "--kind", "merges", "--below", "services", "--days", "30"], r"Nothing \(more\) to propose"),
     Right(["review", "--since", "yesterday"], r"concept://shop/auth"),
     Right(["whoami"], r"Ann Person"),
