@@ -46,7 +46,7 @@ def context(answer: Answer) -> None:
             say(f"  and {len(paths) - _NAMED} more")
     if answer["cut"]:
         told = ", ".join(f"{one['count']} {one['what'].replace('_', ' ')}" for one in answer["cut"])
-        say(f"left out for want of room: {told}; --budget N makes more")
+        say(f"left out for lack of room: {told}; --budget N makes more")
     if missing := answer.get("missing"):
         say(missing["message"])
     for uri in answer.get("nearest", ()):

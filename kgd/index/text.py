@@ -35,7 +35,7 @@ from kgd.model.node import Source, default_type
 from kgd.model.uri import CODE_TREE, Uri, is_owned
 
 FEW = 1_000
-"""Documents a word may be in for it to be looked up alone."""
+"""Most documents of a word that is looked up separately."""
 MOST_FEW = 50_000
 """Nodes that pass a filter for them to be listed."""
 MAX_KEY = 500

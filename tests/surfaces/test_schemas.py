@@ -1,4 +1,4 @@
-"""What tools advertise is small, true and complete."""
+"""Advertised tools: short, correct and complete descriptions and schemas."""
 
 from __future__ import annotations
 

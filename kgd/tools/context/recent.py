@@ -40,7 +40,7 @@ WIDE = 40
 
 
 class ChangeAnswer(TypedDict):
-    """`area` for an entry of a changelog; `commit`, `by` and the asked `paths` that it changed for one of the code."""
+    """An entry in the changelog of an `area`; or a code `commit`, with its author and the requested `paths` in it."""
 
     at: str
     what: str
@@ -52,7 +52,7 @@ class ChangeAnswer(TypedDict):
 
 
 class TogetherAnswer(TypedDict):
-    """In `count` of the `of` newest commits that changed the paths asked about, this one was changed as well."""
+    """A file that `count` of the `of` newest commits on the requested paths changed too."""
 
     path: str
     count: int

@@ -218,7 +218,7 @@ def undo(session: Session, params: UndoParams) -> RevertResult:
         if is_something:
             return answer
     raise NotFound(
-        f"there is nothing left to undo among the last {LOOKED_AT} commits",
+        f"the last {LOOKED_AT} commits have nothing left to undo",
         next="Name a commit: `kgd revert COMMIT`.",
     )
 
@@ -302,13 +302,13 @@ HISTORY = Operation(
     commands=(
         Command(
             "The past",
-            "who changed what and why; of one node or of all",
+            "who changed what and why, for one node or all",
             (
                 option("uri", "a URI or path", "URI", nargs="?"),
-                option("--commit", "this commit alone", "COMMIT"),
+                option("--commit", "only this commit", "COMMIT"),
                 option("--since", "not before this date, such as 2026-11-20 or 2026-11-20T14:00", "DATE"),
                 option("--until", "not after this date", "DATE"),
-                option("--author", "by whom", "TEXT"),
+                option("--author", "only commits of this author", "TEXT"),
                 option("--diff", "with the fields that changed"),
                 LIMIT,
                 CURSOR,
@@ -319,7 +319,7 @@ HISTORY = Operation(
         Command(
             "The past",
             "the commits of the workspace, newest first",
-            (option("--author", "by whom", "TEXT"), LIMIT, CURSOR),
+            (option("--author", "only commits of this author", "TEXT"), LIMIT, CURSOR),
             name="log",
             place=30,
             print="printing.log",
@@ -328,8 +328,8 @@ HISTORY = Operation(
 )
 DIFF = Operation(
     name="diff",
-    title="What differs between two commits",
-    description="Node by node and field by field.",
+    title="Differences between two commits",
+    description="By node and field.",
     Params=DiffParams,
     Result=DiffResult,
     hints=Hints(read_only=True, idempotent=True),
@@ -337,10 +337,10 @@ DIFF = Operation(
     commands=(
         Command(
             "The past",
-            "what differs between two commits, field by field",
+            "the differences between two commits, by field",
             (
                 option("range", "A..B, or one commit for its own changes", "A..B"),
-                option("uri", "of this node alone", "URI", nargs="?"),
+                option("uri", "only this node", "URI", nargs="?"),
             ),
             place=40,
             ask="diff",
@@ -350,8 +350,8 @@ DIFF = Operation(
 )
 REVERT = Operation(
     name="revert",
-    title="Take back a commit",
-    description="The opposite change, through the merge: what changed since is kept.",
+    title="Revert a commit",
+    description="Applies the inverse change through the merge; later changes are kept.",
     Params=RevertParams,
     Result=RevertResult,
     hints=Hints(destructive=True),
@@ -368,15 +368,13 @@ REVERT = Operation(
 )
 UNDO = Operation(
     name="undo",
-    title="Take back the last change",
-    description="Takes back the newest change that was not undone yet, a revert too.",
+    title="Undo the last change",
+    description="Reverts the newest change that is not undone yet; a revert counts as a change.",
     Params=UndoParams,
     Result=RevertResult,
     hints=Hints(destructive=True),
     run=undo,
     commands=(
-        Command(
-            "The past", "undo the newest change that is not undone yet, a revert too", place=60, print="printing.put"
-        ),
+        Command("The past", "undo the newest change or revert that is not undone yet", place=60, print="printing.put"),
     ),
 )

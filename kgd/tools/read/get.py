@@ -49,8 +49,8 @@ class GetParams(Params):
 
 
 class Missing(TypedDict):
-    """`reason` is given for nodes of a hub: gone, forbidden, unreachable or unknown_workspace; for a node that is
-    here now and was not at the commit that was asked about: not_then; and for a text that is no address: invalid."""
+    """A requested node without an answer. `reason` is gone, forbidden, unreachable or unknown_workspace for a node of a
+    hub; not_then for a node that did not exist at the requested commit; invalid for a text that is not an address."""
 
     uri: str
     similar: list[str]

@@ -13,9 +13,9 @@ from kgd.model.uri import Uri
 from kgd.workspace.answers import Similar
 
 ASKED = 3
-"""New nodes of an answer that are compared."""
+"""Most new nodes of an answer to compare."""
 SAID = 3
-"""Similar nodes named for each of them."""
+"""Most similar nodes named for each."""
 LOOKED_AT = 10
 MOST_IDS = 40
 """Addresses and ids in a node's data that are found as such."""
