@@ -80,6 +80,13 @@ async def test_the_tools_are_listed_with_schemas_and_annotations(connect: Connec
         assert tool.annotations.destructive_hint is (tool.name in DESTROYING)
 
 
+async def test_the_whole_list_of_tools_fits_sixteen_thousand_characters(connect: Connect) -> None:
+    async with connect() as client:
+        result = (await client.list_tools()).model_dump(mode="json", by_alias=True, exclude_none=True)
+    assert len(json.dumps(result, separators=(",", ":"))) <= 16_000
+    assert [tool["name"] for tool in result["tools"] if len(tool["description"]) > 350] == []
+
+
 async def test_instructions_and_name_are_given_at_the_start(connect: Connect) -> None:
     async with connect() as client:
         assert "search" in (client.instructions or "")

@@ -42,12 +42,10 @@ NODES_SHOWN = 100
 
 
 class IngestParams(Params):
-    source: Annotated[str | None, Field(description="a file or folder of this machine; none: the code tree")] = None
-    text: Annotated[str | None, Field(description="instead: what to take in")] = None
+    source: Annotated[str | None, Field(description="a path here; none: the code tree")] = None
+    text: Annotated[str | None, Field(description="instead of source")] = None
     kind: Annotated[str, Field(description=f"auto, tree, {', '.join(KINDS)}, entities, compression")] = AUTO
-    uri: Annotated[
-        str | None, Field(description="the node it becomes, document://... or thread://...; or the URL it is from")
-    ] = None
+    uri: Annotated[str | None, Field(description="its node (document://, thread://) or source URL")] = None
     dry_run: bool = False
     workspace: str | None = None
 
@@ -280,13 +278,11 @@ def _job(workspace: Workspace, job: Job) -> IngestResult:
 
 INGEST = Operation(
     name="ingest",
-    title="Take in documents and conversations",
+    title="Ingest documents and conversations",
     description=(
-        "Take in documents (Markdown, text, HTML, PDF, Office, code) and conversations: a file, a folder or a text. "
-        "They become document:// and chunk:// (thread:// and message://) nodes, found by search; the same source again "
-        "changes only what changed there. Files of the code tree are served as they are and not stored. kind entities: "
-        "your host's model names the things that the node at uri speaks of, as a proposal. "
-        "compression: doubles, stale facts, old nodes, likewise."
+        "Ingest documents (Markdown, HTML, PDF, Office) or conversations from a file, folder or text; search finds "
+        "them. Repeating it stores only what changed. kind entities: your host's model proposes nodes for what `uri` "
+        "names. kind compression: proposes merging duplicates and dropping old nodes."
     ),
     Params=IngestParams,
     Result=IngestResult,

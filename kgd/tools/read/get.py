@@ -346,9 +346,9 @@ GET = Operation(
     name="get",
     title="Read nodes",
     description=(
-        "Read nodes in full: content, relations, version, open conflicts; on request incoming relations and history, "
-        "or as of a commit. What is not there comes back in `missing` with similar names. Long ones continue by "
-        "`cursor`."
+        "Read nodes in full: content, relations, version, open conflicts. `include` adds incoming relations, the last"
+        " commits, mentions, or the messages of a thread. Absent nodes are in `missing` with similar names. A long "
+        "answer continues with `cursor`."
     ),
     Params=GetParams,
     Result=GetResult,

@@ -63,7 +63,7 @@ class TraverseParams(Params):
     budget: Annotated[int, Field(ge=1, description="tokens")] = 4_000
     as_of: Annotated[str | None, Field(description="a commit")] = None
     conflicts: Literal["show", "resolve"] = "show"
-    include: Annotated[Many[Literal["path"]], Field(description="path: each node's whole path, beside `via`")] = Field(
+    include: Annotated[Many[Literal["path"]], Field(description="path: the whole path of each node")] = Field(
         default_factory=list
     )
     cursor: str | None = None
@@ -359,11 +359,11 @@ def from_memory(session: Session, params: TraverseParams) -> bool:
 
 TRAVERSE = Operation(
     name="traverse",
-    title="What is near",
+    title="Nodes nearby",
     description=(
-        "Everything near one or more nodes or paths, cheapest first: each node with its cost and predecessor (`via`), "
-        "the relations among them, broken links, open conflicts. A node is in when its cheapest path costs at most "
-        "max_cost (a relation's weight is its cost; 0 = always together). `cut` says what was left out and why."
+        "Nodes near one or more nodes or paths, cheapest first, each with its cost and last relation (`via`); broken "
+        "links and open conflicts. A relation's weight is its cost: 0 belongs together, 1 is a full step. direction "
+        "in finds dependents. `cut` names what a limit left out."
     ),
     Params=TraverseParams,
     Result=TraverseResult,
