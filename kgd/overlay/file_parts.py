@@ -101,6 +101,12 @@ class FileParts:
         """The paths of files that have parts. O(files)."""
         yield from self._rows(self._index.with_content)
 
+    def files_with(self, query: str, limit: int) -> list[tuple[Uri, float]]:
+        """Files with words of the query in their path and whole text, with scores; see `CodeIndex.files_with`."""
+        return [
+            (self.file_uri(path), score) for path, score in self._rows(lambda: self._index.files_with(query, limit))
+        ]
+
     def symbol_uri(self, path: str, name: str) -> Uri:
         return build("symbol", self._workspace, [*path.encode().split(b"/"), name.encode()])
 
