@@ -51,8 +51,8 @@ async def call(client: Client, name: str, /, **arguments: Any) -> dict[str, Any]
     result = await client.call_tool(name, {"workspace": "shop", **arguments})
     assert isinstance(result, CallToolResult)
     assert not result.is_error, result.structured_content
-    assert json.loads(result.content[0].text) == result.structured_content  # type: ignore[union-attr]
     assert result.structured_content is not None
+    assert result.content[0].text == TOOLS[name].text(result.structured_content)  # type: ignore[union-attr]
     return result.structured_content
 
 

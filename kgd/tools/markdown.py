@@ -1,0 +1,58 @@
+"""Answers as Markdown for models: short addresses, one line per fact, stored text in fences."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any
+
+import orjson
+
+from kgd.model.uri import Uri, is_owned, scheme_of, workspace_of
+
+COMMIT = 12
+"""Characters of a commit's id; parameters accept short ids."""
+
+
+def address(uri: str, home: str) -> str:
+    """The shortest address that parameters accept for this URI in the workspace `home`, in backticks.
+
+    ``atom://shop/Check%20out`` is ``atom:Check out``; URIs of other workspaces and of the web are left as they are.
+    """
+    short = uri
+    if is_owned(Uri(uri)) and workspace_of(Uri(uri)) == home:
+        path = uri.split("/", 3)[3]
+        plain = path.replace("%20", " ")
+        short = f"{scheme_of(Uri(uri))}:{plain if plain == plain.strip() else path}"
+    return f"`{short}`"
+
+
+def line(text: object) -> str:
+    """A text in one line."""
+    return " ".join(str(text).split())
+
+
+def fence(text: str) -> str:
+    """A block that the text cannot end: its fence is longer than every run of backticks in it."""
+    longest = max((len(run) for run in re.findall("`{3,}", text)), default=2)
+    marks = "`" * (longest + 1)
+    return f"{marks}\n{text.removesuffix(chr(10))}\n{marks}"
+
+
+def titled(node: Mapping[str, Any], home: str) -> str:
+    """The address of a node, with its type and name unless the address has them: ``decision:One signer``."""
+    shown = address(node["uri"], home)
+    parts = [shown]
+    scheme = scheme_of(Uri(node["uri"])) if is_owned(Uri(node["uri"])) else "file"
+    if node["type"] != {"file": "resource", "dir": "concept"}.get(scheme, scheme):
+        parts.append(f"({line(node['type'])})")
+    if (name := line(node["name"])) and not shown.rstrip("`").endswith((f":{name}", f"/{name}")):
+        parts.append(name)
+    return " ".join(parts)
+
+
+def rest(answer: Mapping[str, Any], known: Collection[str]) -> Iterator[str]:
+    """One line for each field that is not rendered otherwise, so that the text has all of them."""
+    for name, value in answer.items():
+        if name not in known and value not in ([], {}, None):
+            yield f"{name}: {value if isinstance(value, str) else orjson.dumps(value).decode()}"
