@@ -14,7 +14,7 @@ from sqlite3 import Connection
 from typing import NamedTuple
 
 from kgd.index import words
-from kgd.index.database import Database, Schema
+from kgd.index.database import Database, Schema, placeholders
 
 VERSION = 2
 APPLICATION = 0x6B676363
@@ -65,6 +65,8 @@ LOOKED_AT, FEWEST_LOOKED_AT = 0.25, 2_000
 """Share of all files, and least number, that the words of a search may have together; the rarest come first."""
 PHRASES = 12
 """Pairs of neighbouring words that count as one more word each."""
+COVERED_FIRST = 10
+"""Files whose share of the query is computed."""
 PATH_WEIGHT = 3.0
 RANK_DIGITS = 9
 
@@ -104,6 +106,14 @@ class EdgeRow(NamedTuple):
     type: str
     path: str
     name: str
+
+
+class FileHit(NamedTuple):
+    """A file found by its whole text. `covered` is the share of the query's weight that it has: rare words weigh more."""
+
+    path: str
+    score: float
+    covered: float
 
 
 class StoredReading(NamedTuple):
@@ -209,38 +219,33 @@ class CodeIndex(Database):
             " ORDER BY language, state"
         )
 
-    def files_with(self, query: str, limit: int) -> list[tuple[str, float]]:
-        """Files whose path and whole text have words of the query: paths and scores (more is better), best first.
+    def files_with(self, query: str, limit: int) -> tuple[list[FileHit], frozenset[str]]:
+        """Files whose path and whole text have words of the query, best first; and the words that any file has.
 
         Words side by side in the query count once more if they are so in a file. In a large tree, words that most files
         have are left out.
         """
         asked = words.terms(query)
         if not asked:
-            return []
+            return [], frozenset()
         with self.read() as connection:
             [about] = connection.execute("SELECT count(*) FROM bodies").fetchone()
-            matches = self._rare([term.match for term in asked], connection, about)
+            most = max(FEWEST_LOOKED_AT, int(about * LOOKED_AT))
+            sql = "SELECT count(*) FROM (SELECT 1 FROM body_text WHERE body_text MATCH ? LIMIT ?)"
+            often = {term.match: connection.execute(sql, (term.match, most + 1)).fetchone()[0] for term in asked}
+            weights = {term.match: term.weight(often[term.match], about) for term in asked}
+            matches = _rare(often, most) if about > most else list(often)
             pairs = [f'"{one} {two}"' for one, two in pairwise(words.words_of(query[: words.MAX_QUERY]))][:PHRASES]
             rows = connection.execute(
-                f"SELECT files.path, round(-score, {RANK_DIGITS}) FROM ("
+                f"SELECT files.path, round(-score, {RANK_DIGITS}), best.id FROM ("
                 f"SELECT rowid AS id, bm25(body_text, {PATH_WEIGHT}, 1.0) AS score FROM body_text"
                 " WHERE body_text MATCH ? ORDER BY score LIMIT ?) AS best JOIN files ON files.id = best.id"
                 " ORDER BY score, files.path",
                 (" OR ".join([*matches, *pairs]), limit),
             ).fetchall()
-        return [(str(path), float(score)) for path, score in rows]
-
-    def _rare(self, matches: Sequence[str], connection: Connection, about: int) -> list[str]:
-        """The rarest of these words that few enough files have together; at least one."""
-        most = max(FEWEST_LOOKED_AT, int(about * LOOKED_AT))
-        if about <= most:
-            return list(matches)
-        sql = "SELECT count(*) FROM (SELECT 1 FROM body_text WHERE body_text MATCH ? LIMIT ?)"
-        often = {match: connection.execute(sql, (match, most + 1)).fetchone()[0] for match in matches}
-        ordered = sorted(often, key=lambda match: (often[match], match))
-        sums = accumulate(often[match] for match in ordered)
-        return [match for match, sum_so_far in zip(ordered, sums, strict=True) if sum_so_far <= most] or ordered[:1]
+            covered = _covered(connection, [id for *_, id in rows[:COVERED_FIRST]], weights)
+        known = frozenset(term.word.casefold() for term in asked if often[term.match])
+        return [FileHit(path, score, covered.get(id, 0.0)) for path, score, id in rows], known
 
     # Writing
 
@@ -366,3 +371,20 @@ def _outdate(connection: Connection, keys: Iterable[str]) -> None:
     connection.executemany(
         "UPDATE files SET resolved = 0 WHERE id IN (SELECT file FROM asked WHERE key = ?)", [(key,) for key in keys]
     )
+
+
+def _rare(often: Mapping[str, int], most: int) -> list[str]:
+    """The rarest of these words that few enough files have together; at least one."""
+    ordered = sorted(often, key=lambda match: (often[match], match))
+    sums = accumulate(often[match] for match in ordered)
+    return [match for match, sum_so_far in zip(ordered, sums, strict=True) if sum_so_far <= most] or ordered[:1]
+
+
+def _covered(connection: Connection, ids: Sequence[int], weights: Mapping[str, float]) -> dict[int, float]:
+    """The share of the query's weight that each of these files has."""
+    share, total = dict.fromkeys(ids, 0.0), sum(weights.values())
+    sql = f"SELECT rowid FROM body_text WHERE body_text MATCH ? AND rowid IN ({placeholders(ids)})"
+    for match, weight in weights.items() if ids else ():
+        for (id,) in connection.execute(sql, (match, *ids)):
+            share[id] += weight
+    return {id: weight / total for id, weight in share.items()}

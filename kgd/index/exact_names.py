@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
+from kgd.index import words
 from kgd.model.uri import Uri, is_owned, name_of
 
 MAX_NAME = 120
@@ -105,7 +106,7 @@ def _in_order(parts: Sequence[str], uri: Uri, name: str) -> bool:
 
 def find_files(connection: sqlite3.Connection, name: str) -> list[Uri]:
     """Bare files of this name or path, or of this dotted module; shorter paths first, at most `MOST_NAMED`."""
-    parts = [part for part in re.split(r"[/\\]+", name) if part not in ("", ".")]
+    parts = [part for part in re.split(r"[/\\]+", words.clean(name)) if part not in ("", ".")]
     if not parts:
         return []
     before, last = parts[:-1], parts[-1]

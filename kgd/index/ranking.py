@@ -267,15 +267,17 @@ class Search:
         gain = dict.fromkeys((f.id for f in found), 0.0)
         asked = _json(gain)
         for match, weight in telling.items():
-            # With the plus, SQLite scans all documents with the word; without it, it looks up each candidate.
-            plus = "+" if self._frequencies.of(self._connection, match) < SEEK * len(gain) else ""
-            sql = (
-                f"SELECT rowid FROM {self._table} WHERE {self._table} MATCH ?"
-                f" AND {plus}rowid IN (SELECT value FROM json_each(?))"
-            )
+            sql = self._with_word(self._frequencies.of(self._connection, match), len(gain))
             for (id,) in self._connection.execute(sql, (match, asked)):
                 gain[id] += weight
         return sorted(f._replace(rank=round(f.rank - gain[f.id], RANK_DIGITS)) for f in found)
+
+    def _with_word(self, often: int, candidates: int) -> str:
+        """SQL for those of some documents that have a word which `often` documents have."""
+        # With the plus, SQLite scans all documents with the word; without it, it looks up each candidate.
+        plus = "+" if often < SEEK * candidates else ""
+        table = self._table
+        return f"SELECT rowid FROM {table} WHERE {table} MATCH ? AND {plus}rowid IN (SELECT value FROM json_each(?))"
 
     def _best(self, table: str, match: str, condition: Filter, want: int, tier: int) -> list[Found]:
         details = "files" if table == "file_text" else "docs"
@@ -307,25 +309,25 @@ class Search:
             once.setdefault(uri, Found(rank, uri, id, tier, lane=self._lane))
         return list(once.values())[:want]
 
-    def covered(self, found: Sequence[Found]) -> dict[int, float]:
-        """The share of the query's weight that each document has, by number: 1 with all words, rare words weigh more.
+    def covered(self, found: Sequence[Found]) -> tuple[dict[int, float], frozenset[str]]:
+        """The share of the query's weight that each document has, by number, and the words that the lane has.
 
-        A word that no document of the lane has weighs most.
+        A share is 1 with all words. Rare words weigh more, and a word that no document of the lane has most.
         """
+        known = set[str]()
         about = self._frequencies.documents(self._connection)
         asked, share, total = _json(one.id for one in found), dict.fromkeys((one.id for one in found), 0.0), 0.0
         for number, term in enumerate(self._terms):
             match = term.prefix if number == len(self._terms) - 1 else term.match
             often = self._frequencies.of(self._connection, match)
-            weight = math.log(1 + about / max(0.5, often))
+            weight = term.weight(often, about)
             total += weight
-            sql = (
-                f"SELECT rowid FROM {self._table} WHERE {self._table} MATCH ?"
-                " AND rowid IN (SELECT value FROM json_each(?))"
-            )
+            if often:
+                known.add(term.word.casefold())
+            sql = self._with_word(often, len(share))
             for (id,) in self._connection.execute(sql, (match, asked)) if often else ():
                 share[id] += weight
-        return {id: weight / total if total else 0.0 for id, weight in share.items()}
+        return {id: weight / total if total else 0.0 for id, weight in share.items()}, frozenset(known)
 
 
 def explain(connection: sqlite3.Connection, terms: Sequence[Term], page: Sequence[Found]) -> list[Hit]:

@@ -79,14 +79,15 @@ class FileDoc(NamedTuple):
 
 class Gathered(NamedTuple):
     """Answer of full text to a query: texts; whole documents (by path) with their scores; messages matched together
-    with their neighbours, scored by rank; the words of the query; and the share of them that each text has, by number.
-    """
+    with their neighbours, scored by rank; the words of the query; the share of them that each text has, by number; and
+    the words that any text of the lane has."""
 
     texts: list[Found]
     wholes: dict[str, float]
     beside: list[Found]
     words: list[str]
     covered: dict[int, float]
+    known: frozenset[str]
 
 
 class TextIndex:
@@ -278,8 +279,10 @@ class TextIndex:
             most = want + min(len(doubted), MOST_DOUBTED)
             condition = doc_filter(**filters)
             found = {lane: self._of_lane(connection, lane, terms, condition, most, sees) for lane in lanes}
-            every = sorted(((one, lane) for lane in lanes for one in found[lane]), key=lambda pair: -pair[0].tier)
-            first = list({one.uri: one for one, _ in reversed(every)}.values())[::-1][:most]
+            once: dict[Uri, Found] = {}  # a chunk may be indexed twice: as stored, and as read from its file
+            for one in sorted((one for lane in lanes for one in found[lane]), key=lambda one: -one.tier):
+                once.setdefault(one.uri, one)
+            first = list(once.values())[:most]
             if Lane.CODE in lanes and not filters.get("tags") and len(first) < most:
                 bare = file_filter(types=filters.get("types"), namespace=filters.get("namespace", ""))
                 first += self._bare(connection, terms, bare, most - len(first), sees)
@@ -310,18 +313,18 @@ class TextIndex:
         """
         terms = words.terms(query)
         if not terms:
-            return Gathered([], {}, [], [], {})
+            return Gathered([], {}, [], [], {}, frozenset())
         with self._database.read() as connection:
             asked = [term.word.casefold() for term in terms]
             condition = doc_filter(**filters)
             search = Search(connection, lane, self._frequencies[lane], terms, limit)
             if sees is not None:
                 found = InSight(connection, terms, sees).texts(lane, condition, limit)
-                return Gathered(found, {}, [], asked, {one.id: 1.0 for one in found})
+                return Gathered(found, {}, [], asked, {one.id: 1.0 for one in found}, frozenset(asked))
             found = search.gather(condition)
             wholes = search.wholes(filters.get("namespace", "").strip("/"), limit) if lane is not Lane.NOTES else {}
             beside = search.beside(condition) if surrounded and lane is Lane.SOURCES else []
-            return Gathered(found, wholes, beside, asked, search.covered(found))
+            return Gathered(found, wholes, beside, asked, *search.covered(found))
 
     def called(self, name: str, **filters: Unpack[Filters]) -> list[exact_names.Named]:
         """The nodes of this name in any case style; see `exact_names`. O(answer)."""

@@ -6,15 +6,16 @@ Every other node is a unit of its own.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from kgd.index import ranking
+from kgd.index.code_index import FileHit
 from kgd.index.ranking import Found
 from kgd.index.text import TextIndex
 from kgd.index.text_context import whole_of
-from kgd.index.words import parts_of, terms
+from kgd.index.words import WEAK, WEAK_SHARE, parts_of, terms
 from kgd.model.lane import Lane
 from kgd.model.uri import Uri
 from kgd.retrieval import names
@@ -34,10 +35,17 @@ ADDRESS = 0.5
 
 LIKE = 0.5
 """Share of the range from the least to the nearest similarity that a text without words of a short query needs."""
-COVERED = 0.3
-"""Share of a query's weight in words that a text needs to answer it; see `Search.covered`."""
-ALIKE = 0.3
-"""Similarity at which a text answers a query without its words, as a share of the range from `least` to 1."""
+COVERED, COVERED_STRANGE = 0.28, 0.5
+"""Share of a query's weight in words that a text needs to answer it (see `Search.covered`); for a strange query more."""
+ALIKE, PERHAPS_ALIKE = 2.0, 1.35
+"""Similarity at which a text answers a query without its words, as a multiple of the least one of any use: in any case,
+and for one of the nearest texts to a query that is not strange."""
+FULLY = 0.5
+"""Share of the query's weight from which the words of a note count in full."""
+NEARLY = 0.8
+"""Share of the highest similarity that such a text needs."""
+STRANGE = 0.4
+"""Share of a query's words that nothing in the workspace has, from which it is about something else."""
 _PARTS = ("chunk://", "file://")
 """Schemes of nodes that may be represented by a document."""
 
@@ -63,6 +71,8 @@ class Unit:
     score: float = 0.0
     tier: int = ranking.FILE
     """Tier of its best text; `FILE` if it has none of the words."""
+    through: float = 0.0
+    """How well the code that it is about answers the query, 0..1."""
     lane: Lane = Lane.CODE
     covered: float = 0.0
     """Greatest share of the query's words in one of its texts."""
@@ -96,6 +106,8 @@ class Pool:
     question: Question
     words: list[str]
     share: float
+    written: Sequence[str] = ()
+    """The words as they are written."""
     units: dict[Uri, Unit] = field(default_factory=dict)
     is_short: bool = False
     """The query has few words and may be a name."""
@@ -107,6 +119,12 @@ class Pool:
     """The least similarity of a relevant text."""
     covered: dict[int, float] = field(default_factory=dict)
     """The share of the query's words in each text, by number."""
+    known: set[str] = field(default_factory=set)
+    """Words of the query that any text has, folded."""
+    is_strange: bool = False
+    """Whether the query is about something that the workspace does not have; see `settle`."""
+    files: Sequence[FileHit] = ()
+    """Files of the code tree by their whole text, best first."""
     called: dict[Uri, Uri] = field(default_factory=dict)
     """Nodes whose name is in the query, with their units."""
     beside: list[Found] = field(default_factory=list)
@@ -133,11 +151,28 @@ class Pool:
         """Whether a unit is a hit by itself: it has the name or enough of the words, or is near in meaning."""
         if unit.named or self.question.min_similarity > 0:
             return True
-        if unit.covered >= COVERED:
+        if unit.covered >= (COVERED_STRANGE if self.is_strange else COVERED):
+            return True
+        if unit.through and not self.is_strange and (unit.similarity or 0.0) >= self.least:
             return True
         if self.is_short and (unit.lane in self.full or unit.vec < LIKE):
-            return unit.tier > ranking.FILE and unit.covered >= COVERED
-        return unit.similarity is not None and unit.similarity >= self.least + ALIKE * (1 - self.least)
+            return False
+        similarity, (_, top) = unit.similarity or 0.0, self.ranges.get(unit.lane, (0.0, 0.0))
+        if not self.least or similarity >= ALIKE * self.least:
+            return similarity > 0
+        return similarity >= max(PERHAPS_ALIKE * self.least, NEARLY * top) and not self.is_strange
+
+    def settle(self) -> None:
+        """Judge whether the query is about something that the workspace does not have, after all lanes were asked.
+
+        Names count twice.
+        """
+        weights = {
+            word.casefold(): 2.0 if place and not word.islower() else WEAK_SHARE if word.casefold() in WEAK else 1.0
+            for place, word in enumerate(self.written)
+        }
+        lacking = sum(weight for word, weight in weights.items() if word not in self.known)
+        self.is_strange = bool(weights) and lacking >= STRANGE * sum(weights.values())
 
     def by_lane(self) -> Iterator[list[Unit]]:
         """The units of each searched lane that has any."""
@@ -171,7 +206,8 @@ def gather(workspace: Workspace, question: Question, sees: Sees | None) -> Pool:
     filters = filters_of(question)
     few = len(terms(question.query)) < ranking.LONG
     limit = (GATHERED_SHORT if few else GATHERED) * (1 if sees is None else 2)
-    pool = Pool(question, [], 0.0, is_short=few, least=workspace.meaning.least)
+    written = [term.word for term in terms(question.query)]
+    pool = Pool(question, [], 0.0, written, is_short=few, least=workspace.meaning.least)
     may = sees or anybody
     wholes: dict[str, float] = {}
     for lane in question.lanes:
@@ -179,6 +215,7 @@ def gather(workspace: Workspace, question: Question, sees: Sees | None) -> Pool:
             question.query, lane, limit=limit, surrounded=question.max_depth > 0, sees=sees, **filters
         )
         pool.words, pool.covered = gathered.words, pool.covered | gathered.covered
+        pool.known |= gathered.known
         if len(gathered.texts) >= limit:
             pool.full.add(lane)
         if sees is None:
@@ -297,7 +334,8 @@ def _score_words(pool: Pool, wholes: dict[str, float], workspace: str) -> None:
 def _score_meaning(pool: Pool) -> None:
     for unit in pool.units.values():
         unit.vec = pool.nearness(unit)
-        unit.score = (1 - pool.share) * unit.lex + pool.share * unit.vec
+        lex = unit.lex * min(1.0, unit.covered / FULLY) if unit.lane is Lane.NOTES and pool.covered else unit.lex
+        unit.score = (1 - pool.share) * lex + pool.share * unit.vec
     normalise(pool)
 
 

@@ -21,6 +21,7 @@ FITS = 0.5
 """Score from which a part stands for its file."""
 NEXT_PART = 0.5
 """Factor for each further part of a file that is listed already."""
+MOST_PARTS = 3
 ASIDE = 0.6
 """Factor for tests, examples and vendored code, unless the query asks for them."""
 
@@ -67,7 +68,7 @@ def listed(
         shown = own if best >= FITS else []
         if not shown and scheme_of(file) in ("file", "dir"):
             hits.append(Listed(file, score, found.get(file) or Found(0.0, file, 0, ranking.FILE), None))
-        for number, (_, uri, unit) in enumerate(shown):
+        for number, (_, uri, unit) in enumerate(shown[:MOST_PARTS]):
             hits.append(Listed(uri, score * NEXT_PART**number, unit.texts.get(uri) or Found(0.0, uri, 0, 1), unit))
     return sorted(hits, key=lambda one: (-one.score, one.uri))
 

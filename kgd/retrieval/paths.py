@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 _ASIDE = re.compile(
-    r"(?:^|/)(?:tests?|testing|specs?|__tests__|examples?|docs?|vendor|node_modules|fixtures|locale|migrations)(?:/|_)"
+    r"(?:^|/)(?:tests?|testing|specs?|__tests__|examples?|docs?|vendor|node_modules|fixtures|locale)(?:/|_)"
     r"|(?:^|/)test_|[._]test\.|\.spec\.|\.min\."
 )
 

@@ -13,11 +13,12 @@ from kgd.index import exact_names, ranking
 from kgd.index.ranking import Found, Hit
 from kgd.model.lane import KNOWLEDGE, Lane
 from kgd.model.node import ranks_behind
-from kgd.model.uri import Uri
-from kgd.retrieval import code, names, spreading
+from kgd.model.uri import Uri, from_path
+from kgd.retrieval import code, names, spreading, through_code
 from kgd.retrieval.candidates import Pool, Sees, Unit, anybody, filters_of, gather, measure
 from kgd.retrieval.query import Answered, Link, Mentions, Once, Question, Retrieved, Step
 from kgd.retrieval.spreading import Surroundings
+from kgd.retrieval.through_code import About
 
 if TYPE_CHECKING:
     from kgd.workspace.workspace import Workspace
@@ -54,6 +55,7 @@ def retrieve(
     sees: Sees | None = None,
     doubted: Collection[Uri] = (),
     sources: Sequence[EdgeSource] | None = None,
+    about: About | None = None,
     offset: tuple[int, int] = (0, 0),
 ) -> Retrieved:
     """The hits from `offset` on, in knowledge and in code, at most `limit` of each, with their cheapest relations.
@@ -65,6 +67,7 @@ def retrieve(
         sees: The nodes that the caller may read; others have no influence.
         doubted: Nodes that rank behind their equals.
         sources: Edge sources as the caller may see them; by default the workspace's own.
+        about: Returns the notes about files; without it, code does not lead to notes.
 
     Raises:
         Unavailable: `min_similarity` was given, but there are no vectors.
@@ -73,6 +76,8 @@ def retrieve(
     named = Once(mentions) if mentions is not None and question.follows(spreading.MENTIONS) else None
     around = _surroundings(workspace, question, own, named, sees)
     pool = _filled(workspace, question, around, sees)
+    if about is not None and pool.files and question.max_depth:
+        through_code.add(pool, workspace, about, around)
     wanted = (offset[0] + question.limit + 1, offset[1] + question.limit + 1)
     known = _knowledge(pool, around, doubted, wanted[0])
     in_code = _code(workspace, pool, around, doubted, sees, wanted[1]) if Lane.CODE in question.lanes else []
@@ -112,6 +117,10 @@ def tagged(
 def _filled(workspace: Workspace, question: Question, around: Surroundings, sees: Sees | None) -> Pool:
     """The units of a query with their scores."""
     pool = gather(workspace, question, sees)
+    if sees is None and question.max_depth and not question.tags:  # the text of a file may be hidden from others
+        pool.files, known = workspace.files_with(question.query, FILES)
+        pool.known |= known
+    pool.settle()
     if question.min_similarity > 0:
         _only_similar(pool)
     if question.max_depth > 0:
@@ -140,7 +149,7 @@ def _code(
     every = [one for one in placed if one]
     if pool.question.min_similarity > 0 or pool.question.tags:
         return every[:wanted]
-    named = [one for one in every if one.unit is not None and one.unit.named]
+    named = [one for one in every if one.unit is not None and names.is_asked(one.unit, pool)]
     called = _files_called(workspace, pool.question, sees)
     known = {one.uri for one in (*called, *named)}
     rest = [one for one in _by_file(workspace, pool, every, sees, wanted) if one.uri not in known]
@@ -154,14 +163,17 @@ def _by_file(workspace: Workspace, pool: Pool, order: Sequence[Ranked], sees: Se
     paths: list[Found] = []
     if not question.types or not {"file", "dir"}.isdisjoint(question.types):
         start = f"{question.namespace}/" if question.namespace else ""
-        if sees is None and question.max_depth and not question.types:
-            found = workspace.files_with(question.query, max(FILES, wanted))
-            texts = [(uri, score) for uri, score in found if uri.split("/", 3)[3].startswith(start)]
+        if not question.types:
+            files = ((from_path("file", workspace.id, one.path), one) for one in pool.files)
+            texts = [(uri, one.score) for uri, one in files if uri.split("/", 3)[3].startswith(start)]
         paths = index.bare_files(
             question.query, types=question.types or None, namespace=question.namespace, limit=max(FILES, wanted),
             sees=sees,
         )  # fmt: skip
-    units = [(one.unit, one.uri, one.unit.score) for one in order if one.unit is not None and not one.unit.named]
+    units = [
+        (one.unit, one.uri, 1.0 + one.unit.named * names.BONUS if one.unit.named else one.unit.score)
+        for one in order if one.unit is not None
+    ]  # fmt: skip
     hits = code.listed(units, texts, paths, question.query, code.file_of)
     return [Ranked(one.uri, round(min(1.0, one.score), SCORE_DIGITS), one.found, one.unit) for one in hits]
 
@@ -201,17 +213,18 @@ def _in_order(
 
 def _place(unit: Unit, pool: Pool) -> tuple[float, bool]:
     """Units with the asked name first; notes that match by themselves before all others."""
-    return -round(unit.named, 3), not (unit.lane is Lane.NOTES and pool.speaks_of(unit))
+    named = unit.named if names.is_asked(unit, pool) else 0.0
+    return -round(named, 3), not (unit.lane is Lane.NOTES and pool.speaks_of(unit))
 
 
 def _scored(unit: Unit, pool: Pool, doubted: Collection[Uri]) -> float:
     """The score of a unit; 0 if it is not related to the query."""
+    if unit.named:
+        return 1.0
     if not pool.speaks_of(unit) and not unit.steps:
         return 0.0
     if unit.score <= 0 or pool.question.min_similarity > max(0.0, unit.similarity or 0.0):
         return 0.0
-    if unit.named:
-        return 1.0
     low, high = BANDS[unit.tier] if pool.is_short else KNOWLEDGE_RANGE
     score = low + (high - low) * unit.score
     if doubted and (unit.key in doubted or any(uri in doubted for uri in unit.texts)):

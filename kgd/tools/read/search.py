@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Literal, NotRequired, cast
 
 from pydantic import Field
@@ -27,6 +28,7 @@ from kgd.tools.nodes import UnverifiedAnswer
 from kgd.tools.operation import USUAL, Hints, Operation
 from kgd.tools.origins import Origin
 from kgd.tools.parameters import EdgeTypes, Many, Params
+from kgd.tools.read.about_files import about
 from kgd.tools.read.traverse import EdgeAnswer
 from kgd.tools.session import Session
 from kgd.tools.verified_marks import mark
@@ -197,7 +199,7 @@ def answered(session: Session, workspace: Workspace, question: Question, offset:
         doubted = Freshness.of(workspace).doubted if sees is None else ()
         return retrieve(
             workspace, question, mentioned(session, workspace), sees=sees, doubted=doubted, sources=sources,
-            offset=offset,
+            about=partial(about, workspace), offset=offset,
         )  # fmt: skip
     return tagged(workspace, question, sees=sees, sources=sources, offset=offset[0])
 
