@@ -8,7 +8,7 @@ from typing import Any
 
 import orjson
 
-from kgd.model.uri import Uri, is_owned, scheme_of, workspace_of
+from kgd.model.uri import OWNED
 
 COMMIT = 12
 """Characters of a commit's id; parameters accept short ids."""
@@ -19,17 +19,18 @@ def address(uri: str, home: str) -> str:
 
     ``atom://shop/Check%20out`` is ``atom:Check out``; URIs of other workspaces and of the web are left as they are.
     """
-    short = uri
-    if is_owned(Uri(uri)) and workspace_of(Uri(uri)) == home:
-        path = uri.split("/", 3)[3]
-        plain = path.replace("%20", " ")
-        short = f"{scheme_of(Uri(uri))}:{plain if plain == plain.strip() else path}"
-    return f"`{short}`"
+    scheme, _, place = uri.partition("://")
+    if scheme not in OWNED or not place.startswith(f"{home}/"):
+        return f"`{uri}`"
+    path = place[len(home) + 1 :]
+    plain = path.replace("%20", " ")
+    return f"`{scheme}:{plain if plain == plain.strip() else path}`"
 
 
 def line(text: object) -> str:
     """A text in one line."""
-    return " ".join(str(text).split())
+    shown = str(text)
+    return shown if shown.isprintable() else " ".join(shown.split())
 
 
 def fence(text: str) -> str:
@@ -39,14 +40,18 @@ def fence(text: str) -> str:
     return f"{marks}\n{text.removesuffix(chr(10))}\n{marks}"
 
 
+_USUAL_TYPES = {"file": "resource", "dir": "concept"}
+
+
 def titled(node: Mapping[str, Any], home: str) -> str:
     """The address of a node, with its type and name unless the address has them: ``decision:One signer``."""
     shown = address(node["uri"], home)
     parts = [shown]
-    scheme = scheme_of(Uri(node["uri"])) if is_owned(Uri(node["uri"])) else "file"
-    if node["type"] != {"file": "resource", "dir": "concept"}.get(scheme, scheme):
+    scheme = node["uri"].partition(":")[0]
+    usual = scheme if scheme in OWNED else "resource"
+    if node["type"] != _USUAL_TYPES.get(scheme, usual):
         parts.append(f"({line(node['type'])})")
-    if (name := line(node["name"])) and not shown.rstrip("`").endswith((f":{name}", f"/{name}")):
+    if (name := line(node["name"])) and not shown.endswith((f":{name}`", f"/{name}`")):
         parts.append(name)
     return " ".join(parts)
 
@@ -55,4 +60,4 @@ def rest(answer: Mapping[str, Any], known: Collection[str]) -> Iterator[str]:
     """One line for each field that is not rendered otherwise, so that the text has all of them."""
     for name, value in answer.items():
         if name not in known and value not in ([], {}, None):
-            yield f"{name}: {value if isinstance(value, str) else orjson.dumps(value).decode()}"
+            yield f"{name}: {line(value) if isinstance(value, str) else orjson.dumps(value).decode()}"
