@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NotRequired, cast
+from typing import Annotated, Any, Literal, NotRequired, cast
 
 from pydantic import Field
 from typing_extensions import TypedDict
@@ -42,9 +42,6 @@ from kgd.tools.session import Session
 from kgd.tools.suggestions.usage import note
 from kgd.tools.verified_marks import mark
 from kgd.tools.working_sets import Hint, enter
-
-if TYPE_CHECKING:
-    pass
 
 MOST_NODES = 2_000
 BOUNDLESS = 1 << 30
