@@ -222,7 +222,7 @@ def test_many_traps_about_a_file_do_not_hide_the_decisions_about_it(ask: Ask) ->
 def paths_of(suggested: dict[str, Any]) -> Any:
     """The paths of the area that a suggested call creates."""
     arguments = suggested["arguments"]
-    return orjson.loads(arguments["paths"]) if "paths" in arguments else arguments["changes"][0]["data"]["paths"]
+    return arguments["paths"] if "paths" in arguments else arguments["changes"][0]["data"]["paths"]
 
 
 def test_every_call_that_an_answer_suggests_fits_the_schema_of_its_tool(ask: Ask) -> None:

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NotRequired
 
-import orjson
 from pydantic import Field
 from typing_extensions import TypedDict
 
@@ -290,7 +289,7 @@ def _an_area(asked: _Asked, gaps: Sequence[str]) -> Call:
         "tool": "manage_graph",
         "arguments": {
             "operation": "create", "entityType": "atom", "projectId": workspace.id, "name": name,
-            "paths": orjson.dumps(patterns).decode(), "knowledge": knowledge, "createdByTaskId": asked.task,
+            "paths": patterns, "knowledge": knowledge, "createdByTaskId": asked.task,
         },
     }  # fmt: skip
 
