@@ -2,8 +2,8 @@
 
     python -m bench.imports FOLDER [--misses] [--tree LANGUAGE=DIR[:ROOT,…]] [LANGUAGE …]
 
-fetches the trees that FOLDER lacks from PyPI and npm, lets kgd read each, and compares its `imports` edges with those of
-`bench.import_truth`. Files that kgd leaves out as generated, minified or too large count as targets, not as sources.
+fetches the trees that FOLDER lacks from PyPI and npm, lets kgd read each, and compares its `imports` edges with those
+of `bench.import_truth`. Files that kgd leaves out as generated, minified or too large count as targets, not as sources.
 """
 
 from __future__ import annotations

@@ -117,7 +117,8 @@ def _bound(body: Sequence[ast.stmt], module: str) -> Iterator[str]:
                 yield from (a.asname or a.name for a in one.names if not (own and a.asname in (None, a.name)))
             case ast.Assign() | ast.AnnAssign():
                 targets = one.targets if isinstance(one, ast.Assign) else [one.target]
-                yield from (n.id for t in targets for n in ast.walk(t) if isinstance(n, ast.Name))
+                named = (n for t in targets for n in ast.walk(t) if isinstance(n, ast.Name))
+                yield from (n.id for n in named if isinstance(n.ctx, ast.Store))
             case ast.If() | ast.Try() | ast.With():
                 for field in ("body", "orelse", "finalbody"):
                     yield from _bound(getattr(one, field, []), module)

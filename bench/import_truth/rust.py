@@ -1,8 +1,8 @@
 """Rust's imports, by an independent reading of Cargo.toml, the `mod` tree of each target, and `use` declarations.
 
-The target of a path is the file of its last module; a re-exported item counts where it is imported from. Crates are those
-that Cargo knows: the package's own library, and dependencies with a path, direct or through the workspace. Bodies of
-macros are not read, except of `cfg_…!`.
+The target of a path is the file of its last module; a re-exported item counts where it is imported from. Crates are
+those that Cargo knows: the package's own library, and dependencies with a path, direct or through the workspace. Bodies
+of macros are not read, except of `cfg_…!`.
 """
 
 from __future__ import annotations
@@ -183,10 +183,7 @@ class _Judge:
                 continue
             found = self._named(inside, here, name, depth)
             last = number == len(rest) - 1
-            if found is not None and (found[2] or not last):
-                at = found
-            else:
-                at = (inside, here, False)
+            at = found if found is not None and (found[2] or not last) else (inside, here, False)
         return (at[1], at[2]) if at is not None else None
 
     def _named(
