@@ -43,7 +43,7 @@ def edges(top: Path, files: Sequence[str]) -> Edges:
     result: Edges = set()
     for file, text in texts.items():
         around = _folders(file)
-        home = next((one for one in around if one in modules), None)
+        home: str | None = next((one for one in around if one in modules), None)
         if home is None:
             continue
         name, replaced = modules[home]

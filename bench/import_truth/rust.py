@@ -29,6 +29,7 @@ class Module:
 
     file: str
     parent: Module | None
+    public: bool = True
     children: dict[str, Module] = field(default_factory=dict)
     uses: list[tuple[list[str], str]] = field(default_factory=list)
     """Paths and local names; `*` for all."""
@@ -52,6 +53,7 @@ class _Judge:
         self._libraries: dict[str, Crate] = {}
         self._tokens: dict[str, list[str]] = {}
         self._mods: list[tuple[str, str]] = []
+        self._known: dict[tuple[int, int, str], tuple[Crate, Module, bool] | None] = {}
 
     def crates(self) -> list[Crate]:
         manifests = {}
@@ -106,7 +108,8 @@ class _Judge:
             if token == "#" and tokens[at + 1 : at + 4] == ["[", "path", "="]:
                 path = tokens[at + 4].strip('"')
             if token == "mod" and tokens[at + 2 : at + 3] == [";"]:
-                self._submodule(here, after, place, path, folder if len(stack) == 1 else place)
+                public = at > 0 and tokens[at - 1] in ("pub", ")")
+                self._submodule(here, after, place, path, folder if len(stack) == 1 else place, public=public)
                 path = ""
             elif token == "mod" and tokens[at + 2 : at + 3] == ["{"]:
                 child = here.children[after] = Module(here.file, here)
@@ -132,7 +135,7 @@ class _Judge:
                 stack.pop()
             at += 1
 
-    def _submodule(self, here: Module, name: str, below: str, path: str, folder: str) -> None:
+    def _submodule(self, here: Module, name: str, below: str, path: str, folder: str, *, public: bool) -> None:
         plain = posixpath.join(below, name.removeprefix("r#"))
         tried = [posixpath.normpath(posixpath.join(folder, path))] if path else [f"{plain}.rs", f"{plain}/mod.rs"]
         found = next((one for one in tried if one in self._files), None)
@@ -142,6 +145,7 @@ class _Judge:
         if found is not None and above is None:
             self._mods.append((here.file, found))
             here.children[name] = self._load(found, here)
+            here.children[name].public = public
 
     def of(self, crate: Crate) -> Iterator[tuple[str, str]]:
         yield from self._mods
@@ -155,9 +159,7 @@ class _Judge:
                 if found is not None:
                     yield module.file, found[0].file
 
-    def _follow(
-        self, crate: Crate, module: Module, path: list[str], depth: int = 12, *, own: str = ""
-    ) -> tuple[Module, bool] | None:
+    def _follow(self, crate: Crate, module: Module, path: list[str], depth: int = 12) -> tuple[Module, bool] | None:
         """The last module of a path, and whether the path ends in it rather than in an item of it."""
         first, *rest = path
         at: tuple[Crate, Module, bool] | None
@@ -182,6 +184,8 @@ class _Judge:
                 at = (inside, here.parent, True) if here.parent else None
                 continue
             found = self._named(inside, here, name, depth)
+            if found is not None and inside is not crate and not found[1].public and found[1].parent is here:
+                found = None  # a private module of another crate: an item of its name is meant
             last = number == len(rest) - 1
             at = found if found is not None and (found[2] or not last) else (inside, here, False)
         return (at[1], at[2]) if at is not None else None
@@ -194,6 +198,15 @@ class _Judge:
             return crate, module.children[name], True
         if depth == 0:
             return None
+        key = (id(module), id(skip), name)
+        if key not in self._known:
+            self._known[key] = None  # while it is looked up, it has no meaning
+            self._known[key] = self._imported(crate, module, name, depth, skip)
+        return self._known[key]
+
+    def _imported(
+        self, crate: Crate, module: Module, name: str, depth: int, skip: list[str] | None
+    ) -> tuple[Crate, Module, bool] | None:
         for path, alias in module.uses:
             if path is skip or alias != name or (len(path) == 1 and path[0] == name):
                 continue

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from kgd.symbols import python_modules, rust_modules, script_modules
 from kgd.symbols.go import IGNORED
-from kgd.symbols.places import NOWHERE, Place, Project, declared, folders, join, manifest, nearest
+from kgd.symbols.places import NOWHERE, Place, Project, by_nearness, declared, folders, join, manifest, nearest
 from kgd.symbols.symbols import Import, Symbols
 
 
@@ -98,7 +98,7 @@ def _java(module: str, path: str, project: Project) -> Place:
     """A package, or a class and names in it."""
     found = project.files(f"javas:{module}")
     if found:
-        return Place(tuple(found), (), True)
+        return Place(tuple(by_nearness(found, path)), (), True)
     parts = module.split(".")
     for end in range(len(parts), 0, -1):
         found = project.files(f"java:{'.'.join(parts[:end])}")

@@ -68,13 +68,18 @@ def one_of(found: Sequence[str], ends: Sequence[str]) -> str:
 
 def nearest(found: Iterable[str], path: str) -> str:
     """Of several modules of one name, the module that shares most folders with its importer."""
+    return next(iter(by_nearness(found, path)), "")
+
+
+def by_nearness(found: Iterable[str], path: str) -> list[str]:
+    """Files by the number of folders that they share with another one, most first."""
     here = path.split("/")
 
-    def shared(one: str) -> tuple[bool, int, int, str]:
+    def distance(one: str) -> tuple[bool, int, int, str]:
         there = one.split("/")
         same = 0
         while same < min(len(here), len(there)) and here[same] == there[same]:
             same += 1
         return one.endswith(".pyi"), -same, len(there), one
 
-    return min(found, key=shared, default="")
+    return sorted(found, key=distance)

@@ -22,6 +22,8 @@ def find(steps: Sequence[str], path: str, project: Project) -> Place:
         return Place((_root(path, project),), rest)
     if first in ("super", "@parent"):
         above = parent(path, project)
+        while above and rest[:1] == ("super",):
+            above, rest = parent(above, project), rest[1:]
         return Place((above,), rest) if above else NOWHERE
     if first in ("self", "@module"):
         return Place((path,), rest)

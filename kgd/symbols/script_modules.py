@@ -264,9 +264,9 @@ def _mapped(package: str, kind: str, subpath: str, path: str, project: Project) 
 
 def _output(folder: str, target: str, path: str, project: Project) -> str:
     """A file of a package, or the source that it is compiled from."""
-    plain = join(target)
-    if found := _module(join(folder, plain), path, project):
+    if found := _module(join(folder, target), path, project):
         return found
+    plain = plain_path(join(target))
     for one in declared(manifest(folder, _CONFIGS, project), "output", project):
         output = join(one.name)
         if plain.startswith(f"{output}/"):
