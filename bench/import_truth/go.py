@@ -56,9 +56,9 @@ def edges(top: Path, files: Sequence[str]) -> Edges:
         for other, at in replaced.items():
             places[other] = "" if at == "." else at
         for module in _imports(text):
-            folder = _folder(module, places, posixpath.join(home, "vendor"), packages)
-            if folder is not None:
-                result |= {(file, target) for target in packages[folder] if target != file}
+            place = _folder(module, places, posixpath.join(home, "vendor"), packages)
+            if place is not None:
+                result |= {(file, target) for target in packages[place] if target != file}
     return result
 
 
