@@ -20,7 +20,6 @@ from kgd.errors import KgdError
 from kgd.git import code_log
 from kgd.git.discovery import find_place
 from kgd.git.program import GitFailed
-from kgd.index import words
 from kgd.index.commit_index import LISTED, NARROW, CommitIndex, CommitRow
 from kgd.index.database import IndexDamaged
 
@@ -147,12 +146,21 @@ class CodeHistory:
 
     @property
     def is_current(self) -> bool:
-        """Whether the index reflects the checked-out commit, or its history cannot be read."""
+        """Whether there is nothing to read: the index reflects the checked-out commit, or git cannot read it."""
         index, tip = self._open(), self.tip
         try:
             return index is None or not tip or tip == self._unreadable or index.tip() == tip
         except KgdError:
             return False
+
+    @property
+    def is_read(self) -> bool:
+        """Whether the index reflects the checked-out commit."""
+        return self.is_current and self.tip != self._unreadable
+
+    def give_up(self, tip: str) -> None:
+        """Read the history of this commit no more; that of another one is tried."""
+        self._unreadable = tip
 
     @property
     def tip(self) -> str:
@@ -191,7 +199,7 @@ class CodeHistory:
                     reading.update(index, self._code, tip, stop)
             except (GitFailed, KgdError) as error:
                 if stop is None or not stop.is_set():
-                    self._unreadable = tip
+                    self.give_up(tip)
                     log.warning("the code's history cannot be read", extra={"reason": str(error)[:300]})
 
     def close(self) -> None:
@@ -232,11 +240,12 @@ class CodeHistory:
         return nothing
 
     def _about(self, index: CommitIndex, query: str, limit: int) -> list[PastCommit]:
-        terms = index.telling(words.terms(query))
+        asked = predicting.content_words(query)
+        terms = index.telling(asked)
         found = index.matching([term for term, _ in terms], MATCHING)
         if not found:
             return []
-        covered = predicting.coverage(index, words.terms(query), terms, [number for number, _ in found])
+        covered = predicting.coverage(index, asked, terms, [number for number, _ in found])
         best = found[0][1]
         scored = [(n, round(covered[n] * score / best, 4)) for n, score in found if covered[n] >= COVERED]
         return _told(index, sorted(scored, key=lambda one: (-one[1], -one[0]))[:limit])

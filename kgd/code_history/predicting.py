@@ -54,7 +54,7 @@ class LikelyFile(NamedTuple):
 
 def files_for(index: CommitIndex, query: str, limit: int, seeds: Mapping[str, float]) -> list[LikelyFile]:
     """The files most likely touched by a task, best first. See `CodeHistory.files_for`."""
-    terms = words.terms(query)
+    terms = content_words(query)
     voted, votes = _by_messages(index, [term for term, _ in index.telling(terms)])
     named = _scaled(dict(index.files_called(terms, NAMED)))
     scores: dict[str, float] = defaultdict(float)
@@ -76,6 +76,11 @@ def files_for(index: CommitIndex, query: str, limit: int, seeds: Mapping[str, fl
         )
         for path in best
     ]  # fmt: skip
+
+
+def content_words(query: str) -> list[Term]:
+    """The words of a query; none if all are stop words."""
+    return [term for term in words.terms(query) if term.word.casefold() not in words.STOPWORDS]
 
 
 def coverage(

@@ -37,28 +37,28 @@ class Difference(NamedTuple):
         return len(self.above) + len(self.below) + len(self.gone)
 
 
-def difference(index: CommitIndex, code: Place, tip: str) -> Difference:
+def difference(index: CommitIndex, code: Place, tip: str, limit: int = COMMITS) -> Difference:
     """The difference between the index and the history of `tip`. Raises as `code_log.commits` and `Database`."""
     known = index.tip()
     moved = code_log.moved(code, known, tip) if known else None
     if moved is not None:
-        return Difference(moved[0][:COMMITS], [], moved[1])
+        return Difference(moved[0][:limit], [], moved[1])
     stored = index.ids()
-    listed = code_log.reachable(code, tip, COMMITS)
+    listed = code_log.reachable(code, tip, limit)
     begun = next((place for place, id in enumerate(listed) if id in stored), 0)
     below = [id for id in listed[begun:] if id not in stored]
     return Difference(listed[:begun], below, sorted(stored.difference(listed)))
 
 
-def update(index: CommitIndex, code: Place, tip: str, stop: Event | None = None) -> int:
-    """Bring the index to `tip`, and return the number of commits read. The only writer meanwhile.
+def update(index: CommitIndex, code: Place, tip: str, stop: Event | None = None, *, limit: int = COMMITS) -> int:
+    """Bring the index to the newest commits of `tip`, and return the number read. The only writer meanwhile.
 
     Raises:
         GitFailed, Limit: git cannot read the history.
         Unavailable: `stop` was set, git took too long, or the disk refuses.
         IndexDamaged: The index must be recreated.
     """
-    above, below, gone = difference(index, code, tip)
+    above, below, gone = difference(index, code, tip, limit)
     touched = set[str]()
     is_small = bool(index.tip()) and not gone and not below and len(above) <= BATCH
     if not is_small:
@@ -77,8 +77,8 @@ def update(index: CommitIndex, code: Place, tip: str, stop: Event | None = None)
         index.note_files(present, touched - present)
     else:
         index.note_files(code_log.files(code, tip))
-    if index.count() > COMMITS + LEFT_OVER:
-        index.keep_newest(COMMITS)
+    if index.count() > limit + LEFT_OVER:
+        index.keep_newest(limit)
     index.set_tip(tip)
     return len(above) + len(below)
 
