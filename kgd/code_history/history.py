@@ -240,12 +240,11 @@ class CodeHistory:
         return nothing
 
     def _about(self, index: CommitIndex, query: str, limit: int) -> list[PastCommit]:
-        asked = predicting.content_words(query)
-        terms = index.telling(asked)
-        found = index.matching([term for term, _ in terms], MATCHING)
+        counts = index.frequencies(predicting.content_words(query))
+        found = index.matching(predicting.telling(index, counts), MATCHING)
         if not found:
             return []
-        covered = predicting.coverage(index, asked, terms, [number for number, _ in found])
+        covered = predicting.coverage(index, counts, [number for number, _ in found])
         best = found[0][1]
         scored = [(n, round(covered[n] * score / best, 4)) for n, score in found if covered[n] >= COVERED]
         return _told(index, sorted(scored, key=lambda one: (-one[1], -one[0]))[:limit])

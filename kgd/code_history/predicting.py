@@ -16,6 +16,8 @@ from kgd.index import words
 from kgd.index.commit_index import NARROW, CommitIndex
 from kgd.index.words import Term
 
+LOOKED_AT, FEWEST_LOOKED_AT = 0.1, 5_000
+"""Share of all commits, and least number, that the words of a query may have together; the rarest words come first."""
 SIMILAR = 200
 """Commits with similar messages that count."""
 BY_SEARCH, BY_MESSAGES, BY_PATH = 1.0, 0.75, 0.5
@@ -55,7 +57,7 @@ class LikelyFile(NamedTuple):
 def files_for(index: CommitIndex, query: str, limit: int, seeds: Mapping[str, float]) -> list[LikelyFile]:
     """The files most likely touched by a task, best first. See `CodeHistory.files_for`."""
     terms = content_words(query)
-    voted, votes = _by_messages(index, [term for term, _ in index.telling(terms)])
+    voted, votes = _by_messages(index, telling(index, index.frequencies(terms)))
     named = _scaled(dict(index.files_called(terms, NAMED)))
     scores: dict[str, float] = defaultdict(float)
     for weight, found in ((BY_SEARCH, _scaled(seeds)), (BY_MESSAGES, voted), (BY_PATH, named)):
@@ -83,14 +85,22 @@ def content_words(query: str) -> list[Term]:
     return [term for term in words.terms(query) if term.word.casefold() not in words.STOPWORDS]
 
 
-def coverage(
-    index: CommitIndex, asked: Sequence[Term], found: Sequence[tuple[Term, int]], numbers: Collection[int]
-) -> dict[int, float]:
-    """The share of the words in `asked`, weighed by rarity, that each commit has. `found` are those that select."""
+def telling(index: CommitIndex, counts: Mapping[Term, int]) -> list[Term]:
+    """The words that select commits, by the number of messages that have them: the rarest, up to a bound of work."""
+    room = max(FEWEST_LOOKED_AT, LOOKED_AT * index.count())
+    chosen: list[Term] = []
+    for term, count in sorted(counts.items(), key=lambda one: one[1]):
+        room -= count
+        if count and (room >= 0 or not chosen):
+            chosen.append(term)
+    return chosen
+
+
+def coverage(index: CommitIndex, counts: Mapping[Term, int], numbers: Collection[int]) -> dict[int, float]:
+    """The share of a query's words, weighed by rarity, that each commit has. `counts` are messages by word."""
     total = index.count()
-    weights = {term: math.log(1 + total / count) for term, count in found}
-    unknown = math.log(1 + total) * sum(1 for term in asked if term not in weights and not index.matching([term], 1))
-    whole = sum(weights.values()) + unknown
+    weights = {term: math.log(1 + total / max(1, count)) for term, count in counts.items()}
+    whole = sum(weights.values())
     covered = dict.fromkeys(numbers, 0.0)
     for term, weight in weights.items():
         for number in index.with_word(term, numbers):

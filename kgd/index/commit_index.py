@@ -12,7 +12,7 @@ from sqlite3 import Connection
 from typing import NamedTuple
 
 from kgd.index import words
-from kgd.index.database import Database, Schema
+from kgd.index.database import Database, Schema, placeholders
 from kgd.index.words import Term
 
 VERSION = 1
@@ -24,8 +24,6 @@ NARROW = 30
 """Changed paths up to which a commit shows which files belong together. Wider ones vendor, reformat or import."""
 LISTED = 300
 """Changed paths up to which a commit is listed with its paths; of wider ones only the text is kept."""
-COMMON = 0.2
-"""Share of the commits above which a word does not select any, if the query has another word."""
 STEPS = 8
 """Renames followed from a former path to the present one."""
 SCHEMA = """
@@ -141,16 +139,11 @@ class CommitIndex(Database):
         rows = self.rows_in(f"SELECT {_COLUMNS} FROM commits WHERE reverts IN ({{}}) AND reverts <> ''", named)
         return sorted((CommitRow(*row) for row in rows), reverse=True)
 
-    def telling(self, terms: Sequence[Term]) -> list[tuple[Term, int]]:
-        """The words that some messages have, with their number; the rarest of all if each is in too many."""
-        cap = int(COMMON * self.count()) + 1
-        counted = []
+    def frequencies(self, terms: Sequence[Term]) -> dict[Term, int]:
+        """The number of messages with each word."""
+        sql = "SELECT count(*) FROM messages WHERE messages MATCH ?"
         with self.read() as connection:
-            for term in terms:
-                sql = "SELECT count(*) FROM (SELECT 1 FROM messages WHERE messages MATCH ? LIMIT ?)"
-                counted.append((term, int(connection.execute(sql, (term.match, cap)).fetchone()[0])))
-        found = [(term, count) for term, count in counted if count]
-        return [one for one in found if one[1] < cap] or found
+            return {term: int(connection.execute(sql, (term.match,)).fetchone()[0]) for term in terms}
 
     def matching(self, terms: Sequence[Term], limit: int) -> list[tuple[int, float]]:
         """Commits with any of the words in their message, best first by BM25 (more is better)."""
@@ -182,7 +175,8 @@ class CommitIndex(Database):
         """The present paths that each of these commits touched; without commits that touched more than `widest`."""
         rows = self.rows_in(
             "SELECT touches.number, now.path FROM touches JOIN paths ON paths.id = touches.path"
-            " JOIN paths AS now ON now.id = paths.current JOIN commits ON commits.number = touches.number"
+            " JOIN paths AS now ON now.id = paths.current"
+            " JOIN commits INDEXED BY widths ON commits.number = touches.number"
             f" WHERE commits.files <= {int(widest)} AND touches.number IN ({{}})",
             numbers,
         )
@@ -197,7 +191,8 @@ class CommitIndex(Database):
         found: set[int] = set()
         sql = (
             "SELECT DISTINCT touches.number FROM touches JOIN paths ON paths.id = touches.path"
-            " JOIN paths AS now ON now.id = paths.current JOIN commits ON commits.number = touches.number"
+            " JOIN paths AS now ON now.id = paths.current"
+            " JOIN commits INDEXED BY widths ON commits.number = touches.number"
             f" WHERE {{}} AND commits.files <= {int(widest)} ORDER BY touches.number DESC LIMIT ?"
         )
         for path in paths:
@@ -213,19 +208,22 @@ class CommitIndex(Database):
     def changed_with(self, path: str, newest: int, widest: int) -> tuple[int, dict[str, float]]:
         """The number of the newest commits (at most `newest`, with at most `widest` paths) that changed a file, and
         the present files that changed with it: each commit counts as one, divided among its other files."""
+        ids = self.column("SELECT id FROM paths WHERE current = (SELECT current FROM paths WHERE path = ?)", path)
         mine = (
-            "SELECT DISTINCT touches.number, commits.files FROM paths AS now JOIN paths ON paths.current = now.id"
-            " JOIN touches ON touches.path = paths.id JOIN commits ON commits.number = touches.number"
-            " WHERE now.path = ? AND commits.files <= ? ORDER BY touches.number DESC LIMIT ?"
+            "SELECT DISTINCT touches.number, commits.files FROM touches"
+            " JOIN commits INDEXED BY widths ON commits.number = touches.number"
+            f" WHERE touches.path {'= ?' if len(ids) == 1 else f'IN ({placeholders(ids)})'}"
+            " AND commits.files <= ? ORDER BY touches.number DESC LIMIT ?"
         )
+        values = (*ids, widest, newest)
         with self.read() as connection:
-            [total] = connection.execute(f"SELECT count(*) FROM ({mine})", (path, widest, newest)).fetchone()
+            [total] = connection.execute(f"SELECT count(*) FROM ({mine})", values).fetchone()
             rows = connection.execute(
                 f"SELECT now.path, sum(1.0 / (mine.files - 1)) FROM ({mine}) AS mine"
                 " JOIN touches ON touches.number = mine.number JOIN paths ON paths.id = touches.path"
                 " JOIN paths AS now ON now.id = paths.current"
                 " WHERE mine.files > 1 AND now.path <> ? AND now.present = 1 GROUP BY now.id",
-                (path, widest, newest, path),
+                (*values, path),
             ).fetchall()
         return int(total), dict(rows)
 
@@ -233,7 +231,7 @@ class CommitIndex(Database):
         """The number of narrow commits from number `since` on that touched each of these files."""
         rows = self.rows_in(
             "SELECT now.path, count(DISTINCT touches.number) FROM paths AS now JOIN paths ON paths.current = now.id"
-            " JOIN touches ON touches.path = paths.id JOIN commits ON commits.number = touches.number"
+            " JOIN touches ON touches.path = paths.id JOIN commits INDEXED BY widths ON commits.number = touches.number"
             f" WHERE commits.files <= {NARROW} AND touches.number >= {int(since)} AND now.path IN ({{}})"
             " GROUP BY now.id",
             paths,
