@@ -45,7 +45,18 @@ def get(answer: Answer) -> None:
 
 
 def search(answer: Answer) -> None:
-    for hit in answer["hits"]:
+    _hits(answer["hits"])
+    if not answer["hits"]:
+        say(f"nothing is known about this{tail(answer.get('hint', '').removeprefix('Nothing is known about this.'))}")
+        for uri in answer.get("nearest", ()):
+            say(f"    nearest: {uri}")
+    if answer.get("code"):
+        say("in the code:")
+        _hits(answer["code"])
+
+
+def _hits(hits: list[Answer]) -> None:
+    for hit in hits:
         node = hit.get("node", hit)
         say(f"{bold(node['uri'])}  {_title(node)}".rstrip())
         for text in (node.get("summary"), hit.get("snippet")):
@@ -55,8 +66,6 @@ def search(answer: Answer) -> None:
             say(f"    {words.listed(hit['why'])}")
         if doubt := hit.get("unverified"):
             say(f"    ! unverified: {doubt['reason']}")
-    if not answer["hits"]:
-        say(f"nothing found{tail(answer.get('hint'))}")
 
 
 def traverse(answer: Answer) -> None:

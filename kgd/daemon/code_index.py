@@ -62,6 +62,7 @@ class ReadingTree:
         self._inside.report = self.report
         overlay.inside = self._inside
         workspace.code_docs = self._all_docs
+        workspace.files_with = self._inside.files_with
         self._changed = threading.Condition()
         self._waiting: set[Uri] | None = set()
         """URIs of changed files; None to compare everything."""

@@ -223,7 +223,7 @@ class Freshness:
         """The nodes that may cite code, by the text index and the relations in memory; reads no other node."""
         found: set[Uri] = set()
         try:
-            found.update(self._workspace.text().with_data_words((CITES, citations.VERIFIED)))
+            found.update(self._workspace.text().with_data_keys((CITES, citations.VERIFIED)))
         except KgdError as error:  # the index may take minutes to build
             log.warning("citations of code are not known yet", extra={"reason": str(error)[:200]})
             self._stop.wait(AGAIN_AFTER)

@@ -62,7 +62,7 @@ def _renew_beside(connection: sqlite3.Connection, changed: Iterable[str]) -> Non
         for comparison, order, limit in (("<", "DESC", 1), (">=", "ASC", 2)):
             rows = connection.execute(
                 "SELECT text.content, (SELECT group_concat(person, ' ') FROM people WHERE people.doc = docs.id)"
-                f" FROM docs JOIN text ON text.rowid = docs.id WHERE uri {comparison} ? AND uri > ? AND uri < ?"
+                f" FROM docs JOIN text ON text.id = docs.id WHERE uri {comparison} ? AND uri > ? AND uri < ?"
                 f" ORDER BY uri {order} LIMIT ?",
                 (uri, f"{thread}/", f"{thread}0", limit),
             )
@@ -78,16 +78,20 @@ def _renew_wholes(connection: sqlite3.Connection, paths: Iterable[str]) -> None:
         if row:
             connection.execute("DELETE FROM whole_text WHERE rowid = ?", row)
         texts = connection.execute(
-            "SELECT docs.uri, text.name, text.content FROM docs JOIN text ON text.rowid = docs.id"
+            "SELECT docs.uri, docs.lane, text.name, text.content FROM docs JOIN text ON text.id = docs.id"
             " WHERE docs.path >= ? AND docs.path < ? AND docs.type = ? ORDER BY docs.path LIMIT ?",
             (f"{path}/", f"{path}0", CHUNK, MOST_CHUNKS),  # `0` is the character after `/`
         ).fetchall()
-        said = dict.fromkeys(text for uri, *two in texts if whole_of(uri) == path for text in two)
+        own = [(lane, two) for uri, lane, *two in texts if whole_of(uri) == path]
+        said = dict.fromkeys(text for _, two in own for text in two)
         if not said:
             connection.execute("DELETE FROM wholes WHERE path = ?", (path,))
             continue
-        if not row:
-            row = (connection.execute("INSERT INTO wholes (path) VALUES (?)", (path,)).lastrowid,)
+        lane = min(lane for lane, _ in own)
+        if row:
+            connection.execute("UPDATE wholes SET lane = ? WHERE id = ?", (lane, *row))
+        else:
+            row = (connection.execute("INSERT INTO wholes (path, lane) VALUES (?, ?)", (path, lane)).lastrowid,)
         connection.execute("INSERT INTO whole_text (rowid, content) VALUES (?, ?)", (*row, "\n".join(said)))
 
 

@@ -5,6 +5,7 @@ A `Term` is quoted letters and digits only, so no user text reaches SQLite's que
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable
 from typing import NamedTuple
@@ -24,6 +25,23 @@ they this to us ve was we were what when where which who whom whose why will wit
 STOPWORDS = frozenset(_STOPWORDS.split())
 """Includes the rest behind an apostrophe: ``Ann's``, ``don't``, ``we'll``."""
 
+_WEAK = """
+anything app around away back become becomes call calls come comes day ever every everything find finds first found
+get gets getting give gives go goes going got happen happened happens help just keep keeps know known last let like
+long look looks make makes many may might more most much must need needed needs never new next nothing now often old
+once one only other ours over people place please put really right run runs set show shows some somebody something
+start still stop such take takes tell thing things think time times touch try turn two under up us use used uses using
+want wants way ways whether while without work works yet
+"""
+WEAK = frozenset(_WEAK.split())
+"""Common words that say little about a subject: they rank, but a text with them alone answers nothing."""
+WEAK_SHARE = 0.35
+"""Weight of a weak word beside others."""
+
+_ASKS_WHERE = re.compile(
+    r"\b(?:(?:in )?(?:which|what)|where is the) (?:files?|modules?|class(?:es)?|functions?|methods?)\b", re.IGNORECASE
+)
+"""The beginning of a question for a place in the code; its noun is about the answer, not about the subject."""
 _WORD = re.compile(r"[^\W_]+")
 _CAMEL = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 _UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
@@ -39,6 +57,10 @@ class Term(NamedTuple):
     match: str
     prefix: str
 
+    def weight(self, often: int, about: int) -> float:
+        """The word's weight in a query, if `often` of `about` texts have it: rare words weigh more, weak ones less."""
+        return math.log(1 + about / max(0.5, often)) * (WEAK_SHARE if self.word.casefold() in WEAK else 1.0)
+
 
 def clean(text: str) -> str:
     """Remove characters that SQLite cannot hold or that mark a match in its answers."""
@@ -50,7 +72,9 @@ def terms(query: str) -> list[Term]:
 
     An identifier such as ``getUserName`` also matches where its parts stand side by side.
     """
-    found = {word.casefold(): word for word in reversed(_WORD.findall(query[:MAX_QUERY]))}
+    text = query[:MAX_QUERY]
+    subject = _ASKS_WHERE.sub(" ", text)
+    found = {word.casefold(): word for word in reversed(_WORD.findall(subject) or _WORD.findall(text))}
     telling = [folded for folded in found if folded not in STOPWORDS] or list(found)
     return [_term(found[folded]) for folded in reversed(telling)][:MAX_TERMS]
 

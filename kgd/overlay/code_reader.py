@@ -131,7 +131,7 @@ class CodeReader:
         rows = [SymbolRow(*_without_secrets(one)) for one in symbols.symbols]
         written = StoredReading(
             asked.path, language, asked.stamp, digest, READ, shape_of(symbols), packed(symbols), rows,
-            keys=keys_of(asked.path, symbols),
+            keys=keys_of(asked.path, symbols), text=data.decode("utf-8", "replace"),
         )  # fmt: skip
         self.index.put(written)
         return True
@@ -144,7 +144,8 @@ class CodeReader:
         if cut is None:
             return self._leave_out(asked, asked.file_type, "large" if self._cut else "not read", digest)
         rows = [ChunkRow(number, heading, text) for number, (heading, text) in enumerate(cut[:CHUNKS_LIMIT], 1)]
-        self.index.put(StoredReading(asked.path, asked.file_type, asked.stamp, digest, READ, chunks=rows))
+        text = "\n".join(text for _, *texts in rows for text in texts)
+        self.index.put(StoredReading(asked.path, asked.file_type, asked.stamp, digest, READ, chunks=rows, text=text))
         return True
 
     def _leave_out(self, asked: FileToRead, language: str, reason: str, digest: str) -> bool:

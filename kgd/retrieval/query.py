@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
+from kgd.model.lane import LANES, Lane
 from kgd.model.uri import Uri
 
 
@@ -14,8 +15,8 @@ class Question:
     """A query and its filters.
 
     `namespace`, `types` and `tags` (any of them) restrict the hits. `edge_types` (none: all) restricts the relations
-    that are followed. `stored` leaves out nodes that are only served from the code tree; `stored_first` ranks them
-    last. With `max_depth` 0 only a hit's own text counts; 1 adds its surroundings; more also adds nodes further away.
+    that are followed. `lanes` are the kinds of text that are searched. With `max_depth` 0 only a hit's own
+    text counts; 1 adds its surroundings; more also adds nodes further away.
     `min_similarity` refers to vectors, `min_score` to the final score.
     """
 
@@ -28,8 +29,9 @@ class Question:
     limit: int = 10
     min_score: float = 0.0
     min_similarity: float = 0.0
-    stored: bool = False
-    stored_first: bool = False
+    lanes: tuple[Lane, ...] = LANES
+    edges: bool = False
+    """Whether the relations of the hits are wanted."""
 
     def follows(self, type: str) -> bool:
         """Whether relations of this type are followed."""
@@ -74,11 +76,15 @@ class Link(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Retrieved:
-    """The hits, best first; their relations; and the path to each hit, in the same order."""
+    """The hits in knowledge and in code, each best first, and their relations. `nearest` are the texts nearest to a
+    query that nothing in knowledge answers."""
 
     hits: tuple[Answered, ...]
     edges: tuple[Link, ...]
     more: bool = False
+    code: tuple[Answered, ...] = ()
+    more_code: bool = False
+    nearest: tuple[Uri, ...] = ()
 
     @property
     def paths(self) -> tuple[tuple[Uri, ...], ...]:

@@ -68,7 +68,7 @@ def run(session: Session, params: RetrieveParams) -> RetrieveResult:
     sources = visibility.sources(session, workspace.id, workspace.sources())
     question = Question(
         params.query, params.namespace.strip("/"), tuple(params.types), tuple(params.tags), tuple(params.edge_types),
-        params.max_depth, params.limit, params.min_score, params.min_similarity,
+        params.max_depth, params.limit, params.min_score, params.min_similarity, edges=params.max_depth > 0,
     )  # fmt: skip
     if params.query.strip():
         doubted = Freshness.of(workspace).doubted if sees is None else ()
@@ -79,7 +79,7 @@ def run(session: Session, params: RetrieveParams) -> RetrieveResult:
         found = tagged(workspace, question, sees=sees, sources=sources)
     answer: RetrieveResult = {"workspace": workspace.id, "nodes": [], "edges": [], "paths": []}
     size = 0
-    for hit in found.hits:
+    for hit in (*found.hits, *found.code)[: params.limit]:
         node = whole(session, workspace, hit.uri, content=params.content)
         if node is None:  # deleted since it was indexed
             continue

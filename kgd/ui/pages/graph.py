@@ -111,7 +111,7 @@ def _found(visit: Visit, question: str) -> tuple[str, ...]:
     named = visit.call("get", uris=[question]) if " " not in question else {"nodes": []}
     if named["nodes"]:
         return (named["nodes"][0]["uri"],)
-    return tuple(hit["uri"] for hit in visit.call("search", query=question, limit=HITS)["hits"])
+    return tuple(hit["uri"] for hit in visit.call("search", query=question, limit=HITS, lanes="one")["hits"][:HITS])
 
 
 def _walk(visit: Visit, wanted: Wanted) -> tuple[Mapping[str, Any], list[str], list[str]]:

@@ -28,8 +28,16 @@ def doc(node: Node, detail: str, updated: int) -> Doc:
     """
     text = " ".join(_texts(node.data))
     content = "\n".join(filter(None, (node.content, detail)))
+    authored = (node.name, node.summary, content, node.tags, node.data, node.relations)
     return Doc(node.uri, node.type, node.title, node.summary, content, node.tags, text, updated, node.source,
-               people=_people(node), aliases=_aliases(node.data))  # fmt: skip
+               people=_people(node), aliases=_aliases(node.data), data_keys=tuple(node.data),
+               bare=not any(authored))  # fmt: skip
+
+
+_IS_METADATA = re.compile(
+    r"(?:.*(?:_|-|[a-z](?=[A-Z])))?(?:[Ii]ds?|ID|[Uu]r[il]|UR[IL]|hash|sha|commit|etag|token|workspace|[Aa]t)\Z"
+).match
+"""Keys whose values identify something, and are not about it."""
 
 
 def _people(node: Node) -> tuple[str, ...]:
@@ -46,13 +54,14 @@ def _aliases(data: Mapping[str, Json]) -> tuple[str, ...]:
 
 
 def _texts(value: Json) -> Iterator[str]:
-    """The words in a node's data, keys included."""
+    """The words in a node's data, without metadata: keys, addresses, and ids of tasks, commits and other systems."""
     if isinstance(value, str):
-        yield value
+        if "://" not in value:
+            yield value
     elif isinstance(value, Mapping):
         for key, inner in value.items():
-            yield key
-            yield from _texts(inner)
+            if not _IS_METADATA(key):
+                yield from _texts(inner)
     elif isinstance(value, list):
         for inner in value:
             yield from _texts(inner)
