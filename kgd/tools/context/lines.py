@@ -19,7 +19,6 @@ from kgd.git import code_log
 from kgd.git.code_blame import LineOrigin, blame
 from kgd.git.discovery import find_place
 from kgd.git.program import GitFailed
-from kgd.model.node import cut_at_word
 from kgd.model.uri import scheme_of
 from kgd.tools.context.findings import AREAS, DIRECT, Findings
 from kgd.tools.context.recent import history_of
@@ -135,7 +134,7 @@ def _joined(
     for commit, group in groupby(origins, key=lambda one: one.commit):
         lines = list(group)
         first = lines[0]
-        text = "\n".join(cut_at_word(one.text.rstrip(), TEXT) for one in lines)
+        text = "\n".join(_cut(one.text.rstrip()) for one in lines)
         answer: LineAnswer = {
             "path": printable(path), "first": first.line, "last": lines[-1].line, "text": printable(text),
         }  # fmt: skip
@@ -165,6 +164,10 @@ def _explain(answer: LineAnswer, session: Session, workspace: Workspace, code: P
         answer["why"] = reason
     if kind:
         answer["kind"] = kind
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= TEXT else f"{text[: TEXT - 1]}…"
 
 
 def _overlaps(asked: AskedLines, first: object, last: object) -> bool:
