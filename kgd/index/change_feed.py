@@ -71,7 +71,7 @@ class Feed:
         return self._indexed("WHERE docs.id > ? ORDER BY docs.id LIMIT ?", after, limit)
 
     def waiting(self, after: int) -> int:
-        """How many texts have a number above `after`. O(answer)."""
+        """The number of texts numbered above `after`. O(answer)."""
         [count] = self._database.column("SELECT count(*) FROM docs WHERE id > ?", after)
         return int(count)
 

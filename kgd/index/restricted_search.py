@@ -31,7 +31,7 @@ from kgd.model.uri import Uri
 
 Sees = Callable[[Uri], bool]
 _Scores = dict[Uri, tuple[float, int]]
-"""Of the visible texts with a word: its score in 0..1, and the number of the text."""
+"""Score in 0..1 and number of each visible text with a word."""
 
 
 class InSight:

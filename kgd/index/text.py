@@ -35,7 +35,7 @@ from kgd.model.node import Source, default_type
 from kgd.model.uri import CODE_TREE, Uri, is_owned
 
 FEW = 1_000
-"""Documents a word may be in for it to be looked up alone."""
+"""Most documents of a word that is looked up separately."""
 MOST_FEW = 50_000
 """Nodes that pass a filter for them to be listed."""
 MAX_KEY = 500
@@ -374,6 +374,21 @@ class TextIndex:
             return [Hit(found.uri, 0.0, "", ()) for found in page]
         with self._database.read() as connection:
             return explain(connection, terms, page)
+
+    def size(self) -> int:
+        """About how many texts there are in all lanes."""
+        with self._database.read() as connection:
+            return sum(frequencies.documents(connection) for frequencies in self._frequencies.values())
+
+    def notes(self) -> int:
+        """About how many notes there are."""
+        with self._database.read() as connection:
+            return self._frequencies[Lane.NOTES].documents(connection)
+
+    def people(self, names: Collection[str]) -> list[str]:
+        """Those of these words, folded, that are part of a speaker's name."""
+        sql = f"SELECT DISTINCT person FROM people WHERE person IN ({placeholders(names)})"
+        return self._database.column(sql, *sorted(names)) if names else []
 
     def by_people(self, names: Sequence[str], ids: Collection[int]) -> set[int]:
         """Of these texts (`Found.id`), those in which a person of one of these names (one word each) speaks."""

@@ -1,6 +1,6 @@
 """Context of indexed texts: whole documents, neighbouring messages, and speakers.
 
-All of it follows from stored texts: a document's text is that of its chunks; a message has its neighbours in its
+All of it follows from stored texts: a document's text is the text of its chunks; a message has its neighbours in its
 thread.
 """
 

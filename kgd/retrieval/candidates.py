@@ -6,7 +6,7 @@ Every other node is a unit of its own.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -44,6 +44,9 @@ FULLY = 0.5
 """Share of the query's weight from which the words of a note count in full."""
 NEARLY = 0.8
 """Share of the highest similarity that such a text needs."""
+LEAST_COVERED = 0.15
+RICH, MANY_NOTES = 200, 20
+"""Texts from which a word that none has is strange, and notes from which one needs `COVERED`."""
 STRANGE = 0.4
 """Share of a query's words that nothing in the workspace has, from which it is about something else."""
 _PARTS = ("chunk://", "file://")
@@ -77,6 +80,8 @@ class Unit:
     covered: float = 0.0
     """Greatest share of the query's words in one of its texts."""
     named: float = 0.0
+    called: Uri | None = None
+    """The node of that name."""
     """How well its name is the one asked for; 0 if it is not."""
     steps: tuple[Step, ...] = ()
     """The relations by which it was reached from another unit."""
@@ -121,10 +126,16 @@ class Pool:
     """The share of the query's words in each text, by number."""
     known: set[str] = field(default_factory=set)
     """Words of the query that any text has, folded."""
+    is_small: bool = False
+    """Whether the workspace has so few texts that a missing word means nothing."""
+    least_covered: float = 0.0
+    """Share of the query's weight that a note needs."""
     is_strange: bool = False
     """Whether the query is about something that the workspace does not have; see `settle`."""
     files: Sequence[FileHit] = ()
     """Files of the code tree by their whole text, best first."""
+    past: Mapping[str, float] = field(default_factory=dict)
+    """Paths of files that past commits speak for, with scores, 0..1."""
     called: dict[Uri, Uri] = field(default_factory=dict)
     """Nodes whose name is in the query, with their units."""
     beside: list[Found] = field(default_factory=list)
@@ -154,7 +165,7 @@ class Pool:
         """
         if unit.named or self.question.min_similarity > 0:
             return True
-        if unit.covered >= (COVERED_STRANGE if self.is_strange else COVERED):
+        if unit.covered and unit.covered >= (COVERED_STRANGE if self.is_strange else self.least_covered):
             return True
         if unit.through and not self.is_strange and (unit.similarity or 0.0) >= self.least:
             return True
@@ -174,11 +185,15 @@ class Pool:
         Names count twice.
         """
         weights = {
-            word.casefold(): 2.0 if place and not word.islower() else WEAK_SHARE if word.casefold() in WEAK else 1.0
+            word.casefold(): 2.0
+            if place and any(map(str.isupper, word))
+            else WEAK_SHARE
+            if word.casefold() in WEAK
+            else 1.0
             for place, word in enumerate(self.written)
         }
         lacking = sum(weight for word, weight in weights.items() if word not in self.known)
-        self.is_strange = bool(weights) and lacking >= STRANGE * sum(weights.values())
+        self.is_strange = len(weights) > 2 and not self.is_small and lacking >= STRANGE * sum(weights.values())
 
     def by_lane(self) -> Iterator[list[Unit]]:
         """The units of each searched lane that has any."""
@@ -230,6 +245,12 @@ def gather(workspace: Workspace, question: Question, sees: Sees | None) -> Pool:
         texts = [found for found in gathered.texts if may(found.uri)]
         for found in sorted(texts, key=lambda one: one.uri.startswith("file://")):  # documents first: see `Pool.key`
             pool.take(found, words=max(0.0, -found.rank) * (ADDRESS if _is_address(workspace, found.uri) else 1))
+    if sees is None:
+        pool.known.update(index.people({word.casefold() for word in written}))
+    pool.is_small, pool.least_covered = (
+        index.size() < RICH,
+        max(LEAST_COVERED, COVERED * min(1.0, index.notes() / MANY_NOTES)),
+    )
     names.add(pool, index, filters, may)
     if not (few and _is_answered(pool)):
         _add_near(workspace, index, pool, filters, may)

@@ -35,6 +35,7 @@ def add(pool: Pool, index: TextIndex, filters: dict[str, Any], may: Sees) -> Non
             if one.uri in found:
                 unit = pool.take(found[one.uri]._replace(tier=ranking.ALL if how == WHOLE else ranking.SOME))
                 unit.named = max(unit.named, how + (0.3 if one.exact else 0.0))
+                unit.called = unit.called or one.uri
                 pool.called[one.uri] = unit.key
 
 

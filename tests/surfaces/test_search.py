@@ -1,4 +1,4 @@
-"""`search`: what fits best first, and why."""
+"""`search`: the best matches first, with reasons."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ def test_edges_are_the_closest_relations_of_the_hits_on_request(found: Ask) -> N
         assert "edges" not in found.search(query="session", **asked)
 
 
-def test_a_type_that_nothing_has_is_told_with_those_that_there_are(found: Ask) -> None:
+def test_an_unused_type_is_answered_with_the_types_in_use(found: Ask) -> None:
     for call in (found.search, found.recall):
         answer = call(query="session", types=["gotcah"])
         assert answer["hits"] == []
@@ -162,7 +162,7 @@ def test_pages_follow_each_other_without_gap_or_repeat(ask: Ask) -> None:
     assert len(seen) == len(set(seen)) == 25
 
 
-def test_what_was_just_acknowledged_is_found(ask: Ask) -> None:
+def test_an_acknowledged_change_is_found_at_once(ask: Ask) -> None:
     for number in range(5):
         (uri,) = ask.put(changes=upsert(f"fresh{number}", summary=f"zebra{number}"))["created"]
         assert uris(ask.search(query=f"zebra{number}")) == [uri]
@@ -173,12 +173,12 @@ def test_no_text_is_an_error(ask: Ask, query: str) -> None:
     ask.search(query=query)
 
 
-def test_nothing_to_look_for_is_refused(ask: Ask) -> None:
+def test_an_empty_query_is_refused(ask: Ask) -> None:
     with pytest.raises(Invalid):
         ask.search()
 
 
-def test_types_alone_are_no_question_and_it_is_said_what_lists_them(found: Ask) -> None:
+def test_types_alone_are_refused_and_the_error_names_how_to_list_them(found: Ask) -> None:
     with pytest.raises(Invalid) as refused:
         found.search(types=["dir"])
     assert "traverse" in refused.value.next

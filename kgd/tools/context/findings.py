@@ -15,10 +15,11 @@ from typing_extensions import TypedDict
 from kgd.freshness.freshness import Freshness
 from kgd.graph.edges import Card
 from kgd.model.escaping import fenced_line
+from kgd.model.node import cut_at_word
 from kgd.model.uri import CODE_TREE, Uri, name_of, scheme_of
 from kgd.retrieval.query import Question
 from kgd.tools import visibility
-from kgd.tools.nodes import printable
+from kgd.tools.nodes import overlay_of, printable
 from kgd.tools.read.search import answered
 
 if TYPE_CHECKING:
@@ -42,6 +43,8 @@ LOOKED_THROUGH = 2_000
 REASONS = 2
 """Reasons shown per item."""
 LONGEST_REASON = 160
+CHUNK_TEXT = 400
+"""Characters of a chunk of a document in the code tree."""
 
 
 class CodeAnswer(TypedDict):
@@ -51,6 +54,7 @@ class CodeAnswer(TypedDict):
     name: str
     why: str
     summary: NotRequired[str]
+    text: NotRequired[str]
 
 
 @dataclass(slots=True)
@@ -133,7 +137,14 @@ class Findings:
         answer: CodeAnswer = {"uri": uri, "name": card.name or name_of(uri), "why": fenced_line(printable(why), 160)}
         if card.summary and card.summary != answer["name"]:
             answer["summary"] = card.summary
+        elif scheme_of(uri) == "chunk" and (overlay := overlay_of(self.workspace)) and (node := overlay.node(uri)):
+            answer["text"] = cut_at_word(" ".join(node.content.split()), CHUNK_TEXT)
         self.code[uri] = answer
+
+    def closeness(self, uri: Uri) -> int:
+        """The distance of a node from the question; beyond `FAR` if it was not found."""
+        found = self._found.get(self.workspace.graph.resolve(uri))
+        return found.closeness if found else FAR + 1
 
     def leave_out(self, uri: Uri) -> None:
         """Exclude the node that the question is about."""

@@ -105,8 +105,9 @@ def by_keywords(findings: Findings, text: str) -> None:
             findings.add(hit.uri, FAR, f"found by {', '.join(hit.why)}", number)
         answers = findings.answers(text[:2_000], TAGGED)
         for number, answer in enumerate(answers.hits):
-            if answer.uri not in findings:
-                findings.add(answer.uri, NEAR, _found(answer), number)
+            close = FAR if answer.steps else NEAR
+            if findings.closeness(answer.uri) > close:
+                findings.add(answer.uri, close, _found(answer), number)
         for answer in answers.code[:CODE_HITS]:
             findings.add_code(answer.uri, _found(answer))
 

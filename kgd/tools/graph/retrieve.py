@@ -31,16 +31,16 @@ class RetrieveParams(Params):
     types: Annotated[Many[str], Field(description="node types")] = Field(default_factory=list)
     tags: Annotated[Many[str], Field(description="any of them")] = Field(default_factory=list)
     edge_types: EdgeTypes = Field(default_factory=list)
-    max_depth: Annotated[int, Field(ge=0, le=10, description="0: no edge is followed")] = 1
+    max_depth: Annotated[int, Field(ge=0, le=10, description="0: no edges are followed")] = 1
     limit: Annotated[int, Field(ge=1, le=1_000)] = 10
-    min_similarity: Annotated[float, Field(ge=0, le=1, description="of the vectors alone")] = 0.0
+    min_similarity: Annotated[float, Field(ge=0, le=1, description="of the vectors only")] = 0.0
     min_score: Annotated[float, Field(ge=0, le=1)] = 0.0
     content: bool = False
     workspace: str | None = None
 
 
 class PathAnswer(TypedDict):
-    """How a node was found: from the seed, which the words or the meaning led to, along edges to the node itself."""
+    """How a node was found: along edges from a seed, which matches by words or meaning."""
 
     uri: str
     uris: list[str]
@@ -62,7 +62,7 @@ class RetrieveResult(TypedDict):
 def run(session: Session, params: RetrieveParams) -> RetrieveResult:
     """The nodes that match a question, the edges of and to them, and a path to each."""
     if not params.query.strip() and not params.tags:
-        raise Invalid("there is nothing to look for", at="query", next="Give words, or tags.")
+        raise Invalid("the query is empty", at="query", next="Give a text, or tags.")
     workspace = addressing.choose(session, params.workspace)
     sees = visibility.sight(session, workspace.id)
     sources = visibility.sources(session, workspace.id, workspace.sources())
@@ -105,8 +105,8 @@ def run(session: Session, params: RetrieveParams) -> RetrieveResult:
 
 RETRIEVE = Operation(
     name="retrieve",
-    title="Find nodes whole",
-    description="What search finds, for programs: nodes whole, their edges, and the path from a seed to each.",
+    title="Find complete nodes",
+    description="The results of search for programs: complete nodes, their edges, and the path from a seed to each.",
     Params=RetrieveParams,
     Result=RetrieveResult,
     hints=Hints(read_only=True, idempotent=True),

@@ -13,9 +13,9 @@ from kgd.model.uri import Uri
 from kgd.workspace.answers import Similar
 
 ASKED = 3
-"""New nodes of an answer that are compared."""
+"""Most new nodes of an answer to compare."""
 SAID = 3
-"""Similar nodes named for each of them."""
+"""Most similar nodes named for each."""
 LOOKED_AT = 10
 MOST_IDS = 40
 """Addresses and ids in a node's data that are found as such."""
@@ -31,9 +31,11 @@ def doc(node: Node, detail: str, updated: int) -> Doc:
     text = " ".join(_texts(node.data))
     content = "\n".join(filter(None, (node.content, detail)))
     authored = (node.name, node.summary, content, node.tags, node.data, node.relations)
-    return Doc(node.uri, node.type, node.title, node.summary, content, node.tags, text, updated, node.source,
-               people=_people(node), aliases=_aliases(node.data), data_keys=(*node.data, *islice(_ids(node.data), MOST_IDS)),
-               bare=not any(authored))  # fmt: skip
+    return Doc(
+        node.uri, node.type, node.title, node.summary, content, node.tags, text, updated, node.source,
+        people=_people(node), aliases=_aliases(node.data),
+        data_keys=(*node.data, *islice(_ids(node.data), MOST_IDS)), bare=not any(authored),
+    )  # fmt: skip
 
 
 def _ids(value: Json, is_id: bool = False) -> Iterator[str]:
