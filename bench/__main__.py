@@ -154,7 +154,8 @@ Section = Callable[[Run], Iterator[Row]]
 SECTIONS: dict[str, Section] = {
     "starts": Run.starts, "calls": Run.calls, "memory": Run.memory,
     "restarts": Run.restarts, "writes": Run.writes, "walks": Run.walks,
-    "searches": Run.searches, "languages": Run.languages, "clients": Run.clients, "trees": Run.trees, "merges": Run.merges, "parts": Run.parts,
+    "searches": Run.searches, "languages": Run.languages, "clients": Run.clients, "trees": Run.trees,
+    "merges": Run.merges, "parts": Run.parts,
     "sharing": Run.sharing, "hubs": Run.hubs, "crossing": Run.crossing, "knowing": Run.knowing,
     "histories": Run.histories, "meaning": Run.meanings, "documents": Run.documents,
     "pages": Run.pages, "idle": Run.idle,

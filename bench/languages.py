@@ -1,7 +1,8 @@
 """Search in six languages: 40 questions about 42 notes of a team (`languages.jsonl`).
 
 All notes are in one workspace. A question counts as answered if its note is among the first three hits of `search` with
-its defaults. `python -m bench.languages` also prints the unanswered questions.
+its defaults, with the built-in embedder and by words alone. `python -m bench.languages` also prints the unanswered
+questions.
 """
 
 from __future__ import annotations
@@ -30,20 +31,22 @@ MISSED = {"German": 1, "French": 1, "Chinese": 0, "Japanese": 0, "Korean": 0, "T
 
 
 def rows(folder: Path) -> Iterator[Row]:
-    missed: dict[str, list[str]] = {language: [] for language in MISSED}
-    for question, place in asked(folder):
-        if not 0 < place <= FIRST:
-            missed[question["language"]].append(question["text"])
-    for language, most in MISSED.items():
-        questions = missed[language]
-        yield value(f"unanswered questions, {language}", "questions", len(questions), most, unanswered=questions)
+    for embedder in ("builtin", "off"):
+        missed: dict[str, list[str]] = {language: [] for language in MISSED}
+        for question, place in asked(folder / embedder, embedder):
+            if not 0 < place <= FIRST:
+                missed[question["language"]].append(question["text"])
+        for language, questions in missed.items():
+            what = f"unanswered questions, {language}, embedder {embedder}"
+            yield value(what, "questions", len(questions), MISSED[language], unanswered=questions)
 
 
-def asked(folder: Path) -> Iterator[tuple[dict[str, Any], int]]:
+def asked(folder: Path, embedder: str) -> Iterator[tuple[dict[str, Any], int]]:
     """Each question with the place of its answer among ten hits; 0 if it is not among them."""
     found = [orjson.loads(text) for text in SET.read_bytes().splitlines()]
     home = Home.at(str(folder / "home"))
     home.prepare()
+    Path(home.registry).write_text(f"settings:\n  embedder: {embedder}\n")
     code = folder / "code"
     code.mkdir(parents=True)
     daemon = Daemon(home, since="2026-01-01T00:00:00Z", locate=locate, open_workspace=Workspace.open)
@@ -53,7 +56,7 @@ def asked(folder: Path) -> Iterator[tuple[dict[str, Any], int]]:
         notes = [one for one in found if one["kind"] == "note"]
         changes = [{"op": "upsert", **{key: one[key] for key in ("type", "name", "content")}} for one in notes]
         call(session, "put", {"changes": changes})
-        assert workspace.meaning.catch_up(EMBEDDING), workspace.meaning.stage()
+        assert embedder == "off" or workspace.meaning.catch_up(EMBEDDING), workspace.meaning.stage()
         ids = {one["name"]: one["id"] for one in notes}
         for question in found:
             if question["kind"] == "question":

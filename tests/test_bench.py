@@ -76,7 +76,7 @@ def test_patterns_and_context_are_measured(tmp_path: Path) -> None:
     told(list(knowing.rows(tmp_path, sizes=(12, 30))))
 
 
-@pytest.mark.requirement("N4")
+@pytest.mark.requirement("U7")
 def test_questions_in_six_languages_find_their_notes(tmp_path: Path) -> None:
     rows = list(languages.rows(tmp_path))
     told(rows)

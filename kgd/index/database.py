@@ -20,7 +20,7 @@ from kgd.errors import Damaged, Unavailable
 
 APPLICATION = 0x6B676431
 """`kgd1` in the header of the file."""
-SCHEMA_VERSION = 7
+SCHEMA_VERSION = 8
 IDLE_READERS = 4
 CACHE_KB = 8_000
 """Page cache of a connection; SQLite's own 2 MB are too few for the inner pages of 100k documents."""

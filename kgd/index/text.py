@@ -134,7 +134,8 @@ class TextIndex:
                 ).lastrowid
                 path = words.clean(file.path)
                 connection.execute(
-                    "INSERT INTO file_text (rowid, path, parts) VALUES (?, ?, ?)", (id, path, words.parts_text([path]))
+                    "INSERT INTO file_text (rowid, path, parts) VALUES (?, ?, ?)",
+                    (id, path, f"{words.parts_text([path])} {words.grams_text((path, 1))}"),
                 )
 
     def apply_tree(self, file: Uri, docs: Sequence[Doc]) -> None:
@@ -179,7 +180,9 @@ class TextIndex:
         self._forget(connection, doc.uri, doc.origin)
         name, summary, content, data = (words.clean(t) for t in (doc.name, doc.summary, doc.content, doc.data_text))
         path = _path(doc.uri)
-        parts = f"{path} {words.parts_text((path, name, summary, content, data))}"
+        tags_text = " ".join(doc.tags)
+        weighted = ((path, 1), (name, 3), (tags_text, 2), (summary, 2), (content, 1), (data, 1))
+        parts = f"{path} {words.parts_text((path, name, summary, content, data))} {words.grams_text(*weighted)}"
         id = connection.execute(
             "INSERT INTO docs (uri, origin, type, path, updated, source_type, source_id, aliases)"
             " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
@@ -188,7 +191,7 @@ class TextIndex:
         ).lastrowid  # fmt: skip
         connection.execute(
             "INSERT INTO text (rowid, name, tags, summary, content, data, parts) VALUES (?, ?, ?, ?, ?, ?, ?)",
-            (id, name, " ".join(doc.tags), summary, content, data, parts),
+            (id, name, tags_text, summary, content, data, parts),
         )
         assert id is not None
         text_context.note_people(connection, id, doc.people or text_context.speakers(content))
