@@ -29,8 +29,8 @@ BATCH = 500
 """Values of one statement."""
 
 _TABLES = (
-    "meta", "docs", "gone", "tags", "text", "people", "wholes", "whole_text", "beside", "files", "file_text",
-    "versions", "served", "requests",
+    "meta", "docs", "gone", "validity", "tags", "text", "people", "wholes", "whole_text", "beside", "files",
+    "file_text", "versions", "served", "requests",
 )  # fmt: skip
 _DAMAGE = frozenset({sqlite3.SQLITE_ERROR, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_FORMAT})
 """Includes SQLITE_ERROR: the statements are fixed, so they fail only if a table is not as declared."""
@@ -45,6 +45,7 @@ CREATE TABLE docs (
     type TEXT NOT NULL,
     path TEXT NOT NULL,
     updated INTEGER NOT NULL,
+    dated INTEGER NOT NULL,
     source_type TEXT,
     source_id TEXT,
     aliases TEXT NOT NULL,
@@ -55,6 +56,7 @@ CREATE INDEX of_origin ON docs (origin) WHERE origin <> '';
 CREATE INDEX in_path ON docs (path);
 CREATE INDEX newest ON docs (type, updated DESC, uri);
 CREATE INDEX of_source ON docs (source_type, source_id, uri) WHERE source_type IS NOT NULL;
+CREATE TABLE validity (doc INTEGER PRIMARY KEY, begin INTEGER, until INTEGER);
 CREATE TABLE tags (tag TEXT NOT NULL, doc INTEGER NOT NULL, PRIMARY KEY (tag, doc)) WITHOUT ROWID;
 CREATE INDEX tags_of ON tags (doc);
 CREATE VIRTUAL TABLE text USING fts5 (

@@ -42,6 +42,9 @@ DOUBTED_SHARE = 0.6
 TEXT_WEIGHTS = "text, 3.0, 2.5, 2.0, 1.0, 0.5, 1.0"
 """Weight of a word in name, tags, summary, content, data and in the parts of identifiers."""
 
+LAST_SECOND = 1 << 62
+"""After all dates."""
+
 ALL, BEGUN, SOME, FILE, FILE_SOME = 3, 2, 1, 0, -1
 """Tiers: all words; all words, the last as a prefix; some words; a bare file; a bare file with some words."""
 
@@ -66,19 +69,27 @@ class Filters(TypedDict, total=False):
     """Conditions of a search. A node has one of the `types` and any of the `tags`, and lies in `namespace` or below.
 
     Nodes of the code tree are also of type `file` or `dir`. `stored` leaves out nodes that were only read from the code
-    tree.
+    tree. With `since` or `until` (Unix seconds, both included), a node has a date in this span: of a message its time,
+    of other nodes their last change.
     """
 
     types: Collection[str] | None
     tags: Collection[str] | None
     namespace: str
     stored: bool
+    since: int | None
+    until: int | None
 
 
 def doc_filter(**filters: Unpack[Filters]) -> Filter:
     """The conditions on documents."""
     types, tags = filters.get("types"), filters.get("tags")
-    sql, values = ["AND docs.origin = ''"] if filters.get("stored") else [], []
+    sql = ["AND docs.origin = ''"] if filters.get("stored") else []
+    values: list[str | int] = []
+    since, until = filters.get("since"), filters.get("until")
+    if since is not None or until is not None:
+        sql.append("AND docs.dated BETWEEN ? AND ?")
+        values += [max(1, since or 1), LAST_SECOND if until is None else until]
     if types:
         sql.append(f"AND ({_of_types('docs', types)})")
         values += sorted(types)
@@ -92,7 +103,9 @@ def file_filter(**filters: Unpack[Filters]) -> Filter:
     """The conditions on bare files. A file with a stored node is found as that node."""
     types = filters.get("types")
     sql = ["AND NOT EXISTS (SELECT 1 FROM docs WHERE docs.uri = files.uri)"]
-    values: list[str] = []
+    values: list[str | int] = []
+    if filters.get("since") is not None or filters.get("until") is not None:
+        sql.append("AND 0")  # a bare file has no date of its own
     if types:
         sql.append(f"AND ({_of_types('files', types)} OR files.kind IN ({placeholders(types)}))")
         values += [*sorted(types), *sorted(types)]
@@ -108,7 +121,7 @@ def _of_types(table: str, types: Collection[str]) -> str:
     return " OR ".join([labels, *schemes])
 
 
-def _within(table: str, namespace: str, sql: list[str], values: list[str]) -> Filter:
+def _within(table: str, namespace: str, sql: list[str], values: list[str | int]) -> Filter:
     if namespace.strip("/"):
         start = namespace.strip("/")
         sql.append(f"AND {table}.path >= ? AND {table}.path < ?")

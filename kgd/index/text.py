@@ -28,6 +28,7 @@ from kgd.index.ranking import (
     lowered,
 )
 from kgd.index.restricted_search import InSight, Sees
+from kgd.model.dates import Validity
 from kgd.model.node import Source, default_type
 from kgd.model.uri import CODE_TREE, Uri, is_owned
 
@@ -42,6 +43,7 @@ MOST_DOUBTED = 200
 class Doc(NamedTuple):
     """A node as the index stores it. `data_text` is the searchable part of its data; `updated` is in Unix seconds.
 
+    `dated` is the time of a message, by default `updated`; `valid` is when a fact holds, None if it always does.
     `origin` is the file of the code tree that it was read from, None for stored nodes. `people` are its speakers.
     """
 
@@ -57,6 +59,8 @@ class Doc(NamedTuple):
     origin: Uri | None = None
     people: tuple[str, ...] = ()
     aliases: tuple[str, ...] = ()
+    dated: int | None = None
+    valid: Validity | None = None
 
 
 class FileDoc(NamedTuple):
@@ -184,9 +188,9 @@ class TextIndex:
         weighted = ((path, 1), (name, 3), (tags_text, 2), (summary, 2), (content, 1), (data, 1))
         parts = f"{path} {words.parts_text((path, name, summary, content, data))} {words.grams_text(*weighted)}"
         id = connection.execute(
-            "INSERT INTO docs (uri, origin, type, path, updated, source_type, source_id, aliases)"
-            " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-            (doc.uri, doc.origin or "", doc.type, path, doc.updated,
+            "INSERT INTO docs (uri, origin, type, path, updated, dated, source_type, source_id, aliases)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (doc.uri, doc.origin or "", doc.type, path, doc.updated, doc.updated if doc.dated is None else doc.dated,
              *((doc.source.type, doc.source.id) if doc.source else (None, None)), "\n".join(doc.aliases)),
         ).lastrowid  # fmt: skip
         connection.execute(
@@ -195,6 +199,8 @@ class TextIndex:
         )
         assert id is not None
         text_context.note_people(connection, id, doc.people or text_context.speakers(content))
+        if doc.valid is not None:
+            connection.execute("INSERT INTO validity (doc, begin, until) VALUES (?, ?, ?)", (id, *doc.valid))
         tags = {tag.casefold() for tag in doc.tags}
         connection.executemany("INSERT INTO tags (tag, doc) VALUES (?, ?)", [(tag, id) for tag in tags])
 
@@ -208,6 +214,7 @@ class TextIndex:
             ("text", "rowid"),
             ("tags", "doc"),
             ("people", "doc"),
+            ("validity", "doc"),
             ("beside", "rowid"),
             ("docs", "id"),
         ):
@@ -294,17 +301,16 @@ class TextIndex:
         self,
         query: str,
         *,
-        types: Collection[str] | None = None,
-        namespace: str = "",
         limit: int = 10,
         sees: Sees | None = None,
+        **filters: Unpack[Filters],
     ) -> list[Found]:
         """Files and directories whose path has words of the query, the best first; all words before some."""
         terms = words.terms(query)
         if not terms or limit <= 0:
             return []
         with self._database.read() as connection:
-            condition = file_filter(types=types, namespace=namespace)
+            condition = file_filter(**filters)
             if sees is not None:
                 return InSight(connection, terms, sees).files(condition, limit)
             return Search(connection, self._frequencies, terms, limit).bare(condition, limit)
@@ -321,6 +327,20 @@ class TextIndex:
         """Of these texts (`Found.id`), those in which a person of one of these names (one word each) speaks."""
         with self._database.read() as connection:
             return text_context.by_people(connection, names, ids) if names and ids else set()
+
+    def dates_of(self, ids: Collection[int]) -> dict[int, int]:
+        """The dates of these texts (`Found.id`) in Unix seconds, without those that have none."""
+        sql = "SELECT docs.id, dated FROM json_each(?) AS asked JOIN docs ON docs.id = asked.value WHERE dated > 0"
+        return dict(self._database.rows(sql, orjson.dumps(list(ids)).decode()))
+
+    def validity_of(self, uris: Collection[Uri]) -> dict[Uri, Validity]:
+        """When these nodes hold, without those that always do."""
+        rows = self._database.rows(
+            "SELECT docs.uri, begin, until FROM json_each(?) AS asked JOIN docs ON docs.uri = asked.value"
+            " JOIN validity ON validity.doc = docs.id",
+            orjson.dumps(list(uris)).decode(),
+        )
+        return {Uri(uri): Validity(begin, until) for uri, begin, until in rows}
 
     def passing(self, uris: Collection[Uri], **filters: Unpack[Filters]) -> list[Found]:
         """Of these nodes, those in the index that pass the filters, in order of URI."""
@@ -421,6 +441,8 @@ class TextIndex:
         *,
         types: Collection[str] | None = None,
         namespace: str = "",
+        since: int | None = None,
+        until: int | None = None,
         limit: int = 10,
         offset: int = 0,
     ) -> list[Hit]:
@@ -428,7 +450,7 @@ class TextIndex:
         asked = sorted({tag.casefold() for tag in tags})
         if not asked:
             return []
-        condition = doc_filter(types=types, namespace=namespace)
+        condition = doc_filter(types=types, namespace=namespace, since=since, until=until)
         rows = self._database.rows(
             "SELECT uri, matches, matched, text.summary FROM ("
             "SELECT docs.id, docs.uri, docs.updated, count(*) AS matches, group_concat(tags.tag, ', ') AS matched"

@@ -15,6 +15,7 @@ from kgd.index.ranking import Found
 from kgd.index.text import TextIndex
 from kgd.index.text_context import whole_of
 from kgd.index.words import parts_of, terms
+from kgd.model.dates import Validity
 from kgd.model.uri import Uri
 from kgd.retrieval.query import Question, Step
 
@@ -92,6 +93,8 @@ class Pool:
     floor: float = 0.0
     top: float = 0.0
     """The lowest and the highest similarity found."""
+    past: dict[Uri, Validity] = field(default_factory=dict)
+    """Nodes that do not hold today, or not yet."""
     beside: list[Found] = field(default_factory=list)
     """Messages that have words of the query together with their neighbours."""
 
@@ -172,7 +175,8 @@ def _is_answered(pool: Pool) -> bool:
 def filters_of(question: Question) -> dict[str, Any]:
     types = [*question.types, *(["chunk"] if "document" in question.types else [])]
     tags, namespace = question.tags or None, question.namespace
-    return {"types": types or None, "tags": tags, "namespace": namespace, "stored": question.stored}
+    return {"types": types or None, "tags": tags, "namespace": namespace, "stored": question.stored,
+            "since": question.since, "until": question.until}  # fmt: skip
 
 
 def _add_near(workspace: Workspace, index: TextIndex, pool: Pool, filters: dict[str, Any], may: Sees) -> None:

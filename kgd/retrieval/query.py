@@ -13,10 +13,10 @@ from kgd.model.uri import Uri
 class Question:
     """A query and its filters.
 
-    `namespace`, `types` and `tags` (any of them) restrict the hits. `edge_types` (none: all) restricts the relations
-    that are followed. `stored` leaves out nodes that are only served from the code tree; `stored_first` ranks them
-    last. With `max_depth` 0 only a hit's own text counts; 1 adds its surroundings; more also adds nodes further away.
-    `min_similarity` refers to vectors, `min_score` to the final score.
+    `namespace`, `types`, `tags` (any of them), `since` and `until` (Unix seconds, both included) restrict the hits.
+    `edge_types` (none: all) restricts the relations that are followed. `stored` leaves out nodes that are only served
+    from the code tree; `stored_first` ranks them last. With `max_depth` 0 only a hit's own text counts; 1 adds its
+    surroundings; more also adds nodes further away. `min_similarity` refers to vectors, `min_score` to the final score.
     """
 
     query: str
@@ -30,6 +30,8 @@ class Question:
     min_similarity: float = 0.0
     stored: bool = False
     stored_first: bool = False
+    since: int | None = None
+    until: int | None = None
 
     def follows(self, type: str) -> bool:
         """Whether relations of this type are followed."""

@@ -14,7 +14,7 @@ from kgd.index import ranking
 from kgd.index.ranking import Found, Hit
 from kgd.model.node import ranks_behind
 from kgd.model.uri import Uri
-from kgd.retrieval import spreading
+from kgd.retrieval import dates, spreading
 from kgd.retrieval.candidates import Pool, Sees, Unit, anybody, filters_of, gather, measure
 from kgd.retrieval.query import Answered, Link, Mentions, Once, Question, Retrieved, Step
 from kgd.retrieval.spreading import Surroundings
@@ -94,7 +94,12 @@ def tagged(
     wanted = offset + question.limit + 1
     most = wanted if sees is None else LOOKED_THROUGH
     found = workspace.text().by_tags(
-        question.tags, types=question.types or None, namespace=question.namespace, limit=most
+        question.tags,
+        types=question.types or None,
+        namespace=question.namespace,
+        since=question.since,
+        until=question.until,
+        limit=most,
     )
     seen = [hit for hit in found if hit.score >= question.min_score and (sees is None or sees(hit.uri))]
     page = seen[offset:wanted]
@@ -120,8 +125,10 @@ def rank(
         spreading.with_neighbours(pool, around)
         spreading.with_people(pool, workspace.text().by_people)
         spreading.hop(pool, around)
+    dates.with_dates(pool, workspace.text())
     if question.max_depth > 1:
         spreading.further(pool, around, question.max_depth)
+    pool.past = dates.past(pool.units.values(), workspace.text())
     placed = (_placed(unit, score, question, around) for unit, score in _in_order(pool, around, doubted))
     order = list(islice((one for one in placed if one), wanted))
     if question.min_similarity <= 0:
@@ -180,6 +187,8 @@ def _scored(unit: Unit, pool: Pool, doubted: Collection[Uri]) -> float:
     score = low + (high - low) * unit.score
     if doubted and (unit.key in doubted or any(uri in doubted for uri in unit.texts)):
         score *= ranking.DOUBTED_SHARE
+    if pool.past and (unit.key in pool.past or any(uri in pool.past for uri in unit.texts)):
+        score *= dates.PAST
     return round(score, SCORE_DIGITS)
 
 
@@ -203,7 +212,8 @@ def _with_rest(
     """Append further nodes with the words, and bare files of the code tree."""
     if len([one for one in order if one.score > BARE]) >= wanted:
         return order
-    filters: dict[str, Any] = {"types": question.types or None, "namespace": question.namespace}
+    filters: dict[str, Any] = {"types": question.types or None, "namespace": question.namespace,
+                               "since": question.since, "until": question.until}  # fmt: skip
     stored = question.stored
     known = {uri for unit in pool.units.values() for uri in unit.texts}
     index, size = workspace.text(), len(order)
@@ -218,7 +228,7 @@ def _with_rest(
             Ranked(uri, round(lowest * score, SCORE_DIGITS), found.get(uri, Found(0.0, uri, 0, ranking.FILE)), None)
             for uri, score in plain.items()
         ]
-    if question.tags or stored:
+    if question.tags or stored or question.since is not None or question.until is not None:
         return order
     ends = (BARE, BARE_SOME) if pool.is_short else (KNOWLEDGE[0], BARE_SOME)
     bare = index.bare_files(question.query, limit=wanted + size, sees=sees, **filters)
@@ -268,6 +278,7 @@ def _explained(workspace: Workspace, pool: Pool, page: Sequence[Ranked]) -> list
         why += [f"via {_shown(step)}" for step in steps[-1:]]
         why += [f"helped by {_shown(unit.helped)}"] if unit.helped and not steps else []
         lex, vec, path = round(unit.lex, 4), round(unit.vec, 4), _path(one.uri, steps)
+        why += [dates.told(pool.past[one.uri])] if one.uri in pool.past else []
         reasons = tuple(filter(None, why))
         answers.append(Answered(one.uri, one.score, hit.snippet, reasons, path, lex, vec, unit.similarity, steps))
     return answers
