@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
+from kgd.model.fields import VALID
 from kgd.model.node import Json
 
 DAY = 86_400
@@ -89,8 +90,13 @@ class Validity(NamedTuple):
     begin: int | None
     end: int | None
 
-    def at(self, now: int) -> bool:
-        return (self.begin is None or self.begin <= now) and (self.end is None or now < self.end)
+    def lapse(self, now: float) -> str:
+        """Why the fact does not hold at a moment: ``expired on 2026-05-31``; empty if it does."""
+        if self.end is not None and self.end <= now:
+            return f"expired on {_date(self.end - 1)}"
+        if self.begin is not None and now < self.begin:
+            return f"not valid before {_date(self.begin)}"
+        return ""
 
 
 def written(text: str) -> Span | None:
@@ -194,6 +200,18 @@ def _calendar(year: int, month: int | None, day: int | None, months: int = 1) ->
 
 def _days(begin: datetime, count: int) -> Span:
     return Span(int(begin.timestamp()), int((begin + timedelta(days=count)).timestamp()))
+
+
+def _date(moment: int) -> str:
+    return datetime.fromtimestamp(moment, UTC).date().isoformat()
+
+
+def validity_in(data: Mapping[str, Json]) -> Validity | None:
+    """When a node with this data holds; None if it always does, or if an older file has another form of it."""
+    try:
+        return validity(data[VALID]) if VALID in data else None
+    except ValueError:
+        return None
 
 
 def validity(value: Json) -> Validity:

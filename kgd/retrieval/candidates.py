@@ -15,7 +15,6 @@ from kgd.index.ranking import Found
 from kgd.index.text import TextIndex
 from kgd.index.text_context import whole_of
 from kgd.index.words import parts_of, terms
-from kgd.model.dates import Validity
 from kgd.model.uri import Uri
 from kgd.retrieval.query import Question, Step
 
@@ -93,8 +92,8 @@ class Pool:
     floor: float = 0.0
     top: float = 0.0
     """The lowest and the highest similarity found."""
-    past: dict[Uri, Validity] = field(default_factory=dict)
-    """Nodes that do not hold today, or not yet."""
+    lapsed: dict[Uri, str] = field(default_factory=dict)
+    """Nodes that do not hold now, with the reason."""
     beside: list[Found] = field(default_factory=list)
     """Messages that have words of the query together with their neighbours."""
 

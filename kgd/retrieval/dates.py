@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable
 from datetime import UTC, datetime
 
 from kgd.index.text import TextIndex
-from kgd.model.dates import DAY, Named, Span, Validity, named_in
+from kgd.model.dates import DAY, Named, Span, named_in
 from kgd.model.uri import Uri
 from kgd.retrieval.candidates import Pool, Unit, normalise
 
@@ -16,14 +15,13 @@ BONUS = 0.4
 AFTER = 0.5
 """Share of it for texts of the days after, which often tell of the span."""
 DAYS_AFTER = 7
-PAST = 0.01
+LAPSED = 0.01
 """Share of its score that a fact keeps that does not hold today: less than any other hit has."""
 
 
-def with_dates(pool: Pool, index: TextIndex, now: float | None = None) -> None:
+def with_dates(pool: Pool, index: TextIndex) -> None:
     """Raise the scores of texts with a date that the question names. Two statements if it names one, else nothing."""
-    moment = datetime.fromtimestamp(time.time() if now is None else now, UTC)
-    named = named_in(pool.question.query, moment)
+    named = named_in(pool.question.query, datetime.fromtimestamp(pool.question.now, UTC))
     if not named:
         return
     ids = {found.id: unit for unit in pool.units.values() for found in unit.texts.values() if found.id}
@@ -49,22 +47,7 @@ def _in_span(span: Span, date: int) -> float:
     return AFTER if span.end <= date < span.end + DAYS_AFTER * DAY else 0.0
 
 
-def past(units: Iterable[Unit], index: TextIndex, now: float | None = None) -> dict[Uri, Validity]:
-    """The validity of the nodes among these that do not hold now."""
-    moment = int(time.time() if now is None else now)
-    uris = [uri for unit in units for uri in (unit.key, *unit.texts)]
-    return {uri: valid for uri, valid in index.validity_of(uris).items() if not valid.at(moment)}
-
-
-def told(valid: Validity, now: float | None = None) -> str:
-    """Why a fact does not hold at a moment: ``expired on 2026-05-31``; empty if it does."""
-    moment = int(time.time() if now is None else now)
-    if valid.end is not None and valid.end <= moment:
-        return f"expired on {_day(valid.end - 1)}"
-    if valid.begin is not None and moment < valid.begin:
-        return f"not valid before {_day(valid.begin)}"
-    return ""
-
-
-def _day(moment: int) -> str:
-    return datetime.fromtimestamp(moment, UTC).date().isoformat()
+def lapses(units: Iterable[Unit], index: TextIndex, now: float) -> dict[Uri, str]:
+    """The nodes among these that do not hold now, with the reason."""
+    known = index.validity_of([uri for unit in units for uri in (unit.key, *unit.texts)])
+    return {uri: lapse for uri, valid in known.items() if (lapse := valid.lapse(now))}

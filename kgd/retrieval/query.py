@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
 from kgd.model.uri import Uri
@@ -17,6 +18,7 @@ class Question:
     `edge_types` (none: all) restricts the relations that are followed. `stored` leaves out nodes that are only served
     from the code tree; `stored_first` ranks them last. With `max_depth` 0 only a hit's own text counts; 1 adds its
     surroundings; more also adds nodes further away. `min_similarity` refers to vectors, `min_score` to the final score.
+    `now` (Unix seconds) is the present for dates.
     """
 
     query: str
@@ -32,6 +34,7 @@ class Question:
     stored_first: bool = False
     since: int | None = None
     until: int | None = None
+    now: float = field(default_factory=time.time)
 
     def follows(self, type: str) -> bool:
         """Whether relations of this type are followed."""

@@ -128,7 +128,7 @@ def rank(
     dates.with_dates(pool, workspace.text())
     if question.max_depth > 1:
         spreading.further(pool, around, question.max_depth)
-    pool.past = dates.past(pool.units.values(), workspace.text())
+    pool.lapsed = dates.lapses(pool.units.values(), workspace.text(), question.now)
     placed = (_placed(unit, score, question, around) for unit, score in _in_order(pool, around, doubted))
     order = list(islice((one for one in placed if one), wanted))
     if question.min_similarity <= 0:
@@ -187,8 +187,8 @@ def _scored(unit: Unit, pool: Pool, doubted: Collection[Uri]) -> float:
     score = low + (high - low) * unit.score
     if doubted and (unit.key in doubted or any(uri in doubted for uri in unit.texts)):
         score *= ranking.DOUBTED_SHARE
-    if pool.past and (unit.key in pool.past or any(uri in pool.past for uri in unit.texts)):
-        score *= dates.PAST
+    if pool.lapsed and (unit.key in pool.lapsed or any(uri in pool.lapsed for uri in unit.texts)):
+        score *= dates.LAPSED
     return round(score, SCORE_DIGITS)
 
 
@@ -278,7 +278,7 @@ def _explained(workspace: Workspace, pool: Pool, page: Sequence[Ranked]) -> list
         why += [f"via {_shown(step)}" for step in steps[-1:]]
         why += [f"helped by {_shown(unit.helped)}"] if unit.helped and not steps else []
         lex, vec, path = round(unit.lex, 4), round(unit.vec, 4), _path(one.uri, steps)
-        why += [dates.told(pool.past[one.uri])] if one.uri in pool.past else []
+        why += [pool.lapsed[one.uri]] if one.uri in pool.lapsed else []
         reasons = tuple(filter(None, why))
         answers.append(Answered(one.uri, one.score, hit.snippet, reasons, path, lex, vec, unit.similarity, steps))
     return answers

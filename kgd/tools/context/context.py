@@ -19,12 +19,13 @@ from kgd.model.node import Node
 from kgd.model.uri import Uri, build, is_owned
 from kgd.tools import addressing, origins
 from kgd.tools.budget import size_of
-from kgd.tools.commands import BUDGET, CONTEXT_ID, Command, option
+from kgd.tools.commands import BUDGET, CONTEXT_ID, SINCE, UNTIL, Command, option
 from kgd.tools.context import gathering, packing, recent
 from kgd.tools.context.file_paths import Places, common_directory, places
 from kgd.tools.context.findings import Findings
 from kgd.tools.context.packing import CutAnswer, ItemAnswer
 from kgd.tools.context.recent import ChangeAnswer, CodeHistory, TogetherAnswer
+from kgd.tools.dates import When, period
 from kgd.tools.nodes import printable
 from kgd.tools.operation import USUAL, Hints, Operation
 from kgd.tools.origins import Origin
@@ -50,6 +51,8 @@ class ContextParams(Params):
     )
     task: Annotated[str, Field(max_length=20_000, description="a task's URI, or its text")] = ""
     question: Annotated[str, Field(max_length=2_000)] = ""
+    since: When = None
+    until: When = None
     budget: Annotated[int, Field(ge=LEAST_BUDGET, description="tokens")] = 4_000
     context_id: str | None = None
     workspace: str | None = None
@@ -110,7 +113,7 @@ def context(session: Session, params: ContextParams) -> ContextResult:
     asked = _gathered(session, workspace, params)
     if params.question.strip() and not asked.findings.ordered() and workspace.meaning.catch_up(EMBEDDED_WITHIN):
         asked = _gathered(session, workspace, params)  # texts written a moment ago may match by meaning now
-    found = asked.findings.ordered()
+    found = asked.findings.dated()
     touched = _touched(asked)
     answer: dict[str, Any] = {
         "workspace": workspace.id, "items": [], "changes": [], "changed_together": [], "unmatched_paths": [], "cut": [],
@@ -152,7 +155,7 @@ def context(session: Session, params: ContextParams) -> ContextResult:
 
 def _gathered(session: Session, workspace: Workspace, params: ContextParams) -> _Asked:
     """All findings for the parameters. Paths, task and question each contribute all of theirs."""
-    asked = _Asked(Findings(session, workspace))
+    asked = _Asked(Findings(session, workspace, *period(params.since, params.until)))
     texts = list(params.paths)
     if params.task.strip():
         node = _task(session, asked.findings, params.task.strip())
@@ -216,7 +219,8 @@ def _touched(asked: _Asked) -> Sequence[Touch]:
     """Commits that touched the paths; none for a restricted caller: a commit's message may describe hidden files."""
     if asked.findings.session.principal is not None and asked.findings.sees is not None:
         return ()
-    return CodeHistory.of(asked.findings.workspace).touches([path or "." for path in asked.places.asked])
+    found = CodeHistory.of(asked.findings.workspace).touches([path or "." for path in asked.places.asked])
+    return [touch for touch in found if asked.findings.in_period(touch.at)]
 
 
 def _missing(asked: _Asked, is_known: bool) -> Missing | None:
@@ -314,6 +318,8 @@ CONTEXT = Operation(
                 option("paths", "files or directories of the code", "PATH", nargs="*"),
                 option("--task", "a task's URI or name, or its text", "TASK"),
                 option("--question", "a question in words", "TEXT"),
+                SINCE,
+                UNTIL,
                 BUDGET,
                 CONTEXT_ID,
             ),

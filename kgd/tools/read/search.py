@@ -21,7 +21,8 @@ from kgd.retrieval.query import Answered, Mentions, Question, Retrieved
 from kgd.retrieval.retrieve import retrieve, tagged
 from kgd.tools import addressing, cursors, origins, visibility
 from kgd.tools.budget import Room
-from kgd.tools.commands import BUDGET, CURSOR, EDGE_TYPES, HITS, TYPES, Command, names, option
+from kgd.tools.commands import BUDGET, CURSOR, EDGE_TYPES, HITS, SINCE, TYPES, UNTIL, Command, names, option
+from kgd.tools.dates import When, period
 from kgd.tools.nodes import UnverifiedAnswer
 from kgd.tools.operation import USUAL, Hints, Operation
 from kgd.tools.origins import Origin
@@ -46,6 +47,8 @@ class SearchParams(Params):
     edge_types: EdgeTypes = Field(default_factory=list)
     max_depth: Annotated[int, Field(ge=0, le=10, description="0: no edge counts")] = 1
     min_score: Annotated[float, Field(ge=0, le=1)] = 0.0
+    since: When = None
+    until: When = None
     limit: Annotated[int, Field(ge=1, le=200)] = 10
     budget: Annotated[int, Field(ge=1, description="tokens")] = 4_000
     cursor: str | None = None
@@ -92,15 +95,17 @@ def _searched(session: Session, params: SearchParams, tool: Literal["search", "r
         raise Invalid("there is nothing to look for", at="query", next=f"Give words, or tags.{of_type}")
     workspace = addressing.choose(session, params.workspace)
     question = [workspace.id, params.query, params.types, params.tags, params.namespace, params.min_score,
-                params.edge_types, params.max_depth]  # fmt: skip
+                params.edge_types, params.max_depth, params.since, params.until]  # fmt: skip
     start = offset = cursors.index(cursors.read(tool, question, params.cursor), 0) if params.cursor else 0
     if offset > DEEPEST:
         raise Invalid(f"at most {DEEPEST} hits can be paged through", at="cursor", next="Ask a narrower question.")
     sees = visibility.sight(session, workspace.id)
     sources = visibility.sources(session, workspace.id, workspace.sources())
+    since, until = period(params.since, params.until)
     wanted = Question(
         params.query, params.namespace.strip("/"), tuple(params.types), tuple(params.tags), tuple(params.edge_types),
         params.max_depth, params.limit, params.min_score, stored_first=tool == "recall",
+        since=since, until=until,
     )  # fmt: skip
     found = answered(session, workspace, wanted, offset)
     is_far = origins.trust_in(session, workspace) == "remote"
@@ -249,6 +254,8 @@ SEARCH = Operation(
                 EDGE_TYPES,
                 option("--max-depth", "steps to expand from each hit (1)"),
                 option("--min-score", "leave out lower scores", "X"),
+                SINCE,
+                UNTIL,
                 HITS,
                 BUDGET,
                 CURSOR,
@@ -276,6 +283,8 @@ RECALL = replace(
                 option("query", "words", "WORD", nargs="*"),
                 names("--tags", "with this tag; repeated: with any of them", "TAG"),
                 TYPES,
+                SINCE,
+                UNTIL,
                 HITS,
                 CURSOR,
             ),

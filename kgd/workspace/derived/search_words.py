@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import re
 from collections.abc import Iterator, Mapping
 from itertools import islice
 
 from kgd.graph.live_graph import LiveGraph
 from kgd.index.text import Doc, TextIndex
-from kgd.model.dates import Validity, validity, written
-from kgd.model.fields import VALID
+from kgd.model.dates import validity_in, written
 from kgd.model.node import Json, Node
 from kgd.model.uri import Uri
 from kgd.workspace.answers import Similar
@@ -32,20 +30,14 @@ def doc(node: Node, detail: str, updated: int) -> Doc:
     text = " ".join(_texts(node.data))
     content = "\n".join(filter(None, (node.content, detail)))
     return Doc(node.uri, node.type, node.title, node.summary, content, node.tags, text, updated, node.source,
-               people=_people(node), aliases=_aliases(node.data), dated=_dated(node), valid=_valid(node))  # fmt: skip
+               people=_people(node), aliases=_aliases(node.data), dated=_dated(node),
+               valid=validity_in(node.data))  # fmt: skip
 
 
 def _dated(node: Node) -> int | None:
     """The time of a message, which its name holds behind the kind of its sender: ``user:2026-11-20T10:00:00Z``."""
     span = written(node.name.partition(":")[2].removeprefix("~")) if node.type == "message" else None
     return span.begin if span else None
-
-
-def _valid(node: Node) -> Validity | None:
-    """When a fact holds; None if it always does, or if an older file has another form of ``data.valid``."""
-    with contextlib.suppress(ValueError):
-        return validity(node.data[VALID]) if VALID in node.data else None
-    return None
 
 
 def _people(node: Node) -> tuple[str, ...]:
