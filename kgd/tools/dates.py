@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated
-
-from pydantic import Field
 
 from kgd.errors import Invalid
 from kgd.model.dates import Span, span_of
 
-When = Annotated[str | None, Field(max_length=100, description="a date or time: 2026-05, 7 May, last week, 2 days ago")]
-"""The type of `since` and `until`."""
+When = str | None
+"""The type of `since` and `until`. It has no description, since agents pay for every character of a schema."""
+LONGEST = 100
 
 
 def moment_of(text: str, now: datetime, *, at: str = "since") -> int:
@@ -44,7 +42,7 @@ def period(since: str | None, until: str | None) -> tuple[int | None, int | None
 
 
 def _span(text: str, now: datetime, at: str) -> Span:
-    span = span_of(text, now)
+    span = span_of(text, now) if len(text) <= LONGEST else None
     if span is None:
         raise Invalid(
             "this is not a date or time", at=at,

@@ -90,7 +90,7 @@ def test_a_period_that_is_none_is_refused_with_its_place(talk: Ask, tool: str, p
 
 def test_all_operations_describe_a_period_alike() -> None:
     described = {
-        orjson.dumps(properties["since"])
+        properties["since"]["type"]
         for one in EVERY.values()
         if "since" in (properties := schemas.input_schema(one.Params).get("properties", {}))
     }

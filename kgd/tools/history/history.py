@@ -277,8 +277,8 @@ HISTORY = Operation(
     name="history",
     title="What changed, who and why",
     description=(
-        "Commits, newest first, with author, message and the nodes they changed; of one node, one commit or a span of "
-        "time. `diff` adds before and after of each changed field."
+        "Commits, newest first, with author, message and changed nodes; of one node, one commit or a period. `diff` "
+        "adds the fields."
     ),
     Params=HistoryParams,
     Result=HistoryResult,

@@ -59,7 +59,7 @@ UNASKED = ("init", "merge")
 
 
 class ReviewParams(Params):
-    since: When = None
+    since: Annotated[When, Field(description="monday, 2 days ago, an ISO date; else since the last review")] = None
     by: Annotated[str | None, Field(description="agent, person, or part of a name")] = None
     path: Annotated[Many[str], Field(description="only nodes of these paths, such as /services/**")] = Field(
         default_factory=list
