@@ -277,8 +277,8 @@ HISTORY = Operation(
     name="history",
     title="What changed, who and why",
     description=(
-        "Commits, newest first, with author, message and changed nodes; of one node, one commit or a period. `diff` "
-        "adds the fields."
+        "Commits, newest first, with author, message and changed nodes; of a node, a commit or a period. `diff` adds "
+        "the fields."
     ),
     Params=HistoryParams,
     Result=HistoryResult,
