@@ -22,6 +22,11 @@ def context(answer: Answer) -> None:
             heading = found
             say(bold(heading))
         _item(item)
+    if code := answer.get("code"):
+        say(bold("In the code"))
+        for one in code:
+            say(f"  {one['name']}  {one['uri']}")
+            say(f"    {_one_line(one['why'])}")
     if answer["changes"]:
         say(bold("Changed lately"))
         for one in answer["changes"]:
@@ -44,6 +49,8 @@ def context(answer: Answer) -> None:
         say(f"left out for lack of room: {told}; --budget N makes more")
     if missing := answer.get("missing"):
         say(missing["message"])
+    for uri in answer.get("nearest", ()):
+        say(f"  nearest: {uri}")
 
 
 def _item(item: Answer) -> None:

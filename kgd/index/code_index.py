@@ -109,7 +109,7 @@ class EdgeRow(NamedTuple):
 
 
 class FileHit(NamedTuple):
-    """A file found by its whole text. `covered` is the share of the query's weight that it has: rare words weigh more."""
+    """A file found by its whole text. `covered` is its share of the query's weight, in which rare words weigh more."""
 
     path: str
     score: float

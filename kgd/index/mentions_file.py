@@ -17,7 +17,7 @@ from kgd.index.change_feed import Indexed, Position
 from kgd.index.database import Database, Schema
 from kgd.model.uri import Uri
 
-VERSION = 1
+VERSION = 2
 MOST_ALIKE = 4
 """Nodes of one name; a name that more nodes share identifies none of them."""
 

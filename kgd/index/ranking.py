@@ -315,17 +315,18 @@ class Search:
         A share is 1 with all words. Rare words weigh more, and a word that no document of the lane has most.
         """
         known = set[str]()
-        about = self._frequencies.documents(self._connection)
+        about = max(self._frequencies.documents(self._connection), len(found))
         asked, share, total = _json(one.id for one in found), dict.fromkeys((one.id for one in found), 0.0), 0.0
         for number, term in enumerate(self._terms):
             match = term.prefix if number == len(self._terms) - 1 else term.match
             often = self._frequencies.of(self._connection, match)
+            having = self._connection.execute(self._with_word(often, len(share)), (match, asked)).fetchall()
+            often = max(often, len(having))  # the count may be out of date
             weight = term.weight(often, about)
             total += weight
             if often:
                 known.add(term.word.casefold())
-            sql = self._with_word(often, len(share))
-            for (id,) in self._connection.execute(sql, (match, asked)) if often else ():
+            for (id,) in having:
                 share[id] += weight
         return {id: weight / total if total else 0.0 for id, weight in share.items()}, frozenset(known)
 

@@ -38,6 +38,8 @@ FEW = 1_000
 """Most documents of a word that is looked up separately."""
 MOST_FEW = 50_000
 """Nodes that pass a filter for them to be listed."""
+MAX_KEY = 500
+"""Characters of a key, an address or an id in a node's data that are compared."""
 MOST_DOUBTED = 200
 """Doubted hits that make room for others in one answer."""
 
@@ -46,7 +48,8 @@ class Doc(NamedTuple):
     """A node as the index stores it. `data_text` is the searchable part of its data; `updated` is in Unix seconds.
 
     `origin` is the file of the code tree that it was read from, None for stored nodes. `people` are its speakers,
-    `data_keys` the keys at the top of its data. A `bare` node has no text of its own, and words do not find it.
+    `data_keys` the keys at the top of its data, and addresses and ids in it. A `bare` node has no text of its own, and
+    words do not find it.
     """
 
     uri: Uri
@@ -214,7 +217,7 @@ class TextIndex:
                 row,
             )
         exact_names.note(connection, id, doc.uri, name, doc.aliases)
-        keys = [(key[: words.MAX_WORD], id) for key in doc.data_keys]
+        keys = [(words.clean(key[:MAX_KEY]), id) for key in doc.data_keys]
         connection.executemany("INSERT OR IGNORE INTO data_keys (key, doc) VALUES (?, ?)", keys)
         text_context.note_people(connection, id, doc.people or text_context.speakers(content))
         tags = {tag.casefold() for tag in doc.tags}
@@ -262,9 +265,10 @@ class TextIndex:
         offset: int = 0,
         doubted: Collection[Uri] = (),
         sees: Sees | None = None,
+        files: bool = True,
         **filters: Unpack[Filters],
     ) -> list[Hit]:
-        """The best hits: nodes with all words, then with some, then bare files; equal scores in order of URI.
+        """The best hits: nodes with all words, then with some, then bare `files`; equal scores in order of URI.
 
         Within a tier notes come before sources, and those before code. The last word may be unfinished. A query without
         letters or digits finds nothing. `doubted` nodes lose a share of their score.
@@ -283,7 +287,7 @@ class TextIndex:
             for one in sorted((one for lane in lanes for one in found[lane]), key=lambda one: -one.tier):
                 once.setdefault(one.uri, one)
             first = list(once.values())[:most]
-            if Lane.CODE in lanes and not filters.get("tags") and len(first) < most:
+            if files and Lane.CODE in lanes and not filters.get("tags") and len(first) < most:
                 bare = file_filter(types=filters.get("types"), namespace=filters.get("namespace", ""))
                 first += self._bare(connection, terms, bare, most - len(first), sees)
             return explain(connection, terms, lowered(first, doubted)[offset:want])
@@ -324,19 +328,21 @@ class TextIndex:
             found = search.gather(condition)
             wholes = search.wholes(filters.get("namespace", "").strip("/"), limit) if lane is not Lane.NOTES else {}
             beside = search.beside(condition) if surrounded and lane is Lane.SOURCES else []
-            return Gathered(found, wholes, beside, asked, *search.covered(found))
+            covered, known = search.covered(found)
+            people = text_context.people_among(connection, asked)
+            return Gathered(found, wholes, beside, asked, covered, known.union(people))
 
-    def called(self, name: str, **filters: Unpack[Filters]) -> list[exact_names.Named]:
-        """The nodes of this name in any case style; see `exact_names`. O(answer)."""
+    def called(self, name: str, sees: Sees, **filters: Unpack[Filters]) -> list[exact_names.Named]:
+        """The nodes of this name in any case style that `sees` accepts; see `exact_names`. O(nodes of this name)."""
         with self._database.read() as connection:
-            found = exact_names.find(connection, name, sorted(filters.get("lanes") or LANES))
+            found = exact_names.find(connection, name, sorted(filters.get("lanes") or LANES), sees)
         passing = {one.uri for one in self.passing([one.uri for one in found], **filters)}
         return [one for one in found if one.uri in passing]
 
-    def files_called(self, name: str) -> list[Uri]:
-        """Bare files of this name, path or dotted module name."""
+    def files_called(self, name: str, sees: Sees) -> list[Uri]:
+        """Bare files of this name, path or dotted module name that `sees` accepts."""
         with self._database.read() as connection:
-            return exact_names.find_files(connection, name)
+            return exact_names.find_files(connection, name, sees)
 
     def bare_files(
         self,
@@ -368,6 +374,21 @@ class TextIndex:
             return [Hit(found.uri, 0.0, "", ()) for found in page]
         with self._database.read() as connection:
             return explain(connection, terms, page)
+
+    def size(self) -> int:
+        """About how many texts there are in all lanes."""
+        with self._database.read() as connection:
+            return sum(frequencies.documents(connection) for frequencies in self._frequencies.values())
+
+    def notes(self) -> int:
+        """About how many notes there are."""
+        with self._database.read() as connection:
+            return self._frequencies[Lane.NOTES].documents(connection)
+
+    def people(self, names: Collection[str]) -> list[str]:
+        """Those of these words, folded, that are part of a speaker's name."""
+        sql = f"SELECT DISTINCT person FROM people WHERE person IN ({placeholders(names)})"
+        return self._database.column(sql, *sorted(names)) if names else []
 
     def by_people(self, names: Sequence[str], ids: Collection[int]) -> set[int]:
         """Of these texts (`Found.id`), those in which a person of one of these names (one word each) speaks."""
@@ -467,9 +488,9 @@ class TextIndex:
         return [Uri(uri) for uri in self._database.column(sql, begin, end, max(0, limit))]
 
     def with_data_keys(self, keys: Collection[str]) -> set[Uri]:
-        """Nodes whose data has one of these keys at its top. O(answer)."""
+        """Nodes whose data has one of these keys at its top, or one of these addresses or ids. O(answer)."""
         sql = f"SELECT uri FROM data_keys JOIN docs ON docs.id = doc WHERE key IN ({placeholders(keys)})"
-        return {Uri(uri) for uri in self._database.column(sql, *sorted(keys))}
+        return {Uri(uri) for uri in self._database.column(sql, *sorted(key[:MAX_KEY] for key in keys))}
 
     def by_tags(
         self,

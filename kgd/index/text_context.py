@@ -112,13 +112,18 @@ def note_people(connection: sqlite3.Connection, id: int, people: Iterable[str]) 
     connection.executemany("INSERT OR IGNORE INTO people (person, doc) VALUES (?, ?)", rows)
 
 
-def by_people(connection: sqlite3.Connection, names: Sequence[str], ids: Collection[int]) -> set[int]:
-    """Of these texts, those in which a person of one of these names speaks."""
+def people_among(connection: sqlite3.Connection, names: Sequence[str]) -> list[str]:
+    """Of these words, the names of speakers."""
     known = connection.execute(
         "SELECT value FROM json_each(?) WHERE EXISTS (SELECT 1 FROM people WHERE person = value)",
         (orjson.dumps(list(names)).decode(),),
     )
-    people = [name for (name,) in known]
+    return [name for (name,) in known]
+
+
+def by_people(connection: sqlite3.Connection, names: Sequence[str], ids: Collection[int]) -> set[int]:
+    """Of these texts, those in which a person of one of these names speaks."""
+    people = people_among(connection, names)
     if not people:
         return set()
     rows = connection.execute(

@@ -27,11 +27,11 @@ STOPWORDS = frozenset(_STOPWORDS.split())
 
 _WEAK = """
 anything app around away back become becomes call calls come comes day ever every everything find finds first found
-get gets getting give gives go goes going got happen happened happens help just keep keeps know known last let like
-long look looks make makes many may might more most much must need needed needs never new next nothing now often old
-once one only other ours over people place please put really right run runs set show shows some somebody something
-start still stop such take takes tell thing things think time times touch try turn two under up us use used uses using
-want wants way ways whether while without work works yet
+get gets getting give gives go goes going got happen happened happens help here just keep keeps know known last let
+like long look looks make makes many may mean means might more most much must need needed needs never new next nothing
+now often old once one only other ours over people place please put really right run runs said say says set show shows
+some somebody something start still stop such take takes talk tell thing things think time times touch try turn two
+under up us use used uses using want wants way ways whether while without work works yet
 """
 WEAK = frozenset(_WEAK.split())
 """Common words that say little about a subject: they rank, but a text with them alone answers nothing."""
@@ -59,7 +59,9 @@ class Term(NamedTuple):
 
     def weight(self, often: int, about: int) -> float:
         """The word's weight in a query, if `often` of `about` texts have it: rare words weigh more, weak ones less."""
-        return math.log(1 + about / max(0.5, often)) * (WEAK_SHARE if self.word.casefold() in WEAK else 1.0)
+        if self.word.casefold() in WEAK:
+            return WEAK_SHARE * math.log(1 + about / max(1.0, often, about / 4))
+        return math.log(1 + about / max(0.5, often))
 
 
 def clean(text: str) -> str:

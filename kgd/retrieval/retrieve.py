@@ -15,7 +15,7 @@ from kgd.model.lane import KNOWLEDGE, Lane
 from kgd.model.node import ranks_behind
 from kgd.model.uri import Uri, from_path
 from kgd.retrieval import code, names, spreading, through_code
-from kgd.retrieval.candidates import Pool, Sees, Unit, anybody, filters_of, gather, measure
+from kgd.retrieval.candidates import COVERED_STRANGE, Pool, Sees, Unit, anybody, filters_of, gather, measure
 from kgd.retrieval.query import Answered, Link, Mentions, Once, Question, Retrieved, Step
 from kgd.retrieval.spreading import Surroundings
 from kgd.retrieval.through_code import About
@@ -79,7 +79,7 @@ def retrieve(
     if about is not None and pool.files and question.max_depth:
         through_code.add(pool, workspace, about, around)
     wanted = (offset[0] + question.limit + 1, offset[1] + question.limit + 1)
-    known = _knowledge(pool, around, doubted, wanted[0])
+    known = _knowledge(workspace, pool, around, doubted, sees, wanted[0])
     in_code = _code(workspace, pool, around, doubted, sees, wanted[1]) if Lane.CODE in question.lanes else []
     pages = [
         [one for one in order[start:end] if one.score >= question.min_score]
@@ -133,11 +133,46 @@ def _filled(workspace: Workspace, question: Question, around: Surroundings, sees
     return pool
 
 
-def _knowledge(pool: Pool, around: Surroundings, doubted: Collection[Uri], wanted: int) -> list[Ranked]:
+def _knowledge(
+    workspace: Workspace, pool: Pool, around: Surroundings, doubted: Collection[Uri], sees: Sees | None, wanted: int
+) -> list[Ranked]:
     """The first `wanted` hits in knowledge: notes before sources and before what only edges lead to."""
     units = [unit for unit in pool.units.values() if unit.lane in KNOWLEDGE]
     placed = (_placed(unit, score, pool.question, around) for unit, score in _in_order(pool, units, around, doubted))
-    return list(islice((one for one in placed if one), wanted))
+    order = list(islice((one for one in placed if one), wanted))
+    return order + _beyond(workspace, pool, order, KNOWLEDGE, sees, wanted)
+
+
+def _beyond(
+    workspace: Workspace, pool: Pool, order: Sequence[Ranked], lanes: Sequence[Lane], sees: Sees | None, wanted: int
+) -> list[Ranked]:
+    """Further texts with the words of a query, of lanes that have more of them than were ranked."""
+    full = sorted(pool.full.intersection(lanes))
+    if len(order) >= wanted or not full or pool.is_strange or pool.question.min_similarity > 0:
+        return []
+    index, filters = workspace.text(), {**filters_of(pool.question), "lanes": full}
+    known = {uri for unit in pool.units.values() for uri in unit.texts}
+    found = index.search(pool.question.query, limit=wanted + len(known), sees=sees, files=False, **filters)
+    rest = {hit.uri: hit.score for hit in found if hit.uri not in known}
+    texts = {one.uri: one for one in index.passing(list(rest), **filters)}
+    lowest = order[-1].score if order else 1.0
+    return [Ranked(uri, round(lowest * rest[uri], SCORE_DIGITS), texts[uri], None) for uri in rest if uri in texts]
+
+
+def _further_notes(
+    workspace: Workspace, pool: Pool, order: Sequence[Ranked], wanted: int, sees: Sees | None
+) -> list[Ranked]:
+    """Notes with all words of a short query that more notes have than are ranked, in the order of words."""
+    if not pool.is_short or Lane.NOTES not in pool.full or len(order) >= wanted or pool.question.min_similarity > 0:
+        return []
+    index, filters = workspace.text(), {**filters_of(pool.question), "lanes": [Lane.NOTES]}
+    known = {uri for unit in pool.units.values() for uri in unit.texts}
+    hits = index.search(pool.question.query, limit=wanted + len(known), sees=sees, **filters)
+    scores = {hit.uri: hit.score for hit in hits if hit.uri not in known and hit.score >= BANDS[ranking.BEGUN][0]}
+    found = {one.uri: one for one in index.passing(list(scores), **filters)}
+    lowest = order[-1].score if order else 1.0
+    further = [Ranked(uri, round(lowest * score, SCORE_DIGITS), found[uri], None) for uri, score in scores.items()]
+    return further[: wanted - len(order)]
 
 
 def _code(
@@ -153,23 +188,24 @@ def _code(
     called = _files_called(workspace, pool.question, sees)
     known = {one.uri for one in (*called, *named)}
     rest = [one for one in _by_file(workspace, pool, every, sees, wanted) if one.uri not in known]
-    return (called + named + rest)[:wanted]
+    order = (called + named + rest)[:wanted]
+    return order + _beyond(workspace, pool, order, [Lane.CODE], sees, wanted)
 
 
 def _by_file(workspace: Workspace, pool: Pool, order: Sequence[Ranked], sees: Sees | None, wanted: int) -> list[Ranked]:
     """Hits in the code by all that speaks for their files."""
     question, index = pool.question, workspace.text()
     texts: list[tuple[Uri, float]] = []
-    paths: list[Found] = []
-    if not question.types or not {"file", "dir"}.isdisjoint(question.types):
-        start = f"{question.namespace}/" if question.namespace else ""
-        if not question.types:
-            files = ((from_path("file", workspace.id, one.path), one) for one in pool.files)
-            texts = [(uri, one.score) for uri, one in files if uri.split("/", 3)[3].startswith(start)]
-        paths = index.bare_files(
-            question.query, types=question.types or None, namespace=question.namespace, limit=max(FILES, wanted),
-            sees=sees,
-        )  # fmt: skip
+    start = f"{question.namespace}/" if question.namespace else ""
+    if not question.types:
+        files = ((from_path("file", workspace.id, one.path), one) for one in pool.files)
+        texts = [
+            (uri, one.score) for uri, one in files
+            if uri.split("/", 3)[3].startswith(start) and (not pool.is_strange or one.covered >= COVERED_STRANGE)
+        ]  # fmt: skip
+    paths = index.bare_files(
+        question.query, types=question.types or None, namespace=question.namespace, limit=max(FILES, wanted), sees=sees
+    )
     units = [
         (one.unit, one.uri, 1.0 + one.unit.named * names.BONUS if one.unit.named else one.unit.score)
         for one in order if one.unit is not None
@@ -234,7 +270,7 @@ def _scored(unit: Unit, pool: Pool, doubted: Collection[Uri]) -> float:
 
 def _placed(unit: Unit, score: float, question: Question, around: Surroundings) -> Ranked | None:
     """The hit of a unit: its best text, or its node. None for a document without a node."""
-    uri = unit.best()
+    uri = unit.called or unit.best()
     if uri is None or ("document" in question.types and "chunk" not in question.types):
         uri = next((one for one in (unit.key, *unit.texts) if _is_node(one, around)), None)
     if uri is None:
@@ -252,9 +288,9 @@ def _files_called(workspace: Workspace, question: Question, sees: Sees | None) -
         return []
     index, found = workspace.text(), dict[Uri, None]()
     for name in exact_names.asked_in(question.query):
-        found.update(dict.fromkeys(index.files_called(name)))
+        found.update(dict.fromkeys(index.files_called(name, sees or anybody)))
     start = f"{question.namespace}/" if question.namespace else ""
-    uris = [uri for uri in found if (sees is None or sees(uri)) and uri.split("/", 3)[3].startswith(start)]
+    uris = [uri for uri in found if uri.split("/", 3)[3].startswith(start)]
     return [Ranked(uri, 1.0, Found(0.0, uri, 0, ranking.FILE), None) for uri in uris]
 
 

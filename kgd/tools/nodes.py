@@ -49,12 +49,15 @@ class Stamp(TypedDict):
 
 
 class Origin(TypedDict):
-    """Where a piece of knowledge came from; set by kgd, never by content."""
+    """Where a piece of knowledge came from; set by kgd, never by content.
 
-    workspace: str
+    For agents, a node of the answer's own workspace has only the commit: its trust is local.
+    """
+
+    workspace: NotRequired[str]
     commit: NotRequired[str]
     author: NotRequired[str]
-    trust: Trust
+    trust: NotRequired[Trust]
 
 
 class RelationAnswer(TypedDict):

@@ -51,8 +51,8 @@ async def call(client: Client, name: str, /, **arguments: Any) -> dict[str, Any]
     result = await client.call_tool(name, {"workspace": "shop", **arguments})
     assert isinstance(result, CallToolResult)
     assert not result.is_error, result.structured_content
-    assert json.loads(result.content[0].text) == result.structured_content  # type: ignore[union-attr]
     assert result.structured_content is not None
+    assert result.content[0].text == TOOLS[name].text(result.structured_content)  # type: ignore[union-attr]
     return result.structured_content
 
 
@@ -78,6 +78,13 @@ async def test_the_tools_are_listed_with_schemas_and_annotations(connect: Connec
         assert tool.output_schema is not None
         assert tool.annotations.read_only_hint is (tool.name not in WRITING)
         assert tool.annotations.destructive_hint is (tool.name in DESTROYING)
+
+
+async def test_the_whole_list_of_tools_fits_sixteen_thousand_characters(connect: Connect) -> None:
+    async with connect() as client:
+        result = (await client.list_tools()).model_dump(mode="json", by_alias=True, exclude_none=True)
+    assert len(json.dumps(result, separators=(",", ":"))) <= 16_000
+    assert [tool["name"] for tool in result["tools"] if len(tool["description"]) > 350] == []
 
 
 async def test_instructions_and_name_are_given_at_the_start(connect: Connect) -> None:

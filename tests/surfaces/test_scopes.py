@@ -84,7 +84,7 @@ def test_the_types_of_hidden_nodes_are_not_shown(filled: Ask, holds: As) -> None
     mine = holds("read", "/infra/**")
     told = [mine.search(query="zebra", types=[type])["hint"] for type in ("rotation-plan", "unheard-of")]
     assert told[0].replace("rotation-plan", "unheard-of") == told[1]
-    assert "hint" not in mine.search(query="zebra", types=["gotcha"])
+    assert mine.search(query="zebra", types=["gotcha"])["hint"] == "Nothing is known about this."
 
 
 def test_an_alias_does_not_bypass_the_scope(filled: Ask, holds: As) -> None:
@@ -140,7 +140,7 @@ def test_a_search_finds_and_counts_nothing_hidden(filled: Ask, holds: As) -> Non
     assert [hit["uri"] for hit in found["hits"]] == ["concept://shop/infra/a"]
     assert "cursor" not in found
     assert SECRET not in json.dumps(found)
-    assert "secret" not in json.dumps(mine.search(query="public")["edges"])
+    assert "secret" not in json.dumps(mine.search(query="public", include="edges"))
 
 
 def test_a_walk_goes_around_hidden_nodes(filled: Ask, holds: As) -> None:
@@ -353,9 +353,11 @@ def test_search_results_do_not_depend_on_unreadable_nodes(
     )  # a model derives the weights of word pieces from a sample of all texts
 
     def found(one: dict[str, Any]) -> tuple[tuple[Any, ...], list[float]]:
-        answer = mine.search(**one)
-        hits = [(hit["uri"], hit["why"][:1], hit["path"], hit.get("snippet")) for hit in answer["hits"]]
-        return (one, hits, answer["edges"], "cursor" in answer), [hit["score"] for hit in answer["hits"]]
+        answer = mine.search(**one, include="edges")
+        every = [*answer["hits"], *answer["code"]]
+        hits = [(hit["uri"], hit["why"][:1], hit.get("path"), hit.get("snippet")) for hit in every]
+        rest = (answer["edges"], answer.get("hint"), answer.get("nearest"), "cursor" in answer)
+        return (one, hits, *rest), [hit["score"] for hit in every]
 
     assert Mentions.of(ws).settle()
     before = [found(one) for one in asked]

@@ -56,7 +56,7 @@ def test_cost_depth_types_direction_and_cap_bound_the_walk(chain: Ask, options: 
 
 @pytest.mark.requirement("U2")
 def test_against_its_arrow_a_relation_says_so_in_the_path(chain: Ask) -> None:
-    answer = chain.traverse(start="b", direction="in", include="path")
+    answer = chain.traverse(start="b", direction="in", include=["path", "edges"])
     step = {"from": "concept://shop/b", "type": "uses", "direction": "in"}
     assert (answer["nodes"][1]["via"], answer["nodes"][1]["path"]) == (step, [step])
     assert answer["edges"] == [
@@ -122,13 +122,15 @@ def test_a_path_through_omitted_nodes_can_be_rebuilt(chain: Ask, limits: dict[st
     assert any("through" in node.get("via", {}) for node in answer["nodes"])
 
 
-def test_edges_are_those_among_the_answered_nodes(chain: Ask) -> None:
-    edges = {(e["source"][-1], e["target"][-1], e["type"]) for e in chain.traverse(start="a")["edges"]}
+def test_edges_are_answered_on_request_and_those_among_the_answered_nodes(chain: Ask) -> None:
+    assert "edges" not in chain.traverse(start="a")
+    found = chain.traverse(start="a", include="edges")["edges"]
+    edges = {(e["source"][-1], e["target"][-1], e["type"]) for e in found}
     assert edges == {("a", "b", "uses"), ("b", "c", "uses"), ("c", "d", "uses"), ("a", "c", "see")}
 
 
 def test_a_cursor_goes_on_where_the_cap_ended_and_repeats_nothing(chain: Ask) -> None:
-    options = {"start": "a", "max_cost": None, "max_nodes": 2}
+    options = {"start": "a", "max_cost": None, "max_nodes": 2, "include": "edges"}
     first = chain.traverse(**options)
     second = chain.traverse(**options, cursor=first["cursor"])
     third = chain.traverse(**options, cursor=second["cursor"])
@@ -258,7 +260,8 @@ def test_files_and_directories_are_types_too(ask: Ask, types: list[str], listed:
     ask.put(changes=upsert("src/auth/keys.py", tags=["stored"]))
     walked = names(ask.traverse(start="src/auth", types=types, direction="both", max_cost=1))
     assert sorted(walked) == sorted(["auth", *listed, *(["src"] if types == ["dir"] else [])])
-    found = [hit["uri"].rsplit("/", 1)[1] for hit in ask.search(query="auth tokens", types=types)["hits"]]
+    hits = ask.search(query="auth tokens", types=types, lanes="one")["hits"]
+    found = [hit["uri"].rsplit("/", 1)[1] for hit in hits]
     assert sorted(set(found) & {*listed, "auth"}) == sorted([*listed, *(["auth"] if types == ["dir"] else [])])
 
 
@@ -266,7 +269,7 @@ def test_files_and_directories_are_types_too(ask: Ask, types: list[str], listed:
 def test_a_filter_on_relation_types_ignores_their_case(ask: Ask, spelling: str) -> None:
     ask.put(changes=[upsert("ledger", name="General ledger"), upsert("note", content="See the General ledger.\n"),
                      link("note", "other", 0.2, "mentions"), upsert("other")])  # fmt: skip
-    walked = ask.traverse(start="note", edge_types=spelling, max_cost=None)
+    walked = ask.traverse(start="note", edge_types=spelling, max_cost=None, include="edges")
     assert set(names(walked)) == {"note", "ledger", "other"}
     assert {edge["type"] for edge in walked["edges"]} == {"MENTIONS", "mentions"}
     assert {edge["type"] for edge in ask.edges(uri="note", edge_types=spelling)["edges"]} == {"MENTIONS", "mentions"}

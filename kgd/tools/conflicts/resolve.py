@@ -367,10 +367,9 @@ RESOLVE_CONFLICTS = Operation(
     name="resolve_conflicts",
     title="Settle conflicts",
     description=(
-        "Settle what two people wrote differently. Without resolutions your host's model is asked where it allows "
-        "that; what stays open comes back with both sides. To decide yourself: resolutions of {id, take} or {id, "
-        'fields: {field: value}}; via="agent" asks no model. Proposals: take accept or reject, only: URIs; likewise '
-        'the suggestions that ids ["suggestions"] lists.'
+        "Settle conflicting edits. Without resolutions your host's model decides if it may; open conflicts return "
+        "with both sides. Decide yourself with {id, take} or {id, fields: {field: value}}. For proposals, and the "
+        "suggestions that ids [suggestions] lists: take accept or reject; only: some URIs."
     ),
     Params=ResolveConflictsParams,
     Result=ResolveConflictsResult,

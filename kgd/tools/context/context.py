@@ -5,9 +5,8 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated, Any, NotRequired
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NotRequired
 
-import orjson
 from pydantic import Field
 from typing_extensions import TypedDict
 
@@ -22,7 +21,7 @@ from kgd.tools.budget import size_of
 from kgd.tools.commands import BUDGET, CONTEXT_ID, Command, option
 from kgd.tools.context import gathering, packing, recent
 from kgd.tools.context.file_paths import Places, common_directory, places
-from kgd.tools.context.findings import Findings
+from kgd.tools.context.findings import CodeAnswer, Findings
 from kgd.tools.context.packing import CutAnswer, ItemAnswer
 from kgd.tools.context.recent import ChangeAnswer, CodeHistory, TogetherAnswer
 from kgd.tools.nodes import printable
@@ -40,6 +39,8 @@ if TYPE_CHECKING:
 LEAST_BUDGET = 200
 EMBEDDED_WITHIN = 3.0
 """Seconds that a question without results waits for texts to be embedded."""
+MOST_CODE = 20
+"""Nodes of the code tree in an answer."""
 GAPS_NAMED = 20
 """Largest number of patterns in a suggested area."""
 
@@ -50,6 +51,9 @@ class ContextParams(Params):
     )
     task: Annotated[str, Field(max_length=20_000, description="a task's URI, or its text")] = ""
     question: Annotated[str, Field(max_length=2_000)] = ""
+    include: Annotated[Many[Literal["symbols"]], Field(description="also the files' own symbols and imports")] = Field(
+        default_factory=list
+    )
     budget: Annotated[int, Field(ge=LEAST_BUDGET, description="tokens")] = 4_000
     context_id: str | None = None
     workspace: str | None = None
@@ -68,13 +72,17 @@ class Missing(TypedDict):
 
 
 class ContextResult(TypedDict):
-    """`unmatched_paths` belong to no area; something names those in `described` all the same, the others nothing.
+    """`items` is what people and agents wrote, `code` what the code tree says; `nearest` comes closest to a question
+    that nothing in `items` answers. `unmatched_paths` belong to no area; something names those in `described` all the
+    same, the others nothing.
 
     `working_set`: with a `context_id`, the nodes that the conversation saw before this call, the most recent first.
     """
 
     workspace: str
     items: list[ItemAnswer]
+    code: NotRequired[list[CodeAnswer]]
+    nearest: NotRequired[list[str]]
     changes: list[ChangeAnswer]
     changed_together: list[TogetherAnswer]
     unmatched_paths: list[str]
@@ -125,6 +133,7 @@ def context(session: Session, params: ContextParams) -> ContextResult:
         "described": list(map(printable, asked.covered.described)),
         "changes": recent.changes(asked.findings, touched, paths),
         "changed_together": recent.together(workspace, touched, paths),
+        "code": list(asked.findings.code.values())[:MOST_CODE],
     }
     room = packing.room_of(params.budget, size_of(answer) + len("described") + 6)
     doubts = marks(workspace, [one.uri for one in found], asked.findings.sees)
@@ -133,8 +142,11 @@ def context(session: Session, params: ContextParams) -> ContextResult:
         cut["relations"] += beyond
     if asked.places.more:
         cut["files"] += asked.places.more
-    if not lists["described"]:
-        del lists["described"]
+    for name in ("described", "code"):
+        if not lists[name]:
+            del lists[name]
+    if asked.findings.nearest and not found:
+        answer["nearest"] = list(asked.findings.nearest)
     answer |= lists
     answer["cut"] = packing.told(cut)
     trust = origins.trust_in(session, workspace)
@@ -145,14 +157,15 @@ def context(session: Session, params: ContextParams) -> ContextResult:
     if params.context_id:
         answer["working_set"] = working_set(session, workspace, params.context_id)
     answer.update(enter(session, params.context_id, [Uri(item["uri"]) for item in answer["items"]]))
-    packing.shrink(answer, params.budget, ("working_set", "hint", "changed_together", "changes", "described",
-                                           "missing", "items", "unmatched_paths", "cut"))  # fmt: skip
+    packing.shrink(answer, params.budget, ("working_set", "hint", "nearest", "code", "changed_together", "changes",
+                                           "described", "missing", "items", "unmatched_paths", "cut"))  # fmt: skip
     return answer  # type: ignore[return-value]
 
 
 def _gathered(session: Session, workspace: Workspace, params: ContextParams) -> _Asked:
     """All findings for the parameters. Paths, task and question each contribute all of theirs."""
     asked = _Asked(Findings(session, workspace))
+    asked.findings.with_symbols = "symbols" in params.include
     texts = list(params.paths)
     if params.task.strip():
         node = _task(session, asked.findings, params.task.strip())
@@ -276,7 +289,7 @@ def _an_area(asked: _Asked, gaps: Sequence[str]) -> Call:
         "tool": "manage_graph",
         "arguments": {
             "operation": "create", "entityType": "atom", "projectId": workspace.id, "name": name,
-            "paths": orjson.dumps(patterns).decode(), "knowledge": knowledge, "createdByTaskId": asked.task,
+            "paths": patterns, "knowledge": knowledge, "createdByTaskId": asked.task,
         },
     }  # fmt: skip
 

@@ -36,12 +36,12 @@ LOOKED_THROUGH = 1_000
 
 
 class HistoryParams(Params):
-    uri: Annotated[str | None, Field(description="only commits that changed this node")] = None
+    uri: str | None = None
     commit: str | None = None
     since: Annotated[str | None, Field(description="ISO date or time")] = None
     until: str | None = None
     author: str | None = None
-    diff: Annotated[bool, Field(description="with the changed fields")] = False
+    diff: bool = False
     limit: Annotated[int, Field(ge=1, le=200)] = 20
     cursor: str | None = None
     workspace: str | None = None
@@ -285,10 +285,10 @@ def _seconds(text: str | None, at: str) -> int | None:
 
 HISTORY = Operation(
     name="history",
-    title="What changed, who and why",
+    title="What changed, and why",
     description=(
-        "Commits, newest first, with author, message and the nodes they changed; of one node, one commit or a span of "
-        "time. `diff` adds before and after of each changed field."
+        "Commits with author, message and changed nodes, newest first; of a node, an author or a span of time. `diff`"
+        " adds each changed field before and after."
     ),
     Params=HistoryParams,
     Result=HistoryResult,

@@ -278,13 +278,11 @@ def _job(workspace: Workspace, job: Job) -> IngestResult:
 
 INGEST = Operation(
     name="ingest",
-    title="Take in documents and conversations",
+    title="Ingest documents and conversations",
     description=(
-        "Take in documents (Markdown, text, HTML, PDF, Office, code) and conversations: a file, a folder or a text. "
-        "They become document:// and chunk:// (thread:// and message://) nodes, found by search; the same source again "
-        "changes only what changed there. Files of the code tree are served as they are and not stored. kind entities: "
-        "your host's model names the things that the node at uri speaks of, as a proposal. "
-        "compression: doubles, stale facts, old nodes, likewise."
+        "Ingest documents (Markdown, HTML, PDF, Office) or conversations from a file, folder or text; search finds "
+        "them. Repeating it stores only what changed. kind entities: your host's model proposes nodes for what `uri` "
+        "names. kind compression: proposes merging duplicates and dropping old nodes."
     ),
     Params=IngestParams,
     Result=IngestResult,

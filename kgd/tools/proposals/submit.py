@@ -218,9 +218,9 @@ SUBMIT_SUBGRAPH = Operation(
     name="submit_subgraph",
     title="Submit to another team",
     description=(
-        "Propose changes to a workspace that you may not write, or hand in a piece of your own graph: changes as in "
-        "put, or roots. All of it is merged at once where you may write, else it waits as a proposal. `base` is the "
-        "commit you saw. The answer says what became of each change."
+        "Propose changes to a workspace that you may not write, or send it a part of your graph: changes as in put, "
+        "or roots. They merge at once if you may write there, else they wait as a proposal. The answer lists the "
+        "outcome of each change."
     ),
     Params=SubmitParams,
     Result=SubmitResult,

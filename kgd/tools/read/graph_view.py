@@ -83,7 +83,7 @@ def graph_view(session: Session, params: GraphViewParams) -> GraphViewResult:
 
 def _near(session: Session, params: TraverseParams) -> GraphViewResult:
     """Walk with a picture. The answer keeps to the budget; the picture shows the complete walk."""
-    params = params.model_copy(update={"include": ["path"]})
+    params = params.model_copy(update={"include": ["edges", "path"]})
     answer: Any = traverse.settling(session, params)
     is_short = any(cut["limit"] == "budget" for cut in answer["cut"])
     scene = scene_of_walk(cast("Any", traverse.at_once(session, params)) if is_short else answer)

@@ -229,10 +229,10 @@ def _stage(stage: Stage) -> StageAnswer:
 
 STATUS = Operation(
     name="status",
-    title="How things are",
+    title="Health",
     description=(
-        "The daemon, and each stage of a workspace with what blocks it; open conflicts, invalid files, counts, among "
-        "them of nodes that are unverified since the code changed."
+        "Health of the daemon and a workspace: stages and what blocks them, conflicts, invalid files, counts, stale "
+        "nodes."
     ),
     Params=WorkspaceParams,
     Result=StatusResult,

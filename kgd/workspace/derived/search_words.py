@@ -17,6 +17,8 @@ ASKED = 3
 SAID = 3
 """Most similar nodes named for each."""
 LOOKED_AT = 10
+MOST_IDS = 40
+"""Addresses and ids in a node's data that are found as such."""
 
 
 def doc(node: Node, detail: str, updated: int) -> Doc:
@@ -29,9 +31,24 @@ def doc(node: Node, detail: str, updated: int) -> Doc:
     text = " ".join(_texts(node.data))
     content = "\n".join(filter(None, (node.content, detail)))
     authored = (node.name, node.summary, content, node.tags, node.data, node.relations)
-    return Doc(node.uri, node.type, node.title, node.summary, content, node.tags, text, updated, node.source,
-               people=_people(node), aliases=_aliases(node.data), data_keys=tuple(node.data),
-               bare=not any(authored))  # fmt: skip
+    return Doc(
+        node.uri, node.type, node.title, node.summary, content, node.tags, text, updated, node.source,
+        people=_people(node), aliases=_aliases(node.data),
+        data_keys=(*node.data, *islice(_ids(node.data), MOST_IDS)), bare=not any(authored),
+    )  # fmt: skip
+
+
+def _ids(value: Json, is_id: bool = False) -> Iterator[str]:
+    """The texts that `_texts` leaves out."""
+    if isinstance(value, str):
+        if is_id or "://" in value:
+            yield value
+    elif isinstance(value, Mapping):
+        for key, inner in value.items():
+            yield from _ids(inner, is_id or _IS_METADATA(key) is not None)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _ids(inner, is_id)
 
 
 _IS_METADATA = re.compile(
