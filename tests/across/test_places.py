@@ -186,7 +186,7 @@ def test_a_workspace_known_by_its_remote_alone_is_cloned_to_be_written(here: Sit
     made = run(here, here.root, "clone", source="infra")
     assert made["path"] == str(here.root / "infra")
     write_and_wait(here, remote)
-    with pytest.raises(InvariantViolation, match="on this machine already"):
+    with pytest.raises(InvariantViolation, match="already on this machine"):
         run(here, here.root, "clone", source="infra", path="again")
 
 
