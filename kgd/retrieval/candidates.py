@@ -6,7 +6,7 @@ Every other node is a unit of its own.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -134,6 +134,8 @@ class Pool:
     """Whether the query is about something that the workspace does not have; see `settle`."""
     files: Sequence[FileHit] = ()
     """Files of the code tree by their whole text, best first."""
+    past: Mapping[str, float] = field(default_factory=dict)
+    """Paths of files that past commits speak for, with scores, 0..1."""
     called: dict[Uri, Uri] = field(default_factory=dict)
     """Nodes whose name is in the query, with their units."""
     beside: list[Found] = field(default_factory=list)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -13,7 +13,7 @@ from kgd.index import exact_names, ranking
 from kgd.index.ranking import Found, Hit
 from kgd.model.lane import KNOWLEDGE, Lane
 from kgd.model.node import ranks_behind
-from kgd.model.uri import Uri, from_path
+from kgd.model.uri import Uri, from_path, is_owned, path_of
 from kgd.retrieval import code, names, spreading, through_code
 from kgd.retrieval.candidates import COVERED_STRANGE, Pool, Sees, Unit, anybody, filters_of, gather, measure
 from kgd.retrieval.query import Answered, Link, Mentions, Once, Question, Retrieved, Step
@@ -38,6 +38,10 @@ FILES = 60
 """Files whose whole text or path is ranked."""
 
 
+Likely = Callable[[str, Mapping[str, float]], Mapping[str, float]]
+"""Files that past commits speak for, given a query and the files found by their text, all by path with scores."""
+
+
 class Ranked(NamedTuple):
     """A hit without explanation; `unit` is None for bare files and for hits from a plain text search."""
 
@@ -56,6 +60,7 @@ def retrieve(
     doubted: Collection[Uri] = (),
     sources: Sequence[EdgeSource] | None = None,
     about: About | None = None,
+    likely: Likely | None = None,
     offset: tuple[int, int] = (0, 0),
 ) -> Retrieved:
     """The hits from `offset` on, in knowledge and in code, at most `limit` of each, with their cheapest relations.
@@ -68,6 +73,7 @@ def retrieve(
         doubted: Nodes that rank behind their equals.
         sources: Edge sources as the caller may see them; by default the workspace's own.
         about: Returns the notes about files; without it, code does not lead to notes.
+        likely: Returns the files that past commits speak for, with scores, 0..1.
 
     Raises:
         Unavailable: `min_similarity` was given, but there are no vectors.
@@ -76,6 +82,9 @@ def retrieve(
     named = Once(mentions) if mentions is not None and question.follows(spreading.MENTIONS) else None
     around = _surroundings(workspace, question, own, named, sees)
     pool = _filled(workspace, question, around, sees)
+    if likely is not None and pool.files and not pool.is_short and not question.types:
+        best = pool.files[0].score or 1.0
+        pool.past = likely(question.query, {one.path: one.score / best for one in pool.files})
     if about is not None and pool.files and question.max_depth:
         through_code.add(pool, workspace, about, around)
     wanted = (offset[0] + question.limit + 1, offset[1] + question.limit + 1)
@@ -210,7 +219,8 @@ def _by_file(workspace: Workspace, pool: Pool, order: Sequence[Ranked], sees: Se
         (one.unit, one.uri, 1.0 + one.unit.named * names.BONUS if one.unit.named else one.unit.score)
         for one in order if one.unit is not None
     ]  # fmt: skip
-    hits = code.listed(units, texts, paths, question.query, code.file_of)
+    past = {from_path("file", workspace.id, path): score for path, score in pool.past.items()}
+    hits = code.listed(units, texts, paths, past, question.query, code.file_of)
     return [Ranked(one.uri, round(min(1.0, one.score), SCORE_DIGITS), one.found, one.unit) for one in hits]
 
 
@@ -324,11 +334,14 @@ def _explained(workspace: Workspace, pool: Pool, page: Sequence[Ranked]) -> list
     for one in page:
         hit = found.get(one.uri) or Hit(one.uri, 0.0, "", ())
         unit = one.unit
+        past = (
+            ("past commits",) if pool.past and is_owned(one.uri) and path_of(code.file_of(one.uri)) in pool.past else ()
+        )
         if unit is None:
-            answers.append(Answered(one.uri, one.score, hit.snippet, hit.why, (one.uri,)))
+            answers.append(Answered(one.uri, one.score, hit.snippet, (*hit.why, *past), (one.uri,)))
             continue
         steps = unit.steps
-        why = [*hit.why, _weighed(unit, pool)]
+        why = [*hit.why, _weighed(unit, pool), *past]
         why += [f"via {_shown(step)}" for step in steps[-1:]]
         why += [f"helped by {_shown(unit.helped)}"] if unit.helped and not steps else []
         lex, vec, path = round(unit.lex, 4), round(unit.vec, 4), _path(one.uri, steps)

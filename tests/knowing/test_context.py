@@ -141,7 +141,9 @@ def test_a_path_may_be_written_in_any_way(known: Ask, code: Path) -> None:
         "file://shop/src/auth/session.py", f"file://{code}/src/auth/session.py", '["src/auth/session.py"]',
         "src//auth/./session.py",
     ):  # fmt: skip
-        assert known.context(paths=spelling) == wanted, spelling
+        found = known.context(paths=spelling)
+        assert bool(found.pop("lines", ())) == spelling.endswith(":2")
+        assert found == wanted, spelling
 
 
 def test_a_path_from_where_the_caller_is_and_several_in_one_text(known: Ask, code: Path) -> None:
@@ -424,10 +426,13 @@ def test_recent_changes_cover_the_areas_and_the_code(known: Ask, code: Path) -> 
     for number in range(5):
         call(known.session, "manage_changelog", {"operation": "append", "parentType": "atom",
              "parentId": "atom://shop/auth", "taskId": "task:t7", "summary": f"change {number}"})  # fmt: skip
+    for number in range(8):
+        (code / "README.md").write_text(f"other {number}\n")
+        git(code, "commit", "-qam", "readme")
     for number in range(3):
         (code / SESSION).write_text(f"{number}\n")
         (code / "src/auth/keys.py").write_text(f"{number}\n")
-        git(code, "commit", "-qam", f"sign: {number}")
+        git(code, "commit", "-qam", f"sign: {number}\n\nTokens could be forged until {number}.")
     (code / "README.md").write_text("other\n")
     git(code, "commit", "-qam", "readme")
     answer = known.context(paths=SESSION)
@@ -437,7 +442,9 @@ def test_recent_changes_cover_the_areas_and_the_code(known: Ask, code: Path) -> 
     assert (answer["changes"][0]["area"], answer["changes"][0]["task"]) == ("atom://shop/auth", "task://shop/t7")
     newest = answer["changes"][3]
     assert git(code, "rev-parse", "HEAD~1").startswith(newest["commit"])
-    assert newest["paths"] == [SESSION]
+    assert (newest["paths"], newest["why"]) == ([SESSION], "Tokens could be forged until 2.")
+    [author] = answer["known_by"]
+    assert (author["name"], author["commits"]) == (newest["by"], 4)
     assert answer["changed_together"] == [{"path": "src/auth/keys.py", "count": 4, "of": 4}]
     (code / SESSION).write_text("newer\n")
     git(code, "commit", "-qam", "newer")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, NotRequired, cast
 from pydantic import Field
 from typing_extensions import TypedDict
 
+from kgd.code_history.history import CodeHistory
 from kgd.errors import Invalid, Unavailable
 from kgd.freshness.freshness import Freshness
 from kgd.graph.edges import Card, EdgeSource
@@ -39,6 +40,8 @@ if TYPE_CHECKING:
 DEEPEST = 10_000
 """Largest number of hits to page through; a narrower question finds the rest."""
 TYPES_SHOWN = 40
+LIKELY = 30
+"""Files that past commits speak for."""
 KNOWLEDGE_SHARE = 65
 """Percent of the budget for knowledge; code gets the rest, and what knowledge left over."""
 
@@ -199,9 +202,16 @@ def answered(session: Session, workspace: Workspace, question: Question, offset:
         doubted = Freshness.of(workspace).doubted if sees is None else ()
         return retrieve(
             workspace, question, mentioned(session, workspace), sees=sees, doubted=doubted, sources=sources,
-            about=partial(about, workspace), offset=offset,
+            about=partial(about, workspace), likely=partial(_likely, workspace) if session.principal is None else None,
+            offset=offset,
         )  # fmt: skip
     return tagged(workspace, question, sees=sees, sources=sources, offset=offset[0])
+
+
+def _likely(workspace: Workspace, query: str, found: Mapping[str, float]) -> dict[str, float]:
+    """The files that past commits speak for; nothing for a caller with a token, see `docs/hub.md`."""
+    likely = CodeHistory.of(workspace).files_for(query, LIKELY, found)
+    return {one.path: one.score for one in likely if "past commits" in one.why or one.path not in found}
 
 
 def _answer(sources: Sequence[EdgeSource], hit: Answered) -> HitAnswer | None:
