@@ -14,7 +14,7 @@ from kgd.index.ranking import Found, Hit
 from kgd.model.lane import KNOWLEDGE, Lane
 from kgd.model.node import ranks_behind
 from kgd.model.uri import Uri, from_path, is_owned, path_of
-from kgd.retrieval import code, names, spreading, through_code
+from kgd.retrieval import code, dates, names, spreading, through_code
 from kgd.retrieval.candidates import COVERED_STRANGE, Pool, Sees, Unit, anybody, filters_of, gather, measure
 from kgd.retrieval.query import Answered, Link, Mentions, Once, Question, Retrieved, Step
 from kgd.retrieval.spreading import Surroundings
@@ -113,7 +113,12 @@ def tagged(
     wanted = offset + question.limit + 1
     most = wanted if sees is None else LOOKED_THROUGH
     found = workspace.text().by_tags(
-        question.tags, types=question.types or None, namespace=question.namespace, limit=most
+        question.tags,
+        types=question.types or None,
+        namespace=question.namespace,
+        since=question.since,
+        until=question.until,
+        limit=most,
     )
     seen = [hit for hit in found if hit.score >= question.min_score and (sees is None or sees(hit.uri))]
     page = seen[offset:wanted]
@@ -136,9 +141,11 @@ def _filled(workspace: Workspace, question: Question, around: Surroundings, sees
         spreading.with_neighbours(pool, around)
         spreading.with_people(pool, workspace.text().by_people)
         spreading.hop(pool, around)
+    dates.with_dates(pool, workspace.text())
     if question.max_depth > 1:
         spreading.further(pool, around, question.max_depth)
     names.by_uses(pool, lambda uri: sum(len(source.into(uri)) for source in (around.stored, *around.others)))
+    pool.lapsed = dates.lapses(pool.units.values(), workspace.text(), question.now)
     return pool
 
 
@@ -166,22 +173,6 @@ def _beyond(
     texts = {one.uri: one for one in index.passing(list(rest), **filters)}
     lowest = order[-1].score if order else 1.0
     return [Ranked(uri, round(lowest * rest[uri], SCORE_DIGITS), texts[uri], None) for uri in rest if uri in texts]
-
-
-def _further_notes(
-    workspace: Workspace, pool: Pool, order: Sequence[Ranked], wanted: int, sees: Sees | None
-) -> list[Ranked]:
-    """Notes with all words of a short query that more notes have than are ranked, in the order of words."""
-    if not pool.is_short or Lane.NOTES not in pool.full or len(order) >= wanted or pool.question.min_similarity > 0:
-        return []
-    index, filters = workspace.text(), {**filters_of(pool.question), "lanes": [Lane.NOTES]}
-    known = {uri for unit in pool.units.values() for uri in unit.texts}
-    hits = index.search(pool.question.query, limit=wanted + len(known), sees=sees, **filters)
-    scores = {hit.uri: hit.score for hit in hits if hit.uri not in known and hit.score >= BANDS[ranking.BEGUN][0]}
-    found = {one.uri: one for one in index.passing(list(scores), **filters)}
-    lowest = order[-1].score if order else 1.0
-    further = [Ranked(uri, round(lowest * score, SCORE_DIGITS), found[uri], None) for uri, score in scores.items()]
-    return further[: wanted - len(order)]
 
 
 def _code(
@@ -212,9 +203,17 @@ def _by_file(workspace: Workspace, pool: Pool, order: Sequence[Ranked], sees: Se
             (uri, one.score) for uri, one in files
             if uri.split("/", 3)[3].startswith(start) and (not pool.is_strange or one.covered >= COVERED_STRANGE)
         ]  # fmt: skip
-    paths = index.bare_files(
-        question.query, types=question.types or None, namespace=question.namespace, limit=max(FILES, wanted), sees=sees
-    )
+    paths = (
+        index.bare_files(
+            question.query,
+            types=question.types or None,
+            namespace=question.namespace,
+            limit=max(FILES, wanted),
+            sees=sees,
+        )
+        if question.since is None and question.until is None
+        else []
+    )  # a file has no date here
     units = [
         (one.unit, one.uri, 1.0 + one.unit.named * names.BONUS if one.unit.named else one.unit.score)
         for one in order if one.unit is not None
@@ -275,6 +274,8 @@ def _scored(unit: Unit, pool: Pool, doubted: Collection[Uri]) -> float:
     score = low + (high - low) * unit.score
     if doubted and (unit.key in doubted or any(uri in doubted for uri in unit.texts)):
         score *= ranking.DOUBTED_SHARE
+    if pool.lapsed and (unit.key in pool.lapsed or any(uri in pool.lapsed for uri in unit.texts)):
+        score *= dates.LAPSED
     return round(score, SCORE_DIGITS)
 
 
@@ -345,6 +346,7 @@ def _explained(workspace: Workspace, pool: Pool, page: Sequence[Ranked]) -> list
         why += [f"via {_shown(step)}" for step in steps[-1:]]
         why += [f"helped by {_shown(unit.helped)}"] if unit.helped and not steps else []
         lex, vec, path = round(unit.lex, 4), round(unit.vec, 4), _path(one.uri, steps)
+        why += [pool.lapsed[one.uri]] if one.uri in pool.lapsed else []
         reasons = tuple(filter(None, why))
         answers.append(Answered(one.uri, one.score, hit.snippet, reasons, path, lex, vec, unit.similarity, steps))
     return answers

@@ -24,7 +24,8 @@ from kgd.retrieval.query import Answered, Mentions, Question, Retrieved
 from kgd.retrieval.retrieve import retrieve, tagged
 from kgd.tools import addressing, cursors, origins, visibility
 from kgd.tools.budget import Room
-from kgd.tools.commands import BUDGET, CURSOR, EDGE_TYPES, HITS, TYPES, Command, names, option
+from kgd.tools.commands import BUDGET, CURSOR, EDGE_TYPES, HITS, SINCE, TYPES, UNTIL, Command, names, option
+from kgd.tools.dates import When, period
 from kgd.tools.nodes import UnverifiedAnswer
 from kgd.tools.operation import USUAL, Hints, Operation
 from kgd.tools.origins import Origin
@@ -58,6 +59,8 @@ class SearchParams(Params):
     )
     lanes: Annotated[Literal["two", "one"], Field(description="one: code after knowledge in hits")] = "two"
     min_score: Annotated[float, Field(ge=0, le=1)] = 0.0
+    since: When = None
+    until: When = None
     limit: Annotated[int, Field(ge=1, le=200, description="of each list")] = 10
     budget: Annotated[int, Field(ge=1, description="tokens")] = 4_000
     cursor: str | None = None
@@ -108,15 +111,16 @@ def _searched(session: Session, params: SearchParams, tool: str, lanes: tuple[La
         raise Invalid("there is nothing to look for", at="query", next=f"Give words, or tags.{of_type}")
     workspace = addressing.choose(session, params.workspace)
     question = [workspace.id, params.query, params.types, params.tags, params.namespace, params.min_score,
-                params.edge_types, params.max_depth, params.lanes]  # fmt: skip
+                params.edge_types, params.max_depth, params.lanes, params.since, params.until]  # fmt: skip
     known = cursors.read(tool, question, params.cursor) if params.cursor else None
     offset = (cursors.index(known, 0), cursors.index(known, 1)) if known else (0, 0)
     if max(offset) > DEEPEST:
         raise Invalid(f"at most {DEEPEST} hits can be paged through", at="cursor", next="Ask a narrower question.")
+    since, until = period(params.since, params.until)
     wanted = Question(
         params.query, params.namespace.strip("/"), tuple(params.types), tuple(params.tags), tuple(params.edge_types),
         1 if params.max_depth is None else params.max_depth, params.limit, params.min_score, lanes=lanes,
-        edges=bool(params.max_depth) or "edges" in params.include,
+        since=since, until=until, edges=bool(params.max_depth) or "edges" in params.include,
     )  # fmt: skip
     found = answered(session, workspace, wanted, offset)
     page = _Page(session, workspace)
@@ -300,6 +304,8 @@ SEARCH = Operation(
                 EDGE_TYPES,
                 option("--max-depth", "steps to expand from each hit (1)"),
                 option("--min-score", "leave out lower scores", "X"),
+                SINCE,
+                UNTIL,
                 HITS,
                 BUDGET,
                 CURSOR,
@@ -327,6 +333,8 @@ RECALL = replace(
                 option("query", "words", "WORD", nargs="*"),
                 names("--tags", "with this tag; repeated: with any of them", "TAG"),
                 TYPES,
+                SINCE,
+                UNTIL,
                 HITS,
                 CURSOR,
             ),
