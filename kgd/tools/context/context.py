@@ -73,7 +73,7 @@ class Call(TypedDict):
 
 
 class Missing(TypedDict):
-    """What nobody has written down, and calls that only need their words to do so."""
+    """A gap in the knowledge, and calls that only need the text to fill it."""
 
     message: str
     record: NotRequired[list[Call]]

@@ -96,7 +96,7 @@ class SearchResult(TypedDict):
 
 
 def search(session: Session, params: SearchParams) -> SearchResult:
-    """Find nodes, best first: what was written down in one list, what the code tree says in another."""
+    """Find nodes, best first: written knowledge in one list, the code tree in another."""
     return _searched(session, params, "search", LANES)
 
 
