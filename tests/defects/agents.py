@@ -37,7 +37,7 @@ BUGS = {
     ),
     "31-suggested-arguments": Bug(
         "a suggested call does not fit the schema of its tool", "kgd/tools/context/context.py",
-        "orjson.dumps(patterns).decode()", "patterns",
+        '"paths": patterns, "knowledge"', '"paths": str(patterns), "knowledge"',
         ("tests/knowing/test_context.py::test_every_call_that_an_answer_suggests_fits_the_schema_of_its_tool",),
     ),
     "32-conflict-letters": Bug(
@@ -95,7 +95,7 @@ BUGS = {
     ),
     "34-unknown-molecule": Bug(
         "`put` and submissions accept an atom of a missing molecule", "kgd/tools/areas/hints.py",
-        "        naming.molecule_of_project(", "        str(",
+        "        ids.molecule_of_project(", "        str(",
         ("tests/areas/test_managing.py::"
          "test_put_and_submissions_take_an_atom_only_into_a_molecule_of_the_project",),
     ),
