@@ -140,7 +140,7 @@ def refuse_unseen(text: str | None, at: str, *, lines: bool = False) -> None:
     """
     if text and (_UNSEEN_IN_TEXT if lines else UNSEEN)(text):
         kind = "control characters" if lines else "line ends, control and direction characters"
-        raise Invalid(f"a {at} is written without {kind}", at=at, next="Leave them out.")
+        raise Invalid(f"`{at}` must not contain {kind}", at=at, next="Leave them out.")
 
 
 def place(location: Sequence[int | str]) -> str:

@@ -55,7 +55,7 @@ def test_a_node_lists_its_mentions_in_both_directions_on_request(told: Ask) -> N
 
 
 def test_search_finds_mentioned_nodes_and_explains_it(told: Ask) -> None:
-    found = told.search(query="pays checkout")
+    found = told.search(query="pays checkout", include="edges")
     reached = {hit["uri"]: hit for hit in found["hits"]}["concept://shop/services/auth"]
     assert any(MENTIONS in line for line in reached["why"])
     assert reached["path"] == ["concept://shop/pages/checkout", "concept://shop/services/auth"]

@@ -94,7 +94,7 @@ async def test_instructions_and_name_are_given_at_the_start(connect: Connect) ->
         assert client.server_info.name == "kgd"
 
 
-async def test_a_client_is_an_agent_and_takes_in_no_hidden_file(
+async def test_a_client_is_an_agent_and_ingests_no_hidden_file(
     connect: Connect, session: Session, tmp_path: Path
 ) -> None:
     hidden = tmp_path / ".secrets" / "notes.md"
@@ -214,7 +214,7 @@ async def test_a_stale_version_carries_the_current_one(connect: Connect) -> None
 
 
 @pytest.mark.requirement("E6")
-async def test_a_connection_is_a_conversation_of_its_own(connect: Connect) -> None:
+async def test_each_connection_is_a_separate_conversation(connect: Connect) -> None:
     async with connect() as one, connect() as two:
         await call(one, "put", changes=upsert("concept://shop/a", summary="s"))
         first = await call(one, "traverse", start="concept://shop/a")
@@ -253,7 +253,7 @@ async def test_resources_are_status_conflicts_and_nodes(connect: Connect) -> Non
                 await client.read_resource(missing)
 
 
-async def test_prompts_set_an_agent_on_the_workspace_that_is_named(connect: Connect) -> None:
+async def test_prompts_are_about_the_named_workspace(connect: Connect) -> None:
     async with connect() as client:
         listed = (await client.list_prompts()).prompts
         assert {"onboard", "review_conflicts"} < {prompt.name for prompt in listed}
@@ -265,7 +265,7 @@ async def test_prompts_set_an_agent_on_the_workspace_that_is_named(connect: Conn
             await client.get_prompt("other")
 
 
-async def test_who_stands_in_for_another_server_offers_no_prompts_about_tools_that_are_not_there(
+async def test_a_stand_in_for_another_server_offers_no_prompts_about_missing_tools(
     session: Session,
 ) -> None:
     async with Client(Surface(session.daemon, TOOLSETS["server-memory"]).server) as client:

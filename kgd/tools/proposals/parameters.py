@@ -30,7 +30,7 @@ What = Literal["merged", "proposed", "unchanged"]
 
 
 class Became(TypedDict):
-    """What became of one change: the one at `index`, about this node."""
+    """The outcome of one change, by its index in the list."""
 
     index: int
     uri: str
@@ -39,7 +39,7 @@ class Became(TypedDict):
 
 
 class SubmitResult(TypedDict):
-    """`look` says where to see it; `conflicts` are the nodes for which it waits."""
+    """`look` names the next command; `conflicts` are the nodes that need a decision."""
 
     workspace: str
     outcome: What

@@ -71,21 +71,21 @@ class TraverseParams(Params):
 
 
 PathStep = TypedDict("PathStep", {"from": str, "type": str, "direction": NotRequired[Literal["in"]]})
-"""One relation of a path, leaving `from`; `direction` is present if it was walked against its arrow."""
+"""One relation of a path, leaving `from`; `direction` is present if it was followed backwards."""
 
 
 class Via(PathStep):
     """The last relation of a node's path, leaving its predecessor `from`.
 
-    `through` are the steps before it, where they lead through nodes that the answer leaves out. The path of the first
-    step's node and these steps are the whole path; that node is on this page or on an earlier one.
+    `through` are the steps before it, if the answer omits the nodes between them. The whole path is the path of the
+    first step's node, which is on this page or an earlier one, followed by these steps.
     """
 
     through: NotRequired[list[PathStep]]
 
 
 class Reached(TypedDict):
-    """A node; one without `via` is a start."""
+    """A node of the walk; a start has no `via`."""
 
     uri: str
     type: str
@@ -109,7 +109,7 @@ class EdgeAnswer(TypedDict):
 
 
 class CutAnswer(TypedDict):
-    """What a limit left out; `count` is how many at least, `at` where it was met first."""
+    """Nodes that a limit left out, at least `count`; `at` is the first place where it applied."""
 
     limit: str
     at: str
@@ -150,7 +150,7 @@ def _answers_edges(session: Session, params: TraverseParams) -> bool:
 
 
 def at_once(session: Session, params: TraverseParams) -> TraverseResult:
-    """The same in one answer of any length, for a picture. One walk; no conversation counts as having read it."""
+    """`traverse` in one answer of any length, for a picture. It does not enter a working set."""
     _, answer = _walked(session, params, Room(BOUNDLESS, limit=BOUNDLESS), MOST_NODES)
     return cast("TraverseResult", answer)
 
@@ -224,7 +224,7 @@ def settling(session: Session, params: TraverseParams) -> TraverseResult:
 class _Behind:
     """The end of the last page: the number of nodes answered so far, and the order key of the last.
 
-    The key decides what is skipped, not the number. If the graph changes meanwhile, nodes that stay in place are
+    The key decides, not the number. If the graph changes meanwhile, nodes that stay in place are
     neither repeated nor omitted.
     """
 

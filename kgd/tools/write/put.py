@@ -155,7 +155,7 @@ def remember(session: Session, params: RememberParams) -> PutResult:
     """Store one fact, with a relation to each node or path it is about. Repeating a fact changes nothing."""
     text = params.text.strip()
     if not text:
-        raise Invalid("there is no text to remember", at="text")
+        raise Invalid("the text is empty", at="text")
     workspace = addressing.choose(session, params.workspace, params.about, writing=True)
     relations = tuple(
         Relation("about", addressing.spell(session, workspace, target, at=f"about[{index}]"), 0.5)
@@ -324,7 +324,7 @@ PUT = Operation(
 REMEMBER = Operation(
     name="remember",
     title="Remember a fact",
-    description="Writes down one fact, about paths or nodes.",
+    description="Stores one fact about paths or nodes.",
     Params=RememberParams,
     Result=PutResult,
     hints=Hints(),
@@ -332,7 +332,7 @@ REMEMBER = Operation(
     commands=(
         Command(
             "Writing",
-            "remember one fact; recall finds it",
+            "remember one fact; `kgd recall` finds it",
             (
                 option("text", "the fact, in one sentence; - reads standard input", "TEXT"),
                 option("--about", "a node or path the fact is about; may be repeated", "URI"),
