@@ -16,6 +16,7 @@ from bench import (
     hub,
     ingesting,
     knowing,
+    languages,
     mcp_calls,
     meaning,
     memory_server,
@@ -73,6 +74,13 @@ def test_starts_are_measured(tmp_path: Path) -> None:
 
 def test_patterns_and_context_are_measured(tmp_path: Path) -> None:
     told(list(knowing.rows(tmp_path, sizes=(12, 30))))
+
+
+@pytest.mark.requirement("U7")
+def test_questions_in_six_languages_find_their_notes(tmp_path: Path) -> None:
+    rows = list(languages.rows(tmp_path))
+    told(rows)
+    assert sum(row["value"] for row in rows) <= 2, [row["unanswered"] for row in rows]
 
 
 def test_histories_of_areas_are_measured(tmp_path: Path) -> None:

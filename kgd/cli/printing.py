@@ -234,6 +234,8 @@ def _node(node: Answer, as_of: str | None = None) -> None:
         say(f"  ! open conflict over {', '.join(conflict['fields'])}: `kgd conflicts {node['uri']}`")
     if doubt := node.get("unverified"):
         say(f"  ! unverified: {doubt['reason']}; `kgd stale --verify {node['uri']}` after a check")
+    if node.get("lapsed"):
+        say(f"  ! {node['lapsed']}")
     if invalid := node.get("invalid_file"):
         say(red(f"  ! {invalid['path']}:{invalid['line']}: {invalid['reason']} (the last good version is shown)"))
 

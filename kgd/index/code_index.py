@@ -254,7 +254,7 @@ class CodeIndex(Database):
         self._drop_body(connection, id)
         if written.text:
             text = words.clean(written.text[:BODY_CHARACTERS])
-            body = f"{text}\n{words.parts_text([text])}"
+            body = f"{text}\n{words.parts_text([text])} {words.grams_text((text, 1))}"
             path = f"{written.path} {words.parts_text([written.path])}"
             connection.execute("INSERT INTO body_text (rowid, path, body) VALUES (?, ?, ?)", (id, path, body))
             packed = zlib.compress(f"{path}\0{body}".encode(), 1)

@@ -30,6 +30,7 @@ from kgd.index.ranking import (
     lowered,
 )
 from kgd.index.restricted_search import InSight, Sees
+from kgd.model.dates import Validity
 from kgd.model.lane import KNOWLEDGE, LANES, Lane, lane_of
 from kgd.model.node import Source, default_type
 from kgd.model.uri import CODE_TREE, Uri, is_owned
@@ -47,6 +48,7 @@ MOST_DOUBTED = 200
 class Doc(NamedTuple):
     """A node as the index stores it. `data_text` is the searchable part of its data; `updated` is in Unix seconds.
 
+    `dated` is the time of a message, by default `updated`; `valid` is when a fact holds, None if it always does.
     `origin` is the file of the code tree that it was read from, None for stored nodes. `people` are its speakers,
     `data_keys` the keys at the top of its data, and addresses and ids in it. A `bare` node has no text of its own, and
     words do not find it.
@@ -66,6 +68,8 @@ class Doc(NamedTuple):
     aliases: tuple[str, ...] = ()
     data_keys: tuple[str, ...] = ()
     bare: bool = False
+    dated: int | None = None
+    valid: Validity | None = None
 
     @property
     def lane(self) -> Lane:
@@ -150,7 +154,8 @@ class TextIndex:
                 ).lastrowid
                 path = words.clean(file.path)
                 connection.execute(
-                    "INSERT INTO file_text (rowid, path, parts) VALUES (?, ?, ?)", (id, path, words.parts_text([path]))
+                    "INSERT INTO file_text (rowid, path, parts) VALUES (?, ?, ?)",
+                    (id, path, f"{words.parts_text([path])} {words.grams_text((path, 1))}"),
                 )
 
     def apply_tree(self, file: Uri, docs: Sequence[Doc]) -> None:
@@ -199,15 +204,17 @@ class TextIndex:
         self._forget(connection, doc.uri, doc.origin)
         name, summary, content, data = (words.clean(t) for t in (doc.name, doc.summary, doc.content, doc.data_text))
         path = _path(doc.uri)
-        parts = f"{path} {words.parts_text((path, name, summary, content, data))}"
+        tags_text = " ".join(doc.tags)
+        weighted = ((path, 1), (name, 3), (tags_text, 2), (summary, 2), (content, 1), (data, 1))
+        parts = f"{path} {words.parts_text((path, name, summary, content, data))} {words.grams_text(*weighted)}"
         id = connection.execute(
-            "INSERT INTO docs (uri, origin, type, path, updated, source_type, source_id, aliases, lane)"
-            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            (doc.uri, doc.origin or "", doc.type, path, doc.updated,
+            "INSERT INTO docs (uri, origin, type, path, updated, dated, source_type, source_id, aliases, lane)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (doc.uri, doc.origin or "", doc.type, path, doc.updated, doc.updated if doc.dated is None else doc.dated,
              *((doc.source.type, doc.source.id) if doc.source else (None, None)), "\n".join(doc.aliases), doc.lane),
         ).lastrowid  # fmt: skip
         assert id is not None
-        row = (id, name, " ".join(doc.tags), summary, content, data, parts)
+        row = (id, name, tags_text, summary, content, data, parts)
         connection.execute(
             "INSERT INTO text (id, name, tags, summary, content, data, parts) VALUES (?, ?, ?, ?, ?, ?, ?)", row
         )
@@ -220,6 +227,8 @@ class TextIndex:
         keys = [(words.clean(key[:MAX_KEY]), id) for key in doc.data_keys]
         connection.executemany("INSERT OR IGNORE INTO data_keys (key, doc) VALUES (?, ?)", keys)
         text_context.note_people(connection, id, doc.people or text_context.speakers(content))
+        if doc.valid is not None:
+            connection.execute("INSERT INTO validity (doc, begin, until) VALUES (?, ?, ?)", (id, *doc.valid))
         tags = {tag.casefold() for tag in doc.tags}
         connection.executemany("INSERT INTO tags (tag, doc) VALUES (?, ?)", [(tag, id) for tag in tags])
 
@@ -238,6 +247,7 @@ class TextIndex:
             ("names", "doc"),
             ("data_keys", "doc"),
             ("people", "doc"),
+            ("validity", "doc"),
             ("beside", "rowid"),
             ("docs", "id"),
         ):
@@ -348,17 +358,16 @@ class TextIndex:
         self,
         query: str,
         *,
-        types: Collection[str] | None = None,
-        namespace: str = "",
         limit: int = 10,
         sees: Sees | None = None,
+        **filters: Unpack[Filters],
     ) -> list[Found]:
         """Files and directories whose path has words of the query, the best first; all words before some."""
         terms = words.terms(query)
         if not terms or limit <= 0:
             return []
         with self._database.read() as connection:
-            return self._bare(connection, terms, file_filter(types=types, namespace=namespace), limit, sees)
+            return self._bare(connection, terms, file_filter(**filters), limit, sees)
 
     def _bare(
         self, connection: sqlite3.Connection, terms: list[words.Term], condition: Filter, want: int, sees: Sees | None
@@ -394,6 +403,20 @@ class TextIndex:
         """Of these texts (`Found.id`), those in which a person of one of these names (one word each) speaks."""
         with self._database.read() as connection:
             return text_context.by_people(connection, names, ids) if names and ids else set()
+
+    def dates_of(self, ids: Collection[int]) -> dict[int, int]:
+        """The dates of these texts (`Found.id`) in Unix seconds, without those that have none."""
+        sql = "SELECT docs.id, dated FROM json_each(?) AS asked JOIN docs ON docs.id = asked.value WHERE dated > 0"
+        return dict(self._database.rows(sql, orjson.dumps(list(ids)).decode()))
+
+    def validity_of(self, uris: Collection[Uri]) -> dict[Uri, Validity]:
+        """When these nodes hold, without those that always do."""
+        rows = self._database.rows(
+            "SELECT docs.uri, begin, until FROM json_each(?) AS asked JOIN docs ON docs.uri = asked.value"
+            " JOIN validity ON validity.doc = docs.id",
+            orjson.dumps(list(uris)).decode(),
+        )
+        return {Uri(uri): Validity(begin, until) for uri, begin, until in rows}
 
     def passing(self, uris: Collection[Uri], **filters: Unpack[Filters]) -> list[Found]:
         """Of these nodes, those in the index that pass the filters, in order of URI."""
@@ -498,6 +521,8 @@ class TextIndex:
         *,
         types: Collection[str] | None = None,
         namespace: str = "",
+        since: int | None = None,
+        until: int | None = None,
         limit: int = 10,
         offset: int = 0,
     ) -> list[Hit]:
@@ -505,7 +530,7 @@ class TextIndex:
         asked = sorted({tag.casefold() for tag in tags})
         if not asked:
             return []
-        condition = doc_filter(types=types, namespace=namespace)
+        condition = doc_filter(types=types, namespace=namespace, since=since, until=until)
         rows = self._database.rows(
             "SELECT uri, matches, matched, text.summary FROM ("
             "SELECT docs.id, docs.uri, docs.updated, count(*) AS matches, group_concat(tags.tag, ', ') AS matched"

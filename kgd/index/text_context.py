@@ -68,7 +68,7 @@ def _renew_beside(connection: sqlite3.Connection, changed: Iterable[str]) -> Non
             )
             said += [f"{people or ''}: {content}" for content, people in rows]
         connection.execute("DELETE FROM beside WHERE rowid = ?", (id,))
-        connection.execute("INSERT INTO beside (rowid, content) VALUES (?, ?)", (id, "\n".join(said)))
+        connection.execute("INSERT INTO beside (rowid, content) VALUES (?, ?)", (id, _indexed(said)))
 
 
 def _renew_wholes(connection: sqlite3.Connection, paths: Iterable[str]) -> None:
@@ -92,7 +92,13 @@ def _renew_wholes(connection: sqlite3.Connection, paths: Iterable[str]) -> None:
             connection.execute("UPDATE wholes SET lane = ? WHERE id = ?", (lane, *row))
         else:
             row = (connection.execute("INSERT INTO wholes (path, lane) VALUES (?, ?)", (path, lane)).lastrowid,)
-        connection.execute("INSERT INTO whole_text (rowid, content) VALUES (?, ?)", (*row, "\n".join(said)))
+        connection.execute("INSERT INTO whole_text (rowid, content) VALUES (?, ?)", (*row, _indexed(said)))
+
+
+def _indexed(said: Iterable[str]) -> str:
+    """The texts with their grams; such tables are never shown."""
+    text = "\n".join(said)
+    return f"{text}\n{grams}" if (grams := words.grams_text((text, 1))) else text
 
 
 def speakers(content: str) -> list[str]:

@@ -6,7 +6,7 @@ Every other node is a unit of its own.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -134,8 +134,12 @@ class Pool:
     """Whether the query is about something that the workspace does not have; see `settle`."""
     files: Sequence[FileHit] = ()
     """Files of the code tree by their whole text, best first."""
+    past: Mapping[str, float] = field(default_factory=dict)
+    """Paths of files that past commits speak for, with scores, 0..1."""
     called: dict[Uri, Uri] = field(default_factory=dict)
     """Nodes whose name is in the query, with their units."""
+    lapsed: dict[Uri, str] = field(default_factory=dict)
+    """Nodes that do not hold now, with the reason."""
     beside: list[Found] = field(default_factory=list)
     """Messages that have words of the query together with their neighbours."""
 
@@ -278,7 +282,8 @@ def _is_answered(pool: Pool) -> bool:
 def filters_of(question: Question) -> dict[str, Any]:
     types = [*question.types, *(["chunk"] if "document" in question.types else [])]
     tags, namespace = question.tags or None, question.namespace
-    return {"types": types or None, "tags": tags, "namespace": namespace, "lanes": question.lanes}
+    return {"types": types or None, "tags": tags, "namespace": namespace, "lanes": question.lanes,
+            "since": question.since, "until": question.until}  # fmt: skip
 
 
 def _add_near(workspace: Workspace, index: TextIndex, pool: Pool, filters: dict[str, Any], may: Sees) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -13,8 +13,8 @@ from kgd.index import exact_names, ranking
 from kgd.index.ranking import Found, Hit
 from kgd.model.lane import KNOWLEDGE, Lane
 from kgd.model.node import ranks_behind
-from kgd.model.uri import Uri, from_path
-from kgd.retrieval import code, names, spreading, through_code
+from kgd.model.uri import Uri, from_path, is_owned, path_of
+from kgd.retrieval import code, dates, names, spreading, through_code
 from kgd.retrieval.candidates import COVERED_STRANGE, Pool, Sees, Unit, anybody, filters_of, gather, measure
 from kgd.retrieval.query import Answered, Link, Mentions, Once, Question, Retrieved, Step
 from kgd.retrieval.spreading import Surroundings
@@ -38,6 +38,10 @@ FILES = 60
 """Files whose whole text or path is ranked."""
 
 
+Likely = Callable[[str, Mapping[str, float]], Mapping[str, float]]
+"""Files that past commits speak for, given a query and the files found by their text, all by path with scores."""
+
+
 class Ranked(NamedTuple):
     """A hit without explanation; `unit` is None for bare files and for hits from a plain text search."""
 
@@ -56,6 +60,7 @@ def retrieve(
     doubted: Collection[Uri] = (),
     sources: Sequence[EdgeSource] | None = None,
     about: About | None = None,
+    likely: Likely | None = None,
     offset: tuple[int, int] = (0, 0),
 ) -> Retrieved:
     """The hits from `offset` on, in knowledge and in code, at most `limit` of each, with their cheapest relations.
@@ -68,6 +73,7 @@ def retrieve(
         doubted: Nodes that rank behind their equals.
         sources: Edge sources as the caller may see them; by default the workspace's own.
         about: Returns the notes about files; without it, code does not lead to notes.
+        likely: Returns the files that past commits speak for, with scores, 0..1.
 
     Raises:
         Unavailable: `min_similarity` was given, but there are no vectors.
@@ -76,6 +82,9 @@ def retrieve(
     named = Once(mentions) if mentions is not None and question.follows(spreading.MENTIONS) else None
     around = _surroundings(workspace, question, own, named, sees)
     pool = _filled(workspace, question, around, sees)
+    if likely is not None and pool.files and not pool.is_short and not question.types:
+        best = pool.files[0].score or 1.0
+        pool.past = likely(question.query, {one.path: one.score / best for one in pool.files})
     if about is not None and pool.files and question.max_depth:
         through_code.add(pool, workspace, about, around)
     wanted = (offset[0] + question.limit + 1, offset[1] + question.limit + 1)
@@ -104,7 +113,12 @@ def tagged(
     wanted = offset + question.limit + 1
     most = wanted if sees is None else LOOKED_THROUGH
     found = workspace.text().by_tags(
-        question.tags, types=question.types or None, namespace=question.namespace, limit=most
+        question.tags,
+        types=question.types or None,
+        namespace=question.namespace,
+        since=question.since,
+        until=question.until,
+        limit=most,
     )
     seen = [hit for hit in found if hit.score >= question.min_score and (sees is None or sees(hit.uri))]
     page = seen[offset:wanted]
@@ -127,9 +141,11 @@ def _filled(workspace: Workspace, question: Question, around: Surroundings, sees
         spreading.with_neighbours(pool, around)
         spreading.with_people(pool, workspace.text().by_people)
         spreading.hop(pool, around)
+    dates.with_dates(pool, workspace.text())
     if question.max_depth > 1:
         spreading.further(pool, around, question.max_depth)
     names.by_uses(pool, lambda uri: sum(len(source.into(uri)) for source in (around.stored, *around.others)))
+    pool.lapsed = dates.lapses(pool.units.values(), workspace.text(), question.now)
     return pool
 
 
@@ -157,22 +173,6 @@ def _beyond(
     texts = {one.uri: one for one in index.passing(list(rest), **filters)}
     lowest = order[-1].score if order else 1.0
     return [Ranked(uri, round(lowest * rest[uri], SCORE_DIGITS), texts[uri], None) for uri in rest if uri in texts]
-
-
-def _further_notes(
-    workspace: Workspace, pool: Pool, order: Sequence[Ranked], wanted: int, sees: Sees | None
-) -> list[Ranked]:
-    """Notes with all words of a short query that more notes have than are ranked, in the order of words."""
-    if not pool.is_short or Lane.NOTES not in pool.full or len(order) >= wanted or pool.question.min_similarity > 0:
-        return []
-    index, filters = workspace.text(), {**filters_of(pool.question), "lanes": [Lane.NOTES]}
-    known = {uri for unit in pool.units.values() for uri in unit.texts}
-    hits = index.search(pool.question.query, limit=wanted + len(known), sees=sees, **filters)
-    scores = {hit.uri: hit.score for hit in hits if hit.uri not in known and hit.score >= BANDS[ranking.BEGUN][0]}
-    found = {one.uri: one for one in index.passing(list(scores), **filters)}
-    lowest = order[-1].score if order else 1.0
-    further = [Ranked(uri, round(lowest * score, SCORE_DIGITS), found[uri], None) for uri, score in scores.items()]
-    return further[: wanted - len(order)]
 
 
 def _code(
@@ -203,14 +203,23 @@ def _by_file(workspace: Workspace, pool: Pool, order: Sequence[Ranked], sees: Se
             (uri, one.score) for uri, one in files
             if uri.split("/", 3)[3].startswith(start) and (not pool.is_strange or one.covered >= COVERED_STRANGE)
         ]  # fmt: skip
-    paths = index.bare_files(
-        question.query, types=question.types or None, namespace=question.namespace, limit=max(FILES, wanted), sees=sees
-    )
+    paths = (
+        index.bare_files(
+            question.query,
+            types=question.types or None,
+            namespace=question.namespace,
+            limit=max(FILES, wanted),
+            sees=sees,
+        )
+        if question.since is None and question.until is None
+        else []
+    )  # a file has no date here
     units = [
         (one.unit, one.uri, 1.0 + one.unit.named * names.BONUS if one.unit.named else one.unit.score)
         for one in order if one.unit is not None
     ]  # fmt: skip
-    hits = code.listed(units, texts, paths, question.query, code.file_of)
+    past = {from_path("file", workspace.id, path): score for path, score in pool.past.items()}
+    hits = code.listed(units, texts, paths, past, question.query, code.file_of)
     return [Ranked(one.uri, round(min(1.0, one.score), SCORE_DIGITS), one.found, one.unit) for one in hits]
 
 
@@ -265,6 +274,8 @@ def _scored(unit: Unit, pool: Pool, doubted: Collection[Uri]) -> float:
     score = low + (high - low) * unit.score
     if doubted and (unit.key in doubted or any(uri in doubted for uri in unit.texts)):
         score *= ranking.DOUBTED_SHARE
+    if pool.lapsed and (unit.key in pool.lapsed or any(uri in pool.lapsed for uri in unit.texts)):
+        score *= dates.LAPSED
     return round(score, SCORE_DIGITS)
 
 
@@ -324,14 +335,18 @@ def _explained(workspace: Workspace, pool: Pool, page: Sequence[Ranked]) -> list
     for one in page:
         hit = found.get(one.uri) or Hit(one.uri, 0.0, "", ())
         unit = one.unit
+        past = (
+            ("past commits",) if pool.past and is_owned(one.uri) and path_of(code.file_of(one.uri)) in pool.past else ()
+        )
         if unit is None:
-            answers.append(Answered(one.uri, one.score, hit.snippet, hit.why, (one.uri,)))
+            answers.append(Answered(one.uri, one.score, hit.snippet, (*hit.why, *past), (one.uri,)))
             continue
         steps = unit.steps
-        why = [*hit.why, _weighed(unit, pool)]
+        why = [*hit.why, _weighed(unit, pool), *past]
         why += [f"via {_shown(step)}" for step in steps[-1:]]
         why += [f"helped by {_shown(unit.helped)}"] if unit.helped and not steps else []
         lex, vec, path = round(unit.lex, 4), round(unit.vec, 4), _path(one.uri, steps)
+        why += [pool.lapsed[one.uri]] if one.uri in pool.lapsed else []
         reasons = tuple(filter(None, why))
         answers.append(Answered(one.uri, one.score, hit.snippet, reasons, path, lex, vec, unit.similarity, steps))
     return answers

@@ -194,6 +194,7 @@ class NodeAnswer(TypedDict):
     conflicts: NotRequired[list[ConflictAnswer]]
     invalid_file: NotRequired[InvalidAnswer]
     unverified: NotRequired[UnverifiedAnswer]
+    lapsed: NotRequired[str]
 
 
 """`NodeAnswer` is a node in full, without empty fields. At `version` 0 the node is in the code tree and not stored."""

@@ -26,16 +26,17 @@ def test_every_tool_is_described_in_fewer_than_600_characters() -> None:
 
 def test_tools_have_the_parameters_of_the_contract() -> None:
     expected = {
-        "search": "query types tags namespace edge_types max_depth include lanes min_score limit budget cursor",
+        "search": "query types tags namespace edge_types max_depth include lanes min_score since until limit budget"
+        " cursor",
         "get": "uris include as_of conflicts budget cursor context_id",
         "traverse": "start max_cost max_depth edge_types types direction max_nodes budget as_of conflicts include"
         " cursor context_id",
-        "context": "paths task question include budget context_id",
+        "context": "paths task question include since until budget context_id",
         "query_graph": "operation entityType id projectId paths query moleculeId orphansOnly includeChangelog"
         " changelogLimit limit offset",
         "manage_graph": "operation entityType id version projectId name paths knowledge knowledgeMode moleculeId"
         " relatedAtoms relatedMolecules createdByTaskId lastTaskId cascade",
-        "manage_changelog": "operation parentType parentId taskId summary limit offset projectId",
+        "manage_changelog": "operation parentType parentId taskId summary limit offset since until projectId",
         "put": "changes message request_id dry_run conflicts",
         "history": "uri commit since until author diff limit cursor",
         "status": "",

@@ -18,6 +18,7 @@ from kgd.tools.areas.answers import EntryAnswer, entry_answer
 from kgd.tools.areas.envelope import Envelope, answered, enveloped
 from kgd.tools.areas.forwarding import from_hub
 from kgd.tools.areas.parameters import Checks, Use
+from kgd.tools.dates import When, period
 from kgd.tools.operation import USUAL, Hints, Operation
 from kgd.tools.session import Session
 
@@ -34,6 +35,8 @@ class ManageChangelogParams(parameters.AreaParams):
     summary: str | None = None
     limit: Annotated[int, Field(ge=1, le=MAX_LIMIT)] = 20
     offset: Annotated[int, Field(ge=0)] = 0
+    since: When = None
+    until: When = None
     projectId: str | None = None
     workspace: str | None = None
 
@@ -43,7 +46,7 @@ class ManageChangelogParams(parameters.AreaParams):
     def use(cls, operation: str, given: Mapping[str, Any]) -> Use:
         if operation == "append":
             return Use(("taskId", "summary"), _SHARED)
-        return Use((), _SHARED | {"limit", "offset"})
+        return Use((), _SHARED | {"limit", "offset", "since", "until"})
 
 
 class ManageChangelogData(TypedDict, total=False):
@@ -84,7 +87,10 @@ def _search(session: Session, params: ManageChangelogParams) -> dict[str, Any]:
         return from_hub(session, far, "manage_changelog", params)["data"]
     workspace = ids.project(session, params.workspace, params.projectId, [params.parentId])
     parent = ids.area(session, workspace, params.parentType, params.parentId, at="parentId")
-    page, total = changelog.entries(workspace, parent, limit=params.limit, offset=params.offset)
+    since, until = period(params.since, params.until)
+    page, total = changelog.entries(
+        workspace, parent, limit=params.limit, offset=params.offset, since=since, until=until
+    )
     data = {"entries": [entry_answer(entry) for entry in page], "total": total}
     return origins.fence(data) if origins.trust_in(session, workspace) == "remote" else data
 

@@ -18,13 +18,14 @@ from kgd.model.node import Node
 from kgd.model.uri import Uri, build, is_owned
 from kgd.tools import addressing, origins
 from kgd.tools.budget import size_of
-from kgd.tools.commands import BUDGET, CONTEXT_ID, Command, option
+from kgd.tools.commands import BUDGET, CONTEXT_ID, SINCE, UNTIL, Command, option
 from kgd.tools.context import gathering, lines, packing, recent
 from kgd.tools.context.file_paths import Places, common_directory, places
 from kgd.tools.context.findings import CodeAnswer, Findings
 from kgd.tools.context.lines import AskedLines, LineAnswer
 from kgd.tools.context.packing import CutAnswer, ItemAnswer
 from kgd.tools.context.recent import ChangeAnswer, KnownByAnswer, LikelyFileAnswer, TogetherAnswer
+from kgd.tools.dates import When, period
 from kgd.tools.nodes import printable
 from kgd.tools.operation import USUAL, Hints, Operation
 from kgd.tools.origins import Origin
@@ -59,6 +60,8 @@ class ContextParams(Params):
     include: Annotated[Many[Literal["symbols"]], Field(description="also the files' own symbols and imports")] = Field(
         default_factory=list
     )
+    since: When = None
+    until: When = None
     budget: Annotated[int, Field(ge=LEAST_BUDGET, description="tokens")] = 4_000
     context_id: str | None = None
     workspace: str | None = None
@@ -131,7 +134,7 @@ def context(session: Session, params: ContextParams) -> ContextResult:
     asked = _gathered(session, workspace, params)
     if params.question.strip() and not asked.findings.ordered() and workspace.meaning.catch_up(EMBEDDED_WITHIN):
         asked = _gathered(session, workspace, params)  # texts written a moment ago may match by meaning now
-    found = asked.findings.ordered()
+    found = asked.findings.dated()
     answer: dict[str, Any] = {
         "workspace": workspace.id, "items": [], "changes": [], "changed_together": [], "unmatched_paths": [], "cut": [],
     }  # fmt: skip
@@ -171,7 +174,7 @@ def context(session: Session, params: ContextParams) -> ContextResult:
 
 def _gathered(session: Session, workspace: Workspace, params: ContextParams) -> _Asked:
     """All findings for the parameters. Paths, task and question each contribute all of theirs."""
-    asked = _Asked(Findings(session, workspace))
+    asked = _Asked(Findings(session, workspace, *period(params.since, params.until)))
     asked.findings.with_symbols = "symbols" in params.include
     texts = list(params.paths)
     if params.task.strip():
@@ -333,6 +336,8 @@ CONTEXT = Operation(
                 option("paths", "files or directories of the code", "PATH", nargs="*"),
                 option("--task", "a task's URI or name, or its text", "TASK"),
                 option("--question", "a question in words", "TEXT"),
+                SINCE,
+                UNTIL,
                 BUDGET,
                 CONTEXT_ID,
             ),

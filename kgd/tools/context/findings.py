@@ -6,6 +6,7 @@ then the rest; and nodes about the subject itself come before nodes that are onl
 
 from __future__ import annotations
 
+import time
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NotRequired
@@ -89,8 +90,12 @@ class Found:
 class Findings:
     """The findings of one caller in one workspace."""
 
-    def __init__(self, session: Session, workspace: Workspace) -> None:
+    def __init__(
+        self, session: Session, workspace: Workspace, since: int | None = None, until: int | None = None
+    ) -> None:
+        """`since` and `until` (Unix seconds, both included) restrict the nodes by date."""
         self.workspace, self.session = workspace, session
+        self.since, self.until = since, until
         self.sees = visibility.sight(session, workspace.id)
         self._found: dict[Uri, Found] = {}
         self._left_out: set[Uri] = set()
@@ -155,15 +160,21 @@ class Findings:
 
     def hits(self, query: str, limit: int, types: Sequence[str] | None = None) -> list[Hit]:
         """The best full-text hits among the nodes that the caller may see; hidden nodes do not use up the limit."""
-        return self.workspace.text().search(query, types=types, limit=limit, sees=self.sees)
+        return self.workspace.text().search(
+            query, types=types, limit=limit, sees=self.sees, since=self.since, until=self.until
+        )
 
     def answers(self, question: str, limit: int) -> Retrieved:
         """The hits of `search`: by words, by meaning, and by relations."""
-        return answered(self.session, self.workspace, Question(question, limit=limit))
+        asked = Question(question, limit=limit, since=self.since, until=self.until)
+        return answered(self.session, self.workspace, asked)
 
     def tagged(self, tags: Sequence[str], limit: int, types: Sequence[str]) -> list[Hit]:
         """The nodes with any of these tags, best first."""
-        found = self.workspace.text().by_tags(tags, types=types, limit=limit if self.sees is None else LOOKED_THROUGH)
+        found = self.workspace.text().by_tags(
+            tags, types=types, since=self.since, until=self.until,
+            limit=limit if self.sees is None else LOOKED_THROUGH,
+        )  # fmt: skip
         return [hit for hit in found if self.may_see(hit.uri)][:limit]
 
     def title(self, uri: Uri) -> str:
@@ -178,6 +189,25 @@ class Findings:
         # The place of a node would tell its author whether a guess about a hidden file that it cites is right.
         doubted = Freshness.of(self.workspace).doubted if self.sees is None else frozenset()
         return sorted(self._found.values(), key=lambda one: one.order(doubted))
+
+    def dated(self) -> list[Found]:
+        """The nodes of the period in reading order; those that do not hold now last, with the reason."""
+        index, found = self.workspace.text(), self.ordered()
+        if self.since is not None or self.until is not None:
+            passing = index.passing([one.uri for one in found], since=self.since, until=self.until)
+            known = {one.uri for one in passing}
+            found = [one for one in found if one.uri in known]
+        now = time.time()
+        validities = index.validity_of([one.uri for one in found])
+        lapses = {uri: lapse for uri, valid in validities.items() if (lapse := valid.lapse(now))}
+        for one in found:
+            if one.uri in lapses and lapses[one.uri] not in one.reasons:
+                one.reasons.insert(0, lapses[one.uri])
+        return sorted(found, key=lambda one: one.uri in lapses)
+
+    def in_period(self, at: int) -> bool:
+        """Whether a moment (Unix seconds) lies in the period."""
+        return (self.since is None or self.since <= at) and (self.until is None or at <= self.until)
 
     def __contains__(self, uri: object) -> bool:
         return uri in self._found

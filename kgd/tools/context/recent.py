@@ -129,7 +129,9 @@ def _entries(findings: Findings) -> list[ChangeAnswer]:
     """Entries of the areas' changelogs, newest first."""
     entries: list[ChangeAnswer] = []
     for area in findings.of_kind(*AREAS)[:AREAS_ASKED]:
-        for one in changelog.entries(findings.workspace, area.uri, limit=ENTRIES)[0]:
+        for one in changelog.entries(
+            findings.workspace, area.uri, limit=ENTRIES, since=findings.since, until=findings.until
+        )[0]:
             answer: ChangeAnswer = {"at": one.created_at, "what": cut_at_word(one.summary, LINE), "area": area.uri}
             if one.task and findings.may_see(Uri(one.task)):
                 answer["task"] = one.task

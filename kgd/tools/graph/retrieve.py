@@ -13,6 +13,7 @@ from kgd.retrieval.query import Question
 from kgd.retrieval.retrieve import retrieve, tagged
 from kgd.tools import addressing, visibility
 from kgd.tools.budget import size_of
+from kgd.tools.dates import When, period
 from kgd.tools.graph.edges import EdgeAnswer, Ends, answer_of
 from kgd.tools.graph.node_reads import whole
 from kgd.tools.nodes import NodeAnswer
@@ -35,6 +36,8 @@ class RetrieveParams(Params):
     limit: Annotated[int, Field(ge=1, le=1_000)] = 10
     min_similarity: Annotated[float, Field(ge=0, le=1, description="of the vectors only")] = 0.0
     min_score: Annotated[float, Field(ge=0, le=1)] = 0.0
+    since: When = None
+    until: When = None
     content: bool = False
     workspace: str | None = None
 
@@ -66,9 +69,11 @@ def run(session: Session, params: RetrieveParams) -> RetrieveResult:
     workspace = addressing.choose(session, params.workspace)
     sees = visibility.sight(session, workspace.id)
     sources = visibility.sources(session, workspace.id, workspace.sources())
+    since, until = period(params.since, params.until)
     question = Question(
         params.query, params.namespace.strip("/"), tuple(params.types), tuple(params.tags), tuple(params.edge_types),
-        params.max_depth, params.limit, params.min_score, params.min_similarity, edges=params.max_depth > 0,
+        params.max_depth, params.limit, params.min_score, params.min_similarity, since=since, until=until,
+        edges=params.max_depth > 0,
     )  # fmt: skip
     if params.query.strip():
         doubted = Freshness.of(workspace).doubted if sees is None else ()

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, NotRequired, cast
 
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from kgd.errors import Invalid, NotFound
+from kgd.errors import NotFound
 from kgd.model.access import Verb
 from kgd.model.change import ChangeSet, Revert
 from kgd.model.uri import Uri
 from kgd.tools import addressing, cursors, nodes, visibility
 from kgd.tools.budget import HARD_LIMIT, Room, clip
-from kgd.tools.commands import CURSOR, LIMIT, MESSAGE, Command, option
+from kgd.tools.commands import CURSOR, LIMIT, MESSAGE, SINCE, UNTIL, Command, option
+from kgd.tools.dates import When, period
 from kgd.tools.differences import LONGEST_VALUE, Foretold, NodeDiff, foretold, node_diff
 from kgd.tools.nodes import UNSEEN_MESSAGE, brought_by, line, made_at, sees_all
 from kgd.tools.operation import USUAL, Hints, Operation
@@ -38,8 +38,8 @@ LOOKED_THROUGH = 1_000
 class HistoryParams(Params):
     uri: str | None = None
     commit: str | None = None
-    since: Annotated[str | None, Field(description="ISO date or time")] = None
-    until: str | None = None
+    since: When = None
+    until: When = None
     author: str | None = None
     diff: bool = False
     limit: Annotated[int, Field(ge=1, le=200)] = 20
@@ -120,7 +120,7 @@ def _entries(
     workspace: Workspace, params: HistoryParams, uri: Uri | None, commit: str | None, after: str | None
 ) -> Iterator[Entry]:
     """The requested commits, newest first; reads pages lazily."""
-    since, until = _seconds(params.since, "since"), _seconds(params.until, "until")
+    since, until = period(params.since, params.until)
     size = params.limit + 1
     while True:
         page = workspace.history.entries(
@@ -273,16 +273,6 @@ def _commit(
     return answer
 
 
-def _seconds(text: str | None, at: str) -> int | None:
-    if text is None:
-        return None
-    try:
-        moment = datetime.fromisoformat(text.strip())
-    except ValueError:
-        raise Invalid("this is not a date or time", at=at, next="Write 2026-11-20 or 2026-11-20T14:00:00Z.") from None
-    return int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp())
-
-
 HISTORY = Operation(
     name="history",
     title="What changed, and why",
@@ -306,8 +296,8 @@ HISTORY = Operation(
             (
                 option("uri", "a URI or path", "URI", nargs="?"),
                 option("--commit", "only this commit", "COMMIT"),
-                option("--since", "not before this date, such as 2026-11-20 or 2026-11-20T14:00", "DATE"),
-                option("--until", "not after this date", "DATE"),
+                SINCE,
+                UNTIL,
                 option("--author", "only commits of this author", "TEXT"),
                 option("--diff", "with the fields that changed"),
                 LIMIT,

@@ -25,7 +25,7 @@ from kgd.model.uri import Uri
 from kgd.tools import addressing, cursors
 from kgd.tools.budget import HARD_LIMIT, Room, clip
 from kgd.tools.commands import CURSOR, MESSAGE, Command, option
-from kgd.tools.dates import moment_of
+from kgd.tools.dates import When, moment_of
 from kgd.tools.differences import foretold
 from kgd.tools.history.history import RevertResult
 from kgd.tools.nodes import made_at, moment
@@ -59,9 +59,7 @@ UNASKED = ("init", "merge")
 
 
 class ReviewParams(Params):
-    since: Annotated[str | None, Field(description="monday, 2 days ago, an ISO date; else since the last review")] = (
-        None
-    )
+    since: Annotated[When, Field(description="monday, 2 days ago, an ISO date; else since the last review")] = None
     by: Annotated[str | None, Field(description="agent, person, or part of a name")] = None
     path: Annotated[Many[str], Field(description="only nodes of these paths, such as /services/**")] = Field(
         default_factory=list

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NotRequired
 
@@ -10,6 +11,7 @@ from typing_extensions import TypedDict
 
 from kgd.errors import KgdError
 from kgd.model.access import Verb
+from kgd.model.dates import validity_in
 from kgd.model.escaping import fenced_line
 from kgd.model.uri import Uri, workspace_of
 from kgd.tools import addressing, cursors, nodes, origins, visibility
@@ -291,6 +293,8 @@ def _add_state(answer: dict[str, Any], found: Found, include: Sequence[str]) -> 
         if "mentions" in include:
             answer["mentions"] = mentions.of_node(found.workspace, found.uri, found.sees)
         mark(found.workspace, [answer], found.sees)
+        if (valid := validity_in(answer.get("data", {}))) and (lapse := valid.lapse(time.time())):
+            answer["lapsed"] = lapse
     if "history" in include:
         lines = found.workspace.history.entries(uri=found.uri, limit=HISTORY_LINES)
         answer["history"] = [nodes.line(entry, found.workspace, found.sees) for entry in lines]

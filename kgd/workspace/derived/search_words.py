@@ -8,6 +8,7 @@ from itertools import islice
 
 from kgd.graph.live_graph import LiveGraph
 from kgd.index.text import Doc, TextIndex
+from kgd.model.dates import validity_in, written
 from kgd.model.node import Json, Node
 from kgd.model.uri import Uri
 from kgd.workspace.answers import Similar
@@ -34,7 +35,8 @@ def doc(node: Node, detail: str, updated: int) -> Doc:
     return Doc(
         node.uri, node.type, node.title, node.summary, content, node.tags, text, updated, node.source,
         people=_people(node), aliases=_aliases(node.data),
-        data_keys=(*node.data, *islice(_ids(node.data), MOST_IDS)), bare=not any(authored),
+        data_keys=(*node.data, *islice(_ids(node.data), MOST_IDS)), bare=not any(authored), dated=_dated(node),
+        valid=validity_in(node.data),
     )  # fmt: skip
 
 
@@ -55,6 +57,12 @@ _IS_METADATA = re.compile(
     r"(?:.*(?:_|-|[a-z](?=[A-Z])))?(?:[Ii]ds?|ID|[Uu]r[il]|UR[IL]|hash|sha|commit|etag|token|workspace|[Aa]t)\Z"
 ).match
 """Keys whose values identify something, and are not about it."""
+
+
+def _dated(node: Node) -> int | None:
+    """The time of a message, which its name holds behind the kind of its sender: ``user:2026-11-20T10:00:00Z``."""
+    span = written(node.name.partition(":")[2].removeprefix("~")) if node.type == "message" else None
+    return span.begin if span else None
 
 
 def _people(node: Node) -> tuple[str, ...]:
