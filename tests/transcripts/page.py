@@ -46,7 +46,7 @@ TURNS = (
     Turn("What does this task touch?", "context", {"task": "task://shop/vouchers"}),
     Turn("Who depends on this file?", "traverse",
          {"start": ["./shop/money.py"], "direction": "in", "edge_types": ["imports"]}),
-    Turn("How fast do we reply to angry customers?", "search", {"query": "how fast do we reply to angry customers"}),
+    Turn("How quickly must complaints be answered?", "search", {"query": "How quickly do we answer complaints?"}),
     Turn("Is there anything about Kafka?", "search", {"query": "kafka consumer groups"}),
 )  # fmt: skip
 
