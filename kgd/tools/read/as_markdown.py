@@ -1,4 +1,4 @@
-"""The answers of `get`, `traverse` and `search` as Markdown for models. It has the same facts as the structured answer."""
+"""The answers of `get`, `traverse` and `search` as Markdown for models, with the facts of the structured answers."""
 
 from __future__ import annotations
 
