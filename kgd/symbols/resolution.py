@@ -152,14 +152,13 @@ class Resolver:
         )  # fmt: skip
 
     def _rust_file(self, place: Place, one: Import) -> Sequence[str]:
-        """The file of the last module in a path; the items after it may come from macros."""
+        """The file of the last module in a path; the items after it count where they are imported from."""
         if not place.files:
             return ()
         what, file = _What("module", place.files[0]), place.files[0]
-        names = [*place.rest, *([one.name] if one.name not in ("", "*") else [])]
-        for number, name in enumerate(names, 1):
+        for name in [*place.rest, *([one.name] if one.name not in ("", "*") else [])]:
             found = self.member(what, name)
-            if found is None or (number == len(names) and one.name not in ("", "*") and not self._is_module(found)):
+            if found is None or not self._is_module(found):
                 break
             what, file = found, found.path
         return (file,)
