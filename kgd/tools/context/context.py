@@ -19,7 +19,7 @@ from kgd.model.uri import Uri, build, is_owned
 from kgd.tools import addressing, origins
 from kgd.tools.budget import size_of
 from kgd.tools.commands import BUDGET, CONTEXT_ID, SINCE, UNTIL, Command, option
-from kgd.tools.context import gathering, lines, packing, recent
+from kgd.tools.context import as_markdown, gathering, lines, packing, recent
 from kgd.tools.context.file_paths import Places, common_directory, places
 from kgd.tools.context.findings import CodeAnswer, Findings
 from kgd.tools.context.lines import AskedLines, LineAnswer
@@ -324,6 +324,7 @@ CONTEXT = Operation(
     Result=ContextResult,
     hints=Hints(read_only=True, idempotent=True),
     run=context,
+    text=as_markdown.briefing,
     forwards=True,
     offered=USUAL,
     place=40,
