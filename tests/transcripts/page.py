@@ -42,7 +42,7 @@ TURNS = (
          {"query": "RefundRefused: the refund is larger than what is left of the payment"}),
     Turn("Which file sends the mail after a payment?", "search", {"query": "which file sends the receipt"}),
     Turn("I have to edit this file.", "context", {"paths": ["shop/payments/refunds.py"]}),
-    Turn("Why is this line as it is?", "context", {"paths": ["shop/payments/refunds.py:9"]}),
+    Turn("Why is this line here?", "context", {"paths": ["shop/payments/refunds.py:9"]}),
     Turn("What does this task touch?", "context", {"task": "task://shop/vouchers"}),
     Turn("Who depends on this file?", "traverse",
          {"start": ["./shop/money.py"], "direction": "in", "edge_types": ["imports"]}),
