@@ -76,10 +76,11 @@ def terms(query: str) -> list[Term]:
     language = languages.of_query(query, found)
     stop = STOPWORDS | language.stopwords if language else STOPWORDS
     telling = [folded for folded in found if folded not in stop and not grams.is_stop(folded)] or list(found)
-    return [_term(found[folded], language) for folded in reversed(telling)][:MAX_TERMS]
+    asked = telling[: -MAX_TERMS - 1 : -1]
+    return [_term(found[folded], language, is_last=folded == asked[-1]) for folded in asked]
 
 
-def _term(word: str, language: Language | None) -> Term:
+def _term(word: str, language: Language | None, *, is_last: bool) -> Term:
     if grams.is_gram(word):
         phrase = (grams.phrase(word),)
         return Term(word, phrase, phrase, is_gram=True)
@@ -88,7 +89,7 @@ def _term(word: str, language: Language | None) -> Term:
     phrases = [f'"{word}"', *([f'"{" ".join(parts)}"'] if parts else [])]
     begun, stem = phrases, ""
     if len(word) == MAX_WORD or (len(word) >= PREFIX_FROM and not parts):
-        begun = [f'"{word}" *', *languages.ends_with(word)]
+        begun = [f'"{word}" *', *(languages.ends_with(word) if is_last else ())]
     if language is not None and not parts and (stem := language.stem(languages.folded(word))):
         also = [f'"{stem}" *', *languages.ends_with(word)]
         phrases, begun = [*phrases, *also], list(dict.fromkeys([*begun, *also]))
