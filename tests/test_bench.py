@@ -1,4 +1,4 @@
-"""The measurements run, at a size where their figures say nothing, so that they cannot rot."""
+"""The benches run at a tiny size, so that they keep working."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def test_a_rate_is_the_better_the_higher_and_a_time_the_lower() -> None:
     assert verdict({"what": "x", "peer": "y", "not_measured": "no npm"}) == "not measured"
 
 
-def test_a_run_is_told_as_the_table_of_the_page() -> None:
+def test_a_run_is_printed_as_the_table_of_the_page() -> None:
     rows = [
         {"section": "walks", **row, "verdict": verdict(row)}
         for row in (compare("walk", "networkx", "us", 10.0, 40.0, 0.5, nodes=1000), value("size", "MB", 3.0, 2.0),

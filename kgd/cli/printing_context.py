@@ -16,22 +16,34 @@ _NAMED = 20
 
 
 def context(answer: Answer) -> None:
+    _lines(answer)
     heading = ""
     for item in answer["items"]:
         if (found := _HEADINGS.get(item["kind"], "Other nodes")) != heading:
             heading = found
             say(bold(heading))
         _item(item)
-    if answer["changes"]:
-        say(bold("Changed lately"))
-        for one in answer["changes"]:
-            where = one.get("area") or words.short(one["commit"])
-            by = f" {one['by']}:" if one.get("by") else ""
-            say(f"  {one['at'][:10]} {where}{by} {_one_line(one['what'])}")
+    if code := answer.get("code"):
+        say(bold("In the code"))
+        for one in code:
+            say(f"  {one['name']}  {one['uri']}")
+            say(f"    {_one_line(one['why'])}")
+    for name, title in (("changes", "Changed lately"), ("tried_before", "Past commits about it")):
+        if answer.get(name):
+            say(bold(title))
+            for one in answer[name]:
+                _change(one)
+    if answer.get("likely_files"):
+        say(bold("Files that it may touch"))
+        for one in answer["likely_files"]:
+            say(f"  {one['path']} ({', '.join(one['why'])})")
     if answer["changed_together"]:
         say(bold("Often changed together with them"))
         for one in answer["changed_together"]:
             say(f"  {one['path']}, in {one['count']} of {words.counted(one['of'], 'commits')}")
+    if answer.get("known_by"):
+        known = (f"{one['name']} ({words.counted(one['commits'], 'commits')})" for one in answer["known_by"])
+        say(f"{bold('Known by')} {', '.join(known)}")
     if paths := answer["unmatched_paths"]:
         say(bold("In no area"))
         described = set(answer.get("described", ()))
@@ -41,9 +53,41 @@ def context(answer: Answer) -> None:
             say(f"  and {len(paths) - _NAMED} more")
     if answer["cut"]:
         told = ", ".join(f"{one['count']} {one['what'].replace('_', ' ')}" for one in answer["cut"])
-        say(f"left out for want of room: {told}; --budget N makes more")
+        say(f"left out for lack of room: {told}; --budget N makes more")
     if missing := answer.get("missing"):
         say(missing["message"])
+    for uri in answer.get("nearest", ()):
+        say(f"  nearest: {uri}")
+
+
+def why(answer: Answer) -> None:
+    if not answer.get("lines"):
+        say("No commit is known for this line: the file has no such line, or the code has no history here.")
+    context(answer)
+
+
+def _lines(answer: Answer) -> None:
+    for one in answer.get("lines", ()):
+        last = f"-{one['last']}" if one["last"] > one["first"] else ""
+        say(bold(f"{one['path']}:{one['first']}{last}"))
+        for line in one["text"].splitlines():
+            say(f"  | {line}")
+        if one.get("uncommitted"):
+            say("  changed since the last commit")
+            continue
+        _change(one)
+        if one.get("was"):
+            say(f"    was {one['was']}")
+
+
+def _change(one: Answer) -> None:
+    """Print an entry of a changelog or a commit of the code, with its reason."""
+    where = one.get("area") or words.short(one["commit"])
+    by = f" {one['by']}:" if one.get("by") else ""
+    undone = f" (reverted by {', '.join(map(words.short, one['reverted_by']))})" if one.get("reverted_by") else ""
+    say(f"  {one['at'][:10]} {where}{by} {_one_line(one['what'])}{undone}")
+    if one.get("why"):
+        say(f"    {_one_line(one['why'])}")
 
 
 def _item(item: Answer) -> None:

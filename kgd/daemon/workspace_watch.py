@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kgd.areas.atlas import Atlas
+from kgd.code_history.history import CodeHistory
 from kgd.config import person_environment
+from kgd.daemon.code_history import HistoryReader
 from kgd.daemon.code_index import ReadingTree
 from kgd.daemon.watch import Folder, Watch
 from kgd.errors import KgdError
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
     from kgd.workspace.workspace import Workspace
 
 FIRST_LOOK_SECONDS = 2.0
-"""How long opening a workspace waits for the code tree; a larger tree is served when it has been read."""
+"""Seconds that opening a workspace waits for the code tree; a larger tree is served later."""
 
 log = logging.getLogger("kgd.tending")
 
@@ -47,6 +49,8 @@ class WorkspaceWatch:
         self._freshness.on_change = changed
         self._overlay: Overlay | None = None
         self.reading: ReadingTree | None = None
+        self._history: HistoryReader | None = None
+        self._code_git_dir = CodeHistory.of(workspace).git_dir
         self._watches = [Watch(self._own_folders(), self._work_tree_changed, rescan_seconds=rescan_seconds)]
         if layout.code_tree is not None:
             self._overlay = Overlay(
@@ -59,6 +63,8 @@ class WorkspaceWatch:
                 self.reading = ReadingTree(workspace, overlay, workspace.derived_dir, changed)
             except KgdError:
                 log.exception("symbols and documents of the code tree are not indexed")
+            if self._code_git_dir is not None:
+                self._history = HistoryReader(CodeHistory.of(workspace), layout.code_tree)
             code = Folder(layout.code_tree, skip=NEVER | MACHINE_MADE)
             self._watches.append(Watch([code], self._code_tree_changed, rescan_seconds=rescan_seconds))
         self._first_look = threading.Thread(target=self._look, name="kgd-first-look", daemon=True)
@@ -72,6 +78,8 @@ class WorkspaceWatch:
         self._usage.start()
         if self.reading:
             self.reading.start()
+        if self._history:
+            self._history.start()
         self._first_look.start()
         self._first_look.join(FIRST_LOOK_SECONDS)
 
@@ -88,6 +96,8 @@ class WorkspaceWatch:
             self._first_look.join(30)
         if self.reading:
             self.reading.close()
+        if self._history:
+            self._history.close()
         if self._overlay:
             try:
                 self._overlay.save()
@@ -95,12 +105,15 @@ class WorkspaceWatch:
                 log.exception("the scan of the code tree could not be saved")
 
     def _own_folders(self) -> list[Folder]:
-        layout = self._workspace.layout
-        # Of the repository only the files that the user's git commands change; objects and kgd's own refs are noise.
+        layout, code = self._workspace.layout, self._code_git_dir
+        # Of the repositories only the files that the user's git commands change; objects and kgd's own refs are noise.
         return [
             Folder(layout.work_tree, skip=frozenset({".git"})),
-            Folder(layout.git_dir, recursive=False),
-            Folder(layout.git_dir / "refs" / "heads"),
+            *(
+                folder
+                for git_dir in (layout.git_dir, *([code] if code is not None else []))
+                for folder in (Folder(git_dir, recursive=False), Folder(git_dir / "refs" / "heads"))
+            ),
         ]
 
     def _look(self) -> None:
@@ -144,13 +157,23 @@ class WorkspaceWatch:
             return
         if changed is None:
             self._workspace.hint(None)
+            if self._history:
+                self._history.note()
             return
+        if self._history and (of_code := {path for path in changed if self._is_of_code(path)}):
+            self._history.note()
+            changed -= of_code
         top, git_dir = self._workspace.layout.work_tree, str(self._workspace.layout.git_dir)
         inside = {path for path in changed if not path.startswith(f"{git_dir}/")}
         if any(_moves_a_branch(path, git_dir) for path in changed - inside):
             self._workspace.hint(None)
         elif inside:
             self._workspace.hint(sorted(str(Path(path).relative_to(top)) for path in inside if path != str(top)))
+
+    def _is_of_code(self, path: str) -> bool:
+        """Whether the path is in the code's git directory, and not in the workspace's inside it."""
+        own = str(self._workspace.layout.git_dir)
+        return path.startswith(f"{self._code_git_dir}/") and path != own and not path.startswith(f"{own}/")
 
 
 def _files(overlay: Overlay, uris: Iterable[Uri]) -> list[FileDoc]:

@@ -159,7 +159,7 @@ class Freshness:
         return uri in self._citing
 
     def settle(self, within: float = SETTLED_WITHIN) -> bool:
-        """Wait until all notifications so far are processed; returns whether they were in time."""
+        """Wait until all earlier notifications are processed; returns False after the timeout."""
         if self._thread is None:
             return True
         with self._progress:
@@ -223,7 +223,7 @@ class Freshness:
         """The nodes that may cite code, by the text index and the relations in memory; reads no other node."""
         found: set[Uri] = set()
         try:
-            found.update(self._workspace.text().with_data_words((CITES, citations.VERIFIED)))
+            found.update(self._workspace.text().with_data_keys((CITES, citations.VERIFIED)))
         except KgdError as error:  # the index may take minutes to build
             log.warning("citations of code are not known yet", extra={"reason": str(error)[:200]})
             self._stop.wait(AGAIN_AFTER)

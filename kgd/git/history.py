@@ -6,19 +6,15 @@ URI. One ``git log --raw -c`` answers (100k commits in 4 s); the same in process
 
 from __future__ import annotations
 
-import contextlib
-import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from kgd.errors import Damaged, KgdError, NotFound
+from kgd.errors import Damaged, NotFound
 from kgd.git import program
-from kgd.git.discovery import Place
 from kgd.git.objects import LAST_MOMENT, Commit, ObjectId, moment, text, words
 from kgd.git.program import GitFailed
-from kgd.git.refs import read_foreign
 from kgd.git.store import ObjectStore
 
 DEADLINE = 600.0
@@ -47,7 +43,7 @@ class Change(NamedTuple):
     old: ObjectId | None
     new: ObjectId | None
     others: tuple[ObjectId | None, ...] = ()
-    """For a merge: the file in its further parents."""
+    """The file in the further parents of a merge."""
 
 
 def _paths(changes: Sequence[Change]) -> Iterable[str]:
@@ -204,91 +200,3 @@ def first_missing(git_dir: Path, tip: ObjectId, known: ObjectId | None = None) -
     except GitFailed as failed:
         return failed.said.splitlines()[-1] if failed.said else str(failed)
     return ""
-
-
-# ---- history of code: a foreign repository of any size, so questions are bounded in commits and time
-
-COMMITS = 60
-SECONDS = 2.0
-PATHS = 200
-"""Maximum number of files in one question."""
-FILES = 2_000
-"""Maximum number of files listed of one commit. An import of a whole tree does not relate its files."""
-
-
-@dataclass(frozen=True, slots=True)
-class Touch:
-    """A commit that changed one of the given files. `files` are all files it changed, relative to the tree."""
-
-    commit: str
-    at: int
-    author: str
-    subject: str
-    files: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Touches:
-    """Commits, newest first. `all` is False where time ran out before the oldest was read."""
-
-    found: tuple[Touch, ...] = ()
-    all: bool = True
-
-
-def head(code: Place) -> str:
-    """The checked-out commit, read from git's files alone; empty if it is unknown."""
-    with contextlib.suppress(KgdError, OSError, ValueError):
-        named = (code.git_dir / "HEAD").read_text(errors="replace").strip()
-        if not named.startswith("ref: "):
-            return named
-        ref = named[5:].strip()
-        if ref.startswith("refs/") and ".." not in ref.split("/"):
-            found = read_foreign(code.common_dir, ref, "", 1)
-            return found[ref].hex() if ref in found else ""
-    return ""
-
-
-def touches(code: Place, paths: Sequence[str], *, commits: int = COMMITS, seconds: float = SECONDS) -> Touches:
-    """The newest commits of the checked-out branch that changed one of the paths, without merges.
-
-    `paths` are relative to the top of the work tree; a directory stands for everything below it. Reading stops after
-    `seconds` and never fails: missing history gives an empty answer.
-    """
-    if not paths:
-        return Touches()
-    asked = [os.fspath(path).rstrip("/") or "." for path in paths[:PATHS]]
-    arguments = [
-        "log", "--no-merges", "--full-diff", "--name-only", "-z", "--no-renames", "--no-ext-diff", "--no-textconv",
-        "--encoding=UTF-8", "--format=%x01%H %ct %an%x02%s", f"-n{commits}", "HEAD", "--", *asked,
-    ]  # fmt: skip
-    found: list[Touch] = []
-    try:
-        with contextlib.closing(program.stream(code.git_dir, arguments, deadline=seconds)) as records:  # type: ignore[type-var]
-            for touch in _parsed(records):
-                found.append(touch)
-    except (GitFailed, ValueError):  # no commit yet, or git cannot read it
-        return Touches(tuple(found))
-    except KgdError:
-        return Touches(tuple(found), all=False)
-    return Touches(tuple(found))
-
-
-def _parsed(records: Iterator[bytes]) -> Iterator[Touch]:
-    """Yield each commit after all its files. A record is a header that begins with 0x01, or a path."""
-    header, files = b"", list[str]()
-    for record in records:
-        record = record.lstrip(b"\n")
-        if record.startswith(b"\x01"):
-            if header:
-                yield _touch(header, files)
-            header, files = record[1:], []
-        elif record and len(files) < FILES:
-            files.append(os.fsdecode(record))
-    if header:
-        yield _touch(header, files)
-
-
-def _touch(header: bytes, files: Sequence[str]) -> Touch:
-    who, _, subject = header.decode("utf-8", "replace").partition("\x02")
-    commit, at, author = who.split(" ", 2)
-    return Touch(commit, int(at), author, subject.strip(), tuple(files))

@@ -152,17 +152,29 @@ def run(
 
 
 def stream(
-    git_dir: Path, arguments: Sequence[str], *, separator: bytes = b"\0", deadline: float = DEADLINE
+    git_dir: Path,
+    arguments: Sequence[str],
+    *,
+    separator: bytes = b"\0",
+    deadline: float = DEADLINE,
+    bounds: Bounds | None = None,
+    input: bytes | None = None,
 ) -> Iterator[bytes]:
     """Yield the records of the output as they arrive, each ended by `separator`. Closing early kills the program.
+
+    `bounds` replaces `deadline`.
 
     Raises:
         GitFailed, Unavailable, Limit: As `run`, after the last record; Limit also for a record of some MiB.
     """
-    with _started(git_dir, arguments, False, Bounds(deadline, deadline), None, None) as running:
+    bounds = bounds or Bounds(deadline, deadline)
+    with _started(git_dir, arguments, input is not None, bounds, None, None) as running:
+        if input is not None:
+            _begin(threading.Thread(target=_feed, args=(running.process, input), daemon=True))
         assert running.process.stdout is not None
         rest: list[bytes] = []
         while part := os.read(running.process.stdout.fileno(), 1 << 16):
+            running.heard = time.monotonic()
             rest.append(part)
             if separator in part:
                 *whole, last = b"".join(rest).split(separator)

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from kgd.index import grams
 from kgd.index.database import Database, placeholders
+from kgd.index.ranking import TABLES
 from kgd.model.uri import Uri
 
 GONE_KEPT = 100_000
@@ -46,7 +47,7 @@ _QUOTES = re.compile('["\0\ud800-\udfff]')
 _SELECT = (
     "SELECT docs.id, docs.uri, docs.type, text.name, text.summary, text.content, docs.aliases,"
     " coalesce(docs.source_type || char(10) || docs.source_id, ''), docs.origin"
-    " FROM docs CROSS JOIN text ON text.rowid = docs.id"
+    " FROM docs CROSS JOIN text ON text.id = docs.id"
 )
 
 
@@ -71,7 +72,7 @@ class Feed:
         return self._indexed("WHERE docs.id > ? ORDER BY docs.id LIMIT ?", after, limit)
 
     def waiting(self, after: int) -> int:
-        """How many texts have a number above `after`. O(answer)."""
+        """The number of texts numbered above `after`. O(answer)."""
         [count] = self._database.column("SELECT count(*) FROM docs WHERE id > ?", after)
         return int(count)
 
@@ -82,7 +83,7 @@ class Feed:
     def named(self, limit: int, but: Collection[str]) -> list[tuple[Uri, str, str, tuple[str, ...]]]:
         """URI, type, name and other names of stored nodes of other types than `but`, newest first."""
         rows = self._database.rows(
-            "SELECT docs.uri, docs.type, text.name, docs.aliases FROM docs CROSS JOIN text ON text.rowid = docs.id"
+            "SELECT docs.uri, docs.type, text.name, docs.aliases FROM docs CROSS JOIN text ON text.id = docs.id"
             f" WHERE origin = '' AND docs.type NOT IN ({placeholders(but)}) ORDER BY docs.id DESC LIMIT ?",
             *sorted(but),
             limit,
@@ -121,7 +122,8 @@ class Feed:
         if not quoted:
             return []
         match = f"{{name summary content parts}} : ({' OR '.join(quoted)})"
-        return self._database.column("SELECT rowid FROM text WHERE text MATCH ? ORDER BY rowid", match)
+        lanes = (f"SELECT rowid FROM {table} WHERE {table} MATCH ?1" for table in TABLES.values())
+        return self._database.column(f"{' UNION ALL '.join(lanes)} ORDER BY 1", match)
 
     def files_called(self, name: str, limit: int) -> list[Uri]:
         """Files of the code tree whose last segment is `name`, by URI."""

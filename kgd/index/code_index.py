@@ -6,16 +6,19 @@ writes, any number read.
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import accumulate, pairwise
 from pathlib import Path
 from sqlite3 import Connection
 from typing import NamedTuple
 
-from kgd.index.database import Database, Schema
+from kgd.index import words
+from kgd.index.database import Database, Schema, placeholders
 
-VERSION = 1
+VERSION = 2
 APPLICATION = 0x6B676363
-TABLES = ("files", "symbols", "chunks", "edges", "keys", "asked")
+TABLES = ("files", "symbols", "chunks", "edges", "keys", "asked", "bodies", "body_text")
 SCHEMA = """
 CREATE TABLE files (
     id INTEGER PRIMARY KEY,
@@ -50,7 +53,22 @@ CREATE TABLE keys (key TEXT NOT NULL, file INTEGER NOT NULL, PRIMARY KEY (key, f
 CREATE INDEX keys_of ON keys (file);
 CREATE TABLE asked (key TEXT NOT NULL, file INTEGER NOT NULL, PRIMARY KEY (key, file)) WITHOUT ROWID;
 CREATE INDEX asked_by ON asked (file);
+CREATE TABLE bodies (file INTEGER PRIMARY KEY, body BLOB NOT NULL);
+CREATE VIRTUAL TABLE body_text USING fts5 (
+    path, body, content = '', tokenize = 'porter unicode61 remove_diacritics 2'
+);
 """
+
+BODY_CHARACTERS = 200_000
+"""Characters of a file that are searched."""
+LOOKED_AT, FEWEST_LOOKED_AT = 0.25, 2_000
+"""Share of all files, and least number, that the words of a search may have together; the rarest come first."""
+PHRASES = 12
+"""Pairs of neighbouring words that count as one more word each."""
+COVERED_FIRST = 10
+"""Files whose share of the query is computed."""
+PATH_WEIGHT = 3.0
+RANK_DIGITS = 9
 
 
 class FileRow(NamedTuple):
@@ -90,6 +108,14 @@ class EdgeRow(NamedTuple):
     name: str
 
 
+class FileHit(NamedTuple):
+    """A file found by its whole text. `covered` is its share of the query's weight, in which rare words weigh more."""
+
+    path: str
+    score: float
+    covered: float
+
+
 class StoredReading(NamedTuple):
     """The stored reading of one file. `keys` are the names other files look it up by; they depend on its `shape`."""
 
@@ -103,6 +129,7 @@ class StoredReading(NamedTuple):
     symbols: Sequence[SymbolRow] = ()
     chunks: Sequence[ChunkRow] = ()
     keys: Sequence[str] = ()
+    text: str = ""
 
 
 _FILE = "id, path, language, stamp, hash, state, shape, symbols, chunks"
@@ -192,7 +219,55 @@ class CodeIndex(Database):
             " ORDER BY language, state"
         )
 
+    def files_with(self, query: str, limit: int) -> tuple[list[FileHit], frozenset[str]]:
+        """Files whose path and whole text have words of the query, best first; and the words that any file has.
+
+        Words side by side in the query count once more if they are so in a file. In a large tree, words that most files
+        have are left out.
+        """
+        asked = words.terms(query)
+        if not asked:
+            return [], frozenset()
+        with self.read() as connection:
+            [about] = connection.execute("SELECT count(*) FROM bodies").fetchone()
+            most = max(FEWEST_LOOKED_AT, int(about * LOOKED_AT))
+            sql = "SELECT count(*) FROM (SELECT 1 FROM body_text WHERE body_text MATCH ? LIMIT ?)"
+            often = {term.match: connection.execute(sql, (term.match, most + 1)).fetchone()[0] for term in asked}
+            weights = {term.match: term.weight(often[term.match], about) for term in asked}
+            matches = _rare(often, most) if about > most else list(often)
+            pairs = [f'"{one} {two}"' for one, two in pairwise(words.words_of(query[: words.MAX_QUERY]))][:PHRASES]
+            rows = connection.execute(
+                f"SELECT files.path, round(-score, {RANK_DIGITS}), best.id FROM ("
+                f"SELECT rowid AS id, bm25(body_text, {PATH_WEIGHT}, 1.0) AS score FROM body_text"
+                " WHERE body_text MATCH ? ORDER BY score LIMIT ?) AS best JOIN files ON files.id = best.id"
+                " ORDER BY score, files.path",
+                (" OR ".join([*matches, *pairs]), limit),
+            ).fetchall()
+            covered = _covered(connection, [id for *_, id in rows[:COVERED_FIRST]], weights)
+        known = frozenset(term.word.casefold() for term in asked if often[term.match])
+        return [FileHit(path, score, covered.get(id, 0.0)) for path, score, id in rows], known
+
     # Writing
+
+    def _put_body(self, connection: Connection, id: int, written: StoredReading) -> None:
+        """Make the whole text of a file searchable. The index keeps no text, so `bodies` has what a removal needs."""
+        self._drop_body(connection, id)
+        if written.text:
+            text = words.clean(written.text[:BODY_CHARACTERS])
+            body = f"{text}\n{words.parts_text([text])} {words.grams_text((text, 1))}"
+            path = f"{written.path} {words.parts_text([written.path])}"
+            connection.execute("INSERT INTO body_text (rowid, path, body) VALUES (?, ?, ?)", (id, path, body))
+            packed = zlib.compress(f"{path}\0{body}".encode(), 1)
+            connection.execute("INSERT INTO bodies (file, body) VALUES (?, ?)", (id, packed))
+
+    def _drop_body(self, connection: Connection, id: int) -> None:
+        row = connection.execute("SELECT body FROM bodies WHERE file = ?", (id,)).fetchone()
+        if row:
+            path, _, body = zlib.decompress(row[0]).decode().partition("\0")
+            connection.execute(
+                "INSERT INTO body_text (body_text, rowid, path, body) VALUES ('delete', ?, ?, ?)", (id, path, body)
+            )
+            connection.execute("DELETE FROM bodies WHERE file = ?", (id,))
 
     def restamp(self, path: str, stamp: str) -> None:
         """Update the stamp of a file whose content is the same."""
@@ -228,6 +303,8 @@ class CodeIndex(Database):
                 "INSERT INTO symbols VALUES (?, ?, ?, ?, ?, ?, ?)", [(id, *one) for one in written.symbols]
             )
             connection.executemany("INSERT INTO chunks VALUES (?, ?, ?, ?)", [(id, *one) for one in written.chunks])
+            assert id is not None
+            self._put_body(connection, id, written)
             keys = set(written.keys)
             connection.executemany("DELETE FROM keys WHERE key = ? AND file = ?", [(k, id) for k in old_keys - keys])
             connection.executemany("INSERT INTO keys VALUES (?, ?)", [(key, id) for key in sorted(keys - old_keys)])
@@ -246,6 +323,7 @@ class CodeIndex(Database):
             if row is None:
                 return False
             keys = [key for (key,) in connection.execute("SELECT key FROM keys WHERE file = ?", row)]
+            self._drop_body(connection, *row)
             for table in ("symbols", "chunks", "edges", "keys", "asked"):
                 connection.execute(f"DELETE FROM {table} WHERE file = ?", row)
             connection.execute("DELETE FROM edges WHERE target_file = ?", row)
@@ -293,3 +371,20 @@ def _outdate(connection: Connection, keys: Iterable[str]) -> None:
     connection.executemany(
         "UPDATE files SET resolved = 0 WHERE id IN (SELECT file FROM asked WHERE key = ?)", [(key,) for key in keys]
     )
+
+
+def _rare(often: Mapping[str, int], most: int) -> list[str]:
+    """The rarest of these words that few enough files have together; at least one."""
+    ordered = sorted(often, key=lambda match: (often[match], match))
+    sums = accumulate(often[match] for match in ordered)
+    return [match for match, sum_so_far in zip(ordered, sums, strict=True) if sum_so_far <= most] or ordered[:1]
+
+
+def _covered(connection: Connection, ids: Sequence[int], weights: Mapping[str, float]) -> dict[int, float]:
+    """The share of the query's weight that each of these files has."""
+    share, total = dict.fromkeys(ids, 0.0), sum(weights.values())
+    sql = f"SELECT rowid FROM body_text WHERE body_text MATCH ? AND rowid IN ({placeholders(ids)})"
+    for match, weight in weights.items() if ids else ():
+        for (id,) in connection.execute(sql, (match, *ids)):
+            share[id] += weight
+    return {id: weight / total for id, weight in share.items()}

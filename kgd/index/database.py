@@ -29,8 +29,9 @@ BATCH = 500
 """Values of one statement."""
 
 _TABLES = (
-    "meta", "docs", "gone", "validity", "tags", "text", "people", "wholes", "whole_text", "beside", "files",
-    "file_text", "versions", "served", "requests",
+    "meta", "docs", "gone", "validity", "tags", "text", "notes_text", "sources_text", "code_text", "names", "data_keys",
+    "people", "wholes", "whole_text", "beside", "files", "file_text",
+    "versions", "served", "requests",
 )  # fmt: skip
 _DAMAGE = frozenset({sqlite3.SQLITE_ERROR, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_FORMAT})
 """Includes SQLITE_ERROR: the statements are fixed, so they fail only if a table is not as declared."""
@@ -49,23 +50,43 @@ CREATE TABLE docs (
     source_type TEXT,
     source_id TEXT,
     aliases TEXT NOT NULL,
+    lane INTEGER NOT NULL,
     UNIQUE (uri, origin)
 );
 CREATE TABLE gone (number INTEGER PRIMARY KEY AUTOINCREMENT, doc INTEGER NOT NULL);
 CREATE INDEX of_origin ON docs (origin) WHERE origin <> '';
 CREATE INDEX in_path ON docs (path);
+CREATE INDEX in_lane ON docs (lane);
 CREATE INDEX newest ON docs (type, updated DESC, uri);
 CREATE INDEX of_source ON docs (source_type, source_id, uri) WHERE source_type IS NOT NULL;
 CREATE TABLE validity (doc INTEGER PRIMARY KEY, begin INTEGER, until INTEGER);
 CREATE TABLE tags (tag TEXT NOT NULL, doc INTEGER NOT NULL, PRIMARY KEY (tag, doc)) WITHOUT ROWID;
 CREATE INDEX tags_of ON tags (doc);
-CREATE VIRTUAL TABLE text USING fts5 (
-    name, tags, summary, content, data, parts, tokenize = 'porter unicode61 remove_diacritics 2'
+CREATE TABLE text (
+    id INTEGER PRIMARY KEY,
+    name TEXT NOT NULL, tags TEXT NOT NULL, summary TEXT NOT NULL, content TEXT NOT NULL, data TEXT NOT NULL,
+    parts TEXT NOT NULL
 );
+CREATE VIRTUAL TABLE notes_text USING fts5 (
+    name, tags, summary, content, data, parts, content = 'text', content_rowid = 'id',
+    tokenize = 'porter unicode61 remove_diacritics 2'
+);
+CREATE VIRTUAL TABLE sources_text USING fts5 (
+    name, tags, summary, content, data, parts, content = 'text', content_rowid = 'id',
+    tokenize = 'porter unicode61 remove_diacritics 2'
+);
+CREATE VIRTUAL TABLE code_text USING fts5 (
+    name, tags, summary, content, data, parts, content = 'text', content_rowid = 'id',
+    tokenize = 'porter unicode61 remove_diacritics 2'
+);
+CREATE TABLE names (folded TEXT NOT NULL, doc INTEGER NOT NULL, PRIMARY KEY (folded, doc)) WITHOUT ROWID;
+CREATE INDEX names_of ON names (doc);
+CREATE TABLE data_keys (key TEXT NOT NULL, doc INTEGER NOT NULL, PRIMARY KEY (key, doc)) WITHOUT ROWID;
+CREATE INDEX data_keys_of ON data_keys (doc);
 
 CREATE TABLE people (person TEXT NOT NULL, doc INTEGER NOT NULL, PRIMARY KEY (person, doc)) WITHOUT ROWID;
 CREATE INDEX people_of ON people (doc);
-CREATE TABLE wholes (id INTEGER PRIMARY KEY, path TEXT NOT NULL UNIQUE);
+CREATE TABLE wholes (id INTEGER PRIMARY KEY, path TEXT NOT NULL UNIQUE, lane INTEGER NOT NULL);
 CREATE VIRTUAL TABLE whole_text USING fts5 (content, tokenize = 'porter unicode61 remove_diacritics 2');
 CREATE VIRTUAL TABLE beside USING fts5 (content, tokenize = 'porter unicode61 remove_diacritics 2');
 
@@ -78,6 +99,7 @@ CREATE TABLE files (
     name TEXT NOT NULL
 );
 CREATE INDEX files_called ON files (name, uri);
+CREATE INDEX files_named ON files (name COLLATE NOCASE);
 CREATE VIRTUAL TABLE file_text USING fts5 (path, parts, tokenize = 'unicode61 remove_diacritics 2');
 
 CREATE TABLE versions (

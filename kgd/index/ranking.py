@@ -16,6 +16,7 @@ import orjson
 from kgd.index import snippets
 from kgd.index.database import placeholders
 from kgd.index.words import Term
+from kgd.model.lane import Lane
 from kgd.model.uri import CODE_TREE, DIRECTORY_TYPE, Uri
 
 LARGE = 2_000
@@ -39,9 +40,12 @@ RANK_DIGITS = 12
 MEMO_LIMIT = 10_000
 DOUBTED_SHARE = 0.6
 """Share of its score that a doubted document keeps. One with all words ranks behind others with all words."""
-TEXT_WEIGHTS = "text, 3.0, 2.5, 2.0, 1.0, 0.5, 1.0"
+TEXT_WEIGHTS = "3.0, 2.5, 2.0, 1.0, 0.5, 1.0"
 """Weight of a word in name, tags, summary, content, data and in the parts of identifiers."""
 
+TABLES = {Lane.NOTES: "notes_text", Lane.SOURCES: "sources_text", Lane.CODE: "code_text"}
+"""The full-text table of each lane. BM25 weighs a word by its texts in one table, so lanes do not influence each other.
+"""
 LAST_SECOND = 1 << 62
 """After all dates."""
 
@@ -68,15 +72,15 @@ class Filter(NamedTuple):
 class Filters(TypedDict, total=False):
     """Conditions of a search. A node has one of the `types` and any of the `tags`, and lies in `namespace` or below.
 
-    Nodes of the code tree are also of type `file` or `dir`. `stored` leaves out nodes that were only read from the code
-    tree. With `since` or `until` (Unix seconds, both included), a node has a date in this span: of a message its time,
-    of other nodes their last change.
+    Nodes of the code tree are also of type `file` or `dir`. Without `lanes`, texts of every lane pass. With `since` or
+    `until` (Unix seconds, both included), a node has a date in this span: of a message its time, of other nodes their
+    last change.
     """
 
     types: Collection[str] | None
     tags: Collection[str] | None
     namespace: str
-    stored: bool
+    lanes: Collection[Lane] | None
     since: int | None
     until: int | None
 
@@ -84,7 +88,8 @@ class Filters(TypedDict, total=False):
 def doc_filter(**filters: Unpack[Filters]) -> Filter:
     """The conditions on documents."""
     types, tags = filters.get("types"), filters.get("tags")
-    sql = ["AND docs.origin = ''"] if filters.get("stored") else []
+    lanes = filters.get("lanes")
+    sql = [f"AND docs.lane IN ({', '.join(str(int(lane)) for lane in sorted(lanes))})"] if lanes else []
     values: list[str | int] = []
     since, until = filters.get("since"), filters.get("until")
     if since is not None or until is not None:
@@ -138,12 +143,14 @@ class Found(NamedTuple):
     tier: int
     share: float = 1.0
     """Factor on its score, below 1 if the document is doubted."""
+    lane: Lane = Lane.CODE
 
 
 class Frequencies:
-    """Document counts of words. Kept until a fiftieth of the documents changed, as they need not be exact."""
+    """Document counts of words in one lane, kept until a fiftieth of the documents changed: they need not be exact."""
 
-    def __init__(self) -> None:
+    def __init__(self, lane: Lane) -> None:
+        self._lane, self._table = lane, TABLES[lane]
         self._about: int | None = None
         self._known: dict[str, int] = {}
         self._changed = 0
@@ -155,7 +162,7 @@ class Frequencies:
 
     def documents(self, connection: sqlite3.Connection) -> int:
         if self._about is None:
-            [self._about] = connection.execute("SELECT count(*) FROM docs").fetchone()
+            [self._about] = connection.execute("SELECT count(*) FROM docs WHERE lane = ?", (self._lane,)).fetchone()
             assert self._about is not None
         return self._about
 
@@ -163,7 +170,7 @@ class Frequencies:
         """Document count of a word, capped at half of all documents; a more common word has no weight."""
         known = self._known.get(match)
         if known is None:
-            sql = "SELECT count(*) FROM (SELECT 1 FROM text WHERE text MATCH ? LIMIT ?)"
+            sql = f"SELECT count(*) FROM (SELECT 1 FROM {self._table} WHERE {self._table} MATCH ? LIMIT ?)"
             [known] = connection.execute(sql, (match, self.documents(connection) // 2 + 1)).fetchone()
             assert known is not None
             if len(self._known) < MEMO_LIMIT:
@@ -172,10 +179,12 @@ class Frequencies:
 
 
 class Search:
-    """One query on one connection."""
+    """One query to one lane, on one connection."""
 
-    def __init__(self, connection: sqlite3.Connection, frequencies: Frequencies, terms: list[Term], want: int) -> None:
-        self._connection = connection
+    def __init__(
+        self, connection: sqlite3.Connection, lane: Lane, frequencies: Frequencies, terms: list[Term], want: int
+    ) -> None:
+        self._connection, self._lane, self._table = connection, lane, TABLES[lane]
         self._frequencies = frequencies
         self._terms = terms
         self._want = want
@@ -189,7 +198,7 @@ class Search:
         """Documents for `kgd.retrieval` to rank. Those with all words form a tier only if the query is short."""
         if len(self._terms) < LONG:
             self._enough = ENOUGH
-            return self.run(knowledge, None)
+            return self.run(knowledge)
         return self._with_some([], knowledge)
 
     def wholes(self, namespace: str, limit: int) -> dict[str, float]:
@@ -201,9 +210,9 @@ class Search:
         low, high = (f"{namespace}/", f"{namespace}0") if namespace else ("", "\U0010ffff")
         rows = self._connection.execute(
             "SELECT wholes.path, bm25(whole_text) AS score FROM whole_text JOIN wholes ON wholes.id = whole_text.rowid"
-            " WHERE whole_text MATCH ? AND ((wholes.path >= ? AND wholes.path < ?) OR wholes.path = ?)"
-            " ORDER BY score, wholes.path LIMIT ?",
-            (self._looked_for, low, high, namespace, limit),
+            " WHERE whole_text MATCH ? AND wholes.lane = ?"
+            " AND ((wholes.path >= ? AND wholes.path < ?) OR wholes.path = ?) ORDER BY score, wholes.path LIMIT ?",
+            (self._looked_for, self._lane, low, high, namespace, limit),
         )
         return {path: round(-score, RANK_DIGITS) for path, score in rows}
 
@@ -211,15 +220,13 @@ class Search:
         """Messages that have the words together with their neighbours. Call after `gather`, like `wholes`."""
         return self._best("beside", self._looked_for, knowledge, self._want, SOME)
 
-    def run(self, knowledge: Filter, files: Filter | None) -> list[Found]:
+    def run(self, knowledge: Filter) -> list[Found]:
         """The first `want` documents; a tier is searched if those before it did not fill the list."""
-        found = self._best("text", self._all, knowledge, self._want, ALL)
+        found = self._best(self._table, self._all, knowledge, self._want, ALL)
         if self._begun != self._all and (len(self._terms) < LONG or self._is_new(self._terms[-1])):
             found = self._more(found, self._begun, knowledge, BEGUN)
         if len(self._terms) > 1 and len(found) < self._want:
             found = self._with_some(found, knowledge)
-        if files is not None and len(found) < self._want:
-            found += [one._replace(tier=FILE) for one in self.bare(files, self._want - len(found))]
         return found
 
     def bare(self, files: Filter, want: int) -> list[Found]:
@@ -236,7 +243,7 @@ class Search:
     def _more(self, found: list[Found], match: str, condition: Filter, tier: int) -> list[Found]:
         if len(found) >= self._want:
             return found
-        return _joined(found, self._best("text", match, condition, self._want + len(found), tier), self._want)
+        return _joined(found, self._best(self._table, match, condition, self._want + len(found), tier), self._want)
 
     def _with_some(self, found: list[Found], condition: Filter) -> list[Found]:
         """Documents with some of the words. In a large index only those with rare words are looked up.
@@ -265,7 +272,7 @@ class Search:
         }
         want = max(CANDIDATES if telling else 0, self._want) + len(found)
         self._looked_for = " OR ".join(rare)
-        best = self._best("text", self._looked_for, condition, want, SOME)
+        best = self._best(self._table, self._looked_for, condition, want, SOME)
         return _joined(found, self._reweighed(best, telling), self._want)
 
     def _reweighed(self, found: list[Found], telling: dict[str, float]) -> list[Found]:
@@ -273,16 +280,21 @@ class Search:
         gain = dict.fromkeys((f.id for f in found), 0.0)
         asked = _json(gain)
         for match, weight in telling.items():
-            # With the plus, SQLite scans all documents with the word; without it, it looks up each candidate.
-            plus = "+" if self._frequencies.of(self._connection, match) < SEEK * len(gain) else ""
-            sql = f"SELECT rowid FROM text WHERE text MATCH ? AND {plus}rowid IN (SELECT value FROM json_each(?))"
+            sql = self._with_word(self._frequencies.of(self._connection, match), len(gain))
             for (id,) in self._connection.execute(sql, (match, asked)):
                 gain[id] += weight
-        return sorted(Found(round(f.rank - gain[f.id], RANK_DIGITS), f.uri, f.id, f.tier, f.share) for f in found)
+        return sorted(f._replace(rank=round(f.rank - gain[f.id], RANK_DIGITS)) for f in found)
+
+    def _with_word(self, often: int, candidates: int) -> str:
+        """SQL for those of some documents that have a word which `often` documents have."""
+        # With the plus, SQLite scans all documents with the word; without it, it looks up each candidate.
+        plus = "+" if often < SEEK * candidates else ""
+        table = self._table
+        return f"SELECT rowid FROM {table} WHERE {table} MATCH ? AND {plus}rowid IN (SELECT value FROM json_each(?))"
 
     def _best(self, table: str, match: str, condition: Filter, want: int, tier: int) -> list[Found]:
         details = "files" if table == "file_text" else "docs"
-        weights = TEXT_WEIGHTS if table == "text" else table
+        weights = f"{table}, {TEXT_WEIGHTS}" if table == self._table else table
         join = f"JOIN {details} ON {details}.id = {table}.rowid" if condition.sql else ""
         scored = (
             f"SELECT {table}.rowid AS row, bm25({weights}) AS score FROM {table} {join}"
@@ -307,41 +319,67 @@ class Search:
             ).fetchall()
         once: dict[Uri, Found] = {}  # a file's part may be indexed twice: as stored, and as read from the file
         for rank, uri, id in rows:
-            once.setdefault(uri, Found(rank, uri, id, tier))
+            once.setdefault(uri, Found(rank, uri, id, tier, lane=self._lane))
         return list(once.values())[:want]
 
-    def explain(self, page: Sequence[Found]) -> list[Hit]:
-        """The hits with snippet and reason."""
-        shown: dict[tuple[bool, int], snippets.Explanation] = {}
-        asked = snippets.asked(self._terms)
-        for bare, table, names, columns in (
-            (False, "text", "name, tags, summary, content, data, parts", snippets.TEXT_COLUMNS),
-            (True, "file_text", "path, parts", snippets.FILE_COLUMNS),
-        ):
-            ids = [found.id for found in page if (found.tier <= FILE) == bare]
-            if ids:
-                rows = self._connection.execute(
-                    f"SELECT rowid, {names} FROM {table} WHERE rowid IN (SELECT value FROM json_each(?))", (_json(ids),)
-                )
-                seen = {id: snippets.find(columns, texts, asked) for id, *texts in rows}
-                shown |= {(bare, id): marked for id, marked in seen.items() if marked}
-                by_words = {found.id for found in page if found.rank}
-                unseen = [id for id, marked in seen.items() if not marked and id in by_words]
-                shown |= {(bare, id): marked for id, marked in self._marked(table, columns, unseen)}
-        nothing = snippets.Explanation("", ())
-        return [Hit(f.uri, round(_exact(f), SCORE_DIGITS), *shown.get((f.tier <= FILE, f.id), nothing)) for f in page]
+    def covered(self, found: Sequence[Found]) -> tuple[dict[int, float], frozenset[str]]:
+        """The share of the query's weight that each document has, by number, and the words that the lane has.
 
-    def _marked(self, table: str, columns: Sequence[str], ids: list[int]) -> Iterator[tuple[int, snippets.Explanation]]:
+        A share is 1 with all words. Rare words weigh more, and a word that no document of the lane has most.
+        """
+        known = set[str]()
+        about = max(self._frequencies.documents(self._connection), len(found))
+        asked, share, total = _json(one.id for one in found), dict.fromkeys((one.id for one in found), 0.0), 0.0
+        for number, term in enumerate(self._terms):
+            match = term.prefix if number == len(self._terms) - 1 else term.match
+            often = self._frequencies.of(self._connection, match)
+            having = self._connection.execute(self._with_word(often, len(share)), (match, asked)).fetchall()
+            often = max(often, len(having))  # the count may be out of date
+            weight = term.weight(often, about)
+            total += weight
+            if often:
+                known.add(term.word.casefold())
+            for (id,) in having:
+                share[id] += weight
+        return {id: weight / total if total else 0.0 for id, weight in share.items()}, frozenset(known)
+
+
+def explain(connection: sqlite3.Connection, terms: Sequence[Term], page: Sequence[Found]) -> list[Hit]:
+    """The hits with snippet and reason; both are empty if a text has none of the words."""
+    shown: dict[tuple[bool, int], snippets.Explanation] = {}
+    asked = snippets.asked(terms)
+    for bare, source, names, columns in (
+        (False, "text", "name, tags, summary, content, data, parts", snippets.TEXT_COLUMNS),
+        (True, "file_text", "path, parts", snippets.FILE_COLUMNS),
+    ):
+        ids = [found.id for found in page if (found.tier <= FILE) == bare]
         if ids:
-            match = " OR ".join(dict.fromkeys(m for term in self._terms for m in (term.match, term.prefix)))
-            highlights = ", ".join(f"highlight({table}, {n}, ?2, ?3)" for n in range(len(columns)))
-            rows = self._connection.execute(
-                f"SELECT {table}.rowid, {highlights} FROM json_each(?1) AS asked CROSS JOIN {table}"
-                f" WHERE {table} MATCH ?4 AND {table}.rowid = asked.value",
-                (_json(ids), snippets.BEGIN, snippets.END, match),
+            rows = connection.execute(
+                f"SELECT rowid, {names} FROM {source} WHERE rowid IN (SELECT value FROM json_each(?))", (_json(ids),)
             )
-            for id, *texts in rows:
-                yield id, snippets.read(columns, texts)
+            seen = {id: snippets.find(columns, texts, asked) for id, *texts in rows}
+            shown |= {(bare, id): marked for id, marked in seen.items() if marked}
+            by_words = {found.id for found in page if found.rank}
+            unseen = [id for id, marked in seen.items() if not marked and id in by_words]
+            for table in ("file_text",) if bare else TABLES.values():
+                shown |= {(bare, id): marked for id, marked in _marked(connection, terms, table, columns, unseen)}
+    nothing = snippets.Explanation("", ())
+    return [Hit(f.uri, round(_exact(f), SCORE_DIGITS), *shown.get((f.tier <= FILE, f.id), nothing)) for f in page]
+
+
+def _marked(
+    connection: sqlite3.Connection, terms: Sequence[Term], table: str, columns: Sequence[str], ids: list[int]
+) -> Iterator[tuple[int, snippets.Explanation]]:
+    if ids:
+        match = " OR ".join(dict.fromkeys(m for term in terms for m in (term.match, term.prefix)))
+        highlights = ", ".join(f"highlight({table}, {n}, ?2, ?3)" for n in range(len(columns)))
+        rows = connection.execute(
+            f"SELECT {table}.rowid, {highlights} FROM json_each(?1) AS asked CROSS JOIN {table}"
+            f" WHERE {table} MATCH ?4 AND {table}.rowid = asked.value",
+            (_json(ids), snippets.BEGIN, snippets.END, match),
+        )
+        for id, *texts in rows:
+            yield id, snippets.read(columns, texts)
 
 
 def _json(ids: Iterable[int]) -> str:

@@ -20,16 +20,18 @@ from kgd.index.ranking import (
     LONG,
     RANK_DIGITS,
     SOME,
+    TABLES,
     TEXT_WEIGHTS,
     Filter,
     Found,
 )
 from kgd.index.words import Term
+from kgd.model.lane import Lane
 from kgd.model.uri import Uri
 
 Sees = Callable[[Uri], bool]
 _Scores = dict[Uri, tuple[float, int]]
-"""Of the visible texts with a word: its score in 0..1, and the number of the text."""
+"""Score in 0..1 and number of each visible text with a word."""
 
 
 class InSight:
@@ -38,14 +40,16 @@ class InSight:
     def __init__(self, connection: sqlite3.Connection, terms: Sequence[Term], sees: Sees) -> None:
         self._connection, self._terms, self._sees = connection, terms, sees
 
-    def texts(self, condition: Filter, want: int) -> list[Found]:
-        """At most `want` texts with words of the query; texts with all of few words form a tier of their own."""
+    def texts(self, lane: Lane, condition: Filter, want: int) -> list[Found]:
+        """At most `want` texts of a lane with words of the query; texts with all of few words form their own tier."""
+        table = TABLES[lane]
         few = len(self._terms) < LONG
         last = self._terms[-1]
-        found = [self._with("text", term.phrases, condition) for term in self._terms]
+        found = [self._with(table, term.phrases, condition) for term in self._terms]
         if last.prefix == last.match or not (few or not found[-1]):
-            return _ranked(found, lambda count: ALL if few and count == len(found) else SOME)[:want]
-        begun = [*found[:-1], self._with("text", (*last.phrases, *last.begun), condition)]
+            every = _ranked(found, lambda count: ALL if few and count == len(found) else SOME)
+            return [one._replace(lane=lane) for one in every[:want]]
+        begun = [*found[:-1], self._with(table, (*last.phrases, *last.begun), condition)]
         tiers = _ranked(begun, lambda count: BEGUN if few and count == len(found) else SOME)
         if found[-1]:  # the last word exists as typed: texts with only longer words match it partly
             exact = _ranked(found, lambda count: ALL if count == len(found) else SOME)
@@ -53,7 +57,7 @@ class InSight:
             more = [one for one in tiers if one.tier == BEGUN and one.uri not in all_of_them]
             known = {one.uri for one in more}
             tiers = sorted([*more, *(one for one in exact if one.uri not in known)], key=_order)
-        return tiers[:want]
+        return [one._replace(lane=lane) for one in tiers[:want]]
 
     def files(self, condition: Filter, want: int) -> list[Found]:
         """Bare files: those with all words in their path, then those with some."""
@@ -75,7 +79,7 @@ class InSight:
         return found
 
     def _of(self, table: str, phrase: str, condition: Filter) -> _Scores:
-        details, weights = ("files", table) if table == "file_text" else ("docs", TEXT_WEIGHTS)
+        details, weights = ("files", table) if table == "file_text" else ("docs", f"{table}, {TEXT_WEIGHTS}")
         rows = self._connection.execute(
             f"SELECT {details}.uri, bm25({weights}), {details}.id FROM {table}"
             f" JOIN {details} ON {details}.id = {table}.rowid WHERE {table} MATCH ? {condition.sql}",

@@ -11,31 +11,36 @@ from typing import NamedTuple, Unpack
 
 import orjson
 
-from kgd.index import change_feed, snippets, text_context, words
+from kgd.index import change_feed, exact_names, ranking, snippets, text_context, words
 from kgd.index.database import Database, placeholders
 from kgd.index.ranking import (
     FILE,
     SCORE_DIGITS,
     SOME,
     TEXT_WEIGHTS,
+    Filter,
     Filters,
     Found,
     Frequencies,
     Hit,
     Search,
     doc_filter,
+    explain,
     file_filter,
     lowered,
 )
 from kgd.index.restricted_search import InSight, Sees
 from kgd.model.dates import Validity
+from kgd.model.lane import KNOWLEDGE, LANES, Lane, lane_of
 from kgd.model.node import Source, default_type
 from kgd.model.uri import CODE_TREE, Uri, is_owned
 
 FEW = 1_000
-"""Documents a word may be in for it to be looked up alone."""
+"""Most documents of a word that is looked up separately."""
 MOST_FEW = 50_000
 """Nodes that pass a filter for them to be listed."""
+MAX_KEY = 500
+"""Characters of a key, an address or an id in a node's data that are compared."""
 MOST_DOUBTED = 200
 """Doubted hits that make room for others in one answer."""
 
@@ -44,7 +49,9 @@ class Doc(NamedTuple):
     """A node as the index stores it. `data_text` is the searchable part of its data; `updated` is in Unix seconds.
 
     `dated` is the time of a message, by default `updated`; `valid` is when a fact holds, None if it always does.
-    `origin` is the file of the code tree that it was read from, None for stored nodes. `people` are its speakers.
+    `origin` is the file of the code tree that it was read from, None for stored nodes. `people` are its speakers,
+    `data_keys` the keys at the top of its data, and addresses and ids in it. A `bare` node has no text of its own, and
+    words do not find it.
     """
 
     uri: Uri
@@ -59,8 +66,14 @@ class Doc(NamedTuple):
     origin: Uri | None = None
     people: tuple[str, ...] = ()
     aliases: tuple[str, ...] = ()
+    data_keys: tuple[str, ...] = ()
+    bare: bool = False
     dated: int | None = None
     valid: Validity | None = None
+
+    @property
+    def lane(self) -> Lane:
+        return Lane.NONE if self.bare else lane_of(self.uri, self.origin or "")
 
 
 class FileDoc(NamedTuple):
@@ -73,12 +86,15 @@ class FileDoc(NamedTuple):
 
 class Gathered(NamedTuple):
     """Answer of full text to a query: texts; whole documents (by path) with their scores; messages matched together
-    with their neighbours, scored by rank; and the words of the query."""
+    with their neighbours, scored by rank; the words of the query; the share of them that each text has, by number; and
+    the words that any text of the lane has."""
 
     texts: list[Found]
     wholes: dict[str, float]
     beside: list[Found]
     words: list[str]
+    covered: dict[int, float]
+    known: frozenset[str]
 
 
 class TextIndex:
@@ -91,7 +107,7 @@ class TextIndex:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._frequencies = Frequencies()
+        self._frequencies = {lane: Frequencies(lane) for lane in LANES}
 
     # Writing
 
@@ -122,7 +138,7 @@ class TextIndex:
             text_context.renew(connection, changed)
             if tree is not None:
                 self.set_tree(tree)
-        self._frequencies.outdate(len(changed))
+        self._outdate(len(changed))
 
     def apply_files(self, upserts: Iterable[FileDoc], removals: Iterable[Uri] = ()) -> None:
         """Add, replace and remove bare files, like `apply`."""
@@ -150,7 +166,7 @@ class TextIndex:
         with self._database.write() as connection:
             rows = connection.execute(
                 "SELECT docs.id, docs.uri, docs.type, docs.updated, text.name, text.tags, text.summary, text.content,"
-                " text.data FROM docs JOIN text ON text.rowid = docs.id WHERE origin = ?",
+                " text.data FROM docs JOIN text ON text.id = docs.id WHERE origin = ? AND origin <> ''",
                 (file,),
             )
             known = {uri: (id, shape) for id, uri, *shape in rows}
@@ -164,7 +180,11 @@ class TextIndex:
                     self._store(connection, doc)
             touched = {*known, *wanted} - same
             text_context.renew(connection, touched)
-        self._frequencies.outdate(len(touched))
+        self._outdate(len(touched))
+
+    def _outdate(self, changed: int) -> None:
+        for frequencies in self._frequencies.values():
+            frequencies.outdate(changed)
 
     def tree_origins(self) -> set[Uri]:
         """The files of the code tree that documents were read from. O(those documents)."""
@@ -177,7 +197,7 @@ class TextIndex:
     def optimize(self) -> None:
         """Merge the segments of many writes; seconds for 100k documents. For a quiet moment after a bulk load."""
         with self._database.write() as connection:
-            for table in ("text", "whole_text", "beside", "file_text"):
+            for table in (*ranking.TABLES.values(), "whole_text", "beside", "file_text"):
                 connection.execute(f"INSERT INTO {table} ({table}) VALUES ('optimize')")
 
     def _store(self, connection: sqlite3.Connection, doc: Doc) -> None:
@@ -188,16 +208,24 @@ class TextIndex:
         weighted = ((path, 1), (name, 3), (tags_text, 2), (summary, 2), (content, 1), (data, 1))
         parts = f"{path} {words.parts_text((path, name, summary, content, data))} {words.grams_text(*weighted)}"
         id = connection.execute(
-            "INSERT INTO docs (uri, origin, type, path, updated, dated, source_type, source_id, aliases)"
-            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            "INSERT INTO docs (uri, origin, type, path, updated, dated, source_type, source_id, aliases, lane)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (doc.uri, doc.origin or "", doc.type, path, doc.updated, doc.updated if doc.dated is None else doc.dated,
-             *((doc.source.type, doc.source.id) if doc.source else (None, None)), "\n".join(doc.aliases)),
+             *((doc.source.type, doc.source.id) if doc.source else (None, None)), "\n".join(doc.aliases), doc.lane),
         ).lastrowid  # fmt: skip
-        connection.execute(
-            "INSERT INTO text (rowid, name, tags, summary, content, data, parts) VALUES (?, ?, ?, ?, ?, ?, ?)",
-            (id, name, tags_text, summary, content, data, parts),
-        )
         assert id is not None
+        row = (id, name, tags_text, summary, content, data, parts)
+        connection.execute(
+            "INSERT INTO text (id, name, tags, summary, content, data, parts) VALUES (?, ?, ?, ?, ?, ?, ?)", row
+        )
+        if table := ranking.TABLES.get(doc.lane):
+            connection.execute(
+                f"INSERT INTO {table} (rowid, name, tags, summary, content, data, parts) VALUES (?, ?, ?, ?, ?, ?, ?)",
+                row,
+            )
+        exact_names.note(connection, id, doc.uri, name, doc.aliases)
+        keys = [(words.clean(key[:MAX_KEY]), id) for key in doc.data_keys]
+        connection.executemany("INSERT OR IGNORE INTO data_keys (key, doc) VALUES (?, ?)", keys)
         text_context.note_people(connection, id, doc.people or text_context.speakers(content))
         if doc.valid is not None:
             connection.execute("INSERT INTO validity (doc, begin, until) VALUES (?, ?, ?)", (id, *doc.valid))
@@ -210,9 +238,14 @@ class TextIndex:
             self._drop(connection, row[0])
 
     def _drop(self, connection: sqlite3.Connection, id: int) -> None:
+        [lane] = connection.execute("SELECT lane FROM docs WHERE id = ?", (id,)).fetchone()
+        if table := ranking.TABLES.get(lane):
+            connection.execute(f"DELETE FROM {table} WHERE rowid = ?", (id,))  # reads the row of `text`
         for table, column in (
-            ("text", "rowid"),
+            ("text", "id"),
             ("tags", "doc"),
+            ("names", "doc"),
+            ("data_keys", "doc"),
             ("people", "doc"),
             ("validity", "doc"),
             ("beside", "rowid"),
@@ -242,60 +275,84 @@ class TextIndex:
         offset: int = 0,
         doubted: Collection[Uri] = (),
         sees: Sees | None = None,
+        files: bool = True,
         **filters: Unpack[Filters],
     ) -> list[Hit]:
-        """The best hits: nodes with all words, then with some, then bare files; equal scores in order of URI.
+        """The best hits: nodes with all words, then with some, then bare `files`; equal scores in order of URI.
 
-        The last word may be unfinished. A query without letters or digits finds nothing. `doubted` nodes lose a share
-        of their score.
+        Within a tier notes come before sources, and those before code. The last word may be unfinished. A query without
+        letters or digits finds nothing. `doubted` nodes lose a share of their score.
         """
         terms = words.terms(query)
         want = offset + max(0, limit)
         if not terms or not want:
             return []
+        lanes = sorted(filters.get("lanes") or LANES)
         with self._database.read() as connection:
             # More than wanted, as doubted hits may fall behind others: a page must not depend on the pages before it.
-            search = Search(connection, self._frequencies, terms, want + min(len(doubted), MOST_DOUBTED))
-            bare = None if filters.get("tags") or filters.get("stored") else file_filter(**filters)
+            most = want + min(len(doubted), MOST_DOUBTED)
             condition = doc_filter(**filters)
-            if sees is None:
-                every = search.run(condition, bare)
-            else:
-                in_sight = InSight(connection, terms, sees)
-                every = in_sight.texts(condition, want)
-                if bare is not None and len(every) < want:
-                    files = in_sight.files(bare, want - len(every))
-                    every += [one._replace(tier=FILE) for one in files]
-            found = lowered(every, doubted)
-            return search.explain(found[offset:want])
+            found = {lane: self._of_lane(connection, lane, terms, condition, most, sees) for lane in lanes}
+            once: dict[Uri, Found] = {}  # a chunk may be indexed twice: as stored, and as read from its file
+            for one in sorted((one for lane in lanes for one in found[lane]), key=lambda one: -one.tier):
+                once.setdefault(one.uri, one)
+            first = list(once.values())[:most]
+            if files and Lane.CODE in lanes and not filters.get("tags") and len(first) < most:
+                bare = file_filter(types=filters.get("types"), namespace=filters.get("namespace", ""))
+                first += self._bare(connection, terms, bare, most - len(first), sees)
+            return explain(connection, terms, lowered(first, doubted)[offset:want])
+
+    def _of_lane(
+        self, connection: sqlite3.Connection, lane: Lane, terms: list[words.Term], condition: Filter, want: int,
+        sees: Sees | None,
+    ) -> list[Found]:  # fmt: skip
+        if sees is not None:
+            return InSight(connection, terms, sees).texts(lane, condition, want)
+        return Search(connection, lane, self._frequencies[lane], terms, want).run(condition)
 
     def gather(
         self,
         query: str,
+        lane: Lane,
         *,
         limit: int = 1_000,
         surrounded: bool = True,
         sees: Sees | None = None,
         **filters: Unpack[Filters],
     ) -> Gathered:
-        """Documents with words of the query, for `kgd.retrieval` to rank with other evidence.
+        """Documents of one lane with words of the query, for `kgd.retrieval` to rank with other evidence.
 
-        In a large index, documents with only common words are left out. No bare files. Messages matched with their
+        In a large lane, documents with only common words are left out. No bare files. Messages matched with their
         neighbours are included if `surrounded`.
         """
         terms = words.terms(query)
         if not terms:
-            return Gathered([], {}, [], [])
+            return Gathered([], {}, [], [], {}, frozenset())
         with self._database.read() as connection:
             asked = [term.word.casefold() for term in terms]
             condition = doc_filter(**filters)
+            search = Search(connection, lane, self._frequencies[lane], terms, limit)
             if sees is not None:
-                return Gathered(InSight(connection, terms, sees).texts(condition, limit), {}, [], asked)
-            search = Search(connection, self._frequencies, terms, limit)
+                found = InSight(connection, terms, sees).texts(lane, condition, limit)
+                return Gathered(found, {}, [], asked, {one.id: 1.0 for one in found}, frozenset(asked))
             found = search.gather(condition)
-            wholes = search.wholes(filters.get("namespace", "").strip("/"), limit)
-            beside = search.beside(condition) if surrounded else []
-            return Gathered(found, wholes, beside, asked)
+            wholes = search.wholes(filters.get("namespace", "").strip("/"), limit) if lane is not Lane.NOTES else {}
+            beside = search.beside(condition) if surrounded and lane is Lane.SOURCES else []
+            covered, known = search.covered(found)
+            people = text_context.people_among(connection, asked)
+            return Gathered(found, wholes, beside, asked, covered, known.union(people))
+
+    def called(self, name: str, sees: Sees, **filters: Unpack[Filters]) -> list[exact_names.Named]:
+        """The nodes of this name in any case style that `sees` accepts; see `exact_names`. O(nodes of this name)."""
+        with self._database.read() as connection:
+            found = exact_names.find(connection, name, sorted(filters.get("lanes") or LANES), sees)
+        passing = {one.uri for one in self.passing([one.uri for one in found], **filters)}
+        return [one for one in found if one.uri in passing]
+
+    def files_called(self, name: str, sees: Sees) -> list[Uri]:
+        """Bare files of this name, path or dotted module name that `sees` accepts."""
+        with self._database.read() as connection:
+            return exact_names.find_files(connection, name, sees)
 
     def bare_files(
         self,
@@ -310,10 +367,14 @@ class TextIndex:
         if not terms or limit <= 0:
             return []
         with self._database.read() as connection:
-            condition = file_filter(**filters)
-            if sees is not None:
-                return InSight(connection, terms, sees).files(condition, limit)
-            return Search(connection, self._frequencies, terms, limit).bare(condition, limit)
+            return self._bare(connection, terms, file_filter(**filters), limit, sees)
+
+    def _bare(
+        self, connection: sqlite3.Connection, terms: list[words.Term], condition: Filter, want: int, sees: Sees | None
+    ) -> list[Found]:
+        if sees is not None:
+            return [one._replace(tier=FILE) for one in InSight(connection, terms, sees).files(condition, want)]
+        return Search(connection, Lane.CODE, self._frequencies[Lane.CODE], terms, want).bare(condition, want)
 
     def explain(self, query: str, page: Sequence[Found]) -> list[Hit]:
         """Snippet and reason for each hit; both are empty if it has none of the words."""
@@ -321,7 +382,22 @@ class TextIndex:
         if not terms:
             return [Hit(found.uri, 0.0, "", ()) for found in page]
         with self._database.read() as connection:
-            return Search(connection, self._frequencies, terms, len(page)).explain(page)
+            return explain(connection, terms, page)
+
+    def size(self) -> int:
+        """About how many texts there are in all lanes."""
+        with self._database.read() as connection:
+            return sum(frequencies.documents(connection) for frequencies in self._frequencies.values())
+
+    def notes(self) -> int:
+        """About how many notes there are."""
+        with self._database.read() as connection:
+            return self._frequencies[Lane.NOTES].documents(connection)
+
+    def people(self, names: Collection[str]) -> list[str]:
+        """Those of these words, folded, that are part of a speaker's name."""
+        sql = f"SELECT DISTINCT person FROM people WHERE person IN ({placeholders(names)})"
+        return self._database.column(sql, *sorted(names)) if names else []
 
     def by_people(self, names: Sequence[str], ids: Collection[int]) -> set[int]:
         """Of these texts (`Found.id`), those in which a person of one of these names (one word each) speaks."""
@@ -346,19 +422,20 @@ class TextIndex:
         """Of these nodes, those in the index that pass the filters, in order of URI."""
         condition = doc_filter(**filters)
         rows = self._database.rows(
-            "SELECT docs.uri, docs.id FROM json_each(?) AS asked JOIN docs ON docs.uri = asked.value"
+            "SELECT docs.uri, docs.id, docs.lane FROM json_each(?) AS asked JOIN docs ON docs.uri = asked.value"
             f" WHERE 1 {condition.sql} ORDER BY docs.uri, docs.origin",
             orjson.dumps(list(uris)).decode(),
             *condition.values,
         )
-        once: dict[Uri, int] = dict(reversed(rows))
-        return [Found(0.0, uri, once[uri], SOME) for uri in sorted(once)]
+        once = {uri: Found(0.0, uri, id, SOME, lane=Lane(lane)) for uri, id, lane in reversed(rows)}
+        return [once[uri] for uri in sorted(once)]
 
     def few_in(self, **filters: Unpack[Filters]) -> list[Uri] | None:
         """The nodes that pass the filters, or None if that is more than a third of all. O(answer)."""
         condition = doc_filter(**filters)
         with self._database.read() as connection:
-            most = max(FEW, min(MOST_FEW, self._frequencies.documents(connection) // 3))
+            all = sum(frequencies.documents(connection) for frequencies in self._frequencies.values())
+            most = max(FEW, min(MOST_FEW, all // 3))
             rows = connection.execute(
                 f"SELECT DISTINCT docs.uri FROM docs WHERE 1 {condition.sql} LIMIT ?", (*condition.values, most + 1)
             ).fetchall()
@@ -373,19 +450,23 @@ class TextIndex:
         if not asked:
             return []
         with self._database.read() as connection:
-            rare = [match for match in asked if self._frequencies.of(connection, match) <= FEW]
-            match = " OR ".join(rare) or " AND ".join(asked)
-            found = connection.execute(
-                f"SELECT docs.uri, bm25({TEXT_WEIGHTS}) AS score FROM text JOIN docs ON docs.id = text.rowid"
-                " WHERE text MATCH ? ORDER BY score, docs.uri LIMIT ?",
-                (f"name : ({match})", limit),
-            )
-            return [uri for uri, _ in found]
+            found: list[Uri] = []
+            for lane in KNOWLEDGE:
+                frequencies, table = self._frequencies[lane], ranking.TABLES[lane]
+                rare = [match for match in asked if frequencies.of(connection, match) <= FEW]
+                match = " OR ".join(rare) or " AND ".join(asked)
+                rows = connection.execute(
+                    f"SELECT docs.uri, bm25({table}, {TEXT_WEIGHTS}) AS score FROM {table}"
+                    f" JOIN docs ON docs.id = {table}.rowid WHERE {table} MATCH ? ORDER BY score, docs.uri LIMIT ?",
+                    (f"name : ({match})", limit),
+                )
+                found += [uri for uri, _ in rows]
+            return found[:limit]
 
     def texts(self, scheme: str) -> list[tuple[Uri, str, str, str]]:
         """URI, type, name and data texts of all nodes of an owned scheme, as indexed. O(nodes)."""
         return self._database.rows(
-            "SELECT docs.uri, docs.type, text.name, text.data FROM docs JOIN text ON text.rowid = docs.id"
+            "SELECT docs.uri, docs.type, text.name, text.data FROM docs JOIN text ON text.id = docs.id"
             " WHERE docs.uri >= ? AND docs.uri < ?",
             f"{scheme}://",
             f"{scheme}:0",  # `0` is the character after `/`
@@ -429,11 +510,10 @@ class TextIndex:
         sql = f"SELECT uri FROM docs WHERE uri > ? AND uri < ? ORDER BY uri {order} LIMIT ?"
         return [Uri(uri) for uri in self._database.column(sql, begin, end, max(0, limit))]
 
-    def with_data_words(self, asked: Iterable[str]) -> set[Uri]:
-        """Nodes whose data has one of these words in a key or a value; may include other inflections of it."""
-        match = " OR ".join(f'data : "{word}"' for word in asked)
-        sql = "SELECT docs.uri FROM text JOIN docs ON docs.id = text.rowid WHERE text MATCH ?"
-        return {Uri(uri) for uri in self._database.column(sql, match)}
+    def with_data_keys(self, keys: Collection[str]) -> set[Uri]:
+        """Nodes whose data has one of these keys at its top, or one of these addresses or ids. O(answer)."""
+        sql = f"SELECT uri FROM data_keys JOIN docs ON docs.id = doc WHERE key IN ({placeholders(keys)})"
+        return {Uri(uri) for uri in self._database.column(sql, *sorted(key[:MAX_KEY] for key in keys))}
 
     def by_tags(
         self,
@@ -456,7 +536,7 @@ class TextIndex:
             "SELECT docs.id, docs.uri, docs.updated, count(*) AS matches, group_concat(tags.tag, ', ') AS matched"
             f" FROM tags JOIN docs ON docs.id = tags.doc WHERE tags.tag IN ({placeholders(asked)}) {condition.sql}"
             " GROUP BY docs.id ORDER BY matches DESC, docs.updated DESC, docs.uri LIMIT ? OFFSET ?"
-            ") AS best JOIN text ON text.rowid = best.id ORDER BY matches DESC, best.updated DESC, best.uri",
+            ") AS best JOIN text ON text.id = best.id ORDER BY matches DESC, best.updated DESC, best.uri",
             *asked,
             *condition.values,
             limit,

@@ -1,6 +1,6 @@
 """Context of indexed texts: whole documents, neighbouring messages, and speakers.
 
-All of it follows from stored texts: a document's text is that of its chunks; a message has its neighbours in its
+All of it follows from stored texts: a document's text is the text of its chunks; a message has its neighbours in its
 thread.
 """
 
@@ -62,7 +62,7 @@ def _renew_beside(connection: sqlite3.Connection, changed: Iterable[str]) -> Non
         for comparison, order, limit in (("<", "DESC", 1), (">=", "ASC", 2)):
             rows = connection.execute(
                 "SELECT text.content, (SELECT group_concat(person, ' ') FROM people WHERE people.doc = docs.id)"
-                f" FROM docs JOIN text ON text.rowid = docs.id WHERE uri {comparison} ? AND uri > ? AND uri < ?"
+                f" FROM docs JOIN text ON text.id = docs.id WHERE uri {comparison} ? AND uri > ? AND uri < ?"
                 f" ORDER BY uri {order} LIMIT ?",
                 (uri, f"{thread}/", f"{thread}0", limit),
             )
@@ -78,16 +78,20 @@ def _renew_wholes(connection: sqlite3.Connection, paths: Iterable[str]) -> None:
         if row:
             connection.execute("DELETE FROM whole_text WHERE rowid = ?", row)
         texts = connection.execute(
-            "SELECT docs.uri, text.name, text.content FROM docs JOIN text ON text.rowid = docs.id"
+            "SELECT docs.uri, docs.lane, text.name, text.content FROM docs JOIN text ON text.id = docs.id"
             " WHERE docs.path >= ? AND docs.path < ? AND docs.type = ? ORDER BY docs.path LIMIT ?",
             (f"{path}/", f"{path}0", CHUNK, MOST_CHUNKS),  # `0` is the character after `/`
         ).fetchall()
-        said = dict.fromkeys(text for uri, *two in texts if whole_of(uri) == path for text in two)
+        own = [(lane, two) for uri, lane, *two in texts if whole_of(uri) == path]
+        said = dict.fromkeys(text for _, two in own for text in two)
         if not said:
             connection.execute("DELETE FROM wholes WHERE path = ?", (path,))
             continue
-        if not row:
-            row = (connection.execute("INSERT INTO wholes (path) VALUES (?)", (path,)).lastrowid,)
+        lane = min(lane for lane, _ in own)
+        if row:
+            connection.execute("UPDATE wholes SET lane = ? WHERE id = ?", (lane, *row))
+        else:
+            row = (connection.execute("INSERT INTO wholes (path, lane) VALUES (?, ?)", (path, lane)).lastrowid,)
         connection.execute("INSERT INTO whole_text (rowid, content) VALUES (?, ?)", (*row, _indexed(said)))
 
 
@@ -114,13 +118,18 @@ def note_people(connection: sqlite3.Connection, id: int, people: Iterable[str]) 
     connection.executemany("INSERT OR IGNORE INTO people (person, doc) VALUES (?, ?)", rows)
 
 
-def by_people(connection: sqlite3.Connection, names: Sequence[str], ids: Collection[int]) -> set[int]:
-    """Of these texts, those in which a person of one of these names speaks."""
+def people_among(connection: sqlite3.Connection, names: Sequence[str]) -> list[str]:
+    """Of these words, the names of speakers."""
     known = connection.execute(
         "SELECT value FROM json_each(?) WHERE EXISTS (SELECT 1 FROM people WHERE person = value)",
         (orjson.dumps(list(names)).decode(),),
     )
-    people = [name for (name,) in known]
+    return [name for (name,) in known]
+
+
+def by_people(connection: sqlite3.Connection, names: Sequence[str], ids: Collection[int]) -> set[int]:
+    """Of these texts, those in which a person of one of these names speaks."""
+    people = people_among(connection, names)
     if not people:
         return set()
     rows = connection.execute(

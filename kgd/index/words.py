@@ -5,6 +5,7 @@ A `Term` is quoted letters and digits only, so no user text reaches SQLite's que
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable
 from typing import NamedTuple
@@ -27,6 +28,23 @@ they this to us ve was we were what when where which who whom whose why will wit
 STOPWORDS = frozenset(_STOPWORDS.split())
 """Includes the rest behind an apostrophe: ``Ann's``, ``don't``, ``we'll``."""
 
+_WEAK = """
+anything app around away back become becomes call calls come comes day ever every everything find finds first found
+get gets getting give gives go goes going got happen happened happens help here just keep keeps know known last let
+like long look looks make makes many may mean means might more most much must need needed needs never new next nothing
+now often old once one only other ours over people place please put really right run runs said say says set show shows
+some somebody something start still stop such take takes talk tell thing things think time times touch try turn two
+under up us use used uses using want wants way ways whether while without work works yet
+"""
+WEAK = frozenset(_WEAK.split())
+"""Common words that say little about a subject: they rank, but a text with them alone answers nothing."""
+WEAK_SHARE = 0.35
+"""Weight of a weak word beside others."""
+
+_ASKS_WHERE = re.compile(
+    r"\b(?:(?:in )?(?:which|what)|where is the) (?:files?|modules?|class(?:es)?|functions?|methods?)\b", re.IGNORECASE
+)
+"""The beginning of a question for a place in the code; its noun is about the answer, not about the subject."""
 _WORD = re.compile(r"[^\W_]+")
 _CAMEL = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 _UNWANTED = re.compile("[\x00-\x08\x0e-\x1f\ud800-\udfff]")
@@ -53,6 +71,12 @@ class Term(NamedTuple):
     def prefix(self) -> str:
         return _either(self.begun)
 
+    def weight(self, often: int, about: int) -> float:
+        """The word's weight in a query, if `often` of `about` texts have it: rare words weigh more, weak ones less."""
+        if self.word.casefold() in WEAK or (self.is_gram and not often):  # a gram of no text joins two words
+            return WEAK_SHARE * math.log(1 + about / max(1.0, often, about / 4))
+        return math.log(1 + about / max(0.5, often))
+
 
 def _either(phrases: tuple[str, ...]) -> str:
     return phrases[0] if len(phrases) == 1 else f"({' OR '.join(phrases)})"
@@ -70,14 +94,17 @@ def terms(query: str) -> list[Term]:
     blanks is one term for each of its grams.
     """
     query = query[:MAX_QUERY]
-    found = {
-        word.casefold(): word for word in reversed(_WORD.findall(query) if query.isascii() else grams.split(query))
-    }
+    subject = _ASKS_WHERE.sub(" ", query)
+    found = {word.casefold(): word for word in reversed(_split(subject) or _split(query))}
     language = languages.of_query(query, found)
     stop = STOPWORDS | language.stopwords if language else STOPWORDS
     telling = [folded for folded in found if folded not in stop and not grams.is_stop(folded)] or list(found)
     asked = telling[: -MAX_TERMS - 1 : -1]
     return [_term(found[folded], language, is_last=folded == asked[-1]) for folded in asked]
+
+
+def _split(text: str) -> list[str]:
+    return _WORD.findall(text) if text.isascii() else grams.split(text)
 
 
 def _term(word: str, language: Language | None, *, is_last: bool) -> Term:

@@ -35,6 +35,7 @@ DOCUMENT_BYTES = 4 << 20
 CHUNKS_LIMIT = 2_000
 KEPT_READINGS = 1_500
 """Parsed files that are cached while names are resolved."""
+KEPT_KEYS = 50_000
 
 _FIRST = re.compile(r"\**([^.()\[\]]*)").match
 
@@ -62,6 +63,8 @@ class CodeReader:
         self.index = index
         self._root, self._cut = root, cut
         self._readings: OrderedDict[str, Symbols | None] = OrderedDict()
+        self._keyed: dict[str, Sequence[str]] = {}
+        """The files of keys, until a file is read or removed."""
 
     def read(self, files: Iterable[FileToRead], begin: Callable[[str], object] = lambda path: None) -> list[str]:
         """Read these files in one transaction, and return the paths whose reading changed.
@@ -69,6 +72,7 @@ class CodeReader:
         `begin` is called with each path before a parser reads its content.
         """
         changed = []
+        self._keyed.clear()
         with self.index.write():
             for asked in files:
                 if self._read(asked, begin):
@@ -78,6 +82,7 @@ class CodeReader:
 
     def remove(self, paths: Iterable[str]) -> list[str]:
         """Forget these files, and return the paths that were known."""
+        self._keyed.clear()
         with self.index.write():
             gone = [path for path in paths if self.index.remove(path)]
         for path in gone:
@@ -108,6 +113,15 @@ class CodeReader:
             self._readings.popitem(last=False)
         return found
 
+    def files(self, key: str) -> Sequence[str]:
+        """The files that provide a key, sorted."""
+        found = self._keyed.get(key)
+        if found is None:
+            if len(self._keyed) >= KEPT_KEYS:
+                self._keyed.clear()
+            found = self._keyed[key] = self.index.with_key(key)
+        return found
+
     def _read(self, asked: FileToRead, begin: Callable[[str], object]) -> bool:
         language = language_for(asked.path, asked.file_type)
         before = self.index.file(asked.path)
@@ -131,7 +145,7 @@ class CodeReader:
         rows = [SymbolRow(*_without_secrets(one)) for one in symbols.symbols]
         written = StoredReading(
             asked.path, language, asked.stamp, digest, READ, shape_of(symbols), packed(symbols), rows,
-            keys=keys_of(asked.path, symbols),
+            keys=keys_of(asked.path, symbols), text=data.decode("utf-8", "replace"),
         )  # fmt: skip
         self.index.put(written)
         return True
@@ -144,11 +158,13 @@ class CodeReader:
         if cut is None:
             return self._leave_out(asked, asked.file_type, "large" if self._cut else "not read", digest)
         rows = [ChunkRow(number, heading, text) for number, (heading, text) in enumerate(cut[:CHUNKS_LIMIT], 1)]
-        self.index.put(StoredReading(asked.path, asked.file_type, asked.stamp, digest, READ, chunks=rows))
+        text = "\n".join(text for _, *texts in rows for text in texts)
+        self.index.put(StoredReading(asked.path, asked.file_type, asked.stamp, digest, READ, chunks=rows, text=text))
         return True
 
     def _leave_out(self, asked: FileToRead, language: str, reason: str, digest: str) -> bool:
-        self.index.put(StoredReading(asked.path, language or asked.file_type, asked.stamp, digest, reason))
+        keys = keys_of(asked.path, Symbols(language)) if language else ()  # other files still import it
+        self.index.put(StoredReading(asked.path, language or asked.file_type, asked.stamp, digest, reason, keys=keys))
         return True
 
 
@@ -157,7 +173,6 @@ class _Project:
 
     def __init__(self, reading: CodeReader) -> None:
         self._reading = reading
-        self._found: dict[str, Sequence[str]] = {}
         self.asked: set[str] = set()
 
     def symbols(self, path: str) -> Symbols | None:
@@ -165,11 +180,8 @@ class _Project:
         return self._reading.symbols(path)
 
     def files(self, key: str) -> Sequence[str]:
-        found = self._found.get(key)
-        if found is None:
-            self.asked.add(key)
-            found = self._found[key] = self._reading.index.with_key(key)
-        return found
+        self.asked.add(key)
+        return self._reading.files(key)
 
 
 def packed(symbols: Symbols) -> bytes:

@@ -1,6 +1,6 @@
 """Symbols and chunks of files, served as nodes from the code index.
 
-Nothing of it is stored in git. While the index is damaged, nothing is served.
+They are not stored in git. While the index is damaged, nothing is served.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any, Final, TypeVar
 
 from kgd.errors import KgdError
 from kgd.graph.edges import Card, Edge
-from kgd.index.code_index import ChunkRow, CodeIndex, EdgeRow, SymbolRow
+from kgd.index.code_index import ChunkRow, CodeIndex, EdgeRow, FileHit, SymbolRow
 from kgd.model.node import NAME_LIMIT, Node, cut_at_word
 from kgd.model.uri import Uri, build, from_path, scheme_of, segments_of, workspace_of
 from kgd.overlay.tree import ORIGIN
@@ -100,6 +100,14 @@ class FileParts:
     def files(self) -> Iterator[str]:
         """The paths of files that have parts. O(files)."""
         yield from self._rows(self._index.with_content)
+
+    def files_with(self, query: str, limit: int) -> tuple[list[FileHit], frozenset[str]]:
+        """Files with words of the query in their path and whole text; see `CodeIndex.files_with`."""
+        try:
+            return self._index.files_with(query, limit)
+        except KgdError:
+            log.warning("the code index cannot be read")
+            return [], frozenset()
 
     def symbol_uri(self, path: str, name: str) -> Uri:
         return build("symbol", self._workspace, [*path.encode().split(b"/"), name.encode()])

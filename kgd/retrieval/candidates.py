@@ -6,19 +6,23 @@ Every other node is a unit of its own.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from kgd.index import ranking
+from kgd.index.code_index import FileHit
 from kgd.index.ranking import Found
 from kgd.index.text import TextIndex
 from kgd.index.text_context import whole_of
-from kgd.index.words import parts_of, terms
+from kgd.index.words import WEAK, WEAK_SHARE, parts_of, terms
+from kgd.model.lane import Lane
 from kgd.model.uri import Uri
+from kgd.retrieval import names
 from kgd.retrieval.query import Question, Step
 
 if TYPE_CHECKING:
+    from kgd.workspace.derived.meaning import Meaning, Near
     from kgd.workspace.workspace import Workspace
 
 GATHERED, GATHERED_SHORT = 200, 60
@@ -31,6 +35,20 @@ ADDRESS = 0.5
 
 LIKE = 0.5
 """Share of the range from the least to the nearest similarity that a text without words of a short query needs."""
+COVERED, COVERED_STRANGE = 0.28, 0.5
+"""Share of a query's weight that a text needs to answer it (see `Search.covered`); for a strange query more."""
+ALIKE, PERHAPS_ALIKE = 2.0, 1.35
+"""Similarity at which a text answers a query without its words, as a multiple of the least one of any use: in any case,
+and for one of the nearest texts to a query that is not strange."""
+FULLY = 0.5
+"""Share of the query's weight from which the words of a note count in full."""
+NEARLY = 0.8
+"""Share of the highest similarity that such a text needs."""
+LEAST_COVERED = 0.15
+RICH, MANY_NOTES = 200, 20
+"""Texts from which a word that none has is strange, and notes from which one needs `COVERED`."""
+STRANGE = 0.4
+"""Share of a query's words that nothing in the workspace has, from which it is about something else."""
 _PARTS = ("chunk://", "file://")
 """Schemes of nodes that may be represented by a document."""
 
@@ -56,6 +74,15 @@ class Unit:
     score: float = 0.0
     tier: int = ranking.FILE
     """Tier of its best text; `FILE` if it has none of the words."""
+    through: float = 0.0
+    """How well the code that it is about answers the query, 0..1."""
+    lane: Lane = Lane.CODE
+    covered: float = 0.0
+    """Greatest share of the query's words in one of its texts."""
+    named: float = 0.0
+    called: Uri | None = None
+    """The node of that name."""
+    """How well its name is the one asked for; 0 if it is not."""
     steps: tuple[Step, ...] = ()
     """The relations by which it was reached from another unit."""
     helped: Step | None = None
@@ -84,14 +111,33 @@ class Pool:
     question: Question
     words: list[str]
     share: float
+    written: Sequence[str] = ()
+    """The words as they are written."""
     units: dict[Uri, Unit] = field(default_factory=dict)
     is_short: bool = False
     """The query has few words and may be a name."""
-    is_full: bool = False
-    """Further texts have words of the query."""
-    floor: float = 0.0
-    top: float = 0.0
-    """The lowest and the highest similarity found."""
+    full: set[Lane] = field(default_factory=set)
+    """Lanes in which further texts have words of the query."""
+    ranges: dict[Lane, tuple[float, float]] = field(default_factory=dict)
+    """The lowest and the highest similarity found in each lane."""
+    least: float = 0.0
+    """The least similarity of a relevant text."""
+    covered: dict[int, float] = field(default_factory=dict)
+    """The share of the query's words in each text, by number."""
+    known: set[str] = field(default_factory=set)
+    """Words of the query that any text has, folded."""
+    is_small: bool = False
+    """Whether the workspace has so few texts that a missing word means nothing."""
+    least_covered: float = 0.0
+    """Share of the query's weight that a note needs."""
+    is_strange: bool = False
+    """Whether the query is about something that the workspace does not have; see `settle`."""
+    files: Sequence[FileHit] = ()
+    """Files of the code tree by their whole text, best first."""
+    past: Mapping[str, float] = field(default_factory=dict)
+    """Paths of files that past commits speak for, with scores, 0..1."""
+    called: dict[Uri, Uri] = field(default_factory=dict)
+    """Nodes whose name is in the query, with their units."""
     lapsed: dict[Uri, str] = field(default_factory=dict)
     """Nodes that do not hold now, with the reason."""
     beside: list[Found] = field(default_factory=list)
@@ -109,21 +155,62 @@ class Pool:
 
     def nearness(self, unit: Unit) -> float:
         """Nearness of a unit: 0 for the farthest text that was compared, 1 for the nearest."""
-        similarity = unit.similarity
-        if similarity is None or self.top <= self.floor:
+        similarity, (floor, top) = unit.similarity, self.ranges.get(unit.lane, (0.0, 0.0))
+        if similarity is None or top <= floor:
             return 0.0
-        return min(1.0, max(0.0, (similarity - self.floor) / (self.top - self.floor)))
+        return min(1.0, max(0.0, (similarity - floor) / (top - floor)))
 
     def speaks_of(self, unit: Unit) -> bool:
-        """Whether a unit is a hit by itself: a text without words of a short query has to be near."""
-        return not self.is_short or unit.tier > ranking.FILE or (not self.is_full and unit.vec >= LIKE)
+        """Whether a unit is a hit by itself: it has the name or enough of the words, or is near in meaning.
+
+        Sources and code are lists of what there is, so less is enough, unless the query is strange.
+        """
+        if unit.named or self.question.min_similarity > 0:
+            return True
+        if unit.covered and unit.covered >= (COVERED_STRANGE if self.is_strange else self.least_covered):
+            return True
+        if unit.through and not self.is_strange and (unit.similarity or 0.0) >= self.least:
+            return True
+        if unit.lane is not Lane.NOTES and not self.is_strange:
+            is_near = unit.lane not in self.full and unit.vec >= LIKE
+            return not self.is_short or unit.tier > ranking.FILE or is_near
+        if self.is_short and (unit.lane in self.full or unit.vec < LIKE):
+            return False
+        similarity, (_, top) = unit.similarity or 0.0, self.ranges.get(unit.lane, (0.0, 0.0))
+        if not self.least or similarity >= ALIKE * self.least:
+            return similarity > 0
+        return similarity >= max(PERHAPS_ALIKE * self.least, NEARLY * top) and not self.is_strange
+
+    def settle(self) -> None:
+        """Judge whether the query is about something that the workspace does not have, after all lanes were asked.
+
+        Names count twice.
+        """
+        weights = {
+            word.casefold(): 2.0
+            if place and any(map(str.isupper, word))
+            else WEAK_SHARE
+            if word.casefold() in WEAK
+            else 1.0
+            for place, word in enumerate(self.written)
+        }
+        lacking = sum(weight for word, weight in weights.items() if word not in self.known)
+        self.is_strange = len(weights) > 2 and not self.is_small and lacking >= STRANGE * sum(weights.values())
+
+    def by_lane(self) -> Iterator[list[Unit]]:
+        """The units of each searched lane that has any."""
+        for lane in self.question.lanes:
+            if units := [unit for unit in self.units.values() if unit.lane is lane]:
+                yield units
 
     def take(self, found: Found, *, words: float = 0.0) -> Unit:
         key = self.key(found.uri)
         unit = self.units.get(key)
         if unit is None:
-            unit = self.units[key] = Unit(key)
-        unit.texts[found.uri] = found
+            unit = self.units[key] = Unit(key, lane=found.lane)
+        unit.lane = min(unit.lane, found.lane)
+        unit.texts.setdefault(found.uri, found)
+        unit.covered = max(unit.covered, self.covered.get(found.id, 0.0))
         if words:
             unit.words[found.uri] = words
             if words > unit.part:
@@ -134,21 +221,42 @@ class Pool:
 
 
 def gather(workspace: Workspace, question: Question, sees: Sees | None) -> Pool:
-    """The units that have words of the query or are near it; restricted to nodes that `sees` accepts."""
+    """The units of each lane that have words of the query or are near it; restricted to nodes that `sees` accepts.
+
+    Scores are relative to the best of the lane.
+    """
     index = workspace.text()
     filters = filters_of(question)
     few = len(terms(question.query)) < ranking.LONG
     limit = (GATHERED_SHORT if few else GATHERED) * (1 if sees is None else 2)
-    gathered = index.gather(question.query, limit=limit, surrounded=question.max_depth > 0, sees=sees, **filters)
-    pool = Pool(question, gathered.words, 0.0, is_short=few, is_full=len(gathered.texts) >= limit)
-    pool.beside = gathered.beside if sees is None else []
+    written = [term.word for term in terms(question.query) if not term.is_gram]
+    pool = Pool(question, [], 0.0, written, is_short=few, least=workspace.meaning.least)
     may = sees or anybody
-    texts = [found for found in gathered.texts if may(found.uri)]
-    for found in sorted(texts, key=lambda one: one.uri.startswith("file://")):  # documents first: see `Pool.key`
-        pool.take(found, words=max(0.0, -found.rank) * (ADDRESS if _is_address(workspace, found.uri) else 1))
+    wholes: dict[str, float] = {}
+    for lane in question.lanes:
+        gathered = index.gather(
+            question.query, lane, limit=limit, surrounded=question.max_depth > 0, sees=sees, **filters
+        )
+        pool.words, pool.covered = gathered.words, pool.covered | gathered.covered
+        pool.known |= gathered.known
+        if len(gathered.texts) >= limit:
+            pool.full.add(lane)
+        if sees is None:
+            pool.beside += gathered.beside
+            wholes |= gathered.wholes
+        texts = [found for found in gathered.texts if may(found.uri)]
+        for found in sorted(texts, key=lambda one: one.uri.startswith("file://")):  # documents first: see `Pool.key`
+            pool.take(found, words=max(0.0, -found.rank) * (ADDRESS if _is_address(workspace, found.uri) else 1))
+    if sees is None:
+        pool.known.update(index.people({word.casefold() for word in written}))
+    pool.is_small, pool.least_covered = (
+        index.size() < RICH,
+        max(LEAST_COVERED, COVERED * min(1.0, index.notes() / MANY_NOTES)),
+    )
+    names.add(pool, index, filters, may)
     if not (few and _is_answered(pool)):
         _add_near(workspace, index, pool, filters, may)
-    _score_words(pool, gathered.wholes if sees is None else {}, workspace.id)
+    _score_words(pool, wholes, workspace.id)
     _score_meaning(pool)
     return pool
 
@@ -174,7 +282,7 @@ def _is_answered(pool: Pool) -> bool:
 def filters_of(question: Question) -> dict[str, Any]:
     types = [*question.types, *(["chunk"] if "document" in question.types else [])]
     tags, namespace = question.tags or None, question.namespace
-    return {"types": types or None, "tags": tags, "namespace": namespace, "stored": question.stored,
+    return {"types": types or None, "tags": tags, "namespace": namespace, "lanes": question.lanes,
             "since": question.since, "until": question.until}  # fmt: skip
 
 
@@ -183,28 +291,44 @@ def _add_near(workspace: Workspace, index: TextIndex, pool: Pool, filters: dict[
     if not pool.question.query.strip() or not meaning.share:
         return
     within: Collection[Uri] | None = None
-    if any(filters.values()) or may is not anybody:
+    is_narrow = any(filters[name] for name in ("types", "tags", "namespace"))
+    if is_narrow or may is not anybody:
         few = index.few_in(**filters)
         within = [uri for uri in few if may(uri)] if few is not None else None
-    enough = NEAREST_SHORT if pool.is_short else NEAREST
-    wanted = enough if within is not None or not any(filters.values()) else 4 * enough
-    near = meaning.nearest(pool.question.query, wanted, within)
-    while may is not anybody and len(near.hits) == wanted and sum(may(uri) for uri, _ in near.hits) < enough:
-        wanted *= 8  # unreadable texts take places of readable ones
-        near = meaning.nearest(pool.question.query, wanted, within)
-    if not near.hits:  # the query has no vector, or the embedder is unavailable
+    floors: dict[Lane, float] = {}
+    for lane in pool.question.lanes:
+        near = _nearest(meaning, pool, lane, within, is_narrow, may)
+        if not near.hits:
+            continue
+        floors[lane] = near.floor
+        known = {uri for unit in pool.units.values() for uri in unit.texts}
+        least = pool.question.min_similarity or meaning.least
+        fresh = [uri for uri, cosine in near.hits if uri not in known and cosine >= least and may(uri)]
+        for found in index.passing(fresh, **filters):
+            pool.take(found)
+    if not floors:  # the query has no vector, or the embedder is unavailable
         return
-    known = {uri for unit in pool.units.values() for uri in unit.texts}
-    least = pool.question.min_similarity or meaning.least
-    fresh = [uri for uri, cosine in near.hits if uri not in known and cosine >= least and may(uri)]
-    for found in index.passing(fresh, **filters):
-        pool.take(found)
     measure(workspace, pool.question.query, pool.units.values())
     pool.share = meaning.share
-    cosines = [cosine for unit in pool.units.values() for cosine in unit.near.values()]
-    pool.floor = min([near.floor, *cosines]) if may is anybody else min(cosines, default=0.0)
-    if meaning.least > 0:  # a single text must not count as the farthest
-        pool.floor = min(pool.floor, meaning.least)
+    for lane in pool.question.lanes:
+        cosines = [cosine for unit in pool.units.values() if unit.lane is lane for cosine in unit.near.values()]
+        floor = min([floors.get(lane, 1.0), *cosines]) if may is anybody else min(cosines, default=0.0)
+        if meaning.least > 0:  # a single text must not count as the farthest
+            floor = min(floor, meaning.least)
+        pool.ranges[lane] = floor, max(cosines, default=0.0)
+
+
+def _nearest(
+    meaning: Meaning, pool: Pool, lane: Lane, within: Collection[Uri] | None, is_narrow: bool, may: Sees
+) -> Near:
+    """The texts of a lane nearest to the query; more if filters or rights may remove most of them."""
+    enough = NEAREST_SHORT if pool.is_short else NEAREST
+    wanted = enough if within is not None or not is_narrow else 4 * enough
+    near = meaning.nearest(pool.question.query, wanted, within, lane)
+    while may is not anybody and len(near.hits) == wanted and sum(may(uri) for uri, _ in near.hits) < enough:
+        wanted *= 8  # unreadable texts take places of readable ones
+        near = meaning.nearest(pool.question.query, wanted, within, lane)
+    return near
 
 
 def measure(workspace: Workspace, query: str, units: Iterable[Unit]) -> None:
@@ -221,35 +345,36 @@ def measure(workspace: Workspace, query: str, units: Iterable[Unit]) -> None:
 
 def _score_words(pool: Pool, wholes: dict[str, float], workspace: str) -> None:
     """Half of a document's score is its best chunk, half the whole document, each relative to the best of its kind."""
-    best = max((unit.part for unit in pool.units.values()), default=0.0)
-    if not best:
-        return
     for path, score in wholes.items():
         unit = pool.units.get(Uri(f"document://{workspace}/{path}"))
         if unit is not None and score > 0:
             unit.lex = score
-    documents = [unit for unit in pool.units.values() if unit.lex]
-    best_whole = max((unit.lex for unit in documents), default=1.0)
-    best_part = max((unit.part for unit in documents), default=0.0)
-    for unit in pool.units.values():
-        part = unit.part / best
-        unit.lex = (part + unit.lex / best_whole * best_part / best) / 2 if unit.lex else part
+    for units in pool.by_lane():
+        best = max((unit.part for unit in units), default=0.0)
+        if not best:
+            continue
+        documents = [unit for unit in units if unit.lex]
+        best_whole = max((unit.lex for unit in documents), default=1.0)
+        best_part = max((unit.part for unit in documents), default=0.0)
+        for unit in units:
+            part = unit.part / best
+            unit.lex = (part + unit.lex / best_whole * best_part / best) / 2 if unit.lex else part
 
 
 def _score_meaning(pool: Pool) -> None:
-    pool.top = max((unit.similarity for unit in pool.units.values() if unit.similarity is not None), default=0.0)
     for unit in pool.units.values():
         unit.vec = pool.nearness(unit)
-        unit.score = (1 - pool.share) * unit.lex + pool.share * unit.vec
-    normalise(pool.units.values())
+        lex = unit.lex * min(1.0, unit.covered / FULLY) if unit.lane is Lane.NOTES and pool.covered else unit.lex
+        unit.score = (1 - pool.share) * lex + pool.share * unit.vec
+    normalise(pool)
 
 
-def normalise(units: Iterable[Unit]) -> None:
-    """Scale the scores so that the best is 1."""
-    units = list(units)
-    best = max((unit.score for unit in units), default=0.0)
-    for unit in units:
-        unit.score = unit.score / best if best else 0.0
+def normalise(pool: Pool) -> None:
+    """Scale the scores of each lane so that its best is 1."""
+    for units in pool.by_lane():
+        best = max((unit.score for unit in units), default=0.0)
+        for unit in units:
+            unit.score = unit.score / best if best else 0.0
 
 
 def anybody(uri: Uri) -> bool:

@@ -32,7 +32,7 @@ def with_dates(pool: Pool, index: TextIndex) -> None:
     for key, share in gained.items():
         pool.units[key].score += BONUS * share
     if any(gained.values()):
-        normalise(pool.units.values())
+        normalise(pool)
 
 
 def _closeness(named: Named | Span, date: int) -> float:

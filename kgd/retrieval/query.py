@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
+from kgd.model.lane import LANES, Lane
 from kgd.model.uri import Uri
 
 
@@ -15,10 +16,9 @@ class Question:
     """A query and its filters.
 
     `namespace`, `types`, `tags` (any of them), `since` and `until` (Unix seconds, both included) restrict the hits.
-    `edge_types` (none: all) restricts the relations that are followed. `stored` leaves out nodes that are only served
-    from the code tree; `stored_first` ranks them last. With `max_depth` 0 only a hit's own text counts; 1 adds its
-    surroundings; more also adds nodes further away. `min_similarity` refers to vectors, `min_score` to the final score.
-    `now` (Unix seconds) is the present for dates.
+    `edge_types` (none: all) restricts the relations that are followed. `lanes` are the kinds of text that are searched.
+    With `max_depth` 0 only a hit's own text counts; 1 adds its surroundings; more also adds nodes further away.
+    `min_similarity` refers to vectors, `min_score` to the final score. `now` (Unix seconds) is the present for dates.
     """
 
     query: str
@@ -30,11 +30,17 @@ class Question:
     limit: int = 10
     min_score: float = 0.0
     min_similarity: float = 0.0
-    stored: bool = False
-    stored_first: bool = False
+    lanes: tuple[Lane, ...] = LANES
+    edges: bool = False
+    """Whether the relations of the hits are wanted."""
     since: int | None = None
     until: int | None = None
     now: float = field(default_factory=time.time)
+
+    @property
+    def is_of_a_period(self) -> bool:
+        """Whether only nodes with a date can be hits; files of the code tree have none."""
+        return self.since is not None or self.until is not None
 
     def follows(self, type: str) -> bool:
         """Whether relations of this type are followed."""
@@ -79,11 +85,15 @@ class Link(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Retrieved:
-    """The hits, best first; their relations; and the path to each hit, in the same order."""
+    """The hits in knowledge and in code, each best first, and their relations. `nearest` are the texts nearest to a
+    query that nothing in knowledge answers."""
 
     hits: tuple[Answered, ...]
     edges: tuple[Link, ...]
     more: bool = False
+    code: tuple[Answered, ...] = ()
+    more_code: bool = False
+    nearest: tuple[Uri, ...] = ()
 
     @property
     def paths(self) -> tuple[tuple[Uri, ...], ...]:

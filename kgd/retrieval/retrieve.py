@@ -3,36 +3,43 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from kgd.errors import Unavailable
 from kgd.graph.edges import EdgeSource
-from kgd.index import ranking
+from kgd.index import exact_names, ranking
 from kgd.index.ranking import Found, Hit
+from kgd.model.lane import KNOWLEDGE, Lane
 from kgd.model.node import ranks_behind
-from kgd.model.uri import Uri
-from kgd.retrieval import dates, spreading
-from kgd.retrieval.candidates import Pool, Sees, Unit, anybody, filters_of, gather, measure
+from kgd.model.uri import Uri, from_path, is_owned, path_of
+from kgd.retrieval import code, dates, names, spreading, through_code
+from kgd.retrieval.candidates import COVERED_STRANGE, Pool, Sees, Unit, anybody, filters_of, gather, measure
 from kgd.retrieval.query import Answered, Link, Mentions, Once, Question, Retrieved, Step
 from kgd.retrieval.spreading import Surroundings
+from kgd.retrieval.through_code import About
 
 if TYPE_CHECKING:
     from kgd.workspace.workspace import Workspace
 
 SCORE_DIGITS = 6
 EDGES_PER_HIT = 5
+NEAREST_NAMED = 3
+"""Texts named to a caller whose query nothing answers."""
 LOOKED_THROUGH = 100_000
 """Tagged nodes that are checked for a restricted caller."""
 
 BANDS = {ranking.ALL: (0.7, 1.0), ranking.BEGUN: (0.5, 0.7), ranking.SOME: (0.2, 0.5), ranking.FILE: (0.05, 0.1)}
 """Score ranges for a short query: with all words, with the last one as a prefix, with some, by meaning alone."""
-KNOWLEDGE = (0.1, 1.0)
+KNOWLEDGE_RANGE = (0.1, 1.0)
 """Score range for a longer query."""
-BARE, BARE_SOME = 0.2, 0.05
-"""Highest scores of bare files: with all words in their path, and with some. Below 0.1 for a long query."""
+FILES = 60
+"""Files whose whole text or path is ranked."""
+
+
+Likely = Callable[[str, Mapping[str, float]], Mapping[str, float]]
+"""Files that past commits speak for, given a query and the files found by their text, all by path with scores."""
 
 
 class Ranked(NamedTuple):
@@ -52,9 +59,11 @@ def retrieve(
     sees: Sees | None = None,
     doubted: Collection[Uri] = (),
     sources: Sequence[EdgeSource] | None = None,
-    offset: int = 0,
+    about: About | None = None,
+    likely: Likely | None = None,
+    offset: tuple[int, int] = (0, 0),
 ) -> Retrieved:
-    """The hits from `offset` on, at most `limit`, with the cheapest relations of each.
+    """The hits from `offset` on, in knowledge and in code, at most `limit` of each, with their cheapest relations.
 
     Deterministic: pages requested before do not matter.
 
@@ -63,23 +72,33 @@ def retrieve(
         sees: The nodes that the caller may read; others have no influence.
         doubted: Nodes that rank behind their equals.
         sources: Edge sources as the caller may see them; by default the workspace's own.
+        about: Returns the notes about files; without it, code does not lead to notes.
+        likely: Returns the files that past commits speak for, with scores, 0..1.
 
     Raises:
         Unavailable: `min_similarity` was given, but there are no vectors.
     """
     own = workspace.sources() if sources is None else sources
     named = Once(mentions) if mentions is not None and question.follows(spreading.MENTIONS) else None
-    wanted = offset + question.limit + 1
-
-    def ranked(asked: Question) -> tuple[list[Ranked], Pool]:
-        around = _surroundings(workspace, asked, own, named, sees)
-        return rank(workspace, asked, around, sees, doubted, wanted)
-
-    order, pool = _stored_first(ranked, question, wanted) if question.stored_first else ranked(question)
-    page = [one for one in order[offset:wanted] if one.score >= question.min_score]
-    hits = _explained(workspace, pool, page[: question.limit])
-    edges = links(hits, own, named, question, sees) if question.max_depth else ()
-    return Retrieved(tuple(hits), tuple(edges), len(page) > question.limit)
+    around = _surroundings(workspace, question, own, named, sees)
+    pool = _filled(workspace, question, around, sees)
+    if likely is not None and pool.files and not pool.is_short and not question.types:
+        best = pool.files[0].score or 1.0
+        pool.past = likely(question.query, {one.path: one.score / best for one in pool.files})
+    if about is not None and pool.files and question.max_depth:
+        through_code.add(pool, workspace, about, around)
+    wanted = (offset[0] + question.limit + 1, offset[1] + question.limit + 1)
+    known = _knowledge(workspace, pool, around, doubted, sees, wanted[0])
+    in_code = _code(workspace, pool, around, doubted, sees, wanted[1]) if Lane.CODE in question.lanes else []
+    pages = [
+        [one for one in order[start:end] if one.score >= question.min_score]
+        for order, start, end in zip((known, in_code), offset, wanted, strict=True)
+    ]
+    hits, found = (_explained(workspace, pool, page[: question.limit]) for page in pages)
+    edges = links([*hits, *found], own, named, question, sees) if question.edges else ()
+    nearest = () if known else tuple(uri for uri in _nearest(pool) if _is_node(uri, around))[:NEAREST_NAMED]
+    more = (len(page) > question.limit for page in pages)
+    return Retrieved(tuple(hits), tuple(edges), next(more), tuple(found), next(more), nearest)
 
 
 def tagged(
@@ -105,20 +124,18 @@ def tagged(
     page = seen[offset:wanted]
     hits = [Answered(hit.uri, hit.score, hit.snippet, hit.why, (hit.uri,)) for hit in page[: question.limit]]
     own = workspace.sources() if sources is None else sources
-    edges = links(hits, own, None, question, sees) if question.max_depth else ()
+    edges = links(hits, own, None, question, sees) if question.edges else ()
     return Retrieved(tuple(hits), tuple(edges), len(page) > question.limit)
 
 
-def rank(
-    workspace: Workspace,
-    question: Question,
-    around: Surroundings,
-    sees: Sees | None,
-    doubted: Collection[Uri],
-    wanted: int,
-) -> tuple[list[Ranked], Pool]:
-    """At least the first `wanted` hits, if there are that many."""
+def _filled(workspace: Workspace, question: Question, around: Surroundings, sees: Sees | None) -> Pool:
+    """The units of a query with their scores."""
     pool = gather(workspace, question, sees)
+    is_plain = not (question.tags or question.is_of_a_period)
+    if sees is None and question.max_depth and is_plain:  # the text of a file may be hidden from others
+        pool.files, known = workspace.files_with(question.query, FILES)
+        pool.known |= known
+    pool.settle()
     if question.min_similarity > 0:
         _only_similar(pool)
     if question.max_depth > 0:
@@ -128,29 +145,82 @@ def rank(
     dates.with_dates(pool, workspace.text())
     if question.max_depth > 1:
         spreading.further(pool, around, question.max_depth)
+    names.by_uses(pool, lambda uri: sum(len(source.into(uri)) for source in (around.stored, *around.others)))
     pool.lapsed = dates.lapses(pool.units.values(), workspace.text(), question.now)
-    placed = (_placed(unit, score, question, around) for unit, score in _in_order(pool, around, doubted))
+    return pool
+
+
+def _knowledge(
+    workspace: Workspace, pool: Pool, around: Surroundings, doubted: Collection[Uri], sees: Sees | None, wanted: int
+) -> list[Ranked]:
+    """The first `wanted` hits in knowledge: notes before sources and before what only edges lead to."""
+    units = [unit for unit in pool.units.values() if unit.lane in KNOWLEDGE]
+    placed = (_placed(unit, score, pool.question, around) for unit, score in _in_order(pool, units, around, doubted))
     order = list(islice((one for one in placed if one), wanted))
-    if question.min_similarity <= 0:
-        order = _with_rest(workspace, question, pool, order, sees, wanted)
-    return order, pool
+    return order + _beyond(workspace, pool, order, KNOWLEDGE, sees, wanted)
 
 
-def _stored_first(
-    ranked: Callable[[Question], tuple[list[Ranked], Pool]], question: Question, wanted: int
-) -> tuple[list[Ranked], Pool]:
-    """Stored nodes first, then nodes that are only served from the code tree.
+def _beyond(
+    workspace: Workspace, pool: Pool, order: Sequence[Ranked], lanes: Sequence[Lane], sees: Sees | None, wanted: int
+) -> list[Ranked]:
+    """Further texts with the words of a query, of lanes that have more of them than were ranked."""
+    full = sorted(pool.full.intersection(lanes))
+    if len(order) >= wanted or not full or pool.is_strange or pool.question.min_similarity > 0:
+        return []
+    index, filters = workspace.text(), {**filters_of(pool.question), "lanes": full}
+    known = {uri for unit in pool.units.values() for uri in unit.texts}
+    found = index.search(pool.question.query, limit=wanted + len(known), sees=sees, files=False, **filters)
+    rest = {hit.uri: hit.score for hit in found if hit.uri not in known}
+    texts = {one.uri: one for one in index.passing(list(rest), **filters)}
+    lowest = order[-1].score if order else 1.0
+    return [Ranked(uri, round(lowest * rest[uri], SCORE_DIGITS), texts[uri], None) for uri in rest if uri in texts]
 
-    For a short query, nodes without its words follow later.
-    """
-    order, pool = ranked(replace(question, stored=True))
-    first = [one for one in order if not (pool.is_short and one.unit and one.unit.tier == ranking.FILE)]
-    if len(first) >= wanted:
-        return first, pool
-    lowest, known = first[-1].score if first else 1.0, {one.uri for one in first}
-    order, pool = ranked(question)
-    rest = [one._replace(score=round(lowest * one.score, SCORE_DIGITS)) for one in order if one.uri not in known]
-    return first + rest, pool
+
+def _code(
+    workspace: Workspace, pool: Pool, around: Surroundings, doubted: Collection[Uri], sees: Sees | None, wanted: int
+) -> list[Ranked]:
+    """The first `wanted` hits in the code tree, if there are that many: definitions of asked names, then the others."""
+    units = [unit for unit in pool.units.values() if unit.lane is Lane.CODE]
+    placed = (_placed(unit, score, pool.question, around) for unit, score in _in_order(pool, units, around, doubted))
+    every = [one for one in placed if one]
+    if pool.question.min_similarity > 0 or pool.question.tags:
+        return every[:wanted]
+    named = [one for one in every if one.unit is not None and names.is_asked(one.unit, pool)]
+    called = _files_called(workspace, pool.question, sees)
+    known = {one.uri for one in (*called, *named)}
+    rest = [one for one in _by_file(workspace, pool, every, sees, wanted) if one.uri not in known]
+    order = (called + named + rest)[:wanted]
+    return order + _beyond(workspace, pool, order, [Lane.CODE], sees, wanted)
+
+
+def _by_file(workspace: Workspace, pool: Pool, order: Sequence[Ranked], sees: Sees | None, wanted: int) -> list[Ranked]:
+    """Hits in the code by all that speaks for their files."""
+    question, index = pool.question, workspace.text()
+    texts: list[tuple[Uri, float]] = []
+    start = f"{question.namespace}/" if question.namespace else ""
+    if not question.types:
+        files = ((from_path("file", workspace.id, one.path), one) for one in pool.files)
+        texts = [
+            (uri, one.score) for uri, one in files
+            if uri.split("/", 3)[3].startswith(start) and (not pool.is_strange or one.covered >= COVERED_STRANGE)
+        ]  # fmt: skip
+    paths = index.bare_files(
+        question.query, types=question.types or None, namespace=question.namespace, limit=max(FILES, wanted), sees=sees,
+        since=question.since, until=question.until,
+    )  # fmt: skip
+    units = [
+        (one.unit, one.uri, 1.0 + one.unit.named * names.BONUS if one.unit.named else one.unit.score)
+        for one in order if one.unit is not None
+    ]  # fmt: skip
+    past = {from_path("file", workspace.id, path): score for path, score in pool.past.items()}
+    hits = code.listed(units, texts, paths, past, question.query, code.file_of)
+    return [Ranked(one.uri, round(min(1.0, one.score), SCORE_DIGITS), one.found, one.unit) for one in hits]
+
+
+def _nearest(pool: Pool) -> list[Uri]:
+    """The units of knowledge closest to a query that none of them answers, best first."""
+    units = [unit for unit in pool.units.values() if unit.lane in KNOWLEDGE and unit.score > 0]
+    return [unit.key for unit in sorted(units, key=lambda one: (one.lane, -one.covered, -one.score, one.key))]
 
 
 def _only_similar(pool: Pool) -> None:
@@ -163,38 +233,53 @@ def _only_similar(pool: Pool) -> None:
     pool.units = {key: unit for key, unit in pool.units.items() if (unit.similarity or 0.0) >= least}
 
 
-def _in_order(pool: Pool, around: Surroundings, doubted: Collection[Uri]) -> Iterator[tuple[Unit, float]]:
+def _in_order(
+    pool: Pool, units: Sequence[Unit], around: Surroundings, doubted: Collection[Uri]
+) -> Iterator[tuple[Unit, float]]:
     """Units with their final scores. Whether a node is superseded is looked up only when it reaches the top."""
-    scored = ((_scored(unit, pool, doubted), unit.key) for unit in pool.units.values())
-    heap = [(-score, key, False) for score, key in scored if score]
+    scored = ((_scored(unit, pool, doubted), unit) for unit in units)
+    heap = [(_place(unit, pool), -score, unit.key, False) for score, unit in scored if score]
     heapq.heapify(heap)
     while heap:
-        minus, key, is_known = heap[0]
+        place, minus, key, is_known = heap[0]
         if not is_known and any(ranks_behind(edge.type) for edge in around.stored.out(key)):
-            heapq.heapreplace(heap, (round(minus * ranking.DOUBTED_SHARE, SCORE_DIGITS), key, True))
+            lower = round(minus * ranking.DOUBTED_SHARE, SCORE_DIGITS)
+            heapq.heapreplace(heap, (place, lower, key, True))
         else:
             heapq.heappop(heap)
             yield pool.units[key], -minus
 
 
+def _place(unit: Unit, pool: Pool) -> tuple[bool, float, bool]:
+    """Units with the asked name first; notes that match by themselves before all others; lapsed facts last."""
+    named = unit.named if names.is_asked(unit, pool) else 0.0
+    return _is_lapsed(unit, pool), -round(named, 3), not (unit.lane is Lane.NOTES and pool.speaks_of(unit))
+
+
+def _is_lapsed(unit: Unit, pool: Pool) -> bool:
+    return bool(pool.lapsed) and (unit.key in pool.lapsed or any(uri in pool.lapsed for uri in unit.texts))
+
+
 def _scored(unit: Unit, pool: Pool, doubted: Collection[Uri]) -> float:
     """The score of a unit; 0 if it is not related to the query."""
+    if unit.named:
+        return dates.LAPSED if _is_lapsed(unit, pool) else 1.0
     if not pool.speaks_of(unit) and not unit.steps:
         return 0.0
     if unit.score <= 0 or pool.question.min_similarity > max(0.0, unit.similarity or 0.0):
         return 0.0
-    low, high = BANDS[unit.tier] if pool.is_short else KNOWLEDGE
+    low, high = BANDS[unit.tier] if pool.is_short else KNOWLEDGE_RANGE
     score = low + (high - low) * unit.score
     if doubted and (unit.key in doubted or any(uri in doubted for uri in unit.texts)):
         score *= ranking.DOUBTED_SHARE
-    if pool.lapsed and (unit.key in pool.lapsed or any(uri in pool.lapsed for uri in unit.texts)):
+    if _is_lapsed(unit, pool):
         score *= dates.LAPSED
     return round(score, SCORE_DIGITS)
 
 
 def _placed(unit: Unit, score: float, question: Question, around: Surroundings) -> Ranked | None:
     """The hit of a unit: its best text, or its node. None for a document without a node."""
-    uri = unit.best()
+    uri = unit.called or unit.best()
     if uri is None or ("document" in question.types and "chunk" not in question.types):
         uri = next((one for one in (unit.key, *unit.texts) if _is_node(one, around)), None)
     if uri is None:
@@ -206,38 +291,16 @@ def _is_node(uri: Uri, around: Surroundings) -> bool:
     return any(source.card(uri) is not None for source in (around.stored, *around.others))
 
 
-def _with_rest(
-    workspace: Workspace, question: Question, pool: Pool, order: list[Ranked], sees: Sees | None, wanted: int
-) -> list[Ranked]:
-    """Append further nodes with the words, and bare files of the code tree."""
-    if len([one for one in order if one.score > BARE]) >= wanted:
-        return order
-    filters: dict[str, Any] = {"types": question.types or None, "namespace": question.namespace,
-                               "since": question.since, "until": question.until}  # fmt: skip
-    stored = question.stored
-    known = {uri for unit in pool.units.values() for uri in unit.texts}
-    index, size = workspace.text(), len(order)
-    if pool.is_full:
-        lowest = order[-1].score if order else 1.0
-        rest = index.search(
-            question.query, tags=question.tags or None, stored=stored, limit=wanted + len(known), sees=sees, **filters
-        )
-        plain = {hit.uri: hit.score for hit in rest if hit.uri not in known}
-        found = {one.uri: one for one in index.passing(list(plain), stored=stored, **filters)}
-        return order + [
-            Ranked(uri, round(lowest * score, SCORE_DIGITS), found.get(uri, Found(0.0, uri, 0, ranking.FILE)), None)
-            for uri, score in plain.items()
-        ]
-    if question.tags or stored or question.since is not None or question.until is not None:
-        return order
-    ends = (BARE, BARE_SOME) if pool.is_short else (KNOWLEDGE[0], BARE_SOME)
-    bare = index.bare_files(question.query, limit=wanted + size, sees=sees, **filters)
-    for one in bare:
-        good = max(0.0, -one.rank)
-        end = ends[0] if one.tier == ranking.FILE else ends[1]
-        order.append(Ranked(one.uri, round(end * (0.5 + good / (good + 4) / 2), SCORE_DIGITS), one, None))
-    order.sort(key=lambda one: (-one.score, one.uri))
-    return order
+def _files_called(workspace: Workspace, question: Question, sees: Sees | None) -> list[Ranked]:
+    """The bare files whose name or path is in the query."""
+    if question.is_of_a_period or (question.types and "file" not in question.types):
+        return []
+    index, found = workspace.text(), dict[Uri, None]()
+    for name in exact_names.asked_in(question.query):
+        found.update(dict.fromkeys(index.files_called(name, sees or anybody)))
+    start = f"{question.namespace}/" if question.namespace else ""
+    uris = [uri for uri in found if uri.split("/", 3)[3].startswith(start)]
+    return [Ranked(uri, 1.0, Found(0.0, uri, 0, ranking.FILE), None) for uri in uris]
 
 
 def _surroundings(
@@ -270,11 +333,14 @@ def _explained(workspace: Workspace, pool: Pool, page: Sequence[Ranked]) -> list
     for one in page:
         hit = found.get(one.uri) or Hit(one.uri, 0.0, "", ())
         unit = one.unit
+        past = (
+            ("past commits",) if pool.past and is_owned(one.uri) and path_of(code.file_of(one.uri)) in pool.past else ()
+        )
         if unit is None:
-            answers.append(Answered(one.uri, one.score, hit.snippet, hit.why, (one.uri,)))
+            answers.append(Answered(one.uri, one.score, hit.snippet, (*hit.why, *past), (one.uri,)))
             continue
         steps = unit.steps
-        why = [*hit.why, _weighed(unit, pool)]
+        why = [*hit.why, _weighed(unit, pool), *past]
         why += [f"via {_shown(step)}" for step in steps[-1:]]
         why += [f"helped by {_shown(unit.helped)}"] if unit.helped and not steps else []
         lex, vec, path = round(unit.lex, 4), round(unit.vec, 4), _path(one.uri, steps)

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from kgd.graph.edges import Edge, EdgeSource
 from kgd.index.ranking import BEGUN, SOME, Found
+from kgd.model.lane import Lane, lane_of
 from kgd.model.uri import Uri, is_owned, scheme_of
 from kgd.retrieval.candidates import Pool, Unit, normalise
 from kgd.retrieval.query import Once, Step
@@ -21,6 +22,7 @@ from kgd.retrieval.query import Once, Step
 FOLLOWING = frozenset(["REPLIED_BY", "NEXT_CHUNK"])
 """Relations between consecutive messages or chunks."""
 MENTIONS = "MENTIONS"
+_OF_CODE = ("symbol://", "file://", "dir://")
 ORDERED = ("message://", "chunk://")
 """Schemes of nodes with an order."""
 PERSON = 0.15
@@ -87,7 +89,7 @@ def with_neighbours(pool: Pool, around: Surroundings) -> None:
     highest = max(scores.values(), default=0.0)
     for unit in messages:
         unit.score = (1 - BESIDE) * unit.score + BESIDE * (scores[unit.key] / highest if highest else 0.0)
-    normalise(pool.units.values())
+    normalise(pool)
 
 
 def with_people(pool: Pool, by_people: Callable[[Sequence[str], Sequence[int]], set[int]]) -> None:
@@ -97,26 +99,27 @@ def with_people(pool: Pool, by_people: Callable[[Sequence[str], Sequence[int]], 
     for key in said:
         pool.units[key].score += PERSON
     if said:
-        normalise(pool.units.values())
+        normalise(pool)
 
 
 def hop(pool: Pool, around: Surroundings) -> None:
     """Pass scores from the best units along their edges. The best unit keeps its place, and no unit gets a higher tier
     than the unit that leads to it."""
     handed: dict[Uri, tuple[float, Unit, Step]] = {}
-    order = best_of(pool, BY_FOLLOWING.best)
-    giving = order
-    if pool.is_short and (whole := [unit for unit in order if unit.tier >= BEGUN]):
-        giving = whole  # a unit with part of a name is probably not meant, so it passes nothing on
-    giving = [unit for unit in giving if pool.speaks_of(unit)]
-    if around.mentions is not None:
-        around.mentions.look_up([uri for unit in giving[: BY_MENTION.best] for uri in unit.texts_by_words(TEXTS)])
-    for place, unit in enumerate(giving):
-        for step, part in _leading(unit, around, pool, place):
-            target = step.source if step.backwards else step.target
-            key, gained = pool.key(target), unit.score * part
-            if key != unit.key and gained > handed.get(key, (0.0,))[0]:
-                handed[key] = (gained, unit, step)
+    best = {lane: best_of(pool, BY_FOLLOWING.best, lane) for lane in pool.question.lanes}
+    for order in best.values():
+        giving = order
+        if pool.is_short and (whole := [unit for unit in order if unit.tier >= BEGUN]):
+            giving = whole  # a unit with part of a name is probably not meant, so it passes nothing on
+        giving = [unit for unit in giving if pool.speaks_of(unit)]
+        if around.mentions is not None:
+            around.mentions.look_up([uri for unit in giving[: BY_MENTION.best] for uri in unit.texts_by_words(TEXTS)])
+        for place, unit in enumerate(giving):
+            for step, part in _leading(unit, around, pool, place):
+                target = step.source if step.backwards else step.target
+                key, gained = pool.key(target), unit.score * part
+                if key != unit.key and gained > handed.get(key, (0.0,))[0] and _may_pass(unit, target, pool):
+                    handed[key] = (gained, unit, step)
     _bring(pool, around, handed)
     for key, (gained, unit, step) in handed.items():
         if reached := pool.units.get(key):
@@ -126,10 +129,18 @@ def hop(pool: Pool, around: Surroundings) -> None:
                 reached.helped = step
             reached.score += gained
             reached.tier = max(reached.tier, min(SOME, unit.tier))
-    if order:
-        others = max((unit.score for unit in pool.units.values() if unit is not order[0]), default=0.0)
-        order[0].score = max(order[0].score, others + AHEAD)
-    normalise(pool.units.values())
+    for lane, order in best.items():
+        if order:
+            rest = (unit.score for unit in pool.units.values() if unit is not order[0] and unit.lane is lane)
+            order[0].score = max(order[0].score, max(rest, default=0.0) + AHEAD)
+    normalise(pool)
+
+
+def _may_pass(unit: Unit, target: Uri, pool: Pool) -> bool:
+    """Whether a unit passes its score on: code never leads to knowledge, which it would fill with its neighbours."""
+    reached = pool.units.get(pool.key(target))
+    lane = reached.lane if reached else lane_of(target, "code" if target.startswith(_OF_CODE) else "")
+    return unit.lane is not Lane.CODE or lane is Lane.CODE
 
 
 def further(pool: Pool, around: Surroundings, depth: int) -> None:
@@ -157,9 +168,9 @@ def further(pool: Pool, around: Surroundings, depth: int) -> None:
                 added += 1
 
 
-def best_of(pool: Pool, most: int) -> list[Unit]:
-    """The best units, in order."""
-    scores = ((-round(unit.score, 9), key) for key, unit in pool.units.items())
+def best_of(pool: Pool, most: int, lane: Lane | None = None) -> list[Unit]:
+    """The best units, in order; of one lane if given."""
+    scores = ((-round(unit.score, 9), key) for key, unit in pool.units.items() if lane in (None, unit.lane))
     return [pool.units[key] for _, key in heapq.nsmallest(most, scores)]
 
 

@@ -27,6 +27,7 @@ from kgd.git.store import ObjectStore
 from kgd.graph.edges import BrokenLink, EdgeSource
 from kgd.graph.live_graph import LiveGraph
 from kgd.index.change_feed import Feed
+from kgd.index.code_index import FileHit
 from kgd.index.text import Doc, FileDoc, TextIndex
 from kgd.model.access import Policy
 from kgd.model.change import ChangeSet, Revert
@@ -73,6 +74,12 @@ class Workspace:
         self.code_files: Callable[[], Sequence[FileDoc]] = tuple
         """The files of the code tree for full text; set together with `overlay`."""
         self.code_docs: Callable[[], Iterable[tuple[Uri, Sequence[Doc]]]] = tuple
+        self.files_with: Callable[[str, int], tuple[Sequence[FileHit], frozenset[str]]] = lambda *asked: (
+            (),
+            frozenset(),
+        )
+        """Files of the code tree whose whole text has words of a query, and the words that any has; set by the reader
+        of the tree."""
         """The documents read from those files, for a new index; set together with `overlay`."""
         self.is_registered: Callable[[str], bool] = lambda id: False
         """Whether the registry lists another workspace. A relation into an unlisted one is a broken link."""

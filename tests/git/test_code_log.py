@@ -1,4 +1,4 @@
-"""The history of code for some of its files: bounded, in order, and never an error."""
+"""The history of the code repository: commits with their paths, in order, and never over the network."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from kgd.git.code_log import commits, files, head, moved, reachable
 from kgd.git.discovery import Place, find_place
-from kgd.git.history import Touches, head, touches
+from kgd.git.program import GitFailed
 
 
 def git(directory: Path, *arguments: str) -> str:
@@ -22,8 +23,8 @@ def code(tmp_path: Path) -> Path:
     root = tmp_path / "code"
     root.mkdir()
     git(root, "init", "-q", "-b", "main")
-    for subject, files in (("one", "a b"), ("two: ü 'x'", "a c"), ("three", "b"), ("four", "a c")):
-        for name in files.split():
+    for subject, names in (("one", "a b"), ("two: ü 'x'\n\nbecause", "a c"), ("three", "b"), ("four", "a c")):
+        for name in names.split():
             (root / "src").mkdir(exist_ok=True)
             (root / "src" / name).write_text(subject)
         git(root, "add", "-A")
@@ -37,15 +38,41 @@ def place(code: Path) -> Place:
     return found
 
 
-def test_the_newest_commits_of_a_file_list_all_their_changes(code: Path) -> None:
-    found = touches(place(code), ["src/a"]).found
-    assert [(one.subject, one.files) for one in found] == [
-        ("four", ("src/a", "src/c")), ("two: ü 'x'", ("src/a", "src/c")), ("one", ("src/a", "src/b")),
+def test_commits_are_listed_with_all_their_paths_newest_first(code: Path) -> None:
+    found = list(commits(place(code), head(place(code))))
+    assert [(one.message.strip(), [change.path for change in one.changes]) for one in found] == [
+        ("four", ["src/a", "src/c"]), ("three", ["src/b"]), ("two: ü 'x'\n\nbecause", ["src/a", "src/c"]),
+        ("one", ["src/a", "src/b"]),
     ]  # fmt: skip
-    assert found[0].commit == git(code, "rev-parse", "HEAD")
+    assert found[0].id == git(code, "rev-parse", "HEAD")
     assert found[0].at == int(git(code, "log", "-1", "--format=%ct"))
-    assert [one.subject for one in touches(place(code), ["src/"], commits=2).found] == ["four", "three"]
-    assert touches(place(code), ["src/a[b]", ":(glob)**"]) == Touches()
+    assert "@" not in found[0].author
+
+
+def test_commits_are_read_by_their_ids_in_the_given_order(code: Path) -> None:
+    ids = reachable(place(code), "HEAD", 3)
+    assert [one.id for one in commits(place(code), "HEAD", ids=ids[::-1])] == ids[::-1]
+    assert [one.id for one in commits(place(code), "HEAD", limit=2)] == ids[:2]
+
+
+def test_the_difference_between_two_branches_is_known(code: Path) -> None:
+    old = git(code, "rev-parse", "HEAD")
+    git(code, "reset", "-q", "--hard", "HEAD~1")
+    git(code, "commit", "-q", "--allow-empty", "-m", "other")
+    new = git(code, "rev-parse", "HEAD")
+    assert moved(place(code), old, new) == ([new], [old])
+    assert moved(place(code), "0" * 40, new) is None
+
+
+def test_a_name_that_is_not_text_is_left_out_and_a_blank_one_is_not(code: Path) -> None:
+    (code / "a\nb ü").write_text("x")
+    (code / "bad\udcff").write_text("x")
+    git(code, "add", "-A")
+    git(code, "commit", "-q", "-m", "names")
+    [newest] = commits(place(code), "HEAD", limit=1)
+    assert ([change.path for change in newest.changes], newest.files) == (["a\nb ü"], 2)
+    assert files(place(code), "HEAD") == ["a\nb ü", "src/a", "src/b", "src/c"]
+    assert files(place(code), "HEAD", ["src/b", "src/none"]) == ["src/b"]
 
 
 def test_the_commit_that_is_checked_out_is_known_without_asking_git(code: Path, tmp_path: Path) -> None:
@@ -57,20 +84,19 @@ def test_the_commit_that_is_checked_out_is_known_without_asking_git(code: Path, 
     assert head(place(code)) == git(code, "rev-parse", "HEAD") != wanted
     git(code, "worktree", "add", "-q", str(tmp_path / "other"), "main")
     assert head(place(tmp_path / "other")) == wanted
-    assert [one.subject for one in touches(place(tmp_path / "other"), ["src/b"]).found] == ["three", "one"]
 
 
 def test_no_history_is_an_answer(tmp_path: Path, code: Path) -> None:
     git(tmp_path, "init", "-q", "empty")
-    assert (head(place(tmp_path / "empty")), touches(place(tmp_path / "empty"), ["a"])) == ("", Touches())
-    assert touches(place(code), []) == Touches()
+    assert head(place(tmp_path / "empty")) == ""
     (code / ".git" / "HEAD").write_text("ref: refs/heads/../../etc/passwd\n")
     assert head(place(code)) == ""
 
 
-def test_the_newest_commits_found_in_time_are_answered(code: Path) -> None:
-    whole = touches(place(code), ["src/a"])
-    late = touches(place(code), ["src/a"], seconds=0.001)
-    assert late.found == whole.found[: len(late.found)]
-    assert whole.all
-    assert not late.all or late == whole
+def test_a_partial_clone_fetches_nothing(code: Path, tmp_path: Path) -> None:
+    git(code, "config", "uploadpack.allowFilter", "true")
+    git(tmp_path, "clone", "-q", "--filter=tree:0", "--no-checkout", f"file://{code}", "partial")
+    partial = place(tmp_path / "partial")
+    with pytest.raises(GitFailed):
+        list(commits(partial, head(partial)))
+    assert git(tmp_path / "partial", "rev-list", "--objects", "--missing=print", "HEAD").count("?") > 0

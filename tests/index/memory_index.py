@@ -10,6 +10,7 @@ from kgd.index import words
 from kgd.index.ranking import ALL, BEGUN, FILE, FILE_SOME, SOME, Found, Hit
 from kgd.index.text import Doc, FileDoc, Gathered
 from kgd.index.text_context import speakers, whole_of
+from kgd.model.lane import LANES, Lane
 from kgd.model.node import default_type
 from kgd.model.uri import Uri, is_owned, scheme_of
 
@@ -50,34 +51,36 @@ class MemoryIndex:
 
     def search(
         self, query: str, *, types: Collection[str] | None = None, tags: Collection[str] | None = None,
-        namespace: str = "", stored: bool = False, limit: int = 10, offset: int = 0, doubted: Collection[Uri] = (),
-        sees: Sees | None = None,
+        namespace: str = "", lanes: Collection[Lane] | None = None, limit: int = 10, offset: int = 0,
+        doubted: Collection[Uri] = (), sees: Sees | None = None,
     ) -> list[Hit]:  # fmt: skip
-        passes = _passing(types, tags, namespace, stored=stored)
+        passes = _passing(types, tags, namespace, lanes)
         found = [one for one in self._found(query, passes) if sees is None or sees(one.uri)]
-        if not tags and not stored:
+        if not tags and Lane.CODE in (lanes or LANES):
             found += self.bare_files(query, types=types, namespace=namespace, limit=10_000, sees=sees)
         scored = [(-(one.tier + 2) / 6 * (0.6 if one.uri in doubted else 1.0), one) for one in found]
-        ordered = sorted(scored, key=lambda one: (one[0], one[1].rank, one[1].uri))[offset : offset + limit]
+        ordered = sorted(scored, key=lambda one: (one[0], one[1].lane, one[1].rank, one[1].uri))
+        ordered = ordered[offset : offset + limit]
         return [hit._replace(score=-score) for score, one in ordered for hit in self.explain(query, [one])]
 
     def gather(
-        self, query: str, *, types: Collection[str] | None = None, tags: Collection[str] | None = None,
-        namespace: str = "", stored: bool = False, limit: int = 1_000, surrounded: bool = True,
-        sees: Sees | None = None,
+        self, query: str, lane: Lane, *, types: Collection[str] | None = None, tags: Collection[str] | None = None,
+        namespace: str = "", limit: int = 1_000, surrounded: bool = True, sees: Sees | None = None,
     ) -> Gathered:  # fmt: skip
-        passes = _passing(types, tags, namespace, stored=stored)
+        passes = _passing(types, tags, namespace, [lane])
         every = (one for one in self._found(query, passes) if sees is None or sees(one.uri))
         found = sorted(every, key=lambda one: (-one.tier, one.rank, one.uri))[:limit]
         asked = [term.word.casefold() for term in words.terms(query)]
         if sees is not None:
-            return Gathered(found, {}, [], asked)
+            return Gathered(found, {}, [], asked, {one.id: 1.0 for one in found}, frozenset(asked))
+        covered = {one.id: min(1.0, -one.rank / len(asked)) for one in found}
+        known = frozenset(word for word in asked if any(_has(_text(doc), word) for doc in self._docs.values()))
         wholes: dict[str, float] = {}
         for doc in sorted(self._docs.values(), key=lambda one: one.uri):
-            if path := whole_of(doc.uri):
+            if (path := whole_of(doc.uri)) and doc.lane is lane:
                 wholes[path] = wholes.get(path, 0.0) + sum(_has(f"{doc.name} {doc.content}", word) for word in asked)
-        beside = list(self._beside(asked, passes)) if surrounded else []
-        return Gathered(found, {path: score for path, score in wholes.items() if score}, beside, asked)
+        beside = list(self._beside(asked, passes)) if surrounded and lane is Lane.SOURCES else []
+        return Gathered(found, {path: score for path, score in wholes.items() if score}, beside, asked, covered, known)
 
     def _beside(self, asked: Sequence[str], passes: Passes) -> Iterator[Found]:
         messages = sorted(doc.uri for doc in self._docs.values() if scheme_of(doc.uri) == "message")
@@ -87,7 +90,7 @@ class MemoryIndex:
             ]
             said = " ".join(self._docs[one, None].content for one in near)
             if (count := sum(_has(said, word) for word in asked)) and passes(self._docs[uri, None]):
-                yield Found(-float(count), uri, self._id((uri, None)), SOME)
+                yield Found(-float(count), uri, self._id((uri, None)), SOME, lane=Lane.SOURCES)
 
     def bare_files(
         self, query: str, *, types: Collection[str] | None = None, namespace: str = "", limit: int = 10,
@@ -123,17 +126,17 @@ class MemoryIndex:
 
     def passing(
         self, uris: Collection[Uri], *, types: Collection[str] | None = None, tags: Collection[str] | None = None,
-        namespace: str = "", stored: bool = False,
+        namespace: str = "", lanes: Collection[Lane] | None = None,
     ) -> list[Found]:  # fmt: skip
-        passes = _passing(types, tags, namespace, stored=stored)
+        passes = _passing(types, tags, namespace, lanes)
         keys = {uri: (uri, origin) for (uri, origin), doc in self._docs.items() if uri in uris and passes(doc)}
-        return [Found(0.0, uri, self._id(keys[uri]), SOME) for uri in sorted(keys)]
+        return [Found(0.0, uri, self._id(keys[uri]), SOME, lane=self._docs[keys[uri]].lane) for uri in sorted(keys)]
 
     def few_in(
         self, *, types: Collection[str] | None = None, tags: Collection[str] | None = None, namespace: str = "",
-        stored: bool = False,
+        lanes: Collection[Lane] | None = None,
     ) -> list[Uri] | None:  # fmt: skip
-        passes = _passing(types, tags, namespace, stored=stored)
+        passes = _passing(types, tags, namespace, lanes)
         return sorted({doc.uri for doc in self._docs.values() if passes(doc)})
 
     def by_tags(
@@ -171,9 +174,9 @@ class MemoryIndex:
         for key, doc in self._docs.items():
             count = sum(_has(_text(doc), word) for word in asked)
             begun = count < len(asked) and _begins(_text(doc), asked[-1]) and not _has(_text(doc), asked[-1])
-            if (count or begun) and passes(doc):
+            if (count or begun) and passes(doc) and not doc.bare:
                 tier = ALL if count == len(asked) else BEGUN if count + begun == len(asked) else SOME
-                found = Found(-float(count + begun), doc.uri, self._id(key), tier)
+                found = Found(-float(count + begun), doc.uri, self._id(key), tier, lane=doc.lane)
                 best[doc.uri] = max(found, best.get(doc.uri, found), key=lambda one: one.tier)
         yield from best.values()
 
@@ -182,8 +185,9 @@ class MemoryIndex:
 
 
 def _passing(
-    types: Collection[str] | None, tags: Collection[str] | None, namespace: str, *, stored: bool = False
-) -> Passes:
+    types: Collection[str] | None, tags: Collection[str] | None, namespace: str,
+    lanes: Collection[Lane] | None = None,
+) -> Passes:  # fmt: skip
     asked = {tag.casefold() for tag in tags or ()}
 
     def passes(doc: Doc) -> bool:
@@ -192,7 +196,7 @@ def _passing(
             (not types or doc.type in types or (scheme_of(doc.uri) in types and scheme_of(doc.uri) in ("file", "dir")))
             and (not asked or bool(asked & {tag.casefold() for tag in doc.tags}))
             and (not namespace.strip("/") or path.startswith(f"{namespace.strip('/')}/"))
-            and not (stored and doc.origin)
+            and (not lanes or doc.lane in lanes)
         )
 
     return passes

@@ -9,7 +9,8 @@ import pytest
 
 from kgd.index.database import Database
 from kgd.index.ranking import ALL, FILE, FILE_SOME, SOME
-from kgd.index.text import Doc, FileDoc, TextIndex
+from kgd.index.text import Doc, FileDoc, Gathered, TextIndex
+from kgd.model.lane import KNOWLEDGE, LANES, Lane
 from kgd.model.node import Source
 from kgd.model.uri import Uri
 from tests.index.memory_index import MemoryIndex
@@ -40,8 +41,13 @@ def found(index: TextIndex, query: str, **narrowed: object) -> list[str]:
     return [hit.uri for hit in index.search(query, limit=50, **narrowed)]  # type: ignore[arg-type]
 
 
+def gather(index: TextIndex, query: str, **options: object) -> list[Gathered]:
+    """What each lane has, in their order."""
+    return [index.gather(query, lane, **options) for lane in LANES]  # type: ignore[arg-type]
+
+
 def gathered(index: TextIndex, query: str, **narrowed: object) -> set[str]:
-    return {one.uri for one in index.gather(query, **narrowed).texts}  # type: ignore[arg-type]
+    return {one.uri for lane in gather(index, query, **narrowed) for one in lane.texts}
 
 
 def test_all_words_then_some_then_bare_files_and_scores_fall(index: TextIndex) -> None:
@@ -51,7 +57,7 @@ def test_all_words_then_some_then_bare_files_and_scores_fall(index: TextIndex) -
     assert [hit.uri for hit in hits] == [uri("all"), uri("some"), "file://w/lease/broker.py"]
     assert [hit.score for hit in hits] == sorted((hit.score for hit in hits), reverse=True)
     assert all(0 <= hit.score <= 1 and hit.why for hit in hits[:2])
-    tiers = {one.uri: one.tier for one in index.gather("lease broker").texts}
+    tiers = {one.uri: one.tier for one in index.gather("lease broker", Lane.NOTES).texts}
     assert tiers == {uri("all"): ALL, uri("some"): SOME}
 
 
@@ -72,15 +78,39 @@ def test_types_tags_and_namespace_narrow_every_answer(index: TextIndex) -> None:
         assert set(index.few_in(**narrowed) or ()) == expected
 
 
-def test_stored_nodes_are_found_without_nodes_of_the_code_tree(index: TextIndex) -> None:
-    note, chunk = uri("note"), "chunk://w/docs/a.md/0001"
+def test_each_lane_has_its_own_texts_and_answers_may_be_narrowed_to_some_lanes(index: TextIndex) -> None:
+    note, chunk, symbol = uri("note"), uri("chunk://w/docs/a.md/0001"), uri("symbol://w/a.py/leases")
     index.apply([doc("note", content="leases"), doc(chunk, content="a word on leases")])
-    index.apply_tree(FILE_A, [doc(chunk, content="leases"), doc("symbol://w/a.py/leases", name="leases")])
+    index.apply_tree(FILE_A, [doc("chunk://w/docs/a.md/0002", content="leases"), doc(symbol, name="leases")])
     index.apply_files([FileDoc(uri("file://w/leases.py"), "leases.py", "python")])
-    assert set(found(index, "leases", stored=True)) == gathered(index, "leases", stored=True) == {note, chunk}
-    assert set(index.few_in(stored=True) or ()) == {note, chunk}
-    asked = [note, chunk, Uri("symbol://w/a.py/leases")]
-    assert {one.uri for one in index.passing(asked, stored=True)} == {note, chunk}
+    of_code = {uri("chunk://w/docs/a.md/0002"), symbol}
+    notes, sources, code = ({one.uri for one in lane.texts} for lane in gather(index, "leases"))
+    assert (notes, sources, code) == ({note}, {chunk}, of_code)
+    assert found(index, "leases", lanes=KNOWLEDGE) == [note, chunk]
+    assert set(found(index, "leases", lanes=[Lane.CODE])) == {*of_code, "file://w/leases.py"}
+    assert set(index.few_in(lanes=KNOWLEDGE) or ()) == {note, chunk}
+    passing = {one.uri: one.lane for one in index.passing([note, chunk, symbol])}
+    assert passing == {note: Lane.NOTES, chunk: Lane.SOURCES, symbol: Lane.CODE}
+    assert {one.uri for one in index.passing([note, chunk, symbol], lanes=KNOWLEDGE)} == {note, chunk}
+
+
+def test_a_node_without_any_text_of_its_own_is_in_no_lane(index: TextIndex) -> None:
+    index.apply([doc("leases", bare=True), doc("note", content="leases")])
+    assert found(index, "leases") == [uri("note")]
+    assert gathered(index, "leases") == {uri("note")}
+    assert (index.count(), index.few_in(lanes=LANES)) == (2, [uri("note")])
+    index.apply([doc("leases", content="known now")])
+    assert set(found(index, "leases")) == {uri("leases"), uri("note")}
+    index.apply([doc("leases", bare=True)])
+    assert found(index, "leases") == [uri("note")]
+
+
+def test_the_share_of_the_words_is_known_for_each_text_of_a_lane(index: TextIndex) -> None:
+    index.apply([doc("all", content="a lease of the broker"), doc("some", content="a lease"), doc("none", name="x")])
+    answer = index.gather("lease broker", Lane.NOTES)
+    covered = {one.uri: answer.covered[one.id] for one in answer.texts}
+    assert covered[uri("all")] == 1.0
+    assert 0 < covered[uri("some")] < 1
 
 
 def test_it_knows_which_types_there_are(index: TextIndex) -> None:
@@ -107,9 +137,11 @@ def test_texts_of_a_file_are_separate_from_stored_ones_and_disappear_with_the_fi
     index.apply_tree(FILE_A, [doc(chunk, content="brokers and quorum"), doc(other, content="bread")])
     assert found(index, "quorum") == found(index, "leases") == [chunk]
     assert found(index, "quorum leases") == [chunk]  # found once
-    numbers = {one.uri: one.id for one in index.gather("bread").texts}
+    numbers = {one.uri: one.id for one in index.gather("bread", Lane.CODE).texts}
     index.apply_tree(FILE_A, [doc(chunk, content="brokers, anew"), doc(other, content="bread")])
-    assert {one.uri: one.id for one in index.gather("bread").texts} == numbers  # unchanged texts are not stored again
+    assert {
+        one.uri: one.id for one in index.gather("bread", Lane.CODE).texts
+    } == numbers  # unchanged texts are not stored again
     index.apply_tree(FILE_A, [doc(chunk, content="brokers")])
     assert (found(index, "quorum"), found(index, "bread"), found(index, "brokers")) == ([], [], [chunk])
     index.apply_tree(FILE_A, [])
@@ -119,31 +151,34 @@ def test_texts_of_a_file_are_separate_from_stored_ones_and_disappear_with_the_fi
 def test_a_document_has_the_words_of_all_its_chunks_as_they_are_now(index: TextIndex) -> None:
     index.apply([doc("chunk://w/guide/1", content="lease"), doc("chunk://w/guide/2", content="broker"),
                  doc("chunk://w/other/1", content="lease")])  # fmt: skip
-    wholes = index.gather("lease broker together here").wholes
+    wholes = index.gather("lease broker together here", Lane.SOURCES).wholes
     assert set(wholes) == {"guide", "other"}
     assert wholes["guide"] > wholes["other"]
     index.apply([], [uri("chunk://w/guide/1"), uri("chunk://w/other/1")])
-    assert set(index.gather("lease broker together here").wholes) == {"guide"}
+    assert set(index.gather("lease broker together here", Lane.SOURCES).wholes) == {"guide"}
 
 
 def test_a_message_is_found_together_with_those_beside_it_and_no_others(index: TextIndex) -> None:
     texts = ("which database", "postgres", "fine", "lunch")
     index.apply([doc(f"message://w/t/{n}", content=text) for n, text in enumerate(texts)])
     index.apply([doc("message://w/u/2", content="bread")])
-    beside = {one.uri for one in index.gather("which database is it").beside}
+    beside = {one.uri for one in index.gather("which database is it", Lane.SOURCES).beside}
     assert beside == {"message://w/t/0", "message://w/t/1"}
     index.apply([doc("message://w/t/0a", content="well")])
-    assert {one.uri for one in index.gather("which database is it").beside} == {"message://w/t/0", "message://w/t/0a"}
+    assert {one.uri for one in index.gather("which database is it", Lane.SOURCES).beside} == {
+        "message://w/t/0",
+        "message://w/t/0a",
+    }
     index.apply([], [uri("message://w/t/0")])
-    assert index.gather("which database is it").beside == []
-    assert index.gather("postgres", surrounded=False).beside == []
+    assert index.gather("which database is it", Lane.SOURCES).beside == []
+    assert index.gather("postgres", Lane.SOURCES, surrounded=False).beside == []
 
 
 def test_speakers_are_known_for_messages_and_conversations_in_a_text(index: TextIndex) -> None:
     index.apply([doc("message://w/t/1", content="lease", people=("Ann Lee",)),
                  doc("talk", content="lease\nBob: Hello.\nAnn: Hi.\nBob: A lease.\nAnn: No."),
                  doc("none", content="a lease: nothing")])  # fmt: skip
-    ids = {one.id: one.uri for one in index.gather("lease").texts}
+    ids = {one.id: one.uri for lane in gather(index, "lease") for one in lane.texts}
     said = {name: {ids[id] for id in index.by_people([name], list(ids))} for name in ("ann", "bob", "lee", "eve")}
     assert said == {
         "ann": {"message://w/t/1", uri("talk")},
@@ -184,7 +219,7 @@ def test_tags_sources_and_the_newest(index: TextIndex) -> None:
 def test_any_text_is_a_question(index: TextIndex, query: str) -> None:
     index.apply([doc("a", name="数据 the")])
     index.search(query)
-    index.explain(query, index.gather(query).texts)
+    index.explain(query, index.gather(query, Lane.NOTES).texts)
     index.bare_files(query)
 
 

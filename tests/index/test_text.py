@@ -261,8 +261,8 @@ def test_a_large_index_loses_little_by_not_looking_at_common_words(
         query = " ".join(chance.choices(words, weights, k=8))
         match = " OR ".join(f'"{word}"' for word in set(query.split()))
         with database.read() as connection:
-            sql = "SELECT uri FROM text JOIN docs ON id = text.rowid WHERE text MATCH ?"
-            rows = connection.execute(f"{sql} ORDER BY bm25({ranking.TEXT_WEIGHTS}) LIMIT 10", (match,))
+            sql = "SELECT uri FROM notes_text JOIN docs ON id = notes_text.rowid WHERE notes_text MATCH ?"
+            rows = connection.execute(f"{sql} ORDER BY bm25(notes_text, {ranking.TEXT_WEIGHTS}) LIMIT 10", (match,))
             plain = [uri for (uri,) in rows]
         overlap += len({hit.uri for hit in index.search(query)} & set(plain))
     assert overlap >= 80

@@ -27,13 +27,18 @@ def ws(tmp_path: Path) -> Iterator[Workspace]:
 def asked(ws: Workspace) -> Asked:
     """Asks as `search` does, once everything that was written was looked through for names."""
 
-    def ask(query: str, *, offset: int = 0, **narrowed: object) -> Retrieved:
+    def ask(query: str, *, offset: tuple[int, int] = (0, 0), **narrowed: object) -> Retrieved:
         mentions = Mentions.of(ws)
         assert mentions.settle()
-        return retrieve(ws, Question(query, **narrowed), mentions, offset=offset)  # type: ignore[arg-type]
+        wanted = {"edges": narrowed.get("max_depth") != 0, **narrowed}
+        return retrieve(ws, Question(query, **wanted), mentions, offset=offset)  # type: ignore[arg-type]
 
     return ask
 
 
 def uris(found: Retrieved) -> list[str]:
     return [hit.uri for hit in found.hits]
+
+
+def in_code(found: Retrieved) -> list[str]:
+    return [hit.uri for hit in found.code]

@@ -14,7 +14,7 @@ from kgd.retrieval.query import Question
 from kgd.retrieval.retrieve import retrieve
 from kgd.workspace.workspace import Workspace
 from tests.builders import change, to, upsert, uri
-from tests.retrieval.conftest import Asked, uris
+from tests.retrieval.conftest import Asked, in_code, uris
 
 
 def document(ws: Workspace, name: str, *texts: str) -> None:
@@ -75,14 +75,13 @@ def test_a_hit_that_owes_its_place_to_an_edge_says_so(ws: Workspace, asked: Aske
     assert not any("MENTIONS" in reason for hit in plain.hits for reason in hit.why)
 
 
-def test_a_text_ranks_before_a_bare_address_with_the_same_words(ws: Workspace, asked: Asked) -> None:
+def test_a_bare_address_is_found_once_it_has_a_name(ws: Workspace, asked: Asked) -> None:
     page = Uri("https://example.org/docs/explicit-locking.html#LOCKING-ROWS")
     text = "Rows stay locked until the transaction ends; who wants to change one of the locked rows waits for it."
     ws.submit(
         change(upsert("manual", to(page, "links_to"), content=text), upsert(page), upsert("else", content="Rows."))
     )
-    assert uris(asked("locking of the rows in a transaction"))[0] == uri("manual")
-    assert page in uris(asked("locking of the rows in a transaction"))
+    assert uris(asked("locking of the rows in a transaction")) == [uri("manual"), uri("else")]
     ws.submit(change(upsert(page, name="Explicit locking of rows in a transaction")))
     assert uris(asked("locking of the rows in a transaction"))[0] == page
 
@@ -92,7 +91,7 @@ def test_relations_add_their_targets_and_depth_adds_further_nodes(ws: Workspace,
     ws.submit(change(
         upsert("rotation", to("keys", "about", 0.2), name="Rotation at midnight"),
         upsert("keys", to("vault", "kept_in")),
-        upsert("vault", to("rack", "stands_in")), upsert("rack"), upsert("else", name="Other"),
+        upsert("vault", to("rack", "stands_in")), upsert("rack", name="R"), upsert("else", name="Other"),
     ))  # fmt: skip
     assert uris(asked("rotation midnight")) == [uri("rotation"), uri("keys")]
     found = asked("rotation midnight", max_depth=3)
@@ -163,24 +162,27 @@ def test_a_name_leads_to_what_belongs_to_it_and_not_to_what_belongs_to_its_like(
         upsert("rack", name="North"), upsert("shelf", name="South"),
     ))  # fmt: skip
     assert set(uris(asked("disk-0042"))) == {uri("disk-0042"), uri("disk-0007"), uri("rack")}
-    assert {uri("rack"), uri("shelf")} < set(uris(asked("disk 0099")))  # without an owner only similar nodes match
+    unknown = asked("disk 0099")
+    assert (uris(unknown), set(unknown.nearest)) == ([], {uri("disk-0042"), uri("disk-0007")})
 
 
-def test_pages_of_any_size_have_one_order_even_far_down(ws: Workspace, asked: Asked) -> None:
+@pytest.mark.parametrize("query", ["lease broker", "lease brok", "lease", "what does the lease of a broker mean here"])
+def test_pages_of_any_size_have_one_order_even_far_down(ws: Workspace, asked: Asked, query: str) -> None:
     chance = random.Random(1)
     ws.submit(change(*(
         upsert(f"n{n:03d}", *([to(f"n{n - 1:03d}")] if n % 3 else []), name=f"note {n}",
-               content="lease " * chance.randint(1, 5) + "broker " * chance.randint(0, 2))
+               content="lease " * chance.randint(1, 5) + "broker " * chance.randint(1, 3))
         for n in range(320)
     )))  # fmt: skip
-    for query in ("lease broker", "what does the lease of a broker mean here"):
-        whole = asked(query, limit=400)
-        assert len(whole.hits) == len(set(uris(whole))) == 320
-        assert not whole.more
-        pages = [hit for start in range(0, 320, 120) for hit in asked(query, offset=start, limit=120).hits]
-        assert [(hit.uri, hit.score) for hit in pages] == [(hit.uri, hit.score) for hit in whole.hits]
-        scores = [hit.score for hit in whole.hits]
-        assert scores == sorted(scores, reverse=True)
+    whole = asked(query, limit=400)
+    assert len(whole.hits) == len(set(uris(whole)))
+    assert len(whole.hits) == 320 or len(query.split()) > 3
+    assert len(whole.hits) >= 200
+    assert not whole.more
+    pages = [hit for start in range(0, 320, 40) for hit in asked(query, offset=(start, 0), limit=40).hits]
+    assert [(hit.uri, hit.score) for hit in pages] == [(hit.uri, hit.score) for hit in whole.hits]
+    scores = [hit.score for hit in whole.hits]
+    assert scores == sorted(scores, reverse=True)
 
 
 HOSTILE = [
@@ -203,14 +205,16 @@ def test_nodes_of_a_code_file_are_found_until_the_file_is_removed(ws: Workspace,
 
     ws.submit(change(upsert("note", name="A note on quorum")))
     ws.note_tree(file, said("Brokers grant leases."))
-    assert uris(asked("who grants leases")) == [chunk]
+    assert in_code(asked("who grants leases")) == [chunk]
     ws.note_tree(file, said("Quorum is three nodes."))
-    assert (uris(asked("who grants leases")), ws.text().tree_origins()) == ([], {file})
+    assert (in_code(asked("who grants leases")), ws.text().tree_origins()) == ([], {file})
     ws.code_docs = lambda: [(file, said("Quorum is three nodes."))]
     ws.reindex()
-    assert set(uris(asked("quorum nodes"))) == {chunk, uri("note")}
+    found = asked("quorum nodes")
+    assert (uris(found), in_code(found)) == ([uri("note")], [chunk])
     ws.note_tree(file, [])
-    assert (uris(asked("quorum nodes")), ws.text().tree_origins()) == ([uri("note")], set())
+    found = asked("quorum nodes")
+    assert (uris(found), in_code(found), ws.text().tree_origins()) == ([uri("note")], [], set())
 
 
 def test_unreadable_nodes_are_neither_hits_nor_path_nor_reason(ws: Workspace) -> None:
@@ -260,20 +264,6 @@ def test_a_hit_by_meaning_ranks_before_its_targets_and_other_units_add_none(ws: 
     assert not {uri("auth"), uri("keys")} & set(found)
 
 
-def test_stored_first_applies_to_hits_by_words_not_to_hits_by_meaning(ws: Workspace, asked: Asked) -> None:
-    file, symbol = Uri("file://ws/db.py"), Uri("symbol://ws/db.py/database")
-    ws.meaning.follow()
-    ws.note_tree(file, [Doc(symbol, "symbol", "database", content="def database() opens it")])
-    ws.submit(change(upsert("postgres", summary="We chose Postgres over MySQL because of transactional DDL.")))
-    assert ws.meaning.catch_up(30)
-    assert uris(asked("database", stored=True)) == [uri("postgres")]
-    assert uris(asked("database", stored_first=True)) == [symbol]
-    ws.submit(change(upsert("backup", summary="The backup of a database takes an hour, and is made at night.")))
-    assert ws.meaning.catch_up(30)
-    assert uris(asked("database"))[0] == symbol
-    assert uris(asked("database", stored_first=True))[:2] == [uri("backup"), symbol]
-
-
 def test_the_first_fact_of_all_is_found_in_other_words(ws: Workspace, asked: Asked) -> None:
     ws.meaning.follow()
     ws.submit(change(upsert("deploy", name="We deploy on Tuesdays")))
@@ -288,11 +278,10 @@ def test_meaning_finds_texts_without_any_of_the_words(ws: Workspace, asked: Aske
         upsert("garage", name="Garage", content="The automobile was repaired by a mechanic."),
         upsert("soup", name="Canteen", content="Soup is served with bread on Mondays."),
         upsert("tax", name="Taxes", content="Value added tax is due every quarter."),
-        upsert("word", name="Words", content="Who fixed it is not known."),
     ))  # fmt: skip
     assert ws.meaning.catch_up(30)
     found = asked("who fixed our broken car and truck engine")
-    assert set(uris(found)[:2]) == {uri("word"), uri("garage")}
+    assert uris(found)[0] == uri("garage")
     by_uri = {hit.uri: hit for hit in found.hits}
     assert by_uri[uri("garage")].lex == 0 < by_uri[uri("garage")].vec
     assert any("vec" in reason for reason in by_uri[uri("garage")].why)

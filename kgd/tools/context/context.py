@@ -5,9 +5,8 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated, Any, NotRequired
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NotRequired
 
-import orjson
 from pydantic import Field
 from typing_extensions import TypedDict
 
@@ -20,11 +19,12 @@ from kgd.model.uri import Uri, build, is_owned
 from kgd.tools import addressing, origins
 from kgd.tools.budget import size_of
 from kgd.tools.commands import BUDGET, CONTEXT_ID, SINCE, UNTIL, Command, option
-from kgd.tools.context import gathering, packing, recent
+from kgd.tools.context import gathering, lines, packing, recent
 from kgd.tools.context.file_paths import Places, common_directory, places
-from kgd.tools.context.findings import Findings
+from kgd.tools.context.findings import CodeAnswer, Findings
+from kgd.tools.context.lines import AskedLines, LineAnswer
 from kgd.tools.context.packing import CutAnswer, ItemAnswer
-from kgd.tools.context.recent import ChangeAnswer, CodeHistory, TogetherAnswer
+from kgd.tools.context.recent import ChangeAnswer, KnownByAnswer, LikelyFileAnswer, TogetherAnswer
 from kgd.tools.dates import When, period
 from kgd.tools.nodes import printable
 from kgd.tools.operation import USUAL, Hints, Operation
@@ -35,22 +35,31 @@ from kgd.tools.verified_marks import marks
 from kgd.tools.working_sets import Hint, enter, working_set
 
 if TYPE_CHECKING:
-    from kgd.git.history import Touch
     from kgd.workspace.workspace import Workspace
 
 LEAST_BUDGET = 200
 EMBEDDED_WITHIN = 3.0
 """Seconds that a question without results waits for texts to be embedded."""
+MOST_CODE = 20
+"""Nodes of the code tree in an answer."""
+OPTIONAL = ("described", "code", "lines", *recent.OPTIONAL)
+"""Lists that an answer has only if they are not empty."""
+SHRUNK = ("working_set", "hint", "nearest", "code", *recent.OPTIONAL, "changed_together", "changes", "described",
+          "missing", "items", "lines", "unmatched_paths", "cut")  # fmt: skip
+"""Lists in the order in which they are cut if an answer is too large."""
 GAPS_NAMED = 20
 """Largest number of patterns in a suggested area."""
 
 
 class ContextParams(Params):
-    paths: Annotated[Many[str], Field(max_length=1_000, description="files or directories")] = Field(
+    paths: Annotated[Many[str], Field(max_length=1_000, description="files, FILE:LINE, directories")] = Field(
         default_factory=list
     )
     task: Annotated[str, Field(max_length=20_000, description="a task's URI, or its text")] = ""
     question: Annotated[str, Field(max_length=2_000)] = ""
+    include: Annotated[Many[Literal["symbols"]], Field(description="also the files' own symbols and imports")] = Field(
+        default_factory=list
+    )
     since: When = None
     until: When = None
     budget: Annotated[int, Field(ge=LEAST_BUDGET, description="tokens")] = 4_000
@@ -71,15 +80,24 @@ class Missing(TypedDict):
 
 
 class ContextResult(TypedDict):
-    """`unmatched_paths` belong to no area; something names those in `described` all the same, the others nothing.
+    """`items` is what people and agents wrote, `code` what the code tree says; `nearest` comes closest to a question
+    that nothing in `items` answers. `unmatched_paths` belong to no area; something names those in `described` all the
+    same, the others nothing.
 
+    `lines`: the commits of lines asked about. `likely_files` and `tried_before`: what past commits say about a task.
     `working_set`: with a `context_id`, the nodes that the conversation saw before this call, the most recent first.
     """
 
     workspace: str
     items: list[ItemAnswer]
+    code: NotRequired[list[CodeAnswer]]
+    nearest: NotRequired[list[str]]
     changes: list[ChangeAnswer]
     changed_together: list[TogetherAnswer]
+    lines: NotRequired[list[LineAnswer]]
+    known_by: NotRequired[list[KnownByAnswer]]
+    likely_files: NotRequired[list[LikelyFileAnswer]]
+    tried_before: NotRequired[list[ChangeAnswer]]
     unmatched_paths: list[str]
     described: NotRequired[list[str]]
     missing: NotRequired[Missing]
@@ -100,6 +118,9 @@ class _Asked:
     about: str = ""
     task: str = ""
     """The URI of the task in the call; empty without one."""
+    lines: list[AskedLines] = field(default_factory=list)
+    query: str = ""
+    """The text of the task or the question, for the history of the code."""
 
 
 def context(session: Session, params: ContextParams) -> ContextResult:
@@ -114,7 +135,6 @@ def context(session: Session, params: ContextParams) -> ContextResult:
     if params.question.strip() and not asked.findings.ordered() and workspace.meaning.catch_up(EMBEDDED_WITHIN):
         asked = _gathered(session, workspace, params)  # texts written a moment ago may match by meaning now
     found = asked.findings.dated()
-    touched = _touched(asked)
     answer: dict[str, Any] = {
         "workspace": workspace.id, "items": [], "changes": [], "changed_together": [], "unmatched_paths": [], "cut": [],
     }  # fmt: skip
@@ -122,23 +142,23 @@ def context(session: Session, params: ContextParams) -> ContextResult:
         answer["missing"] = missing
         if size_of(answer) > params.budget * packing.BYTES_PER_TOKEN // 2:
             answer["missing"] = {"message": missing["message"]}
-    paths = [*asked.places.asked, *asked.places.files]
     sides: dict[str, Sequence[Any]] = {
         "unmatched_paths": list(map(printable, asked.covered.unmatched)),
         "described": list(map(printable, asked.covered.described)),
-        "changes": recent.changes(asked.findings, touched, paths),
-        "changed_together": recent.together(workspace, touched, paths),
+        "code": list(asked.findings.code.values())[:MOST_CODE],
+        "lines": lines.answers(session, workspace, asked.lines),
+        **recent.sides(asked.findings, asked.places.asked, asked.places.files, asked.query),
     }
     room = packing.room_of(params.budget, size_of(answer) + len("described") + 6)
     doubts = marks(workspace, [one.uri for one in found], asked.findings.sees)
-    lists, cut = packing.fill(room, workspace, found, sides, doubts)
+    filled, cut = packing.fill(room, workspace, found, sides, doubts)
     if beyond := sum(asked.findings.beyond.values()):
         cut["relations"] += beyond
     if asked.places.more:
         cut["files"] += asked.places.more
-    if not lists["described"]:
-        del lists["described"]
-    answer |= lists
+    if asked.findings.nearest and not found:
+        answer["nearest"] = list(asked.findings.nearest)
+    answer |= {name: found for name, found in filled.items() if found or name not in OPTIONAL}
     answer["cut"] = packing.told(cut)
     trust = origins.trust_in(session, workspace)
     if trust != "local":
@@ -148,29 +168,35 @@ def context(session: Session, params: ContextParams) -> ContextResult:
     if params.context_id:
         answer["working_set"] = working_set(session, workspace, params.context_id)
     answer.update(enter(session, params.context_id, [Uri(item["uri"]) for item in answer["items"]]))
-    packing.shrink(answer, params.budget, ("working_set", "hint", "changed_together", "changes", "described",
-                                           "missing", "items", "unmatched_paths", "cut"))  # fmt: skip
+    packing.shrink(answer, params.budget, SHRUNK)
     return answer  # type: ignore[return-value]
 
 
 def _gathered(session: Session, workspace: Workspace, params: ContextParams) -> _Asked:
     """All findings for the parameters. Paths, task and question each contribute all of theirs."""
     asked = _Asked(Findings(session, workspace, *period(params.since, params.until)))
+    asked.findings.with_symbols = "symbols" in params.include
     texts = list(params.paths)
     if params.task.strip():
         node = _task(session, asked.findings, params.task.strip())
         if node is None:
             gathering.by_keywords(asked.findings, params.task)
-            asked.about = "this task"
+            asked.about, asked.query = "this task", params.task
         else:
             task = tasks.parsed(node)
             gathering.by_task(asked.findings, task)
             texts += task.files
             asked.about, asked.task = task.name, node.uri
+            asked.query = f"{task.name}\n{task.objective}"
     if params.question.strip():
         gathering.by_question(asked.findings, params.question)
-        asked.about = asked.about or "this question"
+        asked.about, asked.query = asked.about or "this question", asked.query or params.question
     if texts:
+        texts, named = lines.separated(session, workspace, texts)
+        asked.lines = [
+            one._replace(path=place) for one in named for place in places(session, workspace, [one.path]).asked
+        ]
+        lines.add_citing(asked.findings, asked.lines)
         asked.places = places(session, workspace, texts)
         asked.covered = gathering.by_paths(asked.findings, asked.places)
     return asked
@@ -213,14 +239,6 @@ def _tasks_called(workspace: Workspace, text: str) -> list[Uri]:
         with contextlib.suppress(KgdError):
             found.append(build("task", workspace.id, segments))
     return found
-
-
-def _touched(asked: _Asked) -> Sequence[Touch]:
-    """Commits that touched the paths; none for a restricted caller: a commit's message may describe hidden files."""
-    if asked.findings.session.principal is not None and asked.findings.sees is not None:
-        return ()
-    found = CodeHistory.of(asked.findings.workspace).touches([path or "." for path in asked.places.asked])
-    return [touch for touch in found if asked.findings.in_period(touch.at)]
 
 
 def _missing(asked: _Asked, is_known: bool) -> Missing | None:
@@ -280,7 +298,7 @@ def _an_area(asked: _Asked, gaps: Sequence[str]) -> Call:
         "tool": "manage_graph",
         "arguments": {
             "operation": "create", "entityType": "atom", "projectId": workspace.id, "name": name,
-            "paths": orjson.dumps(patterns).decode(), "knowledge": knowledge, "createdByTaskId": asked.task,
+            "paths": patterns, "knowledge": knowledge, "createdByTaskId": asked.task,
         },
     }  # fmt: skip
 
@@ -325,6 +343,14 @@ CONTEXT = Operation(
             ),
             place=60,
             print="printing_context.context",
+        ),
+        Command(
+            "Reading",
+            "why a line of code exists: its commit and reason, facts that cite it, rules of its area",
+            (option("paths", "a line or a range, as in src/app.py:12-20", "FILE:LINE", nargs="+"), BUDGET),
+            name="why",
+            place=65,
+            print="printing_context.why",
         ),
     ),
 )

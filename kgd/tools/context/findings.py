@@ -9,20 +9,23 @@ from __future__ import annotations
 import time
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NotRequired
+
+from typing_extensions import TypedDict
 
 from kgd.freshness.freshness import Freshness
 from kgd.graph.edges import Card
 from kgd.model.escaping import fenced_line
+from kgd.model.node import cut_at_word
 from kgd.model.uri import CODE_TREE, Uri, name_of, scheme_of
 from kgd.retrieval.query import Question
 from kgd.tools import visibility
-from kgd.tools.nodes import printable
+from kgd.tools.nodes import overlay_of, printable
 from kgd.tools.read.search import answered
 
 if TYPE_CHECKING:
     from kgd.index.ranking import Hit
-    from kgd.retrieval.query import Answered
+    from kgd.retrieval.query import Retrieved
     from kgd.tools.session import Session
     from kgd.workspace.workspace import Workspace
 
@@ -41,6 +44,18 @@ LOOKED_THROUGH = 2_000
 REASONS = 2
 """Reasons shown per item."""
 LONGEST_REASON = 160
+CHUNK_TEXT = 400
+"""Characters of a chunk of a document in the code tree."""
+
+
+class CodeAnswer(TypedDict):
+    """A node that only the code tree serves."""
+
+    uri: str
+    name: str
+    why: str
+    summary: NotRequired[str]
+    text: NotRequired[str]
 
 
 @dataclass(slots=True)
@@ -86,6 +101,12 @@ class Findings:
         self._left_out: set[Uri] = set()
         self.beyond: dict[Uri, int] = {}
         """Number of a node's relations that were skipped because it has too many."""
+        self.code: dict[Uri, CodeAnswer] = {}
+        """Nodes of the code tree that are relevant, best first."""
+        self.with_symbols = False
+        """Whether the symbols and imports of asked files are wanted."""
+        self.nearest: tuple[Uri, ...] = ()
+        """Nodes nearest to a question that nothing answers."""
 
     def add(self, uri: Uri, closeness: int, why: str, *rank: float, paths: list[str] | None = None) -> Found | None:
         """Add a node under its present URI, or a reason to a present one; the closest occurrence determines its order.
@@ -111,6 +132,25 @@ class Findings:
             found.paths += [path for path in map(printable, paths) if path not in found.paths]
         return found
 
+    def add_code(self, uri: Uri, why: str) -> None:
+        """Add a node that only the code tree serves, unless it is there."""
+        if uri in self.code or uri in self._left_out or not self.may_see(uri):
+            return
+        card = next((c for source in self.workspace.sources() if (c := source.card(uri)) is not None), None)
+        if card is None:
+            return
+        answer: CodeAnswer = {"uri": uri, "name": card.name or name_of(uri), "why": fenced_line(printable(why), 160)}
+        if card.summary and card.summary != answer["name"]:
+            answer["summary"] = card.summary
+        elif scheme_of(uri) == "chunk" and (overlay := overlay_of(self.workspace)) and (node := overlay.node(uri)):
+            answer["text"] = cut_at_word(" ".join(node.content.split()), CHUNK_TEXT)
+        self.code[uri] = answer
+
+    def closeness(self, uri: Uri) -> int:
+        """The distance of a node from the question; beyond `FAR` if it was not found."""
+        found = self._found.get(self.workspace.graph.resolve(uri))
+        return found.closeness if found else FAR + 1
+
     def leave_out(self, uri: Uri) -> None:
         """Exclude the node that the question is about."""
         self._left_out.add(uri)
@@ -124,10 +164,10 @@ class Findings:
             query, types=types, limit=limit, sees=self.sees, since=self.since, until=self.until
         )
 
-    def answers(self, question: str, limit: int) -> Sequence[Answered]:
+    def answers(self, question: str, limit: int) -> Retrieved:
         """The hits of `search`: by words, by meaning, and by relations."""
         asked = Question(question, limit=limit, since=self.since, until=self.until)
-        return answered(self.session, self.workspace, asked).hits
+        return answered(self.session, self.workspace, asked)
 
     def tagged(self, tags: Sequence[str], limit: int, types: Sequence[str]) -> list[Hit]:
         """The nodes with any of these tags, best first."""

@@ -1,111 +1,133 @@
-"""Recent changes: entries in the changelogs of areas, and commits of the code."""
+"""What the past says: entries in the changelogs of areas, and the history of the code.
+
+History of the code is for callers on this machine. The holder of a token gets none: a message may describe files that
+they may not read, and names of people stay here.
+"""
 
 from __future__ import annotations
 
-import threading
-import time
-from collections import Counter, OrderedDict
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, NotRequired
+from typing import TYPE_CHECKING, Any, NotRequired
 
 from typing_extensions import TypedDict
 
 from kgd.areas import changelog
-from kgd.git.discovery import find_place
-from kgd.git.history import Touch, Touches, head, touches
+from kgd.code_history.history import CodeHistory, PastCommit
 from kgd.model.node import cut_at_word
 from kgd.model.uri import Uri
-from kgd.tools.context.file_paths import uri_at
 from kgd.tools.context.findings import AREAS, Findings
-from kgd.tools.nodes import moment, overlay_of, printable
+from kgd.tools.nodes import moment, printable
 
 if TYPE_CHECKING:
+    from kgd.tools.session import Session
     from kgd.workspace.workspace import Workspace
 
-KEPT = 64
-"""Cached answers about the code's history."""
-AGAIN = 60.0
-"""Seconds before git is asked again for an answer that took too long."""
 ENTRIES = 3
 """Entries of each area's changelog."""
 AREAS_ASKED = 12
 COMMITS_SHOWN = 8
 LINE = 200
 TOGETHER = 8
-TWICE = 2
-"""Least number of common commits of a listed file; a single one may be chance."""
-WIDE = 40
-"""Files of a commit beyond which it does not show which files belong together."""
+EXPERTS = 3
+LIKELY = 6
+SIMILAR = 5
+SEARCHED = 60
+"""Files found by their text that are ranked with the files of past commits."""
+PATHS = 200
+"""Paths of one question to the history."""
+OPTIONAL = ("known_by", "likely_files", "tried_before")
+"""Lists that an answer has only if they are not empty."""
 
 
 class ChangeAnswer(TypedDict):
-    """`area` for an entry of a changelog; `commit`, `by` and the asked `paths` that it changed for one of the code."""
+    """An entry in the changelog of an `area`; or a code `commit`, with its author and the requested `paths` in it.
+
+    `why` is the reason in the message's body, `kind` is ``fix`` or ``revert``.
+    """
 
     at: str
     what: str
+    why: NotRequired[str]
     area: NotRequired[str]
     task: NotRequired[str]
     commit: NotRequired[str]
     by: NotRequired[str]
+    kind: NotRequired[str]
+    reverted_by: NotRequired[list[str]]
     paths: NotRequired[list[str]]
 
 
 class TogetherAnswer(TypedDict):
-    """In `count` of the `of` newest commits that changed the paths asked about, this one was changed as well."""
+    """A file that `count` of the `of` newest commits on the requested paths changed too."""
 
     path: str
     count: int
     of: int
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """The paths of a question, for look-ups by file."""
+class KnownByAnswer(TypedDict):
+    """An author of the paths, and how many of their commits."""
 
-    files: frozenset[str]
-    folders: tuple[str, ...]
-
-    @classmethod
-    def of(cls, paths: Sequence[str]) -> Asked:
-        return cls(frozenset(paths), tuple(path for path in paths if path.endswith("/") or not path))
-
-    def __contains__(self, path: object) -> bool:
-        return path in self.files or str(path).startswith(self.folders)
+    name: str
+    commits: int
+    last: str
 
 
-class CodeHistory:
-    """A cache of the code's history, by `CodeHistory.of`. Each answer is about one checked-out commit."""
+class LikelyFileAnswer(TypedDict):
+    """A file that the task may touch, and past commits that say so."""
 
-    def __init__(self, workspace: Workspace) -> None:
-        root = workspace.layout.code_tree
-        self._code, self._lock = find_place(root) if root is not None else None, threading.Lock()
-        self._known: OrderedDict[tuple[str, tuple[str, ...]], tuple[Touches, float]] = OrderedDict()
-
-    @classmethod
-    def of(cls, workspace: Workspace) -> CodeHistory:
-        return workspace.beside(cls, cls)
-
-    def touches(self, paths: Sequence[str]) -> Sequence[Touch]:
-        """As `kgd.git.history.touches`, cached per checked-out commit; an incomplete answer expires after `AGAIN`."""
-        if self._code is None or not paths or not (at := head(self._code)):
-            return ()
-        key = (at, tuple(sorted(paths)))
-        with self._lock:
-            known, when = self._known.get(key, (None, 0.0))
-            if known is not None and (known.all or time.monotonic() - when < AGAIN):
-                self._known.move_to_end(key)
-                return known.found
-        asked = touches(self._code, key[1])
-        with self._lock:
-            self._known[key] = asked, time.monotonic()
-            while len(self._known) > KEPT:
-                self._known.popitem(last=False)
-        return asked.found
+    path: str
+    why: list[str]
+    commits: NotRequired[list[str]]
 
 
-def changes(findings: Findings, found: Sequence[Touch], paths: Sequence[str]) -> list[ChangeAnswer]:
-    """Entries of the areas' changelogs, which have the reasons, then the code's commits; each newest first."""
+def history_of(session: Session, workspace: Workspace) -> CodeHistory | None:
+    """The history of the code, or None if the caller may not see it."""
+    return CodeHistory.of(workspace) if session.principal is None else None
+
+
+def sides(findings: Findings, paths: Sequence[str], files: Sequence[str], query: str) -> dict[str, Sequence[Any]]:
+    """The lists of an answer about the past, by name.
+
+    Args:
+        paths: The paths asked about, directories with a slash at their end.
+        files: The files among and below them.
+        query: The text of a task or a question; empty without one.
+    """
+    history = history_of(findings.session, findings.workspace)
+    asked = list(dict.fromkeys(paths))[:PATHS]
+    entries = _entries(findings)
+    if history is None:
+        return {"changes": entries, "changed_together": []}
+    lately = history.lately(asked, COMMITS_SHOWN, since=findings.since, until=findings.until)
+    return {
+        "changes": [*entries, *(_commit(one, [*asked, *files]) for one in lately)],
+        "changed_together": [
+            {"path": one.path, "count": one.times, "of": one.of} for one in history.companions(asked, TOGETHER)
+        ],
+        "known_by": [
+            {"name": one.name, "commits": one.commits, "last": moment(one.last)[:10]}
+            for one in history.experts(asked, EXPERTS)
+        ],
+        **(_about(findings.workspace, history, query) if query.strip() else {}),
+    }
+
+
+def commit_answer(one: PastCommit) -> ChangeAnswer:
+    """A commit of the code, without its paths."""
+    answer: ChangeAnswer = {"at": moment(one.at), "what": cut_at_word(one.subject, LINE)}
+    if one.reason:
+        answer["why"] = cut_at_word(one.reason, LINE)
+    answer |= {"commit": one.id[:12], "by": one.author}
+    if one.kind:
+        answer["kind"] = one.kind
+    if one.reverted_by:
+        answer["reverted_by"] = [id[:12] for id in one.reverted_by]
+    return answer
+
+
+def _entries(findings: Findings) -> list[ChangeAnswer]:
+    """Entries of the areas' changelogs, newest first."""
     entries: list[ChangeAnswer] = []
     for area in findings.of_kind(*AREAS)[:AREAS_ASKED]:
         for one in changelog.entries(
@@ -115,31 +137,25 @@ def changes(findings: Findings, found: Sequence[Touch], paths: Sequence[str]) ->
             if one.task and findings.may_see(Uri(one.task)):
                 answer["task"] = one.task
             entries.append(answer)
-    entries.sort(key=lambda one: (one["at"], one["area"]), reverse=True)
-    asked = Asked.of(paths)
-    return [*entries, *(_commit(touch, asked) for touch in found[:COMMITS_SHOWN])]
+    return sorted(entries, key=lambda one: (one["at"], one["area"]), reverse=True)
 
 
-def together(workspace: Workspace, found: Sequence[Touch], paths: Sequence[str]) -> list[TogetherAnswer]:
-    """Files that changed repeatedly in the same commits as the requested paths, most frequent first."""
-    asked = Asked.of(paths)
-    narrow = [touch for touch in found if len(touch.files) <= WIDE]
-    counted = Counter(path for touch in narrow for path in touch.files if path not in asked)
-    often = sorted((-count, path) for path, count in counted.items() if count >= TWICE)
-    shown = [(path, -count) for count, path in often if _is_there(workspace, path)][:TOGETHER]
-    return [{"path": printable(path), "count": count, "of": len(narrow)} for path, count in shown]
-
-
-def _commit(touch: Touch, asked: Asked) -> ChangeAnswer:
-    mine = [path for path in touch.files if path in asked]
-    answer: ChangeAnswer = {
-        "at": moment(touch.at), "what": cut_at_word(touch.subject, LINE), "commit": touch.commit[:12],
-        "by": touch.author, "paths": [printable(path) for path in mine[:3]],
-    }  # fmt: skip
+def _commit(one: PastCommit, asked: Sequence[str]) -> ChangeAnswer:
+    answer = commit_answer(one)
+    named, folders = set(asked), tuple(path for path in asked if path.endswith("/") or not path)
+    mine = [path for path in one.paths if path in named or path.startswith(folders)]
+    answer["paths"] = [printable(path) for path in mine[:3]]
     return answer
 
 
-def _is_there(workspace: Workspace, path: str) -> bool:
-    """Whether the file still exists; true if the code tree was not scanned."""
-    overlay, uri = overlay_of(workspace), uri_at(workspace, "file", path)
-    return uri is not None and (overlay is None or overlay.view.root is None or overlay.card(uri) is not None)
+def _about(workspace: Workspace, history: CodeHistory, query: str) -> dict[str, Sequence[Any]]:
+    """Files that a task may touch, and past commits about it."""
+    found, _ = workspace.files_with(query, SEARCHED)
+    seeds = {one.path: one.score for one in found}
+    likely: list[LikelyFileAnswer] = []
+    for file in history.files_for(query, LIKELY, seeds):
+        answer: LikelyFileAnswer = {"path": printable(file.path), "why": list(file.why)}
+        if file.commits:
+            answer["commits"] = [id[:12] for id in file.commits]
+        likely.append(answer)
+    return {"likely_files": likely, "tried_before": [commit_answer(one) for one in history.commits_for(query, SIMILAR)]}

@@ -32,9 +32,9 @@ class RetrieveParams(Params):
     types: Annotated[Many[str], Field(description="node types")] = Field(default_factory=list)
     tags: Annotated[Many[str], Field(description="any of them")] = Field(default_factory=list)
     edge_types: EdgeTypes = Field(default_factory=list)
-    max_depth: Annotated[int, Field(ge=0, le=10, description="0: no edge is followed")] = 1
+    max_depth: Annotated[int, Field(ge=0, le=10, description="0: no edges are followed")] = 1
     limit: Annotated[int, Field(ge=1, le=1_000)] = 10
-    min_similarity: Annotated[float, Field(ge=0, le=1, description="of the vectors alone")] = 0.0
+    min_similarity: Annotated[float, Field(ge=0, le=1, description="of the vectors only")] = 0.0
     min_score: Annotated[float, Field(ge=0, le=1)] = 0.0
     since: When = None
     until: When = None
@@ -43,7 +43,7 @@ class RetrieveParams(Params):
 
 
 class PathAnswer(TypedDict):
-    """How a node was found: from the seed, which the words or the meaning led to, along edges to the node itself."""
+    """How a node was found: along edges from a seed, which matches by words or meaning."""
 
     uri: str
     uris: list[str]
@@ -65,7 +65,7 @@ class RetrieveResult(TypedDict):
 def run(session: Session, params: RetrieveParams) -> RetrieveResult:
     """The nodes that match a question, the edges of and to them, and a path to each."""
     if not params.query.strip() and not params.tags:
-        raise Invalid("there is nothing to look for", at="query", next="Give words, or tags.")
+        raise Invalid("the query is empty", at="query", next="Give a text, or tags.")
     workspace = addressing.choose(session, params.workspace)
     sees = visibility.sight(session, workspace.id)
     sources = visibility.sources(session, workspace.id, workspace.sources())
@@ -73,6 +73,7 @@ def run(session: Session, params: RetrieveParams) -> RetrieveResult:
     question = Question(
         params.query, params.namespace.strip("/"), tuple(params.types), tuple(params.tags), tuple(params.edge_types),
         params.max_depth, params.limit, params.min_score, params.min_similarity, since=since, until=until,
+        edges=params.max_depth > 0,
     )  # fmt: skip
     if params.query.strip():
         doubted = Freshness.of(workspace).doubted if sees is None else ()
@@ -83,7 +84,7 @@ def run(session: Session, params: RetrieveParams) -> RetrieveResult:
         found = tagged(workspace, question, sees=sees, sources=sources)
     answer: RetrieveResult = {"workspace": workspace.id, "nodes": [], "edges": [], "paths": []}
     size = 0
-    for hit in found.hits:
+    for hit in (*found.hits, *found.code)[: params.limit]:
         node = whole(session, workspace, hit.uri, content=params.content)
         if node is None:  # deleted since it was indexed
             continue
@@ -109,8 +110,8 @@ def run(session: Session, params: RetrieveParams) -> RetrieveResult:
 
 RETRIEVE = Operation(
     name="retrieve",
-    title="Find nodes whole",
-    description="What search finds, for programs: nodes whole, their edges, and the path from a seed to each.",
+    title="Find complete nodes",
+    description="The results of search for programs: complete nodes, their edges, and the path from a seed to each.",
     Params=RetrieveParams,
     Result=RetrieveResult,
     hints=Hints(read_only=True, idempotent=True),

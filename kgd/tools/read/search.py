@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Literal, NotRequired, cast
 
 from pydantic import Field
 from typing_extensions import TypedDict
 
+from kgd.code_history.history import CodeHistory
 from kgd.errors import Invalid, Unavailable
 from kgd.freshness.freshness import Freshness
 from kgd.graph.edges import Card, EdgeSource
@@ -16,6 +18,7 @@ from kgd.mentions.mentions import Mentions as Found
 from kgd.mentions.mentions import strength_of
 from kgd.model.access import Verb
 from kgd.model.fields import plain_weight
+from kgd.model.lane import KNOWLEDGE, LANES, Lane
 from kgd.model.uri import OWNED, Uri, name_of
 from kgd.retrieval.query import Answered, Mentions, Question, Retrieved
 from kgd.retrieval.retrieve import retrieve, tagged
@@ -27,6 +30,7 @@ from kgd.tools.nodes import UnverifiedAnswer
 from kgd.tools.operation import USUAL, Hints, Operation
 from kgd.tools.origins import Origin
 from kgd.tools.parameters import EdgeTypes, Many, Params
+from kgd.tools.read.about_files import about
 from kgd.tools.read.traverse import EdgeAnswer
 from kgd.tools.session import Session
 from kgd.tools.verified_marks import mark
@@ -37,6 +41,10 @@ if TYPE_CHECKING:
 DEEPEST = 10_000
 """Largest number of hits to page through; a narrower question finds the rest."""
 TYPES_SHOWN = 40
+LIKELY = 30
+"""Files that past commits speak for."""
+KNOWLEDGE_SHARE = 65
+"""Percent of the budget for knowledge; code gets the rest, and what knowledge left over."""
 
 
 class SearchParams(Params):
@@ -45,98 +53,133 @@ class SearchParams(Params):
     tags: Annotated[Many[str], Field(description="any of them")] = Field(default_factory=list)
     namespace: Annotated[str, Field(description="a path prefix")] = ""
     edge_types: EdgeTypes = Field(default_factory=list)
-    max_depth: Annotated[int, Field(ge=0, le=10, description="0: no edge counts")] = 1
+    max_depth: Annotated[int | None, Field(ge=0, le=10, description="steps of relations; answers them too")] = None
+    include: Annotated[Many[Literal["edges"]], Field(description="also the hits' relations")] = Field(
+        default_factory=list
+    )
+    lanes: Annotated[Literal["two", "one"], Field(description="one: code after knowledge in hits")] = "two"
     min_score: Annotated[float, Field(ge=0, le=1)] = 0.0
     since: When = None
     until: When = None
-    limit: Annotated[int, Field(ge=1, le=200)] = 10
+    limit: Annotated[int, Field(ge=1, le=200, description="of each list")] = 10
     budget: Annotated[int, Field(ge=1, description="tokens")] = 4_000
     cursor: str | None = None
     workspace: str | None = None
 
 
 class HitAnswer(TypedDict):
-    """`path` leads from the node that words or meaning found to this one; those are their own path."""
+    """`path` leads from the node that words or meaning found to this one; it is left out for those."""
 
     uri: str
     type: str
     name: str
     score: float
     why: list[str]
-    path: list[str]
+    path: NotRequired[list[str]]
     summary: NotRequired[str]
     snippet: NotRequired[str]
-    stored: NotRequired[bool]
     unverified: NotRequired[UnverifiedAnswer]
 
 
 class SearchResult(TypedDict):
+    """`hits` is what people and agents wrote, `code` what the code tree says. `nearest` are nodes that come closest to
+    a query that nothing in `hits` answers."""
+
     workspace: str
     hits: list[HitAnswer]
-    edges: list[EdgeAnswer]
+    code: NotRequired[list[HitAnswer]]
+    edges: NotRequired[list[EdgeAnswer]]
+    nearest: NotRequired[list[str]]
     cursor: NotRequired[str]
     hint: NotRequired[str]
     origin: NotRequired[Origin]
 
 
 def search(session: Session, params: SearchParams) -> SearchResult:
-    """Find nodes, best first, knowledge before bare files; `edges` are the cheapest relations of each hit."""
-    return _searched(session, params, "search")
+    """Find nodes, best first: what was written down in one list, what the code tree says in another."""
+    return _searched(session, params, "search", LANES)
 
 
 def recall(session: Session, params: SearchParams) -> SearchResult:
-    """`search` with stored nodes before nodes that are only served from the code tree."""
-    return _searched(session, params, "recall")
+    """The first list of `search` alone."""
+    return _searched(session, params, "recall", KNOWLEDGE)
 
 
-def _searched(session: Session, params: SearchParams, tool: Literal["search", "recall"]) -> SearchResult:
+def _searched(session: Session, params: SearchParams, tool: str, lanes: tuple[Lane, ...]) -> SearchResult:
     if not params.query.strip() and not params.tags:
         of_type = " `types` alone lists nothing: traverse from a path with `types` does." if params.types else ""
         raise Invalid("there is nothing to look for", at="query", next=f"Give words, or tags.{of_type}")
     workspace = addressing.choose(session, params.workspace)
     question = [workspace.id, params.query, params.types, params.tags, params.namespace, params.min_score,
-                params.edge_types, params.max_depth, params.since, params.until]  # fmt: skip
-    start = offset = cursors.index(cursors.read(tool, question, params.cursor), 0) if params.cursor else 0
-    if offset > DEEPEST:
+                params.edge_types, params.max_depth, params.lanes, params.since, params.until]  # fmt: skip
+    known = cursors.read(tool, question, params.cursor) if params.cursor else None
+    offset = (cursors.index(known, 0), cursors.index(known, 1)) if known else (0, 0)
+    if max(offset) > DEEPEST:
         raise Invalid(f"at most {DEEPEST} hits can be paged through", at="cursor", next="Ask a narrower question.")
-    sees = visibility.sight(session, workspace.id)
-    sources = visibility.sources(session, workspace.id, workspace.sources())
     since, until = period(params.since, params.until)
     wanted = Question(
         params.query, params.namespace.strip("/"), tuple(params.types), tuple(params.tags), tuple(params.edge_types),
-        params.max_depth, params.limit, params.min_score, stored_first=tool == "recall",
-        since=since, until=until,
+        1 if params.max_depth is None else params.max_depth, params.limit, params.min_score, lanes=lanes,
+        since=since, until=until, edges=bool(params.max_depth) or "edges" in params.include,
     )  # fmt: skip
     found = answered(session, workspace, wanted, offset)
-    is_far = origins.trust_in(session, workspace) == "remote"
-    room, hits = Room(params.budget), []
-    for hit in found.hits:
-        answer = _answer(sources, hit)
-        if answer is not None and is_far:
-            answer = cast("HitAnswer", origins.fence(answer))
-        if answer is not None and not room.take(answer, first=True):
-            break
-        offset += 1
-        if answer is not None:  # else: gone since it was indexed
-            hits.append(answer)
-    shown = {hit["uri"] for hit in hits}
-    edges: list[EdgeAnswer] = []
-    for link in found.edges:
-        if link.source in shown or link.target in shown:
-            edge: EdgeAnswer = {
-                "source": link.source, "target": link.target, "type": link.type, "weight": plain_weight(link.weight)
-            }  # fmt: skip
-            if room.take(edge):
-                edges.append(edge)
-    mark(workspace, hits, sees)
-    result: SearchResult = {"workspace": workspace.id, "hits": hits, "edges": edges}
-    if is_far:
+    page = _Page(session, workspace)
+    budget = params.budget if not found.code else max(1, params.budget * KNOWLEDGE_SHARE // 100)
+    hits, left = page.take(found.hits, budget)
+    code, code_left = page.take(found.code, max(1, params.budget - page.used))
+    shown = {hit["uri"] for hit in (*hits, *code)}
+    result: SearchResult = {"workspace": workspace.id, "hits": hits}
+    if params.lanes == "one":
+        result["hits"] = [*hits, *code]
+    elif code or Lane.CODE in lanes:
+        result["code"] = code
+    if wanted.edges:
+        room = Room(max(1, params.budget - page.used))
+        edges: list[EdgeAnswer] = [
+            {"source": link.source, "target": link.target, "type": link.type, "weight": plain_weight(link.weight)}
+            for link in found.edges if link.source in shown or link.target in shown
+        ]  # fmt: skip
+        result["edges"] = [edge for edge in edges if room.take(edge)]
+    if page.is_far:
         result["origin"] = origins.of_remote(workspace.id)
-    if not hits and not params.cursor and (hint := _unknown_types(workspace, params.types, sees)):
-        result["hint"] = hint
-    if found.more or offset - start < len(found.hits):
-        result["cursor"] = cursors.write(tool, question, [offset])
+    if not hits and not params.cursor:
+        if hint := _unknown_types(workspace, params.types, page.sees):
+            result["hint"] = hint
+        elif params.query.strip():
+            result["hint"] = "Nothing is known about this."
+            if found.nearest:
+                result["nearest"] = list(found.nearest)
+    if found.more or left < len(found.hits) or found.more_code or code_left < len(found.code):
+        result["cursor"] = cursors.write(tool, question, [offset[0] + left, offset[1] + code_left])
     return result
+
+
+class _Page:
+    """The lists of one answer, cut to a budget."""
+
+    def __init__(self, session: Session, workspace: Workspace) -> None:
+        self.sees = visibility.sight(session, workspace.id)
+        self.is_far = origins.trust_in(session, workspace) == "remote"
+        self.used = 0
+        """Tokens of the lists so far."""
+        self._workspace = workspace
+        self._sources = visibility.sources(session, workspace.id, workspace.sources())
+
+    def take(self, found: Sequence[Answered], budget: int) -> tuple[list[HitAnswer], int]:
+        """The hits that fit, at least one, and how many were looked at; nodes gone since are skipped."""
+        room, hits, looked_at = Room(budget), [], 0
+        for hit in found:
+            answer = _answer(self._sources, hit)
+            if answer is not None and self.is_far:
+                answer = cast("HitAnswer", origins.fence(answer))
+            if answer is not None and not room.take(answer, first=True):
+                break
+            looked_at += 1
+            if answer is not None:
+                hits.append(answer)
+        mark(self._workspace, hits, self.sees)
+        self.used += room.used // 4
+        return hits, looked_at
 
 
 def _unknown_types(workspace: Workspace, types: Sequence[str], sees: visibility.Sees | None) -> str:
@@ -155,7 +198,7 @@ def _unknown_types(workspace: Workspace, types: Sequence[str], sees: visibility.
     return f"no node is of the type {named}; there are: {listed or 'none yet'}"
 
 
-def answered(session: Session, workspace: Workspace, question: Question, offset: int = 0) -> Retrieved:
+def answered(session: Session, workspace: Workspace, question: Question, offset: tuple[int, int] = (0, 0)) -> Retrieved:
     """The hits from `offset` on that the caller may see: by words, meaning and relations, or by tags alone."""
     sees = visibility.sight(session, workspace.id)
     sources = visibility.sources(session, workspace.id, workspace.sources())
@@ -163,9 +206,16 @@ def answered(session: Session, workspace: Workspace, question: Question, offset:
         doubted = Freshness.of(workspace).doubted if sees is None else ()
         return retrieve(
             workspace, question, mentioned(session, workspace), sees=sees, doubted=doubted, sources=sources,
+            about=partial(about, workspace), likely=partial(_likely, workspace) if session.principal is None else None,
             offset=offset,
         )  # fmt: skip
-    return tagged(workspace, question, sees=sees, sources=sources, offset=offset)
+    return tagged(workspace, question, sees=sees, sources=sources, offset=offset[0])
+
+
+def _likely(workspace: Workspace, query: str, found: Mapping[str, float]) -> dict[str, float]:
+    """The files that past commits speak for; nothing for a caller with a token, see `docs/hub.md`."""
+    likely = CodeHistory.of(workspace).files_for(query, LIKELY, found)
+    return {one.path: one.score for one in likely if "past commits" in one.why or one.path not in found}
 
 
 def _answer(sources: Sequence[EdgeSource], hit: Answered) -> HitAnswer | None:
@@ -174,14 +224,14 @@ def _answer(sources: Sequence[EdgeSource], hit: Answered) -> HitAnswer | None:
         return None
     answer: HitAnswer = {
         "uri": hit.uri, "type": card.type, "name": card.name or name_of(hit.uri), "score": hit.score,
-        "why": list(hit.why), "path": list(hit.path),
+        "why": list(hit.why),
     }  # fmt: skip
+    if len(hit.path) > 1:
+        answer["path"] = list(hit.path)
     if card.summary:
         answer["summary"] = card.summary
     if hit.snippet and hit.snippet != card.summary:
         answer["snippet"] = hit.snippet
-    if card.blob is None:
-        answer["stored"] = False
     return answer
 
 
@@ -229,9 +279,9 @@ SEARCH = Operation(
     name="search",
     title="Find knowledge",
     description=(
-        "Find nodes by words and meaning (the last word may be unfinished), tags, type or namespace, and what these "
-        "lead to. Start here. Each hit says why it is there, `path` how it was reached; `edges` are relations of the "
-        "hits. A document and its chunks are one hit; types=chunk lists chunks. Knowledge ranks before bare files."
+        "Start here. Find what the team knows (`hits`) and where the code says it (`code`), by words, meaning, names, "
+        "tags, type or namespace. An exact name comes first. Each hit says why it is there. A document is one hit; "
+        "types=chunk lists its chunks."
     ),
     Params=SearchParams,
     Result=SearchResult,
@@ -270,7 +320,7 @@ RECALL = replace(
     SEARCH,
     name="recall",
     title="Recall knowledge",
-    description="The same as search, with stored nodes before nodes that are only served from the code tree.",
+    description="The first list of search alone: what people and agents wrote.",
     run=recall,
     offered="",
     place=0,

@@ -111,7 +111,7 @@ def _found(visit: Visit, question: str) -> tuple[str, ...]:
     named = visit.call("get", uris=[question]) if " " not in question else {"nodes": []}
     if named["nodes"]:
         return (named["nodes"][0]["uri"],)
-    return tuple(hit["uri"] for hit in visit.call("search", query=question, limit=HITS)["hits"])
+    return tuple(hit["uri"] for hit in visit.call("search", query=question, limit=HITS, lanes="one")["hits"][:HITS])
 
 
 def _walk(visit: Visit, wanted: Wanted) -> tuple[Mapping[str, Any], list[str], list[str]]:
@@ -139,7 +139,7 @@ def _traverse(
     def ask(cursor: str | None, left: int) -> Mapping[str, Any]:
         return visit.call(
             "traverse", start=start, max_cost=wanted.cost, max_nodes=left, budget=BUDGET, direction=wanted.direction,
-            types=types, edge_types=edges, as_of=wanted.as_of or None, cursor=cursor,
+            include="edges", types=types, edge_types=edges, as_of=wanted.as_of or None, cursor=cursor,
         )  # fmt: skip
 
     return _all_pages(ask, nodes)

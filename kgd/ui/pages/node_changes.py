@@ -68,7 +68,10 @@ def suggest(visit: Visit) -> Handled:
     """Suggest nodes for the words typed so far."""
     words = next((visit.query[name] for name in ("target", "q") if visit.query.get(name, "").strip()), "")
     try:
-        hits = visit.call("search", query=words[:200], limit=SUGGESTED, max_depth=0)["hits"] if words.strip() else []
+        found = (
+            visit.call("search", query=words[:200], limit=SUGGESTED, max_depth=0, lanes="one") if words.strip() else {}
+        )
+        hits = found.get("hits", [])[:SUGGESTED]
     except KgdError:
         hits = []  # half-typed words may be an invalid query; the form reports that when it is sent
     return Page("node_suggest.html", {"hits": hits})

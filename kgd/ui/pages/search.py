@@ -5,8 +5,6 @@ from __future__ import annotations
 from kgd.ui.visit import Entry, Handled, Page, Visit
 
 HITS = 30
-BY_WORDS = ("lex", "name", "tag")
-"""Prefixes of reasons for a hit by words."""
 
 
 def search(visit: Visit) -> Handled:
@@ -14,10 +12,7 @@ def search(visit: Visit) -> Handled:
     period = {name: value for name in ("since", "until") if (value := visit.query.get(name, "").strip())}
     asked = {"query": question, "limit": HITS, "cursor": visit.query.get("cursor"), **period}
     answer = visit.call("search", **asked) if question else {}
-    hits = answer.get("hits", [])
-    nearest = bool(hits) and not any(why.startswith(BY_WORDS) for hit in hits for why in hit.get("why", ()))
-    begun = "cursor" in visit.query
-    told = {"question": question, "answer": answer, "begun": begun, "nearest": nearest and not begun, "period": period}
+    told = {"question": question, "answer": answer, "begun": "cursor" in visit.query, "period": period}
     return Page("search.html", told)
 
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from kgd.errors import KgdError, Unauthorized
 from kgd.index.change_feed import Feed
 from kgd.index.database import IndexDamaged
+from kgd.model.lane import Lane
 from kgd.model.uri import Uri
 from kgd.vectors.choosing import Choice, may_serve
 from kgd.workspace.answers import Stage
@@ -33,7 +34,7 @@ LOAD_AFTER = 3.0
 SETTLE = 0.2
 """Seconds to collect changes once the model is loaded."""
 LOOK_AGAIN = 5.0
-"""Seconds between two looks at the person's choice."""
+"""Seconds between two checks of the user's choice."""
 LOADING = 1.0
 """Total seconds that the first questions after a start wait for vectors of an earlier run."""
 RETRY, RETRY_MOST = 5.0, 300.0
@@ -139,13 +140,13 @@ class Meaning:
         serving = self._ready()
         return serving.embedder.least if serving is not None else 0.0
 
-    def nearest(self, query: str, limit: int, within: Collection[Uri] | None = None) -> Near:
-        """The nearest nodes to a question, among `within` if given.
+    def nearest(self, query: str, limit: int, within: Collection[Uri] | None = None, lane: Lane | None = None) -> Near:
+        """The nearest nodes to a question, among `within` and of one lane if given.
 
         No hits if nothing is embedded, the question has no vector, or an endpoint is down.
         """
         asked = self._asked_of(query)
-        return Near(*asked[0].search(asked[1], limit, within)) if asked else Near([], 0.0)
+        return Near(*asked[0].search(asked[1], limit, within, lane)) if asked else Near([], 0.0)
 
     def similarity(self, query: str, uris: Collection[Uri]) -> dict[Uri, float]:
         """The similarity of these nodes to a question, without those not embedded. O(`uris`)."""
@@ -291,7 +292,7 @@ class Meaning:
             self._embedding.bring_forward(choice)
 
     def _at_work(self, about: str, left: int) -> Stage:
-        """The stage while working. A few waiting texts are no state of their own."""
+        """The stage while working; a few waiting texts do not change it."""
         blocker = "texts are being embedded; search finds the others by their words" if left > FEW else ""
         return Stage("embedding", "waiting" if blocker else "ok", self._stage.last_success, blocker, None, about)
 

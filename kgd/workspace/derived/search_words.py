@@ -14,10 +14,12 @@ from kgd.model.uri import Uri
 from kgd.workspace.answers import Similar
 
 ASKED = 3
-"""New nodes of an answer that are compared."""
+"""Most new nodes of an answer to compare."""
 SAID = 3
-"""Similar nodes named for each of them."""
+"""Most similar nodes named for each."""
 LOOKED_AT = 10
+MOST_IDS = 40
+"""Addresses and ids in a node's data that are found as such."""
 
 
 def doc(node: Node, detail: str, updated: int) -> Doc:
@@ -29,9 +31,32 @@ def doc(node: Node, detail: str, updated: int) -> Doc:
     """
     text = " ".join(_texts(node.data))
     content = "\n".join(filter(None, (node.content, detail)))
-    return Doc(node.uri, node.type, node.title, node.summary, content, node.tags, text, updated, node.source,
-               people=_people(node), aliases=_aliases(node.data), dated=_dated(node),
-               valid=validity_in(node.data))  # fmt: skip
+    authored = (node.name, node.summary, content, node.tags, node.data, node.relations)
+    return Doc(
+        node.uri, node.type, node.title, node.summary, content, node.tags, text, updated, node.source,
+        people=_people(node), aliases=_aliases(node.data),
+        data_keys=(*node.data, *islice(_ids(node.data), MOST_IDS)), bare=not any(authored), dated=_dated(node),
+        valid=validity_in(node.data),
+    )  # fmt: skip
+
+
+def _ids(value: Json, is_id: bool = False) -> Iterator[str]:
+    """The texts that `_texts` leaves out."""
+    if isinstance(value, str):
+        if is_id or "://" in value:
+            yield value
+    elif isinstance(value, Mapping):
+        for key, inner in value.items():
+            yield from _ids(inner, is_id or _IS_METADATA(key) is not None)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _ids(inner, is_id)
+
+
+_IS_METADATA = re.compile(
+    r"(?:.*(?:_|-|[a-z](?=[A-Z])))?(?:[Ii]ds?|ID|[Uu]r[il]|UR[IL]|hash|sha|commit|etag|token|workspace|[Aa]t)\Z"
+).match
+"""Keys whose values identify something, and are not about it."""
 
 
 def _dated(node: Node) -> int | None:
@@ -54,13 +79,14 @@ def _aliases(data: Mapping[str, Json]) -> tuple[str, ...]:
 
 
 def _texts(value: Json) -> Iterator[str]:
-    """The words in a node's data, keys included."""
+    """The words in a node's data, without metadata: keys, addresses, and ids of tasks, commits and other systems."""
     if isinstance(value, str):
-        yield value
+        if "://" not in value:
+            yield value
     elif isinstance(value, Mapping):
         for key, inner in value.items():
-            yield key
-            yield from _texts(inner)
+            if not _IS_METADATA(key):
+                yield from _texts(inner)
     elif isinstance(value, list):
         for inner in value:
             yield from _texts(inner)

@@ -177,7 +177,7 @@ def check(path: str, data: bytes, base: bytes | None, home: Home) -> None:
         if settings.workspace != home.workspace or settings.sharded != home.sharded:
             raise Invalid("the workspace's id and its sharded schemes cannot be changed", at=f"{path}:1")
     elif b"\0" in data or not _is_text(data):
-        raise Invalid("this is no UTF-8 text", at=f"{path}:1")
+        raise Invalid("this is not UTF-8 text", at=f"{path}:1")
     elif memories.is_path(path):
         admit_memory(path, data, base, home)
     elif top == "log":

@@ -1,0 +1,86 @@
+"""The code trees of the evaluation: source packages from the registries, with fixed versions and checksums."""
+
+from __future__ import annotations
+
+import hashlib
+import subprocess
+import sys
+import tarfile
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+
+@dataclass(frozen=True, slots=True)
+class Tree:
+    """One code tree: the files of a package below `inside`, placed at `at`; `docs` holds prose about it."""
+
+    name: str
+    archive: str
+    sha256: str
+    command: tuple[str, ...]
+    inside: str
+    at: str
+    suffix: str
+    docs: str
+
+
+TREES = {
+    tree.name: tree
+    for tree in (
+        Tree(
+            "django", "Django-5.2.tar.gz", "1a47f7a7a3d43ce64570d350e008d2949abe8c7e21737b351b6a1611277c6d89",
+            (sys.executable, "-m", "pip", "download", "-q", "--no-deps", "--no-binary", "django", "django==5.2"),
+            "django-5.2/django", "django", ".py", "django-5.2/docs",
+        ),
+        Tree(
+            "rxjs", "rxjs-7.8.1.tgz", "c532167725ab7d085123209156c93cef22f2479cb9c8527060f1cd903aa9d149",
+            ("npm", "pack", "--silent", "rxjs@7.8.1"), "package/src", "src", ".ts", "package/CHANGELOG.md",
+        ),
+        Tree(
+            "react-native", "react-native-0.70.15.tgz",
+            "937d2850f71d42ed4341f0229dc132b95f20c52af290a8557a072e07c2c3d310",
+            ("npm", "pack", "--silent", "react-native@0.70.15"),
+            "package/ReactAndroid/src/main/java", "src/main/java", ".java", "package/README.md",
+        ),
+    )
+}  # fmt: skip
+
+
+def fetched(tree: Tree, folder: Path) -> Path:
+    """The archive in the folder, downloaded if absent; another checksum is an error."""
+    archive = folder / tree.archive
+    if not archive.exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        subprocess.run(tree.command, cwd=folder, check=True, stdout=subprocess.DEVNULL)
+    found = hashlib.sha256(archive.read_bytes()).hexdigest()
+    if found != tree.sha256:
+        raise SystemExit(f"{archive} has the checksum {found} instead of {tree.sha256}: delete it and run again")
+    return archive
+
+
+def unpack(tree: Tree, archive: Path, code: Path) -> None:
+    """Write the files of the code tree below `code`."""
+    for name, text in _below(archive, tree.inside):
+        file = code / tree.at / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(text)
+
+
+def prose(tree: Tree, archive: Path) -> dict[str, str]:
+    """The documentation of the package, by path."""
+    return {name: text.decode(errors="replace") for name, text in _below(archive, tree.docs)
+            if not name or name.endswith((".txt", ".md"))}  # fmt: skip
+
+
+def _below(archive: Path, top: str) -> list[tuple[str, bytes]]:
+    """Files of the archive below a path, with names relative to it."""
+    found = []
+    with tarfile.open(archive) as packed:
+        for member in packed:
+            path = PurePosixPath(member.name)
+            if not member.isfile() or not PurePosixPath(str(path).lower()).is_relative_to(top.lower()):
+                continue
+            file = packed.extractfile(member)
+            assert file is not None
+            found.append(("/".join(path.parts[len(PurePosixPath(top).parts) :]), file.read()))
+    return found

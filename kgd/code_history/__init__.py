@@ -1,0 +1,1 @@
+"""History of the code: past commits, files that change together, and findings from them."""

@@ -1,0 +1,320 @@
+"""The code's own history as knowledge: files that a task will touch, past attempts, files that change together.
+
+Answers come from the commit index. While it is being read they rest on its newest commits; without a repository they
+are empty. No question fails because of the history.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Event, Lock
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
+
+from kgd.code_history import messages, predicting, reading
+from kgd.code_history.predicting import LikelyFile
+from kgd.code_history.significance import by_chance, is_significant
+from kgd.errors import KgdError
+from kgd.git import code_log
+from kgd.git.discovery import find_place
+from kgd.git.program import GitFailed
+from kgd.index.commit_index import LISTED, NARROW, CommitIndex, CommitRow
+from kgd.index.database import IndexDamaged
+
+if TYPE_CHECKING:
+    from kgd.workspace.workspace import Workspace
+
+FILE = "code-history.sqlite"
+MATCHING = 60
+"""Commits with words of a question that are ranked again."""
+COVERED = 0.35
+"""Share of a question's words, weighed by rarity, that a past commit about it has."""
+WINDOW = 1_000
+"""Newest commits of the given paths that are examined."""
+LEAST_TOGETHER, LEAST_SHARE = 3, 0.2
+"""Common commits, and their share of all commits of the given paths, that a companion needs."""
+TESTED = 200
+"""Candidates whose significance is tested, most frequent first."""
+
+log = logging.getLogger("kgd.history")
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class PastCommit:
+    """A past commit. `kind` is ``fix``, ``revert`` or empty; `reason` is the first paragraph of its body.
+
+    `reverts` is the commit that it reverts, and `reverted_by` the ids of reverts of it that still stand. `paths` are
+    its files under their present paths. `score` is 0..1 for an answer to a question.
+    """
+
+    id: str
+    at: int
+    author: str
+    subject: str
+    reason: str
+    kind: str
+    reverts: str
+    reverted_by: tuple[str, ...]
+    paths: tuple[str, ...]
+    score: float = 0.0
+
+
+class Companion(NamedTuple):
+    """In `times` of the `of` commits that changed the given paths, this file changed as well; `chance` is the
+    probability of that for an unrelated file (Fisher's exact test, one-sided)."""
+
+    path: str
+    times: int
+    of: int
+    chance: float
+
+
+class Expert(NamedTuple):
+    """An author of the given paths, with the number of their commits and the time of the newest."""
+
+    name: str
+    commits: int
+    last: int
+
+
+class CodeHistory:
+    """The history of one code tree, by `CodeHistory.of`. Safe for threads.
+
+    `refresh` is called before an answer if the checked-out commit changed; it may update here or wake a reader.
+    """
+
+    def __init__(self, root: Path | None, file: Path) -> None:
+        self._code, self._file = find_place(root) if root is not None else None, file
+        self._opening, self._updating = Lock(), Lock()
+        self._index: CommitIndex | None = None
+        self._unreadable = ""
+        """The commit whose history git could not read, so that it is not tried again."""
+        self.refresh: Callable[[], object] = self.update
+
+    @classmethod
+    def of(cls, workspace: Workspace) -> CodeHistory:
+        return workspace.beside(cls, lambda ws: cls(ws.layout.code_tree, ws.derived_dir / FILE))
+
+    # ---- answers
+
+    def files_for(self, query: str, limit: int = 10, seeds: Mapping[str, float] | None = None) -> list[LikelyFile]:
+        """The files that a task will touch, most likely first, each with the commits that say so.
+
+        `seeds` are files that a search of the code found, with their scores (1 is the best); they are ranked together
+        with the files of past commits with similar messages, of matching paths, and their companions.
+        """
+        return self._ask(lambda index: predicting.files_for(index, query, limit, seeds or {}), [])
+
+    def commits_for(self, query: str, limit: int = 10) -> list[PastCommit]:
+        """Past commits about a question, best first; none if only common words match."""
+        return self._ask(lambda index: self._about(index, query, limit), [])
+
+    def companions(self, paths: Sequence[str], limit: int = 8) -> list[Companion]:
+        """Files that usually change together with the given ones and are not among them, most frequent first.
+
+        Each passes Fisher's exact test at 1 %, corrected for the number of candidates. Commits of more than 30 files do
+        not count.
+        """
+        return self._ask(lambda index: _companions(index, paths, limit), [])
+
+    def lately(
+        self, paths: Sequence[str], limit: int = 8, *, since: int | None = None, until: int | None = None
+    ) -> list[PastCommit]:
+        """The last commits that changed one of the paths, newest first; a path with a slash at its end is a folder.
+
+        `since` and `until` (Unix seconds, both included) limit their time.
+        """
+
+        def told(index: CommitIndex) -> list[PastCommit]:
+            return _told(index, [(n, 0.0) for n in index.touching(paths, limit, since=since, until=until)])
+
+        return self._ask(told, [])
+
+    def experts(self, paths: Sequence[str], limit: int = 3) -> list[Expert]:
+        """The authors of the newest commits of the paths, most commits first."""
+        return self._ask(lambda index: _experts(index, paths, limit), [])
+
+    def commit(self, id: str) -> PastCommit | None:
+        """A commit by its full id; None if it is not stored."""
+        return self._ask(lambda index: next(iter(_told(index, _numbers(index, [id]))), None), None)
+
+    def report(self) -> dict[str, object]:
+        """State and number of commits, for `status`: ``ready``, ``reading`` or ``none``."""
+        index = self._open()
+        if index is None:
+            return {"state": "none", "commits": 0}
+        try:
+            return {"state": "ready" if self.is_current else "reading", "commits": index.count()}
+        except KgdError:
+            return {"state": "reading", "commits": 0}
+
+    # ---- keeping it current
+
+    @property
+    def is_current(self) -> bool:
+        """Whether there is nothing to read: the index reflects the checked-out commit, or git cannot read it."""
+        index, tip = self._open(), self.tip
+        try:
+            return index is None or not tip or tip == self._unreadable or index.tip() == tip
+        except KgdError:
+            return False
+
+    @property
+    def is_read(self) -> bool:
+        """Whether the index reflects the checked-out commit."""
+        return self.is_current and self.tip != self._unreadable
+
+    def give_up(self, tip: str) -> None:
+        """Read the history of this commit no more; that of another one is tried."""
+        self._unreadable = tip
+
+    @property
+    def tip(self) -> str:
+        """The checked-out commit; empty if there is none."""
+        return code_log.head(self._code) if self._code is not None else ""
+
+    @property
+    def git_dir(self) -> Path | None:
+        return self._code.git_dir if self._code is not None else None
+
+    @property
+    def file(self) -> Path:
+        return self._file
+
+    def missing(self) -> int:
+        """The number of commits that `update` would add or drop, at most `reading.COMMITS` each."""
+        index, tip = self._open(), self.tip
+        if index is None or self._code is None or self.is_current:
+            return 0
+        try:
+            return reading.difference(index, self._code, tip).size
+        except (GitFailed, KgdError):
+            return 1
+
+    def update(self, stop: Event | None = None) -> None:
+        """Bring the index to the checked-out commit, in this thread. A failure is logged and not raised."""
+        with self._updating:
+            index, tip = self._open(), self.tip
+            if index is None or self._code is None or self.is_current:
+                return
+            try:
+                try:
+                    reading.update(index, self._code, tip, stop)
+                except IndexDamaged:
+                    self._rebuild(index)
+                    reading.update(index, self._code, tip, stop)
+            except (GitFailed, KgdError) as error:
+                if stop is None or not stop.is_set():
+                    self.give_up(tip)
+                    log.warning("the code's history cannot be read", extra={"reason": str(error)[:300]})
+
+    def close(self) -> None:
+        with self._opening:
+            if self._index is not None:
+                self._index.close()
+
+    def _open(self) -> CommitIndex | None:
+        if self._code is None:
+            return None
+        with self._opening:
+            if self._index is None:
+                try:
+                    self._index = CommitIndex(self._file)
+                except KgdError as error:
+                    log.warning("the index of the code's history cannot be opened", extra={"reason": str(error)[:300]})
+            return self._index
+
+    def _rebuild(self, index: CommitIndex) -> None:
+        log.warning("the index of the code's history was damaged and is rebuilt")
+        try:
+            index.recreate()
+        except KgdError as error:
+            log.warning("it cannot be rebuilt", extra={"reason": str(error)[:300]})
+
+    def _ask(self, question: Callable[[CommitIndex], T], nothing: T) -> T:
+        index = self._open()
+        if index is None:
+            return nothing
+        if not self.is_current:
+            self.refresh()
+        try:
+            return question(index)
+        except IndexDamaged:
+            self._rebuild(index)
+        except KgdError as error:
+            log.warning("the code's history is unavailable", extra={"reason": str(error)[:300]})
+        return nothing
+
+    def _about(self, index: CommitIndex, query: str, limit: int) -> list[PastCommit]:
+        counts = index.frequencies(predicting.content_words(query))
+        found = index.matching(predicting.telling(index, counts), MATCHING)
+        if not found:
+            return []
+        covered = predicting.coverage(index, counts, [number for number, _ in found])
+        best = found[0][1]
+        scored = [(n, round(covered[n] * score / best, 4)) for n, score in found if covered[n] >= COVERED]
+        return _told(index, sorted(scored, key=lambda one: (-one[1], -one[0]))[:limit])
+
+
+def _told(index: CommitIndex, scored: Sequence[tuple[int, float]]) -> list[PastCommit]:
+    """The commits in this order, with their files and reverts."""
+    numbers = [number for number, _ in scored]
+    rows, paths = index.commits(numbers), index.paths_of(numbers)
+    reverts = index.reverting([*(row.id for row in rows.values()), *(row.subject for row in rows.values())])
+    undone = {one.reverts for one in index.reverting([one.id for one in reverts] + [one.subject for one in reverts])}
+    standing = [one for one in reverts if one.id not in undone and one.subject not in undone]
+    return [_past(rows[number], paths.get(number, ()), standing, score) for number, score in scored if number in rows]
+
+
+def _past(row: CommitRow, paths: Sequence[str], reverts: Sequence[CommitRow], score: float) -> PastCommit:
+    by = tuple(
+        one.id for one in reverts
+        if one.number > row.number and (one.reverts == row.id or (len(one.reverts) < 40 and one.reverts == row.subject))
+    )  # fmt: skip
+    return PastCommit(
+        row.id, row.at, row.author, row.subject, messages.reason(row.body), row.kind, row.reverts, by, tuple(paths),
+        score,
+    )  # fmt: skip
+
+
+def _companions(index: CommitIndex, paths: Sequence[str], limit: int) -> list[Companion]:
+    numbers = index.touching(paths, WINDOW, widest=NARROW)
+    if len(numbers) < LEAST_TOGETHER:
+        return []
+    since = numbers[-1] if len(numbers) == WINDOW else 0
+    counted: dict[str, int] = {}
+    for found in index.paths_of(numbers, widest=NARROW).values():
+        for path in found:
+            if not _is_among(path, paths):
+                counted[path] = counted.get(path, 0) + 1
+    least = max(LEAST_TOGETHER, LEAST_SHARE * len(numbers))
+    often = sorted((-count, path) for path, count in counted.items() if count >= least)[:TESTED]
+    candidates = index.is_present([path for _, path in often])
+    total, marked = index.narrow_count(since), index.counts(candidates, since)
+    answer = []
+    for less, path in often:
+        if path in candidates:
+            chance = by_chance(-less, len(numbers), marked.get(path, -less), total)
+            if is_significant(chance, len(counted)):
+                answer.append(Companion(path, -less, len(numbers), chance))
+    return answer[:limit]
+
+
+def _experts(index: CommitIndex, paths: Sequence[str], limit: int) -> list[Expert]:
+    counted: dict[str, tuple[int, int]] = {}
+    for row in index.commits(index.touching(paths, WINDOW, widest=LISTED)).values():
+        count, last = counted.get(row.author, (0, 0))
+        counted[row.author] = count + 1, max(last, row.at)
+    best = sorted(((-count, -last, name) for name, (count, last) in counted.items() if name))
+    return [Expert(name, -count, -last) for count, last, name in best[:limit]]
+
+
+def _numbers(index: CommitIndex, ids: Sequence[str]) -> list[tuple[int, float]]:
+    return [(row.number, 0.0) for row in index.with_ids(ids).values()]
+
+
+def _is_among(path: str, paths: Sequence[str]) -> bool:
+    return any(path == one or not one or (one.endswith("/") and path.startswith(one)) for one in paths)

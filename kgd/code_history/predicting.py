@@ -1,0 +1,158 @@
+"""The files that a task will touch, from past commits.
+
+Three signals, each relative to its best: messages of past commits that touched the file, words of its path, and the
+score that a search of the code gave it. A part of the best files' scores then passes to files that usually changed with
+them. The weights were chosen on four histories (`python -m bench.localisation`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from typing import NamedTuple
+
+from kgd.index import words
+from kgd.index.commit_index import NARROW, CommitIndex
+from kgd.index.words import Term
+
+LOOKED_AT, FEWEST_LOOKED_AT = 0.1, 5_000
+"""Share of all commits, and least number, that the words of a query may have together; the rarest words come first."""
+SIMILAR = 200
+"""Commits with similar messages that count."""
+BY_SEARCH, BY_MESSAGES, BY_PATH = 1.0, 0.75, 0.5
+"""Weights of the signals."""
+SHARPNESS = 2.5
+"""Exponent of a message's score: the few best messages decide."""
+SPREAD = 0.75
+"""Exponent of a commit's number of files, by which its vote is divided."""
+HALF_LIFE = 365 * 86_400.0
+"""Seconds after which the newer half of a vote is halved; the other half never ages."""
+HOP = 0.5
+"""Share of a file's score that passes to its companions."""
+HOPS_FROM = 10
+"""Best files from which a part passes on."""
+TOGETHER = 15
+"""Changed paths of a commit up to which it counts for companions."""
+HISTORY = 300
+"""Newest commits of a file that count for its companions."""
+SMOOTHING = 3
+"""Commits added to those of a file, so that a single common commit is little evidence."""
+NAMED = 300
+"""Files with words of the query in their path."""
+SHOWN = 3
+"""Commits named for each file."""
+
+
+class LikelyFile(NamedTuple):
+    """A file that a task may touch. `score` is 1 for the best of an answer; `commits` are ids of past commits with
+    similar messages, best first; `why` says what speaks for the file."""
+
+    path: str
+    score: float
+    commits: tuple[str, ...]
+    why: tuple[str, ...]
+
+
+def files_for(index: CommitIndex, query: str, limit: int, seeds: Mapping[str, float]) -> list[LikelyFile]:
+    """The files most likely touched by a task, best first. See `CodeHistory.files_for`."""
+    terms = content_words(query)
+    voted, votes = _by_messages(index, telling(index, index.frequencies(terms)))
+    named = _scaled(dict(index.files_called(terms, NAMED)))
+    scores: dict[str, float] = defaultdict(float)
+    for weight, found in ((BY_SEARCH, _scaled(seeds)), (BY_MESSAGES, voted), (BY_PATH, named)):
+        for path, score in found.items():
+            scores[path] += weight * score
+    scores = _scaled(scores)
+    helped = _pass_on(index, scores)
+    best = sorted(scores, key=lambda path: (-scores[path], path))[:limit]
+    top = scores[best[0]] if best else 1.0
+    ids = {row.number: row.id for row in index.commits({n for path in best for n in votes.get(path, ())}).values()}
+    return [
+        LikelyFile(
+            path, round(scores[path] / top, 4), tuple(ids[n] for n in votes.get(path, ())),
+            tuple(why for why, has in (
+                ("past commits", path in voted), ("path", path in named), ("content", path in seeds),
+                ("changes together with " + helped.get(path, ""), path in helped),
+            ) if has),
+        )
+        for path in best
+    ]  # fmt: skip
+
+
+def content_words(query: str) -> list[Term]:
+    """The words of a query; none if all are stop words."""
+    return [term for term in words.terms(query) if term.word.casefold() not in words.STOPWORDS]
+
+
+def telling(index: CommitIndex, counts: Mapping[Term, int]) -> list[Term]:
+    """The words that select commits, by the number of messages that have them: the rarest, up to a bound of work."""
+    room = max(FEWEST_LOOKED_AT, LOOKED_AT * index.count())
+    chosen: list[Term] = []
+    for term, count in sorted(counts.items(), key=lambda one: one[1]):
+        room -= count
+        if count and (room >= 0 or not chosen):
+            chosen.append(term)
+    return chosen
+
+
+def coverage(index: CommitIndex, counts: Mapping[Term, int], numbers: Collection[int]) -> dict[int, float]:
+    """The share of a query's words, weighed by rarity, that each commit has. `counts` are messages by word."""
+    total = index.count()
+    weights = {term: math.log(1 + total / max(1, count)) for term, count in counts.items()}
+    whole = sum(weights.values())
+    covered = dict.fromkeys(numbers, 0.0)
+    for term, weight in weights.items():
+        for number in index.with_word(term, numbers):
+            covered[number] += weight / whole
+    return covered
+
+
+def _by_messages(index: CommitIndex, terms: Sequence[Term]) -> tuple[dict[str, float], dict[str, list[int]]]:
+    """The votes of past commits for the files they touched, and the best commits of each file."""
+    found = index.matching(terms, SIMILAR)
+    newest = index.newest()
+    if not found or newest is None:
+        return {}, {}
+    numbers = [number for number, _ in found]
+    rows, paths = index.commits(numbers), index.paths_of(numbers, widest=NARROW)
+    present = index.is_present({path for some in paths.values() for path in some})
+    votes: dict[str, float] = defaultdict(float)
+    by: dict[str, list[int]] = defaultdict(list)
+    for number, score in found:
+        row = rows.get(number)
+        if row is None or number not in paths:
+            continue
+        fresh = (1 + 0.5 ** (max(0, newest.at - row.at) / HALF_LIFE)) / 2
+        vote = fresh * (score / found[0][1]) ** SHARPNESS / row.files**SPREAD
+        for path in paths[number]:
+            if path in present:
+                votes[path] += vote
+                if len(by[path]) < SHOWN:
+                    by[path].append(number)
+    return _scaled(votes), by
+
+
+def _pass_on(index: CommitIndex, scores: dict[str, float]) -> dict[str, str]:
+    """Pass a part of the best files' scores to files that changed with them, in place.
+
+    Returns the file that helped each most, for files without a score of their own.
+    """
+    best = sorted(scores, key=lambda path: (-scores[path], path))[:HOPS_FROM]
+    given: dict[str, dict[str, float]] = {}
+    for path in best:
+        total, others = index.changed_with(path, HISTORY, TOGETHER)
+        for other, count in others.items():
+            given.setdefault(other, {})[path] = HOP * scores[path] * count / (total + SMOOTHING)
+    helped = {}
+    for other, shares in given.items():
+        if other not in scores:
+            helped[other] = max(sorted(shares), key=lambda path: shares[path])
+        scores[other] = scores.get(other, 0.0) + sum(shares.values())
+    return helped
+
+
+def _scaled(scores: Mapping[str, float]) -> dict[str, float]:
+    """The scores relative to the best."""
+    best = max(scores.values(), default=0.0)
+    return {path: score / best for path, score in scores.items()} if best > 0 else {}

@@ -1,0 +1,101 @@
+"""Background reading of the code's history: at the start, and whenever another commit is checked out.
+
+A few commits are read here. Many are read by a separate process at idle priority, which writes the same index.
+"""
+
+from __future__ import annotations
+
+import logging
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+from kgd.code_history.history import CodeHistory
+
+AFTER_SECONDS = 0.3
+"""Delay before the first reading, so that the call that started the daemon is answered first."""
+FEW = 500
+"""Commits that are read in the daemon; a process takes longer to start."""
+PATIENCE = 0.5
+"""Seconds that a question waits for new commits."""
+PROGRAM = ("-m", "kgd.daemon.code_history_process")
+
+log = logging.getLogger("kgd.history")
+
+
+class HistoryReader:
+    """Keeps the history of one workspace's code current, until it is closed."""
+
+    def __init__(self, history: CodeHistory, root: Path) -> None:
+        self._history, self._root = history, root
+        self._changed = threading.Condition()
+        self._stop = threading.Event()
+        self._noted, self._done = 1, 0
+        """How often a change was noted, and how many of these notes are dealt with."""
+        self._process: subprocess.Popen[bytes] | None = None
+        self._thread = threading.Thread(target=self._follow, name="kgd-history", daemon=True)
+
+    def start(self) -> None:
+        self._history.refresh = self._refresh
+        self._thread.start()
+
+    def note(self) -> None:
+        """Note that another commit may be checked out. Returns at once."""
+        with self._changed:
+            self._noted += 1
+            self._changed.notify_all()
+
+    def close(self) -> None:
+        with self._changed:
+            self._stop.set()
+            self._changed.notify_all()
+            if self._process is not None:
+                self._process.kill()
+        if self._thread.ident is not None:
+            self._thread.join(30)
+        self._history.close()
+
+    def _refresh(self) -> None:
+        """Wait a moment for the commits since the last reading; not while a long history is read."""
+        with self._changed:
+            if self._process is None and not self._stop.is_set():
+                self._noted += 1
+                mine = self._noted
+                self._changed.notify_all()
+                self._changed.wait_for(lambda: self._done >= mine or self._process is not None, PATIENCE)
+
+    def _follow(self) -> None:
+        with self._changed:
+            self._changed.wait_for(lambda: self._stop.is_set() or self._noted > 1, AFTER_SECONDS)
+        while not self._stop.is_set():
+            with self._changed:
+                self._changed.wait_for(lambda: self._stop.is_set() or self._noted > self._done)
+                noted = self._noted
+            if not self._stop.is_set() and not self._history.is_current:
+                self._read()
+            with self._changed:
+                self._done = noted
+                self._changed.notify_all()
+
+    def _read(self) -> None:
+        if self._history.missing() <= FEW:
+            self._history.update(self._stop)
+            return
+        tip = self._history.tip
+        command = [sys.executable, *PROGRAM, str(self._root), str(self._history.file)]
+        with self._changed:
+            if self._stop.is_set():
+                return
+            self._process = subprocess.Popen(
+                command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd="/"
+            )
+            self._changed.notify_all()
+        code = self._process.wait()
+        with self._changed:
+            assert self._process.stdin is not None
+            self._process.stdin.close()
+            self._process = None
+        if code and not self._stop.is_set():
+            self._history.give_up(tip)
+            log.warning("the process that reads the code's history ended", extra={"code": code})

@@ -1,0 +1,379 @@
+"""Commit index: messages, times and changed paths of the code repository's commits.
+
+A derived file, which may be deleted. One process writes, any number read. Commits are numbered so that a newer one has
+a higher number. A path that the tree no longer has counts as the path it was renamed to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from pathlib import Path
+from sqlite3 import Connection
+from typing import NamedTuple
+
+from kgd.index import words
+from kgd.index.database import Database, Schema, placeholders
+from kgd.index.ranking import LAST_SECOND
+from kgd.index.words import Term
+
+VERSION = 1
+APPLICATION = 0x6B676368
+TABLES = ("meta", "commits", "messages", "paths", "path_words", "touches", "renames")
+FIRST_NUMBER = 1 << 40
+"""Number of the newest commit at the first reading; older ones count down from it, later ones up."""
+NARROW = 30
+"""Changed paths up to which a commit shows which files belong together. Wider ones vendor, reformat or import."""
+LISTED = 300
+"""Changed paths up to which a commit is listed with its paths; of wider ones only the text is kept."""
+STEPS = 8
+"""Renames followed from a former path to the present one."""
+SCHEMA = """
+CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE commits (
+    number INTEGER PRIMARY KEY,
+    id TEXT NOT NULL UNIQUE,
+    at INTEGER NOT NULL,
+    files INTEGER NOT NULL,
+    kind TEXT NOT NULL,
+    reverts TEXT NOT NULL,
+    author TEXT NOT NULL,
+    subject TEXT NOT NULL,
+    body TEXT NOT NULL,
+    parts TEXT NOT NULL
+);
+CREATE INDEX widths ON commits (number, files);
+CREATE INDEX reverting ON commits (reverts) WHERE reverts <> '';
+CREATE INDEX subjects ON commits (subject);
+CREATE VIRTUAL TABLE messages USING fts5 (
+    subject, body, parts, content = 'commits', content_rowid = 'number',
+    tokenize = 'porter unicode61 remove_diacritics 2'
+);
+CREATE TABLE paths (
+    id INTEGER PRIMARY KEY,
+    path TEXT NOT NULL UNIQUE,
+    present INTEGER NOT NULL,
+    current INTEGER NOT NULL
+);
+CREATE INDEX former ON paths (current);
+CREATE VIRTUAL TABLE path_words USING fts5 (
+    name, folders, tokenize = 'porter unicode61 remove_diacritics 2'
+);
+CREATE TABLE touches (path INTEGER NOT NULL, number INTEGER NOT NULL, PRIMARY KEY (path, number)) WITHOUT ROWID;
+CREATE INDEX touched_by ON touches (number);
+CREATE TABLE renames (was INTEGER PRIMARY KEY, path INTEGER NOT NULL, number INTEGER NOT NULL);
+"""
+_MESSAGE = "messages, 2.0, 1.0, 1.0"
+"""Weight of a word in subject, body, and the parts of identifiers."""
+_PATH = "path_words, 2.0, 1.0"
+
+
+class NewCommit(NamedTuple):
+    """A commit to store. `kind` is ``fix``, ``revert`` or empty; `reverts` is an id, or the subject of the commit that
+    it reverts. `files` counts all its changed paths; `renames` are pairs of former and new path."""
+
+    id: str
+    at: int
+    author: str
+    subject: str
+    body: str
+    kind: str = ""
+    reverts: str = ""
+    files: int = 0
+    paths: Sequence[str] = ()
+    renames: Sequence[tuple[str, str]] = ()
+
+
+class CommitRow(NamedTuple):
+    """A stored commit. `files` is 0 for a merge."""
+
+    number: int
+    id: str
+    at: int
+    files: int
+    kind: str
+    reverts: str
+    author: str
+    subject: str
+    body: str
+
+
+_COLUMNS = "number, id, at, files, kind, reverts, author, subject, body"
+
+
+class CommitIndex(Database):
+    """Any thread and process may read; one writes. Each call sees the last committed state.
+
+    Every method raises the errors of `Database`: IndexDamaged, Unavailable.
+    """
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path, Schema(APPLICATION, VERSION, TABLES, SCHEMA))
+
+    # Reading
+
+    def tip(self) -> str:
+        """The commit whose history the index reflects; empty until it was read to its end."""
+        return self.meta("tip") or ""
+
+    def ids(self) -> set[str]:
+        """All stored commits. O(commits)."""
+        return set(self.column("SELECT id FROM commits"))
+
+    def count(self) -> int:
+        """Number of stored commits. O(commits)."""
+        return int(self.column("SELECT count(*) FROM commits")[0])
+
+    def newest(self) -> CommitRow | None:
+        row = self.row(f"SELECT {_COLUMNS} FROM commits ORDER BY number DESC LIMIT 1")
+        return CommitRow(*row) if row else None
+
+    def commits(self, numbers: Collection[int]) -> dict[int, CommitRow]:
+        rows = self.rows_in(f"SELECT {_COLUMNS} FROM commits WHERE number IN ({{}})", numbers)
+        return {row[0]: CommitRow(*row) for row in rows}
+
+    def with_ids(self, ids: Collection[str]) -> dict[str, CommitRow]:
+        rows = self.rows_in(f"SELECT {_COLUMNS} FROM commits WHERE id IN ({{}})", ids)
+        return {row[1]: CommitRow(*row) for row in rows}
+
+    def reverting(self, named: Collection[str]) -> list[CommitRow]:
+        """The commits that revert one of these ids or subjects, newest first."""
+        rows = self.rows_in(f"SELECT {_COLUMNS} FROM commits WHERE reverts IN ({{}}) AND reverts <> ''", named)
+        return sorted((CommitRow(*row) for row in rows), reverse=True)
+
+    def frequencies(self, terms: Sequence[Term]) -> dict[Term, int]:
+        """The number of messages with each word."""
+        sql = "SELECT count(*) FROM messages WHERE messages MATCH ?"
+        with self.read() as connection:
+            return {term: int(connection.execute(sql, (term.match,)).fetchone()[0]) for term in terms}
+
+    def matching(self, terms: Sequence[Term], limit: int) -> list[tuple[int, float]]:
+        """Commits with any of the words in their message, best first by BM25 (more is better)."""
+        if not terms:
+            return []
+        sql = (
+            f"SELECT rowid, bm25({_MESSAGE}) AS score FROM messages WHERE messages MATCH ?"
+            " ORDER BY score, rowid DESC LIMIT ?"
+        )
+        rows = self.rows(sql, " OR ".join(term.match for term in terms), limit)
+        return [(number, -score) for number, score in rows]
+
+    def with_word(self, term: Term, numbers: Collection[int]) -> set[int]:
+        """Those of the commits whose message has the word."""
+        sql = "SELECT rowid FROM messages WHERE messages MATCH ? AND rowid IN (SELECT value FROM json_each(?))"
+        return set(self.column(sql, term.match, f"[{','.join(map(str, numbers))}]"))
+
+    def files_called(self, terms: Sequence[Term], limit: int) -> list[tuple[str, float]]:
+        """Paths of the tree with any of the words, best first by BM25."""
+        if not terms:
+            return []
+        sql = (
+            f"SELECT paths.path, bm25({_PATH}) AS score FROM path_words JOIN paths ON paths.id = path_words.rowid"
+            " WHERE path_words MATCH ? ORDER BY score, paths.path LIMIT ?"
+        )
+        return [(path, -score) for path, score in self.rows(sql, " OR ".join(t.match for t in terms), limit)]
+
+    def paths_of(self, numbers: Collection[int], *, widest: int = LISTED) -> dict[int, list[str]]:
+        """The present paths that each of these commits touched; without commits that touched more than `widest`."""
+        rows = self.rows_in(
+            "SELECT touches.number, now.path FROM touches JOIN paths ON paths.id = touches.path"
+            " JOIN paths AS now ON now.id = paths.current"
+            " JOIN commits INDEXED BY widths ON commits.number = touches.number"
+            f" WHERE commits.files <= {int(widest)} AND touches.number IN ({{}})",
+            numbers,
+        )
+        found: dict[int, list[str]] = {}
+        for number, path in rows:
+            found.setdefault(number, []).append(path)
+        return {number: sorted(set(paths)) for number, paths in found.items()}
+
+    def touching(
+        self,
+        paths: Collection[str],
+        limit: int,
+        *,
+        widest: int = LISTED,
+        since: int | None = None,
+        until: int | None = None,
+    ) -> list[int]:
+        """The newest commits that touched one of these files, newest first. A path that ends in a slash is a folder,
+        an empty one the whole tree. `since` and `until` (Unix seconds, both included) limit their time."""
+        period = f" AND commits.at BETWEEN {int(since or 0)} AND {int(LAST_SECOND if until is None else until)}"
+        found: set[int] = set()
+        sql = (
+            "SELECT DISTINCT touches.number FROM touches JOIN paths ON paths.id = touches.path"
+            " JOIN paths AS now ON now.id = paths.current"
+            " JOIN commits INDEXED BY widths ON commits.number = touches.number"
+            f" WHERE {{}} AND commits.files <= {int(widest)}{period} ORDER BY touches.number DESC LIMIT ?"
+        )
+        for path in paths:
+            if not path:
+                found.update(self.column(f"SELECT number FROM commits WHERE files > 0 AND files <= ?{period}"
+                                         " ORDER BY number DESC LIMIT ?", widest, limit))  # fmt: skip
+            elif path.endswith("/"):
+                found.update(self.column(sql.format("now.path >= ? AND now.path < ?"), path, f"{path[:-1]}0", limit))
+            else:
+                found.update(self.column(sql.format("now.path = ?"), path, limit))
+        return sorted(found, reverse=True)[:limit]
+
+    def changed_with(self, path: str, newest: int, widest: int) -> tuple[int, dict[str, float]]:
+        """The number of the newest commits (at most `newest`, with at most `widest` paths) that changed a file, and
+        the present files that changed with it: each commit counts as one, divided among its other files."""
+        ids = self.column("SELECT id FROM paths WHERE current = (SELECT current FROM paths WHERE path = ?)", path)
+        mine = (
+            "SELECT DISTINCT touches.number, commits.files FROM touches"
+            " JOIN commits INDEXED BY widths ON commits.number = touches.number"
+            f" WHERE touches.path {'= ?' if len(ids) == 1 else f'IN ({placeholders(ids)})'}"
+            " AND commits.files <= ? ORDER BY touches.number DESC LIMIT ?"
+        )
+        values = (*ids, widest, newest)
+        with self.read() as connection:
+            [total] = connection.execute(f"SELECT count(*) FROM ({mine})", values).fetchone()
+            rows = connection.execute(
+                f"SELECT now.path, sum(1.0 / (mine.files - 1)) FROM ({mine}) AS mine"
+                " JOIN touches ON touches.number = mine.number JOIN paths ON paths.id = touches.path"
+                " JOIN paths AS now ON now.id = paths.current"
+                " WHERE mine.files > 1 AND now.path <> ? AND now.present = 1 GROUP BY now.id",
+                (*values, path),
+            ).fetchall()
+        return int(total), dict(rows)
+
+    def counts(self, paths: Collection[str], since: int = 0) -> dict[str, int]:
+        """The number of narrow commits from number `since` on that touched each of these files."""
+        rows = self.rows_in(
+            "SELECT now.path, count(DISTINCT touches.number) FROM paths AS now JOIN paths ON paths.current = now.id"
+            " JOIN touches ON touches.path = paths.id JOIN commits INDEXED BY widths ON commits.number = touches.number"
+            f" WHERE commits.files <= {NARROW} AND touches.number >= {int(since)} AND now.path IN ({{}})"
+            " GROUP BY now.id",
+            paths,
+        )
+        return dict(rows)
+
+    def narrow_count(self, since: int = 0) -> int:
+        """The number of commits from number `since` on that touched at least one and at most `NARROW` paths."""
+        sql = "SELECT count(*) FROM commits WHERE files BETWEEN 1 AND ? AND number >= ?"
+        return int(self.column(sql, NARROW, since)[0])
+
+    def is_present(self, paths: Collection[str]) -> set[str]:
+        """Those of the paths that the tree has."""
+        return {row[0] for row in self.rows_in("SELECT path FROM paths WHERE present = 1 AND path IN ({})", paths)}
+
+    # Writing
+
+    def add(self, commits: Sequence[NewCommit], *, newer: bool) -> None:
+        """Add commits, given newest first: above all others if `newer`, else below. Known ones are ignored."""
+        with self.write() as connection:
+            low, high = connection.execute("SELECT min(number), max(number) FROM commits").fetchone()
+            first = FIRST_NUMBER if low is None else high + len(commits) if newer else low - 1
+            ids = _PathIds(connection)
+            for place, commit in enumerate(commits):
+                _add(connection, ids, first - place, commit)
+
+    def drop(self, gone: Collection[str]) -> None:
+        """Forget these commits. Unknown ones are ignored."""
+        with self.write() as connection:
+            for id in gone:
+                row = connection.execute(
+                    "SELECT number, subject, body, parts FROM commits WHERE id = ?", (id,)
+                ).fetchone()
+                if row:
+                    _drop(connection, row)
+
+    def keep_newest(self, limit: int) -> None:
+        """Forget the oldest commits beyond `limit`."""
+        ids = self.column("SELECT id FROM commits ORDER BY number DESC LIMIT -1 OFFSET ?", limit)
+        if ids:
+            self.drop(ids)
+
+    def note_files(self, present: Collection[str], absent: Collection[str] | None = None) -> None:
+        """Record which paths the tree has; without `absent`, `present` are all of them."""
+        with self.write() as connection:
+            ids = _PathIds(connection)
+            for path in present:
+                ids[path]
+            known = {path: id for id, path in connection.execute("SELECT id, path FROM paths WHERE present = 1")}
+            gone = known.keys() - present if absent is None else known.keys() & set(absent)
+            for path in gone:
+                connection.execute("UPDATE paths SET present = 0 WHERE id = ?", (known[path],))
+                connection.execute("DELETE FROM path_words WHERE rowid = ?", (known[path],))
+            for path in sorted(set(present) - known.keys()):
+                connection.execute("UPDATE paths SET present = 1 WHERE id = ?", (ids[path],))
+                connection.execute(
+                    "INSERT INTO path_words (rowid, name, folders) VALUES (?, ?, ?)", (ids[path], *_path_words(path))
+                )
+            _follow_renames(connection)
+
+    def set_tip(self, tip: str) -> None:
+        """Record that the index has the history of this commit to its end."""
+        self.set_meta("tip", tip)
+
+
+class _PathIds(dict[str, int]):
+    """The id of a path, cached; an unknown path is added."""
+
+    def __init__(self, connection: Connection) -> None:
+        super().__init__()
+        self._connection = connection
+
+    def __missing__(self, path: str) -> int:
+        row = self._connection.execute("SELECT id FROM paths WHERE path = ?", (path,)).fetchone()
+        if row is None:
+            row = self._connection.execute(
+                "INSERT INTO paths (path, present, current) VALUES (?, 0, 0) RETURNING id", (path,)
+            ).fetchone()
+            self._connection.execute("UPDATE paths SET current = id WHERE id = ?", row)
+        self[path] = found = int(row[0])
+        return found
+
+
+def _add(connection: Connection, ids: _PathIds, number: int, commit: NewCommit) -> None:
+    subject, body = words.clean(commit.subject), words.clean(commit.body)
+    parts = words.parts_text((subject, body))
+    done = connection.execute(
+        f"INSERT OR IGNORE INTO commits ({_COLUMNS}, parts) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        (number, commit.id, commit.at, commit.files, commit.kind, words.clean(commit.reverts),
+         words.clean(commit.author), subject, body, parts),
+    )  # fmt: skip
+    if not done.rowcount:
+        return
+    connection.execute(
+        "INSERT INTO messages (rowid, subject, body, parts) VALUES (?, ?, ?, ?)", (number, subject, body, parts)
+    )
+    if commit.files <= LISTED:
+        connection.executemany(
+            "INSERT OR IGNORE INTO touches VALUES (?, ?)", [(ids[path], number) for path in commit.paths]
+        )
+    connection.executemany(
+        "INSERT INTO renames VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET path = excluded.path, number = excluded.number"
+        " WHERE excluded.number > number",
+        [(ids[was], ids[path], number) for was, path in commit.renames],
+    )
+
+
+def _drop(connection: Connection, row: tuple[int, str, str, str]) -> None:
+    connection.execute(
+        "INSERT INTO messages (messages, rowid, subject, body, parts) VALUES ('delete', ?, ?, ?, ?)", row
+    )
+    for table in ("touches", "renames", "commits"):
+        connection.execute(f"DELETE FROM {table} WHERE number = ?", row[:1])
+
+
+def _follow_renames(connection: Connection) -> None:
+    """Point each former path of a renamed file to its present path. O(renames)."""
+    renames = dict(connection.execute("SELECT was, path FROM renames").fetchall())
+    sql = "SELECT id FROM paths WHERE present = 1 AND id IN (SELECT was FROM renames UNION SELECT path FROM renames)"
+    present = {id for (id,) in connection.execute(sql)}
+    known = dict(connection.execute("SELECT id, current FROM paths WHERE current <> id").fetchall())
+    for id in renames.keys() | known.keys():
+        end = id
+        for _ in range(STEPS):
+            if end in present or end not in renames:
+                break
+            end = renames[end]
+        current = end if end in present else id
+        if known.get(id, id) != current:
+            connection.execute("UPDATE paths SET current = ? WHERE id = ?", (current, id))
+
+
+def _path_words(path: str) -> tuple[str, str]:
+    folders, _, name = path.rpartition("/")
+    return f"{name} {words.parts_text([name])}", f"{folders} {words.parts_text([folders])}"

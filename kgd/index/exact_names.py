@@ -1,0 +1,128 @@
+"""Exact names: nodes and files by a name in any case style, qualified or not.
+
+`getUserName`, `get_user_name` and `GetUserName` have one folded form. A qualified name is found by its last part, and
+the parts before it must occur in this order in the node's path: `QuerySet.get_or_create`, `db.models.Model`.
+"""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from collections.abc import Callable, Iterable, Sequence
+from itertools import islice, pairwise
+from typing import NamedTuple
+
+from kgd.index import words
+from kgd.model.uri import Uri, is_owned, name_of
+
+MAX_NAME = 120
+_NUMBERED = ("chunk://", "message://")
+"""Schemes whose last segment is a number or a time."""
+MOST_NAMED = 400
+"""Nodes of one name that are considered."""
+_APART = re.compile(r"::|->|[./#:\\]+")
+_NUMBER = re.compile(r"~\d+\Z")
+_IDENTIFIER = re.compile(r"`([^`\n]{2,120})`|([^\W\d]\w*(?:(?:::|->|[./#:\\-])\w+)*(?:\(\))?)")
+
+
+Sees = Callable[[Uri], bool]
+
+
+class Named(NamedTuple):
+    """A node of an asked name. `exact` is whether it is spelled the same."""
+
+    uri: Uri
+    id: int
+    type: str
+    exact: bool
+
+
+def fold(name: str) -> str:
+    """The letters and digits of a name, without case.
+
+    >>> fold("getUserName") == fold("get_user_name") == fold("Get-User name")
+    True
+    """
+    return "".join(filter(str.isalnum, name.casefold()))[:MAX_NAME]
+
+
+def note(connection: sqlite3.Connection, id: int, uri: Uri, name: str, aliases: Iterable[str]) -> None:
+    """Record the names of a node: its whole name, the last part of a qualified one, the end of its URI, its aliases."""
+    last = _NUMBER.sub("", name).rpartition(".")[2] if uri.startswith("symbol://") else ""
+    end = name_of(uri) if is_owned(uri) and not uri.startswith(_NUMBERED) else ""
+    folded = {fold(each) for each in (_NUMBER.sub("", name), last, end if not last else "", *aliases)} - {""}
+    connection.executemany("INSERT OR IGNORE INTO names (folded, doc) VALUES (?, ?)", [(each, id) for each in folded])
+
+
+def asked_in(query: str) -> list[str]:
+    """The names in a question: all of it if it is short, and words in it that are written like identifiers."""
+    text = query.strip()
+    whole = [text.strip("`\"'()?")] if text and len(text) <= MAX_NAME and len(text.split()) <= MOST_WORDS else []
+    inside = [quoted or plain for quoted, plain in _IDENTIFIER.findall(text)]
+    return list(dict.fromkeys([*whole, *(one.removesuffix("()") for one in inside if _is_identifier(one))]))
+
+
+MOST_WORDS = 6
+"""Words of a question that may be a name as a whole."""
+
+
+def _is_identifier(word: str) -> bool:
+    """Whether a word in a sentence is written like code: with a mark, a capital inside, or a call's brackets."""
+    return bool(
+        "_" in word.strip("_")
+        or word.endswith("()")
+        or _APART.search(word)
+        or (not word.isupper() and any(a.islower() and b.isupper() for a, b in pairwise(word)))
+    )
+
+
+def find(connection: sqlite3.Connection, name: str, lanes: Sequence[int], sees: Sees) -> list[Named]:
+    """The nodes of this name in these lanes that `sees` accepts, in order of URI; at most `MOST_NAMED`."""
+    parts = [part for part in _APART.split(name.removesuffix("()")) if part]
+    if not parts:
+        return []
+    asked = list(dict.fromkeys([fold(name.removesuffix("()")), fold(parts[-1])]))
+    found: dict[Uri, Named] = {}
+    for folded in filter(None, asked):
+        rows = connection.execute(
+            "SELECT docs.uri, docs.id, docs.type, text.name FROM names JOIN docs ON docs.id = names.doc"
+            " JOIN text ON text.id = docs.id WHERE names.folded = ?"
+            f" AND docs.lane IN ({', '.join(str(int(lane)) for lane in lanes)}) ORDER BY docs.uri",
+            (folded,),
+        )
+        before = [fold(part) for part in parts[:-1]] if folded == fold(parts[-1]) and len(parts) > 1 else []
+        for uri, id, type, own in islice((row for row in rows if sees(row[0])), MOST_NAMED):
+            if not before or _in_order(before, uri, own):
+                exact = parts[-1] in (own, own.rpartition(".")[2], uri.rpartition("/")[2])
+                found.setdefault(uri, Named(uri, id, type, exact))
+        if found:
+            break
+    return list(found.values())
+
+
+def _in_order(parts: Sequence[str], uri: Uri, name: str) -> bool:
+    """Whether these parts occur in this order in a node's path and qualified name."""
+    path = [fold(piece) for piece in re.split(r"[/.]", uri.partition("://")[2])] + [fold(p) for p in name.split(".")]
+    rest = iter(path)
+    return all(any(part == piece for piece in rest) for part in parts)
+
+
+def find_files(connection: sqlite3.Connection, name: str, sees: Sees) -> list[Uri]:
+    """Bare files of this name or path, or of this dotted module, that `sees` accepts; shorter paths first, at most
+    `MOST_NAMED`."""
+    parts = [part for part in re.split(r"[/\\]+", words.clean(name)) if part not in ("", ".")]
+    if not parts:
+        return []
+    before, last = parts[:-1], parts[-1]
+    rows = _files(connection, "files.name = ? COLLATE NOCASE", last, sees)
+    if not rows and len(parts) == 1 and len(modules := [part for part in _APART.split(name) if part]) > 1:
+        before, last = modules[:-1], modules[-1]
+        rows = _files(connection, "files.name LIKE ? ESCAPE '!'", re.sub(r"([%_!])", r"!\1", last) + ".%", sees)
+    asked = [part.casefold() for part in before]
+    fitting = [uri for uri, path in rows if not asked or path.casefold().split("/")[-1 - len(asked) : -1] == asked]
+    return sorted(fitting, key=lambda uri: (uri.count("/"), uri))
+
+
+def _files(connection: sqlite3.Connection, condition: str, value: str, sees: Sees) -> list[tuple[Uri, str]]:
+    rows = connection.execute(f"SELECT uri, path FROM files WHERE type = 'file' AND {condition} ORDER BY uri", (value,))
+    return list(islice((row for row in rows if sees(row[0])), MOST_NAMED))

@@ -1,0 +1,83 @@
+"""The list of hits in the code tree: definitions of asked names, then files, each with its best part.
+
+A file's score joins its whole text, its best symbol or chunk, and its path. A file is listed once as its best part, or
+as itself if no part fits; further parts of the same file follow with less.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from kgd.index import ranking
+from kgd.index.ranking import Found
+from kgd.model.uri import Uri, is_owned, scheme_of
+from kgd.retrieval.candidates import Unit
+from kgd.retrieval.paths import is_aside
+
+OF_TEXT, OF_PART, OF_PATH, OF_PAST = 0.55, 0.3, 0.15, 0.6
+"""Weights of a file's whole text, of its best part, of its path, and of past commits with similar messages."""
+FITS = 0.5
+"""Score from which a part stands for its file."""
+NEXT_PART = 0.5
+"""Factor for each further part of a file that is listed already."""
+MOST_PARTS = 3
+ASIDE = 0.6
+"""Factor for tests, examples and vendored code, unless the query asks for them."""
+
+
+class Listed(NamedTuple):
+    """A hit in the code; `unit` is None for a file by itself."""
+
+    uri: Uri
+    score: float
+    found: Found
+    unit: Unit | None
+
+
+def listed(
+    units: Iterable[tuple[Unit, Uri, float]],
+    texts: Sequence[tuple[Uri, float]],
+    paths: Sequence[Found],
+    past: Mapping[Uri, float],
+    query: str,
+    file_of: Callable[[Uri], Uri],
+) -> list[Listed]:
+    """The hits, best first, equals by URI.
+
+    Args:
+        units: Symbols and chunks with the node that stands for each, and their scores, 0..1.
+        texts: Files by their whole text, with scores of any scale.
+        paths: Files and directories by the words of their paths.
+        past: Files by past commits with similar messages, with scores, 0..1.
+        file_of: Returns the file of a symbol or chunk.
+    """
+    best_text = max((score for _, score in texts), default=0.0) or 1.0
+    text = {uri: score / best_text for uri, score in texts}
+    best_path = max((-one.rank for one in paths), default=0.0) or 1.0
+    path = {one.uri: max(0.0, -one.rank) / best_path * (1.0 if one.tier == ranking.FILE else 0.5) for one in paths}
+    parts: dict[Uri, list[tuple[float, Uri, Unit]]] = {}
+    for unit, uri, score in units:
+        parts.setdefault(file_of(uri), []).append((score, uri, unit))
+    found = {one.uri: one for one in paths}
+    hits = []
+    for file in {*text, *path, *parts, *past}:
+        own = sorted(parts.get(file, ()), key=lambda one: (-one[0], one[1]))
+        best = own[0][0] if own else 0.0
+        score = OF_TEXT * text.get(file, 0.0) + OF_PART * best + OF_PATH * path.get(file, 0.0)
+        score += OF_PAST * past.get(file, 0.0)
+        if is_aside(file) and not is_aside(query.replace(" ", "/")):
+            score *= ASIDE
+        shown = own if best >= FITS else []
+        if not shown and scheme_of(file) in ("file", "dir"):
+            hits.append(Listed(file, score, found.get(file) or Found(0.0, file, 0, ranking.FILE), None))
+        for number, (_, uri, unit) in enumerate(shown[:MOST_PARTS]):
+            hits.append(Listed(uri, score * NEXT_PART**number, unit.texts.get(uri) or Found(0.0, uri, 0, 1), unit))
+    return sorted(hits, key=lambda one: (-one.score, one.uri))
+
+
+def file_of(uri: Uri) -> Uri:
+    """The file of a symbol or of a chunk in the code tree; other nodes stand for themselves."""
+    if is_owned(uri) and scheme_of(uri) in ("symbol", "chunk"):
+        return Uri(f"file{uri[uri.index(':') :].rpartition('/')[0]}")
+    return uri

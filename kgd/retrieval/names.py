@@ -1,0 +1,56 @@
+"""Exact names: the definition of a name in the query comes first, then its uses."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from kgd.index import exact_names, ranking
+from kgd.model.lane import Lane
+from kgd.model.uri import Uri
+from kgd.retrieval.paths import is_aside
+
+if TYPE_CHECKING:
+    from kgd.index.text import TextIndex
+    from kgd.retrieval.candidates import Pool, Sees, Unit
+
+MOST = 60
+"""Nodes of one name that are ranked by their uses."""
+BONUS = 0.4
+"""Bonus of a symbol for a name in a sentence, by how well it is named."""
+WHOLE, PART = 2.0, 1.0
+"""`Unit.named` if the query is the name, and if the name is one of its words; uses and spelling add less than 1."""
+
+
+def add(pool: Pool, index: TextIndex, filters: dict[str, Any], may: Sees) -> None:
+    """Add units for the nodes whose name is in the query."""
+    asked = exact_names.asked_in(pool.question.query)
+    whole = exact_names.fold(pool.question.query.strip().removesuffix("()"))
+    for name in asked:
+        named = index.called(name, may, **filters)
+        named = sorted(named, key=lambda one: (not one.exact, is_aside(one.uri), "~" in one.uri, one.uri))[:MOST]
+        how = WHOLE if exact_names.fold(name.removesuffix("()")) == whole else PART
+        found = {one.uri: one for one in index.passing([one.uri for one in named], **filters)}
+        for one in named:
+            if one.uri in found:
+                unit = pool.take(found[one.uri]._replace(tier=ranking.ALL if how == WHOLE else ranking.SOME))
+                unit.named = max(unit.named, how + (0.3 if one.exact else 0.0))
+                unit.called = unit.called or one.uri
+                pool.called[one.uri] = unit.key
+
+
+def is_asked(unit: Unit, pool: Pool) -> bool:
+    """Whether a unit's name is the subject of the query, and not one of many words of a sentence."""
+    return unit.named > (0.0 if pool.is_short else WHOLE - 1)
+
+
+def by_uses(pool: Pool, uses: Callable[[Uri], int]) -> None:
+    """Order the named units of each lane: by spelling, by nesting, then by uses; tests and examples last."""
+    for uri, key in pool.called.items():
+        unit = pool.units.get(key)
+        if unit is None:
+            continue
+        often = uses(uri)
+        unit.named += 0.5 * often / (often + 5) - 0.1 * min(4, uri.rpartition("/")[2].count("."))
+        if unit.lane is Lane.CODE and is_aside(uri):
+            unit.named -= 0.5

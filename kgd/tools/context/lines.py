@@ -1,0 +1,174 @@
+"""Lines of code that a caller asks about as ``FILE:LINE``: their commits, and the facts that cite them."""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from typing import TYPE_CHECKING, NamedTuple, NotRequired
+
+from typing_extensions import TypedDict
+
+from kgd.code_history import messages
+from kgd.errors import Invalid, KgdError
+from kgd.freshness import citations
+from kgd.freshness.freshness import Freshness
+from kgd.git import code_log
+from kgd.git.code_blame import LineOrigin, blame
+from kgd.git.discovery import find_place
+from kgd.git.program import GitFailed
+from kgd.model.uri import scheme_of
+from kgd.tools.context.findings import AREAS, DIRECT, Findings
+from kgd.tools.context.recent import history_of
+from kgd.tools.nodes import moment, overlay_of, printable
+
+if TYPE_CHECKING:
+    from kgd.git.discovery import Place
+    from kgd.tools.session import Session
+    from kgd.workspace.workspace import Workspace
+
+LINES = 40
+"""Lines of one range."""
+TEXT = 160
+_FORM = re.compile(r"(?P<path>[^\n,]*[^\n,:\d][^\n,:]*):(?P<first>\d{1,7})(?:(?:-|:)(?P<last>\d{1,7}))?").fullmatch
+
+log = logging.getLogger("kgd.history")
+
+
+class AskedLines(NamedTuple):
+    """The lines `first` to `last` of a file."""
+
+    path: str
+    first: int
+    last: int
+
+
+class LineAnswer(TypedDict):
+    """Adjacent lines of one origin. `uncommitted`: written since the last commit, and then the rest is missing.
+
+    `was` is the line's place in the commit that wrote it, if the file was moved or the line shifted since.
+    """
+
+    path: str
+    first: int
+    last: int
+    text: str
+    uncommitted: NotRequired[bool]
+    commit: NotRequired[str]
+    at: NotRequired[str]
+    by: NotRequired[str]
+    what: NotRequired[str]
+    why: NotRequired[str]
+    kind: NotRequired[str]
+    reverted_by: NotRequired[list[str]]
+    was: NotRequired[str]
+
+
+def separated(session: Session, workspace: Workspace, texts: Sequence[str]) -> tuple[list[str], list[AskedLines]]:
+    """The texts without line numbers, and the lines asked about, their paths still as given.
+
+    ``FILE:12`` is a line, ``FILE:12-20`` a range, and ``FILE:12:5`` the line of a column.
+
+    Raises:
+        Invalid: A range is empty, or has more than `LINES` lines.
+    """
+    # Only callers on this machine may learn whether a file of such a name exists.
+    root = workspace.layout.code_tree if session.principal is None else None
+    plain, asked = [], []
+    for text in texts:
+        found = _FORM(text.strip()) if "://" not in text else None
+        if found is None or (root is not None and os.path.lexists(root / text.strip()[:1_024])):
+            plain.append(text)
+            continue
+        first = int(found["first"])
+        is_range = found["last"] is not None and text.strip()[found.end("first")] == "-"
+        last = int(found["last"]) if is_range else first
+        if not 1 <= first <= last < first + LINES:
+            raise Invalid(f"lines are a range of at most {LINES}, counted from 1", at="paths", next="As in FILE:12-20.")
+        plain.append(found["path"])
+        asked.append(AskedLines(found["path"], first, last))
+    return plain, asked
+
+
+def add_citing(findings: Findings, asked: Sequence[AskedLines]) -> None:
+    """Add the nodes that cite a symbol with one of the lines, before those that cite the file."""
+    workspace = findings.workspace
+    overlay = overlay_of(workspace)
+    if overlay is None or overlay.inside is None:
+        return
+    for one in asked:
+        symbols = {}
+        for node in overlay.inside.nodes(one.path):
+            if scheme_of(node.uri) == "symbol" and _overlaps(one, node.data.get("line"), node.data.get("end_line")):
+                symbols[node.name] = node
+                for edge in workspace.graph.into(node.uri):
+                    findings.add(edge.target, DIRECT, f"{edge.type} {node.name}, which has the line", -1.0)
+        for uri in Freshness.of(workspace).citing(one.path):
+            citing = workspace.readable(uri) if scheme_of(uri) not in AREAS else None
+            for cited in citations.of(citing, workspace.id) if citing is not None else ():
+                if cited.path == one.path and cited.symbol in symbols:
+                    findings.add(uri, DIRECT, f"cites {cited.symbol}, which has the line", -1.0)
+
+
+def answers(session: Session, workspace: Workspace, asked: Sequence[AskedLines]) -> list[LineAnswer]:
+    """The origin of each line asked about; empty for a caller who may not see the code's history."""
+    root = workspace.layout.code_tree
+    code = find_place(root) if root is not None and history_of(session, workspace) is not None else None
+    found: list[LineAnswer] = []
+    for one in asked if code is not None else ():
+        assert code is not None
+        try:
+            origins = blame(code, one.path, one.first, one.last)
+        except (GitFailed, KgdError) as error:
+            log.warning("lines cannot be attributed", extra={"path": one.path, "reason": str(error)[:300]})
+            continue
+        found += _joined(session, workspace, code, one.path, origins)
+    return found
+
+
+def _joined(
+    session: Session, workspace: Workspace, code: Place, path: str, origins: Sequence[LineOrigin]
+) -> Iterator[LineAnswer]:
+    for commit, group in groupby(origins, key=lambda one: one.commit):
+        lines = list(group)
+        first = lines[0]
+        text = "\n".join(_cut(one.text.rstrip()) for one in lines)
+        answer: LineAnswer = {
+            "path": printable(path), "first": first.line, "last": lines[-1].line, "text": printable(text),
+        }  # fmt: skip
+        if not commit:
+            answer["uncommitted"] = True
+        else:
+            answer |= {"commit": commit[:12], "at": moment(first.at), "by": first.author, "what": first.subject}
+            _explain(answer, session, workspace, code, commit)
+            if (first.path, first.number) != (path, first.line):
+                answer["was"] = printable(f"{first.path}:{first.number}")
+        yield answer
+
+
+def _explain(answer: LineAnswer, session: Session, workspace: Workspace, code: Place, commit: str) -> None:
+    """Add the reason in the commit's message, and whether it is a fix or was reverted."""
+    history = history_of(session, workspace)
+    known = history.commit(commit) if history is not None else None
+    if known is not None:
+        reason, kind = known.reason, known.kind
+        if known.reverted_by:
+            answer["reverted_by"] = [id[:12] for id in known.reverted_by]
+    else:  # older than the stored history
+        read = next(iter(code_log.commits(code, commit, limit=1)))
+        told = messages.parse(read.message)
+        reason, kind = messages.reason(told.body), told.kind
+    if reason:
+        answer["why"] = reason
+    if kind:
+        answer["kind"] = kind
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= TEXT else f"{text[: TEXT - 1]}…"
+
+
+def _overlaps(asked: AskedLines, first: object, last: object) -> bool:
+    return isinstance(first, int) and isinstance(last, int) and first <= asked.last and asked.first <= last

@@ -1,0 +1,148 @@
+"""Why a line exists: its commit and reason, the facts that cite it, and the rules of its area."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from kgd.errors import Invalid
+from kgd.model.access import Principal, Scope
+from kgd.tools import call
+from kgd.tools.session import Session
+from kgd.workspace.workspace import Workspace
+from tests.surfaces.conftest import Ask, ask, daemon, git, make_code, session, upsert, ws
+from tests.waiting import until
+
+__all__ = ["ask", "daemon", "session", "ws"]
+
+SESSION = "src/auth/session.py"
+SIGN = "def sign(token):\n    check(token)\n    return token\n\n\ndef other():\n    return 1\n"
+
+
+@pytest.fixture
+def code(tmp_path: Path) -> Path:
+    root = make_code(tmp_path / "shop")
+    git(root, "config", "user.name", "Ann Person")
+    git(root, "config", "user.email", "ann@example.org")
+    (root / SESSION).write_text(SIGN)
+    git(root, "commit", "-qam", "Check tokens before signing\n\nForged ones were signed in May.")
+    return root
+
+
+@pytest.mark.requirement("N5")
+@pytest.mark.requirement("N3")
+def test_a_line_is_joined_with_its_commit_and_the_reason(ask: Ask, code: Path) -> None:
+    [line] = ask.context(paths=f"{SESSION}:2")["lines"]
+    assert git(code, "rev-parse", "HEAD").startswith(line["commit"])
+    assert (line["text"], line["what"], line["why"], line["by"]) == (
+        "    check(token)", "Check tokens before signing", "Forged ones were signed in May.", "Ann Person",
+    )  # fmt: skip
+
+
+@pytest.mark.requirement("N5")
+def test_facts_that_cite_the_line_come_before_those_that_cite_the_file(ask: Ask) -> None:
+    ask.put(changes=[
+        upsert("gotcha:aaa", summary="About the file.", data={"cites": [SESSION]}),
+        upsert("gotcha:zzz", summary="About signing.", data={"cites": [f"{SESSION}#sign"]}),
+        upsert("gotcha:mmm", summary="About the other.", data={"cites": [f"{SESSION}#other"]}),
+        upsert("atom:auth", name="Auth", content="Never log a token.", data={"paths": ["src/auth/**"]}),
+        upsert("decision:jwt", summary="JWT it is.", relations=[{"type": "about", "target": "./src/auth/"}]),
+    ])  # fmt: skip
+    until(lambda: ask.get(uris="symbol://shop/src/auth/session.py/sign")["nodes"])
+    items = ask.context(paths=f"{SESSION}:3")["items"]
+    assert items[0]["uri"] == "atom://shop/auth"
+    traps = [item for item in items if item["kind"] == "gotcha"]
+    assert traps[0]["uri"] == "gotcha://shop/zzz"
+    assert "cites sign, which has the line" in traps[0]["why"]
+    assert "decision://shop/jwt" in [item["uri"] for item in items]
+
+
+def test_a_renamed_file_names_the_place_where_the_line_was_written(ask: Ask, code: Path) -> None:
+    git(code, "mv", SESSION, "src/auth/tokens.py")
+    git(code, "commit", "-qm", "Rename it")
+    [line] = ask.context(paths="src/auth/tokens.py:2")["lines"]
+    assert (line["what"], line["was"]) == ("Check tokens before signing", f"{SESSION}:2")
+
+
+def test_changes_in_the_work_tree_are_told_and_shift_the_rest(ask: Ask, code: Path) -> None:
+    (code / SESSION).write_text(f"import time\n{SIGN}")
+    new, old = ask.context(paths=f"{SESSION}:1-3")["lines"][::2]
+    assert (new["first"], new["last"], new["uncommitted"]) == (1, 1, True)
+    assert "commit" not in new
+    assert (old["first"], old["what"], old["was"]) == (3, "Check tokens before signing", f"{SESSION}:2")
+
+
+def test_a_new_file_and_a_line_beyond_the_end_have_no_commit(ask: Ask, code: Path) -> None:
+    (code / "src/new.py").write_text("x = 1\n")
+    [line] = ask.context(paths="src/new.py:1")["lines"]
+    assert line["uncommitted"]
+    assert "lines" not in ask.context(paths="src/new.py:99")
+    assert "lines" not in ask.context(paths="src/missing.py:1")
+
+
+def test_no_filter_of_the_repository_runs(ask: Ask, code: Path, tmp_path: Path) -> None:
+    (code / ".gitattributes").write_text("*.py filter=mine diff=mine\n")
+    for key in ("filter.mine.clean", "filter.mine.smudge", "diff.mine.textconv"):
+        git(code, "config", key, f"touch {tmp_path}/ran; cat")
+    (code / SESSION).write_text(f"import time\n{SIGN}")
+    assert ask.context(paths=f"{SESSION}:3")["lines"][0]["what"] == "Check tokens before signing"
+    assert not (tmp_path / "ran").exists()
+
+
+def test_commits_that_only_reformat_are_looked_through(ask: Ask, code: Path) -> None:
+    (code / SESSION).write_text(SIGN.replace("    ", "  "))
+    git(code, "commit", "-qam", "Reformat")
+    (code / ".git-blame-ignore-revs").write_text(f"# reformatting\n{git(code, 'rev-parse', 'HEAD').strip()}\n")
+    assert ask.context(paths=f"{SESSION}:2")["lines"][0]["what"] == "Check tokens before signing"
+    (code / ".git-blame-ignore-revs").write_text("no commit\n")
+    assert ask.context(paths=f"{SESSION}:2")["lines"][0]["what"] == "Reformat"
+
+
+def test_a_file_whose_name_ends_like_a_line_is_a_file(ask: Ask, code: Path) -> None:
+    (code / "notes:12").write_text("x\n")
+    assert "lines" not in ask.context(paths="notes:12")
+
+
+@pytest.mark.parametrize("lines", ["0", "5-4", "1-999"])
+def test_a_range_without_lines_or_with_too_many_is_refused(ask: Ask, lines: str) -> None:
+    with pytest.raises(Invalid, match="range"):
+        ask.context(paths=f"{SESSION}:{lines}")
+
+
+@pytest.mark.requirement("N3")
+def test_the_holder_of_a_token_sees_no_history_of_the_code(ask: Ask, code: Path, ws: Workspace) -> None:
+    whole = Principal("t1", "bob", "person", (Scope.of(ws.id, ["read"], ["/**"]),))
+    remote = Session(ask.session.daemon, cwd=code, client="remote", trusted=False, principal=whole)
+    for asked in ({"paths": [f"{SESSION}:2", "src/"]}, {"task": "check tokens before signing"}):
+        own, far = (call(one, "context", {**asked, "workspace": ws.id}) for one in (ask.session, remote))
+        told = str(far)
+        assert not {"lines", "known_by", "likely_files", "tried_before"} & far.keys()
+        assert far["changes"] == []
+        assert "Check tokens" not in told
+        assert "Ann Person" not in told
+        assert "Check tokens" in str(own)
+
+
+def test_a_task_is_answered_with_likely_files_and_past_attempts(ask: Ask, code: Path) -> None:
+    answer = ask.context(task="check tokens again before signing them")
+    assert answer["likely_files"][0]["path"] == SESSION
+    assert answer["tried_before"][0]["what"] == "Check tokens before signing"
+    assert git(code, "rev-parse", "HEAD").startswith(answer["likely_files"][0]["commits"][0])
+
+
+def test_a_daemon_follows_commits_and_reads_a_long_history_beside(ask: Ask, code: Path, ws: Workspace) -> None:
+    lines = "".join(
+        f"commit refs/heads/long\ncommitter A <a@b> {1_700_000_000 + number} +0000\ndata 9\nzebra {number % 10} x\n"
+        f"M 100644 inline z.txt\ndata {len(str(number))}\n{number}\n" for number in range(700)
+    )  # fmt: skip
+    subprocess.run(["git", "-C", code, "fast-import", "--quiet"], input=lines.encode(), check=True)
+    git(code, "checkout", "-q", "-f", "long")
+    until(lambda: len(ask.context(paths="z.txt", budget=8_000)["changes"]) == 8)
+    assert (ws.derived_dir / "code-history.sqlite").exists()
+    git(code, "commit", "-q", "--allow-empty", "-m", "empty")
+    (code / "z.txt").write_text("newest\n")
+    git(code, "commit", "-qam", "Newest of all")
+    until(lambda: ask.context(paths="z.txt")["changes"][0]["what"] == "Newest of all")
+    assert ".sqlite" not in git(ws.layout.work_tree, "status", "--short", "--ignored")
