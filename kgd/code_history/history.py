@@ -120,9 +120,18 @@ class CodeHistory:
         """
         return self._ask(lambda index: _companions(index, paths, limit), [])
 
-    def lately(self, paths: Sequence[str], limit: int = 8) -> list[PastCommit]:
-        """The last commits that changed one of the paths, newest first; a path with a slash at its end is a folder."""
-        return self._ask(lambda index: _told(index, [(n, 0.0) for n in index.touching(paths, limit)]), [])
+    def lately(
+        self, paths: Sequence[str], limit: int = 8, *, since: int | None = None, until: int | None = None
+    ) -> list[PastCommit]:
+        """The last commits that changed one of the paths, newest first; a path with a slash at its end is a folder.
+
+        `since` and `until` (Unix seconds, both included) limit their time.
+        """
+
+        def told(index: CommitIndex) -> list[PastCommit]:
+            return _told(index, [(n, 0.0) for n in index.touching(paths, limit, since=since, until=until)])
+
+        return self._ask(told, [])
 
     def experts(self, paths: Sequence[str], limit: int = 3) -> list[Expert]:
         """The authors of the newest commits of the paths, most commits first."""

@@ -57,7 +57,10 @@ def test_other_nodes_are_found_by_their_last_change_and_bare_files_by_none(talk:
     hits = talk.search(query="broker lease", since="yesterday")["hits"]
     assert {hit["uri"] for hit in hits} == {"concept://shop/broker", "thread://shop/talk"}
     assert talk.search(query="checkout")["code"]
-    assert talk.search(query="checkout", since="2000")["code"] == []
+    assert talk.search(query="checkout.py")["code"]
+    for query in ("checkout", "checkout.py", "sign token"):
+        answer = talk.search(query=query, since="2000")
+        assert (answer["hits"], answer.get("code", [])) == ([], []), query
     tagged = talk.put(changes=upsert("tagged", tags=["x"]))
     assert tagged
     assert talk.search(tags=["x"], since="today")["hits"]

@@ -101,11 +101,9 @@ def sides(findings: Findings, paths: Sequence[str], files: Sequence[str], query:
     entries = _entries(findings)
     if history is None:
         return {"changes": entries, "changed_together": []}
-    is_any = findings.since is None and findings.until is None
-    lately = history.lately(asked, COMMITS_SHOWN if is_any else LOOKED_THROUGH)
-    commits = [one for one in lately if findings.in_period(one.at)]
+    lately = history.lately(asked, COMMITS_SHOWN, since=findings.since, until=findings.until)
     return {
-        "changes": [*entries, *(_commit(one, [*asked, *files]) for one in commits[:COMMITS_SHOWN])],
+        "changes": [*entries, *(_commit(one, [*asked, *files]) for one in lately)],
         "changed_together": [
             {"path": one.path, "count": one.times, "of": one.of} for one in history.companions(asked, TOGETHER)
         ],
