@@ -36,6 +36,7 @@ from bench import (
     hub,
     ingesting,
     knowing,
+    languages,
     machine,
     mcp_calls,
     meaning,
@@ -104,6 +105,9 @@ class Run:
     def searches(self) -> Iterator[Row]:
         yield from search.rows(max(self.sizes))
 
+    def languages(self) -> Iterator[Row]:
+        yield from languages.rows(self.folder / "languages")
+
     def clients(self) -> Iterator[Row]:
         yield from client.rows(self.made(self.middle), self.folder / "client")
         yield from client.load(self.made(self.middle), self.folder / "load")
@@ -150,7 +154,8 @@ Section = Callable[[Run], Iterator[Row]]
 SECTIONS: dict[str, Section] = {
     "starts": Run.starts, "calls": Run.calls, "memory": Run.memory,
     "restarts": Run.restarts, "writes": Run.writes, "walks": Run.walks,
-    "searches": Run.searches, "clients": Run.clients, "trees": Run.trees, "merges": Run.merges, "parts": Run.parts,
+    "searches": Run.searches, "languages": Run.languages, "clients": Run.clients, "trees": Run.trees,
+    "merges": Run.merges, "parts": Run.parts,
     "sharing": Run.sharing, "hubs": Run.hubs, "crossing": Run.crossing, "knowing": Run.knowing,
     "histories": Run.histories, "meaning": Run.meanings, "documents": Run.documents,
     "pages": Run.pages, "idle": Run.idle,

@@ -1,7 +1,7 @@
 """The quality of search: `make bench-retrieval DATA=DIR`.
 
 Every ``*.jsonl`` or ``*.jsonl.gz`` file of the folder is a set: an ``about`` row, ``document`` rows (`id`, `group`,
-`text`, maybe `title`, `speaker`, `session`) and ``query`` rows (`id`, `group`, `text`, `relevant`, `category`).
+`text`, maybe `title`, `speaker`, `session`, `date`) and ``query`` rows (`id`, `group`, `text`, `relevant`, `category`).
 Documents go in through `ingest`: rows with a speaker are messages of a thread, all others are documents. Questions go
 through `search` with its defaults, within their group: recall is the share of the relevant documents among the first
 5, 10 or 20, MRR the mean of one through the place of the first. Nothing here or in kgd knows any set.
@@ -106,7 +106,7 @@ class Kgd:
         lines = [
             orjson.dumps({
                 "id": row["id"], "sender": row["speaker"], "role": "user",
-                "content": row["text"].removeprefix(f"{row['speaker']}: "),
+                "content": row["text"].removeprefix(f"{row['speaker']}: "), "date": row.get("date"),
             }).decode()
             for row in rows
         ]  # fmt: skip

@@ -1,4 +1,4 @@
-"""One line per value: what tests write down when they only care about some of it."""
+"""Builders of test values with defaults, one line per value."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ WS = "ws"
 
 
 def uri(name: str) -> Uri:
-    """`a/b` is concept://ws/a/b; a full URI stays what it is."""
+    """`a/b` is concept://ws/a/b; a full URI stays unchanged."""
     return parse(name if ":" in name else f"concept://{WS}/{name}")
 
 
@@ -38,13 +38,13 @@ def change(*edits: Edit, message: str = "", request: str = "", author: Author = 
 
 
 def new_layout(directory: Path, workspace: str = WS) -> Layout:
-    """A workspace of its own in a new directory."""
+    """A new workspace in a new directory."""
     directory.mkdir(parents=True, exist_ok=True)
     return create_standalone(directory, workspace, first_files(workspace))
 
 
 def commit_file(ws: Workspace, path: str, text: str) -> None:
-    """One file as a commit of somebody else brings it: past all that is asked of a change."""
+    """Commit one file directly with git, without the checks of a change."""
 
     def job(staging: Staging, tip: ObjectId) -> Staged[object]:
         changed = staging.write({path: text.encode()})

@@ -1,4 +1,4 @@
-"""What every test gets: a home, a git and a locale of its own, and programs that are there or loudly missing."""
+"""Fixtures of every test: its own home, git settings and locale, and a loud failure for missing programs."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ settings.register_profile("soak", COMMON, max_examples=5000)
 ROOT = Path(__file__).resolve().parent.parent
 MEMORY = "/dev/shm"
 MEMORY_BYTES = 4 << 30
-"""Room there that a whole run never fills."""
+"""Free space that a whole run never uses up."""
 ON_DISK = frozenset({"faults"})
-"""Folders whose tests have their places on a disk. All others are in memory: a whole run writes durably all the time,
-and would wait for the disk for half of it."""
+"""Folders whose tests use a disk. All others use memory: a whole run writes durably all the time, and would spend half
+of it waiting for the disk."""
 
 
 def _has_room_in_memory() -> bool:
-    """Whether the folders of tests may be in memory: there is room, and hooks may be run from it."""
+    """Whether test folders may be in memory: it has enough room, and hooks can run from it."""
     try:
         found = os.statvfs(MEMORY)
         memory = dict(line.split(":") for line in Path("/proc/meminfo").read_text().splitlines())
@@ -49,7 +49,7 @@ def _can_mount() -> bool:
 
 
 def _can_download() -> bool:
-    """Whether pip finds a small package that everything here needs anyway."""
+    """Whether pip finds a small package that the tests need anyway."""
     command = [sys.executable, "-m", "pip", "download", "--no-deps", "--quiet", "--disable-pip-version-check"]
     with tempfile.TemporaryDirectory() as folder:
         done = subprocess.run([*command, "--dest", folder, "orjson"], capture_output=True, check=False, timeout=60)
@@ -62,7 +62,7 @@ SERVER_MEMORY = (ROOT / _PACKAGE, ROOT / "bench-results/peers" / _PACKAGE)
 
 
 def chromium() -> str | None:
-    """Without windows where that is installed: the same engine, at a third of the cost."""
+    """The headless shell if installed: the same engine at a third of the cost."""
     return shutil.which("chromium-headless-shell") or shutil.which("chromium")
 
 
@@ -85,7 +85,7 @@ PROGRAMS = {
 
 
 OPEN_FILES = 1024
-"""Soft and hard limit of open files, of the tests and of every daemon they start: the default of most systems."""
+"""Soft and hard limit of open files for the tests and their daemons: the default of most systems."""
 
 
 LONGEST = (
@@ -95,12 +95,12 @@ LONGEST = (
     "surfaces/test_clients.py", "test_commands_in_docs.py", "workspace/test_publication.py", "ui/test_node.py",
     "ui/test_graph.py", "ui/test_conflicts.py", "test_docs.py", "workspace/test_person.py",
 )  # fmt: skip
-"""Files that take longest. They begin first: a file is one worker's, and the last one is waited for alone."""
+"""The slowest files. They start first, since one worker runs a whole file."""
 
 
-@pytest.hookimpl(tryfirst=True)  # before pytest itself looks for a place
+@pytest.hookimpl(tryfirst=True)  # before pytest itself chooses a place
 def pytest_configure(config: pytest.Config) -> None:
-    """A place in memory, and as many random examples as there is time for: twice as many in `make test-all`."""
+    """Set a place in memory, and the number of random examples: twice as many in `make test-all`."""
     if not config.option.basetemp and _has_room_in_memory():
         config.option.basetemp = tempfile.mkdtemp(prefix="tests-", dir=MEMORY)
         config.add_cleanup(lambda: shutil.rmtree(config.option.basetemp, ignore_errors=True))
@@ -114,12 +114,12 @@ def pytest_sessionstart() -> None:
 
 
 def pytest_collection_finish() -> None:
-    """What was imported and collected stays to the end: nothing looks for garbage among a million objects."""
+    """Freeze imported and collected objects: the garbage collector need not scan a million objects."""
     gc.freeze()
     gc.enable()
 
 
-@pytest.hookimpl(trylast=True)  # what is not run needs no program, and looking for one takes up to two seconds
+@pytest.hookimpl(trylast=True)  # deselected tests need no program, and a check takes up to two seconds
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     rank = {ROOT / "tests" / name: number for number, name in enumerate(LONGEST)}
     items.sort(key=lambda item: rank.get(item.path, len(rank)))
@@ -137,7 +137,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.fixture(scope="session")
 def repository_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What git lays into a new repository, without its fourteen samples of hooks: the tests make a thousand of them."""
+    """A template for new repositories without git's fourteen sample hooks: the tests make a thousand repositories."""
     made = tmp_path_factory.mktemp("template")
     for folder in ("hooks", "info", "branches"):
         (made / folder).mkdir()
@@ -153,7 +153,7 @@ def _settle_in(home: Path, repository_template: Path, monkeypatch: pytest.Monkey
     monkeypatch.setenv("KGD_HOME", str(home / "kgd"))
     monkeypatch.setenv("GIT_CONFIG_NOSYSTEM", "1")
     monkeypatch.setenv("LC_ALL", "C.UTF-8")
-    # libgit2 looked for the person's configuration when it was loaded, before any test had a home.
+    # libgit2 looked up the user's configuration when it was loaded, before any test had a home.
     pygit2.settings.search_path[pygit2.enums.ConfigLevel.GLOBAL] = str(home)
     for level in (pygit2.enums.ConfigLevel.XDG, pygit2.enums.ConfigLevel.SYSTEM):
         pygit2.settings.search_path[level] = str(home / "nowhere")
@@ -165,7 +165,7 @@ def _settle_in(home: Path, repository_template: Path, monkeypatch: pytest.Monkey
 
 @pytest.fixture(scope="session", autouse=True)
 def _nobodys_world(repository_template: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """What outlives a test does not see the person's home either."""
+    """Processes that outlive a test do not see the user's home either."""
     with pytest.MonkeyPatch.context() as patch:
         _settle_in(tmp_path_factory.mktemp("home"), repository_template, patch)
         yield
@@ -173,7 +173,7 @@ def _nobodys_world(repository_template: Path, tmp_path_factory: pytest.TempPathF
 
 @pytest.fixture
 def tmp_path(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Path]:
-    """A folder of the test's own; on a disk where that is what is tested."""
+    """A folder for one test; on a disk if the test needs one."""
     if request.path.parent.name not in ON_DISK:
         yield tmp_path
         return
@@ -185,7 +185,7 @@ def tmp_path(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Path]:
 def _own_world(
     repository_template: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[None]:
-    """No test sees the person's home, git configuration, identity, agents or language."""
+    """Hide the user's home, git configuration, identity, agents and language from tests."""
     home = tmp_path_factory.mktemp("home")
     _settle_in(home, repository_template, monkeypatch)
     yield

@@ -1,6 +1,6 @@
-"""This file is where a bug is planted into a copy of the code, to see which test finds it: one that finds none is none.
+"""Planted bugs: plants a bug into a copy of the code and checks that its tests find it.
 
-The catalogues are beside the tests: ``python -m tests.faults.planted [NAME...]``, likewise tests.access and tests.sim.
+The catalogues are beside the tests: ``python -m tests.faults.planted [NAME...]``, and so in tests.access and tests.sim.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ class Bug(NamedTuple):
     right: str
     wrong: str
     tests: tuple[str, ...]
-    """Each of these has to fail."""
+    """Each of these must fail."""
 
     def planted(self, root: Path) -> str:
-        """The text of its file below `root` with the bug in it."""
+        """The text of its file below `root`, with the bug."""
         text = (root / self.file).read_text()
         assert self.right in text, f"{self.file} does not hold: {self.right}"
         return text.replace(self.right, self.wrong)
@@ -34,13 +34,13 @@ class Bug(NamedTuple):
 NOT_OURS = shutil.ignore_patterns(
     ".git", ".venv*", "node_modules", "__pycache__", ".*_cache", ".hypothesis", "dist", "site", "bench-results"
 )
-"""Names that a copy of the repository leaves out: all that git ignores, and git's own folder."""
+"""Names left out of a copy of the repository: git's folder and everything that git ignores."""
 
 _CONTROL = Bug("nothing", "kgd/errors.py", "class KgdError", "class KgdError", ())
 
 
 def main(bugs: Mapping[str, Bug]) -> int:
-    """Print a row for each bug that the command line names, or for all; 1 where a test missed one."""
+    """Print a row for each named bug, or for all; returns 1 if a test missed one."""
     missed = 0
     chosen = [bugs[name] for name in sys.argv[1:] or bugs]
     with tempfile.TemporaryDirectory(prefix="kgd-planted-") as place:

@@ -1,7 +1,7 @@
-"""Ports for servers that must be told theirs, which nobody else comes to have between the asking and the listening.
+"""Ports for servers that need a fixed one, without a race between choosing and listening.
 
-A port that the system hands out may be handed out again before it is listened on, to a connection of anybody. These lie
-below those, and every worker of the tests has its own.
+The system may assign a port of its own range again before the server listens on it. These ports are below that range,
+and every test worker has its own.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import os
 import socket
 
 FIRST, OF_A_WORKER = 12_000, 1_000
-"""Where a worker's ports begin, and how many are its own. What the system hands out begins at 32,768."""
+"""The first port, and the number of ports per worker. The system's own range begins at 32,768."""
 
 _worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0")[2:]) % 20
 _turns = itertools.count(os.getpid())

@@ -1,4 +1,4 @@
-"""A real sshd on this machine for one test: its own host key, one key that may enter, and the ssh that reaches it."""
+"""A real sshd on this machine for one test: a host key, one accepted key, and the ssh command to reach it."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ Host kgd-test
 
 
 class Sshd:
-    """A server until `stop`. `command` is what `GIT_SSH_COMMAND` has to be; the host's name is ``kgd-test``.
+    """A server until `stop`. `command` is the value for `GIT_SSH_COMMAND`; the host's name is ``kgd-test``.
 
     Args:
-        forced: A program that every connection runs instead of what it asks for (it finds that in
-            SSH_ORIGINAL_COMMAND); empty for what is asked for.
+        forced: A program that every connection runs instead of the requested one (which is in
+            SSH_ORIGINAL_COMMAND); empty for the requested one.
     """
 
     def __init__(self, folder: Path, forced: str = "") -> None:
@@ -60,7 +60,7 @@ class Sshd:
         program = shutil.which("sshd", path=f"{os.environ['PATH']}:/usr/sbin")
         assert program
         if os.geteuid() == 0:
-            Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)  # where sshd leaves its rights as root
+            Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)  # where sshd drops its root privileges
         self._process = subprocess.Popen([program, "-D", "-e", "-f", folder / "server"], stderr=subprocess.PIPE)
         self.command = f"ssh -F {folder / 'client'}"
         self._wait()

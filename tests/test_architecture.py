@@ -1,4 +1,4 @@
-"""The layers hold: arrows point down, each third-party library has one home, and the page names real files."""
+"""Architecture: imports point down, each third-party library has one home, and the page names real files."""
 
 from __future__ import annotations
 

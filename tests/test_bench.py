@@ -1,4 +1,4 @@
-"""The measurements run, at a size where their figures say nothing, so that they cannot rot."""
+"""The benches run at a tiny size, so that they keep working."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from bench import (
     hub,
     ingesting,
     knowing,
+    languages,
     mcp_calls,
     meaning,
     memory_server,
@@ -75,6 +76,13 @@ def test_patterns_and_context_are_measured(tmp_path: Path) -> None:
     told(list(knowing.rows(tmp_path, sizes=(12, 30))))
 
 
+@pytest.mark.requirement("U7")
+def test_questions_in_six_languages_find_their_notes(tmp_path: Path) -> None:
+    rows = list(languages.rows(tmp_path))
+    told(rows)
+    assert sum(row["value"] for row in rows) <= 2, [row["unanswered"] for row in rows]
+
+
 def test_histories_of_areas_are_measured(tmp_path: Path) -> None:
     told(list(areas.rows(tmp_path, sizes=(5, 210))))
 
@@ -112,7 +120,7 @@ def test_a_rate_is_the_better_the_higher_and_a_time_the_lower() -> None:
     assert verdict({"what": "x", "peer": "y", "not_measured": "no npm"}) == "not measured"
 
 
-def test_a_run_is_told_as_the_table_of_the_page() -> None:
+def test_a_run_is_printed_as_the_table_of_the_page() -> None:
     rows = [
         {"section": "walks", **row, "verdict": verdict(row)}
         for row in (compare("walk", "networkx", "us", 10.0, 40.0, 0.5, nodes=1000), value("size", "MB", 3.0, 2.0),

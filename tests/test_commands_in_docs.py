@@ -1,8 +1,8 @@
-"""Every command that a document shows is run here, or by the walk of its page, or says in a remark why not.
+"""Every command in the documents runs here or in the walk of its page, or has a remark with the reason why not.
 
-A page's blocks ```` ```sh ```` and ```` ```console ```` are one session, in a world that is made up first. What a page
-calls by any name (a server, a token, a folder) is called by one that is here. Behind `$ …` of a console stands what it
-prints, if anything does; `…` stands for what differs.
+The blocks ```` ```sh ```` and ```` ```console ```` of a page are one session in a prepared world. Names on a page (a
+server, a token, a folder) are replaced by real ones. The lines after `$ …` of a console are its output, if any; `…`
+matches any text.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _FENCE = re.compile(r"^(<!-- not run: [^\n]+ -->\n)?```(\w*)([^\n]*)\n(.*?)^```$
 
 
 class Block(NamedTuple):
-    """Commands of a page: the line they begin at, how they are fenced, and why they are not run, if so."""
+    """Commands of a page: their first line, their kind of fence, and the reason if they are not run."""
 
     line: int
     language: str
@@ -47,7 +47,7 @@ def blocks(page: str) -> list[Block]:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Iterator[Path]:
-    """A folder with a code repository `shop`, a person's home, and a `kgd` on the PATH that is this very code."""
+    """A folder with a code repository `shop`, a home, and this code as `kgd` on the PATH."""
     for name in ("bin", "me", "server", "shop/src/auth"):
         (tmp_path / name).mkdir(parents=True)
     program = tmp_path / "bin/kgd"
@@ -64,7 +64,7 @@ def folder(tmp_path: Path) -> Iterator[Path]:
 @pytest.mark.slow
 @pytest.mark.requirement("B1")
 @pytest.mark.parametrize("page", sorted(WORLDS))
-def test_the_commands_that_a_page_shows_do_what_it_says(page: str, folder: Path) -> None:
+def test_the_commands_of_a_page_have_the_described_effect(page: str, folder: Path) -> None:
     world = WORLDS[page]
     environment = {
         **os.environ, "PATH": f"{folder}/bin:{os.environ['PATH']}", "PYTHONPATH": str(ROOT), "T": str(folder),
@@ -95,7 +95,7 @@ def test_the_commands_that_a_page_shows_do_what_it_says(page: str, folder: Path)
 
 
 def _script(run: list[Block], world: World) -> tuple[str, list[str]]:
-    """All blocks of a page as one script, and what each command of it shows."""
+    """All blocks of a page as one script, and the expected output of each command."""
     assert sorted(world.before)[-1] < len(run), "a world is made up for a block that is not there"
     parts, shown = [], []
     for number, block in enumerate(run):
@@ -114,11 +114,11 @@ def _script(run: list[Block], world: World) -> tuple[str, list[str]]:
     return "\n".join([*parts, "echo @@@"]), [*shown, ""]
 
 
-def test_every_page_with_commands_is_run_and_what_is_not_says_why() -> None:
+def test_every_page_with_commands_is_run_or_states_a_reason() -> None:
     named = {f"{page}:{block.line}" for page in PAGES for block in blocks(page) if block.why_not}
     run = {page for page in PAGES if any(not block.why_not for block in blocks(page))}
     assert run == set(WORLDS)
-    assert len(named) <= 4, f"commands that nobody runs: {sorted(named)}"
+    assert len(named) <= 4, f"commands that no test runs: {sorted(named)}"
 
 
 def test_commands_are_fenced_as_commands() -> None:
@@ -137,13 +137,13 @@ def test_every_walk_is_walked() -> None:
 
 
 NO_COMMANDS = {"request"}
-"""What stands behind `kgd` for another reason: words that are signed."""
+"""Words after `kgd` that are not commands: signatures."""
 VERB = {verb.name: verb for verb in VERBS}
 SPOKEN = re.compile(r"`kgd (?:-[Cw] \S+ )?([a-z][\w-]*)((?: [^`\n]*)?)`")
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if page != "CHANGELOG.md"])
-def test_a_command_in_a_sentence_is_one_that_there_is(page: str) -> None:
+def test_a_command_in_a_sentence_exists(page: str) -> None:
     unknown = []
     for name, rest in SPOKEN.findall((ROOT / page).read_text()):
         if name in NO_COMMANDS:

@@ -1,8 +1,8 @@
-"""What the documents say is so: commands run and print what is shown, links lead somewhere, nothing is left out.
+"""The documents are correct: commands print the shown output, links have targets, and every command is documented.
 
-A block ```` ```sh walk ```` is executed; a ```` ```text ```` block right behind it is what it must print, where `…`
-stands for anything (alone on a line: for any lines). `sh walk soon` is a question that is asked again until the answer
-is as shown, because what a person saves is noticed a moment later. The blocks of one page are one session.
+A block ```` ```sh walk ```` is executed; a ```` ```text ```` block after it is its output, where `…` matches any text
+(alone on a line: any lines). `sh walk soon` repeats a command until its output matches, because saved files are noticed
+with a delay. The blocks of one page are one session.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ PAGES = _pages()
 
 
 class Step(NamedTuple):
-    """One block of commands, with the line it begins at and what it prints, if that is shown."""
+    """One block of commands, with its first line and its shown output, if any."""
 
     line: int
     script: str
@@ -48,7 +48,7 @@ class Step(NamedTuple):
 
 
 class Session(NamedTuple):
-    """A repository to walk in, and the environment of a person who has `kgd` on the PATH."""
+    """A repository for walks, and an environment with `kgd` on the PATH."""
 
     directory: Path
     environment: dict[str, str]
@@ -80,7 +80,7 @@ def shows(shown: str, printed: str) -> bool:
 
 @pytest.fixture
 def session(tmp_path: Path) -> Iterator[Session]:
-    """A repository like the one that README describes, and a `kgd` that is this very code."""
+    """The repository that README describes, and this code as `kgd`."""
     home = Home.at(str(tmp_path / "home"))
     programs = tmp_path / "bin"
     programs.mkdir()
@@ -187,7 +187,7 @@ def test_every_make_target_is_in_the_readme_and_no_other() -> None:
     assert set(re.findall(r"\bmake ([a-z]+(?:-[a-z]+)*)`", readme)) <= targets
 
 
-def test_the_wiring_lines_are_those_that_up_prints() -> None:
+def test_the_wiring_lines_equal_the_output_of_up() -> None:
     from kgd.cli.printing_running import wiring
 
     readme = (ROOT / "README.md").read_text()

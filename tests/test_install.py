@@ -1,4 +1,4 @@
-"""`make up` on machines that lack something: one message each, and nothing half-made is left."""
+"""`make up` on incomplete machines: one message each, and no partial installation."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_an_old_python_is_named_with_its_version(bare: Path) -> None:
     assert "3.9.2" in said
 
 
-def test_a_python_without_the_venv_module_is_told_the_package(bare: Path) -> None:
+def test_a_python_without_the_venv_module_gets_the_package_name(bare: Path) -> None:
     without = pretended(bare, 'case "$2" in *ensurepip*) exit 1;; esac')
     assert "apt install python3-venv" in make_up(bare, without)
     assert not (bare / ".venv").exists()

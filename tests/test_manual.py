@@ -1,4 +1,4 @@
-"""The manual reads in order, and nothing in it leads nowhere: in the browser, as a folder of HTML, out of a wheel."""
+"""The manual in the browser, as a folder of HTML and from a wheel: order of pages, and links without dead ends."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.test_docs import PAGES, ROOT
 
 
 class Seen(HTMLParser):
-    """What a page leads to, and what in it can be led to."""
+    """The links of a page, and its link targets."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -92,13 +92,13 @@ def test_links_in_the_browser_lead_to_pages_of_the_manual() -> None:
 
 
 @pytest.mark.parametrize("name", ["none", "../README", "", "/etc/passwd", "README.md", "guides"])
-def test_what_is_no_page_is_not_read(name: str) -> None:
+def test_a_file_that_is_not_a_page_is_not_read(name: str) -> None:
     with pytest.raises(NotFound, match="no such page"):
         manual.read(name, PLACES)
 
 
 @pytest.mark.parametrize("name", ["none.png", "../README.md", "", ".png", "a/b.png"])
-def test_what_is_no_picture_is_not_given_out(name: str) -> None:
+def test_a_file_that_is_not_a_picture_is_not_served(name: str) -> None:
     with pytest.raises(NotFound, match="no such picture"):
         manual.picture(name)
 

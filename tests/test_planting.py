@@ -1,4 +1,4 @@
-"""The planted bugs still fit the code, and the tests that find them are still there. `tests.planting` runs them."""
+"""The planted bugs still match the code, and their tests still exist. `tests.planting` runs them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ALL = [
 
 
 @pytest.mark.parametrize("bug", ALL)
-def test_a_planted_bug_changes_the_code_as_it_is_now_and_names_tests_that_exist(bug: Bug) -> None:
+def test_a_planted_bug_changes_the_present_code_and_names_existing_tests(bug: Bug) -> None:
     assert bug.planted(ROOT) != (ROOT / bug.file).read_text()
     for test in bug.tests:
         file, _, name = test.partition("::")

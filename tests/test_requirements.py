@@ -13,7 +13,7 @@ HERE = Path(__file__).parent
 
 
 def manifest() -> tuple[set[str], set[str]]:
-    """All clause ids, and those that this version claims."""
+    """All clause ids, and the ids that this version claims."""
     document = YAML(typ="safe").load(HERE / "requirements.yaml")
     claimed = set(document.pop("claimed"))
     return {id for clauses in document.values() for id in clauses}, claimed

@@ -1,4 +1,4 @@
-"""This file is where tests wait for what comes about by itself, in another thread or process, without an event."""
+"""Waiting in tests for effects of other threads and processes that give no event."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from typing import Any
 
 
 def until(condition: Callable[[], object], seconds: float = 60.0, say: Callable[[], object] = lambda: "") -> float:
-    """Ask until the condition holds, and return how long that took; after `seconds` the test fails with `say`."""
+    """Poll until the condition holds, and return the seconds it took; after `seconds` the test fails with `say`."""
     began, pause = time.monotonic(), 0.005
     while not condition():
-        assert time.monotonic() < began + seconds, f"it did not come about within {seconds:g} s: {say()}"
+        assert time.monotonic() < began + seconds, f"the condition did not hold within {seconds:g} s: {say()}"
         time.sleep(pause)
-        pause = min(1.3 * pause, 0.1)  # what asks all the time takes the processor from what it waits for
+        pause = min(1.3 * pause, 0.1)  # constant polling would slow down the awaited work
     return time.monotonic() - began
 
 
 def at_rest(status: dict[str, Any]) -> bool:
-    """Whether the code was read, and all texts were looked through and embedded."""
+    """Whether the code is read, and all texts are scanned for mentions and embedded."""
     stages = {stage["name"]: stage for stage in status["stages"]}
     done, _, all_of = stages["embedding"].get("about", "").partition(": ")[2].removesuffix(" texts").partition(" of ")
     code, mentions = status["workspace"].get("code", {"state": "ready"}), stages.get("mentions", {"state": "ok"})

@@ -1,4 +1,4 @@
-"""What the commands of each page find when they are run: scripts that make up people, servers and files."""
+"""The worlds in which the commands of each page run: scripts that prepare people, servers and files."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.conftest import ROOT
 
 
 class World(NamedTuple):
-    """What the commands of a page find: a script before each block, and what stands for what the page writes."""
+    """The world of a page: a script before each block, and replacements for names on the page."""
 
     before: Mapping[int, str]
     spelled: Mapping[str, str] = MappingProxyType({})
@@ -42,7 +42,7 @@ WORLDS = {
         kgd put old/auth --name "Auth Service" --summary "issued tokens" -q
         kgd put facts/port --summary "it listens on 7601" -q --relations supersedes:facts/port-2019
         kgd put facts/port-2019 --summary "it listens on 80" -q
-        kgd put ledger --summary "what is owed" -q
+        kgd put ledger --summary "the debts" -q
         kgd put till --summary "takes money" -q --relations uses:ledger@0.5 --relations related_to:ledger@0.5
         """}),
     "docs/exchange.md": World({0: f"""{SHOP}

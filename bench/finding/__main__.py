@@ -73,12 +73,12 @@ class Report:
         for tool in ASKED:
             yield from self._knowledge(tool)
         yield self._row("identifiers: first 3", self._of("search", "identifiers"), FIRST)
-        for kind in ("errors", "files"):
-            plain = [(place, one) for one, place in self.plain if one.kind == kind]
+        for label, kinds in (("errors", ("errors",)), ("files", ("files",)), ("both", ("errors", "files"))):
+            plain = [place for one, place in self.plain if one.kind in kinds]
             for places in (FIRST, AT):
-                theirs = share(place is not None and place <= places for place, _ in plain)
-                yield (self._row(f"{kind}: first {places}", self._of("search", kind), places)
-                       + f"; FTS5 over whole files {theirs:.1%}")  # fmt: skip
+                theirs = share(place is not None and place <= places for place in plain)
+                ours = self._row(f"{label}: first {places}", self._of("search", *kinds), places)
+                yield f"{ours}; FTS5 over whole files {theirs:.1%}"
         for tool in ASKED:
             yield from self._others(tool)
 

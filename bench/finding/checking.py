@@ -17,11 +17,23 @@ WORD = re.compile(r"\w+")
 DEFINITION = r"(?:class|def|function|interface|const|type|enum)\s+{0}\b|\b[\w<>\[\].]+\s+{0}\s*\(|^\s*{0}\s*\("
 
 
-def wrong(tree: Tree, found: Set, code: Path) -> Iterator[str]:
-    """What is wrong with a set, one line each."""
+def wrong_in_set(found: Set) -> Iterator[str]:
+    """What is wrong with a set in itself, one line each."""
     nodes = {node["uri"]: node for node in found.nodes}
     if len(nodes) != len(found.nodes):
-        yield f"{tree.name}: two nodes share a URI"
+        yield f"{found.tree}: two nodes share a URI"
+    for node in found.nodes:
+        if (molecule := node.get("molecule")) and molecule not in nodes:
+            yield f"{found.tree}: {node['uri']} is in {molecule}, which is missing"
+    for question in found.questions:
+        if question.answer and question.answer not in nodes:
+            yield f"{found.tree}: {question.text!r} is answered by {question.answer}, which is missing"
+        elif question.apart and (common := stems(question.text) & stems(words_of(nodes[question.answer]))):
+            yield f"{found.tree}: {question.text!r} shares {', '.join(sorted(common))} with {question.answer}"
+
+
+def wrong_in_tree(tree: Tree, found: Set, code: Path) -> Iterator[str]:
+    """What a set names and the code lacks, one line each."""
     for node in found.nodes:
         for path in node.get("cites", ()):
             if not (code / path).is_file():
@@ -29,13 +41,7 @@ def wrong(tree: Tree, found: Set, code: Path) -> Iterator[str]:
         for pattern in node.get("paths", ()):
             if not any(code.glob(pattern if not pattern.endswith("**") else f"{pattern}/*")):
                 yield f"{tree.name}: no file matches {pattern} of {node['uri']}"
-        if (member := node.get("molecule")) and member not in nodes:
-            yield f"{tree.name}: {node['uri']} is in {member}, which is missing"
     for question in found.questions:
-        if question.answer and question.answer not in nodes:
-            yield f"{tree.name}: {question.text!r} is answered by {question.answer}, which is missing"
-        elif question.apart and (common := stems(question.text) & stems(words_of(nodes[question.answer]))):
-            yield f"{tree.name}: {question.text!r} shares {', '.join(sorted(common))} with {question.answer}"
         yield from _wrong_files(tree, question, code)
 
 
@@ -66,7 +72,7 @@ def main() -> int:
             unpack(tree, archive, code)
             for holdout in (False, True):
                 found = read(tree.name, holdout=holdout)
-                for line in wrong(tree, found, code):
+                for line in (*wrong_in_set(found), *wrong_in_tree(tree, found, code)):
                     failed = True
                     print(line)
                 counts = Counter(one.kind for one in found.questions)

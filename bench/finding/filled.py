@@ -62,8 +62,14 @@ class Filled:
         data: dict[str, Any] = {key: node[key] for key in ("paths", "cites") if key in node}
         if "molecule" in node:
             data["moleculeId"] = self.uri(node["molecule"])
-        return {"op": "upsert", "uri": self.uri(node["uri"]), "name": node["name"], "content": node["content"].strip(),
-                "tags": node.get("tags", []), "data": data}  # fmt: skip
+        kept = {"name": node["name"], "content": node["content"].strip(), "tags": node.get("tags", [])}
+        return {
+            "op": "upsert",
+            "uri": self.uri(node["uri"]),
+            "type": node["uri"].partition(":")[0],
+            **kept,
+            "data": data,
+        }
 
     def ingest_prose(self, pages: dict[str, str], chunks: int) -> int:
         """Ingest documents until there are that many chunks; the number that there are."""

@@ -16,19 +16,30 @@ CHUNK = 500
 """Characters of a chunk, about; the number of chunks is counted after the ingest."""
 DROPPED = 0.15
 """Share of the sentences that a copy lacks."""
+PAGE = 16_000
+"""Characters up to which short pages are joined: a document for each source file would be mostly titles."""
 _COMMENT = re.compile(r"/\*\*(.*?)\*/", re.DOTALL)
 _MARGIN = re.compile(r"^\s*\* ?", re.MULTILINE)
 _SENTENCE = re.compile(r"(?<=[.!?])\s+")
 
 
 def pages_of(documentation: dict[str, str], code: Path, suffix: str) -> dict[str, str]:
-    """Text by page name: the documentation and the doc comments of each source file."""
-    found = {re.sub(r"\W+", "-", name.rpartition(".")[0]) or "readme": text for name, text in documentation.items()}
+    """Text by page name: the documentation, and the doc comments of source files, short pages joined."""
+    found = {_slug(name.rpartition(".")[0]) or "readme": text for name, text in documentation.items()}
+    joined, at = "", ""
     for file in sorted(code.rglob(f"*{suffix}")):
         comments = [_MARGIN.sub("", one).strip() for one in _COMMENT.findall(file.read_text(errors="replace"))]
         if text := "\n\n".join(one for one in comments if "Copyright" not in one):
-            found[re.sub(r"\W+", "-", str(file.relative_to(code).with_suffix("")))] = text
-    return found
+            at = at or _slug(str(file.relative_to(code).with_suffix("")))
+            joined += f"## {file.stem}\n\n{text}\n\n"
+        if len(joined) > PAGE:
+            found[at] = joined
+            joined = at = ""
+    return {**found, at: joined} if joined else found
+
+
+def _slug(name: str) -> str:
+    return re.sub(r"\W+", "-", name)
 
 
 def write_prose(folder: Path, pages: dict[str, str], chunks: int, round: int) -> None:

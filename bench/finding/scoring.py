@@ -6,6 +6,7 @@ Answers have two lists, `hits` (`items` of `context`) for knowledge and `code` f
 
 from __future__ import annotations
 
+import re
 import statistics
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from kgd.model.uri import namespace_of, path_of, scheme_of
 
 FIRST, AT = 3, 5
 Hit = dict[str, Any]
+_OVERLOAD = re.compile(r"~\d+(?=\.|$)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +61,7 @@ def is_answer(question: Question, node: str) -> Callable[[str], bool]:
     def right(uri: str) -> bool:
         place = namespace_of(uri) if scheme_of(uri) == "chunk" else path_of(uri)
         if question.symbol:
+            place = _OVERLOAD.sub("", place)
             return any(place in (path, f"{path}/{question.symbol}") for path in question.paths)
         return any(place == path or place.startswith(f"{path}/") for path in question.paths)
 

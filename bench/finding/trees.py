@@ -37,7 +37,7 @@ TREES = {
             ("npm", "pack", "--silent", "rxjs@7.8.1"), "package/src", "src", ".ts", "package/CHANGELOG.md",
         ),
         Tree(
-            "react_native", "react-native-0.70.15.tgz",
+            "react-native", "react-native-0.70.15.tgz",
             "937d2850f71d42ed4341f0229dc132b95f20c52af290a8557a072e07c2c3d310",
             ("npm", "pack", "--silent", "react-native@0.70.15"),
             "package/ReactAndroid/src/main/java", "src/main/java", ".java", "package/README.md",

@@ -17,7 +17,7 @@ from kgd.errors import Invalid, Limit
 CONNECTIONS = 16
 """Concurrent calls of one workspace object; further calls wait."""
 MOST_LOST = 2
-"""How many daemons may go away under one call before it fails."""
+"""Daemons that may end during one call before it fails."""
 
 Progress = Callable[[int, int | None, str], None]
 
@@ -28,7 +28,7 @@ class Connections:
     """A pool of connections to one daemon. Safe for threads.
 
     Args:
-        directory: Relative paths are meant from here.
+        directory: The base of relative paths.
         client: The program's name, which becomes part of a change's author.
     """
 

@@ -128,7 +128,7 @@ class KnowledgeOperations(Calling):
             page = self._call(
                 "traverse", max_cost=max_cost, start=[uri_of(one) for one in starts], max_depth=max_depth,
                 edge_types=texts(edge_types), types=texts(types), direction=direction, budget=PAGE_TOKENS,
-                max_nodes=max(1, min(PAGE_NODES, limit - len(nodes))), cursor=cursor,
+                include="edges", max_nodes=max(1, min(PAGE_NODES, limit - len(nodes))), cursor=cursor,
             )  # fmt: skip
             for one in page["nodes"]:
                 nodes.append(reading.reached(one, paths))

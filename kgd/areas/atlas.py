@@ -78,13 +78,13 @@ class Atlas:
         return workspace.beside(cls, cls)
 
     def molecules(self) -> list[Molecule]:
-        """By name, then by URI. O(molecules)."""
+        """Molecules by name, then by URI. O(molecules)."""
         with self._lock:
             self._refresh()
             return sorted(self._molecules.values(), key=_by_name)
 
     def atoms(self) -> list[Atom]:
-        """By name, then by URI; cached until an area changes."""
+        """Atoms by name, then by URI; cached until an area changes."""
         with self._lock:
             self._refresh()
             if self._listed is None:

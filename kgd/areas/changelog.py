@@ -28,8 +28,16 @@ _LATEST = 253_402_300_799_999
 """The last millisecond of the year 9999."""
 
 
-def entries(workspace: Workspace, uri: Uri, *, limit: int, offset: int = 0) -> tuple[list[LogEntry], int]:
-    """A page of a node's changelog, newest first, and the total number of entries.
+def entries(
+    workspace: Workspace,
+    uri: Uri,
+    *,
+    limit: int,
+    offset: int = 0,
+    since: int | None = None,
+    until: int | None = None,
+) -> tuple[list[LogEntry], int]:
+    """A page of a node's changelog, newest first, and the total number of entries; only those of a period if given.
 
     Lists one folder of the tip's tree, only once per change, and reads only the entries of the page. So the cost
     depends only on the entries of this node. Unreadable entries are left out of the page.
@@ -40,6 +48,9 @@ def entries(workspace: Workspace, uri: Uri, *, limit: int, offset: int = 0) -> t
     if found is None or found[0] != FOLDER:
         return [], 0
     listed = workspace.beside(_Listings, _Listings).of(found[1])
+    if since is not None or until is not None:
+        first, last = _id_at(since or 0), _id_at(_LATEST // 1000 if until is None else until + 1)
+        listed = [(name, id) for name, id in listed if first <= name < last]
     page = []
     for name, id in listed[offset : offset + limit]:
         try:
@@ -59,6 +70,12 @@ def moment_of(now: float) -> str:
     at = _milliseconds(now)
     moment = datetime.fromtimestamp(at // 1000, UTC).replace(microsecond=at % 1000 * 1000)
     return moment.replace(tzinfo=None).isoformat(timespec="milliseconds") + "Z"
+
+
+def _id_at(seconds: int) -> bytes:
+    """The beginning of all ids of a second: the names of entries sort by time."""
+    at = _milliseconds(seconds)
+    return "".join(_DIGITS[at >> shift & 31] for shift in range(45, -1, -5)).encode()
 
 
 def _milliseconds(now: float) -> int:

@@ -1,4 +1,4 @@
-"""This room is the command line: it reads options, calls the daemon, and prints. No rule of the graph lives here."""
+"""The command line: reads options, calls the daemon, and prints. It contains no rules of the graph."""
 
 from __future__ import annotations
 

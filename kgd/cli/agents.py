@@ -109,7 +109,7 @@ def agents(given: Given, options: Given) -> int:
         return _show(printing_running.agents_shown, {"entries": _shown(where)}, options)
     names = [name for text in given.get("client", ()) for name in text.split(",")]
     if given.get("user") and given.get("project"):
-        raise Invalid("--user and --project are two places", next="Do one after the other.")
+        raise Invalid("--user and --project exclude each other", next="Run the command once for each.")
     chosen = hosts.chosen(names, where)
     if not chosen:
         name_them = f"Name them: --client {','.join(hosts.TITLES)}"

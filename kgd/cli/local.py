@@ -134,9 +134,9 @@ def _remove_rest(home: Home, options: Given, *, dry_run: bool) -> None:
 
     for file in disconnect(dry_run=dry_run):
         if not options.get("json"):
-            _say(f"kgd {'would be' if dry_run else 'is'} taken out of {file}.", options)
+            _say(f"kgd {'would be' if dry_run else 'is'} removed from {file}.", options)
     has_tokens = os.path.exists(os.path.join(home.state, "hub.db"))
-    tokens = ", with the tokens that were minted here and the record of what they did" if has_tokens else ""
+    tokens = ", with the tokens minted here and their audit log" if has_tokens else ""
     if not dry_run:
         with open(os.path.join(home.state, UNINSTALLED), "w"):
             pass
@@ -145,10 +145,10 @@ def _remove_rest(home: Home, options: Given, *, dry_run: bool) -> None:
     if options.get("json"):
         return
     if dry_run:
-        _say(f"The home would go, too: {home.state}{tokens}.", options)
+        _say(f"The home would be removed, too: {home.state}{tokens}.", options)
     else:
-        gone = f"The home is gone{tokens}."
-        _say(f"{gone} The program goes with `uv tool uninstall kgd-daemon` or `pipx uninstall kgd-daemon`.", options)
+        gone = f"The home is removed{tokens}."
+        _say(f"{gone} Remove the program with `uv tool uninstall kgd-daemon` or `pipx uninstall kgd-daemon`.", options)
 
 
 def _remove_home(home: Home) -> None:

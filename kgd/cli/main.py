@@ -106,7 +106,7 @@ def _go_to(directory: str | None) -> None:
         try:
             os.chdir(directory)
         except OSError as error:
-            raise Invalid(f"cannot go there: {error.strerror}", at=directory) from None
+            raise Invalid(f"cannot change to this directory: {error.strerror}", at=directory) from None
 
 
 class _Parser(argparse.ArgumentParser):

@@ -35,7 +35,7 @@ def put(options: Options) -> Options:
     if source := options.pop("changes", None):
         call, rest = _call(options)
         if rest:
-            raise Invalid(f"--changes stands alone; leave out {', '.join(rest)}")
+            raise Invalid(f"--changes excludes other options; leave out {', '.join(rest)}")
         return {**call, "changes": _json_file(source)}
     call, change = _call(options)
     if "content" in change:
@@ -125,7 +125,7 @@ def resolve(options: Options) -> Options:
     ids, take, fields = options.pop("ids"), options.pop("take", None), options.pop("fields", None)
     decided = {"take": take} if fields is None else {"fields": _json(fields, "--fields")}
     if take is not None and fields is not None:
-        raise Invalid("say either --take or --fields")
+        raise Invalid("give either --take or --fields")
     return {**options, "resolutions": [{"id": id, **decided} for id in ids]}
 
 
@@ -189,4 +189,4 @@ def _file(source: str) -> str:
     except OSError as error:
         raise Invalid(f"this file cannot be read: {error.strerror}", at=source) from None
     except UnicodeDecodeError:
-        raise Invalid("this file is no text in UTF-8", at=source) from None
+        raise Invalid("this file is not UTF-8 text", at=source) from None

@@ -15,12 +15,12 @@ from kgd.errors import Invalid, KgdError, NotFound
 
 Given = dict[str, Any]
 BLOCKED = 2
-"""Exit code of a hook that stops what git was about to do. Others say that kgd itself could not look."""
+"""Exit code of a hook that stops git's operation. Others mean that kgd itself failed."""
 SHOWN = 20
 
 
 def install(given: Given) -> Given:
-    """What `kgd install` answers."""
+    """The answer of `kgd install`."""
     from kgd.hooks import clone, install
 
     here = clone.of_directory(Path.cwd())
@@ -37,7 +37,7 @@ def install(given: Given) -> Given:
 
 
 def remove_here(given: Given) -> Given | None:
-    """Undo `kgd install` in a mere clone; None where it was not done here, or where a daemon serves the workspace."""
+    """Undo `kgd install` in a clone without a workspace; None if not installed, or if a daemon serves the workspace."""
     from kgd.git.layout import locate
     from kgd.hooks import clone, install
 
@@ -58,7 +58,7 @@ def remove_here(given: Given) -> Given | None:
 
 
 def remove_from(git_dirs: list[str], *, dry_run: bool = False) -> list[str]:
-    """Undo `kgd install` in the repositories of workspaces that were let go; those in which it had been done."""
+    """Undo `kgd install` in the repositories of removed workspaces; returns the repositories that had it."""
     from kgd.hooks import install
 
     return [place for place in git_dirs if install.remove(Path(place), dry_run=dry_run).changed]
@@ -73,7 +73,7 @@ def hook(words: list[str]) -> int:
         return _check(cwd, variables)
     if name == "pre-receive":
         return _receive(cwd, variables)
-    raise Invalid(f"'{name[:40]}' is no hook of kgd", next="See docs/git.md.")
+    raise Invalid(f"'{name[:40]}' is not a hook of kgd", next="See docs/git.md.")
 
 
 def _check(cwd: Path, variables: dict[str, str]) -> int:
@@ -83,30 +83,30 @@ def _check(cwd: Path, variables: dict[str, str]) -> int:
     try:
         found = commit_check.check_index(cwd, variables)
     except NotFound:
-        return 0  # a branch without a workspace: nothing of ours is in it
+        return 0  # a branch without a workspace: nothing to check
     except GitFailed as failed:
         sys.stderr.write(f"kgd: nothing was checked: {failed.said}\n")
         return 0
     if found.inherited:
-        sys.stderr.write("kgd: the other side of this merge holds files that cannot be served; mend them afterwards\n")
+        sys.stderr.write("kgd: the other side of this merge has files that kgd cannot serve; fix them afterwards\n")
         _list(found.inherited)
     if found.own:
-        sys.stderr.write("kgd: this commit was stopped, for these files cannot be served:\n")
+        sys.stderr.write("kgd: this commit was stopped, because kgd cannot serve these files:\n")
         _list(found.own)
-        sys.stderr.write("     Mend them and `git add` them; `git commit --no-verify` commits them as they are.\n")
+        sys.stderr.write("     Fix them and `git add` them; `git commit --no-verify` commits them as they are.\n")
     return BLOCKED if found.own else 0
 
 
 def _receive(cwd: Path, variables: dict[str, str]) -> int:
-    """Whatever goes wrong refuses the push: git takes it if we end well, and only then."""
+    """Any failure refuses the push: git accepts it only if the hook succeeds."""
     try:
         from kgd.hooks import pre_receive
 
         pre_receive.pre_receive(sys.stdin, cwd, variables, pushing_as(), time.time())
     except KgdError as refusal:
         sys.stderr.write(f"kgd: {refusal}\n")
-    except Exception as defect:  # noqa: BLE001 the edge of a request: its insides are no business of who pushes
-        sys.stderr.write(f"kgd: this push could not be checked, so nothing is taken ({type(defect).__name__})\n")
+    except Exception as defect:  # noqa: BLE001 the edge of a request: no internals for the pusher
+        sys.stderr.write(f"kgd: this push could not be checked, so it is refused ({type(defect).__name__})\n")
     else:
         return 0
     return BLOCKED
@@ -134,5 +134,5 @@ def _tell(cwd: Path, variables: dict[str, str]) -> int:
 
 
 def program() -> list[str]:
-    """How this very kgd is started by a git that may have another PATH. `-P`: never from the directory it is in."""
+    """The command by which git, with any PATH, starts this kgd. `-P`: never imports from the current directory."""
     return [os.path.abspath(sys.executable), "-P", "-m", "kgd.cli"]

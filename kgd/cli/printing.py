@@ -27,7 +27,7 @@ def put(answer: Answer) -> None:
         say("nothing changed")
     created = set(answer.get("created", ()))
     if reverted := answer.get("reverted"):
-        say(f"  takes back {words.short(reverted['commit'])} by {reverted['author']}, {reverted['message']}")
+        say(f"  reverts {words.short(reverted['commit'])} by {reverted['author']}, {reverted['message']}")
     for node in answer.get("nodes", ()):
         say(f"  {node['uri']}  {'new' if node['uri'] in created else 'version ' + str(node['version'])}")
     for uri in answer.get("deleted", ()):
@@ -159,9 +159,9 @@ def _suggestions(found: list[Answer]) -> None:
         say(f"{bold(one['id'])}  {_suggested(one)}")
         say(f"    {one['reason']}")
     if found:
-        say("Take one over with `kgd resolve ID --take accept`, or dismiss it with `--take reject`.")
+        say("Accept one with `kgd resolve ID --take accept`, or dismiss it with `--take reject`.")
     else:
-        say("no suggestions: nothing was read together often enough, and every recurring name is a node")
+        say("no suggestions: no nodes are read together often enough, and every recurring name is a node")
 
 
 def _suggested(one: Answer) -> str:
@@ -179,7 +179,7 @@ def review(answer: Answer) -> None:
         say(f"{bold(words.by(by))}{through}, {words.counted(by['commits'], 'commits')}")
         diffs(by["nodes"])
     if not answer["authors"]:
-        say("nothing was learned since")
+        say("no new knowledge")
     if answer.get("more"):
         say(f"and {words.counted(answer['more'], 'nodes')} more: narrow it by --path, --by or --since")
     if answer.get("cut"):
@@ -233,7 +233,9 @@ def _node(node: Answer, as_of: str | None = None) -> None:
     for conflict in node.get("conflicts", ()):
         say(f"  ! open conflict over {', '.join(conflict['fields'])}: `kgd conflicts {node['uri']}`")
     if doubt := node.get("unverified"):
-        say(f"  ! unverified: {doubt['reason']}; `kgd stale --verify {node['uri']}` once you looked")
+        say(f"  ! unverified: {doubt['reason']}; `kgd stale --verify {node['uri']}` after a check")
+    if node.get("lapsed"):
+        say(f"  ! {node['lapsed']}")
     if invalid := node.get("invalid_file"):
         say(red(f"  ! {invalid['path']}:{invalid['line']}: {invalid['reason']} (the last good version is shown)"))
 
@@ -256,7 +258,7 @@ def _rest(answer: Answer, *but: str) -> None:
 
 
 def _title(node: Answer) -> str:
-    """Its name; nothing where that is only the URI again, as with external resources."""
+    """The name; empty if it only repeats the URI, as for external resources."""
     name = str(node.get("name") or "")
     return "" if name == node["uri"] else name
 
@@ -271,7 +273,7 @@ def warnings(answer: Answer) -> None:
 
 
 def more(answer: Answer, options: Answer) -> None:
-    """How to continue. Silent after exactly as many rows as `--limit` asked for."""
+    """Print how to continue; nothing after exactly `--limit` rows."""
     got = max((len(value) for value in answer.values() if isinstance(value, list)), default=0)
     if options.get("cursor") or got != options.get("limit"):
         say(f"more: --cursor {answer['cursor']}")
@@ -293,18 +295,21 @@ def missing(answer: Answer) -> None:
 
 
 _UNKNOWN = {
-    "not_then": ("this node is there now, and was not at that commit", "`kgd history {uri}` says since when."),
+    "not_then": (
+        "this node exists now, but did not exist at that commit",
+        "`kgd history {uri}` shows its first commit.",
+    ),
     "unreachable": ("the hub of workspace '{workspace}' does not answer", "Ask again later."),
     "forbidden": (
         "the hub of workspace '{workspace}' does not let you read this",
-        "`kgd whoami` says who you are there; `kgd join` takes another token.",
+        "`kgd whoami` shows your identity there; `kgd join` replaces the token.",
     ),
     "unknown_workspace": (
-        "the hub does not serve workspace '{workspace}' to you",
-        "`kgd whoami` lists what it serves.",
+        "the hub does not serve workspace '{workspace}' to your token",
+        "`kgd whoami` lists its workspaces.",
     ),
 }
-"""Why a node could not be had, where more is known than that it is not there, and what to do."""
+"""The reason for a missing node, if one is known, and the next step."""
 
 
 def health(state: str) -> str:

@@ -23,6 +23,11 @@ def context(answer: Answer) -> None:
             heading = found
             say(bold(heading))
         _item(item)
+    if code := answer.get("code"):
+        say(bold("In the code"))
+        for one in code:
+            say(f"  {one['name']}  {one['uri']}")
+            say(f"    {_one_line(one['why'])}")
     for name, title in (("changes", "Changed lately"), ("tried_before", "Past commits about it")):
         if answer.get(name):
             say(bold(title))
@@ -48,9 +53,11 @@ def context(answer: Answer) -> None:
             say(f"  and {len(paths) - _NAMED} more")
     if answer["cut"]:
         told = ", ".join(f"{one['count']} {one['what'].replace('_', ' ')}" for one in answer["cut"])
-        say(f"left out for want of room: {told}; --budget N makes more")
+        say(f"left out for lack of room: {told}; --budget N makes more")
     if missing := answer.get("missing"):
         say(missing["message"])
+    for uri in answer.get("nearest", ()):
+        say(f"  nearest: {uri}")
 
 
 def why(answer: Answer) -> None:

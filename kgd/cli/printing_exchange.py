@@ -16,7 +16,7 @@ def imported(answer: Answer) -> None:
         say("dry run: nothing was written")
     say(f"{bold(answer['source'])}, {answer['format']}: {_counts(answer['read'])}")
     done = {name: count for name, count in answer["nodes"].items() if count}
-    say(f"  {_counts(done) if done else 'nothing to take'}")
+    say(f"  {_counts(done) if done else 'nothing to import'}")
     if not answer["commits"] and not answer.get("dry_run"):
         say("  nothing changed")
     for commit in answer["commits"]:
@@ -44,7 +44,7 @@ def _counts(counts: dict[str, int]) -> str:
 
 
 def _named(name: str, count: int) -> str:
-    """The thing in its number: names of counts are plurals, or say what became of files and nodes."""
+    """The name in singular or plural: names of counts are plurals, or outcomes of files and nodes."""
     plain = name.replace("_", " ")
     if count != 1 or not plain.endswith("s"):
         return plain

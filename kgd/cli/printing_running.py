@@ -44,7 +44,7 @@ def init(answer: Answer) -> None:
     elif answer.get("restored"):
         say(f"workspace {bold(id)} is restored with the knowledge that was kept here")
     else:
-        say(f"workspace {bold(id)} is {'made' if answer.get('created') else 'up'}")
+        say(f"workspace {bold(id)} is {'created' if answer.get('created') else 'up'}")
     for name, label in (
         ("path", "files"),
         ("git_dir", "repository"),
@@ -134,7 +134,7 @@ def doctor(answer: Answer) -> None:
 def ui(answer: Answer) -> None:
     say(answer["url"])
     if answer.get("opened"):
-        say("Your browser shows it; if it does not, open this link there.")
+        say("The pages open in your browser; if they do not, open this link.")
     say(f"It signs in one browser, once, within {answer['minutes']} minutes.")
     say("You are signed in as the holder of your token." if answer.get("hub") else "Over ssh, forward its port first.")
 
@@ -156,20 +156,20 @@ def fsck(answer: Answer) -> None:
         if one.get("next"):
             say(f"{'':<8} {one['next']}")
     if answer["ok"]:
-        say(f"workspace {answer['workspace']} is whole")
+        say(f"workspace {answer['workspace']} is intact")
 
 
 def uninstall(answer: Answer) -> None:
-    what = "would let go of" if answer.get("dry_run") else "let go of"
+    what = "would remove" if answer.get("dry_run") else "removed"
     say(f"{what} {words.listed(answer['workspaces']) or 'nothing'}")
     for place in answer["kept"]:
         say(f"  its knowledge is in {place}")
     for place in answer["installed"]:
-        say(f"  the settings and hooks of kgd {'would go' if answer.get('dry_run') else 'are gone'} from {place}")
+        say(f"  kgd's settings and hooks {'would be' if answer.get('dry_run') else 'are'} removed from {place}")
     for place in answer["left"]:
-        say(f"  ! {place} holds files that are not part of it yet, and was left unchanged")
+        say(f"  ! {place} has files that are not part of the workspace yet, and was left unchanged")
     if answer["kept"] and not answer.get("dry_run"):
-        say("  `kgd up` in the same place restores it")
+        say("  `kgd up` in the same directory restores it")
 
 
 def config(answer: Answer) -> None:
@@ -207,14 +207,14 @@ def code(answer: dict[str, Any]) -> None:
 
 
 SHOWN = 10
-"""Nodes that are named, and lines of trouble."""
+"""Most nodes and lines of trouble to print."""
 MOST_ANSWERED = 100
-"""Nodes that an answer names; there may be more."""
+"""Most nodes in an answer; an ingest may have more."""
 
 
 def ingested(answer: Answer) -> None:
-    """How much became of it, then what could not be taken."""
-    did = "would be ingested" if answer.get("dry_run") else "looked at" if answer["kind"] == "tree" else "ingested"
+    """Print the counts and nodes of an ingest, then its problems."""
+    did = "would be ingested" if answer.get("dry_run") else "scanned" if answer["kind"] == "tree" else "ingested"
     what = answer["source"] or "the text"
     say(f"{what} {did}: {words.counts(answer['counts']) or 'nothing new'}")
     nodes = answer.get("nodes", [])
@@ -232,7 +232,7 @@ def ingested(answer: Answer) -> None:
 
 
 def jobs(answer: Answer) -> None:
-    """Those that are under way, or failed."""
+    """Print running and failed jobs."""
     for job in answer.get("jobs", ()):
         if job["state"] == "running":
             of = f" of {job['total']}" if "total" in job else ""
@@ -242,21 +242,21 @@ def jobs(answer: Answer) -> None:
 
 
 _SAID = {
-    "added": "added", "updated": "brought up to date", "removed": "taken out", "present": "is there",
-    "absent": "not there", "outdated": "of an earlier kgd: `kgd agents install` brings it up to date",
-    "own": "is yours, and stays unchanged", "no file": "no such file; --create makes it",
+    "added": "added", "updated": "updated", "removed": "removed", "present": "present",
+    "absent": "absent", "outdated": "from an earlier kgd: `kgd agents install` updates it",
+    "own": "yours, left unchanged", "no file": "no such file; --create makes it",
 }  # fmt: skip
-_WOULD = {"added": "would be added", "updated": "would be brought up to date", "removed": "would be taken out"}
+_WOULD = {"added": "would be added", "updated": "would be updated", "removed": "would be removed"}
 
 
 def agents(answer: Answer) -> None:
-    """What became of each entry; what a dry run would add is shown as it would be written."""
+    """The outcome for each entry; a dry run shows the text that it would add."""
     dry = answer.get("dry_run")
     for one in answer["entries"]:
         if error := one.get("error"):
             place = error.get("at", "").removeprefix(one["path"]).removeprefix(", ")
             say(f"! {bold(_near(one['path']))}: {error['message']}" + (f" ({place})" if place else ""))
-            say(f"    nothing was written there. {error.get('next', '')}".rstrip())
+            say(f"    nothing was written to it. {error.get('next', '')}".rstrip())
             continue
         path = _near(one["path"])
         readers = ", ".join(one["clients"])
@@ -278,11 +278,11 @@ def _near(path: str) -> str:
 
 def agents_shown(answer: Answer) -> None:
     entries = answer["entries"]
-    say("Most clients read an object of servers:")
+    say("Most clients read a JSON object of servers:")
     say(json.dumps(entries["mcpServers"], indent=2))
     say("VS Code calls it `servers`:")
     say(json.dumps(entries["servers"], indent=2))
-    say("Codex has a table:")
+    say("Codex uses a table:")
     say(entries["toml"].rstrip())
-    say("Where a client runs a command when a session starts:")
+    say("For clients that run a command at the start of a session:")
     say(entries["start hook"])

@@ -14,7 +14,7 @@ def install(answer: Answer) -> None:
         what = f"every push to {answer['git_dir']} {'would be' if would else 'is'} checked"
     else:
         what = f"plain git {'would merge' if would else 'merges'} node by node in {answer['git_dir']}"
-    say(what + ("" if changed else "; nothing had to be changed"))
+    say(what + ("" if changed else "; nothing changed"))
     if answer["settings"]:
         say(f"  {'settings':<11}{', '.join(sorted(answer['settings']))}")
     if answer["hooks"]:
@@ -26,8 +26,8 @@ def install(answer: Answer) -> None:
 
 
 def uninstall_hooks(answer: Answer) -> None:
-    what = "would go from" if answer.get("dry_run") else "are gone from"
-    say(f"the settings and hooks of kgd {what} {answer['git_dir']}")
+    what = "would be removed from" if answer.get("dry_run") else "are removed from"
+    say(f"kgd's settings and hooks {what} {answer['git_dir']}")
     if answer["chained"]:
         comes = "would be restored" if answer.get("dry_run") else "is restored"
         say(f"  {', '.join(answer['chained'])}: the earlier hook {comes}")
@@ -52,7 +52,7 @@ def proposals(answer: Answer) -> None:
             say(f"    {bundle['kind']} {' '.join(bundle['nodes'])}: {bundle['reason']}")
         diffs(one.get("diff", ()))
     if not answer["proposals"]:
-        say("nothing waits")
+        say("no open proposals")
     if answer.get("next"):
         say(answer["next"])
 
@@ -64,7 +64,7 @@ def compressed(answer: Answer) -> None:
     for line in answer.get("trouble", ()):
         say(f"  ! {line}")
     for id in answer.get("waiting", ()):
-        say(f"{id} waits since an earlier time")
+        say(f"{id} is still open from an earlier run")
     say(answer["next"])
 
 
@@ -75,9 +75,9 @@ def accepted(answer: Answer) -> None:
 
 
 def rejected(answer: Answer) -> None:
-    say(f"{answer['proposal']} is rejected; it is kept as {answer['kept']}")
+    say(f"{answer['proposal']} is rejected and archived as {answer['kept']}")
     if answer.get("still_there"):
-        say(f"  ! it is off the list here, and still on the remote's: {answer['still_there']}")
+        say(f"  ! it is closed here, but still listed by the remote: {answer['still_there']}")
 
 
 def submitted(answer: Answer) -> None:
@@ -105,7 +105,11 @@ def joined(answer: Answer) -> None:
         say(f"left {one['id']} unchanged: {one['reason']}")
     if not answer["registered"] and not answer["kept"]:
         say("the hub serves no workspace to this token")
-    say(f"the token is kept as {answer['token']}" if answer.get("token") else "the token is not kept: nothing needs it")
+    say(
+        f"the token is stored as {answer['token']}"
+        if answer.get("token")
+        else "the token is not stored: nothing needs it"
+    )
 
 
 def left(answer: Answer) -> None:

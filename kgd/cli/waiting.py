@@ -47,7 +47,7 @@ def told(what: str, options: dict[str, Any]) -> Iterator[OnProgress | None]:
     def tick() -> None:
         while not ended.wait(SILENT_SECONDS / 4):
             if time.monotonic() - last >= SILENT_SECONDS:
-                write(f"{doing}: {time.monotonic() - began:.0f} s so far, Ctrl-C ends the waiting")
+                write(f"{doing}: {time.monotonic() - began:.0f} s so far, Ctrl-C stops waiting")
 
     Thread(target=tick, daemon=True).start()
     try:

@@ -8,7 +8,7 @@ import re
 from kgd.client.connection import LINE_LIMIT
 
 ENDS = 4096
-"""Bytes that are searched at both ends of a message: hosts write the id before `params`, or last."""
+"""Bytes examined at both ends of a message: hosts write the id before `params`, or last."""
 CODE = -32600
 REASON = (
     f"Invalid request: a message has at most {LINE_LIMIT // 2**20} MiB. Send it in several calls with fewer changes "

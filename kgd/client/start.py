@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from kgd.errors import KgdError
 
 START_SECONDS = 15.0
-"""From the first attempt to a daemon that answers."""
+"""Seconds from the first attempt to a daemon that answers."""
 HELLO_SECONDS = 5.0
 RETIRE_SECONDS = 25.0
-"""How long an older daemon may finish its calls; it stops waiting for them after twenty seconds."""
+"""Seconds for an older daemon to finish its calls; it stops waiting for them after twenty."""
 HELD = 75
 """Exit code of a daemon whose home has another daemon (EX_TEMPFAIL)."""
 HELLO_LIMIT = 65536

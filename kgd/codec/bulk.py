@@ -29,7 +29,7 @@ PART_EVENTS = 10_000
 PARTS_OF = {"message": "thread", "chunk": "document"}
 """The scheme of the parent of each scheme that has parts."""
 ENTRY_DEPTH = canonical.DEPTH - 2
-"""Levels of a node in a part: it lies in a list in a mapping."""
+"""Nesting levels above a node in a part: a list in a mapping."""
 
 
 NEVER_CUT = paths.NAME_BYTES // 3
@@ -234,7 +234,7 @@ def _quick(data: bytes) -> Entries | None:
     return Entries(nodes, source) if events + 8 <= canonical.MAX_EVENTS else None
 
 
-@lru_cache(maxsize=4096)  # a part that grows is read again with each node that comes to it
+@lru_cache(maxsize=4096)  # a growing part is read again for each added node
 def glance(entry: bytes) -> fast_reader.Lean | None:
     """The graph's fields of a node in a part, as `lean.glance`."""
     return fast_reader.glance(entry)

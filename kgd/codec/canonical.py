@@ -24,7 +24,7 @@ DEPTH = 16
 """Nested mappings and sequences, the document included."""
 
 KEY_CHARACTERS = 256
-"""Of a key in a node. Conflict records name places in nodes by their keys, which may be longer."""
+"""Characters of a key in a node. Keys in conflict records are paths of keys, and may be longer."""
 
 FEW_BYTES = 16 * 1024
 """A smaller document cannot hold 20,000 YAML events, so they need not be counted."""
@@ -114,7 +114,7 @@ def check_depth(value: Json) -> None:
     """Check that mappings and lists are not nested deeper; not recursive, so that any depth can be checked.
 
     Raises:
-        Limit: They are.
+        Limit: They are nested deeper.
     """
     level, depth = [value], DEPTH - 1
     while level := [item for item in level if isinstance(item, Mapping | list | tuple)]:

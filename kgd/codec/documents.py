@@ -57,7 +57,7 @@ def decode(data: bytes, *, at: str = "", expect: Uri | None = None) -> Node:
 
 
 def rewrite(previous: bytes | None, node: Node) -> bytes:
-    """The bytes that replace `previous`: canonical, but with a person's comments. They always decode to `node`.
+    """The bytes that replace `previous`: canonical, with the user's comments kept. They always decode to `node`.
 
     Raises:
         Invalid, Limit: As `encode`; the form of `previous` never matters.

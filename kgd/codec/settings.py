@@ -117,7 +117,7 @@ def decode_settings(data: bytes, *, at: str = PATH, newer: bool = False) -> Sett
 
 @lru_cache(maxsize=64)
 def policy_in(data: bytes | None, workspace: str) -> Policy:
-    """The policy in the bytes of a ``kgd.yaml``; if they are unreadable, only this machine may change anything."""
+    """The policy in the bytes of a ``kgd.yaml``; if they cannot be parsed, only this machine may write."""
     try:
         if data is not None:
             return decode_settings(data, newer=True).policy

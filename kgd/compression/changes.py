@@ -10,7 +10,7 @@ from kgd.model.uri import Uri
 
 Kind = Literal["merge", "mark", "prune", "summary"]
 KINDS: tuple[Kind, ...] = ("mark", "merge", "prune", "summary")
-"""In search order: a node is part of one change of a proposal only."""
+"""Kinds in search order: a node is part of only one change of a proposal."""
 
 
 @dataclass(frozen=True, slots=True)

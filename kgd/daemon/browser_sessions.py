@@ -39,4 +39,4 @@ class Pages(Protocol):
         """Signed-in browsers, newest first."""
 
     def end(self, id: str | None = None) -> int:
-        """Sign out one browser or all; returns their number. Their open pages are informed."""
+        """Sign out one browser or all, and notify their open pages; returns the number."""

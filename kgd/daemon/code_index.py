@@ -35,9 +35,9 @@ BATCH = 100
 """Files of one order: small enough to be searchable soon, large enough to be fast."""
 REGISTERED_AT_ONCE = 50
 AFTER_SECONDS = 0.3
-"""Delay before a whole tree is read, so that the call that started the daemon is answered first."""
+"""Seconds before a whole tree is read, so that the daemon first answers the call that started it."""
 IDLE_SECONDS = 20.0
-"""How long the process waits for more files."""
+"""Seconds that the process waits for more files."""
 FILES_LIMIT = 50_000
 """Files of a tree that are parsed, in the order of their paths."""
 DOCUMENTS = frozenset({"markdown", "restructuredtext", "text", "html", "asciidoc", "pdf"})

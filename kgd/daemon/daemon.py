@@ -1,4 +1,4 @@
-"""The daemon of one home: its open workspaces, found by id or by directory, and the work beside them."""
+"""The daemon of one home: its open workspaces, by id or directory, and their background work."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ class Daemon:
         if directory is not None:
             layout = self.places.around(directory)
             if layout is None:
-                raise NotFound("no workspace is here", at=str(directory), next="`kgd up` makes one.")
+                raise NotFound("there is no workspace here", at=str(directory), next="`kgd up` makes one.")
             found = self._at(layout)
             try:
                 self.register(found)
@@ -261,14 +261,14 @@ class Daemon:
     def _opened_of(self, workspace: Workspace) -> _Opened:
         found = self._open.get(workspace.layout.git_dir)
         if found is None:
-            raise Unavailable("this workspace is being closed", next="Ask again; the daemon will open it again.")
+            raise Unavailable("this workspace is being closed", next="Repeat the call: the daemon reopens it.")
         return found
 
     def _at(self, layout: Layout, *, publish: bool = True) -> Workspace:
         place = layout.git_dir
         with self._lock:
             if self._closed:
-                raise Unavailable("the daemon is leaving", next="Ask again.")
+                raise Unavailable("the daemon is stopping", next="Ask again.")
             found = self._open.get(place)
             if found and found.workspace.is_in_place:
                 return found.workspace

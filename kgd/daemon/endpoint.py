@@ -33,9 +33,9 @@ CALLS_PER_CONNECTION = 64
 WORKERS = 64
 HELLO_SECONDS = 10.0
 RETIRE_SECONDS = 20.0
-"""How long a daemon that is replaced waits for running calls."""
+"""Seconds that a replaced daemon waits for running calls."""
 STOP_SECONDS = 1.2
-"""How long a stopping daemon waits for running calls; the whole stop takes less than two seconds."""
+"""Seconds that a stopping daemon waits for running calls; the whole stop takes less than two."""
 LAST_WORDS_SECONDS = 0.3
 
 RETIRED = b'{"kgd":"retired"}\n'
@@ -113,7 +113,7 @@ class Endpoint:
     async def close(self, *, retire: bool = False) -> None:
         """Stop accepting, answer the requests that were read, then end every connection.
 
-        With `retire` clients are informed that another daemon takes over, and calls get more time. Worker threads may
+        With `retire` clients are told that another daemon takes over, and calls get more time. Worker threads may
         still run afterwards.
         """
         self._stop_listening()

@@ -37,7 +37,7 @@ FILE = "jobs.json"
 KEPT = 50
 """Finished jobs that are kept for display."""
 WAITING = 20
-"""Jobs of one workspace that may wait at a time."""
+"""Most queued jobs of one workspace."""
 SAVED_EVERY = 2.0
 """Seconds between two saves of a job's progress."""
 
@@ -91,7 +91,7 @@ class Jobs:
         self._thread: threading.Thread | None = None
         jobs, self._roots = _load(self._file)
         self._jobs = {job.id: job for job in jobs}
-        """In the order of their requests."""
+        """Jobs in the order of their requests."""
 
     def start(self) -> None:
         """Continue interrupted jobs."""
@@ -225,7 +225,7 @@ class Jobs:
             with self._changed:
                 self._note(job, report)
         with contextlib.suppress(Unavailable):  # an unreadable file of mentions does not fail the job
-            Mentions.of(self._workspace)  # starts to look for names now, so that the first search finds them
+            Mentions.of(self._workspace)  # load the names now, so that the first search finds them
         self._end(job, DONE)
 
     def _note(self, job: Job, report: Report) -> None:

@@ -34,7 +34,7 @@ class _NonBlockingHandler(logging.Handler):
             self._left_out += 1
 
     def _write(self, data: bytes) -> bool:
-        """Whether all of it was written. A writable pipe takes `PIPE_BUF` bytes without blocking."""
+        """Write the bytes; returns whether all were. A writable pipe takes `PIPE_BUF` bytes without blocking."""
         for start in range(0, len(data), select.PIPE_BUF):
             if not any(events & select.POLLOUT for _, events in self._room.poll(0)):
                 return False

@@ -158,7 +158,7 @@ class Elsewhere:
         return found
 
     def explore(self, question: Question, deadline: float) -> Patch | Absence:
-        """A hub's answer to one step of a walk, all pages, or the reason why there is none."""
+        """A hub's answer to one step of a walk, from all pages, or the reason for its absence."""
         entry = self._registry.current().entries.get(question.workspace)
         if entry is None:
             return Absence("unknown_workspace")
@@ -268,7 +268,7 @@ class LastSeen:
         return self._known[workspace]
 
     def close(self) -> None:
-        """Write the times that are only in memory."""
+        """Save the times of last contact."""
         for workspace, at in list(self._known.items()):
             if self._written.get(workspace) != at:
                 self._write(workspace, at)

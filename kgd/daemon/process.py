@@ -27,14 +27,14 @@ RESERVE = 128
 COLLECT_EVERY = 10_000
 """New objects before the youngest are searched for cycles. The default of 700 costs a sixth of a wide walk."""
 M_ARENA_MAX, M_MMAP_THRESHOLD = -8, -3
-"""Of glibc's malloc.h."""
+"""Constants of glibc's malloc.h."""
 MAPPED_ALONE = 128 << 10
 """Bytes from which freed memory returns to the system. Glibc raises this to 32 MB by itself, and then keeps memory."""
 SWITCH_SECONDS = 0.0005
 """How long a thread may keep the interpreter while another waits; with the default of 5 ms, writes delay every read."""
 SAMPLE_SECONDS = 0.01
 WAITING = ("threading.py", "selectors.py", "queue.py", "futures/thread.py", "socket.py", "inotify_c.py")
-"""Files whose functions wait; a thread inside one of them is idle and not sampled."""
+"""Files whose functions only wait: a thread inside one of them is idle, and is not sampled."""
 
 
 def prepare(crash_log: str) -> None:

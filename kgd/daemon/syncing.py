@@ -42,7 +42,7 @@ DEBOUNCE = 0.3
 QUIET = 0.002
 """Seconds to wait after a watched directory changed: reading its refs costs less than waiting."""
 BUSY_SECONDS = 60.0
-"""How long a call waits for a running round."""
+"""Seconds that a call waits for a running round."""
 CLOSE_SECONDS = 3.0
 
 _CHANCE = random.Random()

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from kgd.daemon.syncing import Answer, Syncing
 
 SECONDS = 45.0
-"""How long a caller waits for a round to start and finish."""
+"""Seconds that a caller waits for a round to start and finish."""
 
 
 class Upstream:

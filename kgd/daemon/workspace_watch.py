@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from kgd.workspace.workspace import Workspace
 
 FIRST_LOOK_SECONDS = 2.0
-"""How long opening a workspace waits for the code tree; a larger tree is served when it has been read."""
+"""Seconds that opening a workspace waits for the code tree; a larger tree is served later."""
 
 log = logging.getLogger("kgd.tending")
 

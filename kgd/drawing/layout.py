@@ -100,7 +100,7 @@ def _angles(dots: Sequence[Dot]) -> dict[str, float]:
 def _stand(members: Sequence[Dot], angles: Mapping[str, float], radius: float, points: dict[str, Point]) -> float:
     """Put the dots of a ring into the first row with room; returns the radius of the last row."""
     ends: list[tuple[float, float]] = []
-    """Of each row, the first angle that is taken and the last."""
+    """The first and the last used angle of each row."""
     for dot in members:
         angle = angles[dot.uri]
         row = 0

@@ -38,7 +38,7 @@ MOST_LINES = 4_000
 class Dot:
     """One node. `parent` is the previous visible node on its cheapest path; a start has none.
 
-    `told` replaces the cost in the description, for pictures without cost. `size` grows with the number of nodes it
+    `told` replaces the cost in the description of pictures without costs. `size` grows with the number of nodes it
     represents.
     """
 
@@ -79,7 +79,7 @@ class Scene:
 
     @property
     def marks(self) -> list[Mark]:
-        """The marks that occur, in the order of a legend."""
+        """The marks in use, in the order of the legend."""
         occurring = {mark for dot in self.dots for mark in dot.marks}
         return [mark for mark in MEANINGS if mark in occurring]
 
@@ -152,7 +152,7 @@ def _dot(node: Mapping[str, Any], known: Collection[str], disputed: Iterable[str
 
 
 def _type(node: Mapping[str, Any]) -> str:
-    """A file or directory by its scheme, which says more than its type."""
+    """File or directory according to the scheme, which is more precise than the type."""
     scheme: str = node["uri"].partition(":")[0]
     return scheme if scheme in CODE_TREE else node["type"]
 

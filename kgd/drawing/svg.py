@@ -19,7 +19,7 @@ FILL: Mapping[Shape, str] = {"knowledge": "#1a634a", "code": "#69736d", "area": 
 RED, AMBER = "#a3231b", "#7d5400"
 MARGIN = 24.0
 SIGNS: Mapping[Mark, str] = {"conflict": "!", "unverified": "?", "foreign": "↗"}
-"""Signs beside the dot, so that no mark depends on colour alone."""
+"""Signs beside a dot, so that a mark does not depend on colour alone."""
 
 Leads = Callable[[Dot], str]
 """The address behind a dot; empty without a link."""

@@ -9,6 +9,7 @@ not a value, so that two users who add the same entity do not conflict: the smal
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -24,6 +25,8 @@ LAST = 1 << 63
 """Number of nodes that were added in other ways, after all others."""
 
 _TILDE = b"%7E"
+_PLAIN = re.compile("[A-Za-z0-9_ -]{1,255}").fullmatch
+"""Names of which a URI changes the blanks alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +71,8 @@ def literal_uri(workspace: str, name: str) -> Uri | None:
 
     A leading ``~`` becomes ``%7E``, because hashed names begin with ``~``.
     """
+    if _PLAIN(name):  # a tenth of the time below
+        return Uri(f"{SCHEME}://{workspace}/{name.replace(' ', '%20')}")
     raw = name.encode("utf-8", "surrogatepass")
     if raw.startswith(b"~"):
         raw = _TILDE + raw[1:]
@@ -81,7 +86,7 @@ def literal_uri(workspace: str, name: str) -> Uri | None:
 def hashed_uri(workspace: str, name: str) -> Uri:
     """The URI of a name that cannot be spelt, or that differs from another only by case."""
     digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:32]
-    return build(SCHEME, workspace, [f"~{digest}".encode()])
+    return Uri(f"{SCHEME}://{workspace}/~{digest}")
 
 
 def uris_of(workspace: str, name: str) -> tuple[Uri, ...]:
@@ -91,9 +96,8 @@ def uris_of(workspace: str, name: str) -> tuple[Uri, ...]:
 
 
 def is_usual(uri: Uri, workspace: str, name: str) -> bool:
-    """Whether an entity of this name has a usual URI. Fast for names of letters and blanks."""
-    plain = not name.startswith("~") and "%" not in name and "/" not in name
-    return (plain and uri == f"{SCHEME}://{workspace}/{name.replace(' ', '%20')}") or uri in uris_of(workspace, name)
+    """Whether an entity of this name has a usual URI."""
+    return uri == literal_uri(workspace, name) or uri == hashed_uri(workspace, name)
 
 
 def spelt_name(uri: Uri) -> str:

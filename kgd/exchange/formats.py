@@ -89,14 +89,14 @@ FORMATS: tuple[Format, ...] = (
     Format("graphml", "GraphML, for graph viewers", "file", write=graphml.write, own=graphml.own, most=50_000),
     Format("mermaid", "a Mermaid flowchart", "file", write=mermaid.write, own=mermaid.own, most=mermaid.MOST_NODES),
 )
-"""In the order of detection."""
+"""Formats in the order of detection."""
 
 
 def named(name: str, at: str, does: Literal["read", "write"]) -> Format:
     """The format of this name, if it can be read or written.
 
     Raises:
-        Invalid: There is none.
+        Invalid: There is no such format.
     """
     able = {one.name: one for one in FORMATS if getattr(one, does) is not None}
     if name in able:

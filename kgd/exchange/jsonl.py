@@ -183,7 +183,7 @@ def _parsed(line: bytes) -> Any:
 
 
 def _without_nulls(fields: dict[str, Any]) -> dict[str, Any]:
-    """The fields of a new node, which has nothing that a null could delete."""
+    """The fields of a new node, without nulls, which would delete nothing."""
     return {**fields, "data": {key: value for key, value in fields["data"].items() if value is not None}}
 
 
@@ -213,7 +213,7 @@ def write(view: View) -> Export:
 
 
 def _left_out(nodes: dict[Uri, Node], others: int) -> Iterator[Trouble]:
-    """What the format cannot hold, one line for each kind."""
+    """Content that the format cannot hold, one line per kind."""
     if others:
         yield Trouble("", f"{others} nodes are not entities and were left out")
     richer = sum(bool(node.content or node.summary or node.tags) for node in nodes.values())

@@ -26,9 +26,9 @@ ID = 12
 LARGEST = 8 << 20
 """Largest file in bytes that is read; a larger one is never reported as changed."""
 COMMITS = 200
-"""Commits of one path that are searched for the change."""
+"""Most commits of one path searched for the change."""
 READ = 60
-"""How many of them are searched for a symbol, which needs their files."""
+"""Most of these commits searched for a symbol, which needs their files."""
 KEPT = 20_000
 LONGEST = 20_000
 """Lines of a file that is searched for symbols; in a longer one the whole file counts."""

@@ -159,7 +159,7 @@ class Freshness:
         return uri in self._citing
 
     def settle(self, within: float = SETTLED_WITHIN) -> bool:
-        """Wait until all notifications so far are processed; returns whether they were in time."""
+        """Wait until all earlier notifications are processed; returns False after the timeout."""
         if self._thread is None:
             return True
         with self._progress:

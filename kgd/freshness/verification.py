@@ -48,7 +48,7 @@ def noted(workspace: Workspace, changes: ChangeSet) -> tuple[ChangeSet, tuple[st
 def verification(workspace: Workspace, uri: Uri) -> Upsert:
     """The change that records the current content of the code behind a node, which verifies it.
 
-    Earlier verifications stay, as the same words held for both. A relation to a file becomes a citation.
+    Earlier verifications stay valid for their versions of the code. A relation to a file becomes a citation.
 
     Raises:
         NotFound: The node does not exist.

@@ -22,7 +22,7 @@ from kgd.git.store import ObjectStore
 WHERE = (CODE_BRANCH, "refs/kgd/main")
 """Refs of the code's remote under which a workspace may be, in this order."""
 DEADLINE = 10.0
-"""Seconds for asking. Fetching a workspace that is there may take longer."""
+"""Seconds for a query to a remote. Fetching an existing workspace may take longer."""
 FETCH_DEADLINE = 300.0
 FILE_LIMIT = 1 << 20
 """Maximum bytes of an adopted file; the guard of the codec is stricter."""

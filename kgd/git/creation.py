@@ -32,12 +32,12 @@ _SETTINGS = {
     "core.autocrlf": "false",
     "core.eol": "lf",
     "core.logAllRefUpdates": "always",  # our undo log; the default leaves out refs/kgd/*
-    "core.fsync": "all",  # a person's own commits; git's default leaves loose objects to luck
+    "core.fsync": "all",  # the user's own commits: git does not flush loose objects by default
     "core.protectHFS": "true",
     "core.protectNTFS": "true",
     "core.splitIndex": "false",  # libgit2 cannot read a split index
     "index.sparse": "false",  # nor a sparse one
-    "gc.auto": "0",  # maintenance is ours: a gc at a bad moment costs the person a refused write
+    "gc.auto": "0",  # kgd does the maintenance: a gc at a bad moment would make a write fail
     "maintenance.auto": "false",
     "receive.autogc": "false",
     "kgd.format": str(FORMAT),
@@ -183,7 +183,7 @@ def fill_work_tree(layout: Layout) -> list[str]:
 
 
 def check_place_is_free(place: Place, layout: Layout) -> None:
-    """Refuse a place that holds foreign files.
+    """Refuse a place with foreign files.
 
     Raises:
         InvariantViolation: ``.kgd``, or ``kgd`` in the git directory, is not ours, or the code tracks ``.kgd``.

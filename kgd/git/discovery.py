@@ -45,7 +45,7 @@ def find_place(directory: Path) -> Place | None:
             found = _place_at(at)
         except OSError as error:
             if error.errno == errno.ENAMETOOLONG:
-                continue  # nothing can be there
+                continue  # a repository cannot exist there
             reason = f"this folder cannot be read: {error.strerror}"
             raise Unavailable(reason, at=str(at), next="Check its permissions.") from None
         if found:
@@ -164,7 +164,7 @@ def check_configuration(git_dir: Path, work_tree: Path | None) -> None:
         ),
         (
             alternates.exists() and bool(alternates.read_bytes().strip()),
-            "the repository borrows objects from another one", "Run `git repack -ad`, remove alternates.",
+            "the repository borrows objects from another repository", "Run `git repack -ad`, remove alternates.",
         ),
     )  # fmt: skip
     for has_problem, message, next_step in problems:

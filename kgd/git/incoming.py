@@ -140,7 +140,7 @@ class Incoming(ObjectStore):
         for stem in self._stems:
             there = target / stem.name
             while there.with_suffix(".idx").exists() or there.with_suffix(".pack").exists():
-                # The same objects came before. A running gc may remove that pack, but not one of a new name.
+                # The same objects were fetched before. A running gc may remove that pack, but not a new one.
                 there = target / f"pack-{hashlib.sha1(there.name.encode()).hexdigest()}"
             keep = there.with_suffix(".keep")
             keep.unlink(missing_ok=True)
@@ -186,7 +186,7 @@ class Allowance:
 
     objects: int
     bytes: int
-    """Of all objects together, inflated."""
+    """Bytes of all objects together, inflated."""
     blob: int
     tree: int
     commit: int = 1 << 20
@@ -198,7 +198,7 @@ def measure(store: ObjectStore, ids: Collection[ObjectId], most: Allowance) -> N
     """Check every object by its header; an object larger than the limit of its kind is never inflated.
 
     Raises:
-        Limit: There are too many, or they are too large, alone or together.
+        Limit: They are too many or too large, individually or in total.
         Damaged: One is missing.
     """
     if len(ids) > most.objects:

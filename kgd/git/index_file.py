@@ -20,7 +20,7 @@ from kgd.git.store import FileEntry
 
 
 class Replacement(NamedTuple):
-    """The new blob of a path; `expected` are the values it may hold now. None is absence.
+    """The new blob of a path; `expected` are the values it may hold now. None means absent.
 
     `mode` is git's file mode; None keeps the present one.
     """

@@ -27,7 +27,7 @@ BUDGET = 5.0
 SIZE_LIMIT = 256 << 20
 """Maximum bytes of an inflated loose object; a larger one counts as broken."""
 WAYS_TRIED = 20
-"""Maximum number of earlier tips that are tried as a way back."""
+"""Maximum number of earlier tips to try as a restore point."""
 _SLACK = 60.0
 """Seconds before a checkpoint that are checked again: git does not flush the loose objects it writes."""
 _ABANDONED = 24 * 3600.0
@@ -72,7 +72,7 @@ def recover(layout: Layout, *, budget: float = BUDGET) -> Report:
     ref_repair.keep_dropped(layout, good.get(refs.HEAD), _checkpoint_time(layout))
     _drop_overtaken_locks(layout, report)
     if not report.unchecked:
-        with contextlib.suppress(OSError):  # a full disk; then the next start looks at more
+        with contextlib.suppress(OSError):  # a full disk: the next start checks more
             checkpoint(layout)
     return report
 

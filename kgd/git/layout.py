@@ -1,4 +1,4 @@
-"""The place of a workspace's repository, and how it is found.
+"""The location of a workspace's repository.
 
 A standalone workspace is an ordinary repository. In a code repository the workspace is a repository inside the code's
 common git directory (``.git/kgd``), so that every worktree finds the same one. Its work tree is ``.kgd/``, tied by

@@ -80,7 +80,7 @@ def read_ref(git_dir: Path, name: str) -> ObjectId | None:
 
 
 def value_of(git_dir: Path, name: str) -> ObjectId | None:
-    """As `read_ref`, but None for a damaged ref."""
+    """`read_ref`, with None for a damaged ref."""
     try:
         return read_ref(git_dir, name)
     except Damaged:

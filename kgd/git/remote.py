@@ -221,7 +221,7 @@ class GitRemote:
         return self._run(self._asking(), arguments, of_push)
 
     def _asking(self) -> Path:
-        """An empty repository for calls that need none, so that our configuration does not affect git. It is kept."""
+        """An empty repository, kept for calls that need none, so that our configuration does not affect git."""
         if self._empty is None or not self._empty.exists():
             self._empty = scratch_repository(self._scratch)
         return self._empty

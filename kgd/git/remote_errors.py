@@ -74,7 +74,7 @@ _KNOWN = (
 
 
 def of_failure(failed: GitFailed, url: RemoteUrl) -> Trouble:
-    """The trouble behind a git program's error output, of which the first complaint is quoted."""
+    """The cause of a git program's error output; quotes its first complaint."""
     code, lines = failed.code, [line.strip() for line in failed.complaints.replace("\r", "\n").splitlines()]
     lines = [line for line in lines if line and not _NO_PROGRESS(line)]
     output = " ".join(lines)

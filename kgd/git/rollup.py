@@ -141,7 +141,7 @@ def _level(count: int) -> int:
 
 
 def _listed(git_dir: Path, stems: list[Path]) -> bytes:
-    """As `_list`, in a process of its own where there are many objects. Raises ValueError where that one fails."""
+    """`_list` in a separate process if there are many objects. Raises ValueError if the process fails."""
     if sum(map(pack.count_of, stems)) <= LISTED_HERE:
         return _list(git_dir, stems)
     code = f"import sys; sys.path[:] = {sys.path!r}; from kgd.git import rollup; rollup.list_for_parent()"

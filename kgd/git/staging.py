@@ -121,7 +121,7 @@ class Staging:
         return made.id
 
     def remove(self, path: str) -> bool:
-        """Remove the file at the path; False if there is none. Empty folders go with it."""
+        """Remove the file at the path and folders that become empty; False if there is no file."""
         if self.blob_at(path) is None:
             return False
         folder, name = _split(path)
@@ -246,7 +246,7 @@ class Staging:
         chain = [path]
         while chain[-1] not in self._dirty and chain[-1]:
             chain.append(_split(chain[-1])[0])
-        for at in reversed(chain):  # from the top, so that a refusal leaves nothing half marked
+        for at in reversed(chain):  # from the top, so that a refusal leaves no partial marks
             entries = self._folder(at)
             if at not in self._folders:
                 up, name = _split(at)

@@ -188,7 +188,7 @@ class ObjectStore:
     def changes(
         self, old: ObjectId | None, new: ObjectId | None, *, budget: int = ENTRY_BUDGET
     ) -> Iterator[tuple[str, Entry | None, Entry | None]]:
-        """As `diff`, with mode and id of both versions."""
+        """`diff` with mode and id of both versions."""
         return differences(self.tree, old, new, budget)
 
     def diff(self, old: ObjectId | None, new: ObjectId | None, *, budget: int = ENTRY_BUDGET) -> Iterator[Difference]:
@@ -250,7 +250,7 @@ class ObjectStore:
     def check_history(self, tip: ObjectId, known: Iterable[ObjectId] = ()) -> None:
         """Read the changes of each commit between `known` and `tip`, to prove that every tree is within the limits.
 
-        A bomb may be in an old tree and would hit a reader of the past. About 0.3 ms a commit.
+        A hostile old tree would harm readers of the history. Takes about 0.3 ms per commit.
 
         Raises:
             Damaged, Limit: As `diff`.

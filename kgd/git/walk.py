@@ -74,7 +74,7 @@ NOTHING: Folder = frozenset()
 
 
 class Change(NamedTuple):
-    """One file before, and on one side; None is absence."""
+    """One file before, and on one side; None means absent."""
 
     old: Entry | None
     new: Entry | None

@@ -74,7 +74,7 @@ class World(Protocol):
         """The open local workspaces, whose relations may lead into others."""
 
     def ask(self, questions: Mapping[str, Question]) -> Mapping[str, Patch | Absence]:
-        """The answers of several hubs at once. A hub that exceeds its deadline is an absence."""
+        """The concurrent answers of several hubs. A hub that exceeds its deadline counts as absent."""
 
 
 Sees = Callable[[Uri], bool]
@@ -107,7 +107,7 @@ class Joined:
         return self._source.resolve(uri) if workspace_of(uri) == self.workspace else uri
 
     def _shown(self, edges: Sequence[Edge]) -> Sequence[Edge]:
-        """The visible edges. A relation into another workspace says nothing of its target, so it stays."""
+        """The visible edges. A relation into another workspace reveals nothing about its target, so it stays."""
         sees, own = self._sees, (None, self.workspace)
         return edges if not sees else [e for e in edges if workspace_of(e.target) not in own or sees(e.target)]
 
@@ -194,10 +194,10 @@ class _State:
         self.hubs: dict[str, str] = {}
         self.absences: dict[str, Absence] = {}
         self.asked: dict[Uri, Reach] = {}
-        """The radius around a node that its hub was asked for, whatever the answer: no hub is asked twice for the
+        """The radius around a node that its hub was asked for, even without an answer: no hub is asked twice for the
         same."""
         self.asked_beside: dict[Uri, Reach] = {}
-        """The same for calls with starts reached at different costs. A hub that cuts its answer may leave out the
+        """Answers for calls with starts reached at different costs. A hub that cuts its answer may leave out the
         nearest nodes of some starts, so these are asked for once more, alone."""
         self.short: dict[Uri, Met] = {}
         """Nodes where the last round had more budget than the hub's answer covers."""

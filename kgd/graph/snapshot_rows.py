@@ -51,7 +51,7 @@ class Packer:
         self._put(self._aliases, at, list(aliases))
 
     def drop(self, uri: Uri) -> None:
-        """Remove a node that was taken before; it may still be the target of others."""
+        """Remove an exported node; it may still be the target of others."""
         at = self._position(uri)
         for name, value in zip(_COLUMNS, (uri, -1, -1, "", "", "", []), strict=True):
             self._columns[name][at] = value

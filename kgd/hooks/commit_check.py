@@ -105,7 +105,7 @@ def _other_sides(index: _Index, variables: Mapping[str, str]) -> Iterator[str]:
 
 
 def _twins(index: _Index, changed: Sequence[Staged], head: str, settings: Settings) -> dict[str, KgdError]:
-    """By path: new nodes whose file name equals another's on some file systems."""
+    """New nodes by path whose file name equals another name on some file systems."""
     added = [one.path for one in changed if not one.old.strip("0") and paths.is_node_path(one.path)]
     if not added:
         return {}

@@ -42,7 +42,7 @@ if [ -x "$before" ]; then "$before" "$@" || exit; fi
 kgd hook {name} "$@"
 case $? in
 0) exit 0 ;;
-1 | 126 | 127) echo "kgd is missing or broken here, so nothing was checked; \\`kgd install\\` mends it" >&2 && exit 0 ;;
+1 | 126 | 127) echo "kgd is missing or broken here, so nothing was checked; \\`kgd install\\` fixes it" >&2 && exit 0 ;;
 *) exit 1 ;;
 esac
 """

@@ -16,17 +16,17 @@ from kgd.tools.session import LONGEST_REQUEST
 
 _REFUSALS = (400, 401, 403, 404, 409, 413, 422, 429, 503)
 _WORKSPACE = {
-    "name": "workspace", "in": "path", "required": True, "description": "its id",
+    "name": "workspace", "in": "path", "required": True, "description": "id of the workspace",
     "schema": {"type": "string", "pattern": "^[a-z0-9][a-z0-9-]{0,62}$"},
 }  # fmt: skip
 _REQUEST_ID = {
     "name": "X-Request-Id", "in": "header", "required": False,
     "schema": {"type": "string", "maxLength": LONGEST_REQUEST},
-    "description": "echoed; for what writes, also the request_id where the body has none",
+    "description": "echoed; for writes, also the request_id if the body has none",
 }  # fmt: skip
 _VALIDATOR = {
     "name": "If-None-Match", "in": "header", "required": False, "schema": {"type": "string"},
-    "description": "the ETag of an earlier answer to the same request: unchanged, it is 304 without a body",
+    "description": "the ETag of an earlier answer to the same request; an unchanged answer is 304 without a body",
 }  # fmt: skip
 _PROBLEM = {
     "type": "object",
@@ -38,8 +38,8 @@ _PROBLEM = {
         "status": {"type": "integer"},
         "detail": {"type": "string"},
         "code": {"enum": sorted([*BY_CODE, Stale.code])},
-        "at": {"type": "string", "description": "the place"},
-        "next": {"type": "string", "description": "what to do now"},
+        "at": {"type": "string", "description": "place of the error"},
+        "next": {"type": "string", "description": "next step"},
         "current_version": {"type": "integer", "description": "with CONFLICT"},
     },
     "additionalProperties": False,
@@ -49,22 +49,22 @@ _PROBLEM = {
 def document(tools: Mapping[str, Operation] = SERVED) -> dict[str, Any]:
     """The document of a hub. It is equal for all callers; a token's permissions are checked at each call."""
     paths = {"/v1/tokens": {"post": _child()}, "/v1/links": {"post": _link()}}
-    return _document("kgd hub", "The scopes of the token say what it may read and write.", tools, paths)
+    return _document("kgd hub", "The token's scopes decide what it can read and write.", tools, paths)
 
 
 def own_document(tools: Mapping[str, Operation]) -> dict[str, Any]:
     """The document of a user's own daemon. Its one token stands for the user and may call every tool."""
-    return _document("kgd", "The token is the person's own, and may do what they may.", tools, {})
+    return _document("kgd", "The token has all permissions of this user.", tools, {})
 
 
 def _document(title: str, rights: str, tools: Mapping[str, Operation], more: Mapping[str, Any]) -> dict[str, Any]:
     paths: dict[str, Any] = {
-        "/health": {"get": _operation("health", "Whether somebody is there", _HEALTH) | {"security": []}},
+        "/health": {"get": _operation("health", "Liveness probe", _HEALTH) | {"security": []}},
         "/v1/openapi.json": {
             "get": _operation("openapi", "This document", {"type": "object", "required": ["openapi"]})
             | {"security": []}
         },
-        "/v1/workspaces": {"get": _operation("workspaces", "What is here for the token, and who holds it", _WHO)},
+        "/v1/workspaces": {"get": _operation("workspaces", "The token's workspaces and holder", _WHO)},
         **more,
         **{f"/v1/{{workspace}}/{name}": {"post": _tool(tool)} for name, tool in tools.items()},
     }
@@ -73,7 +73,7 @@ def _document(title: str, rights: str, tools: Mapping[str, Operation], more: Map
         "info": {
             "title": title,
             "version": __version__,
-            "description": f"Each tool of kgd as one request. {rights}",
+            "description": f"Each kgd tool is one request. {rights}",
         },
         "security": [{"token": []}],
         "paths": paths,
@@ -107,13 +107,13 @@ def _child() -> dict[str, Any]:
         "properties": {**described["properties"], "token": minted["properties"]["token"]},
         "required": [*described["required"], "token"],
     }
-    operation = _operation("mint_child", "A token that may do no more than the one that asks", answer, status="201")
+    operation = _operation("mint_child", "Create a token with at most the caller's permissions", answer, status="201")
     operation["requestBody"] = {"required": True, "content": {"application/json": {"schema": body}}}
     return operation
 
 
 def _link() -> dict[str, Any]:
-    operation = _operation("link", "A link to the pages that lets one browser in, as whoever asks", _LINK, status="201")
+    operation = _operation("link", "Create a link that signs in one browser as the caller", _LINK, status="201")
     body = {"type": "object", "properties": {"workspace": {"type": "string"}}, "additionalProperties": False}
     operation["requestBody"] = {"required": True, "content": {"application/json": {"schema": body}}}
     return operation
@@ -143,8 +143,8 @@ _LINK = {
     "type": "object",
     "required": ["path", "minutes"],
     "properties": {
-        "path": {"type": "string", "description": "below the hub's own address; works once"},
-        "minutes": {"type": "integer", "description": "how long it can be used"},
+        "path": {"type": "string", "description": "path below the hub's address; works once"},
+        "minutes": {"type": "integer", "description": "lifetime of the link"},
     },
 }
 _WHO = {

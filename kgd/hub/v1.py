@@ -113,8 +113,8 @@ class Api:
         except TimeoutError:
             return problem(
                 Unavailable(
-                    f"this took longer than {self._deadline:g} s; what it was to write may be written",
-                    next="Ask again with the same request_id: it applies once.",
+                    f"the request took longer than {self._deadline:g} s; its changes may have been written",
+                    next="Repeat it with the same request_id: it applies once.",
                 ), request_id=request_id,
             )  # fmt: skip
         except ClientDisconnect:
@@ -187,15 +187,15 @@ class Api:
         caller, given = self._holder(asked), asked.arguments()
         workspace = given.pop("workspace", "")
         if given or not isinstance(workspace, str):
-            raise Invalid("a link takes a workspace, and nothing else", at="body", next="Leave out the rest.")
+            raise Invalid("a link takes only a workspace", at="body", next="Leave out all other fields.")
         if self._invite is None:
-            raise Unavailable("this hub serves no pages", next="Ask whoever runs it for a newer one.")
+            raise Unavailable("this hub serves no pages", next="Ask its administrator to update kgd.")
         path = self._invite(caller.record.holder.id, caller.workspace(workspace) if workspace else "")
         return _json({"path": path, "minutes": LINK_MINUTES}, 201, NO_STORE)
 
     def _holder(self, asked: _Asked) -> Holder:
         if not isinstance(asked.caller, Holder):
-            raise Forbidden("this is for holders of tokens", next="`kgd token` and `kgd ui` are yours.")
+            raise Forbidden("only token holders can call this", next="Use `kgd token` and `kgd ui`.")
         return asked.caller
 
     def _validator(self, caller: Caller, tool: Operation, arguments: Mapping[str, Any]) -> str:
@@ -246,9 +246,9 @@ class _Asked:
         try:
             found = orjson.loads(self.body or b"{}")
         except orjson.JSONDecodeError:
-            raise NotJson("the body is no JSON", at="body", next="Send one JSON object.") from None
+            raise NotJson("the body is not JSON", at="body", next="Send one JSON object.") from None
         if not isinstance(found, dict):
-            raise NotJson("the body is no JSON object", at="body", next="Send the tool's parameters as one object.")
+            raise NotJson("the body is not a JSON object", at="body", next="Send the tool's parameters as one object.")
         return found
 
 

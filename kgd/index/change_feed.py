@@ -12,6 +12,7 @@ import sqlite3
 from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple
 
+from kgd.index import grams
 from kgd.index.database import Database, placeholders
 from kgd.index.ranking import TABLES
 from kgd.model.uri import Uri
@@ -71,7 +72,7 @@ class Feed:
         return self._indexed("WHERE docs.id > ? ORDER BY docs.id LIMIT ?", after, limit)
 
     def waiting(self, after: int) -> int:
-        """How many texts have a number above `after`. O(answer)."""
+        """The number of texts numbered above `after`. O(answer)."""
         [count] = self._database.column("SELECT count(*) FROM docs WHERE id > ?", after)
         return int(count)
 
@@ -109,10 +110,15 @@ class Feed:
         """The numbers of texts that contain the words of one of these phrases side by side, in any inflection.
         O(answer).
 
-        The phrase is tokenized like the texts, so no text that has it is left out.
+        The phrase is tokenized like the texts, so no text that has it is left out. Of scripts without blanks, other
+        texts may be included.
         """
         phrases = [" ".join(_QUOTES.sub(" ", way).split()) for way in ways]
-        quoted = [f'"{phrase}"' for phrase in dict.fromkeys(phrases) if any(map(str.isalnum, phrase))]
+        quoted = [
+            grams.phrase_of(phrase) or f'"{phrase}"'
+            for phrase in dict.fromkeys(phrases)
+            if any(map(str.isalnum, phrase))
+        ]
         if not quoted:
             return []
         match = f"{{name summary content parts}} : ({' OR '.join(quoted)})"

@@ -109,7 +109,7 @@ class EdgeRow(NamedTuple):
 
 
 class FileHit(NamedTuple):
-    """A file found by its whole text. `covered` is the share of the query's weight that it has: rare words weigh more."""
+    """A file found by its whole text. `covered` is its share of the query's weight, in which rare words weigh more."""
 
     path: str
     score: float
@@ -254,7 +254,7 @@ class CodeIndex(Database):
         self._drop_body(connection, id)
         if written.text:
             text = words.clean(written.text[:BODY_CHARACTERS])
-            body = f"{text}\n{words.parts_text([text])}"
+            body = f"{text}\n{words.parts_text([text])} {words.grams_text((text, 1))}"
             path = f"{written.path} {words.parts_text([written.path])}"
             connection.execute("INSERT INTO body_text (rowid, path, body) VALUES (?, ?, ?)", (id, path, body))
             packed = zlib.compress(f"{path}\0{body}".encode(), 1)

@@ -29,7 +29,7 @@ BATCH = 500
 """Values of one statement."""
 
 _TABLES = (
-    "meta", "docs", "gone", "tags", "text", "notes_text", "sources_text", "code_text", "names", "data_keys",
+    "meta", "docs", "gone", "validity", "tags", "text", "notes_text", "sources_text", "code_text", "names", "data_keys",
     "people", "wholes", "whole_text", "beside", "files", "file_text",
     "versions", "served", "requests",
 )  # fmt: skip
@@ -46,6 +46,7 @@ CREATE TABLE docs (
     type TEXT NOT NULL,
     path TEXT NOT NULL,
     updated INTEGER NOT NULL,
+    dated INTEGER NOT NULL,
     source_type TEXT,
     source_id TEXT,
     aliases TEXT NOT NULL,
@@ -58,6 +59,7 @@ CREATE INDEX in_path ON docs (path);
 CREATE INDEX in_lane ON docs (lane);
 CREATE INDEX newest ON docs (type, updated DESC, uri);
 CREATE INDEX of_source ON docs (source_type, source_id, uri) WHERE source_type IS NOT NULL;
+CREATE TABLE validity (doc INTEGER PRIMARY KEY, begin INTEGER, until INTEGER);
 CREATE TABLE tags (tag TEXT NOT NULL, doc INTEGER NOT NULL, PRIMARY KEY (tag, doc)) WITHOUT ROWID;
 CREATE INDEX tags_of ON tags (doc);
 CREATE TABLE text (

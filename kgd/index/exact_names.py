@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import re
 import sqlite3
-from collections.abc import Iterable, Sequence
-from itertools import pairwise
+from collections.abc import Callable, Iterable, Sequence
+from itertools import islice, pairwise
 from typing import NamedTuple
 
 from kgd.index import words
@@ -23,6 +23,9 @@ MOST_NAMED = 400
 _APART = re.compile(r"::|->|[./#:\\]+")
 _NUMBER = re.compile(r"~\d+\Z")
 _IDENTIFIER = re.compile(r"`([^`\n]{2,120})`|([^\W\d]\w*(?:(?:::|->|[./#:\\-])\w+)*(?:\(\))?)")
+
+
+Sees = Callable[[Uri], bool]
 
 
 class Named(NamedTuple):
@@ -73,8 +76,8 @@ def _is_identifier(word: str) -> bool:
     )
 
 
-def find(connection: sqlite3.Connection, name: str, lanes: Sequence[int]) -> list[Named]:
-    """The nodes of this name in these lanes, in order of URI; at most `MOST_NAMED`."""
+def find(connection: sqlite3.Connection, name: str, lanes: Sequence[int], sees: Sees) -> list[Named]:
+    """The nodes of this name in these lanes that `sees` accepts, in order of URI; at most `MOST_NAMED`."""
     parts = [part for part in _APART.split(name.removesuffix("()")) if part]
     if not parts:
         return []
@@ -84,11 +87,11 @@ def find(connection: sqlite3.Connection, name: str, lanes: Sequence[int]) -> lis
         rows = connection.execute(
             "SELECT docs.uri, docs.id, docs.type, text.name FROM names JOIN docs ON docs.id = names.doc"
             " JOIN text ON text.id = docs.id WHERE names.folded = ?"
-            f" AND docs.lane IN ({', '.join(str(int(lane)) for lane in lanes)}) ORDER BY docs.uri LIMIT ?",
-            (folded, MOST_NAMED),
+            f" AND docs.lane IN ({', '.join(str(int(lane)) for lane in lanes)}) ORDER BY docs.uri",
+            (folded,),
         )
         before = [fold(part) for part in parts[:-1]] if folded == fold(parts[-1]) and len(parts) > 1 else []
-        for uri, id, type, own in rows:
+        for uri, id, type, own in islice((row for row in rows if sees(row[0])), MOST_NAMED):
             if not before or _in_order(before, uri, own):
                 exact = parts[-1] in (own, own.rpartition(".")[2], uri.rpartition("/")[2])
                 found.setdefault(uri, Named(uri, id, type, exact))
@@ -104,21 +107,22 @@ def _in_order(parts: Sequence[str], uri: Uri, name: str) -> bool:
     return all(any(part == piece for piece in rest) for part in parts)
 
 
-def find_files(connection: sqlite3.Connection, name: str) -> list[Uri]:
-    """Bare files of this name or path, or of this dotted module; shorter paths first, at most `MOST_NAMED`."""
+def find_files(connection: sqlite3.Connection, name: str, sees: Sees) -> list[Uri]:
+    """Bare files of this name or path, or of this dotted module, that `sees` accepts; shorter paths first, at most
+    `MOST_NAMED`."""
     parts = [part for part in re.split(r"[/\\]+", words.clean(name)) if part not in ("", ".")]
     if not parts:
         return []
     before, last = parts[:-1], parts[-1]
-    rows = _files(connection, "files.name = ? COLLATE NOCASE", last)
+    rows = _files(connection, "files.name = ? COLLATE NOCASE", last, sees)
     if not rows and len(parts) == 1 and len(modules := [part for part in _APART.split(name) if part]) > 1:
         before, last = modules[:-1], modules[-1]
-        rows = _files(connection, "files.name LIKE ? ESCAPE '!'", re.sub(r"([%_!])", r"!\1", last) + ".%")
+        rows = _files(connection, "files.name LIKE ? ESCAPE '!'", re.sub(r"([%_!])", r"!\1", last) + ".%", sees)
     asked = [part.casefold() for part in before]
     fitting = [uri for uri, path in rows if not asked or path.casefold().split("/")[-1 - len(asked) : -1] == asked]
     return sorted(fitting, key=lambda uri: (uri.count("/"), uri))
 
 
-def _files(connection: sqlite3.Connection, condition: str, value: str) -> list[tuple[Uri, str]]:
-    sql = f"SELECT uri, path FROM files WHERE type = 'file' AND {condition} ORDER BY uri LIMIT ?"
-    return connection.execute(sql, (value, MOST_NAMED)).fetchall()
+def _files(connection: sqlite3.Connection, condition: str, value: str, sees: Sees) -> list[tuple[Uri, str]]:
+    rows = connection.execute(f"SELECT uri, path FROM files WHERE type = 'file' AND {condition} ORDER BY uri", (value,))
+    return list(islice((row for row in rows if sees(row[0])), MOST_NAMED))

@@ -17,7 +17,7 @@ from kgd.index.change_feed import Indexed, Position
 from kgd.index.database import Database, Schema
 from kgd.model.uri import Uri
 
-VERSION = 1
+VERSION = 2
 MOST_ALIKE = 4
 """Nodes of one name; a name that more nodes share identifies none of them."""
 
@@ -138,7 +138,7 @@ class MentionsFile(Database):
             connection.execute("INSERT OR IGNORE INTO touched VALUES (?, 1)", (id,))
         else:
             id, named = row
-            # A key that only texts had so far was never looked for in other spellings.
+            # A key known only from texts was never searched in other spellings.
             if not named and not connection.execute("SELECT 1 FROM touched WHERE id = ?", (id,)).fetchone():
                 connection.execute("UPDATE keys SET first = ?, size = ?, phrase = ? WHERE id = ?", (*key[1:], id))
                 connection.execute("INSERT INTO touched VALUES (?, 1)", (id,))
@@ -228,7 +228,7 @@ class MentionsFile(Database):
     # CROSS JOIN fixes the order: from the few texts that are asked for to what they contain.
 
     def mentioned(self, uris: Collection[Uri], common: int, limit: int) -> dict[str, list[Mention]]:
-        """What each node's text mentions by name, each target once with its rarest name: rarest first, then by URI."""
+        """The nodes that each node's text mentions, with the rarest name of each: rarest first, then by URI."""
         return self._met(
             "t.uri", "d.uri", "texts AS t ON t.uri = asked.value CROSS JOIN occurs AS o ON o.text = t.number"
             " CROSS JOIN keys AS k ON k.id = o.key CROSS JOIN names AS n ON n.key = k.id"

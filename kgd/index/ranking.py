@@ -46,6 +46,9 @@ TEXT_WEIGHTS = "3.0, 2.5, 2.0, 1.0, 0.5, 1.0"
 TABLES = {Lane.NOTES: "notes_text", Lane.SOURCES: "sources_text", Lane.CODE: "code_text"}
 """The full-text table of each lane. BM25 weighs a word by its texts in one table, so lanes do not influence each other.
 """
+LAST_SECOND = 1 << 62
+"""After all dates."""
+
 ALL, BEGUN, SOME, FILE, FILE_SOME = 3, 2, 1, 0, -1
 """Tiers: all words; all words, the last as a prefix; some words; a bare file; a bare file with some words."""
 
@@ -69,13 +72,17 @@ class Filter(NamedTuple):
 class Filters(TypedDict, total=False):
     """Conditions of a search. A node has one of the `types` and any of the `tags`, and lies in `namespace` or below.
 
-    Nodes of the code tree are also of type `file` or `dir`. Without `lanes`, texts of every lane pass.
+    Nodes of the code tree are also of type `file` or `dir`. Without `lanes`, texts of every lane pass. With `since` or
+    `until` (Unix seconds, both included), a node has a date in this span: of a message its time, of other nodes their
+    last change.
     """
 
     types: Collection[str] | None
     tags: Collection[str] | None
     namespace: str
     lanes: Collection[Lane] | None
+    since: int | None
+    until: int | None
 
 
 def doc_filter(**filters: Unpack[Filters]) -> Filter:
@@ -83,7 +90,11 @@ def doc_filter(**filters: Unpack[Filters]) -> Filter:
     types, tags = filters.get("types"), filters.get("tags")
     lanes = filters.get("lanes")
     sql = [f"AND docs.lane IN ({', '.join(str(int(lane)) for lane in sorted(lanes))})"] if lanes else []
-    values: list[str] = []
+    values: list[str | int] = []
+    since, until = filters.get("since"), filters.get("until")
+    if since is not None or until is not None:
+        sql.append("AND docs.dated BETWEEN ? AND ?")
+        values += [max(1, since or 1), LAST_SECOND if until is None else until]
     if types:
         sql.append(f"AND ({_of_types('docs', types)})")
         values += sorted(types)
@@ -97,7 +108,9 @@ def file_filter(**filters: Unpack[Filters]) -> Filter:
     """The conditions on bare files. A file with a stored node is found as that node."""
     types = filters.get("types")
     sql = ["AND NOT EXISTS (SELECT 1 FROM docs WHERE docs.uri = files.uri)"]
-    values: list[str] = []
+    values: list[str | int] = []
+    if filters.get("since") is not None or filters.get("until") is not None:
+        sql.append("AND 0")  # a bare file has no date of its own
     if types:
         sql.append(f"AND ({_of_types('files', types)} OR files.kind IN ({placeholders(types)}))")
         values += [*sorted(types), *sorted(types)]
@@ -113,7 +126,7 @@ def _of_types(table: str, types: Collection[str]) -> str:
     return " OR ".join([labels, *schemes])
 
 
-def _within(table: str, namespace: str, sql: list[str], values: list[str]) -> Filter:
+def _within(table: str, namespace: str, sql: list[str], values: list[str | int]) -> Filter:
     if namespace.strip("/"):
         start = namespace.strip("/")
         sql.append(f"AND {table}.path >= ? AND {table}.path < ?")
@@ -315,17 +328,18 @@ class Search:
         A share is 1 with all words. Rare words weigh more, and a word that no document of the lane has most.
         """
         known = set[str]()
-        about = self._frequencies.documents(self._connection)
+        about = max(self._frequencies.documents(self._connection), len(found))
         asked, share, total = _json(one.id for one in found), dict.fromkeys((one.id for one in found), 0.0), 0.0
         for number, term in enumerate(self._terms):
             match = term.prefix if number == len(self._terms) - 1 else term.match
             often = self._frequencies.of(self._connection, match)
+            having = self._connection.execute(self._with_word(often, len(share)), (match, asked)).fetchall()
+            often = max(often, len(having))  # the count may be out of date
             weight = term.weight(often, about)
             total += weight
             if often:
                 known.add(term.word.casefold())
-            sql = self._with_word(often, len(share))
-            for (id,) in self._connection.execute(sql, (match, asked)) if often else ():
+            for (id,) in having:
                 share[id] += weight
         return {id: weight / total if total else 0.0 for id, weight in share.items()}, frozenset(known)
 

@@ -25,13 +25,13 @@ from kgd.index.ranking import (
     Filter,
     Found,
 )
-from kgd.index.words import Term, parts_of
+from kgd.index.words import Term
 from kgd.model.lane import Lane
 from kgd.model.uri import Uri
 
 Sees = Callable[[Uri], bool]
 _Scores = dict[Uri, tuple[float, int]]
-"""Of the visible texts with a word: its score in 0..1, and the number of the text."""
+"""Score in 0..1 and number of each visible text with a word."""
 
 
 class InSight:
@@ -45,11 +45,11 @@ class InSight:
         table = TABLES[lane]
         few = len(self._terms) < LONG
         last = self._terms[-1]
-        found = [self._with(table, _phrases(term), condition) for term in self._terms]
+        found = [self._with(table, term.phrases, condition) for term in self._terms]
         if last.prefix == last.match or not (few or not found[-1]):
             every = _ranked(found, lambda count: ALL if few and count == len(found) else SOME)
             return [one._replace(lane=lane) for one in every[:want]]
-        begun = [*found[:-1], self._with(table, [*_phrases(last), last.prefix], condition)]
+        begun = [*found[:-1], self._with(table, (*last.phrases, *last.begun), condition)]
         tiers = _ranked(begun, lambda count: BEGUN if few and count == len(found) else SOME)
         if found[-1]:  # the last word exists as typed: texts with only longer words match it partly
             exact = _ranked(found, lambda count: ALL if count == len(found) else SOME)
@@ -62,11 +62,12 @@ class InSight:
     def files(self, condition: Filter, want: int) -> list[Found]:
         """Bare files: those with all words in their path, then those with some."""
         last = self._terms[-1]
-        phrases = [*(_phrases(term) for term in self._terms[:-1]), [*_phrases(last), last.prefix]]
+        phrases = [*(term.phrases for term in self._terms[:-1]), (*last.phrases, *last.begun)]
         found = [self._with("file_text", each, condition) for each in phrases]
         return _ranked(found, lambda count: FILE if count == len(found) else FILE_SOME)[:want]
 
     def _with(self, table: str, phrases: Sequence[str], condition: Filter) -> _Scores:
+        """The best score of each text by one of the phrases, each of which is divided by its own best score."""
         found: _Scores = {}
         for phrase in dict.fromkeys(phrases):
             scores = self._of(table, phrase, condition)
@@ -89,12 +90,6 @@ class InSight:
             if self._sees(uri) and -rank >= found.get(uri, (0.0, 0))[0]:
                 found[uri] = (-rank, id)
         return found
-
-
-def _phrases(term: Term) -> list[str]:
-    """The word, and its parts side by side: separate phrases, so that the weight of each can be divided out."""
-    parts = parts_of(term.word)
-    return [f'"{term.word}"', *([f'"{" ".join(parts)}"'] if parts else [])]
 
 
 def _ranked(found: Sequence[_Scores], tier: Callable[[int], int]) -> list[Found]:

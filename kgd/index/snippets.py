@@ -10,7 +10,8 @@ import re
 from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
-from kgd.index.words import Term, is_unspaced, parts_of
+from kgd.index.languages import MARK
+from kgd.index.words import Term, parts_of
 
 BEGIN, END = "\x01", "\x02"
 """SQLite sets these around matched words; `words.clean` removes them from the texts themselves."""
@@ -40,7 +41,9 @@ class SearchWord(NamedTuple):
     word: str
     root: str
     begun: bool
-    unspaced: bool
+    anywhere: bool
+    """It may be inside another word: a gram, or the stem of a word of a language with compounds."""
+    is_gram: bool = False
 
 
 def asked(terms: Sequence[Term]) -> list[SearchWord]:
@@ -48,8 +51,10 @@ def asked(terms: Sequence[Term]) -> list[SearchWord]:
     for number, term in enumerate(terms, 1):
         begun = number == len(terms) and term.prefix != term.match
         for word in (term.word, *parts_of(term.word)):
-            folded = word.casefold()
-            found[folded] = SearchWord(folded, folded[: max(3, len(folded) - 3)], begun, is_unspaced(word))
+            small = word.casefold()
+            found[small] = SearchWord(small, small[: max(3, len(small) - 3)], begun, term.is_gram, term.is_gram)
+        if term.stem:
+            found[term.stem] = SearchWord(term.stem, term.stem, True, True)
     return list(found.values())
 
 
@@ -60,7 +65,7 @@ def find(columns: Sequence[str], texts: Sequence[str], words: Sequence[SearchWor
     first: dict[str, int] = {}
     folded_texts = [text.casefold() for text in texts]
     everything = "\n".join(folded_texts)
-    there = [word for word in words if (word.word if word.unspaced else word.root) in everything]
+    there = [word for word in words if (word.word if word.anywhere else word.root) in everything]
     for column, folded in zip(columns, folded_texts, strict=True):
         found = []
         for word in there if folded else ():
@@ -70,9 +75,23 @@ def find(columns: Sequence[str], texts: Sequence[str], words: Sequence[SearchWor
                 found.append(folded[begin:end])
                 first[column] = min(begin, first.get(column, begin))
         if fresh := set(found) - named:
-            why.append(_reason(column, fresh))
+            why.append(_reason(column, _joined(fresh, folded, words)))
             named |= fresh
     return Explanation(_snippet(columns, texts, first), tuple(why)) if why else None
+
+
+def _joined(found: Collection[str], text: str, words: Sequence[SearchWord]) -> set[str]:
+    """Grams of the query that overlap in the text are one word again."""
+    joined, last = list[str](), ""
+    for word in (one.word for one in words if one.is_gram and one.word in found):
+        overlap = len(word) - 1
+        longer = joined[-1] + word[-1] if joined else ""
+        if overlap and last[-overlap:] == word[:-1] and longer in text:
+            joined[-1] = longer
+        else:
+            joined.append(word)
+        last = word
+    return {*joined, *(found if not joined else set(found) - {one.word for one in words if one.is_gram})}
 
 
 def read(columns: Sequence[str], texts: Sequence[str]) -> Explanation:
@@ -82,7 +101,7 @@ def read(columns: Sequence[str], texts: Sequence[str]) -> Explanation:
     for column, text in zip(columns, texts, strict=True):
         if BEGIN in text:
             first[column] = text.find(BEGIN)
-        if fresh := {word.casefold() for word in _MARKED.findall(text)} - named:
+        if fresh := {word.casefold() for word in _MARKED.findall(text) if MARK not in word} - named:
             why.append(_reason(column, fresh))
             named |= fresh
     return Explanation(_snippet(columns, plain, first), tuple(why))
@@ -94,7 +113,7 @@ def one_line(text: str) -> str:
 
 def _place(folded: str, asked: SearchWord) -> tuple[int, int] | None:
     """Span of the first form of the word."""
-    if asked.unspaced:
+    if asked.anywhere:
         at = folded.find(asked.word)
         return None if at < 0 else (at, at + len(asked.word))
     at = -1

@@ -30,14 +30,17 @@ from kgd.index.ranking import (
     lowered,
 )
 from kgd.index.restricted_search import InSight, Sees
+from kgd.model.dates import Validity
 from kgd.model.lane import KNOWLEDGE, LANES, Lane, lane_of
 from kgd.model.node import Source, default_type
 from kgd.model.uri import CODE_TREE, Uri, is_owned
 
 FEW = 1_000
-"""Documents a word may be in for it to be looked up alone."""
+"""Most documents of a word that is looked up separately."""
 MOST_FEW = 50_000
 """Nodes that pass a filter for them to be listed."""
+MAX_KEY = 500
+"""Characters of a key, an address or an id in a node's data that are compared."""
 MOST_DOUBTED = 200
 """Doubted hits that make room for others in one answer."""
 
@@ -45,8 +48,10 @@ MOST_DOUBTED = 200
 class Doc(NamedTuple):
     """A node as the index stores it. `data_text` is the searchable part of its data; `updated` is in Unix seconds.
 
+    `dated` is the time of a message, by default `updated`; `valid` is when a fact holds, None if it always does.
     `origin` is the file of the code tree that it was read from, None for stored nodes. `people` are its speakers,
-    `data_keys` the keys at the top of its data. A `bare` node has no text of its own, and words do not find it.
+    `data_keys` the keys at the top of its data, and addresses and ids in it. A `bare` node has no text of its own, and
+    words do not find it.
     """
 
     uri: Uri
@@ -63,6 +68,8 @@ class Doc(NamedTuple):
     aliases: tuple[str, ...] = ()
     data_keys: tuple[str, ...] = ()
     bare: bool = False
+    dated: int | None = None
+    valid: Validity | None = None
 
     @property
     def lane(self) -> Lane:
@@ -147,7 +154,8 @@ class TextIndex:
                 ).lastrowid
                 path = words.clean(file.path)
                 connection.execute(
-                    "INSERT INTO file_text (rowid, path, parts) VALUES (?, ?, ?)", (id, path, words.parts_text([path]))
+                    "INSERT INTO file_text (rowid, path, parts) VALUES (?, ?, ?)",
+                    (id, path, f"{words.parts_text([path])} {words.grams_text((path, 1))}"),
                 )
 
     def apply_tree(self, file: Uri, docs: Sequence[Doc]) -> None:
@@ -196,15 +204,17 @@ class TextIndex:
         self._forget(connection, doc.uri, doc.origin)
         name, summary, content, data = (words.clean(t) for t in (doc.name, doc.summary, doc.content, doc.data_text))
         path = _path(doc.uri)
-        parts = f"{path} {words.parts_text((path, name, summary, content, data))}"
+        tags_text = " ".join(doc.tags)
+        weighted = ((path, 1), (name, 3), (tags_text, 2), (summary, 2), (content, 1), (data, 1))
+        parts = f"{path} {words.parts_text((path, name, summary, content, data))} {words.grams_text(*weighted)}"
         id = connection.execute(
-            "INSERT INTO docs (uri, origin, type, path, updated, source_type, source_id, aliases, lane)"
-            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            (doc.uri, doc.origin or "", doc.type, path, doc.updated,
+            "INSERT INTO docs (uri, origin, type, path, updated, dated, source_type, source_id, aliases, lane)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (doc.uri, doc.origin or "", doc.type, path, doc.updated, doc.updated if doc.dated is None else doc.dated,
              *((doc.source.type, doc.source.id) if doc.source else (None, None)), "\n".join(doc.aliases), doc.lane),
         ).lastrowid  # fmt: skip
         assert id is not None
-        row = (id, name, " ".join(doc.tags), summary, content, data, parts)
+        row = (id, name, tags_text, summary, content, data, parts)
         connection.execute(
             "INSERT INTO text (id, name, tags, summary, content, data, parts) VALUES (?, ?, ?, ?, ?, ?, ?)", row
         )
@@ -214,9 +224,11 @@ class TextIndex:
                 row,
             )
         exact_names.note(connection, id, doc.uri, name, doc.aliases)
-        keys = [(key[: words.MAX_WORD], id) for key in doc.data_keys]
+        keys = [(words.clean(key[:MAX_KEY]), id) for key in doc.data_keys]
         connection.executemany("INSERT OR IGNORE INTO data_keys (key, doc) VALUES (?, ?)", keys)
         text_context.note_people(connection, id, doc.people or text_context.speakers(content))
+        if doc.valid is not None:
+            connection.execute("INSERT INTO validity (doc, begin, until) VALUES (?, ?, ?)", (id, *doc.valid))
         tags = {tag.casefold() for tag in doc.tags}
         connection.executemany("INSERT INTO tags (tag, doc) VALUES (?, ?)", [(tag, id) for tag in tags])
 
@@ -235,6 +247,7 @@ class TextIndex:
             ("names", "doc"),
             ("data_keys", "doc"),
             ("people", "doc"),
+            ("validity", "doc"),
             ("beside", "rowid"),
             ("docs", "id"),
         ):
@@ -262,9 +275,10 @@ class TextIndex:
         offset: int = 0,
         doubted: Collection[Uri] = (),
         sees: Sees | None = None,
+        files: bool = True,
         **filters: Unpack[Filters],
     ) -> list[Hit]:
-        """The best hits: nodes with all words, then with some, then bare files; equal scores in order of URI.
+        """The best hits: nodes with all words, then with some, then bare `files`; equal scores in order of URI.
 
         Within a tier notes come before sources, and those before code. The last word may be unfinished. A query without
         letters or digits finds nothing. `doubted` nodes lose a share of their score.
@@ -283,7 +297,7 @@ class TextIndex:
             for one in sorted((one for lane in lanes for one in found[lane]), key=lambda one: -one.tier):
                 once.setdefault(one.uri, one)
             first = list(once.values())[:most]
-            if Lane.CODE in lanes and not filters.get("tags") and len(first) < most:
+            if files and Lane.CODE in lanes and not filters.get("tags") and len(first) < most:
                 bare = file_filter(types=filters.get("types"), namespace=filters.get("namespace", ""))
                 first += self._bare(connection, terms, bare, most - len(first), sees)
             return explain(connection, terms, lowered(first, doubted)[offset:want])
@@ -324,35 +338,36 @@ class TextIndex:
             found = search.gather(condition)
             wholes = search.wholes(filters.get("namespace", "").strip("/"), limit) if lane is not Lane.NOTES else {}
             beside = search.beside(condition) if surrounded and lane is Lane.SOURCES else []
-            return Gathered(found, wholes, beside, asked, *search.covered(found))
+            covered, known = search.covered(found)
+            people = text_context.people_among(connection, asked)
+            return Gathered(found, wholes, beside, asked, covered, known.union(people))
 
-    def called(self, name: str, **filters: Unpack[Filters]) -> list[exact_names.Named]:
-        """The nodes of this name in any case style; see `exact_names`. O(answer)."""
+    def called(self, name: str, sees: Sees, **filters: Unpack[Filters]) -> list[exact_names.Named]:
+        """The nodes of this name in any case style that `sees` accepts; see `exact_names`. O(nodes of this name)."""
         with self._database.read() as connection:
-            found = exact_names.find(connection, name, sorted(filters.get("lanes") or LANES))
+            found = exact_names.find(connection, name, sorted(filters.get("lanes") or LANES), sees)
         passing = {one.uri for one in self.passing([one.uri for one in found], **filters)}
         return [one for one in found if one.uri in passing]
 
-    def files_called(self, name: str) -> list[Uri]:
-        """Bare files of this name, path or dotted module name."""
+    def files_called(self, name: str, sees: Sees) -> list[Uri]:
+        """Bare files of this name, path or dotted module name that `sees` accepts."""
         with self._database.read() as connection:
-            return exact_names.find_files(connection, name)
+            return exact_names.find_files(connection, name, sees)
 
     def bare_files(
         self,
         query: str,
         *,
-        types: Collection[str] | None = None,
-        namespace: str = "",
         limit: int = 10,
         sees: Sees | None = None,
+        **filters: Unpack[Filters],
     ) -> list[Found]:
         """Files and directories whose path has words of the query, the best first; all words before some."""
         terms = words.terms(query)
         if not terms or limit <= 0:
             return []
         with self._database.read() as connection:
-            return self._bare(connection, terms, file_filter(types=types, namespace=namespace), limit, sees)
+            return self._bare(connection, terms, file_filter(**filters), limit, sees)
 
     def _bare(
         self, connection: sqlite3.Connection, terms: list[words.Term], condition: Filter, want: int, sees: Sees | None
@@ -369,10 +384,39 @@ class TextIndex:
         with self._database.read() as connection:
             return explain(connection, terms, page)
 
+    def size(self) -> int:
+        """About how many texts there are in all lanes."""
+        with self._database.read() as connection:
+            return sum(frequencies.documents(connection) for frequencies in self._frequencies.values())
+
+    def notes(self) -> int:
+        """About how many notes there are."""
+        with self._database.read() as connection:
+            return self._frequencies[Lane.NOTES].documents(connection)
+
+    def people(self, names: Collection[str]) -> list[str]:
+        """Those of these words, folded, that are part of a speaker's name."""
+        sql = f"SELECT DISTINCT person FROM people WHERE person IN ({placeholders(names)})"
+        return self._database.column(sql, *sorted(names)) if names else []
+
     def by_people(self, names: Sequence[str], ids: Collection[int]) -> set[int]:
         """Of these texts (`Found.id`), those in which a person of one of these names (one word each) speaks."""
         with self._database.read() as connection:
             return text_context.by_people(connection, names, ids) if names and ids else set()
+
+    def dates_of(self, ids: Collection[int]) -> dict[int, int]:
+        """The dates of these texts (`Found.id`) in Unix seconds, without those that have none."""
+        sql = "SELECT docs.id, dated FROM json_each(?) AS asked JOIN docs ON docs.id = asked.value WHERE dated > 0"
+        return dict(self._database.rows(sql, orjson.dumps(list(ids)).decode()))
+
+    def validity_of(self, uris: Collection[Uri]) -> dict[Uri, Validity]:
+        """When these nodes hold, without those that always do."""
+        rows = self._database.rows(
+            "SELECT docs.uri, begin, until FROM json_each(?) AS asked JOIN docs ON docs.uri = asked.value"
+            " JOIN validity ON validity.doc = docs.id",
+            orjson.dumps(list(uris)).decode(),
+        )
+        return {Uri(uri): Validity(begin, until) for uri, begin, until in rows}
 
     def passing(self, uris: Collection[Uri], **filters: Unpack[Filters]) -> list[Found]:
         """Of these nodes, those in the index that pass the filters, in order of URI."""
@@ -467,9 +511,9 @@ class TextIndex:
         return [Uri(uri) for uri in self._database.column(sql, begin, end, max(0, limit))]
 
     def with_data_keys(self, keys: Collection[str]) -> set[Uri]:
-        """Nodes whose data has one of these keys at its top. O(answer)."""
+        """Nodes whose data has one of these keys at its top, or one of these addresses or ids. O(answer)."""
         sql = f"SELECT uri FROM data_keys JOIN docs ON docs.id = doc WHERE key IN ({placeholders(keys)})"
-        return {Uri(uri) for uri in self._database.column(sql, *sorted(keys))}
+        return {Uri(uri) for uri in self._database.column(sql, *sorted(key[:MAX_KEY] for key in keys))}
 
     def by_tags(
         self,
@@ -477,6 +521,8 @@ class TextIndex:
         *,
         types: Collection[str] | None = None,
         namespace: str = "",
+        since: int | None = None,
+        until: int | None = None,
         limit: int = 10,
         offset: int = 0,
     ) -> list[Hit]:
@@ -484,7 +530,7 @@ class TextIndex:
         asked = sorted({tag.casefold() for tag in tags})
         if not asked:
             return []
-        condition = doc_filter(types=types, namespace=namespace)
+        condition = doc_filter(types=types, namespace=namespace, since=since, until=until)
         rows = self._database.rows(
             "SELECT uri, matches, matched, text.summary FROM ("
             "SELECT docs.id, docs.uri, docs.updated, count(*) AS matches, group_concat(tags.tag, ', ') AS matched"

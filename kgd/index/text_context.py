@@ -1,6 +1,6 @@
 """Context of indexed texts: whole documents, neighbouring messages, and speakers.
 
-All of it follows from stored texts: a document's text is that of its chunks; a message has its neighbours in its
+All of it follows from stored texts: a document's text is the text of its chunks; a message has its neighbours in its
 thread.
 """
 
@@ -68,7 +68,7 @@ def _renew_beside(connection: sqlite3.Connection, changed: Iterable[str]) -> Non
             )
             said += [f"{people or ''}: {content}" for content, people in rows]
         connection.execute("DELETE FROM beside WHERE rowid = ?", (id,))
-        connection.execute("INSERT INTO beside (rowid, content) VALUES (?, ?)", (id, "\n".join(said)))
+        connection.execute("INSERT INTO beside (rowid, content) VALUES (?, ?)", (id, _indexed(said)))
 
 
 def _renew_wholes(connection: sqlite3.Connection, paths: Iterable[str]) -> None:
@@ -92,7 +92,13 @@ def _renew_wholes(connection: sqlite3.Connection, paths: Iterable[str]) -> None:
             connection.execute("UPDATE wholes SET lane = ? WHERE id = ?", (lane, *row))
         else:
             row = (connection.execute("INSERT INTO wholes (path, lane) VALUES (?, ?)", (path, lane)).lastrowid,)
-        connection.execute("INSERT INTO whole_text (rowid, content) VALUES (?, ?)", (*row, "\n".join(said)))
+        connection.execute("INSERT INTO whole_text (rowid, content) VALUES (?, ?)", (*row, _indexed(said)))
+
+
+def _indexed(said: Iterable[str]) -> str:
+    """The texts with their grams; such tables are never shown."""
+    text = "\n".join(said)
+    return f"{text}\n{grams}" if (grams := words.grams_text((text, 1))) else text
 
 
 def speakers(content: str) -> list[str]:
@@ -112,13 +118,18 @@ def note_people(connection: sqlite3.Connection, id: int, people: Iterable[str]) 
     connection.executemany("INSERT OR IGNORE INTO people (person, doc) VALUES (?, ?)", rows)
 
 
-def by_people(connection: sqlite3.Connection, names: Sequence[str], ids: Collection[int]) -> set[int]:
-    """Of these texts, those in which a person of one of these names speaks."""
+def people_among(connection: sqlite3.Connection, names: Sequence[str]) -> list[str]:
+    """Of these words, the names of speakers."""
     known = connection.execute(
         "SELECT value FROM json_each(?) WHERE EXISTS (SELECT 1 FROM people WHERE person = value)",
         (orjson.dumps(list(names)).decode(),),
     )
-    people = [name for (name,) in known]
+    return [name for (name,) in known]
+
+
+def by_people(connection: sqlite3.Connection, names: Sequence[str], ids: Collection[int]) -> set[int]:
+    """Of these texts, those in which a person of one of these names speaks."""
+    people = people_among(connection, names)
     if not people:
         return set()
     rows = connection.execute(

@@ -102,7 +102,7 @@ class UsageFile:
             return dict(connection.execute("SELECT id, count FROM decided").fetchall())
 
     def _prune(self, connection: sqlite3.Connection, table: str, most: int, count: str) -> None:
-        """Removes a tenth at once, so that not every flush has to."""
+        """Remove a tenth at once, so that most flushes remove nothing."""
         (rows,) = connection.execute(f"SELECT count(*) FROM {table}").fetchone()
         if rows <= most:
             return

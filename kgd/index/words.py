@@ -10,6 +10,9 @@ import re
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from kgd.index import grams, languages
+from kgd.index.languages import Language
+
 MAX_TERMS = 32
 MAX_WORD = 64
 MAX_QUERY = 20_000
@@ -27,11 +30,11 @@ STOPWORDS = frozenset(_STOPWORDS.split())
 
 _WEAK = """
 anything app around away back become becomes call calls come comes day ever every everything find finds first found
-get gets getting give gives go goes going got happen happened happens help just keep keeps know known last let like
-long look looks make makes many may might more most much must need needed needs never new next nothing now often old
-once one only other ours over people place please put really right run runs set show shows some somebody something
-start still stop such take takes tell thing things think time times touch try turn two under up us use used uses using
-want wants way ways whether while without work works yet
+get gets getting give gives go goes going got happen happened happens help here just keep keeps know known last let
+like long look looks make makes many may mean means might more most much must need needed needs never new next nothing
+now often old once one only other ours over people place please put really right run runs said say says set show shows
+some somebody something start still stop such take takes talk tell thing things think time times touch try turn two
+under up us use used uses using want wants way ways whether while without work works yet
 """
 WEAK = frozenset(_WEAK.split())
 """Common words that say little about a subject: they rank, but a text with them alone answers nothing."""
@@ -44,22 +47,39 @@ _ASKS_WHERE = re.compile(
 """The beginning of a question for a place in the code; its noun is about the answer, not about the subject."""
 _WORD = re.compile(r"[^\W_]+")
 _CAMEL = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
-_UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
-_UNSPACED_CHAR = re.compile(f"[{_UNSPACED}]")
-_UNSPACED_RUN = re.compile(f"[{_UNSPACED}]|[^{_UNSPACED}]+")
 _UNWANTED = re.compile("[\x00-\x08\x0e-\x1f\ud800-\udfff]")
 
 
 class Term(NamedTuple):
-    """One word of a query. `match` and `prefix` are expressions for FTS5; `prefix` also matches longer words."""
+    """One word of a query, or a few characters of a script without blanks.
+
+    A text has the word if it has one of the `phrases`; `begun` also matches longer words. Both are for FTS5.
+    """
 
     word: str
-    match: str
-    prefix: str
+    phrases: tuple[str, ...]
+    begun: tuple[str, ...]
+    stem: str = ""
+    """The part of a word of another language that its forms and compounds share."""
+    is_gram: bool = False
+
+    @property
+    def match(self) -> str:
+        return _either(self.phrases)
+
+    @property
+    def prefix(self) -> str:
+        return _either(self.begun)
 
     def weight(self, often: int, about: int) -> float:
         """The word's weight in a query, if `often` of `about` texts have it: rare words weigh more, weak ones less."""
-        return math.log(1 + about / max(0.5, often)) * (WEAK_SHARE if self.word.casefold() in WEAK else 1.0)
+        if self.word.casefold() in WEAK:
+            return WEAK_SHARE * math.log(1 + about / max(1.0, often, about / 4))
+        return math.log(1 + about / max(0.5, often))
+
+
+def _either(phrases: tuple[str, ...]) -> str:
+    return phrases[0] if len(phrases) == 1 else f"({' OR '.join(phrases)})"
 
 
 def clean(text: str) -> str:
@@ -70,21 +90,36 @@ def clean(text: str) -> str:
 def terms(query: str) -> list[Term]:
     """The distinct words of a query in order, at most `MAX_TERMS`; stop words only if there are no others.
 
-    An identifier such as ``getUserName`` also matches where its parts stand side by side.
+    An identifier such as ``getUserName`` also matches where its parts stand side by side. A run of a script without
+    blanks is one term for each of its grams.
     """
-    text = query[:MAX_QUERY]
-    subject = _ASKS_WHERE.sub(" ", text)
-    found = {word.casefold(): word for word in reversed(_WORD.findall(subject) or _WORD.findall(text))}
-    telling = [folded for folded in found if folded not in STOPWORDS] or list(found)
-    return [_term(found[folded]) for folded in reversed(telling)][:MAX_TERMS]
+    query = query[:MAX_QUERY]
+    subject = _ASKS_WHERE.sub(" ", query)
+    found = {word.casefold(): word for word in reversed(_split(subject) or _split(query))}
+    language = languages.of_query(query, found)
+    stop = STOPWORDS | language.stopwords if language else STOPWORDS
+    telling = [folded for folded in found if folded not in stop and not grams.is_stop(folded)] or list(found)
+    return [_term(found[folded], language) for folded in reversed(telling)][:MAX_TERMS]
 
 
-def _term(word: str) -> Term:
+def _split(text: str) -> list[str]:
+    return _WORD.findall(text) if text.isascii() else grams.split(text)
+
+
+def _term(word: str, language: Language | None) -> Term:
+    if grams.is_gram(word):
+        phrase = (grams.phrase(word),)
+        return Term(word, phrase, phrase, is_gram=True)
     word = word[:MAX_WORD]
     parts = parts_of(word)
-    match = f'("{word}" OR "{" ".join(parts)}")' if parts else f'"{word}"'
-    typed = len(word) == MAX_WORD or (len(word) >= PREFIX_FROM and not parts)
-    return Term(word, match, f'"{word}" *' if typed else match)
+    phrases = [f'"{word}"', *([f'"{" ".join(parts)}"'] if parts else [])]
+    begun, stem = phrases, ""
+    if len(word) == MAX_WORD or (len(word) >= PREFIX_FROM and not parts):
+        begun = [f'"{word}" *', *languages.ends_with(word)]
+    if language is not None and not parts and (stem := language.stem(languages.folded(word))):
+        also = [f'"{stem}" *', *languages.ends_with(word)]
+        phrases, begun = [*phrases, *also], list(dict.fromkeys([*begun, *also]))
+    return Term(word, tuple(phrases), tuple(begun), stem)
 
 
 def words_of(text: str) -> list[str]:
@@ -93,28 +128,23 @@ def words_of(text: str) -> list[str]:
 
 
 def parts_of(word: str) -> list[str]:
-    """The parts of an identifier or of a run of unspaced script; empty for a plain word.
+    """The parts of an identifier; empty for a plain word.
 
     >>> parts_of("HTTPServerError"), parts_of("server")
     (['HTTP', 'Server', 'Error'], [])
     """
-    if word.isascii():
-        if word.islower() or word.isupper() or word.istitle() or word.isdigit() or len(word) > MAX_WORD:
-            return []
-        parts = _CAMEL.findall(word)
-    elif is_unspaced(word):
-        parts = _UNSPACED_RUN.findall(word)
-    else:
-        return []
+    plain = word.islower() or word.isupper() or word.istitle() or word.isdigit() or len(word) > MAX_WORD
+    parts = [] if plain or not word.isascii() else _CAMEL.findall(word)
     return parts if len(parts) > 1 else []
 
 
-def is_unspaced(word: str) -> bool:
-    """Whether the word is from a script without blanks, where a word may start anywhere."""
-    return not word.isascii() and _UNSPACED_CHAR.search(word) is not None
-
-
 def parts_text(texts: Iterable[str]) -> str:
-    """The parts of all identifiers in these texts, each identifier once; indexed beside the texts."""
+    """The parts of identifiers in these texts, and other spellings of their words; indexed beside the texts."""
     distinct = dict.fromkeys(word for text in texts for word in _WORD.findall(text))
-    return " ".join(part for word in distinct for part in parts_of(word))
+    found = [part for word in distinct for part in parts_of(word)]
+    return " ".join([*found, *languages.also_written(distinct)])
+
+
+def grams_text(*texts: tuple[str, int]) -> str:
+    """The grams of scripts without blanks in these texts, repeated by each text's weight; indexed beside the texts."""
+    return " ".join(gram for text, weight in texts if not text.isascii() for gram in grams.of(text) * weight)

@@ -52,7 +52,7 @@ def security(port: int) -> TransportSecuritySettings:
 
 
 def application(surface: Surface, token: str, port: int) -> Starlette:
-    """`/mcp` behind the token, and `/health`, the liveness probe."""
+    """Serve `/mcp` with the token, and the liveness probe `/health`."""
     surface.server.streamable_http_app(transport_security=security(port), max_request_body_size=BODY_LIMIT)
     manager = surface.server.session_manager
 

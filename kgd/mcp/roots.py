@@ -26,7 +26,7 @@ from kgd.tools import addressing
 from kgd.tools.session import Session
 
 ANSWER_SECONDS = 5.0
-"""How long a client may take to name its roots, before the call continues without them."""
+"""Seconds for a client to name its roots; then the call continues without them."""
 MOST = 20
 
 
@@ -81,7 +81,7 @@ class Roots:
             session.cwd, session.here = known.started, None
 
     def forget(self, session: Session) -> None:
-        """To be called when the session's connection ends."""
+        """Call this when the session's connection ends."""
         if (known := self._known.pop(id(session), None)) and known.roots:
             known.roots.cancel()
 

@@ -44,7 +44,7 @@ KEY_LENGTH = 32
 ROOTS = "roots"
 """The id of the question for roots; questions to a model have the ids of conflicts."""
 STATE_SECONDS = 3600.0
-"""How long a client may take between two rounds; its user may have to allow each question."""
+"""Seconds for a client between two rounds; its user may have to allow each question."""
 
 
 class AnswersNeeded(Exception):
@@ -196,7 +196,7 @@ def _request(prompt: Prompt) -> CreateMessageRequest:
 
 
 def _reply(found: Any) -> Reply:
-    """The text of an answer; nothing but text, and all of it, is one."""
+    """The text of an answer; None unless it is complete and only text."""
     if not isinstance(found, CreateMessageResult | CreateMessageResultWithTools):
         return Reply(problem="the client answered another question")
     blocks = found.content if isinstance(found.content, list) else [found.content]

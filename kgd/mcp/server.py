@@ -53,7 +53,7 @@ from kgd.tools import TOOLS
 from kgd.tools.hubs import token_calls
 from kgd.tools.operation import Operation, as_json, refused
 from kgd.tools.parameters import read
-from kgd.tools.schemas import input_schema, output_schema
+from kgd.tools.schemas import OBJECT, brief_schema, output_schema
 from kgd.tools.session import Session
 
 NAME = "kgd"
@@ -61,6 +61,9 @@ NAME = "kgd"
 
 THREADS = 256
 """Concurrent blocking calls. A write holds a thread until it is durable; group commit keeps that short."""
+
+SERVER_MEMORY = "server-memory"
+"""The toolset that replaces another server: its descriptions equal that server's."""
 
 RECORD = "kgd.record"
 """Key of the token's record in a request's ASGI scope; absent for this machine's own token."""
@@ -296,8 +299,8 @@ def describe(tool: Operation) -> ToolDescription:
         name=tool.name,
         title=tool.title,
         description=tool.description,
-        input_schema=input_schema(tool.Params),
-        output_schema=output_schema(tool.Result),
+        input_schema=brief_schema(tool.Params),
+        output_schema=output_schema(tool.Result) if tool.offered == SERVER_MEMORY else OBJECT,
         annotations=ToolAnnotations(
             read_only_hint=hints.read_only,
             destructive_hint=hints.destructive,

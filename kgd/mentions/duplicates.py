@@ -1,4 +1,4 @@
-"""Duplicates: pairs of nodes about one thing, by equal names, similar names, or meaning; and their merge.
+"""Duplicates: pairs of nodes about the same subject, by equal names, similar names, or meaning; and their merge.
 
 After a merge one node has everything of the other and resolves its URI.
 """
@@ -20,7 +20,7 @@ from kgd.model.uri import Uri, scheme_of
 ALIKE = 0.8
 """Share of common trigrams (of those in either name) above which two names may be one."""
 NEAR = 0.9
-"""Cosine of two texts of one type above which they may be about one thing."""
+"""Cosine of two texts of one type above which they may be about the same subject."""
 LEAST_LETTERS = 6
 """Letters that a name needs to be compared by trigrams: shorter names differ by a single letter."""
 MOST_OF_ONE = 20
@@ -103,7 +103,7 @@ def _same(nodes: Sequence[Named]) -> Iterator[tuple[Uri, Uri, float, str]]:
 
 
 def _alike(nodes: Sequence[Named]) -> Iterator[tuple[Uri, Uri, float, str]]:
-    """Prefix filtering: similar names share one of the few rarest trigrams of each."""
+    """Prefix filtering: similar names have one of their few rarest trigrams in common."""
     grams = {node.uri: found for node in nodes if (found := trigrams(node.names[0]))}
     name = {node.uri: node.names[0] for node in nodes}
     often = Counter(gram for found in grams.values() for gram in found)

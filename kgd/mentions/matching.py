@@ -13,6 +13,7 @@ from kgd.errors import KgdError
 from kgd.index.change_feed import Indexed
 from kgd.index.mentions_file import Key
 from kgd.index.words import STOPWORDS, parts_of
+from kgd.mentions.common_words import COMMON_WORDS
 from kgd.model.uri import Uri, path_of, scheme_of
 
 LONGEST_NAME = 12
@@ -28,7 +29,7 @@ WRITTEN = "="
 
 _UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
 _MARKS = "`@#"
-"""Marks right before a word that is meant as a name."""
+"""Marks directly before a word that make it a name."""
 _WORD = re.compile(rf"[{_MARKS}]?(?:[{_UNSPACED}]|[^\W_{_UNSPACED}]+)|\n[ \t]*\n")
 _URI = re.compile(r"\b[a-z][a-z0-9+.-]{1,20}://[^\s<>\"'`)\]}|\\]{1,300}")
 _PATH = re.compile(
@@ -40,6 +41,8 @@ _HUMP = re.compile(r"[a-z0-9][A-Z]|[A-Z]{2}[a-z]|[A-Za-z0-9]_+[A-Za-z0-9]|^_+[A-
 _FILE = re.compile(r"[\w@+-][\w@+.-]*\.[A-Za-z][A-Za-z0-9]{0,9}")
 _TELLING = re.compile(r"[_/`$]|\.\w|::|#\w|\w\(|[a-z0-9][A-Z]|[A-Z]{2}[a-z]")
 """Signs of an identifier, a path or a URI; most words of prose have none and are skipped."""
+_FENCE = re.compile(r"^([ \t>]*(?:`{3,}|~{3,}))[^\n`]*$", re.MULTILINE)
+"""The first line of a code block, whose language is no name."""
 _ENDINGS = """
 adoc bash c cc cfg conf cpp cs css csv cxx dart docx ex exs gradle graphql go h hpp hs html htm ini ipynb java jl js
 json jsx kt kts less lock lua m md mdx mjs ml mod pdf php pl png pptx proto ps1 py pyi r rb rs rst sass scala scss sh
@@ -74,6 +77,7 @@ def words_of(texts: Iterable[str]) -> Words:
 
 def found_in(texts: Sequence[str], dictionary: Dictionary) -> set[str]:
     """The keys in these texts: names of the dictionary, and all paths and URIs."""
+    texts = [_FENCE.sub(r"\1", text) for text in texts]
     return phrases_in(words_of(texts), dictionary) | written_in(texts, dictionary)
 
 
@@ -112,7 +116,10 @@ def _from(folded: list[str], at: int, longest: int) -> Iterator[str]:
 
 
 def _is_meant(words: Words, at: int, size: int) -> bool:
-    """Whether a match is meant as a name. Several significant words are; a single word must look like a name."""
+    """Whether a match is meant as a name.
+
+    Several significant words are. A single word must look like a name, and a common word must be marked as code.
+    """
     telling = [n for n in range(at, at + size) if words.folded[n] not in STOPWORDS]
     if not telling:
         return False
@@ -121,6 +128,8 @@ def _is_meant(words: Words, at: int, size: int) -> bool:
     word = words.written[telling[0]]
     if size == 1 and len(word) < LEAST_LETTERS:
         return word.isupper() and len(word) == LEAST_LETTERS - 1
+    if size == 1 and words.folded[at] in COMMON_WORDS and not word.isupper():
+        return word[0] in _MARKS
     return word[0] in _MARKS or _as_a_name(word)
 
 
@@ -179,7 +188,8 @@ def _identifiers(text: str) -> Iterator[str]:
     for match in _IDENTIFIER.finditer(text):
         token, start, end = match[0], match.start(), match.end()
         before, behind = text[max(0, start - 1) : start], text[end : end + 1]
-        if _HUMP.search(token) or "." in token or ":" in token or before == "`" or behind == "(":
+        is_code = before == "`" or (behind == "(" and token not in COMMON_WORDS)
+        if is_code or _HUMP.search(token) or "." in token or ":" in token:
             yield token.replace("::", ".").replace("#", ".")
 
 
@@ -190,11 +200,11 @@ def spoken_keys(token: str) -> list[str]:
 
 
 def identifier_keys(token: str) -> list[str]:
-    """A dotted name and each of its suffixes, the longest first."""
+    """A dotted name and each of its suffixes, the longest first. A common word counts with its qualifier only."""
     parts = token.split(".")
-    if parts[0] in ("self", "this", "cls") and len(parts) > 1:
-        parts = parts[1:]
-    return [WRITTEN + ".".join(parts[n:]) for n in range(len(parts))]
+    end = len(parts) - (len(parts) > 1 and parts[-1] in COMMON_WORDS)
+    start = 1 if parts[0] in ("self", "this", "cls") and len(parts) > 1 else 0
+    return [WRITTEN + ".".join(parts[n:]) for n in range(start, end)]
 
 
 PARTS = frozenset({"chunk", "message"})

@@ -95,7 +95,7 @@ class Mentions:
         return [Edge(COST, met.uri, MENTIONS) for met in sorted(self._known(_INTO, uri))]
 
     def card(self, uri: Uri) -> Card | None:
-        """None: this source has edges only."""
+        """Return None: this source has edges only."""
         return None
 
     def resolve(self, uri: Uri) -> Uri:
@@ -110,7 +110,7 @@ class Mentions:
         return {met.uri: strength_of(met.found) for met in self._known(_INTO, uri)}
 
     def look_up(self, out: Collection[Uri], into: Collection[Uri]) -> None:
-        """Load into the cache, in few statements, what `mentioned` and `mentioning` will be asked for next."""
+        """Prefetch the next results of `mentioned` and `mentioning` in few statements."""
         known = self._looked
         for way, uris in ((_OUT, out), (_INTO, into)):
             if fresh := [uri for uri in uris if (way, uri) not in known]:

@@ -201,7 +201,7 @@ def authorize_settings(principal: Principal | None, policy: Policy, path: str) -
     scopes = [scope for scope in principal.scopes if scope.workspace == policy.workspace]
     if not any(Verb.ADMIN in scope.verbs and scope.is_whole for scope in scopes):
         raise Forbidden(
-            f"'{principal.name}' may not change {path[:120]}: it is no node's file and needs admin on /**", at=path,
+            f"'{principal.name}' may not change {path[:120]}: it is not a node's file, and needs admin on /**", at=path,
             next="Leave that file out, or ask the workspace's administrator to change it.",
         )  # fmt: skip
 
@@ -269,7 +269,7 @@ def check_reach(scope: Scope, known: Iterable[Uri]) -> None:
     if left:
         raise Invalid(
             f"'{left[0].text[:80]}' covers no node of '{scope.workspace}'", at="paths",
-            next="Check its spelling: letters' case counts, and /x covers only x itself, /x/** also what is below.",
+            next="Check its spelling: letters' case counts, and /x covers only x itself, /x/** also everything below.",
         )  # fmt: skip
 
 

@@ -32,7 +32,7 @@ TWIN = "twin"
 
 @dataclass(frozen=True, slots=True)
 class FieldConflict:
-    """One field that two sides changed differently. `sides` are sorted by their JSON text; None is absence.
+    """One field that two sides changed differently. `sides` are sorted by their JSON text; None means absent.
 
     `round` counts earlier settlements in two ways. It separates a deleted record from the record about its
     settlements.

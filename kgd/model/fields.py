@@ -16,6 +16,7 @@ from kgd.model.node import Json, Node, Relation, Source, default_type
 from kgd.model.uri import Uri
 
 CITES = "cites"
+VALID = "valid"
 """Key of a node's data: the cited code."""
 SCALARS = ("type", "name", "summary", "content")
 FIELDS = ("uri", "type", "name", "summary", "aliases", "tags", "content", "source", "relations", "data")

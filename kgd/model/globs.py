@@ -19,7 +19,7 @@ from kgd.errors import Invalid, KgdError, Limit
 from kgd.model.uri import MAX_BYTES, MAX_SEGMENTS, decode_segment, encode_segment, is_owned, scheme_of
 
 ANY = "**"
-"""In a glob: any number of segments. In a path: somewhere below, at an unknown place."""
+"""In a glob: any number of segments. In a path: an unknown place below."""
 
 Place = tuple[str, ...]
 """The canonical path of a node as segments; the root of the code tree has none."""

@@ -107,7 +107,7 @@ NOTHING_OPEN: Three = (NO_RECORDS, NO_RECORDS, NO_RECORDS)
 def merge(base: Node | None, a: Node | None, b: Node | None, records: Three = NOTHING_OPEN) -> Merged:
     """The node with the edits of both sides, and the fields where they differ.
 
-    None is absence. If one side deleted a node that the other side changed, the node stays and the deletion is
+    None means absent. If one side deleted a node that the other side changed, the node stays and the deletion is
     recorded. All versions must have one URI. `merge_graph` and its callers handle several nodes and other files.
     """
     like_a, like_b = records[1] == records[0], records[2] == records[0]
@@ -334,7 +334,7 @@ def _by_key(
     b: Mapping[str, Json],
     one: Callable[[str, Json, Json, Json], Json],
 ) -> dict[str, Json]:
-    """Key by key; None is absence, so a key that one side removed and the other edited is an ordinary choice."""
+    """Key by key; None means absent, so a key that one side removed and the other edited is an ordinary choice."""
     merged = {key: one(key, base.get(key), a.get(key), b.get(key)) for key in sorted({*base, *a, *b})}
     return {key: value for key, value in merged.items() if value is not None}
 
@@ -385,4 +385,4 @@ FIELD_RULES: Mapping[str, Rule] = {
 """The merge rule of each node field. A field without a rule cannot be merged: the tests compare with `Node`."""
 RELATION_KEY = ("type", "target")
 RELATION_RULES: Mapping[str, Rule] = {"weight": _weight, "data": _mapping}
-"""The same for a relation's fields beside its key."""
+"""Merges the fields of a relation beside its key."""

@@ -32,7 +32,7 @@ from kgd.model.node import Json, Node, default_type
 from kgd.model.uri import Uri, collision_key
 
 Conflicts = Mapping[str, Conflict]
-"""By id."""
+"""Nodes by id."""
 
 
 @dataclass(frozen=True, slots=True)

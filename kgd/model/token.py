@@ -28,7 +28,7 @@ _FORM = re.compile(r"kgd_(person|agent|token)_([0-9A-Za-z]{8})_([0-9A-Za-z]{43})
 
 @dataclass(frozen=True, slots=True)
 class Quota:
-    """Limits of one token. `pending_proposals` are those waiting at a time; the others are rates."""
+    """Limits of one token. `pending_proposals` limits open proposals; the others are rates."""
 
     requests_per_minute: int = 600
     bytes_per_day: int = 1 << 30

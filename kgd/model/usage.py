@@ -27,7 +27,7 @@ MOST_READ = 40
 """Nodes of one conversation that count; a longer list says little about what belongs together."""
 MOST_SHOWN = 500
 CONVERSATIONS = 300
-"""Maximum number of conversations at a time."""
+"""Maximum number of concurrent conversations."""
 
 Pair = tuple[Uri, Uri]
 """Two nodes, in order."""

@@ -35,6 +35,7 @@ DOCUMENT_BYTES = 4 << 20
 CHUNKS_LIMIT = 2_000
 KEPT_READINGS = 1_500
 """Parsed files that are cached while names are resolved."""
+KEPT_KEYS = 50_000
 
 _FIRST = re.compile(r"\**([^.()\[\]]*)").match
 
@@ -62,6 +63,8 @@ class CodeReader:
         self.index = index
         self._root, self._cut = root, cut
         self._readings: OrderedDict[str, Symbols | None] = OrderedDict()
+        self._keyed: dict[str, Sequence[str]] = {}
+        """The files of keys, until a file is read or removed."""
 
     def read(self, files: Iterable[FileToRead], begin: Callable[[str], object] = lambda path: None) -> list[str]:
         """Read these files in one transaction, and return the paths whose reading changed.
@@ -69,6 +72,7 @@ class CodeReader:
         `begin` is called with each path before a parser reads its content.
         """
         changed = []
+        self._keyed.clear()
         with self.index.write():
             for asked in files:
                 if self._read(asked, begin):
@@ -78,6 +82,7 @@ class CodeReader:
 
     def remove(self, paths: Iterable[str]) -> list[str]:
         """Forget these files, and return the paths that were known."""
+        self._keyed.clear()
         with self.index.write():
             gone = [path for path in paths if self.index.remove(path)]
         for path in gone:
@@ -106,6 +111,15 @@ class CodeReader:
         found = self._readings[path] = unpacked(data) if data else None
         if len(self._readings) > KEPT_READINGS:
             self._readings.popitem(last=False)
+        return found
+
+    def files(self, key: str) -> Sequence[str]:
+        """The files that provide a key, sorted."""
+        found = self._keyed.get(key)
+        if found is None:
+            if len(self._keyed) >= KEPT_KEYS:
+                self._keyed.clear()
+            found = self._keyed[key] = self.index.with_key(key)
         return found
 
     def _read(self, asked: FileToRead, begin: Callable[[str], object]) -> bool:
@@ -149,7 +163,8 @@ class CodeReader:
         return True
 
     def _leave_out(self, asked: FileToRead, language: str, reason: str, digest: str) -> bool:
-        self.index.put(StoredReading(asked.path, language or asked.file_type, asked.stamp, digest, reason))
+        keys = keys_of(asked.path, Symbols(language)) if language else ()  # other files still import it
+        self.index.put(StoredReading(asked.path, language or asked.file_type, asked.stamp, digest, reason, keys=keys))
         return True
 
 
@@ -158,7 +173,6 @@ class _Project:
 
     def __init__(self, reading: CodeReader) -> None:
         self._reading = reading
-        self._found: dict[str, Sequence[str]] = {}
         self.asked: set[str] = set()
 
     def symbols(self, path: str) -> Symbols | None:
@@ -166,11 +180,8 @@ class _Project:
         return self._reading.symbols(path)
 
     def files(self, key: str) -> Sequence[str]:
-        found = self._found.get(key)
-        if found is None:
-            self.asked.add(key)
-            found = self._found[key] = self._reading.index.with_key(key)
-        return found
+        self.asked.add(key)
+        return self._reading.files(key)
 
 
 def packed(symbols: Symbols) -> bytes:

@@ -1,6 +1,6 @@
 """Symbols and chunks of files, served as nodes from the code index.
 
-Nothing of it is stored in git. While the index is damaged, nothing is served.
+They are not stored in git. While the index is damaged, nothing is served.
 """
 
 from __future__ import annotations

@@ -56,7 +56,7 @@ PROGRESS_EVERY = 128
 
 
 class Rules(NamedTuple):
-    """What to leave out of a tree. `trouble` is the reason why git could not be asked, if it failed."""
+    """The exclusions of a tree. `trouble` is the reason why git could not be asked, if it failed."""
 
     repository: bool
     ignored: frozenset[str] = frozenset()
@@ -235,7 +235,7 @@ class Pending(NamedTuple):
 
 
 class Walk:
-    """One pass over a tree: `list` it, then `read` the changed files. Readers see nothing of it."""
+    """One pass over a tree: `list` it, then `read` the changed files. Invisible to readers."""
 
     def __init__(self, root: str, workspace: str, rules: Rules, stop: threading.Event) -> None:
         self.skipped: Counter[str] = Counter()
@@ -310,9 +310,9 @@ class Walk:
 
 
 def settle(known: Directory | None, new: Directory) -> Directory:
-    """`new`, with each directory replaced by the equal one of `known` (its files were read for nothing).
+    """`new`, with the objects of `known` for all unchanged directories.
 
-    So readers' caches and the next difference see that nothing changed there.
+    Readers' caches and the next diff then recognise them as unchanged.
     """
     if known is None or known is new:
         return new

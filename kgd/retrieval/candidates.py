@@ -6,7 +6,7 @@ Every other node is a unit of its own.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -36,7 +36,7 @@ ADDRESS = 0.5
 LIKE = 0.5
 """Share of the range from the least to the nearest similarity that a text without words of a short query needs."""
 COVERED, COVERED_STRANGE = 0.28, 0.5
-"""Share of a query's weight in words that a text needs to answer it (see `Search.covered`); for a strange query more."""
+"""Share of a query's weight that a text needs to answer it (see `Search.covered`); for a strange query more."""
 ALIKE, PERHAPS_ALIKE = 2.0, 1.35
 """Similarity at which a text answers a query without its words, as a multiple of the least one of any use: in any case,
 and for one of the nearest texts to a query that is not strange."""
@@ -44,6 +44,9 @@ FULLY = 0.5
 """Share of the query's weight from which the words of a note count in full."""
 NEARLY = 0.8
 """Share of the highest similarity that such a text needs."""
+LEAST_COVERED = 0.15
+RICH, MANY_NOTES = 200, 20
+"""Texts from which a word that none has is strange, and notes from which one needs `COVERED`."""
 STRANGE = 0.4
 """Share of a query's words that nothing in the workspace has, from which it is about something else."""
 _PARTS = ("chunk://", "file://")
@@ -77,6 +80,8 @@ class Unit:
     covered: float = 0.0
     """Greatest share of the query's words in one of its texts."""
     named: float = 0.0
+    called: Uri | None = None
+    """The node of that name."""
     """How well its name is the one asked for; 0 if it is not."""
     steps: tuple[Step, ...] = ()
     """The relations by which it was reached from another unit."""
@@ -121,12 +126,20 @@ class Pool:
     """The share of the query's words in each text, by number."""
     known: set[str] = field(default_factory=set)
     """Words of the query that any text has, folded."""
+    is_small: bool = False
+    """Whether the workspace has so few texts that a missing word means nothing."""
+    least_covered: float = 0.0
+    """Share of the query's weight that a note needs."""
     is_strange: bool = False
     """Whether the query is about something that the workspace does not have; see `settle`."""
     files: Sequence[FileHit] = ()
     """Files of the code tree by their whole text, best first."""
+    past: Mapping[str, float] = field(default_factory=dict)
+    """Paths of files that past commits speak for, with scores, 0..1."""
     called: dict[Uri, Uri] = field(default_factory=dict)
     """Nodes whose name is in the query, with their units."""
+    lapsed: dict[Uri, str] = field(default_factory=dict)
+    """Nodes that do not hold now, with the reason."""
     beside: list[Found] = field(default_factory=list)
     """Messages that have words of the query together with their neighbours."""
 
@@ -148,13 +161,19 @@ class Pool:
         return min(1.0, max(0.0, (similarity - floor) / (top - floor)))
 
     def speaks_of(self, unit: Unit) -> bool:
-        """Whether a unit is a hit by itself: it has the name or enough of the words, or is near in meaning."""
+        """Whether a unit is a hit by itself: it has the name or enough of the words, or is near in meaning.
+
+        Sources and code are lists of what there is, so less is enough, unless the query is strange.
+        """
         if unit.named or self.question.min_similarity > 0:
             return True
-        if unit.covered >= (COVERED_STRANGE if self.is_strange else COVERED):
+        if unit.covered and unit.covered >= (COVERED_STRANGE if self.is_strange else self.least_covered):
             return True
         if unit.through and not self.is_strange and (unit.similarity or 0.0) >= self.least:
             return True
+        if unit.lane is not Lane.NOTES and not self.is_strange:
+            is_near = unit.lane not in self.full and unit.vec >= LIKE
+            return not self.is_short or unit.tier > ranking.FILE or is_near
         if self.is_short and (unit.lane in self.full or unit.vec < LIKE):
             return False
         similarity, (_, top) = unit.similarity or 0.0, self.ranges.get(unit.lane, (0.0, 0.0))
@@ -168,11 +187,15 @@ class Pool:
         Names count twice.
         """
         weights = {
-            word.casefold(): 2.0 if place and not word.islower() else WEAK_SHARE if word.casefold() in WEAK else 1.0
+            word.casefold(): 2.0
+            if place and any(map(str.isupper, word))
+            else WEAK_SHARE
+            if word.casefold() in WEAK
+            else 1.0
             for place, word in enumerate(self.written)
         }
         lacking = sum(weight for word, weight in weights.items() if word not in self.known)
-        self.is_strange = bool(weights) and lacking >= STRANGE * sum(weights.values())
+        self.is_strange = len(weights) > 2 and not self.is_small and lacking >= STRANGE * sum(weights.values())
 
     def by_lane(self) -> Iterator[list[Unit]]:
         """The units of each searched lane that has any."""
@@ -186,7 +209,7 @@ class Pool:
         if unit is None:
             unit = self.units[key] = Unit(key, lane=found.lane)
         unit.lane = min(unit.lane, found.lane)
-        unit.texts[found.uri] = found
+        unit.texts.setdefault(found.uri, found)
         unit.covered = max(unit.covered, self.covered.get(found.id, 0.0))
         if words:
             unit.words[found.uri] = words
@@ -224,6 +247,12 @@ def gather(workspace: Workspace, question: Question, sees: Sees | None) -> Pool:
         texts = [found for found in gathered.texts if may(found.uri)]
         for found in sorted(texts, key=lambda one: one.uri.startswith("file://")):  # documents first: see `Pool.key`
             pool.take(found, words=max(0.0, -found.rank) * (ADDRESS if _is_address(workspace, found.uri) else 1))
+    if sees is None:
+        pool.known.update(index.people({word.casefold() for word in written}))
+    pool.is_small, pool.least_covered = (
+        index.size() < RICH,
+        max(LEAST_COVERED, COVERED * min(1.0, index.notes() / MANY_NOTES)),
+    )
     names.add(pool, index, filters, may)
     if not (few and _is_answered(pool)):
         _add_near(workspace, index, pool, filters, may)
@@ -253,7 +282,8 @@ def _is_answered(pool: Pool) -> bool:
 def filters_of(question: Question) -> dict[str, Any]:
     types = [*question.types, *(["chunk"] if "document" in question.types else [])]
     tags, namespace = question.tags or None, question.namespace
-    return {"types": types or None, "tags": tags, "namespace": namespace, "lanes": question.lanes}
+    return {"types": types or None, "tags": tags, "namespace": namespace, "lanes": question.lanes,
+            "since": question.since, "until": question.until}  # fmt: skip
 
 
 def _add_near(workspace: Workspace, index: TextIndex, pool: Pool, filters: dict[str, Any], may: Sees) -> None:

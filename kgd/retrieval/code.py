@@ -6,7 +6,7 @@ as itself if no part fits; further parts of the same file follow with less.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from kgd.index import ranking
@@ -15,8 +15,8 @@ from kgd.model.uri import Uri, is_owned, scheme_of
 from kgd.retrieval.candidates import Unit
 from kgd.retrieval.paths import is_aside
 
-OF_TEXT, OF_PART, OF_PATH = 0.55, 0.3, 0.15
-"""Weights of a file's whole text, of its best part, and of its path."""
+OF_TEXT, OF_PART, OF_PATH, OF_PAST = 0.55, 0.3, 0.15, 0.6
+"""Weights of a file's whole text, of its best part, of its path, and of past commits with similar messages."""
 FITS = 0.5
 """Score from which a part stands for its file."""
 NEXT_PART = 0.5
@@ -39,6 +39,7 @@ def listed(
     units: Iterable[tuple[Unit, Uri, float]],
     texts: Sequence[tuple[Uri, float]],
     paths: Sequence[Found],
+    past: Mapping[Uri, float],
     query: str,
     file_of: Callable[[Uri], Uri],
 ) -> list[Listed]:
@@ -48,6 +49,7 @@ def listed(
         units: Symbols and chunks with the node that stands for each, and their scores, 0..1.
         texts: Files by their whole text, with scores of any scale.
         paths: Files and directories by the words of their paths.
+        past: Files by past commits with similar messages, with scores, 0..1.
         file_of: Returns the file of a symbol or chunk.
     """
     best_text = max((score for _, score in texts), default=0.0) or 1.0
@@ -59,10 +61,11 @@ def listed(
         parts.setdefault(file_of(uri), []).append((score, uri, unit))
     found = {one.uri: one for one in paths}
     hits = []
-    for file in {*text, *path, *parts}:
+    for file in {*text, *path, *parts, *past}:
         own = sorted(parts.get(file, ()), key=lambda one: (-one[0], one[1]))
         best = own[0][0] if own else 0.0
         score = OF_TEXT * text.get(file, 0.0) + OF_PART * best + OF_PATH * path.get(file, 0.0)
+        score += OF_PAST * past.get(file, 0.0)
         if is_aside(file) and not is_aside(query.replace(" ", "/")):
             score *= ASIDE
         shown = own if best >= FITS else []

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from kgd.index import exact_names
+from kgd.index import exact_names, ranking
 from kgd.model.lane import Lane
 from kgd.model.uri import Uri
 from kgd.retrieval.paths import is_aside
@@ -27,14 +27,15 @@ def add(pool: Pool, index: TextIndex, filters: dict[str, Any], may: Sees) -> Non
     asked = exact_names.asked_in(pool.question.query)
     whole = exact_names.fold(pool.question.query.strip().removesuffix("()"))
     for name in asked:
-        named = [one for one in index.called(name, **filters) if may(one.uri)]
+        named = index.called(name, may, **filters)
         named = sorted(named, key=lambda one: (not one.exact, is_aside(one.uri), "~" in one.uri, one.uri))[:MOST]
         how = WHOLE if exact_names.fold(name.removesuffix("()")) == whole else PART
         found = {one.uri: one for one in index.passing([one.uri for one in named], **filters)}
         for one in named:
             if one.uri in found:
-                unit = pool.take(found[one.uri])
+                unit = pool.take(found[one.uri]._replace(tier=ranking.ALL if how == WHOLE else ranking.SOME))
                 unit.named = max(unit.named, how + (0.3 if one.exact else 0.0))
+                unit.called = unit.called or one.uri
                 pool.called[one.uri] = unit.key
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
 from kgd.model.lane import LANES, Lane
@@ -14,10 +15,10 @@ from kgd.model.uri import Uri
 class Question:
     """A query and its filters.
 
-    `namespace`, `types` and `tags` (any of them) restrict the hits. `edge_types` (none: all) restricts the relations
-    that are followed. `lanes` are the kinds of text that are searched. With `max_depth` 0 only a hit's own
-    text counts; 1 adds its surroundings; more also adds nodes further away.
-    `min_similarity` refers to vectors, `min_score` to the final score.
+    `namespace`, `types`, `tags` (any of them), `since` and `until` (Unix seconds, both included) restrict the hits.
+    `edge_types` (none: all) restricts the relations that are followed. `lanes` are the kinds of text that are searched.
+    With `max_depth` 0 only a hit's own text counts; 1 adds its surroundings; more also adds nodes further away.
+    `min_similarity` refers to vectors, `min_score` to the final score. `now` (Unix seconds) is the present for dates.
     """
 
     query: str
@@ -32,6 +33,9 @@ class Question:
     lanes: tuple[Lane, ...] = LANES
     edges: bool = False
     """Whether the relations of the hits are wanted."""
+    since: int | None = None
+    until: int | None = None
+    now: float = field(default_factory=time.time)
 
     def follows(self, type: str) -> bool:
         """Whether relations of this type are followed."""

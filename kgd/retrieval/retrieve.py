@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -13,9 +13,9 @@ from kgd.index import exact_names, ranking
 from kgd.index.ranking import Found, Hit
 from kgd.model.lane import KNOWLEDGE, Lane
 from kgd.model.node import ranks_behind
-from kgd.model.uri import Uri, from_path
-from kgd.retrieval import code, names, spreading, through_code
-from kgd.retrieval.candidates import Pool, Sees, Unit, anybody, filters_of, gather, measure
+from kgd.model.uri import Uri, from_path, is_owned, path_of
+from kgd.retrieval import code, dates, names, spreading, through_code
+from kgd.retrieval.candidates import COVERED_STRANGE, Pool, Sees, Unit, anybody, filters_of, gather, measure
 from kgd.retrieval.query import Answered, Link, Mentions, Once, Question, Retrieved, Step
 from kgd.retrieval.spreading import Surroundings
 from kgd.retrieval.through_code import About
@@ -38,6 +38,10 @@ FILES = 60
 """Files whose whole text or path is ranked."""
 
 
+Likely = Callable[[str, Mapping[str, float]], Mapping[str, float]]
+"""Files that past commits speak for, given a query and the files found by their text, all by path with scores."""
+
+
 class Ranked(NamedTuple):
     """A hit without explanation; `unit` is None for bare files and for hits from a plain text search."""
 
@@ -56,6 +60,7 @@ def retrieve(
     doubted: Collection[Uri] = (),
     sources: Sequence[EdgeSource] | None = None,
     about: About | None = None,
+    likely: Likely | None = None,
     offset: tuple[int, int] = (0, 0),
 ) -> Retrieved:
     """The hits from `offset` on, in knowledge and in code, at most `limit` of each, with their cheapest relations.
@@ -68,6 +73,7 @@ def retrieve(
         doubted: Nodes that rank behind their equals.
         sources: Edge sources as the caller may see them; by default the workspace's own.
         about: Returns the notes about files; without it, code does not lead to notes.
+        likely: Returns the files that past commits speak for, with scores, 0..1.
 
     Raises:
         Unavailable: `min_similarity` was given, but there are no vectors.
@@ -76,10 +82,13 @@ def retrieve(
     named = Once(mentions) if mentions is not None and question.follows(spreading.MENTIONS) else None
     around = _surroundings(workspace, question, own, named, sees)
     pool = _filled(workspace, question, around, sees)
+    if likely is not None and pool.files and not pool.is_short and not question.types:
+        best = pool.files[0].score or 1.0
+        pool.past = likely(question.query, {one.path: one.score / best for one in pool.files})
     if about is not None and pool.files and question.max_depth:
         through_code.add(pool, workspace, about, around)
     wanted = (offset[0] + question.limit + 1, offset[1] + question.limit + 1)
-    known = _knowledge(pool, around, doubted, wanted[0])
+    known = _knowledge(workspace, pool, around, doubted, sees, wanted[0])
     in_code = _code(workspace, pool, around, doubted, sees, wanted[1]) if Lane.CODE in question.lanes else []
     pages = [
         [one for one in order[start:end] if one.score >= question.min_score]
@@ -104,7 +113,12 @@ def tagged(
     wanted = offset + question.limit + 1
     most = wanted if sees is None else LOOKED_THROUGH
     found = workspace.text().by_tags(
-        question.tags, types=question.types or None, namespace=question.namespace, limit=most
+        question.tags,
+        types=question.types or None,
+        namespace=question.namespace,
+        since=question.since,
+        until=question.until,
+        limit=most,
     )
     seen = [hit for hit in found if hit.score >= question.min_score and (sees is None or sees(hit.uri))]
     page = seen[offset:wanted]
@@ -127,17 +141,38 @@ def _filled(workspace: Workspace, question: Question, around: Surroundings, sees
         spreading.with_neighbours(pool, around)
         spreading.with_people(pool, workspace.text().by_people)
         spreading.hop(pool, around)
+    dates.with_dates(pool, workspace.text())
     if question.max_depth > 1:
         spreading.further(pool, around, question.max_depth)
     names.by_uses(pool, lambda uri: sum(len(source.into(uri)) for source in (around.stored, *around.others)))
+    pool.lapsed = dates.lapses(pool.units.values(), workspace.text(), question.now)
     return pool
 
 
-def _knowledge(pool: Pool, around: Surroundings, doubted: Collection[Uri], wanted: int) -> list[Ranked]:
+def _knowledge(
+    workspace: Workspace, pool: Pool, around: Surroundings, doubted: Collection[Uri], sees: Sees | None, wanted: int
+) -> list[Ranked]:
     """The first `wanted` hits in knowledge: notes before sources and before what only edges lead to."""
     units = [unit for unit in pool.units.values() if unit.lane in KNOWLEDGE]
     placed = (_placed(unit, score, pool.question, around) for unit, score in _in_order(pool, units, around, doubted))
-    return list(islice((one for one in placed if one), wanted))
+    order = list(islice((one for one in placed if one), wanted))
+    return order + _beyond(workspace, pool, order, KNOWLEDGE, sees, wanted)
+
+
+def _beyond(
+    workspace: Workspace, pool: Pool, order: Sequence[Ranked], lanes: Sequence[Lane], sees: Sees | None, wanted: int
+) -> list[Ranked]:
+    """Further texts with the words of a query, of lanes that have more of them than were ranked."""
+    full = sorted(pool.full.intersection(lanes))
+    if len(order) >= wanted or not full or pool.is_strange or pool.question.min_similarity > 0:
+        return []
+    index, filters = workspace.text(), {**filters_of(pool.question), "lanes": full}
+    known = {uri for unit in pool.units.values() for uri in unit.texts}
+    found = index.search(pool.question.query, limit=wanted + len(known), sees=sees, files=False, **filters)
+    rest = {hit.uri: hit.score for hit in found if hit.uri not in known}
+    texts = {one.uri: one for one in index.passing(list(rest), **filters)}
+    lowest = order[-1].score if order else 1.0
+    return [Ranked(uri, round(lowest * rest[uri], SCORE_DIGITS), texts[uri], None) for uri in rest if uri in texts]
 
 
 def _code(
@@ -153,28 +188,38 @@ def _code(
     called = _files_called(workspace, pool.question, sees)
     known = {one.uri for one in (*called, *named)}
     rest = [one for one in _by_file(workspace, pool, every, sees, wanted) if one.uri not in known]
-    return (called + named + rest)[:wanted]
+    order = (called + named + rest)[:wanted]
+    return order + _beyond(workspace, pool, order, [Lane.CODE], sees, wanted)
 
 
 def _by_file(workspace: Workspace, pool: Pool, order: Sequence[Ranked], sees: Sees | None, wanted: int) -> list[Ranked]:
     """Hits in the code by all that speaks for their files."""
     question, index = pool.question, workspace.text()
     texts: list[tuple[Uri, float]] = []
-    paths: list[Found] = []
-    if not question.types or not {"file", "dir"}.isdisjoint(question.types):
-        start = f"{question.namespace}/" if question.namespace else ""
-        if not question.types:
-            files = ((from_path("file", workspace.id, one.path), one) for one in pool.files)
-            texts = [(uri, one.score) for uri, one in files if uri.split("/", 3)[3].startswith(start)]
-        paths = index.bare_files(
-            question.query, types=question.types or None, namespace=question.namespace, limit=max(FILES, wanted),
+    start = f"{question.namespace}/" if question.namespace else ""
+    if not question.types:
+        files = ((from_path("file", workspace.id, one.path), one) for one in pool.files)
+        texts = [
+            (uri, one.score) for uri, one in files
+            if uri.split("/", 3)[3].startswith(start) and (not pool.is_strange or one.covered >= COVERED_STRANGE)
+        ]  # fmt: skip
+    paths = (
+        index.bare_files(
+            question.query,
+            types=question.types or None,
+            namespace=question.namespace,
+            limit=max(FILES, wanted),
             sees=sees,
-        )  # fmt: skip
+        )
+        if question.since is None and question.until is None
+        else []
+    )  # a file has no date here
     units = [
         (one.unit, one.uri, 1.0 + one.unit.named * names.BONUS if one.unit.named else one.unit.score)
         for one in order if one.unit is not None
     ]  # fmt: skip
-    hits = code.listed(units, texts, paths, question.query, code.file_of)
+    past = {from_path("file", workspace.id, path): score for path, score in pool.past.items()}
+    hits = code.listed(units, texts, paths, past, question.query, code.file_of)
     return [Ranked(one.uri, round(min(1.0, one.score), SCORE_DIGITS), one.found, one.unit) for one in hits]
 
 
@@ -229,12 +274,14 @@ def _scored(unit: Unit, pool: Pool, doubted: Collection[Uri]) -> float:
     score = low + (high - low) * unit.score
     if doubted and (unit.key in doubted or any(uri in doubted for uri in unit.texts)):
         score *= ranking.DOUBTED_SHARE
+    if pool.lapsed and (unit.key in pool.lapsed or any(uri in pool.lapsed for uri in unit.texts)):
+        score *= dates.LAPSED
     return round(score, SCORE_DIGITS)
 
 
 def _placed(unit: Unit, score: float, question: Question, around: Surroundings) -> Ranked | None:
     """The hit of a unit: its best text, or its node. None for a document without a node."""
-    uri = unit.best()
+    uri = unit.called or unit.best()
     if uri is None or ("document" in question.types and "chunk" not in question.types):
         uri = next((one for one in (unit.key, *unit.texts) if _is_node(one, around)), None)
     if uri is None:
@@ -252,9 +299,9 @@ def _files_called(workspace: Workspace, question: Question, sees: Sees | None) -
         return []
     index, found = workspace.text(), dict[Uri, None]()
     for name in exact_names.asked_in(question.query):
-        found.update(dict.fromkeys(index.files_called(name)))
+        found.update(dict.fromkeys(index.files_called(name, sees or anybody)))
     start = f"{question.namespace}/" if question.namespace else ""
-    uris = [uri for uri in found if (sees is None or sees(uri)) and uri.split("/", 3)[3].startswith(start)]
+    uris = [uri for uri in found if uri.split("/", 3)[3].startswith(start)]
     return [Ranked(uri, 1.0, Found(0.0, uri, 0, ranking.FILE), None) for uri in uris]
 
 
@@ -288,14 +335,18 @@ def _explained(workspace: Workspace, pool: Pool, page: Sequence[Ranked]) -> list
     for one in page:
         hit = found.get(one.uri) or Hit(one.uri, 0.0, "", ())
         unit = one.unit
+        past = (
+            ("past commits",) if pool.past and is_owned(one.uri) and path_of(code.file_of(one.uri)) in pool.past else ()
+        )
         if unit is None:
-            answers.append(Answered(one.uri, one.score, hit.snippet, hit.why, (one.uri,)))
+            answers.append(Answered(one.uri, one.score, hit.snippet, (*hit.why, *past), (one.uri,)))
             continue
         steps = unit.steps
-        why = [*hit.why, _weighed(unit, pool)]
+        why = [*hit.why, _weighed(unit, pool), *past]
         why += [f"via {_shown(step)}" for step in steps[-1:]]
         why += [f"helped by {_shown(unit.helped)}"] if unit.helped and not steps else []
         lex, vec, path = round(unit.lex, 4), round(unit.vec, 4), _path(one.uri, steps)
+        why += [pool.lapsed[one.uri]] if one.uri in pool.lapsed else []
         reasons = tuple(filter(None, why))
         answers.append(Answered(one.uri, one.score, hit.snippet, reasons, path, lex, vec, unit.similarity, steps))
     return answers

@@ -18,7 +18,7 @@ from kgd.daemon.lock import HomeLock
 from kgd.errors import KgdError, NotFound, Unavailable
 
 ROOM_TRIES = 20
-"""How often a hub asks a running daemon to end: commands may start another meanwhile."""
+"""Attempts of a hub to end a running daemon: commands may start another meanwhile."""
 PLACE_SECONDS = 1.0
 """Interval for checking that the lock and the socket still exist."""
 

@@ -43,7 +43,7 @@ class Parts:
         self.daemon = Daemon(home, since=since, locate=locate, open_workspace=Workspace.open)
         self._home = home
         self._surfaces: dict[frozenset[str], asyncio.Task[Surface]] = {}
-        """By the names of their tools, since clients may choose other toolsets than the settings."""
+        """Servers by the names of their tools, since clients may choose toolsets other than the settings'."""
         self._http: tuple[HttpServer, asyncio.Task[None]] | None = None
         self._starting: asyncio.Task[None] | None = None
         self._listen = listen

@@ -12,6 +12,10 @@ if TYPE_CHECKING:
     from tree_sitter import Node
 
 _VERSION = re.compile(r"v\d+\Z")
+_IGNORE = re.compile(r"//\s*(?:go:build|\+build)\s+ignore\b")
+
+IGNORED = "documentation"
+"""The package whose files Go ignores; also given to files with the build constraint ``ignore``."""
 
 
 class Go(Walker):
@@ -23,6 +27,7 @@ class Go(Walker):
     result = "result"
     defines: ClassVar = {"function_declaration": "function", "method_elem": "method"}
     handlers: ClassVar = {
+        "comment": "constraint",
         "package_clause": "package",
         "import_spec": "imported",
         "method_declaration": "method",
@@ -39,7 +44,12 @@ class Go(Walker):
     }
 
     def package(self, node: Node, scope: str) -> str:
-        self.found.package = text(first(node))
+        self.found.package = self.found.package or text(first(node))
+        return STOP
+
+    def constraint(self, node: Node, scope: str) -> str:
+        if not self.found.package and _IGNORE.match(text(node)):
+            self.found.package = IGNORED
         return STOP
 
     def imported(self, node: Node, scope: str) -> str:

@@ -197,6 +197,8 @@ class JavaScript(Walker):
     def imported(self, node: Node, scope: str) -> str:
         module = _string(node.child_by_field_name("source"))
         bound = False
+        for clause in (child for child in node.named_children if child.type == "import_require_clause"):
+            self.found.take(_string(clause.child_by_field_name("source")), "", text(first(clause)))
         for clause in (child for child in node.named_children if child.type == "import_clause"):
             for part in clause.named_children:
                 bound = True

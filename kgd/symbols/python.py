@@ -10,7 +10,7 @@ import threading
 import warnings
 from collections.abc import Iterator
 
-from kgd.symbols.symbols import CALLS, INHERITS, Gathering, Symbols
+from kgd.symbols.symbols import BOUND, CALLS, INHERITS, Gathering, Symbols
 
 DOTS = 500
 """Longest chain of names joined by dots: for an import, Python's parser keeps every prefix of it."""
@@ -121,7 +121,7 @@ class _Reader:
         if alias.asname or first == alias.name:
             self.found.take(alias.name, "", alias.asname or alias.name, scope)
         else:
-            self.found.take(first, "", first, scope)
+            self.found.take(first, BOUND, first, scope)
             self.found.take(alias.name, "", "", scope)
 
     def _class(self, node: ast.ClassDef, scope: str, cls: str) -> None:

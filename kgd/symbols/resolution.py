@@ -5,12 +5,14 @@ Ambiguous names are left out, so each edge is certain to a reader of the code.
 
 from __future__ import annotations
 
+import posixpath
 from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from kgd.symbols import modules
-from kgd.symbols.modules import Place
-from kgd.symbols.symbols import CALLS, IMPORTS, INHERITS, Import, Symbol, Symbols
+from kgd.symbols.places import NOWHERE, Place, Project
+from kgd.symbols.rust_modules import MOD, crate, submodule
+from kgd.symbols.symbols import BOUND, CALLS, IMPORTS, INHERITS, Import, Symbol, Symbols
 
 _DEEPEST = 25
 """Longest chain of aliases."""
@@ -21,16 +23,6 @@ _CLASSES = frozenset({
     "class", "struct", "interface", "trait", "enum", "record", "annotation", "type", "namespace", "module",
 })  # fmt: skip
 _HOLDS_OTHERS = frozenset({"namespace", "module"})
-
-
-class Project(Protocol):
-    """The files around. The result depends only on these answers, so an implementation may record them."""
-
-    def symbols(self, path: str) -> Symbols | None:
-        """The symbols of a file; None if there is no such file."""
-
-    def files(self, key: str) -> Sequence[str]:
-        """The files that provide a key of `kgd.symbols.modules`, sorted."""
 
 
 class End(NamedTuple):
@@ -116,12 +108,16 @@ class Resolver:
     def imported(self, path: str, symbols: Symbols, one: Import) -> Sequence[str]:
         """The files that an import refers to."""
         self.begin()
+        if one.name == BOUND:
+            return ()
         place = self._place(path, symbols, one)
+        if one.module.startswith(MOD):
+            return place.files
+        if symbols.language == "rust":
+            return self._rust_file(place, one)
         if place.rest:
             what = self._walk(place)
             place = Place((what.path,)) if what is not None and what.path else Place(place.files[:1])
-            if symbols.language == "rust" and what is None:
-                return ()
         if place.package:
             if one.name and one.name != "*":
                 what = self.member(_What("package", "", "", place.files), one.name)
@@ -130,19 +126,42 @@ class Resolver:
         if not place.files:
             return ()
         file = place.files[0]
-        if one.name and one.name != "*":
-            if file.endswith("/"):
-                below = modules.one_of(self._project.files(f"path:{file}{one.name}".lstrip("/")), (".py", ".pyi"))
-                return (below,) if below else ()
-            if one.name not in self.table(file):
-                below = modules.below(file, one.name, self._project.files)
-                if below:
-                    return (below,)
-                if symbols.language == "rust":
-                    what = self.member(_What("module", file), one.name)
-                    if what is not None and what.kind == "module":
-                        return (what.path,)
+        if one.name and one.name != "*" and not self._binds(file, one.name):
+            below = modules.below(file, one.name, self._project)
+            if below:
+                return (below,)
         return () if file.endswith("/") else (file,)
+
+    def _binds(self, file: str, name: str) -> bool:
+        """Whether a package gives a name a meaning of its own, so that its submodule of that name is not meant."""
+        if name in self.table(file):
+            return True
+        symbols = self._project.symbols(file)
+        package = f"/{posixpath.dirname(file)}"
+        return symbols is not None and any(
+            one.alias == name and not one.scope and one.name  # its own submodules aside
+            and one.module != "." and not package.endswith(f"/{one.module.replace('.', '/')}")
+            for one in symbols.imports
+        )  # fmt: skip
+
+    def _rust_file(self, place: Place, one: Import) -> Sequence[str]:
+        """The file of the last module in a path; the items after it may come from macros."""
+        if not place.files:
+            return ()
+        what, file = _What("module", place.files[0]), place.files[0]
+        names = [*place.rest, *([one.name] if one.name not in ("", "*") else [])]
+        for number, name in enumerate(names, 1):
+            found = self.member(what, name)
+            if found is None or (number == len(names) and one.name not in ("", "*") and not self._is_module(found)):
+                break
+            what, file = found, found.path
+        return (file,)
+
+    def _is_module(self, what: _What) -> bool:
+        if what.kind == "symbol":
+            symbol = self.table(what.path).get(what.name)
+            return symbol is not None and symbol.kind == "module"
+        return what.kind == "module"
 
     # Chains
 
@@ -214,7 +233,7 @@ class Resolver:
             if here == end:
                 break
             here = here.rpartition(".")[0]
-        for file in modules.siblings(path, symbols, self._project.files):
+        for file in modules.siblings(path, symbols, self._project):
             if file != path:
                 found_in = self._top(file, name, depth)
                 if found_in is not None:
@@ -260,10 +279,8 @@ class Resolver:
                 if found is not None:
                     return found
         if symbols.language == "rust" and scope == "":
-            for manifest in self._project.files(f"cargo:{name}"):
-                place = modules.rust([name], manifest, self._project.files)
-                if place.files and place.files[0] != manifest:
-                    return _What("module", place.files[0])
+            library = crate(name, path, self._project)
+            return _What("module", library) if library else None
         return None
 
     def _taken(self, path: str, symbols: Symbols, one: Import, depth: int) -> _What | None:
@@ -276,16 +293,17 @@ class Resolver:
             what = self._walk(place, depth)
         else:
             what = _What("module", place.files[0])
-        if what is None or not one.name or one.module == "@mod":
+        if what is None or one.name in ("", BOUND) or one.module.startswith(MOD):
             return what
         return self.member(what, one.name, depth - 1)
 
     def _place(self, path: str, symbols: Symbols, one: Import) -> Place:
-        files = self._project.files
         if symbols.language != "rust":
-            return modules.find(one.module, path, symbols, files)
-        if one.module == "@mod":
-            return modules.rust(["@mod", one.name], path, files)
+            return modules.find(one, path, symbols, self._project)
+        if one.module.startswith(MOD):
+            attribute = one.module.removeprefix(MOD).removeprefix("=")
+            file = submodule(path, one.scope, one.name, attribute, self._project)
+            return Place((file,)) if file else NOWHERE
         steps = one.module.split("::")
         inner = self._module_around(path, one.scope)
         while inner and steps[0] in ("self", "super"):  # a module within the file
@@ -294,7 +312,7 @@ class Resolver:
             steps = steps[1:] or ["self"]
             if steps[0] != "super":
                 return Place((path,), tuple(filter(None, [*inner.split("."), *[s for s in steps if s != "self"]])))
-        return modules.rust(steps, path, files)
+        return modules.rust(steps, path, self._project)
 
     def _module_around(self, path: str, scope: str) -> str:
         table = self.table(path)
@@ -314,7 +332,7 @@ class Resolver:
             if around and word != "@crate":
                 above = around if word == "@module" else around.rpartition(".")[0]
                 return _What("symbol", path, above) if above else _What("module", path)
-            place = modules.rust([word], path, self._project.files)
+            place = modules.rust([word], path, self._project)
             return _What("module", place.files[0]) if place.files else None
         table = self.table(path)
         while scope:
@@ -346,7 +364,7 @@ class Resolver:
             if place.package:
                 found = self.member(_What("package", "", "", place.files), name, depth - 1)
             elif place.rest:
-                found = self.member(self._walk(place), name, depth - 1)
+                found = self.member(self._walk(place, depth - 1), name, depth - 1)
             elif (place.files[0] == path and not scope) or place.files[0] in seen:
                 continue
             else:
@@ -365,7 +383,7 @@ class Resolver:
             return None
         if what.kind == "module":
             if what.path.endswith("/"):  # a namespace package
-                found = modules.one_of(self._project.files(f"path:{what.path}{name}".lstrip("/")), (".py", ".pyi"))
+                found = modules.below(what.path, name, self._project)
                 return _What("module", found) if found else None
             return self._top(what.path, name, depth - 1)
         if what.kind == "package":
@@ -407,7 +425,7 @@ class Resolver:
             taken = self._import(path, "", name, symbols, depth - 1)
             if taken is not None:
                 return taken
-            below = modules.below(path, name, self._project.files)
+            below = modules.below(path, name, self._project)
             if below:
                 return _What("module", below)
             return self._through_stars(path, "", name, symbols, depth - 1, (seen or set()) | {path})
@@ -425,7 +443,7 @@ class Resolver:
         if qualified in table and table[qualified].kind != "constructor":
             return _What("symbol", what.path, qualified)
         if symbols.language == "go":
-            for file in modules.siblings(what.path, symbols, self._project.files):
+            for file in modules.siblings(what.path, symbols, self._project):
                 if qualified in self.table(file):
                     return _What("symbol", file, qualified)
         declared = symbols.types.get((what.name, name))

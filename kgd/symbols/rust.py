@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, ClassVar
 
+from kgd.symbols.rust_modules import MOD
 from kgd.symbols.symbols import CALLS
 from kgd.symbols.walker import STOP, Walker, first, text
 
@@ -19,6 +21,9 @@ _SAME = frozenset({
     "into_iter", "values",
 })  # fmt: skip
 """Methods whose result has, for name resolution, the type of their receiver."""
+
+
+_PATH = re.compile(r'#\[\s*path\s*=\s*"([^"]+)"')
 
 
 class Rust(Walker):
@@ -49,6 +54,7 @@ class Rust(Walker):
         "macro_definition": "macro",
         "field_declaration": "field",
         "use_declaration": "used",
+        "extern_crate_declaration": "linked",
         "let_declaration": "let",
         "parameter": "parameter",
         "self_parameter": "own",
@@ -60,7 +66,7 @@ class Rust(Walker):
     def module(self, node: Node, scope: str) -> str:
         if node.child_by_field_name("body") is None:
             name = text(node.child_by_field_name("name"))
-            self.found.take("@mod", name, name, scope)
+            self.found.take(f"{MOD}={_attribute(node)}".removesuffix("="), name, name, scope)
             return STOP
         return self.define(node, scope, "module")
 
@@ -133,6 +139,11 @@ class Rust(Walker):
                 case _:
                     whole = path + text(part)
                     self._take(whole, whole.rpartition("::")[2], scope)
+        return STOP
+
+    def linked(self, node: Node, scope: str) -> str:
+        name = text(node.child_by_field_name("name"))
+        self.found.take(f"::{name}", "", text(node.child_by_field_name("alias")) or name, scope)
         return STOP
 
     def _take(self, path: str, alias: str, scope: str) -> None:
@@ -242,3 +253,13 @@ class Rust(Walker):
             pattern = pattern.named_children[-1] if pattern.named_children else None
         if pattern is not None and pattern.type == "identifier":
             self.found.bind(scope, text(pattern), declared)
+
+
+def _attribute(node: Node) -> str:
+    """The path that an attribute gives to ``mod name;``; empty if there is none."""
+    above = node.prev_named_sibling
+    while above is not None and (above.type == "attribute_item" or "comment" in above.type):
+        if found := _PATH.match(text(above)):
+            return found[1]
+        above = above.prev_named_sibling
+    return ""

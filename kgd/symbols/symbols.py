@@ -14,6 +14,8 @@ from typing import NamedTuple
 CALLS = "calls"
 INHERITS = "inherits"
 IMPORTS = "imports"
+BOUND = "."
+"""Name of an import that only binds the outermost package, as in Python's ``import a.b``."""
 
 SIGNATURE_LENGTH = 300
 DOC_LENGTH = 300
@@ -36,7 +38,7 @@ class Symbol(NamedTuple):
 
 
 class Import(NamedTuple):
-    """An import. `module` is as written; `name` is empty for the module itself, ``*`` for all of it.
+    """An import. `module` is as written; `name` is empty for the module itself, ``*`` for all of it, or `BOUND`.
 
     `alias` is the local name, empty if nothing is bound. `scope` is the symbol that the name is bound in.
     """
@@ -59,7 +61,8 @@ class Symbols(NamedTuple):
     """The symbols of one file. `types` maps (scope, name) of other names to chains.
 
     The name ``()`` is the result of the scope itself. `package` is the package that a file declares, or that a manifest
-    gives to its folder. `reason` says why the file could not be read, or is empty.
+    gives to its folder; the imports of a manifest are its declarations (`kgd.symbols.manifests`). `reason` says why the
+    file could not be read, or is empty.
     """
 
     language: str

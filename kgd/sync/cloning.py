@@ -95,7 +95,7 @@ def _settings(incoming: Incoming, tip: ObjectId) -> Settings:
     """The settings of a workspace; id and sharding never change after its first commit."""
     blob = incoming.entry(incoming.tree_of(tip), PATH)
     if blob is None:
-        raise Refused("the remote's ref holds no workspace", next="Name another ref with --ref.")
+        raise Refused("the remote's ref has no workspace", next="Name another ref with --ref.")
     return decode_settings(incoming.read(blob), newer=True)
 
 

@@ -53,7 +53,7 @@ def push_target(
         return plain
     name, tip = mine
     there = listed.get(name)
-    if host.store.is_ancestor(tip, theirs):  # accepted as it was
+    if host.store.is_ancestor(tip, theirs):  # accepted unchanged
         forget(host, remote)
         return plain
     ours = bytes.fromhex(host.tip)

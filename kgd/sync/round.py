@@ -140,7 +140,7 @@ def run(
     raise AssertionError("unreachable")
 
 
-# ---- theirs becomes ours
+# ---- merging the remote's commits
 
 
 def _take_ledger(host: Host, transport: Transport) -> None:
@@ -277,7 +277,7 @@ def _take_proposals(
             done.waits.append(Wait("proposal", f"the proposal {name}: {trouble.message}"[:300], trouble.next))
 
 
-# ---- ours becomes theirs
+# ---- pushing our commits
 
 
 def _push(

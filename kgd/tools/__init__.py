@@ -1,4 +1,4 @@
-"""Every operation once, for all surfaces: parameters, answer, and the function that runs it."""
+"""The catalogue of operations, shared by all surfaces: parameters, answer, and the function that runs each."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ ONLY = "only:"
 
 
 def chosen(toolsets: str) -> Mapping[str, Operation]:
-    """The operations for a client that asked for ``tasks,server-memory``; with ``only:`` before it not the usual ones.
+    """The operations for a choice such as ``tasks,server-memory``; the prefix ``only:`` leaves out the usual ones.
 
     Raises:
         Invalid: There is no toolset of that name.

@@ -71,7 +71,7 @@ def text(position: list[Any], at: int) -> str:
 
 def _refuse(message: str) -> Invalid:
     return Invalid(
-        message, at="cursor", next="Repeat the call that gave it, with the same arguments, or start without."
+        message, at="cursor", next="Repeat the call that returned it, with the same arguments, or start without one."
     )
 
 

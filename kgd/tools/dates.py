@@ -1,19 +1,19 @@
-"""Times as people write them: ``monday``, ``yesterday``, ``2 days ago``, ISO dates."""
+"""Times in parameters, as people write them: ``monday``, ``2 days ago``, ``May 2023``, ISO dates."""
 
 from __future__ import annotations
 
-import re
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 
 from kgd.errors import Invalid
+from kgd.model.dates import Span, span_of
 
-_DAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
-_UNITS = {"minute": 60, "hour": 3600, "day": 86_400, "week": 604_800}
-_AGO = re.compile(r"(\d{1,5}|an?|one)\s+(minute|hour|day|week)s?(?:\s+ago)?").fullmatch
+When = str | None
+"""The type of `since` and `until`. It has no description, since agents pay for every character of a schema."""
+LONGEST = 100
 
 
 def moment_of(text: str, now: datetime, *, at: str = "since") -> int:
-    """The Unix seconds of a time in words or ISO 8601.
+    """The Unix seconds at which a time in words or ISO 8601 begins.
 
     Days begin at midnight in the time zone of `now`. A weekday is the latest day of that name, today included. An ISO
     date or time without a zone is UTC, as everywhere in kgd.
@@ -24,22 +24,28 @@ def moment_of(text: str, now: datetime, *, at: str = "since") -> int:
     Raises:
         Invalid: The text is not a date or time.
     """
-    said = text.strip().lower().removeprefix("last ").strip()
-    midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
-    if said == "now":
-        return int(now.timestamp())
-    if said in ("today", "yesterday"):
-        return int((midnight - timedelta(days=said == "yesterday")).timestamp())
-    weekday = next((n for n, name in enumerate(_DAYS) if len(said) > 2 and name.startswith(said)), None)
-    if weekday is not None:
-        return int((midnight - timedelta(days=(now.weekday() - weekday) % 7)).timestamp())
-    if ago := _AGO(said):
-        count = int(ago[1]) if ago[1].isdigit() else 1
-        return int(now.timestamp()) - count * _UNITS[ago[2]]
-    try:
-        moment = datetime.fromisoformat(text.strip())
-        return int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp())
-    except (ValueError, OverflowError):
+    return _span(text, now, at).begin
+
+
+def period(since: str | None, until: str | None) -> tuple[int | None, int | None]:
+    """The first and the last Unix second of a period; `until` includes the whole day, week, month or year it names.
+
+    Raises:
+        Invalid: One of them is not a date or time, or `until` is before `since`.
+    """
+    now = datetime.now().astimezone()
+    begin = moment_of(since, now) if since is not None else None
+    last = _span(until, now, "until").end - 1 if until is not None else None
+    if begin is not None and last is not None and last < begin:
+        raise Invalid("until is before since", at="until", next="Exchange them.")
+    return begin, last
+
+
+def _span(text: str, now: datetime, at: str) -> Span:
+    span = span_of(text, now) if len(text) <= LONGEST else None
+    if span is None:
         raise Invalid(
-            "this is not a date or time", at=at, next="Write monday, yesterday, 2 days ago, or 2026-11-20T14:00:00Z."
-        ) from None
+            "this is not a date or time", at=at,
+            next="Write monday, last week, 2 days ago, May 2026, 2026-11-20 or 2026-11-20T14:00:00Z.",
+        )  # fmt: skip
+    return span

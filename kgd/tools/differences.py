@@ -30,7 +30,7 @@ class NodeDiff(TypedDict):
 
 
 class FileDiff(TypedDict):
-    """A file that is no node's, before and after; null is absence."""
+    """A file that is not a node, before and after; null means absent."""
 
     path: str
     before: str | None
@@ -38,7 +38,7 @@ class FileDiff(TypedDict):
 
 
 class Foretold(TypedDict):
-    """The commit that a dry run did not make: its message, and what it would do."""
+    """The commit that a dry run would make: its message and its changes."""
 
     message: str
     author: str

@@ -89,7 +89,7 @@ class HubReads:
         if (workspace, uri) not in self._known:
             wanted = [one for one in dict.fromkeys((uri, *following)) if (workspace, one) not in self._known]
             self._read(workspace, wanted[:TOGETHER])
-        return self._known.get((workspace, uri), FarMissing("unreachable", detail="the hub did not say"))
+        return self._known.get((workspace, uri), FarMissing("unreachable", detail="the hub gave no reason"))
 
     def _read(self, workspace: str, uris: Sequence[Uri]) -> None:
         begun = time.monotonic()
@@ -175,7 +175,7 @@ def checked(shape: Any, value: Any) -> Any:
     try:
         return _adapter(shape).validate_python(value)
     except ValidationError:
-        raise Unavailable("what the hub answered is not what its tool promises", next="Its kgd may be older.") from None
+        raise Unavailable("the hub's answer does not match its tool", next="The hub may run an older kgd.") from None
 
 
 @lru_cache(maxsize=32)

@@ -37,7 +37,7 @@ PROVIDER: Rung = "provider"
 MOST_ASKED = 8
 """Conflicts per call that models are asked about. A person may have to allow each question."""
 
-NO_MODEL = "no model was there to ask"
+NO_MODEL = "no model is available"
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ class Consultation:
 
 
 class Resolved(TypedDict):
-    """A conflict that is settled. `by` is agent, sampling or provider; `already`: it was so before this call."""
+    """A settled conflict. `by` is agent, sampling or provider; `already`: it was settled before this call."""
 
     id: str
     uri: str
@@ -89,7 +89,7 @@ def consult(session: Session, conflicts: Iterable[Conflict], via: Via = "auto") 
     asking: dict[str, tuple[Conflict, Prompt]] = {}
     for conflict in conflicts:
         prompt = prompt_for(conflict)
-        why_not = "it is too large to be put to a model" if prompt is None else ""
+        why_not = "it is too large for a model" if prompt is None else ""
         why_not = why_not or ("" if len(asking) < MOST_ASKED else "one call asks about a few only: call again")
         if prompt is None or why_not:
             found.left[conflict.id] = why_not
@@ -111,7 +111,7 @@ def _ask_client(session: Session, asking: dict[str, tuple[Conflict, Prompt]], fo
     attempts = session.daemon.attempts
     prompts = {}
     for digest, (conflict, prompt) in asking.items():
-        why_not = attempts.why_not(digest, session.caller) if ask.open else "it was not asked about: call again"
+        why_not = attempts.why_not(digest, session.caller) if ask.open else "no model was asked about it: call again"
         why_not = "" if digest in ask.answered else why_not
         if why_not:
             found.left[conflict.id] = why_not
@@ -214,7 +214,7 @@ def askable(workspace: Workspace, conflicts: Iterable[OpenConflict]) -> tuple[li
     fresh, left = [], {}
     for one in conflicts:
         if not _is_for_models(one.conflict):
-            left[one.id] = "it is about more than a node's own fields: read both sides and decide"
+            left[one.id] = "it concerns more than the fields of one node: read both sides and decide"
             continue
         try:
             shown = is_as_shown(workspace.node(workspace.graph.resolve(one.uri)), one.conflict)
@@ -223,7 +223,7 @@ def askable(workspace: Workspace, conflicts: Iterable[OpenConflict]) -> tuple[li
         if shown:
             fresh.append(one.conflict)
         else:
-            left[one.id] = "somebody wrote another value since: say with `fields` which one counts"
+            left[one.id] = "the value has changed since: choose one with `fields`"
     return fresh, left
 
 

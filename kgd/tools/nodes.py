@@ -42,19 +42,22 @@ Trust = Literal["local", "team", "remote"]
 
 
 class Stamp(TypedDict):
-    """When, as the commit claims it, and by whom."""
+    """Time and author of a commit, as the commit states them."""
 
     at: str
     by: str
 
 
 class Origin(TypedDict):
-    """Where a piece of knowledge came from; set by kgd, never by content."""
+    """Where a piece of knowledge came from; set by kgd, never by content.
 
-    workspace: str
+    For agents, a node of the answer's own workspace has only the commit: its trust is local.
+    """
+
+    workspace: NotRequired[str]
     commit: NotRequired[str]
     author: NotRequired[str]
-    trust: Trust
+    trust: NotRequired[Trust]
 
 
 class RelationAnswer(TypedDict):
@@ -72,7 +75,7 @@ class IncomingAnswer(TypedDict):
 
 
 class SideAnswer(TypedDict):
-    """One version under its letter, with the commit that wrote it where history was searched and has it."""
+    """One version with its letter, and the commit that wrote it if the searched history has it."""
 
     side: str
     value: Any
@@ -82,7 +85,7 @@ class SideAnswer(TypedDict):
 
 
 class ConflictField(TypedDict):
-    """`shown` is the letter of the served side; `now` is the node's present value, where one conflict was asked for."""
+    """`shown` is the letter of the served side; `now` is the present value, given for a single requested conflict."""
 
     base: Any
     sides: list[SideAnswer]
@@ -91,7 +94,7 @@ class ConflictField(TypedDict):
 
 
 class ConflictAnswer(TypedDict):
-    """The versions of a node's fields that different people wrote."""
+    """Different versions of a node's fields, by different people."""
 
     id: str
     uri: str
@@ -100,7 +103,7 @@ class ConflictAnswer(TypedDict):
 
 
 class InvalidAnswer(TypedDict):
-    """A hand-edited file that cannot be read; the last good value, if there is one, is what is served."""
+    """A hand-edited file that cannot be parsed. The last good value is served, if there is one."""
 
     path: str
     line: int
@@ -110,7 +113,7 @@ class InvalidAnswer(TypedDict):
 
 
 class UnverifiedAnswer(TypedDict):
-    """The code behind a node changed since somebody said that it holds. `commit` is the code's, where one did it."""
+    """The code that a node cites has changed since its verification. `commit` is the code commit, if there is one."""
 
     reason: str
     since: NotRequired[str]
@@ -118,7 +121,7 @@ class UnverifiedAnswer(TypedDict):
 
 
 class Cut(TypedDict):
-    """Where a continued content or list begins and ends, and how long it is in all."""
+    """Start, end and total length of a partial content or list."""
 
     start: int
     end: int
@@ -142,7 +145,7 @@ class DetailAnswer(TypedDict):
 
 
 class MentionsAnswer(TypedDict):
-    """What a node's text names, and whose texts name it: the most telling first, a few of each. Derived, not stored."""
+    """Nodes that this text names, and nodes whose texts name this one: a few each, most specific first. Derived."""
 
     out: list[str]
     into: list[str]
@@ -150,7 +153,7 @@ class MentionsAnswer(TypedDict):
 
 
 class MessageAnswer(TypedDict):
-    """One message of a thread. `answers` is given where it is not the message right before that it replies to."""
+    """One message of a thread. `answers` is present if it replies to another message than the previous one."""
 
     uri: str
     sender: str
@@ -191,6 +194,7 @@ class NodeAnswer(TypedDict):
     conflicts: NotRequired[list[ConflictAnswer]]
     invalid_file: NotRequired[InvalidAnswer]
     unverified: NotRequired[UnverifiedAnswer]
+    lapsed: NotRequired[str]
 
 
 """`NodeAnswer` is a node in full, without empty fields. At `version` 0 the node is in the code tree and not stored."""
@@ -367,7 +371,7 @@ def invalid(workspace: Workspace, one: InvalidFile) -> InvalidAnswer:
         "path": printable(one.path),
         "line": one.line,
         "reason": one.reason,
-        "next": f"Mend that file in the work tree; {until}.",
+        "next": f"Fix that file in the work tree; {until}.",
     }
     if one.uri is not None:
         answer["uri"] = one.uri

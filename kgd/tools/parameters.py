@@ -13,6 +13,7 @@ from typing import Annotated, Any, TypeVar, get_args
 
 import orjson
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, ValidationError
+from pydantic_core import ErrorDetails
 
 from kgd.errors import Invalid, KgdError, Limit
 from kgd.model.node import UNSEEN
@@ -101,6 +102,11 @@ def explain(error: ValidationError, model: type[BaseModel]) -> KgdError:
     if first["type"] == "missing":
         beside = (c for c in complaints if c["type"] == "extra_forbidden" and c["loc"][:-1] == first["loc"][:-1])
         first = next(beside, first)
+    return explain_one(first, model)
+
+
+def explain_one(first: ErrorDetails, model: type[BaseModel]) -> KgdError:
+    """Convert one of pydantic's errors."""
     at, kind = place(first["loc"]), first["type"]
     if kind == "extra_forbidden":
         name = str(first["loc"][-1])
@@ -134,7 +140,7 @@ def refuse_unseen(text: str | None, at: str, *, lines: bool = False) -> None:
     """
     if text and (_UNSEEN_IN_TEXT if lines else UNSEEN)(text):
         kind = "control characters" if lines else "line ends, control and direction characters"
-        raise Invalid(f"a {at} is written without {kind}", at=at, next="Leave them out.")
+        raise Invalid(f"`{at}` must not contain {kind}", at=at, next="Leave them out.")
 
 
 def place(location: Sequence[int | str]) -> str:

@@ -17,6 +17,16 @@ def input_schema(model: type[BaseModel]) -> dict[str, Any]:
     return _short(model.model_json_schema())
 
 
+def brief_schema(model: type[BaseModel]) -> dict[str, Any]:
+    """The schema of a tool's arguments for `tools/list`.
+
+    Without bounds, which refusals explain, and without defaults that are zero, false or the first of an enumeration.
+    """
+    brief = _brief(input_schema(model))
+    assert isinstance(brief, dict)
+    return brief
+
+
 def output_schema(result: Any) -> dict[str, Any]:
     """The schema of a tool's answer, one level deep.
 
@@ -28,6 +38,9 @@ def output_schema(result: Any) -> dict[str, Any]:
     return {"type": "object", "properties": {**properties, "error": _ERROR}}
 
 
+OBJECT = {"type": "object"}
+"""Output schema of kgd's own tools. No host shows more of it to a model, and docs/mcp.md has the fields."""
+
 _ERROR = {"type": "object", "description": "instead of all else, when the call is refused"}
 """No field is required: some clients also validate refusals against the schema, and the SDK omits top-level nulls over
 HTTP.
@@ -37,6 +50,22 @@ HTTP.
 def full_schema(result: Any) -> dict[str, Any]:
     """The whole schema of an answer, for documentation and for tests that check every field."""
     return _short(TypeAdapter(result).json_schema(mode="serialization"), keep_null=True)
+
+
+def _brief(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_brief(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    out = {}
+    for key, item in value.items():
+        if key == "properties":
+            out[key] = {name: _brief(schema) for name, schema in item.items()}
+        elif key == "default" and (not item or item == value.get("enum", [None])[0]):
+            continue
+        elif key not in ("minimum", "maximum") and (key, item) != ("additionalProperties", True):
+            out[key] = _brief(item)
+    return out
 
 
 def _shallow(schema: dict[str, Any]) -> dict[str, Any]:
@@ -77,7 +106,7 @@ class _Shortening:
         return out
 
 
-_NOISE = frozenset({"maxLength", "minLength", "maxItems", "minItems", "discriminator"})
+_NOISE = frozenset({"maxLength", "minLength", "maxItems", "minItems", "discriminator", "propertyNames"})
 """Keywords left out: the refusal enforces and explains them, and they cost more than they help."""
 
 

@@ -57,8 +57,8 @@ def verified(session: Session, workspace: Workspace, uri: Uri) -> Upsert:
     session.allow(workspace, Verb.WRITE, [workspace.graph.resolve(uri)])
     if session.principal is not None:
         raise Forbidden(
-            "the code is looked at by whoever works on the machine that has it", at=uri,
-            next=Advice("Write what you found with ", Do("put"), "; they verify it."),
+            "only the machine with the code tree can verify a node", at=uri,
+            next=Advice("Record your findings with ", Do("put"), "; a user of that machine can verify it."),
         )  # fmt: skip
     try:
         return verification(workspace, uri)

@@ -117,7 +117,7 @@ def refusal(session: Session, error: KgdError, arguments: Mapping[str, Any]) -> 
         return error
     if isinstance(error, InvariantViolation):
         return InvariantViolation(
-            "something that this token may not read stands in the way", next="Choose another name."
+            "this name conflicts with a node that the token may not read", next="Choose another name."
         )
     return Forbidden(
         f"'{principal.name}' may not do that: it would reach what the token may not read",

@@ -19,7 +19,7 @@ NAMED = 8
 
 
 class Hint(TypedDict):
-    """A nudge to write down what the conversation learned, with a `put` that only needs its words."""
+    """A hint to record what the conversation learned, with a `put` that needs only the text."""
 
     message: str
     evicted: NotRequired[list[str]]

@@ -85,7 +85,7 @@ class Configured:
         return [(prefix + text)[:limit].encode("utf-8", "replace").decode() for text in texts]
 
     def close(self) -> None:
-        """Nothing is held open."""
+        """Do nothing: the model holds no resources."""
 
 
 def checked(vectors: Vectors, count: int, dim: int) -> Vectors:

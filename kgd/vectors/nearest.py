@@ -38,7 +38,7 @@ Alive = NDArray[np.bool_]
 
 
 class Packed(Protocol):
-    """Rows of vectors of length 1, numbered from 0. A read beside a write may see some rows old and some new."""
+    """Rows of vectors of length 1, numbered from 0. A read during a write may return old and new rows."""
 
     dim: int
 
@@ -46,7 +46,7 @@ class Packed(Protocol):
         """Write old or new rows; the matrix grows as needed."""
 
     def vectors(self, rows: Rows) -> Vectors:
-        """These rows, as precisely as they are stored."""
+        """These rows, at their stored precision."""
 
     def best(
         self, query: NDArray[np.float32], count: int, rows: Rows | None, alive: Alive | None, limit: int
@@ -167,7 +167,7 @@ def _blocks(count: int) -> Iterator[Rows]:
 
 
 def _best(similarity: Vectors, rows: Rows | None, alive: Alive | None, limit: int) -> tuple[Rows, float]:
-    """The rows that may be among the `limit` nearest: those as near as the last of them, ties included."""
+    """The candidates for the `limit` nearest: all rows as near as the last one, including ties."""
     if alive is not None:
         floor = float(similarity.min(where=alive, initial=2.0))
         similarity = np.where(alive, similarity, np.float32(-2.0))
@@ -180,7 +180,7 @@ def _best(similarity: Vectors, rows: Rows | None, alive: Alive | None, limit: in
 
 
 def _with_room(matrix: NDArray[Any], rows: Rows) -> NDArray[Any]:
-    """The matrix with room for these rows, and some to spare, so that adding one by one does not copy all each time."""
+    """The matrix with room for these rows and a reserve, so that single additions rarely copy it."""
     needed = int(rows.max(initial=-1)) + 1
     if needed <= len(matrix):
         return matrix
@@ -215,7 +215,7 @@ class Nearest:
         self._lock = threading.Lock()
         self._packed: Packed = Floats(dim, _FIRST)
         self._uris: list[Uri | None] = []
-        """By row; None marks a free row."""
+        """Values by row; None marks a free row."""
         self._free: list[int] = []
         self._row: dict[Uri, int] = {}
         self._other: dict[Uri, dict[str, int]] = {}
@@ -292,7 +292,7 @@ class Nearest:
     def pairs(
         self, some: Sequence[Uri], within: Sequence[Uri], above: float, each: int
     ) -> list[tuple[Uri, Uri, float]]:
-        """For each of `some` the `each` nearest of `within` with a similarity above `above`, except itself.
+        """For each node of `some`, its `each` nearest other nodes of `within` with a similarity above `above`.
 
         Uses stored vectors; embeds nothing. One matrix product: O(`some` x `within`).
         """
@@ -343,6 +343,6 @@ class Nearest:
 
 
 def _similarity(vectors: Vectors, query: NDArray[np.float32]) -> list[float]:
-    """Row by row, so that a value depends only on its two vectors."""
+    """One row at a time, so that a value depends only on its two vectors."""
     found: list[float] = np.round((vectors * query).sum(axis=1).astype(np.float64), DIGITS).tolist()
     return found

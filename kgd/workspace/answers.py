@@ -36,7 +36,7 @@ class NodeChange:
 
 @dataclass(frozen=True, slots=True)
 class FileChange:
-    """An ordinary file, such as `kgd.yaml` or a memory, before and after; None is absence."""
+    """An ordinary file, such as `kgd.yaml` or a memory, before and after; None means absent."""
 
     path: str
     before: str | None
@@ -141,7 +141,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class FieldChange:
-    """One field of a node before and after, as plain values; None is absence."""
+    """One field of a node before and after, as plain values; None means absent."""
 
     field: str
     before: object

@@ -23,7 +23,7 @@ from kgd.workspace.writing import admission
 
 FSCK_DEADLINE = 600.0
 Progress = Callable[[int, int | None, str], None]
-_MEND = "Mend the file, or revert the commit that broke it."
+_MEND = "Fix the file, or revert the commit that broke it."
 _HARMLESS = ("dangling", "Checking", "notice:", "unreachable")
 
 
@@ -72,7 +72,7 @@ def _files(workspace: Workspace) -> Iterator[Finding]:
         if not path.startswith(("nodes/", "conflicts/", "log/")) and not bulk.is_path(path):
             continue
         if mode != b"100644":
-            yield Finding("error", path, "is no plain file", "Remove it: only plain files belong here.")
+            yield Finding("error", path, "is not a plain file", "Remove it: only plain files belong here.")
             continue
         try:
             data = store.read(blob)
@@ -116,8 +116,8 @@ def _memories(workspace: Workspace) -> Iterator[Finding]:
                 found[path] = memories.decode(data, at=path)
             except KgdError as refusal:
                 if not data.startswith(b"---"):
-                    continue  # a person's note, which needs no node
-                yield Finding("warning", path, refusal.message, refusal.next or "Mend the file.")
+                    continue  # a user's note, which needs no node
+                yield Finding("warning", path, refusal.message, refusal.next or "Fix the file.")
     named: dict[str, Node] = {}
     for uri in list(workspace.graph.uris()):
         if memories.FOLDER.encode() not in (workspace.stored(uri) or b""):

@@ -1,4 +1,4 @@
-"""The return of memory after long work: freed memory goes back to the system, which glibc alone would keep."""
+"""Release of freed memory to the system after long work; glibc would keep it."""
 
 from __future__ import annotations
 

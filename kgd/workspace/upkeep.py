@@ -1,4 +1,4 @@
-"""Upkeep of one repository beside the work: packs are rolled up, and memory goes back to the system after a burst."""
+"""Background upkeep of one repository: rolls up packs, and releases memory after a burst."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from kgd.workspace.answers import Stage
 from kgd.workspace.given_back import give_memory_back
 
 CLOSE_WITHIN = 5.0
-"""Seconds that closing waits for a roll-up under way; one that is cut off leaves all packs as they were."""
+"""Seconds that closing waits for a running roll-up; an interrupted roll-up leaves all packs unchanged."""
 
 LOOK_SECONDS = 60.0
-"""How often the packs are looked through without a change: a person's gc removes packs too."""
+"""Seconds between checks of the packs without changes: the user's gc removes packs too."""
 
 LOOK_FLUSHES = 5
-"""How often they are looked through while changes are written: a flush of many changes is large. Some 2 ms."""
+"""Flushes between checks while changes are written: a flush of many changes is large. A check takes 2 ms."""
 
 QUIET_SECONDS, QUIET_LOOKS = 2.0, 15
-"""After the last flush, how often memory is given back, and how many times: indexing and publication still go on. Some
-10 ms each, so not beside a burst of changes."""
+"""Interval and number of memory releases after the last flush, since indexing and publication continue. A release takes
+10 ms, so there is none during a burst of changes."""
 
 log = logging.getLogger(__name__)
 

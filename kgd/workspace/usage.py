@@ -44,7 +44,7 @@ class _Note(NamedTuple):
 class Usage:
     """The nodes that conversations of this machine read in one workspace. Counts after `start`.
 
-    A note costs one put into a queue. Notes not yet on disk at a crash are lost.
+    A note only enters a queue. Notes not yet on disk at a crash are lost.
     """
 
     def __init__(self, workspace: Workspace) -> None:

@@ -81,7 +81,7 @@ BUGS = {
     "read": Bug(
         "every caller may get a node", "kgd/model/access.py",
         "    if not any(scope.covers(place) for scope in granted):", "    if verb is not Verb.READ and not granted:",
-        ("tests/surfaces/test_scopes.py::test_only_what_may_be_read_is_got", RANDOM),
+        ("tests/surfaces/test_scopes.py::test_get_answers_readable_nodes_only", RANDOM),
     ),
 }  # fmt: skip
 

@@ -71,7 +71,7 @@ def test_a_hub_speaks_for_its_own_nodes_alone(site: MakeSite) -> None:
         ],
     )
     with Counter(always(http("200 OK", lies))) as hub:
-        answer = shop(site, hub.url).ask("traverse", start=["concept://shop/a"])
+        answer = shop(site, hub.url).ask("traverse", start=["concept://shop/a"], include="edges")
     assert names(answer) == ["shop/a", "far0/x", "shop/b"]
     assert answer["nodes"][2]["name"] == "mine"
     assert "origin" not in answer["nodes"][2]

@@ -87,9 +87,9 @@ def test_the_copy_of_an_atom_belongs_to_the_copy_of_its_molecule(teams: Teams) -
 def test_an_upstream_node_under_the_same_path_is_a_conflict_and_stays(teams: Teams, tool: str) -> None:
     teams.put(node("concept://shop/keys", summary="ours", data={"a": 1}))
     tip = teams.tip()
-    with pytest.raises(Stale, match=r"has a node of its own there.*concept://infra/keys") as refused:
+    with pytest.raises(Stale, match=r"has its own node there.*concept://infra/keys") as refused:
         teams.submit("concept://shop/keys", LIMITS, tool=tool)
-    assert "Give yours another name" in refused.value.next
+    assert "Rename your node" in refused.value.next
     assert (teams.tip(), (teams.get("keys") or {})["summary"]) == (tip, "theirs")
 
 
@@ -141,7 +141,7 @@ def test_the_same_field_changed_on_both_sides_waits_as_a_proposal(teams: Teams) 
 
 
 def test_submit_without_arguments_sends_every_change_since_the_last_submit(teams: Teams) -> None:
-    with pytest.raises(NotFound, match="nothing was submitted to 'infra'"):
+    with pytest.raises(NotFound, match="nothing was submitted from here to 'infra'"):
         teams.submit()
     teams.submit(LIMITS, max_cost=0.5)
     assert teams.submit()["outcome"] == "unchanged"
@@ -248,7 +248,7 @@ def accept(teams: Teams, server: Path) -> None:
 
 def test_a_plain_git_server_gets_the_changes_since_the_last_accepted_submission(clone: tuple[Teams, Path]) -> None:
     teams, server = clone
-    with pytest.raises(Stale, match="has a node of its own there"):
+    with pytest.raises(Stale, match="has its own node there"):
         teams.submit("concept://shop/keys")
     assert "proposals" not in git(server, "for-each-ref")
     assert teams.submit(LIMITS)["outcome"] == "proposed"
@@ -280,7 +280,7 @@ def test_a_sole_submission_target_need_not_be_named_again(teams: Teams) -> None:
     def again() -> Any:
         return teams.shop.ask("submit_subgraph", workspace="shop")
 
-    with pytest.raises(Invalid, match="is not named"):
+    with pytest.raises(Invalid, match="the target workspace is missing"):
         again()
     teams.submit(LIMITS)
     teams.put({"op": "upsert", "uri": LIMITS, "summary": "edited"})

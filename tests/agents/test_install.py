@@ -227,7 +227,7 @@ def test_files_that_cannot_be_edited_are_reported_and_the_rest_continues(desk: D
     skills = [one for one in answer["entries"] if one["kind"] == "skill"]
     assert {one["state"] for one in skills} == {"added"}
     said = desk.run("agents", "install", "--user")
-    assert "nothing was written there" in said.stdout
+    assert "nothing was written to it" in said.stdout
 
 
 def test_a_file_behind_a_link_is_edited_and_the_link_stays(desk: Desk) -> None:
@@ -270,7 +270,7 @@ def test_a_users_own_entry_stays_and_is_reported(desk: Desk) -> None:
     assert states == {
         "me/.cursor/mcp.json": "own", "me/.cursor/hooks.json": "added", "me/.agents/skills/kgd/SKILL.md": "own",
     }  # fmt: skip
-    assert "is yours, and stays" in desk.run("agents", "status", "--user").stdout
+    assert "yours, left unchanged" in desk.run("agents", "status", "--user").stdout
     desk.states("uninstall", "--user")
     assert desk.snapshot() == before
 
@@ -290,7 +290,7 @@ def test_shared_files_stay_until_the_last_host_is_removed(desk: Desk) -> None:
     [
         (["install"], "no client that kgd knows"),
         (["install", "--client", "zed"], "kgd cannot set up"),
-        (["install", "--client", "cursor", "--user", "--project"], "two places"),
+        (["install", "--client", "cursor", "--user", "--project"], "exclude each other"),
     ],
 )
 def test_wrong_arguments_are_refused(desk: Desk, words: list[str], says: str) -> None:

@@ -36,7 +36,7 @@ def shop(ws: kgd.Workspace) -> kgd.Workspace:
 
 @pytest.mark.requirement("M10")
 @pytest.mark.requirement("U5")
-def test_questions_are_answered_alike_whoever_does_the_work(turn: Turn, shop: kgd.Workspace) -> None:
+def test_questions_have_the_same_answers_on_every_surface(turn: Turn, shop: kgd.Workspace) -> None:
     turn()
     found = shop.retrieve("session tokens", namespace="services")
     assert [node.name for node in found.nodes][:2] == ["auth", "keys"]
@@ -149,7 +149,7 @@ def test_long_texts_and_long_lists_come_whole_and_a_large_source_goes_in_one_cal
     assert ws.delete_nodes_by_source("document", "manual") == 0
 
 
-def test_what_is_taken_in_is_found_and_a_conversation_is_read_back(ws: kgd.Workspace, tmp_path: Path) -> None:
+def test_an_ingested_document_is_found_and_a_conversation_is_read_back(ws: kgd.Workspace, tmp_path: Path) -> None:
     note = tmp_path / "leave.md"
     note.write_text("# Leave\n\nEverybody has thirty days of leave.\n")
     told = list[int]()

@@ -22,7 +22,7 @@ BLOCK = re.compile(r"^```python walk\n(.*?)^```\n(?:```text\n(.*?)^```\n)?", re.
 
 @pytest.mark.requirement("U5")
 @pytest.mark.parametrize("by", ["in process", pytest.param("a daemon", marks=pytest.mark.slow)])
-def test_the_examples_run_and_print_what_is_shown(
+def test_the_examples_run_and_print_the_shown_output(
     by: str, home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shop = tmp_path / "shop"
@@ -51,7 +51,7 @@ def rows(heading: str) -> list[list[str]]:
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in table[1:]]
 
 
-def test_the_table_maps_every_operation_of_the_specifications_to_one_that_is_there() -> None:
+def test_the_table_maps_every_operation_of_the_specifications_to_an_existing_one() -> None:
     mapped = {name: set(re.findall(r"`(\w+)`", row[1])) for row in rows("From the specifications to Python")
               for name in re.findall(r"`(\w+)`", row[0]) or [row[0]]}  # fmt: skip
     asked = """createNode createNodes getNode updateNode deleteNode deleteNodesBySource getNodesByNamespace createEdge

@@ -50,7 +50,7 @@ def test_sixteen_threads_read_and_write_at_once(turn: Turn, ws: kgd.Workspace) -
 
 
 @pytest.mark.slow
-def test_what_is_written_while_daemons_are_killed_is_there_once(home: Home, ws: kgd.Workspace) -> None:
+def test_changes_written_while_daemons_are_killed_are_stored_once(home: Home, ws: kgd.Workspace) -> None:
     """A lost answer is asked for again; the request id keeps a change from being done twice."""
     done, made = threading.Event(), list[str]()
 
@@ -156,7 +156,7 @@ print(*sorted({'pydantic', 'pygit2', 'networkx', 'ruamel', 'sqlite3', 'asyncio',
     assert (done.stdout, done.stderr) == ("\n", "")
 
 
-def test_where_there_is_no_workspace_it_is_said_what_to_do(home: Home, tmp_path: Path) -> None:
+def test_an_error_without_a_workspace_names_the_next_step(home: Home, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     with pytest.raises(kgd.NotFound) as refused:
         kgd.open(tmp_path / "empty")

@@ -239,3 +239,53 @@ async def test_a_refusal_has_the_envelope_too(tasks: list[str], graph: Graph) ->
     assert (await graph.refused("query_graph", operation="dance"))["code"] == "VALIDATION_ERROR"
     empty = {"operation": "create", "entityType": "atom", "name": "A", "createdByTaskId": "t-1", "paths": "[]"}
     assert (await graph.refused("manage_graph", **empty))["code"] == "INVARIANT_VIOLATION"
+
+
+async def test_a_refusal_has_place_and_next_step_beside_its_sentence(tasks: list[str], graph: Graph) -> None:
+    error = await graph.refused("query_graph", operation="get", entityType="atom", id="x")
+    assert error == {
+        "code": "NOT_FOUND", "message": "there is no such atom", "at": "id",
+        "next": "Look for it with search with types=atom.",
+    }  # fmt: skip
+
+
+WRONG: list[tuple[str, dict[str, Any], str, list[str]]] = [
+    ("manage_graph", {"operation": "create", "entityType": "atom"}, "name", ["name", "paths", "createdByTaskId"]),
+    ("manage_graph", {"operation": "create", "entityType": "molecule"}, "name", ["name", "createdByTaskId"]),
+    ("manage_graph", {"operation": "update", "entityType": "atom"}, "id", ["id", "version", "lastTaskId"]),
+    ("manage_graph", {}, "operation", ["operation", "entityType"]),
+    ("manage_graph", {"operation": "delete"}, "entityType", ["entityType", "id", "version"]),
+    ("manage_graph", {"operation": "delete", "entityType": "atom", "version": "x"}, "id", ["id", "version"]),
+    ("manage_graph", {"operation": "create", "entityType": "atom", "name": " ", "paths": ["/a"], "id": "x"},
+     "createdByTaskId", ["createdByTaskId", "id", "name", "paths[0]"]),
+    ("manage_graph", {"operation": "update", "entityType": "atom", "id": "x", "version": 1, "lastTaskId": "t-1",
+                      "relatedAtoms": "no", "knowledgeMode": "append"}, "relatedAtoms", ["relatedAtoms", "knowledge"]),
+    ("query_graph", {"operation": "get", "limit": 0, "colour": 1}, "colour", ["colour", "id", "entityType", "limit"]),
+    ("manage_changelog", {"operation": "append"}, "parentType", ["parentType", "parentId", "taskId", "summary"]),
+    ("manage_changelog", {"operation": "append", "parentType": "atom", "parentId": "x", "taskId": "t-1",
+                          "summary": " ", "limit": 3}, "limit", ["limit", "summary"]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("tool", "given", "at", "named"), WRONG)
+async def test_one_refusal_names_every_missing_and_wrong_argument(
+    graph: Graph, tool: str, given: dict[str, Any], at: str, named: list[str]
+) -> None:
+    error = await graph.refused(tool, **given)
+    assert (error["code"], error["at"]) == ("VALIDATION_ERROR", at)
+    assert [name for name in named if name not in error["message"]] == []
+
+
+async def test_a_list_may_be_an_array_or_its_json_text(tasks: list[str], graph: Graph) -> None:
+    lists: dict[str, Any] = {"paths": ["bus/**"], "relatedAtoms": [{"atomId": "Mail", "reason": "calls"}]}
+    await graph.manage("create", "atom", name="Mail", createdByTaskId="t-1", paths=["mail/**"])
+    texts = {name: json.dumps(value) for name, value in lists.items()}
+    made = [
+        (await graph.manage("create", "atom", name="Bus", createdByTaskId="t-1", **given))["atom"]
+        for given in (lists, texts)
+    ]
+    assert made[0]["paths"] == made[1]["paths"] == ["bus/**"]
+    assert made[0]["relatedAtoms"] == made[1]["relatedAtoms"] == [{"atomId": "atom://shop/Mail", "reason": "calls"}]
+    asked = [["bus/a.py", "mail/b.py"], '["bus/a.py", "mail/b.py"]', "bus/a.py, mail/b.py"]
+    first, *others = [await graph.query("context", paths=paths) for paths in asked]
+    assert [first] * 2 == others

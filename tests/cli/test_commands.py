@@ -132,18 +132,18 @@ def test_the_past_is_shown_compared_and_taken_back(kgd: Kgd) -> None:
     then = kgd("get", "price", "--as-of", commits[1]["commit"])
     assert then.startswith(f"concept://shop/price  concept, as of {commits[1]['commit'][:12]}\n")
     assert "in cents" in then
-    assert f"takes back {commits[0]['commit'][:12]} by {commits[0]['author']}, euros it is\n" in kgd(
+    assert f"reverts {commits[0]['commit'][:12]} by {commits[0]['author']}, euros it is\n" in kgd(
         "revert", commits[0]["commit"]
     )
     assert kgd.json("get", "price")["nodes"][0]["summary"] == "in cents"
     kgd("put", "fleeting", "--summary", "gone soon")
     undone = kgd("undo")
-    assert "takes back" in undone
+    assert "reverts" in undone
     assert "  concept://shop/fleeting  deleted\n" in undone
     assert "euros it is" in kgd("log")
 
 
-def test_what_is_not_there_is_not_found_and_names_that_are_close_are_offered(kgd: Kgd) -> None:
+def test_a_missing_node_is_not_found_and_similar_names_are_suggested(kgd: Kgd) -> None:
     kgd("put", "services/payment", "--summary", "Takes money")
     for words in (["get", "service/payment"], ["history", "service/payment"], ["show", "service/payment"],
                   ["get", "service/payment", "--quiet"]):  # fmt: skip
@@ -201,7 +201,7 @@ def test_a_file_that_could_never_be_read_is_named_instead_of_its_node(kgd: Kgd) 
     ],
     ids=range(18),
 )  # fmt: skip
-def test_a_refusal_speaks_of_what_was_typed(kgd: Kgd, words: list[str], said: str) -> None:
+def test_a_refusal_quotes_the_typed_options(kgd: Kgd, words: list[str], said: str) -> None:
     kgd("put", "shelf", "--summary", "s")
     error = kgd.run(*words).stderr
     assert said in error
@@ -210,7 +210,7 @@ def test_a_refusal_speaks_of_what_was_typed(kgd: Kgd, words: list[str], said: st
     assert "secret" not in error
 
 
-def test_numbers_are_words_and_nothing_is_said_twice(kgd: Kgd) -> None:
+def test_counts_are_in_words_and_nothing_is_repeated(kgd: Kgd) -> None:
     assert re.search(r"holds .*\bdirector(y|ies)\b, \d+ bytes?,", kgd("status"))
     kgd("link", "./src/auth", "https://example.org/paper", "--type", "see")
     assert kgd("get", "https://example.org/paper").splitlines()[0].count("https://example.org/paper") == 1
@@ -239,7 +239,7 @@ def test_a_list_that_goes_on_says_so_in_as_many_words_as_are_needed(
     assert capsys.readouterr().out.partition("m\n")[2].partition("m\n")[2] == said
 
 
-def test_an_editor_changes_a_node_and_only_what_was_changed_is_written(kgd: Kgd, tmp_path: Path) -> None:
+def test_an_edit_in_an_editor_writes_only_the_changed_fields(kgd: Kgd, tmp_path: Path) -> None:
     kgd("put", "edited", "--summary", "before", "--tags", "a", "--data", '{"keep": 1, "drop": 2}')
     editor = tmp_path / "ed.py"
     editor.write_text(
@@ -346,7 +346,7 @@ def test_the_program_is_started_with_the_interpreter_it_has(kgd: Kgd) -> None:
     assert "-P -m kgd.serve --foreground" in unit
 
 
-def test_what_is_taken_in_again_unchanged_is_well_though_a_file_beside_it_is_empty(kgd: Kgd, tmp_path: Path) -> None:
+def test_ingesting_an_unchanged_folder_succeeds_despite_an_empty_file(kgd: Kgd, tmp_path: Path) -> None:
     (tmp_path / "good.md").write_text("Keys rotate every night.\n")
     (tmp_path / "empty.md").touch()
     kgd("ingest", str(tmp_path))
@@ -355,14 +355,14 @@ def test_what_is_taken_in_again_unchanged_is_well_though_a_file_beside_it_is_emp
     assert kgd.run("ingest", str(tmp_path)).returncode == EXIT_CODES["VALIDATION_ERROR"][0]
 
 
-def test_a_node_that_came_later_is_told_from_one_that_never_was(kgd: Kgd) -> None:
+def test_a_later_node_is_distinguished_from_a_nonexistent_one(kgd: Kgd) -> None:
     before = kgd.json("put", "night/first", "--summary", "first")["commit"]
     kgd("put", "night/keys", "--summary", "Keys rotate")
     done = kgd.run("get", "night/keys", "--as-of", before)
     assert done.returncode == EXIT_CODES["NOT_FOUND"][0]
     assert done.stderr == (
-        "kgd: this node is there now, and was not at that commit (concept://shop/night/keys)\n"
-        "     `kgd history concept://shop/night/keys` says since when.\n"
+        "kgd: this node exists now, but did not exist at that commit (concept://shop/night/keys)\n"
+        "     `kgd history concept://shop/night/keys` shows its first commit.\n"
     )
     assert "there is no such node" in kgd.run("get", "night/nokeys", "--as-of", before).stderr
 

@@ -62,7 +62,7 @@ def test_fish_offers_files_where_it_knows_no_words(tmp_path: Path, monkeypatch: 
 
 @pytest.mark.slow
 @pytest.mark.needs("zsh")
-def test_zsh_completes_what_is_typed(tmp_path: Path) -> None:
+def test_zsh_completes_the_command_line(tmp_path: Path) -> None:
     (tmp_path / "kgd.zsh").write_text(completion.script("zsh"))
     with Typed(tmp_path) as shell:
         shell.send(f"source {tmp_path}/kgd.zsh; bindkey -e\n")

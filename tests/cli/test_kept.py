@@ -24,7 +24,7 @@ def test_reindexing_brings_the_names_of_the_code_tree_back(kgd: Kgd) -> None:
     assert "session.py" in kgd("search", "session")
 
 
-def test_what_was_written_in_an_editor_is_kept_where_it_could_not_be_saved(kgd: Kgd, tmp_path: Path) -> None:
+def test_an_edit_that_could_not_be_saved_is_kept(kgd: Kgd, tmp_path: Path) -> None:
     kgd("put", "kept", "--summary", "before")
     broken = script(tmp_path / "broken", 'echo "summary: [my long thoughts" >> "$1"\n')
     done = kgd.run("edit", "kept", EDITOR=broken)
@@ -57,7 +57,7 @@ def test_a_file_of_ones_own_in_the_work_tree_outlives_uninstalling_and_does_not_
     note = kgd.directory / ".kgd" / "notes.txt"
     note.write_text("mine\n")
     said = kgd("uninstall")
-    assert f"{kgd.directory}/.kgd holds files" in said
+    assert f"{kgd.directory}/.kgd has files" in said
     kgd("up", "--quiet")
     assert note.read_text() == "mine\n"
     assert kgd.json("get", "lasting")["nodes"][0]["summary"] == "s"

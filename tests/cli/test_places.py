@@ -40,8 +40,8 @@ def test_from_every_folder_and_worktree_of_the_project_the_same_workspace_is_fou
         assert "it is here" in kgd("get", "fact")
 
 
-def test_what_was_let_go_of_is_said_to_be_back(kgd: Kgd, shop: Path) -> None:
-    assert "  `kgd up` in the same place restores it\n" in kgd("uninstall")
+def test_a_removed_workspace_is_reported_as_restored(kgd: Kgd, shop: Path) -> None:
+    assert "  `kgd up` in the same directory restores it\n" in kgd("uninstall")
     assert kgd("up", "--dry-run").startswith(f"would restore workspace {shop.name}\n")
     assert kgd("up").startswith(f"workspace {shop.name} is restored with the knowledge that was kept here\n")
     assert "it is here" in kgd("get", "fact")
@@ -84,10 +84,10 @@ def test_a_registry_that_is_edited_wrong_is_named_in_status_and_nothing_else_sto
 def test_uninstall_leaves_the_knowledge_and_says_where(kgd: Kgd, shop: Path) -> None:
     kgd("install")
     before = kgd("uninstall", "--dry-run")
-    assert "would let go" in before
-    assert f"the settings and hooks of kgd would go from {shop / '.git' / 'kgd'}" in before
+    assert "would remove" in before
+    assert f"kgd's settings and hooks would be removed from {shop / '.git' / 'kgd'}" in before
     said = kgd("uninstall")
-    assert "the settings and hooks of kgd are gone from" in said
+    assert "kgd's settings and hooks are removed from" in said
     kept = next(line.rpartition(" in ")[2] for line in said.splitlines() if "knowledge" in line)
     assert Path(kept, "HEAD").exists()
     assert not (shop / ".kgd").exists()
@@ -125,14 +125,14 @@ def test_a_second_clone_is_refused_with_what_can_be_done_and_nothing_is_left_of_
     assert "it is here" in kgd("get", "fact")
 
 
-def test_what_is_taken_over_keeps_its_id_and_another_one_that_was_asked_for_is_refused(
+def test_an_adopted_workspace_keeps_its_id_and_a_different_requested_id_is_refused(
     kgd: Kgd, shop: Path, second: Path
 ) -> None:
     kgd("uninstall", "--workspace", shop.name)
     refused = kgd.run("up", "--id", "of-its-own")
     assert f"Leave out --id to work with '{shop.name}'" in refused.stderr
     assert not (second / ".kgd").exists()
-    assert kgd("up").startswith(f"workspace {shop.name} is made\n")
+    assert kgd("up").startswith(f"workspace {shop.name} is created\n")
     kgd("uninstall")
-    assert "every URI in it carries that id" in kgd.run("up", "--id", "of-its-own").stderr
+    assert "this id is part of all its URIs" in kgd.run("up", "--id", "of-its-own").stderr
     assert kgd("up").startswith(f"workspace {shop.name} is restored")

@@ -36,14 +36,14 @@ def test_a_proposal_is_listed_shown_accepted_in_part_and_rejected(kgd: Kgd, tmp_
     assert kgd.run("get", "wait/c").returncode == 3
     said = kgd("accept", one["id"], "--only", "wait/c")
     assert f"1 node of {one['id']} left to decide" in said
-    assert "is rejected; it is kept as refs/kgd/rejected/" in kgd("reject", one["id"], "--reason", "no")
-    assert "nothing waits" in kgd("proposals")
+    assert "is rejected and archived as refs/kgd/rejected/" in kgd("reject", one["id"], "--reason", "no")
+    assert "no open proposals" in kgd("proposals")
     gone = kgd.run("accept", one["id"])
     assert gone.returncode == 3
-    assert "no proposal of that name waits" in gone.stderr
+    assert "the proposal is no longer open" in gone.stderr
 
 
-def test_what_was_learned_is_reviewed_and_taken_back(kgd: Kgd) -> None:
+def test_new_knowledge_is_reviewed_and_reverted(kgd: Kgd) -> None:
     kgd("review", "--accept", "-q")
     kgd("put", "seen/a", "--summary", "learned", "-q")
     said = kgd("review")
@@ -53,4 +53,4 @@ def test_what_was_learned_is_reviewed_and_taken_back(kgd: Kgd) -> None:
     kgd("review", "--since", "today", "--revert", "seen/a")
     assert kgd.run("get", "seen/a").returncode == 3
     kgd("review", "--accept", "-q")
-    assert "nothing was learned since" in kgd("review")
+    assert "no new knowledge" in kgd("review")

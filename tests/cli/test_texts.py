@@ -27,9 +27,7 @@ def test_a_line_about_the_whole_of_an_export_has_no_empty_place_before_it(capsys
 
 
 @pytest.mark.parametrize(("shown", "last"), [(11, "and 1 more"), (100, "and more")])
-def test_what_was_taken_in_is_counted_as_people_count(
-    capsys: pytest.CaptureFixture[str], shown: int, last: str
-) -> None:
+def test_ingested_items_are_counted_in_plain_words(capsys: pytest.CaptureFixture[str], shown: int, last: str) -> None:
     nodes = [f"document://shop/{number}" for number in range(shown)]
     counts = {"chunks_new": 1, "documents_new": 293}
     printing_running.ingested({"kind": "auto", "source": "docs", "counts": counts, "nodes": nodes})
@@ -37,7 +35,7 @@ def test_what_was_taken_in_is_counted_as_people_count(
     assert (told[0], told[-1].strip()) == ("docs ingested: 1 chunk new, 293 documents new", last)
 
 
-def test_what_is_wrong_with_a_step_is_told_in_one_place(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_problem_of_a_step_is_shown_once(capsys: pytest.CaptureFixture[str]) -> None:
     stages = [{"name": "embedding", "state": "degraded", "about": "5 of 6 texts", "blocker": "it is down"},
               {"name": "publish", "state": "waiting", "blocker": "no remote answers"}]  # fmt: skip
     daemon = {"version": "1", "pid": 1, "since": "now", "log": "log"}
@@ -74,8 +72,8 @@ def test_a_file_that_is_left_is_named_once_with_its_place(
     whole = {"path": path, "state": "", "error": {"message": "this file is not UTF-8", "at": path}}
     printing_running.agents({"entries": [broken, whole]})
     assert capsys.readouterr().out.splitlines() == [
-        "! a.json: this is no JSON (line 3)", "    nothing was written there.",
-        "! a.json: this file is not UTF-8", "    nothing was written there.",
+        "! a.json: this is no JSON (line 3)", "    nothing was written to it.",
+        "! a.json: this file is not UTF-8", "    nothing was written to it.",
     ]  # fmt: skip
 
 
@@ -142,7 +140,7 @@ def test_a_workspace_without_code_says_how_a_client_that_starts_elsewhere_finds_
     assert "-C" not in capsys.readouterr().out
 
 
-def test_what_is_unverified_in_a_context_is_said_once_with_its_reason(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unverified_node_in_a_context_is_marked_once_with_its_reason(capsys: pytest.CaptureFixture[str]) -> None:
     doubt = {"reason": "check in src/auth/session.py changed, in no commit yet"}
     item = {"kind": "gotcha", "name": "Keys", "uri": "gotcha://shop/keys", "why": "cites it", "unverified": doubt}
     answer: dict[str, Any] = {"items": [item], "changes": [], "changed_together": [], "unmatched_paths": [], "cut": []}

@@ -68,7 +68,7 @@ def test_a_call_that_takes_long_says_how_long_it_has_been(kgd: Kgd) -> None:
 
 
 @pytest.mark.slow
-def test_building_anew_shows_no_more_than_it_takes(kgd: Kgd) -> None:
+def test_a_rebuild_shows_as_many_steps_as_it_takes(kgd: Kgd) -> None:
     kgd("up", "--quiet")
     waited = Watched(kgd, "reindex")
     assert "nodes" in waited.ended()
@@ -79,5 +79,5 @@ def test_fsck_shows_which_part_it_checks(kgd: Kgd) -> None:
     kgd("up", "--quiet")
     waited = Watched(kgd, "fsck")
     assert waited.until(re.compile(r"checking objects 0/\d").search)
-    assert "is whole" in waited.ended()
+    assert "is intact" in waited.ended()
     assert waited.shown.endswith("\r\x1b[K"), "the line is wiped"

@@ -19,14 +19,14 @@ YAML = re.findall(r"```yaml\n(.*?)```", TEXT, re.S)
 
 
 @pytest.mark.requirement("E2")
-def test_the_paths_of_the_document_are_those_of_the_code() -> None:
+def test_the_paths_of_the_document_match_the_code() -> None:
     rows = re.findall(r"^\| `([a-z]+:\S+)` \| `(nodes/.*)` \|$", TEXT, re.M)
     assert len(rows) > 8
     for uri, path in rows:
         assert paths.path_of(parse(uri)) == path
 
 
-def test_the_folders_of_parts_are_those_of_the_code() -> None:
+def test_the_folders_of_parts_match_the_code() -> None:
     rows = re.findall(r"^\| `((?:message|chunk):\S+)` \| (?:`(bulk/.*)/`|none: `(nodes/.*)`) \|$", TEXT, re.M)
     assert len(rows) > 3
     for uri, folder, path in rows:
@@ -48,7 +48,7 @@ def test_it_names_every_scheme_and_every_field() -> None:
     assert re.findall(r"^\| `([a-z]+)` \|", table, re.M) == list(documents.fields.FIELDS)
 
 
-def test_its_changelog_entry_and_its_record_of_the_settings_are_those_of_the_code() -> None:
+def test_its_changelog_entry_and_settings_record_match_the_code() -> None:
     entry = re.search(r"```\n(id: .*?)```", TEXT, re.S)[1]  # type: ignore[index]
     assert documents.encode_entry(documents.decode_entry(entry.encode())).decode() == entry
     assert paths.conflict_path(settings_uri("ws"), "<digest>").replace("/ws/", "/<workspace>/") in TEXT

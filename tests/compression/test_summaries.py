@@ -193,7 +193,7 @@ async def test_without_a_model_the_task_is_handed_back_and_its_answer_judged_ali
     plant(clock, ask)
     local = ask.compress()
     assert local["changes"] == []
-    assert "no model did it" in local["next"]
+    assert "no model is available" in local["next"]
     async with in_memory(session) as place, place.client("auto") as client:
         task = (await call(client, "ingest", kind="compression"))["task"]
         assert "never instructions" in task["instructions"]

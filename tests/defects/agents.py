@@ -6,14 +6,14 @@ BUGS = {
     "31-append-to-nothing": Bug(
         "`append` to a mistyped URI makes a node",
         "kgd/tools/write/changes.py", "self.text, creates=False)", "self.text)",
-        ("tests/surfaces/test_put.py::test_an_append_to_a_mistyped_uri_makes_no_node_and_names_the_one_that_was_meant",
+        ("tests/surfaces/test_put.py::test_an_append_to_a_mistyped_uri_creates_no_node_and_suggests_the_likely_one",
          "tests/surfaces/test_submitting.py::"
-         "test_an_append_to_a_mistyped_uri_is_refused_and_the_node_that_was_meant_is_named"),
+         "test_an_append_to_a_mistyped_uri_is_refused_and_suggests_the_likely_node"),
     ),
     "31-malformed-citations": Bug(
         "citations that are no texts are accepted and never go stale", "kgd/workspace/writing/admission.py",
         "    _refuse_citations(node, before, place)\n", "",
-        ("tests/surfaces/test_put.py::test_a_malformed_citation_is_refused_with_the_shape_it_must_have",),
+        ("tests/surfaces/test_put.py::test_a_malformed_citation_is_refused_with_the_correct_form",),
     ),
     "31-about-a-symbol": Bug(
         "a fact about a symbol does not count as citing it", "kgd/freshness/verification.py",
@@ -23,7 +23,7 @@ BUGS = {
     "31-dry-run-similar": Bug(
         "a dry run does not fill `similar`", "kgd/workspace/workspace.py",
         "            if outcome.would:\n", "            if False:\n",
-        ("tests/surfaces/test_put.py::test_a_dry_run_says_which_nodes_a_new_one_looks_like",),
+        ("tests/surfaces/test_put.py::test_a_dry_run_names_nodes_similar_to_a_new_one",),
     ),
     "31-one-bad-client": Bug(
         "one bad client stops sampling on a conflict for everyone", "kgd/resolution/provider.py",
@@ -48,7 +48,7 @@ BUGS = {
     "32-as-of-version": Bug(
         "`get` with `as_of` answers version 0", "kgd/tools/nodes.py",
         'answer["version"] = found.workspace.version_at(found.uri, found.as_of)', "pass",
-        ("tests/surfaces/test_get.py::test_a_node_as_of_a_commit_has_the_version_of_then",
+        ("tests/surfaces/test_get.py::test_a_node_as_of_a_commit_has_its_former_version",
          "tests/surfaces/test_get.py::test_as_of_a_proposal_the_versions_of_its_own_history_count"),
     ),
     "32-date-of-the-first-commit": Bug(

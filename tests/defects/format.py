@@ -35,7 +35,7 @@ BUGS = {
     "37-zero-and-false": Bug(
         "0 and false are one value, and which side wrote it decides", "kgd/model/merge.py",
         "(a == {} or canonical_json(a)", "(not a or canonical_json(a)",
-        (f"{MODEL}test_zero_and_false_are_two_values_whichever_side_wrote_one",),
+        (f"{MODEL}test_zero_and_false_are_different_values_on_either_side",),
     ),
     "37-name-that-one-side-touched": Bug(
         "a merge beside a node changes the conflict about its name", "kgd/model/merge_graph.py",

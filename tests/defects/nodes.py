@@ -17,12 +17,12 @@ BUGS = {
     "18-hidden-predecessor": Bug(
         "a path through unlisted nodes cannot be rebuilt", "kgd/tools/read/traverse.py",
         "    if path[at:-1]:\n", "    if False:\n",
-        (f"{TRAVERSE}test_a_path_through_nodes_that_are_not_listed_so_is_rebuilt_too",),
+        (f"{TRAVERSE}test_a_path_through_omitted_nodes_can_be_rebuilt",),
     ),
     "18-detour": Bug(
         "a node gets a cheaper path than the limit of hops allows", "kgd/tools/read/traverse.py",
         " and known[-1] is path[at - 1])", " or known)",
-        (f"{TRAVERSE}test_a_path_through_nodes_that_are_not_listed_so_is_rebuilt_too",),
+        (f"{TRAVERSE}test_a_path_through_omitted_nodes_can_be_rebuilt",),
     ),
     "17-whole-node-version": Bug(
         "a put is refused for its own version although only another field changed since", "kgd/tools/write/put.py",
@@ -43,7 +43,7 @@ BUGS = {
         "            return node if store.entry(store.tree_of(commit), path) == sent else None\n",
         "            return documents.decode(store.read(sent), at=uri)\n",
         ("tests/surfaces/test_get.py::"
-         "test_what_was_read_before_somebody_wrote_never_goes_out_under_the_version_after[node]",),
+         "test_a_value_read_before_a_write_is_never_sent_under_the_later_version[node]",),
     ),
     "17-settled-beside": Bug(
         "a put that also resolves a conflict returns the version before the resolution", "kgd/tools/write/put.py",
@@ -81,12 +81,12 @@ BUGS = {
     "19-unrelated-with-its-target": Bug(
         "a relation that goes in the same change as its target is warned of", "kgd/workspace/writing/draft.py",
         "            count += edge.target not in self._after or any(", "            count += True or any(",
-        (f"{PUT}test_relations_that_go_with_their_target_are_no_broken_links",),
+        (f"{PUT}test_relations_deleted_with_their_target_are_not_broken_links",),
     ),
     "19-two-values": Bug(
         "of two values for one relation the first is dropped without a warning", "kgd/workspace/writing/transaction.py",
         "        draft.warnings += edits.doubled_relations(self.changes.edits)\n", "",
-        (f"{PUT}test_a_relation_that_is_given_two_values_is_a_warning",),
+        (f"{PUT}test_a_relation_with_two_values_gets_a_warning",),
     ),
     "19-bad-address": Bug(
         "one bad address refuses a whole get or traverse", "kgd/tools/addressing.py",
@@ -96,7 +96,7 @@ BUGS = {
     "16-size-at-restart": Bug(
         "another context_size holds only after a restart", "kgd/tools/working_sets.py",
         "    session.daemon.contexts.resize(session.daemon.registry.current().settings.context_size)\n", "",
-        (f"{TRAVERSE}test_another_size_of_the_working_set_holds_at_once",),
+        (f"{TRAVERSE}test_a_new_size_of_the_working_set_applies_at_once",),
     ),
     "16-port-in-force": Bug(
         "a setting that needs a restart is shown as active", "kgd/daemon/daemon.py",

@@ -8,22 +8,22 @@ BUGS = {
     "19-conflicts-unheard": Bug(
         "subscribers of a node do not hear of a conflict that comes or goes without changing its file",
         "kgd/workspace/tip/served.py", "            self._disputed.add(uri)\n", "            pass\n",
-        (f"{_SUBSCRIPTIONS}test_a_conflict_that_leaves_its_node_as_it_is_is_heard_of",),
+        (f"{_SUBSCRIPTIONS}test_a_conflict_that_leaves_its_node_unchanged_is_announced",),
     ),
     "19-files-unheard": Bug(
         "subscribers do not hear of files of the code tree that changed", "kgd/mcp/server.py",
         "        daemon.on_code(self._changed)\n", "",
-        (f"{_SUBSCRIPTIONS}test_a_file_of_the_code_tree_that_is_saved_is_heard_of",),
+        (f"{_SUBSCRIPTIONS}test_a_saved_file_of_the_code_tree_is_announced",),
     ),
     "19-symbols-unheard": Bug(
         "subscribers do not hear of symbols that came and went", "kgd/daemon/code_index.py",
         "            self._on_change(touched)\n", "            pass\n",
-        (f"{_SUBSCRIPTIONS}test_symbols_that_come_and_go_with_a_save_are_heard_of",),
+        (f"{_SUBSCRIPTIONS}test_symbols_that_a_save_adds_or_removes_are_announced",),
     ),
     "19-stale-unheard": Bug(
         "subscribers of a node do not hear that the code it cites changed", "kgd/freshness/freshness.py",
         "self.on_change(changed)", "self.told(frozenset())",
-        (f"{_SUBSCRIPTIONS}test_a_note_on_code_that_changed_is_heard_of",),
+        (f"{_SUBSCRIPTIONS}test_a_note_on_changed_code_is_announced",),
     ),
     "33-no-progress": Bug(
         "clients that send a progress token hear nothing", "kgd/mcp/server.py",

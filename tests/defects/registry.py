@@ -75,7 +75,7 @@ BUGS = {
         "kgd/workspace/proposals/submission.py",
         "None if _exists_already(workspace, changes) else ",
         "",
-        ("tests/surfaces/test_submitting.py::test_a_node_that_was_to_be_new_is_never_merged_into_one_that_is_there",),
+        ("tests/surfaces/test_submitting.py::test_a_new_node_is_never_merged_into_an_existing_one",),
     ),
     "12-no-origin": Bug(
         "a copy does not say where it came from",

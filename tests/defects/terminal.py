@@ -33,6 +33,6 @@ BUGS = {
     "36-install": Bug(
         "`make up` without the venv module fails in pip's or Python's own words", "scripts/install.sh",
         "'import ensurepip, venv'", "'pass'",
-        ("tests/test_install.py::test_a_python_without_the_venv_module_is_told_the_package",),
+        ("tests/test_install.py::test_a_python_without_the_venv_module_gets_the_package_name",),
     ),
 }  # fmt: skip

@@ -1,4 +1,4 @@
-"""A person's machine in small: a home, the program, real processes, and nothing of them left when a test ends."""
+"""A user's machine: a home, the program and real processes, all gone when a test ends."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from tests.e2e.lean import LeanClient
 from tests.waiting import until
 
 PIP_CACHE = os.environ.get("PIP_CACHE_DIR") or str(Path.home() / ".cache/pip")
-"""The person's own, asked for before a test gets a home of its own: nothing is downloaded twice."""
+"""The user's own caches, resolved before a test changes the home, so that nothing is downloaded twice."""
 
 KGD = [sys.executable, "-P", "-m", "kgd.cli"]
 
 
 def git(where: Path, *words: str, check: bool = True) -> str:
-    """What git says. It takes no lock for a mere look: these tests compare the index byte for byte."""
+    """The output of git without optional locks: these tests compare the index byte for byte."""
     done = subprocess.run(
         ["git", "-C", where, *words], env={**os.environ, "GIT_OPTIONAL_LOCKS": "0"}, capture_output=True, text=True,
         errors="surrogateescape", check=False,
@@ -44,7 +44,7 @@ def make_repository(at: Path, files: dict[str, str] | None = None) -> Path:
 
 
 def processes_of(home: Home) -> list[int]:
-    """Who lives in this home, zombies included, as far as the system lets us look."""
+    """The processes of this home, including zombies, as far as they are visible."""
     mark, found = f"KGD_HOME={home.config}".encode(), []
     for entry in Path("/proc").glob("[0-9]*"):
         try:
@@ -62,10 +62,10 @@ def _is_zombie(entry: Path) -> bool:
 
 
 class Machine(Kgd):
-    """A home of kgd and the person who works in it: ``machine("up")`` runs a command in `directory`."""
+    """A home of kgd and its user: ``machine("up")`` runs a command in `directory`."""
 
     def at(self, directory: Path) -> Machine:
-        """The same person in another folder."""
+        """The same user in another folder."""
         return Machine(directory, self.home)
 
     def client(self, name: str = "lean") -> LeanClient:
@@ -77,7 +77,7 @@ class Machine(Kgd):
 
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Home]:
-    """A home that must be empty of processes once its daemon was stopped, whatever the test did."""
+    """A home; its daemon is stopped after the test, and no process may remain."""
     made = Home.at(str(tmp_path / "home"))
     monkeypatch.setenv("KGD_HOME", made.config)
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
@@ -95,5 +95,5 @@ def shop(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def machine(home: Home, shop: Path) -> Machine:
-    """Somebody in a code repository `shop` where ``kgd up`` was never run."""
+    """A user in a code repository `shop` without a workspace."""
     return Machine(shop, home)

@@ -1,7 +1,7 @@
-"""This file is where an MCP client of the plainest kind is: `kgd mcp` in a process, and JSON-RPC lines on its pipes.
+"""A minimal MCP client: `kgd mcp` in a process, and JSON-RPC lines on its pipes.
 
-Standard library only and no import of this project, so that a hundred of them cost little and none can lean on kgd's
-own code. Run as a program it is a writer; see `tests/e2e/test_many_clients.py`.
+Standard library only, without imports from kgd, so that a hundred clients cost little and none depends on kgd's own
+code. As a program it is a writer; see `tests/e2e/test_many_clients.py`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 
 
 class Refused(Exception):
-    """What a tool refused, with its code."""
+    """A refusal by a tool, with its code."""
 
     def __init__(self, error: dict[str, Any]) -> None:
         super().__init__(f"{error.get('code')}: {error.get('message')} {error.get('next', '')}")
@@ -24,7 +24,7 @@ class Refused(Exception):
 
 
 class LeanClient:
-    """One host's connection; the handshake is done when it is made. One request at a time."""
+    """A host's connection after the handshake. Sends one request at a time."""
 
     def __init__(self, command: list[str], directory: Path | str, name: str = "lean") -> None:
         self._process = subprocess.Popen(
@@ -57,7 +57,7 @@ class LeanClient:
         return answer
 
     def close(self) -> int:
-        """End as a host does, by closing the pipe; the exit code of `kgd mcp`."""
+        """Close the pipe, as a host does; returns the exit code of `kgd mcp`."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.close()
@@ -77,7 +77,7 @@ class LeanClient:
 
 
 def main() -> None:
-    """A writer: says `ready`, waits for a line, works off its plan, and tells what it was promised as one JSON line."""
+    """A writer: prints `ready`, waits for a line, carries out its plan, prints the acknowledgements as a JSON line."""
     plan = json.loads(sys.argv[1])
     with LeanClient(plan["command"], plan["directory"], plan["name"]) as client:
         print("ready", flush=True)
@@ -92,7 +92,7 @@ def main() -> None:
 
 
 class Writer:
-    """Writes nodes of its own, and adds one to a count in nodes that others write too, never on top of theirs."""
+    """Write own nodes, and increment a counter in shared nodes without overwriting others."""
 
     def __init__(self, client: LeanClient, name: str) -> None:
         self._client, self._name = client, name
@@ -104,7 +104,7 @@ class Writer:
         self._put(f"own/{self._name}/{number}", 0, {"by": self._name})
 
     def write_shared(self, number: int) -> None:
-        """Read, add our mark, write with the version that was read; again from the start when somebody was faster."""
+        """Read, add our mark, and write with the version read; start again after a concurrent write."""
         uri = f"shared/{number}"
         while True:
             nodes = self._timed("get", uris=[uri])["nodes"]

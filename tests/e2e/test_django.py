@@ -22,11 +22,11 @@ from tests.e2e.test_first_steps import fingerprint
 from tests.waiting import until
 
 KEPT = bytes(set(range(0x21, 0x7F)) - set(b'"#%<>?[\\]^`{|}/')).decode()
-"""ASCII that a segment of a URI holds as it is; written down here once more, so as not to trust kgd's own table."""
+"""Unescaped ASCII of a URI segment, repeated here as a check of kgd's own table."""
 
 
 def uri_of(path: str) -> str:
-    """The URI of a file, as the contract has it."""
+    """The URI of a file according to the contract."""
     raw = [os.fsencode(part) for part in path.split("/")]
     return "file://django/" + "/".join(_segment(part) for part in raw)
 
@@ -39,7 +39,7 @@ def _segment(raw: bytes) -> str:
 
 
 def facts_of(code: Path) -> tuple[set[str], set[str]]:
-    """Files and directories as the file system and git have them."""
+    """Files and directories according to the file system and git."""
     files = {uri_of(path) for path in git(code, "ls-files", "-z").split("\0") if path}
     folders = {"dir://django/_"}
     for at, names, _ in os.walk(code):
@@ -62,7 +62,7 @@ def django(tmp_path: Path) -> Path:
     (unpacked,) = tmp_path.glob("[Dd]jango-*")
     code = unpacked.rename(tmp_path / "django")
     git(code, "init", "-q")
-    git(code, "config", "gc.auto", "0")  # it would go on behind the back of whoever compares bytes
+    git(code, "config", "gc.auto", "0")  # a background process would disturb the comparison of bytes
     git(code, "add", "-A", "-f")
     git(code, "commit", "-qm", "source")
     return code
@@ -80,7 +80,7 @@ def assert_holds(machine: Machine, client: LeanClient, files: set[str], folders:
 
 
 def nodes_of(client: LeanClient, uris: list[str], include: list[str]) -> Iterator[dict[str, Any]]:
-    """All of these nodes, in as many calls as it takes; a long one comes in several parts."""
+    """All of these nodes, in several calls; a long node comes in parts."""
     for begin in range(0, len(uris), 200):
         cursor: dict[str, str] = {}
         while True:

@@ -1,6 +1,6 @@
-"""Every command of `kgd --help`, called for real: once as it is meant, and once with something wrong in it.
+"""Every command of `kgd --help`, executed once correctly and once with an error.
 
-Rows are carried out in their order by one person in one repository, so that later ones find what earlier ones wrote.
+The rows run in order in one repository, so that later rows find the nodes of earlier ones.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.slow
 
 
 class Right(NamedTuple):
-    """A command line that works, and what its answer holds (a regular expression)."""
+    """A correct command line, and a regular expression for its answer."""
 
     line: list[str]
     says: str
@@ -30,7 +30,7 @@ class Right(NamedTuple):
 
 
 class Wrong(NamedTuple):
-    """A command line that does not, the class of its refusal, and what the one message names."""
+    """A wrong command line, the class of its refusal, and a part of the single message."""
 
     line: list[str]
     code: str
@@ -77,7 +77,7 @@ RIGHT = [
     Right(["prime"], r"what the team knows in `shop`[\s\S]*keys rotate on Mondays"),
     Right(["prime", "--hook"], r"hookSpecificOutput"),
     Right(["agents", "install", "--client", "cursor", "--dry-run"], r"mcp.json .* would be added\n +\+ {"),
-    Right(["agents", "status", "--client", "codex"], r"config.toml .*not there"),
+    Right(["agents", "status", "--client", "codex"], r"config.toml .*absent"),
     Right(["agents", "show"], r"mcpServers"),
     Right(["context", "src/auth/a.py", "./nothing.py"], r"keys rotate on Mondays[\s\S]*In no area[\s\S]*nothing.py"),
     Right(["why", "src/auth/session.py:1"], r"src/auth/session.py:1\n  \| "),
@@ -100,11 +100,11 @@ RIGHT = [
     Right(["fsck"], r"shop"),
     Right(["conflicts"], r"no open conflicts"),
     Right(["conflicts", "--suggestions"], r"no suggestions"),
-    Right(["stale"], r"[Ee]verything that cites the code was verified"),
+    Right(["stale"], r"[Ee]very node that cites code is verified"),
     Right(["broken"], r"no broken links|from concept"),
     Right(["coverage", "src"], r"src +\d+ % of \d+ files?"),
     Right(["remote"], r"not shared"),
-    Right(["proposals"], r"nothing waits|no proposals"),
+    Right(["proposals"], r"no open proposals"),
     Right(["compress", "--kind", "merges", "--below", "services", "--days", "30"], r"Nothing \(more\) to propose"),
     Right(["review", "--since", "yesterday"], r"concept://shop/auth"),
     Right(["whoami"], r"Ann Person"),
@@ -220,7 +220,7 @@ WRONG = [
     Wrong(["task", "finish", "x"], BAD, r"finish"),
     Wrong(["uninstall", "-w", "nobody"], GONE, r"nobody"),
     Wrong(["install", "here"], BAD, r"here"),
-    Wrong(["hook", "update"], BAD, r"no hook of kgd"),
+    Wrong(["hook", "update"], BAD, r"not a hook of kgd"),
     Wrong(["merge-driver"], BAD, r"FILE"),
 ]  # fmt: skip
 
@@ -228,7 +228,7 @@ ELSEWHERE = {
     "mcp", "serve", "edit", "down", "uninstall", "resolve", "share", "sync", "install", "hook", "merge-driver",
     "accept", "reject", "submit", "join", "leave", "clone",
 }  # fmt: skip
-"""Commands that other tests call as they are meant; `mcp` is under every client."""
+"""Commands that other tests run; every client runs `mcp`."""
 
 
 @pytest.fixture(scope="module")
@@ -250,7 +250,7 @@ def person(places: tuple[Path, Home], monkeypatch: pytest.MonkeyPatch) -> Machin
     return machine
 
 
-def test_every_command_does_what_it_is_meant_for(person: Machine) -> None:
+def test_every_command_has_its_effect(person: Machine) -> None:
     for row in RIGHT:
         done = person.run(*row.line, stdin=row.stdin)
         assert done.returncode == 0, (row.line, done.stderr)
@@ -259,7 +259,7 @@ def test_every_command_does_what_it_is_meant_for(person: Machine) -> None:
 
 
 @pytest.mark.parametrize("row", WRONG, ids=lambda row: " ".join(row.line)[:60] or "nothing")
-def test_a_wrong_command_line_is_refused_with_one_message_that_names_what_is_wrong(person: Machine, row: Wrong) -> None:
+def test_a_wrong_command_line_is_refused_with_one_message_about_the_error(person: Machine, row: Wrong) -> None:
     done = person.run(*row.line, stdin=row.stdin)
     assert EXIT_CODES[row.code][0] == done.returncode, done.stderr
     assert done.stdout == ""
@@ -276,7 +276,7 @@ def test_every_command_explains_itself(person: Machine) -> None:
         assert said.startswith(f"usage: kgd {verb.name}")
 
 
-def test_no_command_is_left_out() -> None:
+def test_every_command_is_covered() -> None:
     verbs = {verb.name for verb in VERBS}
     assert {row.line[0] for row in RIGHT} | ELSEWHERE == verbs
     tried = {word for row in WRONG for word in row.line if word in verbs}

@@ -1,4 +1,4 @@
-"""The first day with kgd: up, up again, remember, recall, and away again; and what that does to the code repository."""
+"""The first day with kgd (up twice, remember, recall, uninstall), and its effect on the code repository."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def fingerprint(code: Path) -> dict[str, object]:
-    """All of a code repository that is not ours: its files, refs, stash, index, hooks and configuration, as bytes.
+    """The foreign content of a code repository as bytes: files, refs, stash, index, hooks and configuration.
 
-    But for what Python compiled, which comes when something is imported first.
+    Without Python's compiled files, which appear at the first import.
     """
-    status = git(code, "status", "--porcelain", "--ignored")  # first: it may write the times it looked at to the index
+    status = git(code, "status", "--porcelain", "--ignored")  # first, since it may write file times to the index
     git_dir, parts = code / ".git", {}
     for path in sorted(git_dir.rglob("*")):
         name = path.relative_to(git_dir).as_posix()
@@ -45,7 +45,7 @@ def fingerprint(code: Path) -> dict[str, object]:
 
 
 def lived_in(code: Path) -> Path:
-    """Give a repository what people have: a hook, a stash, a second branch, something staged and something not."""
+    """Give a repository a hook, a stash, a second branch, and staged and unstaged changes."""
     hook = code / ".git/hooks/pre-commit"
     hook.parent.mkdir(exist_ok=True)
     hook.write_text("#!/bin/sh\nexit 0\n")
@@ -61,7 +61,7 @@ def lived_in(code: Path) -> Path:
 
 
 @pytest.mark.requirement("B1")
-def test_up_changes_nothing_of_the_persons_and_again_nothing_at_all(machine: Machine) -> None:
+def test_up_changes_no_user_files_and_a_second_up_changes_nothing(machine: Machine) -> None:
     code = lived_in(machine.directory)
     before = fingerprint(code)
     first = machine.json("up")
@@ -76,7 +76,7 @@ def test_up_changes_nothing_of_the_persons_and_again_nothing_at_all(machine: Mac
 
 
 def state_of(machine: Machine) -> dict[str, object]:
-    """What `kgd up` writes: where a workspace is, how it is set up, and what it holds."""
+    """The output of `kgd up`: place, setup and content of a workspace."""
     git_dir = machine.directory / ".git/kgd"
     names = [git_dir / "config", git_dir / "HEAD", machine.directory / ".git/info/exclude", Path(machine.home.registry)]
     files = [path for path in (machine.directory / ".kgd").rglob("*") if path.is_file()]
@@ -84,7 +84,7 @@ def state_of(machine: Machine) -> dict[str, object]:
 
 
 @pytest.mark.slow
-def test_uninstall_leaves_nothing_but_the_knowledge_and_says_where_it_is(machine: Machine) -> None:
+def test_uninstall_leaves_only_the_knowledge_and_reports_its_place(machine: Machine) -> None:
     code = lived_in(machine.directory)
     before = fingerprint(code)
     exclude = (code / ".git/info/exclude").read_bytes()
@@ -93,10 +93,10 @@ def test_uninstall_leaves_nothing_but_the_knowledge_and_says_where_it_is(machine
     until((code / ".kgd/nodes/concept/fact.yaml").exists)
     machine("token", "mint", machine.json("status")["workspace"]["id"], "--name", "bob")
     would = machine("uninstall", "--all", "--dry-run")
-    assert f"The home would go, too: {machine.home.state}, with the tokens that were minted here" in would
+    assert f"The home would be removed, too: {machine.home.state}, with the tokens minted here" in would
     assert machine("get", "fact")
     said = machine("uninstall", "--all")
-    assert "The home is gone, with the tokens that were minted here" in said
+    assert "The home is removed, with the tokens minted here" in said
     kept = next(Path(word) for word in said.split() if word.startswith(str(code)))
     assert "kept" in git(kept, "show", "refs/kgd/head:nodes/concept/fact.yaml")
     assert not (code / ".kgd").exists()
@@ -113,7 +113,7 @@ def test_uninstall_leaves_nothing_but_the_knowledge_and_says_where_it_is(machine
 
 
 @pytest.mark.slow
-def test_uninstall_of_a_workspace_of_its_own_leaves_the_repository(machine: Machine, tmp_path: Path) -> None:
+def test_uninstall_of_a_standalone_workspace_leaves_the_repository(machine: Machine, tmp_path: Path) -> None:
     notes = machine.at(tmp_path / "notes")
     notes.directory.mkdir()
     notes("up")
@@ -137,7 +137,7 @@ def test_every_wiring_line_that_up_prints_starts_a_server_that_answers(machine: 
     line = " ".join([server["command"], *server["args"]])
     assert f"claude mcp add kgd -- {line}" in said
     assert f"codex mcp add kgd -- {line}" in said
-    # In this test the program is a module, so what is printed is its file; a person's is a program on the PATH.
+    # In this test the program is a module, so its file is printed; a user has a program on the PATH.
     assert server["args"] == ["mcp"]
     command = [server["command"]] if os.access(server["command"], os.X_OK) else [sys.executable, "-P", "-m", "kgd.cli"]
     with LeanClient([*command, "mcp"], machine.directory) as client:
@@ -147,7 +147,7 @@ def test_every_wiring_line_that_up_prints_starts_a_server_that_answers(machine: 
 @pytest.mark.slow
 @pytest.mark.requirement("B2")
 def test_a_fact_goes_from_one_mcp_client_to_another_in_ten_commands(machine: Machine, tmp_path: Path) -> None:
-    """The script that starts from an empty machine, but for the installation; `make up` has a test of its own."""
+    """The script from an empty machine, without the installation; `make up` has its own test."""
     script = ROOT / "scripts/first_five_minutes.py"
     program = tmp_path / "kgd"
     program.write_text(f'#!/bin/sh\nexec {" ".join(KGD)} "$@"\n')

@@ -1,4 +1,4 @@
-"""Two, eight and sixty-four clients at a time, each with a `kgd mcp` of its own: what was promised them is there."""
+"""Two, eight and sixty-four concurrent clients, each with its own `kgd mcp`: acknowledged writes are stored."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.slow
 
 
 def write_together(machine: Machine, clients: int, own: int, shared: int) -> list[dict[str, Any]]:
-    """So many processes, each with its `kgd mcp`, start writing at the same moment; what each was promised."""
+    """Start `clients` writers with a `kgd mcp` each at the same moment; returns their acknowledgements."""
     plan = {"command": [*KGD, "mcp"], "directory": str(machine.directory), "own": own, "shared": shared}
     with ExitStack() as left:
         writers = [left.enter_context(_writer({**plan, "name": f"c{number}"})) for number in range(clients)]
@@ -51,7 +51,7 @@ def _writer(plan: dict[str, Any]) -> Iterator[subprocess.Popen[str]]:
 
 
 def audit(machine: Machine, told: list[dict[str, Any]], own: int, shared: int) -> None:
-    """Every promise is a commit of its own in history, and every mark of every client is in every shared node."""
+    """Every acknowledgement has its own commit, and every shared node has the marks of all clients."""
     git_dir = machine.directory / ".git/kgd"
     promised = [one for each in told for one in each["promised"]]
     assert len(promised) == len(told) * (own + shared)
@@ -75,7 +75,7 @@ def audit(machine: Machine, told: list[dict[str, Any]], own: int, shared: int) -
 @pytest.mark.requirement("B1")
 @pytest.mark.requirement("B3")
 @pytest.mark.parametrize("clients", [2, 8])
-def test_nothing_that_clients_write_at_once_is_lost_or_written_over(machine: Machine, clients: int) -> None:
+def test_concurrent_writes_of_clients_are_neither_lost_nor_overwritten(machine: Machine, clients: int) -> None:
     machine("up")
     told = write_together(machine, clients, own=100, shared=100)
     audit(machine, told, own=100, shared=100)
@@ -84,7 +84,7 @@ def test_nothing_that_clients_write_at_once_is_lost_or_written_over(machine: Mac
 
 @pytest.mark.requirement("B1")
 @pytest.mark.requirement("B3")
-def test_three_clients_on_the_same_nodes_never_write_over_each_other(machine: Machine) -> None:
+def test_three_clients_on_the_same_nodes_never_overwrite_each_other(machine: Machine) -> None:
     machine("up")
     told = write_together(machine, 3, own=5, shared=10)
     audit(machine, told, own=5, shared=10)

@@ -1,4 +1,4 @@
-"""A person with an editor and the command line: what they save is served, and what two wrote is theirs to settle."""
+"""A user with an editor and the command line: saved files are served, and conflicts are theirs to settle."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def summary_of(client: LeanClient, uri: str) -> str:
 
 
 def published(machine: Machine, uri: str) -> Path:
-    """The node's file, once it is there and git has nothing to say about it."""
+    """The node's file, once it exists and git status is clean."""
     path = machine.directory / ".kgd/nodes/concept" / f"{uri}.yaml"
     until(path.exists)
     until(lambda: git(machine.directory / ".kgd", "status", "--porcelain") == "")
@@ -31,7 +31,7 @@ def published(machine: Machine, uri: str) -> Path:
 
 
 @pytest.mark.requirement("B11")
-def test_what_a_person_saves_is_served_within_a_second_and_committed_as_theirs(machine: Machine) -> None:
+def test_a_saved_file_is_served_within_a_second_and_committed_under_its_author(machine: Machine) -> None:
     machine("up")
     machine("put", "auth", "--summary", "by an agent")
     path = published(machine, "auth")
@@ -48,7 +48,7 @@ def test_what_a_person_saves_is_served_within_a_second_and_committed_as_theirs(m
         until(lambda: client.call("get", uris=["auth"])["missing"])
         (commit,) = client.call("history", uri="new")["commits"]
     print("served after", [round(one, 2) for one in seconds])
-    assert statistics.median(seconds) < 1  # one that the machine was busy in says nothing
+    assert statistics.median(seconds) < 1  # a run on a busy machine proves nothing
     assert "Ann Person" in commit["author"]
 
 
@@ -98,7 +98,7 @@ def test_two_versions_of_one_field_are_listed_shown_and_settled_at_the_command_l
     path = published(machine, "auth")
     text = path.read_text()
     lock = machine.directory / ".git/kgd/index.lock"
-    lock.touch()  # as a git command of theirs would hold it: nothing is published or taken meanwhile
+    lock.touch()  # like a user's git command: nothing is published or read meanwhile
     machine("put", "auth", "--summary", "the agent's")
     path.write_text(text.replace("base", "the person's"))
     lock.unlink()

@@ -1,4 +1,4 @@
-"""What happens to repositories: copied, moved, cleaned, cloned; and to all that is derived: deleted."""
+"""Repositories that are copied, moved, cleaned or cloned, and deleted derived data."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ REFUSED = EXIT_CODES["INVARIANT_VIOLATION"][0]
 
 
 def fill(machine: Machine) -> None:
-    """A little history: nodes that were changed, related, moved and deleted."""
+    """A short history of changed, related, moved and deleted nodes."""
     with machine.client() as client:
         for number in range(20):
             relation = {"type": "about", "target": "./src/auth/session.py", "weight": 0.5}
@@ -39,7 +39,7 @@ def fill(machine: Machine) -> None:
 
 
 def answers(machine: Machine) -> dict[str, Any]:
-    """What the workspace says about all that `fill` wrote, versions and history included."""
+    """The answers about all nodes of `fill`, including versions and history."""
     uris = [f"fact/{number}" for number in range(20)] + ["moved/3", "src/auth"]
     asked: dict[str, tuple[str, dict[str, Any]]] = {
         "get": ("get", {"uris": uris, "include": ["content", "relations", "incoming", "history"], "budget": 9000}),
@@ -49,7 +49,7 @@ def answers(machine: Machine) -> dict[str, Any]:
         "history": ("history", {"diff": True, "limit": 100}),
     }
     with machine.client() as client:
-        client.call("search", query="zebra")  # from then on mentions are kept
+        client.call("search", query="zebra")  # mentions are stored from then on
         until(lambda: at_rest(client.call("status")))
         found = {name: client.call(tool, **arguments) for name, (tool, arguments) in asked.items()}
     for answer in found.values():
@@ -59,7 +59,7 @@ def answers(machine: Machine) -> dict[str, Any]:
 
 
 def derived_of(machine: Machine) -> list[Path]:
-    """All that is not knowledge: beside the workspace's objects and refs, and in the home."""
+    """All derived data, beside the workspace's objects and refs and in the home."""
     git_dir = machine.directory / ".git/kgd"
     return [git_dir / "kgd", git_dir / "index", Path(machine.home.state), Path(machine.home.logs)]
 
@@ -86,7 +86,7 @@ def test_everything_derived_can_be_deleted_and_the_answers_stay_the_same(machine
 
 @pytest.mark.requirement("B2")
 @pytest.mark.parametrize("running", BOTH)
-def test_a_cleaned_code_tree_takes_no_knowledge_with_it(machine: Machine, running: bool) -> None:
+def test_git_clean_deletes_no_knowledge(machine: Machine, running: bool) -> None:
     machine("up")
     machine("put", "fact", "--summary", "it is here")
     files = machine.directory / ".kgd"
@@ -104,13 +104,13 @@ def test_a_cleaned_code_tree_takes_no_knowledge_with_it(machine: Machine, runnin
 
 
 def copy_of(machine: Machine, to: Path) -> Machine:
-    """`cp -a`, as a person would do it: times and links as they are."""
+    """`cp -a`, which keeps times and links."""
     subprocess.run(["cp", "-a", machine.directory, to], check=True)
     return machine.at(to)
 
 
 @pytest.mark.parametrize("running", BOTH)
-def test_a_copy_with_the_same_id_is_told_what_it_can_do_and_shares_nothing(
+def test_a_copy_with_the_same_id_is_refused_with_its_options_and_shares_nothing(
     machine: Machine, tmp_path: Path, running: bool
 ) -> None:
     machine("up")
@@ -175,7 +175,7 @@ def test_every_worktree_has_the_same_workspace_and_its_own_files(machine: Machin
 
 @pytest.mark.slow
 @pytest.mark.requirement("E14")
-def test_a_clone_takes_over_the_workspace_that_its_remote_has(
+def test_a_clone_adopts_the_workspace_of_its_remote(
     machine: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     machine("up")
@@ -216,7 +216,7 @@ def _tip(machine: Machine) -> str:
 
 
 @pytest.mark.slow
-def test_outside_a_repository_the_workspace_is_a_repository_of_its_own(machine: Machine, tmp_path: Path) -> None:
+def test_outside_a_repository_the_workspace_is_a_separate_repository(machine: Machine, tmp_path: Path) -> None:
     notes = machine.at(tmp_path / "notes")
     notes.directory.mkdir()
     said = notes.json("up")

@@ -1,4 +1,4 @@
-"""Two teams and four people in one workspace, by the script of the guide: over a directory, over ssh, over a hub."""
+"""Two teams with four people share a workspace by the guide's script: through a directory, ssh, or a hub."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.requirement("B8")]
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Where nobody finds a repository further up."""
+    """A place without a repository in any parent folder."""
     made = tmp_path / "teams"
     made.mkdir()
     return made

@@ -1,4 +1,4 @@
-"""A working day with kgd, by a script of two people: plan, ask, work, write back, be told, and look again."""
+"""A working day of two people as a script: plan, ask, work, record, and verify again."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SCRIPT = Path(__file__).with_name("working_day.sh")
 
 @pytest.mark.slow
 @pytest.mark.requirement("A15", "A16", "M5", "M7")
-def test_what_one_person_learned_is_told_to_the_next_and_known_to_hold(tmp_path: Path) -> None:
+def test_a_fact_of_one_person_reaches_the_next_and_is_verified(tmp_path: Path) -> None:
     programs = str(Path(sys.executable).parent)
     known = {name: os.environ[name] for name in ("HOME", "LC_ALL", "XDG_CONFIG_HOME") if name in os.environ}
     done = subprocess.run(

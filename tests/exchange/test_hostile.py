@@ -125,10 +125,10 @@ def test_an_export_does_not_write_over_a_pipe_or_wait_for_it(ask: Ask, tmp_path:
     folder.mkdir()
     for place in (pipe, folder / "a.md", folder / "AGENTS.md"):
         os.mkfifo(place)
-    with pytest.raises(InvariantViolation, match="no file"):
+    with pytest.raises(InvariantViolation, match="not a file"):
         ask.export(target=str(pipe), format="graphml")
     assert ask.export(target=str(folder), format="vault")["files"]["left"] == 1
     os.mkfifo(folder / ".kgd-export.json")
-    with pytest.raises(InvariantViolation, match="no file"):
+    with pytest.raises(InvariantViolation, match="not a file"):
         ask.export(target=str(folder), format="vault")
     assert pipe.is_fifo()

@@ -256,7 +256,7 @@ def test_a_project_with_rules_reports_the_folder_that_was_skipped(ask: Ask, tmp_
     (tmp_path / "CLAUDE.md").write_text("# Rules\nUse tabs.\n")
     answer = take(ask, tmp_path)
     assert (answer["format"], answer["nodes"]["new"]) == ("rules", 1)
-    assert answer["troubles"] == [{"at": ".orchestrator/", "reason": "it was not looked into: import it by itself"}]
+    assert answer["troubles"] == [{"at": ".orchestrator/", "reason": "it was skipped: import it by itself"}]
 
 
 def test_hidden_notes_alone_make_no_vault_of_a_folder(ask: Ask, tmp_path: Path) -> None:

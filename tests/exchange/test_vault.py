@@ -128,7 +128,9 @@ def test_an_edit_there_is_taken_and_an_edit_here_stays(ask: Ask, ws: Workspace, 
     (vault / "areas/Payments.md").write_text("Changed there as well.\n")
     both = take(ask, vault)
     assert both["nodes"]["kept"] == 1
-    assert "changed here as well" in next(t["reason"] for t in both["troubles"] if t["at"] == "areas/Payments.md")
+    assert "changed here and in the source" in next(
+        t["reason"] for t in both["troubles"] if t["at"] == "areas/Payments.md"
+    )
     assert "mine" in at(ws, "concept://shop/areas/Payments").tags
     assert take(ask, vault, replace=True)["nodes"]["changed"] == 1
     assert at(ws, "concept://shop/areas/Payments").content == "Changed there as well.\n"
@@ -276,7 +278,7 @@ def test_notes_imported_below_a_path_do_not_collide_with_existing_nodes(ask: Ask
     ask.put(changes=[upsert("Home", summary="ours")])
     first = take(ask, vault)
     assert first["nodes"]["kept"] == 1
-    assert "did not come from there" in next(t["reason"] for t in first["troubles"] if t["at"] == "Home.md")
+    assert "did not come from the source" in next(t["reason"] for t in first["troubles"] if t["at"] == "Home.md")
     assert at(ws, "concept://shop/Home").summary == "ours"
     second = take(ask, vault, below="handbook")
     assert second["nodes"]["new"] == 7

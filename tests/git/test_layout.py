@@ -355,7 +355,7 @@ def test_what_a_daemon_left_of_a_deleted_repository_is_no_obstacle(code: Path, w
     assert fsck(workspace.git_dir) == []
 
 
-def test_a_folder_with_anything_else_stays_as_it_is(code: Path) -> None:
+def test_a_folder_with_other_content_stays_unchanged(code: Path) -> None:
     for name in ("kgd/lock", "objects/aa/b"):
         (code / ".git/kgd" / name).parent.mkdir(parents=True, exist_ok=True)
         (code / ".git/kgd" / name).write_text("mine")

@@ -140,7 +140,7 @@ def test_a_walk_finds_what_trying_every_path_finds(world: World, limits: dict, s
 @pytest.mark.requirement("B7")
 @settings(max_examples=settings().max_examples, deadline=None)
 @given(worlds())
-def test_costs_are_those_of_networkx_on_the_graph_itself(world: World) -> None:
+def test_costs_equal_the_costs_of_networkx_on_the_same_graph(world: World) -> None:
     graph, start = live(world, random.Random(0)), min(world.present)
     costs = nx.single_source_dijkstra_path_length(graph.graph, uri(start), cutoff=1.0000001)
     walk = traverse([graph], uri(start), max_nodes=None)

@@ -15,7 +15,7 @@ STEPS = st.lists(st.tuples(st.integers(0, 6), st.sampled_from(["concept", "insig
 
 
 @given(STEPS)
-def test_counts_by_type_are_those_of_a_recount(steps: list[tuple[int, str | None]]) -> None:
+def test_counts_by_type_equal_a_recount(steps: list[tuple[int, str | None]]) -> None:
     graph = LiveGraph("w")
     for number, type in steps:
         uri = Uri(f"concept://w/{number}")

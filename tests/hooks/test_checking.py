@@ -106,7 +106,7 @@ def test_faults_from_the_other_side_of_a_merge_are_reported_and_do_not_stop_it(a
     ann.commit()
     done = ann.run("git", "pull", "--no-edit")
     assert done.returncode == 0, done.stderr
-    assert "the other side of this merge holds files that cannot be served" in done.stderr
+    assert "the other side of this merge has files that kgd cannot serve" in done.stderr
     assert "nodes/concept/x.yaml:3" in done.stderr
 
 

@@ -224,7 +224,7 @@ def test_an_executable_bit_changes_nothing_and_fsck_names_it(target: Target) -> 
     smith.commit(smith.grafted(base(target), b"nodes/concept/program.yaml", (PROGRAM, node)), target.branch)
     checked_out(target)
     until(lambda: target.node("concept://shop/program"), say=target.status)
-    assert "no plain file" in target.kgd("fsck").stdout
+    assert "not a plain file" in target.kgd("fsck").stdout
     unharmed(target)
 
 

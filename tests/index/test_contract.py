@@ -139,7 +139,9 @@ def test_texts_of_a_file_are_separate_from_stored_ones_and_disappear_with_the_fi
     assert found(index, "quorum leases") == [chunk]  # found once
     numbers = {one.uri: one.id for one in index.gather("bread", Lane.CODE).texts}
     index.apply_tree(FILE_A, [doc(chunk, content="brokers, anew"), doc(other, content="bread")])
-    assert {one.uri: one.id for one in index.gather("bread", Lane.CODE).texts} == numbers  # unchanged texts are not stored again
+    assert {
+        one.uri: one.id for one in index.gather("bread", Lane.CODE).texts
+    } == numbers  # unchanged texts are not stored again
     index.apply_tree(FILE_A, [doc(chunk, content="brokers")])
     assert (found(index, "quorum"), found(index, "bread"), found(index, "brokers")) == ([], [], [chunk])
     index.apply_tree(FILE_A, [])
@@ -163,7 +165,10 @@ def test_a_message_is_found_together_with_those_beside_it_and_no_others(index: T
     beside = {one.uri for one in index.gather("which database is it", Lane.SOURCES).beside}
     assert beside == {"message://w/t/0", "message://w/t/1"}
     index.apply([doc("message://w/t/0a", content="well")])
-    assert {one.uri for one in index.gather("which database is it", Lane.SOURCES).beside} == {"message://w/t/0", "message://w/t/0a"}
+    assert {one.uri for one in index.gather("which database is it", Lane.SOURCES).beside} == {
+        "message://w/t/0",
+        "message://w/t/0a",
+    }
     index.apply([], [uri("message://w/t/0")])
     assert index.gather("which database is it", Lane.SOURCES).beside == []
     assert index.gather("postgres", Lane.SOURCES, surrounded=False).beside == []

@@ -64,7 +64,7 @@ def test_a_job_that_was_cut_off_goes_on_when_the_workspace_is_opened_and_nothing
     answer = call(session, "ingest", {"source": str(folder)})
     leaving.join()
     assert answer["state"] == "running"
-    assert "goes on by itself" in answer["next"]
+    assert "continues in the background" in answer["next"]
 
     again = Daemon(Home.at(str(tmp_path / "home")), since="", locate=locate, open_workspace=Workspace.open)
     try:

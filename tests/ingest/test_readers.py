@@ -121,7 +121,7 @@ def test_a_reader_that_hangs_is_ended() -> None:
 def test_the_limited_process_opens_no_file_no_socket_and_no_program() -> None:
     """Run as it runs: what it would do for a document that makes a library try."""
     program = (
-        "import sys; from kgd.ingest.readers import child; child._limit()\n"
+        "import sys; from kgd.ingest.readers import sandbox; sandbox._limit()\n"
         "import socket, subprocess, os\n"
         "for attempt in (lambda: open('/etc/hostname'), lambda: open('/tmp/made-by-a-document', 'w'),"
         " lambda: socket.socket().connect(('127.0.0.1', 9)), lambda: subprocess.run(['true']),"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import json
 import os
 import subprocess
 import sys
@@ -22,6 +21,7 @@ from mcp.types import CreateMessageRequestParams, CreateMessageResult, ErrorData
 
 from kgd.mcp.http import HttpServer
 from kgd.mcp.server import Surface
+from kgd.tools import TOOLS
 from kgd.tools.session import Session
 from tests.ports import free_port
 from tests.surfaces.conftest import code, daemon, make_code, session, upsert
@@ -138,8 +138,8 @@ def machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
 async def call(client: Client, name: str, **arguments: Any) -> dict[str, Any]:
     result = await client.call_tool(name, {"workspace": "shop", **arguments})
     assert not result.is_error, result.structured_content
-    assert json.loads(result.content[0].text) == result.structured_content  # type: ignore[union-attr]
     assert result.structured_content is not None
+    assert result.content[0].text == TOOLS[name].text(result.structured_content)  # type: ignore[union-attr]
     return result.structured_content
 
 

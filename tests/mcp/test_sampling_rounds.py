@@ -232,7 +232,7 @@ async def test_an_agent_without_a_model_to_lend_decides_itself(session: Session,
         (one,) = answer["remaining"]
         decision = {"id": one["id"], "fields": {"summary": "both"}}
         done = await call(client, "resolve_conflicts", resolutions=[decision], via="agent")
-        assert (done["open"], done["next"]) == (0, "Nothing is in conflict.")
+        assert (done["open"], done["next"]) == (0, "There are no open conflicts.")
         assert (await node(client, uri))["summary"] == "both"
         again = await call(client, "resolve_conflicts", resolutions=[decision])
         assert again["resolved"][0]["already"] is True
@@ -274,7 +274,7 @@ async def test_many_conflicts_are_asked_about_at_once_and_the_rest_is_named(sess
 
 async def test_without_open_conflicts_the_answer_is_empty_and_an_unknown_id_is_not_found(session: Session) -> None:
     async with in_memory(session) as place, place.client(model=Model()) as client:
-        assert (await call(client, "resolve_conflicts"))["next"] == "Nothing is in conflict."
+        assert (await call(client, "resolve_conflicts"))["next"] == "There are no open conflicts."
         for id in (
             "nobody",
             "concept://shop/nobody",

@@ -46,9 +46,9 @@ def test_one_search_finds_talk_design_and_code_about_one_thing_and_the_edges_bet
     ask.ingest(text="\n".join(map(json.dumps, TALK)), kind="conversation", uri="thread://shop/standup")
     ask.ingest(text=DESIGN, uri="document://shop/design/bookings.md")
     ask.put(changes=upsert("ledger-writer", name="Ledger writer", summary="Serialises bookings"))
-    until(lambda: ask.search(query="post_entry", types=["symbol"])["hits"], 60)
-    found = ask.search(query="Why does the ledger writer wait for an account?", limit=20)
-    hits = {hit["uri"]: hit for hit in found["hits"]}
+    until(lambda: ask.search(query="post_entry", types=["symbol"])["code"], 60)
+    found = ask.search(query="Why does the ledger writer wait for an account?", limit=20, max_depth=1)
+    hits = {hit["uri"]: hit for hit in (*found["hits"], *found["code"])}
     [message] = [uri for uri in hits if uri.startswith("message://") and "post_entry" in said(ask, uri)]
     [chunk] = [uri for uri in hits if uri.startswith("chunk://shop/design") and "booking" in said(ask, uri)]
     assert {SYMBOL, CONCEPT} <= set(hits)

@@ -118,7 +118,7 @@ async def test_the_clients_model_reads_and_what_it_found_waits_for_somebody(sess
         found = await call(client, "get", uris="entity://shop/Tally%20service", include=["mentions"])
         assert "concept://shop/later" in found["nodes"][0]["mentions"]["into"]
         again = await call(client, "ingest", kind="entities", uri=NOTE)
-        assert (len(model.asked), again["next"]) == (1, "All of it was read already.")
+        assert (len(model.asked), again["next"]) == (1, "All texts were read already.")
 
 
 ATTACKS = [
@@ -155,7 +155,7 @@ async def test_without_a_model_the_same_task_is_handed_to_whoever_called(session
         assert answer["task"]["texts"] == [{"mark": "t1", "uri": NOTE, "text": TEXT}]
         assert "person" in answer["task"]["types"]
         assert "put upserts" in answer["next"]
-    assert ask.ingest(kind="entities", uri=NOTE, dry_run=True)["next"] == "1 questions would be asked, 4 a call."
+    assert ask.ingest(kind="entities", uri=NOTE, dry_run=True)["next"] == "1 questions would be asked, 4 per call."
 
 
 async def _refusing(session: Session) -> dict[str, Any]:

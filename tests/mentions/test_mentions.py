@@ -36,6 +36,13 @@ NAMES: dict[str, tuple[list[str], list[str]]] = {
     "checkout": (["the Checkout, marked"], ["the word checkout"]),
     "JWT": (["a JWT is signed"], ["a Jwt is signed", "a jwt"]),
     "Cat": ([], ["a Cat"]),
+    "Session": (
+        ["the `session` ends", "#session", "see SESSION"],
+        ["Session starts here", "A Session of it", "the session"],
+    ),
+    "Python": (["written in Python"], ["```python\nx = 1\n```", "> ~~~ python\nx\n> ~~~"]),
+    "list": (["returns `list`"], ["list(items)", "List of things", "```list\nx\n```"]),
+    "Session store": (["asks the session store"], ["the session"]),
     "This": ([], ["This is nothing"]),
     "It is": ([], ["It is nothing"]),
     "The Others": (["she saw The Others twice"], ["the others left"]),

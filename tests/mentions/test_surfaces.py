@@ -34,7 +34,7 @@ def told(ask: Ask) -> Ask:
 def test_a_walk_goes_along_mentions_where_it_is_asked_to_and_only_there(told: Ask) -> None:
     plain = told.traverse(start="pages/checkout", direction="both")
     assert "concept://shop/services/auth" not in {node["uri"] for node in plain["nodes"]}
-    walked = told.traverse(start="pages/checkout", edge_types=[MENTIONS], direction="both", max_cost=2)
+    walked = told.traverse(start="pages/checkout", edge_types=[MENTIONS], direction="both", max_cost=2, include="edges")
     found = {node["uri"]: node.get("via") for node in walked["nodes"]}
     assert found["concept://shop/services/auth"] == {"from": "concept://shop/pages/checkout", "type": MENTIONS}
     assert "concept://shop/notes/login" in found
@@ -55,7 +55,7 @@ def test_a_node_lists_its_mentions_in_both_directions_on_request(told: Ask) -> N
 
 
 def test_search_finds_mentioned_nodes_and_explains_it(told: Ask) -> None:
-    found = told.search(query="pays checkout")
+    found = told.search(query="pays checkout", include="edges")
     reached = {hit["uri"]: hit for hit in found["hits"]}["concept://shop/services/auth"]
     assert any(MENTIONS in line for line in reached["why"])
     assert reached["path"] == ["concept://shop/pages/checkout", "concept://shop/services/auth"]

@@ -255,7 +255,7 @@ def test_one_and_true_are_two_values() -> None:
 
 
 @pytest.mark.parametrize(("old", "new"), [(0, False), (0.0, 0), (0.0, -0.0), (False, 0.0)])
-def test_zero_and_false_are_two_values_whichever_side_wrote_one(old: Any, new: Any) -> None:
+def test_zero_and_false_are_different_values_on_either_side(old: Any, new: Any) -> None:
     base, changed = Node(URI, data={"x": old}), Node(URI, data={"x": new})
     renamed = replace(base, name="b")
     for merged in (merge(base, changed, renamed), merge(base, renamed, changed)):

@@ -102,7 +102,7 @@ def relations(session: Session, uri: str) -> set[tuple[str, str]]:
 
 
 def hits(session: Session, query: str) -> list[str]:
-    return [hit["uri"] for hit in call(session, "search", {"query": query})["hits"]]
+    return [hit["uri"] for hit in call(session, "search", {"query": query})["code"]]
 
 
 def reader(session: Session) -> Any:
@@ -263,15 +263,11 @@ def test_a_document_of_the_tree_has_the_chunks_of_an_ingested_one() -> None:
         cut("docs/guide.md", b"\0\1\2" * 100)
 
 
-def test_stored_memories_are_recalled_before_the_code_itself(start: Callable[[], Session]) -> None:
+def test_stored_memories_and_the_code_itself_are_two_lists(start: Callable[[], Session]) -> None:
     session = start()
     for fact in ("Whoever validates an order has to look at its currency as well.", "Bread is baked at night."):
         call(session, "remember", {"text": fact, "about": ["shop/orders.py"]})
-    asked = {"query": "Order validate"}
-    recalled = call(session, "recall", asked)["hits"]
-    assert hits(session, "Order validate")[0] == "symbol://shop/shop/orders.py/Order.validate"
-    assert [one["type"] for one in recalled[:2]] == ["insight", "symbol"]
-    assert recalled[0]["score"] >= recalled[1]["score"]
-    first = call(session, "recall", {**asked, "limit": 1})
-    second = call(session, "recall", {**asked, "limit": 1, "cursor": first["cursor"]})
-    assert [one["uri"] for one in (*first["hits"], *second["hits"])] == [one["uri"] for one in recalled[:2]]
+    found = call(session, "search", {"query": "Order validate"})
+    assert [one["type"] for one in found["hits"]] == ["insight"]
+    assert found["code"][0]["uri"] == "symbol://shop/shop/orders.py/Order.validate"
+    assert call(session, "recall", {"query": "Order validate"})["hits"] == found["hits"]

@@ -80,7 +80,7 @@ def test_uninstalling_removes_every_process_credential_and_file_outside_the_repo
         monkeypatch.setenv(name, value)
     with LeanClient([*KGD, "mcp"], person.code) as client:
         assert client.call("status")["health"]
-        assert "would be taken out of" in person("uninstall", "--all", "--dry-run")
+        assert "would be removed from" in person("uninstall", "--all", "--dry-run")
         person("uninstall", "--all")
         until(lambda: not processes_of(person.home))
     assert person.files() == before

@@ -104,8 +104,23 @@ def test_pieces_are_found_anywhere_in_a_text_even_after_many_changes(monkeypatch
     for asked in ("t 17", "pile 3,", "WORD9", "ünd", "7 of p", "d 12", "", " ", "\t", "nowhere", "changed 44", "e"):
         having = {key for key, text in texts.items() if asked.lower() in text.lower()}
         assert having <= set(pieces.candidates(asked))
+    for text in list(texts.values())[:40]:
+        for begin in range(0, len(text), 3):
+            for asked in (text[begin : begin + 12], text[begin:]):
+                having = {key for key, text in texts.items() if asked.lower() in text.lower()}
+                assert having <= set(pieces.candidates(asked)), asked
     assert list(pieces.candidates("nowhere")) == []
     assert pieces.is_worn == (150 > 2 * 300 + 10)
+
+
+def test_candidates_for_a_phrase_of_common_words_have_all_of_them() -> None:
+    words = ("every", "user", "prefers", "blue", "dark")
+    pieces: Pieces[int] = Pieces()
+    for number in range(1024):
+        pieces.put(number, (" ".join(word for place, word in enumerate(words) if number >> place & 1),))
+    assert set(pieces.candidates(" ".join(words))) == {number for number in range(1024) if number % 32 == 31}
+    assert set(pieces.candidates("er prefers bl")) == {number for number in range(1024) if number & 14 == 14}
+    assert list(pieces.candidates("use prefers blue")) == [], "the first word has to end with `use`"
 
 
 @pytest.mark.parametrize("name", UNUSUAL)
@@ -228,3 +243,19 @@ def test_the_toolset_is_offered_beside_the_usual_tools_or_alone() -> None:
     assert set(TOOLSETS["server-memory"]) < set(chosen("server-memory"))
     assert chosen("only:server-memory") == TOOLSETS["server-memory"]
     assert not set(TOOLSETS["server-memory"]) & set(chosen(""))
+
+
+def test_an_answer_has_the_present_state_of_what_was_read_before(ask: Ask) -> None:
+    ask.create_entities(entities=[entity("Ann", "person", "likes tea"), entity("Bob", "person")])
+    ask.create_relations(relations=[relation("Ann", "Bob"), relation("Bob", "Ann", "trusts")])
+    before = ask.search_nodes(query="tea")
+    assert ask.search_nodes(query="tea") == before
+    ask.put(changes=[
+        {"op": "upsert", "uri": "entity://shop/Bob", "name": "Robert"},
+        {"op": "upsert", "uri": "entity://shop/Ann", "data": {"observations": ["likes tea", "and rain"]}},
+    ])  # fmt: skip
+    after = ask.search_nodes(query="tea")
+    assert after["entities"] == [{"name": "Ann", "entityType": "person", "observations": ["likes tea", "and rain"]}]
+    assert [(one["from"], one["to"]) for one in after["relations"]] == [("Ann", "Robert"), ("Robert", "Ann")]
+    ask.put(changes={"op": "delete", "uri": "entity://shop/Ann"})
+    assert ask.search_nodes(query="tea") == {"entities": [], "relations": []}

@@ -1,7 +1,7 @@
 """The tools, resources and prompts that the official conformance tool expects of a server under test.
 
-Tools that report, log, ask a model or fail are kgd tools, so that kgd's own wiring is what is tested. Content that no
-tool of kgd's has (pictures, sound) is answered before the handlers. Nothing of it ships.
+Tools that report, log, ask a model or fail are kgd tools, so that the tests cover kgd's own wiring. Content that no
+tool of kgd's has (pictures, sound) is answered before the handlers. None of it is released.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def _error(session: Session, params: Params) -> dict[str, Any]:
 def _progress(session: Session, params: Params) -> dict[str, Any]:
     for done in (0, 50, 100):
         session.progress(done, 100, "working")
-        threading.Event().wait(0.3)  # longer than kgd is silent between two of them
+        threading.Event().wait(0.3)  # longer than kgd's pause between two notifications
     return {"text": "done"}
 
 

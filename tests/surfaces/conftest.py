@@ -1,4 +1,4 @@
-"""A workspace over a small code repository, with a daemon in this process: everything real but the process border."""
+"""A workspace over a small code repository, with a real daemon in this process."""
 
 from __future__ import annotations
 
@@ -49,8 +49,8 @@ _made: list[Path] = []
 
 @pytest.fixture
 def code(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy of one repository: git takes ten times as long to make it."""
-    if not _made:  # here and not in a fixture of the session, which would see the person's home
+    """A copy of one repository, ten times as fast as git init."""
+    if not _made:  # not in a session fixture, which would see the user's home
         _made.append(make_code(tmp_path_factory.mktemp("code") / "shop"))
     return Path(shutil.copytree(_made[0], tmp_path / "shop"))
 
@@ -67,10 +67,10 @@ def daemon(tmp_path: Path) -> Iterator[Daemon]:
 @pytest.fixture
 def session(daemon: Daemon, code: Path) -> Session:
     """A caller in a directory that has a workspace `shop`."""
-    assert code.is_absolute()  # a test's own parameter of this name would set up a workspace in whatever is around
+    assert code.is_absolute()  # a test's own parameter of this name would set up a workspace in any directory
     session = Session(daemon, cwd=code, client="test-client 1.0", context_id="test")
     call(session, "up")
-    # libgit2 looks for the person's own configuration once in a process, in the home it was started with.
+    # libgit2 looks up the user's configuration once per process, in the home at its start.
     with open(daemon.workspace("shop").layout.git_dir / "config", "a") as config:
         config.write("[user]\n\tname = Ann Person\n\temail = ann@example.org\n")
     return session

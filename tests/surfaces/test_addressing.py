@@ -1,4 +1,4 @@
-"""Whatever people and agents write for a node finds it; answers give the one canonical URI."""
+"""Every spelling of an address finds its node; answers have the canonical URI."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ MEANT = {
 
 
 @pytest.mark.requirement("E2")
-def test_what_is_written_for_a_node(session: Session, ws: Workspace) -> None:
+def test_every_spelling_finds_its_node(session: Session, ws: Workspace) -> None:
     assert {written: resolve(session, ws, written) for written in MEANT} == MEANT
 
 
@@ -60,7 +60,7 @@ def test_an_absolute_path_inside_the_tree_means_the_tree(session: Session, ws: W
 
 
 def test_a_file_url_inside_the_tree_means_the_tree(ask: Ask, ws: Workspace, code: Path) -> None:
-    """Hosts of MCP write files so."""
+    """MCP hosts write file addresses this way."""
     session = ask.session
     url = (code / "docs/My File.md").as_uri()
     assert url.startswith("file:///")
@@ -115,19 +115,19 @@ NOTHING = [
 ]
 
 
-def test_what_means_nothing_is_refused_and_placed(session: Session, ws: Workspace) -> None:
+def test_a_meaningless_address_is_refused_with_its_place(session: Session, ws: Workspace) -> None:
     for written in NOTHING:
         with pytest.raises(KgdError) as caught:
             addressing.resolve(session, ws, written, at="uris[0]")
         assert caught.value.code in ("VALIDATION_ERROR", "LIMIT", "NOT_FOUND"), written
 
 
-def test_a_path_outside_is_told_from_one_inside(session: Session, ws: Workspace) -> None:
+def test_paths_outside_and_inside_the_tree_are_distinguished(session: Session, ws: Workspace) -> None:
     with pytest.raises(Invalid, match="outside the code tree"):
         resolve(session, ws, "/etc/passwd")
 
 
-def test_an_unknown_workspace_is_answered_with_the_one_that_was_meant(ask: Ask) -> None:
+def test_an_unknown_workspace_is_refused_with_the_likely_one(ask: Ask) -> None:
     with pytest.raises(NotFound) as caught:
         ask.get(uris="concept://shp/a")
     assert "'shop'" in caught.value.next
@@ -137,7 +137,7 @@ def test_an_unknown_workspace_is_answered_with_the_one_that_was_meant(ask: Ask) 
 
 
 @pytest.mark.requirement("E8")
-def test_as_the_target_of_a_relation_an_unknown_workspace_is_kept_with_a_warning(ask: Ask) -> None:
+def test_a_target_in_an_unknown_workspace_is_kept_with_a_warning(ask: Ask) -> None:
     answer = ask.put(changes={"op": "relate", "source": "README.md", "target": "concept://other/x", "type": "see"})
     assert any("concept://other/x" in warning for warning in answer["warnings"])
     assert ask.get(uris="README.md")["nodes"][0]["relations"][0]["target"] == "concept://other/x"
@@ -164,7 +164,7 @@ def test_with_two_workspaces_the_uri_decides_then_the_directory(session: Session
         call(replace(other, cwd=tmp_path, here=None), "get", {"uris": "README.md"})
 
 
-def test_a_bare_name_beside_a_uri_of_elsewhere_means_the_directorys_workspace(session: Session, tmp_path: Path) -> None:
+def test_a_bare_name_beside_a_foreign_uri_means_the_directorys_workspace(session: Session, tmp_path: Path) -> None:
     other = replace(session, cwd=make_code(tmp_path / "other"), here=None)
     call(other, "up")
     for one, id in ((session, "shop"), (other, "other")):

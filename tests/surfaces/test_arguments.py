@@ -66,7 +66,7 @@ def test_an_unknown_field_is_refused_at_every_level_and_placed(model: Any, argum
         (PUT, {"changes": []}, "changes", "at least one"),
     ],
 )  # fmt: skip
-def test_who_guessed_is_told_what_there_is(model: Any, arguments: Any, at: str, says: str) -> None:
+def test_a_wrong_guess_is_answered_with_the_known_names(model: Any, arguments: Any, at: str, says: str) -> None:
     with pytest.raises(Invalid) as caught:
         read(model, arguments)
     assert caught.value.at == at
@@ -80,7 +80,7 @@ def test_a_misspelt_argument_is_answered_with_the_right_one() -> None:
 
 
 @pytest.mark.parametrize("change", [{"uri": "a"}, {"op": "destroy", "uri": "a"}, {"op": 7}])
-def test_an_unknown_op_names_those_that_are_known(change: Any) -> None:
+def test_an_unknown_op_is_refused_with_the_known_ops(change: Any) -> None:
     with pytest.raises(Invalid) as caught:
         read(PUT, {"changes": [change]})
     assert caught.value.at == "changes[0].op"
@@ -96,7 +96,7 @@ def test_an_unknown_op_names_those_that_are_known(change: Any) -> None:
         (PUT, {"changes": {"op": "upsert", "uri": "a", "expect_version": -1}}),
     ],
 )  # fmt: skip
-def test_what_is_wrong_is_refused_in_at_most_512_characters_that_name_the_place(model: Any, arguments: Any) -> None:
+def test_a_refusal_names_the_place_in_at_most_512_characters(model: Any, arguments: Any) -> None:
     with pytest.raises(KgdError) as caught:
         read(model, arguments)
     assert caught.value.code == "VALIDATION_ERROR" or isinstance(caught.value, Limit)
@@ -108,7 +108,7 @@ def test_no_limit_on_cost_is_null() -> None:
     assert read(TRAVERSE, {"start": "a", "max_cost": None}).max_cost is None  # type: ignore[attr-defined]
 
 
-def test_a_cursor_gives_back_its_position_for_the_same_question_only() -> None:
+def test_a_cursor_is_valid_for_the_same_question_only() -> None:
     cursor = cursors.write("get", ["a", 1], [3, 14])
     assert cursors.read("get", ["a", 1], cursor) == [3, 14]
     for tool, question in (("search", ["a", 1]), ("get", ["b", 1])):
@@ -117,7 +117,7 @@ def test_a_cursor_gives_back_its_position_for_the_same_question_only() -> None:
 
 
 @pytest.mark.parametrize("cursor", ["", "x", "AAAA", "é", "bnVsbA", "W10", "WzEsMiwzXQ", "A" * 5000])
-def test_what_is_no_cursor_is_refused(cursor: str) -> None:
+def test_an_invalid_cursor_is_refused(cursor: str) -> None:
     with pytest.raises(Invalid) as caught:
         cursors.read("get", [], cursor)
     assert caught.value.at == "cursor"
@@ -132,13 +132,13 @@ def test_what_is_no_cursor_is_refused(cursor: str) -> None:
         ({"op": "append", "uri": "a", "text": "x", "zzz": 1}, "Known: op, uri, text."),
     ],
 )  # fmt: skip
-def test_a_misspelt_field_of_a_change_is_told_with_the_field_that_was_meant(change: Any, meant: str) -> None:
+def test_a_misspelt_field_of_a_change_is_refused_with_the_likely_field(change: Any, meant: str) -> None:
     with pytest.raises(Invalid) as refused:
         read(PUT, {"changes": [change]})
     assert refused.value.next == meant
 
 
-def test_a_relation_without_a_type_is_refused_with_one_that_can_be_sent() -> None:
+def test_a_relation_without_a_type_is_refused_with_a_complete_example() -> None:
     with pytest.raises(Invalid) as refused:
         read(PUT, {"changes": [{"op": "relate", "source": "a", "target": "b"}]})
     ready = refused.value.next[refused.value.next.index("{") :].removesuffix(".")

@@ -1,4 +1,4 @@
-"""Who wrote which line is told from the versions in git, to whoever may read the node."""
+"""`blame`: the author of each line, from the versions in git, for callers who may read the node."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ URI = "concept://shop/prose"
 
 
 def write(ask: Ask, content: str, **more: object) -> str:
-    """Write the content anew; the commit."""
+    """Replace the content; returns the commit."""
     version = ask.get(uris=[URI])["nodes"]
     expected = {"expect_version": version[0]["version"]} if version else {}
     return str(ask.put(changes=[upsert("prose", content=content, **expected, **more)])["commit"])
@@ -35,7 +35,7 @@ def test_each_line_has_the_commit_that_wrote_it(ask: Ask) -> None:
     assert "cursor" not in answer
 
 
-def test_lines_stay_with_their_commit_when_the_node_gets_another_address(ask: Ask) -> None:
+def test_lines_keep_their_commit_when_the_node_moves(ask: Ask) -> None:
     first = write(ask, "a\nb\n")
     ask.put(changes=[{"op": "move", "uri": URI, "to": "concept://shop/moved"}])
     ask.put(changes=[{"op": "append", "uri": "concept://shop/moved", "text": "c"}])
@@ -46,7 +46,7 @@ def test_lines_stay_with_their_commit_when_the_node_gets_another_address(ask: As
     assert len({one["commit"] for one in answer["ranges"]}) == 2
 
 
-def test_a_long_content_is_told_page_by_page(ask: Ask) -> None:
+def test_a_long_content_is_answered_in_pages(ask: Ask) -> None:
     text = "\n".join(f"line {number} of a longer text" for number in range(400))
     commit = write(ask, text)
     found, cursor = [], None
@@ -64,14 +64,14 @@ def test_a_long_content_is_told_page_by_page(ask: Ask) -> None:
         ask.blame(uri=URI, cursor="nonsense")
 
 
-def test_a_node_without_content_has_no_lines_and_one_that_is_not_there_is_refused(ask: Ask) -> None:
+def test_a_node_without_content_has_no_lines_and_a_missing_node_is_refused(ask: Ask) -> None:
     ask.put(changes=[upsert("bare", name="Bare")])
     assert ask.blame(uri="concept://shop/bare")["ranges"] == []
     with pytest.raises(NotFound, match="nothing is stored"):
         ask.blame(uri="concept://shop/nobody")
 
 
-def test_whoever_may_not_read_a_node_is_not_told_who_wrote_it(ask: Ask, session: Session) -> None:
+def test_blame_of_an_unreadable_node_does_not_name_its_authors(ask: Ask, session: Session) -> None:
     write(ask, "secret words\n")
     ask.put(changes=[upsert("open/a", content="seen\n"), upsert("prose", tags=["x"])], message="about the zebra")
     scope = Scope.of("shop", ["read"], ("/open/**",))
@@ -85,9 +85,7 @@ def test_whoever_may_not_read_a_node_is_not_told_who_wrote_it(ask: Ask, session:
     assert "zebra" not in line["message"]
 
 
-def test_lines_that_came_from_an_address_out_of_sight_are_not_said_to_be_of_who_moved_them(
-    ask: Ask, session: Session
-) -> None:
+def test_lines_from_an_unreadable_former_address_are_not_attributed_to_the_mover(ask: Ask, session: Session) -> None:
     write(ask, "older than it looks\n")
     ask.put(changes=[{"op": "move", "uri": URI, "to": "concept://shop/open/moved"}])
     ask.put(changes=[{"op": "append", "uri": "concept://shop/open/moved", "text": "new"}])

@@ -1,4 +1,4 @@
-"""`doctor` names each stage with what helps, mends what it can, and takes a mass deletion that was meant."""
+"""`doctor`: lists each stage with its remedy, makes safe repairs, and confirms intended mass deletions."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def named(answer: Any) -> dict[str, dict[str, str]]:
     return {check["name"]: check for check in answer["checks"]}
 
 
-def test_every_stage_is_listed_and_all_is_well(ask: Ask) -> None:
+def test_every_stage_is_listed_as_healthy(ask: Ask) -> None:
     ask.put(changes=upsert("a", summary="s"))
     until(lambda: all(check["state"] in ("ok", "off") for check in ask.doctor()["checks"]))
     assert {"registry", "pages", "shop", *STAGES} == set(named(ask.doctor()))
@@ -38,7 +38,7 @@ def test_a_registered_place_without_a_workspace_and_a_hub_that_is_down_are_named
     assert named(answer)["hub http://127.0.0.1:9"]["state"] == "warning"
 
 
-def test_what_holds_publication_back_is_named_with_what_ends_it(ask: Ask, ws: Any) -> None:
+def test_a_blocked_publication_is_named_with_its_remedy(ask: Ask, ws: Any) -> None:
     ask.put(changes=upsert("a", summary="s"))
     git(ws.layout.work_tree, "switch", "-q", "--detach")
     ask.put(changes=upsert("b", summary="s"))
@@ -50,7 +50,7 @@ def test_what_holds_publication_back_is_named_with_what_ends_it(ask: Ask, ws: An
     assert ask.doctor(fix=True)["ok"]
 
 
-def test_a_file_that_waits_to_be_mended_is_named(ask: Ask, ws: Any) -> None:
+def test_an_unreadable_file_is_named(ask: Ask, ws: Any) -> None:
     ask.put(changes=upsert("a", summary="s"))
     path = ws.layout.work_tree / "nodes/concept/a.yaml"
     until(path.exists)
@@ -59,7 +59,7 @@ def test_a_file_that_waits_to_be_mended_is_named(ask: Ask, ws: Any) -> None:
     until(lambda: "shop nodes/concept/a.yaml:2" in named(ask.doctor()))
     check = named(ask.doctor())["shop nodes/concept/a.yaml:2"]
     assert "a bracket [ is never closed" in check["detail"]
-    assert check["next"].startswith("Mend that file")
+    assert check["next"].startswith("Fix that file")
 
 
 @pytest.mark.parametrize(
@@ -67,7 +67,7 @@ def test_a_file_that_waits_to_be_mended_is_named(ask: Ask, ws: Any) -> None:
     ["DELETE FROM docs", "UPDATE versions SET count = 7", "DELETE FROM versions"],
     ids=["index", "wrong versions", "no versions"],
 )
-def test_what_doctor_says_that_it_mends_is_mended(ask: Ask, ws: Any, statement: str) -> None:
+def test_doctor_repairs_the_problems_that_it_reports_as_repairable(ask: Ask, ws: Any, statement: str) -> None:
     ask.put(changes=upsert("a", summary="s"))
     until(lambda: ask.doctor()["ok"])
     with sqlite3.connect(ws.layout.derived_dir / "index.sqlite") as connection:
@@ -81,7 +81,7 @@ def test_what_doctor_says_that_it_mends_is_mended(ask: Ask, ws: Any, statement: 
     assert ask.doctor()["ok"]
 
 
-def test_a_graph_that_is_not_what_the_tip_says_is_loaded_anew(ask: Ask, ws: Any) -> None:
+def test_a_graph_that_differs_from_the_tip_is_reloaded(ask: Ask, ws: Any) -> None:
     ask.put(changes=[upsert("a", summary="s"), upsert("b", summary="s")])
     ws.graph.remove("concept://shop/a")
     assert named(ask.doctor())["shop graph"]["next"] == "Run `kgd doctor --fix`."
@@ -91,7 +91,7 @@ def test_a_graph_that_is_not_what_the_tip_says_is_loaded_anew(ask: Ask, ws: Any)
 
 @pytest.fixture
 def emptied(ask: Ask, ws: Any) -> Callable[[], list[Path]]:
-    """Somebody deletes the files of a dozen nodes; gives those that are there."""
+    """Delete the files of a dozen nodes; returns a function for the remaining ones."""
     ask.put(changes=[upsert(f"n{number}", summary="s") for number in range(12)])
     folder = ws.layout.work_tree / "nodes/concept"
     until(lambda: len(list(folder.glob("*.yaml"))) == 12)
@@ -103,9 +103,7 @@ def emptied(ask: Ask, ws: Any) -> Callable[[], list[Path]]:
     return lambda: list(folder.glob("*.yaml"))
 
 
-def test_many_missing_files_are_no_deletion_before_somebody_says_so(
-    ask: Ask, emptied: Callable[[], list[Path]]
-) -> None:
+def test_many_missing_files_are_deleted_only_after_confirmation(ask: Ask, emptied: Callable[[], list[Path]]) -> None:
     assert "`kgd doctor --confirm-deletions` deletes them" in named(ask.doctor())["shop integrate"]["detail"]
     assert ask.status()["counts"]["nodes"] == 12
     answer = ask.doctor(confirm_deletions=True)

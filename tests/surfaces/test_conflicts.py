@@ -1,4 +1,4 @@
-"""Conflicts as whoever settles them names them: by id, by digest, or by the node."""
+"""Names of conflicts for settling them: the id, the digest, or the node."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tests.surfaces.conftest import Ask, upsert
 
 
 def disagree(ask: Ask, name: str, field: str) -> None:
-    """An open conflict over one field: a change is reverted after another one went over it."""
+    """Make an open conflict over one field: revert a change after another change of the field."""
     second = [ask.put(changes=upsert(name, **{field: value}))["commit"] for value in ("one", "two")][1]
     ask.put(changes=upsert(name, **{field: "three"}))
     ask.revert(commit=second)
@@ -26,7 +26,7 @@ def test_the_only_conflict_of_a_node_is_settled_by_any_name_of_the_node(ask: Ask
     assert ask.conflicts()["total"] == 0
 
 
-def test_of_several_conflicts_of_a_node_the_answer_lists_the_ids_and_each_is_one(ask: Ask) -> None:
+def test_several_conflicts_of_a_node_are_listed_by_id(ask: Ask) -> None:
     for field in ("summary", "name"):
         disagree(ask, "keys", field)
     with pytest.raises(Invalid) as caught:
@@ -37,14 +37,14 @@ def test_of_several_conflicts_of_a_node_the_answer_lists_the_ids_and_each_is_one
     assert ask.conflicts()["total"] == 0
 
 
-def test_a_dry_run_says_nothing_of_the_conflict_that_it_would_settle(ask: Ask) -> None:
+def test_a_dry_run_does_not_mention_the_conflict_that_it_would_settle(ask: Ask) -> None:
     disagree(ask, "keys", "summary")
     planned = ask.resolve(resolutions={"id": "keys", "take": "base"}, dry_run=True)
     assert planned["warnings"] == []
     assert ask.conflicts()["total"] == 1
 
 
-def test_who_settled_it_is_told_to_whoever_comes_later(ask: Ask) -> None:
+def test_a_late_decision_is_refused_with_the_earlier_settlement(ask: Ask) -> None:
     disagree(ask, "keys", "summary")
     (conflict,) = ask.conflicts()["conflicts"]
     with pytest.raises(NotFound) as never:
@@ -52,12 +52,12 @@ def test_who_settled_it_is_told_to_whoever_comes_later(ask: Ask) -> None:
     assert "settled" not in never.value.message
     commit = ask.resolve(resolutions={"id": "keys", "take": "base"}, message="m")["commit"]
     for named in (conflict["id"], "keys"):
-        with pytest.raises(NotFound, match="not open any more") as refused:
+        with pytest.raises(NotFound, match="no longer open") as refused:
             ask.resolve(resolutions={"id": named, "take": "a"})
         assert commit[:10] in refused.value.message
 
 
 @pytest.mark.parametrize("named", ["nobody", "concept://shop/nobody", "0123456789abcdef"])
-def test_what_is_not_in_conflict_is_not_found(ask: Ask, named: str) -> None:
+def test_a_node_without_a_conflict_is_not_found(ask: Ask, named: str) -> None:
     with pytest.raises(NotFound):
         ask.resolve(resolutions={"id": named, "take": "a"})

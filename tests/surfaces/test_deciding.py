@@ -1,4 +1,4 @@
-"""What is decided is seen before: which commit it makes, whose words are on each side, and who was there first."""
+"""Information before a decision: the commit it would make, the author of each side, and earlier decisions."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ X, Y, Z = "concept://shop/x", "concept://shop/y", "concept://shop/z"
 
 
 def disagree(ask: Ask, name: str, field: str = "summary") -> str:
-    """The id of an open conflict over one field: a change is reverted after another one went over it."""
+    """The id of an open conflict over one field: a change is reverted after another change of the field."""
     second = [ask.put(changes=upsert(name, **{field: value}))["commit"] for value in ("one", "two")][1]
     ask.put(changes=upsert(name, **{field: "three"}))
     ask.revert(commit=second)
@@ -24,7 +24,7 @@ def disagree(ask: Ask, name: str, field: str = "summary") -> str:
 
 
 def propose(ask: Ask, *uris: str, summary: str = "proposed") -> str:
-    """The id of a proposal: it is against a commit since which its first node was changed."""
+    """The id of a proposal whose first node has changed since its base."""
     base = ask.put(changes=upsert(uris[0], summary="was"))["commit"]
     ask.put(changes=upsert(uris[0], summary="is"))
     changes = [upsert(uri, summary=summary) for uri in uris]
@@ -42,7 +42,7 @@ def as_holder(session: Session, tool: str, /, **arguments: Any) -> Any:
     return tools.SERVED[tool].call(session, {"workspace": "shop", **arguments})
 
 
-def test_a_dry_run_tells_the_commit_that_it_does_not_make(ask: Ask) -> None:
+def test_a_dry_run_shows_the_commit_that_it_would_make(ask: Ask) -> None:
     id = disagree(ask, "x")
     would = ask.resolve(resolutions={"id": id, "take": "a"}, message="weekly it is", dry_run=True)["would"]
     assert would["message"].startswith("weekly it is\n")
@@ -54,7 +54,7 @@ def test_a_dry_run_tells_the_commit_that_it_does_not_make(ask: Ask) -> None:
     assert "would" not in done
 
 
-def test_who_wrote_which_side_is_told_and_what_the_node_says_since(ask: Ask) -> None:
+def test_a_conflict_shows_the_author_of_each_side_and_the_present_value(ask: Ask) -> None:
     id = disagree(ask, "x")
     ask.put(changes=upsert("x", summary="since"), conflicts="show")
     (found,) = ask.conflicts(id=id)["conflicts"]
@@ -66,18 +66,18 @@ def test_who_wrote_which_side_is_told_and_what_the_node_says_since(ask: Ask) -> 
     assert field["now"] == "since"
 
 
-def test_of_a_conflict_that_is_settled_it_is_told_who_did_it(ask: Ask) -> None:
+def test_a_settled_conflict_names_its_settler(ask: Ask) -> None:
     id = disagree(ask, "x")
     disagree(ask, "x", "name")
     commit = ask.resolve(resolutions={"id": id, "take": "base"})["commit"]
     answer = ask.conflicts(id=id)
     assert (answer["settled"]["commit"], answer["settled"]["author"]) == (commit, "Ann Person")
-    assert [list(one["fields"]) for one in answer["conflicts"]] == [["name"]], "what is open about the node still"
+    assert [list(one["fields"]) for one in answer["conflicts"]] == [["name"]], "the node's remaining open conflict"
     with pytest.raises(NotFound):
         ask.conflicts(id=f"{X}#{'0' * 16}")
 
 
-def test_a_token_sees_and_settles_what_its_scope_covers(ask: Ask, session: Session) -> None:
+def test_a_token_sees_and_settles_conflicts_in_its_scope(ask: Ask, session: Session) -> None:
     id, other = disagree(ask, "x"), disagree(ask, "y")
     reader = holder(session, Verb.READ, paths="/x")
     assert [one["id"] for one in as_holder(reader, "conflicts")["conflicts"]] == [id]
@@ -94,14 +94,14 @@ def test_a_token_sees_and_settles_what_its_scope_covers(ask: Ask, session: Sessi
         as_holder(settler, "resolve", resolutions=[{"id": other, "take": "a"}])
 
 
-def test_a_dry_run_tells_nothing_of_what_may_not_be_read(ask: Ask, session: Session) -> None:
+def test_a_dry_run_shows_nothing_about_unreadable_nodes(ask: Ask, session: Session) -> None:
     id = disagree(ask, "x")
     blind = holder(session, Verb.RESOLVE)
     would = as_holder(blind, "resolve", resolutions=[{"id": id, "take": "a"}], dry_run=True)["would"]
     assert (would["diff"], X in would["message"]) == ([], False)
 
 
-def test_accepting_tells_the_commit_that_it_would_make_whole_and_in_part(ask: Ask) -> None:
+def test_a_dry_run_of_accept_shows_the_commit_in_whole_and_in_part(ask: Ask) -> None:
     id = propose(ask, X, Y, Z)
     for only, changed in ([Y], {Y}), ([], {X, Y, Z}):
         would = ask.accept(name=id, only=only, dry_run=True)["would"]
@@ -114,7 +114,7 @@ def test_accepting_tells_the_commit_that_it_would_make_whole_and_in_part(ask: As
         ask.accept(name=id)
 
 
-def test_of_a_rejected_proposal_it_is_told_who_rejected_it_and_why(ask: Ask, session: Session) -> None:
+def test_a_rejected_proposal_shows_who_rejected_it_and_why(ask: Ask, session: Session) -> None:
     id = propose(ask, X)
     ask.reject(name=id, reason="not now")
     with pytest.raises(NotFound, match=r"Ann Person rejected it at .*: not now"):
@@ -124,7 +124,7 @@ def test_of_a_rejected_proposal_it_is_told_who_rejected_it_and_why(ask: Ask, ses
     assert "not now" not in told.value.message
 
 
-def test_proposals_and_the_difference_of_one_come_by_pages(ask: Ask) -> None:
+def test_proposals_and_their_diffs_have_pages(ask: Ask) -> None:
     ids = [propose(ask, f"concept://shop/p{number}") for number in range(3)]
     first = ask.proposals(limit=2)
     rest = ask.proposals(limit=2, cursor=first["cursor"])

@@ -1,4 +1,4 @@
-"""`get`: nodes in full, what is wrong with them, and long ones in parts."""
+"""`get`: nodes in full with their problems, and long ones in parts."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_a_node_comes_with_version_stamps_and_origin(ask: Ask) -> None:
     }  # fmt: skip
 
 
-def test_the_origin_names_the_commit_of_the_last_change_also_when_it_is_derived_anew(ask: Ask, ws: Any) -> None:
+def test_the_origin_names_the_commit_of_the_last_change_after_a_rebuild_too(ask: Ask, ws: Any) -> None:
     ask.put(changes=[upsert("a", summary="one"), upsert("b", summary="one")])
     last = ask.put(changes=upsert("a", summary="two"))["commit"]
     for _ in range(2):
@@ -40,7 +40,7 @@ def test_the_origin_names_the_commit_of_the_last_change_also_when_it_is_derived_
         ws.reindex()
 
 
-def test_a_file_of_the_code_tree_is_a_node_that_nobody_stored(ask: Ask) -> None:
+def test_a_file_of_the_code_tree_is_a_node_without_being_stored(ask: Ask) -> None:
     (node,) = ask.get(uris="src/auth/session.py", include=["content", "relations", "incoming"])["nodes"]
     assert (node["type"], node["version"]) == ("resource", 0)
     assert node["data"]["line_count"] == 2
@@ -48,7 +48,7 @@ def test_a_file_of_the_code_tree_is_a_node_that_nobody_stored(ask: Ask) -> None:
 
 
 @pytest.mark.requirement("E10")
-def test_what_was_added_to_a_file_stands_beside_what_the_tree_says(ask: Ask) -> None:
+def test_stored_fields_of_a_file_are_merged_with_the_fields_of_the_tree(ask: Ask) -> None:
     ask.put(changes=upsert("src/auth/session.py", tags=["hot"], data={"owner": "ann"}))
     (node,) = ask.get(uris="src/auth/session.py")["nodes"]
     assert node["version"] == 1
@@ -66,7 +66,7 @@ def test_incoming_relations_and_history_come_on_request(ask: Ask) -> None:
 
 
 @pytest.mark.requirement("E14")
-def test_a_node_as_of_a_commit_is_what_it_was(ask: Ask) -> None:
+def test_a_node_as_of_a_commit_has_its_former_content(ask: Ask) -> None:
     first = ask.put(changes=upsert("a", summary="then"))["commit"]
     ask.put(changes=[upsert("a", summary="now"), upsert("b", summary="new")])
     answer = ask.get(uris=["a", "b"], as_of=first[:12])
@@ -77,7 +77,7 @@ def test_a_node_as_of_a_commit_is_what_it_was(ask: Ask) -> None:
         ask.get(uris="a", as_of="no-such-commit")
 
 
-def test_a_node_as_of_a_commit_has_the_version_of_then(ask: Ask) -> None:
+def test_a_node_as_of_a_commit_has_its_former_version(ask: Ask) -> None:
     commits = [ask.put(changes=[upsert("a", summary=f"{n}"), upsert(f"b{n}")])["commit"] for n in range(3)]
     versions = [ask.get(uris=["a", "b0"], as_of=commit)["nodes"] for commit in commits]
     assert [[node["version"] for node in nodes] for nodes in versions] == [[1, 1], [2, 1], [3, 1]]
@@ -94,7 +94,7 @@ def test_as_of_a_proposal_the_versions_of_its_own_history_count(ask: Ask) -> Non
     assert (node["summary"], node["version"]) == ("proposed", 2)
 
 
-def test_what_is_not_there_comes_back_with_names_that_are_close(ask: Ask) -> None:
+def test_a_missing_node_is_answered_with_similar_names(ask: Ask) -> None:
     ask.put(changes=upsert("services/auth", name="Auth service", summary="s"))
     (missing,) = ask.get(uris="concept://shop/service/auth")["missing"]
     assert missing["similar"][0] == "concept://shop/services/auth"
@@ -116,7 +116,7 @@ def test_a_broken_hand_edit_is_named_while_the_last_good_value_is_served(ask: As
     assert ask.status()["invalid_files"][0]["uri"] == "concept://shop/auth"
 
 
-def test_a_file_that_could_never_be_read_is_named_where_its_node_is_missing(ask: Ask, ws: Any) -> None:
+def test_an_unreadable_new_file_is_named_in_the_answer_about_its_missing_node(ask: Ask, ws: Any) -> None:
     ask.put(changes=upsert("auth", summary="good"))
     path = ws.layout.work_tree / "nodes/concept/never.yaml"
     until(path.parent.exists)
@@ -156,7 +156,7 @@ def test_a_long_list_of_relations_comes_in_parts(ask: Ask) -> None:
 
 
 @pytest.mark.parametrize("budget", [1, 100, 1_000])
-def test_even_a_tiny_budget_comes_to_the_end(ask: Ask, budget: int) -> None:
+def test_even_a_tiny_budget_reaches_the_end(ask: Ask, budget: int) -> None:
     names = [f"n{number}" for number in range(5)]
     ask.put(changes=[upsert(name, content="text " * 50) for name in names])
     found, cursor = [], None
@@ -176,7 +176,7 @@ def test_an_open_conflict_is_shown_with_both_sides_and_settled(ask: Ask, ws: Any
     until(path.exists)
     published = path.read_text()
     until(lambda: not (ws.layout.git_dir / "index.lock").exists() and ws.health()["publish"].state == "ok")
-    git(ws.layout.work_tree, "checkout", "-q", "--detach")  # holds publication back, as any state of git's does
+    git(ws.layout.work_tree, "checkout", "-q", "--detach")  # blocks publication, like any unfinished git operation
     ask.put(changes=upsert("auth", summary="the agent's"))
     path.write_text(published.replace("base", "the person's"))
     git(ws.layout.work_tree, "checkout", "-q", "-")
@@ -196,7 +196,7 @@ def test_an_open_conflict_is_shown_with_both_sides_and_settled(ask: Ask, ws: Any
 
 
 @pytest.mark.parametrize("between", ["node", "node_version"])
-def test_what_was_read_before_somebody_wrote_never_goes_out_under_the_version_after(
+def test_a_value_read_before_a_write_is_never_sent_under_the_later_version(
     ask: Ask, ws: Any, monkeypatch: pytest.MonkeyPatch, between: str
 ) -> None:
     ask.put(changes=upsert("count", data={"n": 1}))
@@ -235,7 +235,7 @@ def test_one_bad_address_is_missing_and_the_others_are_answered(ask: Ask, bad: s
             ask.get(**alone)
 
 
-def test_what_is_misspelled_is_told_from_what_lies_beside_it(ask: Ask) -> None:
+def test_a_misspelled_name_is_answered_with_its_neighbours(ask: Ask) -> None:
     ask.put(changes=[upsert("services/auth", name="Auth"), upsert("services/keys", name="Keys of auth, autth")])
     (missing,) = ask.get(uris="services/autth")["missing"]
     assert missing["similar"][0] == "concept://shop/services/auth"
@@ -244,10 +244,10 @@ def test_what_is_misspelled_is_told_from_what_lies_beside_it(ask: Ask) -> None:
     assert missing["similar"][0] == "file://shop/src/auth/session.py"
     commit = ask.put(changes=upsert("later", summary="s"))["commit"]
     (missing,) = ask.get(uris="./src/auth/session.py", as_of=commit)["missing"]
-    assert missing["uri"] not in missing["similar"], "what is only in the code tree is in no commit of knowledge"
+    assert missing["uri"] not in missing["similar"], "a node of the code tree is in no commit of knowledge"
 
 
-def test_pieces_of_documents_are_offered_only_to_who_asks_for_one(ask: Ask, tmp_path: Path) -> None:
+def test_chunks_are_suggested_only_for_a_missing_chunk(ask: Ask, tmp_path: Path) -> None:
     (tmp_path / "notes").mkdir()
     (tmp_path / "notes/keys.md").write_text("# Services\n\nThe services keys3 and keys4 rotate.\n")
     ask.ingest(source=str(tmp_path / "notes"))

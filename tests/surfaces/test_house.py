@@ -1,4 +1,4 @@
-"""Setting up, the state of things, the code tree, and what only this machine's own command line may do."""
+"""Setup, status, the code tree, and operations of this machine's own command line."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.waiting import until
 
 
 @pytest.mark.requirement("B1")
-def test_status_tells_daemon_workspace_stages_and_counts(ask: Ask) -> None:
+def test_status_shows_daemon_workspace_stages_and_counts(ask: Ask) -> None:
     ask.put(changes=upsert("a", relations={"type": "t", "target": "concept://shop/none"}))
     answer = ask.status()
     assert answer["daemon"]["workspaces"] == ["shop"]
@@ -30,7 +30,7 @@ def test_status_tells_daemon_workspace_stages_and_counts(ask: Ask) -> None:
     until(lambda: ask.status()["health"] == "ok")
 
 
-def test_status_outside_of_any_workspace_tells_how_the_daemon_is(daemon: object, tmp_path: Path) -> None:
+def test_status_outside_of_any_workspace_shows_the_daemon(daemon: object, tmp_path: Path) -> None:
     answer = call(Session(daemon, cwd=tmp_path), "status")  # type: ignore[arg-type]
     assert "workspace" not in answer
     assert "kgd up" in answer["next"]
@@ -53,7 +53,7 @@ def test_up_with_the_id_of_another_repository_offers_two_ways_out(session: Sessi
     assert call(twin, "up", {"id": "shop-two"})["workspace"] == "shop-two"
 
 
-def test_up_standalone_is_a_repository_of_its_own(session: Session, tmp_path: Path) -> None:
+def test_up_standalone_makes_a_separate_repository(session: Session, tmp_path: Path) -> None:
     alone = replace(session, cwd=tmp_path, here=None)
     answer = call(alone, "up", {"directory": str(tmp_path / "notes"), "standalone": True})
     assert (answer["workspace"], answer["path"]) == ("notes", str(tmp_path / "notes"))
@@ -89,7 +89,7 @@ def test_ingest_counts_the_code_tree_and_stores_nothing(ask: Ask) -> None:
     assert answer["counts"]["files"] == len(FILES)
     assert answer["counts"]["directories"] == 4
     assert ask.history()["commits"] == before
-    with pytest.raises(Invalid, match="nothing is fetched"):
+    with pytest.raises(Invalid, match="fetches nothing"):
         ask.ingest(source="https://example.org/paper")
     served = ask.ingest(source="README.md")
     assert (served["kind"], served["nodes"]) == ("tree", ["file://shop/README.md"])
@@ -118,7 +118,7 @@ def test_the_checks_find_nothing_wrong_with_a_sound_workspace(ask: Ask) -> None:
     assert [one["id"] for one in ask.workspaces()["workspaces"]] == ["shop"]
 
 
-def test_a_caller_from_elsewhere_cannot_set_up_workspaces(session: Session) -> None:
+def test_a_remote_caller_cannot_set_up_workspaces(session: Session) -> None:
     from kgd.tools.workspaces.setup import UP
 
     with pytest.raises(Forbidden):

@@ -1,4 +1,4 @@
-"""MCP over loopback HTTP: a token, checked names, and an end that comes."""
+"""MCP over loopback HTTP: the token, checked host names, and a clean stop."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""More proposals than one answer shows: those of others never take the place of the ones that a caller may decide."""
+"""More proposals than one answer shows: foreign proposals never displace those for the caller to decide."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def holds(session: Session) -> As:
     return make
 
 
-def test_those_of_another_scope_hide_none_of_ones_own(ask: Ask, holds: As) -> None:
+def test_proposals_of_another_scope_hide_none_of_the_callers(ask: Ask, holds: As) -> None:
     other = holds("propose", "/other/**", name="other", id="tok00009")
     for n in range(LISTED + 2):
         other.submit_subgraph(changes=upsert(f"other/{n}", name="N"))
@@ -38,7 +38,7 @@ def test_those_of_another_scope_hide_none_of_ones_own(ask: Ask, holds: As) -> No
     assert listed["proposals"][0]["nodes"] == ["concept://shop/infra/0"]
 
 
-def test_one_that_also_touches_what_is_not_the_callers_is_not_for_them_to_decide(ask: Ask, holds: As) -> None:
+def test_a_proposal_that_also_touches_foreign_nodes_cannot_be_decided(ask: Ask, holds: As) -> None:
     changes = [upsert(f"infra/{n:02}", name="N") for n in range(30)] + [upsert("zoo/x", name="N")]
     holds("propose", "/**").submit_subgraph(changes=changes)
     both = Principal("tok00004", "both", "agent", (

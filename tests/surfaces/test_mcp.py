@@ -51,8 +51,8 @@ async def call(client: Client, name: str, /, **arguments: Any) -> dict[str, Any]
     result = await client.call_tool(name, {"workspace": "shop", **arguments})
     assert isinstance(result, CallToolResult)
     assert not result.is_error, result.structured_content
-    assert json.loads(result.content[0].text) == result.structured_content  # type: ignore[union-attr]
     assert result.structured_content is not None
+    assert result.content[0].text == TOOLS[name].text(result.structured_content)  # type: ignore[union-attr]
     return result.structured_content
 
 
@@ -80,6 +80,13 @@ async def test_the_tools_are_listed_with_schemas_and_annotations(connect: Connec
         assert tool.annotations.destructive_hint is (tool.name in DESTROYING)
 
 
+async def test_the_whole_list_of_tools_fits_sixteen_thousand_characters(connect: Connect) -> None:
+    async with connect() as client:
+        result = (await client.list_tools()).model_dump(mode="json", by_alias=True, exclude_none=True)
+    assert len(json.dumps(result, separators=(",", ":"))) <= 16_000
+    assert [tool["name"] for tool in result["tools"] if len(tool["description"]) > 350] == []
+
+
 async def test_instructions_and_name_are_given_at_the_start(connect: Connect) -> None:
     async with connect() as client:
         assert "search" in (client.instructions or "")
@@ -87,7 +94,7 @@ async def test_instructions_and_name_are_given_at_the_start(connect: Connect) ->
         assert client.server_info.name == "kgd"
 
 
-async def test_a_client_is_an_agent_and_takes_in_no_hidden_file(
+async def test_a_client_is_an_agent_and_ingests_no_hidden_file(
     connect: Connect, session: Session, tmp_path: Path
 ) -> None:
     hidden = tmp_path / ".secrets" / "notes.md"
@@ -207,7 +214,7 @@ async def test_a_stale_version_carries_the_current_one(connect: Connect) -> None
 
 
 @pytest.mark.requirement("E6")
-async def test_a_connection_is_a_conversation_of_its_own(connect: Connect) -> None:
+async def test_each_connection_is_a_separate_conversation(connect: Connect) -> None:
     async with connect() as one, connect() as two:
         await call(one, "put", changes=upsert("concept://shop/a", summary="s"))
         first = await call(one, "traverse", start="concept://shop/a")
@@ -246,7 +253,7 @@ async def test_resources_are_status_conflicts_and_nodes(connect: Connect) -> Non
                 await client.read_resource(missing)
 
 
-async def test_prompts_set_an_agent_on_the_workspace_that_is_named(connect: Connect) -> None:
+async def test_prompts_are_about_the_named_workspace(connect: Connect) -> None:
     async with connect() as client:
         listed = (await client.list_prompts()).prompts
         assert {"onboard", "review_conflicts"} < {prompt.name for prompt in listed}
@@ -258,7 +265,7 @@ async def test_prompts_set_an_agent_on_the_workspace_that_is_named(connect: Conn
             await client.get_prompt("other")
 
 
-async def test_who_stands_in_for_another_server_offers_no_prompts_about_tools_that_are_not_there(
+async def test_a_stand_in_for_another_server_offers_no_prompts_about_missing_tools(
     session: Session,
 ) -> None:
     async with Client(Surface(session.daemon, TOOLSETS["server-memory"]).server) as client:

@@ -1,4 +1,4 @@
-"""History, differences, and taking things back."""
+"""History, diff, revert and undo."""
 
 from __future__ import annotations
 
@@ -46,12 +46,12 @@ def test_the_diff_names_each_changed_field_with_before_and_after(told: Ask) -> N
     assert [(one["uri"][-1], one["change"]) for one in changed] == [("a", "changed"), ("b", "created")]
 
 
-def test_history_goes_on_by_cursor(told: Ask) -> None:
+def test_history_continues_by_cursor(told: Ask) -> None:
     first = told.history(limit=2)
     assert subjects(told.history(limit=2, cursor=first["cursor"]))[0] == "first"
 
 
-def test_the_history_of_what_never_was_is_not_found_and_names_what_is_called_alike(told: Ask) -> None:
+def test_the_history_of_a_nonexistent_node_is_not_found_and_suggests_similar_names(told: Ask) -> None:
     told.put(changes=upsert("services/payment", summary="Takes money"))
     with pytest.raises(NotFound) as refused:
         told.history(uri="service/payment", since="2000-01-01")
@@ -59,7 +59,7 @@ def test_the_history_of_what_never_was_is_not_found_and_names_what_is_called_ali
     assert "concept://shop/services/payment" in refused.value.next
 
 
-def test_what_is_gone_or_only_served_or_did_not_change_then_has_a_history(told: Ask) -> None:
+def test_deleted_and_served_and_then_unchanged_nodes_have_a_history(told: Ask) -> None:
     told.put(changes={"op": "delete", "uri": "b"}, message="fourth")
     assert subjects(told.history(uri="b")) == ["fourth", "third"]
     assert subjects(told.history(uri="./src/checkout.py")) == []
@@ -70,7 +70,7 @@ def test_what_is_gone_or_only_served_or_did_not_change_then_has_a_history(told: 
 
 
 @pytest.mark.requirement("E14")
-def test_revert_keeps_what_changed_since(told: Ask) -> None:
+def test_revert_keeps_later_changes(told: Ask) -> None:
     second = told.history(uri="a")["commits"][0]["commit"]
     told.put(changes=upsert("a", tags=["y"]))
     told.revert(commit=second[:10])
@@ -79,14 +79,14 @@ def test_revert_keeps_what_changed_since(told: Ask) -> None:
     assert "data" not in node
 
 
-def test_undo_takes_back_one_change_after_the_other(told: Ask) -> None:
+def test_undo_reverts_one_change_after_the_other(told: Ask) -> None:
     told.undo()
     assert told.get(uris="b")["nodes"] == []
     told.undo()
     assert told.get(uris="a")["nodes"][0]["summary"] == "one"
 
 
-def test_undo_takes_back_a_revert_and_then_goes_on_behind_what_that_had_taken_back(told: Ask) -> None:
+def test_undo_reverts_a_revert_and_then_continues_before_the_reverted_change(told: Ask) -> None:
     third, second = (one["commit"] for one in told.history(limit=2)["commits"])
     taken_back = told.revert(commit=second)["commit"]
     assert told.undo()["reverted"]["commit"] == taken_back
@@ -94,14 +94,14 @@ def test_undo_takes_back_a_revert_and_then_goes_on_behind_what_that_had_taken_ba
     assert [told.undo()["reverted"]["commit"] for _ in range(2)] == [third, second]
 
 
-def test_undo_takes_back_what_brought_an_undone_change_back(told: Ask) -> None:
+def test_undo_reverts_a_commit_that_restored_an_undone_change(told: Ask) -> None:
     back = told.revert(commit=told.undo()["commit"])["commit"]
     assert [node["uri"] for node in told.get(uris="b")["nodes"]] == ["concept://shop/b"]
     assert told.undo()["reverted"]["commit"] == back
     assert told.undo()["reverted"]["message"] == "second"
 
 
-def test_undo_passes_over_a_change_of_which_nothing_is_left(told: Ask) -> None:
+def test_undo_skips_a_change_without_remaining_effect(told: Ask) -> None:
     ws = told.session.daemon.workspace("shop")
     tree = ws.layout.work_tree
     until(lambda: (tree / "nodes/concept/b.yaml").exists() and not git(tree, "status", "--porcelain"))
@@ -123,7 +123,7 @@ def test_undo_passes_over_a_change_of_which_nothing_is_left(told: Ask) -> None:
         told.undo()
 
 
-def test_what_a_revert_would_leave_to_be_settled_is_undone_in_a_dry_run_too(told: Ask) -> None:
+def test_a_dry_run_of_a_revert_with_conflicts_leaves_nothing_behind(told: Ask) -> None:
     told.put(changes=[upsert("c", summary="one")], message="fourth")
     told.put(changes=[upsert("c", summary="two")], message="fifth")
     fifth = told.history(limit=1)["commits"][0]["commit"]
@@ -132,7 +132,7 @@ def test_what_a_revert_would_leave_to_be_settled_is_undone_in_a_dry_run_too(told
     assert told.undo(dry_run=True)["reverted"] == told.undo()["reverted"]
 
 
-def test_each_change_is_in_plain_git_log(told: Ask) -> None:
+def test_each_change_is_in_the_plain_git_log(told: Ask) -> None:
     ws = told.session.daemon.workspace("shop")
     log = git(ws.layout.git_dir, "log", "--format=%an|%s", "refs/kgd/head").splitlines()
     assert [line.split("|")[1] for line in log[:3]] == ["third", "second", "first"]
@@ -140,7 +140,7 @@ def test_each_change_is_in_plain_git_log(told: Ask) -> None:
 
 
 @pytest.mark.parametrize("arguments", [{"since": "yesterday-ish"}, {"limit": 0}, {"cursor": "x"}])
-def test_what_makes_no_sense_is_refused(told: Ask, arguments: dict) -> None:  # type: ignore[type-arg]
+def test_contradictory_arguments_are_refused(told: Ask, arguments: dict) -> None:  # type: ignore[type-arg]
     with pytest.raises(Invalid):
         told.history(**arguments)
 
@@ -152,7 +152,7 @@ def test_an_unknown_commit_is_not_found(told: Ask) -> None:
 
 
 def proposed(ask: Ask) -> str:
-    """The id of Bob's proposal of two commits; its node was changed meanwhile."""
+    """The id of Bob's proposal of two commits, whose node changed meanwhile."""
     ask.put(changes=upsert("p", summary="was", tags=["x"]), message="before")
     ws, bob = ask.session.daemon.workspace("shop"), Author("Bob", "bob@example.org", "tests")
     p, q, base = "concept://shop/p", "concept://shop/q", ws.tip
@@ -166,7 +166,7 @@ def proposed(ask: Ask) -> str:
     return str(made.id)
 
 
-def test_undo_takes_back_a_proposal_that_was_accepted_whole_and_goes_on_behind_it(told: Ask) -> None:
+def test_undo_reverts_a_fully_accepted_proposal_and_continues_before_it(told: Ask) -> None:
     accepted = told.accept(name=proposed(told))["commit"]
     assert len(told.get(uris=["p", "q"])["nodes"]) == 2
     assert told.undo(dry_run=True)["reverted"]["commit"] == accepted
@@ -177,7 +177,7 @@ def test_undo_takes_back_a_proposal_that_was_accepted_whole_and_goes_on_behind_i
     assert [told.undo()["reverted"]["message"] for _ in range(3)] == ["meanwhile", "before", "third"]
 
 
-def test_an_accepted_proposal_is_reverted_by_name_and_what_changed_since_is_kept(told: Ask) -> None:
+def test_an_accepted_proposal_is_reverted_by_name_and_later_changes_are_kept(told: Ask) -> None:
     accepted = told.accept(name=proposed(told))["commit"]
     told.put(changes=upsert("p", tags=["z"]), message="since")
     back = told.revert(commit=accepted)["commit"]

@@ -15,7 +15,7 @@ from tests.surfaces.conftest import Ask, git, upsert
 @pytest.mark.requirement("E15")
 def test_a_set_of_changes_is_one_commit_with_author_message_and_paths(ask: Ask) -> None:
     answer = ask.put(
-        changes=[upsert("auth", summary="who may do what"), upsert("keys", summary="signs"),
+        changes=[upsert("auth", summary="roles and rights"), upsert("keys", summary="signs"),
                  {"op": "relate", "source": "auth", "target": "keys", "type": "depends_on", "weight": 0.5}],
         message="auth: keys sign tokens",
     )  # fmt: skip
@@ -29,16 +29,16 @@ def test_a_set_of_changes_is_one_commit_with_author_message_and_paths(ask: Ask) 
 
 
 @pytest.mark.requirement("B2")
-def test_what_was_put_is_a_yaml_file_in_git(ask: Ask, ws: Any) -> None:
-    ask.put(changes=upsert("auth", summary="who may do what", content="Tokens.\n"))
+def test_a_written_node_is_a_yaml_file_in_git(ask: Ask, ws: Any) -> None:
+    ask.put(changes=upsert("auth", summary="roles and rights", content="Tokens.\n"))
     text = git(ws.layout.git_dir, "show", "refs/kgd/head:nodes/concept/auth.yaml")
     assert text.startswith("uri: concept://shop/auth\n")
-    assert "summary: who may do what\n" in text
+    assert "summary: roles and rights\n" in text
 
 
 @pytest.mark.requirement("U1")
 @pytest.mark.parametrize("type", ["decision", "gotcha", "meeting", "API endpoint"])
-def test_type_and_name_address_the_same_node_again(ask: Ask, type: str) -> None:
+def test_the_same_type_and_name_address_the_same_node(ask: Ask, type: str) -> None:
     change = {"op": "upsert", "type": type, "name": "Use a/b", "summary": "one"}
     first = ask.put(changes=change)
     again = ask.put(changes={**change, "summary": "two"})
@@ -50,7 +50,7 @@ def test_type_and_name_address_the_same_node_again(ask: Ask, type: str) -> None:
 
 
 @pytest.mark.requirement("U3")
-def test_every_op_does_what_it_says(ask: Ask) -> None:
+def test_every_op_has_its_effect(ask: Ask) -> None:
     ask.put(changes=[upsert("a", tags=["x", "y"], data={"k": 1, "l": 2}, content="One.\n"), upsert("b", summary="b")])
     ask.put(changes=[
         {"op": "append", "uri": "a", "text": "Two."},
@@ -106,7 +106,7 @@ REFUSED: list[tuple[Any, type[KgdError]]] = [
 ]
 
 
-def test_what_cannot_be_is_refused_with_its_place_and_nothing_is_written(ask: Ask) -> None:
+def test_an_invalid_change_is_refused_with_its_place_and_nothing_is_written(ask: Ask) -> None:
     before = ask.history()["commits"]
     for changes, error in REFUSED:
         with pytest.raises(error) as caught:
@@ -157,7 +157,7 @@ def test_a_deletion_expects_the_whole_node(ask: Ask) -> None:
         ask.put(changes={"op": "delete", "uri": "kept", "expect_version": made["version"]})
 
 
-def test_relations_that_go_with_their_target_are_no_broken_links(ask: Ask) -> None:
+def test_relations_deleted_with_their_target_are_not_broken_links(ask: Ask) -> None:
     ask.put(changes=[upsert("kept"), upsert("gone"), upsert("also-gone")])
     link = {"source": "kept", "target": "gone", "type": "uses"}
     ask.put(changes=[{"op": "relate", **link}, {"op": "relate", **link, "source": "also-gone"}])
@@ -170,7 +170,7 @@ def test_relations_that_go_with_their_target_are_no_broken_links(ask: Ask) -> No
     assert warning.startswith("1 relation(s) of other nodes lead to concept://shop/gone")
 
 
-def test_a_relation_that_is_given_two_values_is_a_warning(ask: Ask) -> None:
+def test_a_relation_with_two_values_gets_a_warning(ask: Ask) -> None:
     ask.put(changes=upsert("b"))
     near, far = ({"type": "uses", "target": "b", "weight": weight} for weight in (0.1, 0.9))
     for changes in (
@@ -191,7 +191,7 @@ def test_a_twin_by_case_is_refused(ask: Ask) -> None:
         ask.put(changes=upsert("auth", summary="b"))
 
 
-def test_a_dry_run_says_what_would_be_and_writes_nothing(ask: Ask) -> None:
+def test_a_dry_run_shows_the_outcome_and_writes_nothing(ask: Ask) -> None:
     answer = ask.put(changes=upsert("a", summary="s"), dry_run=True)
     assert answer["dry_run"] is True
     assert answer["commit"] is None
@@ -221,7 +221,7 @@ def test_a_retry_with_the_same_request_id_applies_once(ask: Ask) -> None:
 
 
 @pytest.mark.requirement("E8")
-def test_a_relation_to_a_missing_resource_makes_it_and_one_to_a_missing_concept_is_a_warning(ask: Ask) -> None:
+def test_a_relation_creates_a_missing_resource_and_warns_about_a_missing_concept(ask: Ask) -> None:
     answer = ask.put(changes=upsert("a", relations=[
         {"type": "see", "target": "https://example.org/doc"},
         {"type": "see", "target": "./not/there.py"},
@@ -234,14 +234,14 @@ def test_a_relation_to_a_missing_resource_makes_it_and_one_to_a_missing_concept_
     assert broken == ["concept://shop/nobody"]
 
 
-def test_a_no_op_is_a_warning(ask: Ask) -> None:
+def test_a_change_without_effect_gets_a_warning(ask: Ask) -> None:
     ask.put(changes=upsert("a", summary="s"))
     answer = ask.put(changes=upsert("a", summary="s"))
     assert answer["commit"] is None
     assert answer["warnings"]
 
 
-def test_a_fact_is_remembered_once_and_found_by_its_words_and_by_what_it_is_about(ask: Ask) -> None:
+def test_a_fact_is_remembered_once_and_found_by_its_words_and_by_its_subject(ask: Ask) -> None:
     fact = {"text": "Tokens outlive a key rotation by ten minutes.", "about": ["src/auth"], "tags": ["auth"]}
     first = ask.remember(**fact)
     assert ask.remember(**fact)["commit"] is None
@@ -258,7 +258,7 @@ FACT = "Tokens outlive a key rotation by ten minutes"
     ("text", "uri"),
     [
         ("Sessions last.", "insight://shop/sessions-last"),
-        (f"{FACT}, and nobody knows why.", "insight://shop/tokens-outlive-a-key-rotation-by"),
+        (f"{FACT}, and the reason is unknown.", "insight://shop/tokens-outlive-a-key-rotation-by"),
         (
             "Internationalisation notwithstanding, antidisestablishmentarianism",
             "insight://shop/internationalisation-notwithstanding",
@@ -268,11 +268,11 @@ FACT = "Tokens outlive a key rotation by ten minutes"
     ],
     ids=["short", "six words", "40 characters", "one word", "no word"],
 )
-def test_a_fact_is_called_by_its_first_words(ask: Ask, text: str, uri: str) -> None:
+def test_a_fact_is_named_by_its_first_words(ask: Ask, text: str, uri: str) -> None:
     assert ask.remember(text=text)["created"] == [uri]
 
 
-def test_facts_that_begin_alike_are_two_and_each_is_remembered_once(ask: Ask) -> None:
+def test_facts_with_equal_beginnings_stay_separate_and_are_remembered_once(ask: Ask) -> None:
     first = ask.remember(text=f"{FACT}.")["created"]
     second = ask.remember(text=f"{FACT}, in the old cluster.\n\nNot in the new one.")["created"]
     assert second[0].startswith(first[0] + "-")
@@ -280,14 +280,14 @@ def test_facts_that_begin_alike_are_two_and_each_is_remembered_once(ask: Ask) ->
         assert ask.remember(text=again)["commit"] is None
 
 
-def test_many_facts_that_begin_alike_are_remembered_at_once_and_none_covers_another(ask: Ask) -> None:
+def test_concurrent_facts_with_equal_beginnings_do_not_overwrite_each_other(ask: Ask) -> None:
     with ThreadPoolExecutor(8) as pool:
         made = list(pool.map(lambda n: ask.remember(text=f"{FACT} ({n})")["created"], range(8)))
     nodes = ask.get(uris=[uri for (uri,) in made])["nodes"]
     assert sorted(node["summary"] for node in nodes) == [f"{FACT} ({n})" for n in range(8)]
 
 
-def test_a_target_that_nothing_is_called_by_is_a_plain_warning(ask: Ask) -> None:
+def test_a_target_without_similar_names_gets_a_plain_warning(ask: Ask) -> None:
     (warning,) = ask.remember(text="Somebody mistyped this.", about=["src/chekout.py"])["warnings"]
     assert warning.startswith("no node is called concept://shop/src/chekout.py, and no file src/chekout.py: ")
     (warning,) = ask.remember(text="And this.", about=["decision:nobodys"])["warnings"]
@@ -295,12 +295,12 @@ def test_a_target_that_nothing_is_called_by_is_a_plain_warning(ask: Ask) -> None
 
 
 @pytest.mark.parametrize("text", ["", "   ", "\n"])
-def test_a_text_of_blanks_is_no_fact(ask: Ask, text: str) -> None:
-    with pytest.raises(Invalid, match=r"^there is no text to remember \(text\)$"):
+def test_a_blank_text_is_refused(ask: Ask, text: str) -> None:
+    with pytest.raises(Invalid, match=r"^the text is empty \(text\)$"):
         ask.remember(text=text)
 
 
-def test_an_append_to_a_mistyped_uri_makes_no_node_and_names_the_one_that_was_meant(ask: Ask) -> None:
+def test_an_append_to_a_mistyped_uri_creates_no_node_and_suggests_the_likely_one(ask: Ask) -> None:
     ask.put(changes=upsert("services/checkout", content="One.\n"))
     with pytest.raises(NotFound) as refused:
         ask.put(changes={"op": "append", "uri": "services/chekout", "text": "Two."})
@@ -310,7 +310,7 @@ def test_an_append_to_a_mistyped_uri_makes_no_node_and_names_the_one_that_was_me
 
 
 @pytest.mark.parametrize("cites", [[{"path": "src/checkout.py"}], {"path": "src/checkout.py"}, [1], 7], ids=str)
-def test_a_malformed_citation_is_refused_with_the_shape_it_must_have(ask: Ask, cites: Any) -> None:
+def test_a_malformed_citation_is_refused_with_the_correct_form(ask: Ask, cites: Any) -> None:
     with pytest.raises(Invalid) as refused:
         ask.put(changes=upsert("a", data={"cites": cites}))
     assert "path#symbol" in refused.value.next
@@ -318,7 +318,7 @@ def test_a_malformed_citation_is_refused_with_the_shape_it_must_have(ask: Ask, c
     assert ask.put(changes=upsert("a", data={"cites": ["src/checkout.py"]}))["commit"]
 
 
-def test_a_dry_run_says_which_nodes_a_new_one_looks_like(ask: Ask) -> None:
+def test_a_dry_run_names_nodes_similar_to_a_new_one(ask: Ask) -> None:
     ask.put(changes=upsert("one", name="Session token rotation"))
     change = upsert("two", name="Session token rotation rules")
     would = ask.put(changes=change, dry_run=True)

@@ -1,4 +1,4 @@
-"""Every state in which something does not work says what helps, in `kgd doctor` and in docs/recovery.md alike."""
+"""Every failed state has a remedy, in `kgd doctor` and equally in docs/recovery.md."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from tests.waiting import until
 PAGE = (ROOT / "docs/recovery.md").read_text()
 
 
-def test_the_page_has_what_doctor_says() -> None:
-    section = PAGE.partition("## What `kgd doctor` says of each\n")[2].partition("\n## ")[0]
+def test_the_page_has_the_remedies_of_doctor() -> None:
+    section = PAGE.partition("## Remedies by `kgd doctor`\n")[2].partition("\n## ")[0]
     rows = re.findall(r"^\| (.*?) \| (.*) \|$", section, re.M)
     told = {name: remedy for name, remedy in rows if not name.startswith(("stage", "line", "---"))}
     assert told == {
@@ -28,7 +28,7 @@ def test_the_page_has_what_doctor_says() -> None:
     assert f"\nAnything else: {remedies.BY_ITSELF}\n" in section
 
 
-def test_no_stage_is_without_a_remedy() -> None:
+def test_every_stage_has_a_remedy() -> None:
     made = re.compile(r"""\bStage\(\s*f?"([a-z]+)|_block\("([a-z]+)"|_succeed\("([a-z]+)\"""")
     found = {
         name for place in (ROOT / "kgd").rglob("*.py") for names in made.findall(place.read_text()) for name in names
@@ -60,7 +60,7 @@ def _detached(ask: Ask, ws: Any) -> None:
 @pytest.mark.parametrize(
     "break_it", [_newer_format, _detached, _broken_registry], ids=lambda break_it: break_it.__name__
 )
-def test_whatever_is_wrong_doctor_says_what_helps(break_it: Callable[[Ask, Any], None], ask: Ask, ws: Any) -> None:
+def test_doctor_shows_a_remedy_for_every_problem(break_it: Callable[[Ask, Any], None], ask: Ask, ws: Any) -> None:
     ask.put(changes=upsert("a", summary="s"))
     until(lambda: ask.doctor()["ok"])
     break_it(ask, ws)
@@ -76,10 +76,10 @@ def test_whatever_is_wrong_doctor_says_what_helps(break_it: Callable[[Ask, Any],
     [
         ("read-only: it has format 9, this kgd knows 1", "Install the newer kgd"),
         ("read-only: its disk cannot be written", "Make the disk writable"),
-        ("organisation's registry: line 3", "The last good one is used"),
-        ("code tree: the directory is empty", "Put the code tree back"),
-        ("something that nobody has thought of", "tried again by itself"),
+        ("organisation's registry: line 3", "ask its maintainers"),
+        ("code tree: the directory is empty", "Move the code tree back"),
+        ("an unforeseen state", "kgd tries again by itself"),
     ],
 )
-def test_a_state_without_a_stage_is_known_by_how_its_sentence_begins(sentence: str, remedy: str) -> None:
+def test_a_state_without_a_stage_is_recognised_by_the_start_of_its_sentence(sentence: str, remedy: str) -> None:
     assert remedy in remedies.of(sentence)

@@ -1,4 +1,4 @@
-"""`review`: what was learned by whom since then, to keep or to take back in part."""
+"""`review`: changes by author since a time, to accept or to revert in part."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def person(ask: Ask) -> Ask:
 
 @pytest.fixture
 def learned(ask: Ask, person: Ask) -> Ask:
-    """An agent and a person write, the agent twice to one node."""
+    """Changes of an agent and a person; the agent changes one node twice."""
     person.put(changes=[upsert("services/auth", name="Auth", summary="old"), upsert("notes/x", name="X")])
     ask.put(changes=upsert("services/auth", summary="newer"))
     ask.put(changes=[upsert("services/auth", summary="newest", tags=["jwt"]), upsert("services/keys", name="Keys")])
@@ -33,7 +33,7 @@ def learned(ask: Ask, person: Ask) -> Ask:
 
 
 @pytest.mark.requirement("E14")
-def test_of_each_node_it_shows_what_an_author_made_of_it_in_all(learned: Ask) -> None:
+def test_each_node_shows_the_net_change_of_an_author(learned: Ask) -> None:
     answer = learned.review(since="yesterday", by="agent")
     (author,) = answer["authors"]
     assert (author["author"], author["client"], author["commits"]) == ("Ann Person", "test-client 1.0", 2)
@@ -43,7 +43,7 @@ def test_of_each_node_it_shows_what_an_author_made_of_it_in_all(learned: Ask) ->
     assert (keys["uri"], keys["change"]) == ("concept://shop/services/keys", "added")
 
 
-def test_it_is_narrowed_by_author_path_and_time(learned: Ask) -> None:
+def test_a_review_is_narrowed_by_author_path_and_time(learned: Ask) -> None:
     def uris(**narrowed: object) -> list[str]:
         found = learned.review(**{"since": "2 days ago", **narrowed})
         return [node["uri"].removeprefix("concept://shop/") for by in found["authors"] for node in by["nodes"]]
@@ -59,7 +59,7 @@ def test_it_is_narrowed_by_author_path_and_time(learned: Ask) -> None:
         uris(path=["notes"])
 
 
-def test_what_was_accepted_is_not_shown_again(learned: Ask) -> None:
+def test_accepted_changes_are_not_shown_again(learned: Ask) -> None:
     assert learned.review(dry_run=True, accept=True)["accepted"]
     assert learned.review()["commits"] == 4
     learned.review(accept=True)
@@ -70,7 +70,7 @@ def test_what_was_accepted_is_not_shown_again(learned: Ask) -> None:
         learned.review(accept=True, by="agent")
 
 
-def test_a_part_is_taken_back_by_one_commit_and_the_rest_stays(learned: Ask, person: Ask) -> None:
+def test_a_part_is_reverted_by_one_commit_and_the_rest_stays(learned: Ask, person: Ask) -> None:
     person.put(changes=upsert("services/auth", data={"owner": "ann"}))
     done = learned.review(since="yesterday", by="agent", revert=["services/auth"])["reverted"]
     (auth,) = learned.get(uris="services/auth")["nodes"]
@@ -83,16 +83,16 @@ def test_a_part_is_taken_back_by_one_commit_and_the_rest_stays(learned: Ask, per
     assert commit["nodes"] == ["concept://shop/services/auth"]
 
 
-def test_what_others_changed_since_is_kept_as_a_conflict(learned: Ask, person: Ask) -> None:
+def test_later_changes_of_others_are_kept_as_a_conflict(learned: Ask, person: Ask) -> None:
     person.put(changes=upsert("services/auth", summary="by hand"))
     learned.review(since="yesterday", by="agent", revert=["services/auth"])
     assert learned.conflicts(uri="services/auth")["total"] == 1
 
 
-def test_a_dry_run_takes_nothing_back_and_a_node_that_nobody_changed_is_named(learned: Ask) -> None:
+def test_a_dry_run_reverts_nothing_and_an_unchanged_node_is_named(learned: Ask) -> None:
     tip = learned.status()["workspace"]["tip"]
     assert learned.review(since="yesterday", revert=["services/auth"], dry_run=True)["reverted"]["dry_run"] is True
-    with pytest.raises(NotFound, match="nothing under review"):
+    with pytest.raises(NotFound, match="no reviewed commit changed this node"):
         learned.review(since="yesterday", by="agent", revert=["notes/x"])
     assert learned.status()["workspace"]["tip"] == tip
 
@@ -111,24 +111,24 @@ def test_a_dry_run_takes_nothing_back_and_a_node_that_nobody_changed_is_named(le
         ("2026-11-01T10:00:00+02:00", datetime(2026, 11, 1, 8, tzinfo=UTC)),
     ],
 )  # fmt: skip
-def test_people_say_when_in_their_words(text: str, expected: datetime) -> None:
+def test_times_may_be_given_in_words(text: str, expected: datetime) -> None:
     assert moment_of(text, THURSDAY) == int(expected.timestamp())
 
 
 @pytest.mark.parametrize(
     "text", ["", "mo", "someday", "-2 days ago", "999999999 days ago", "2026-13-01", "0001-01-01T99"]
 )
-def test_what_is_no_moment_is_refused(text: str) -> None:
+def test_an_invalid_time_is_refused(text: str) -> None:
     with pytest.raises(Invalid, match="not a date or time"):
         moment_of(text, THURSDAY)
 
 
-def test_a_long_review_is_read_page_by_page(learned: Ask, person: Ask) -> None:
+def test_a_long_review_has_pages(learned: Ask, person: Ask) -> None:
     person.put(changes=[upsert(f"many/n{number:02}", name=f"N{number}") for number in range(40)])
     person.put(changes=upsert("many/gone", name="G"))
     person.put(changes={"op": "delete", "uri": "many/gone"})
     whole = [node["uri"] for by in learned.review(since="yesterday")["authors"] for node in by["nodes"]]
-    assert len(whole) == len(set(whole)) + 1  # one node is of two authors
+    assert len(whole) == len(set(whole)) + 1  # one node has two authors
     paged, cursor, pages = [], None, 0
     while pages == 0 or cursor:
         answer = learned.review(since="yesterday", limit=7, cursor=cursor)
@@ -140,7 +140,7 @@ def test_a_long_review_is_read_page_by_page(learned: Ask, person: Ask) -> None:
         learned.review(since="yesterday", by="agent", cursor=learned.review(since="yesterday", limit=1)["cursor"])
 
 
-def test_a_node_of_a_thousand_relations_is_told_shortened(person: Ask) -> None:
+def test_a_node_of_a_thousand_relations_is_shortened(person: Ask) -> None:
     relations = [{"type": "knows", "target": f"concept://shop/other/n{number}"} for number in range(1_000)]
     person.put(changes=upsert("hub", name="Hub", content="x" * 10_000, relations=relations))
     (node,) = person.review(since="yesterday")["authors"][0]["nodes"]
@@ -148,7 +148,7 @@ def test_a_node_of_a_thousand_relations_is_told_shortened(person: Ask) -> None:
     assert len(node["fields"]) == 40
 
 
-def test_what_came_after_one_looked_is_not_accepted_with_the_rest(learned: Ask) -> None:
+def test_changes_after_the_shown_commit_are_not_accepted(learned: Ask) -> None:
     seen = learned.review()["until"]
     learned.put(changes=upsert("notes/later", name="Later"))
     assert learned.review(until=seen)["commits"] == 4
@@ -158,16 +158,16 @@ def test_what_came_after_one_looked_is_not_accepted_with_the_rest(learned: Ask) 
     assert answer["reviewed"]["commit"] == seen
     learned.review(accept=True)
     learned.review(until=seen, accept=True)
-    assert learned.review()["authors"] == [], "what is reviewed stays reviewed"
+    assert learned.review()["authors"] == [], "a reviewed commit stays reviewed"
 
 
-def test_whoever_writes_in_the_pages_is_a_person(ask: Ask) -> None:
+def test_a_change_through_the_pages_is_by_a_person(ask: Ask) -> None:
     Ask(replace(ask.session, client="kgd ui")).put(changes=upsert("notes/p", name="P"))  # type: ignore[type-var]
     assert [by["agent"] for by in ask.review(by="person")["authors"]] == [False]
     assert ask.review(by="agent")["authors"] == []
 
 
-def test_a_proposal_of_which_a_part_was_accepted_is_reviewed_as_its_authors(person: Ask) -> None:
+def test_the_accepted_part_of_a_proposal_is_reviewed_under_its_author(person: Ask) -> None:
     ws = person.session.daemon.workspace("shop")
     edits = [builders.upsert(f"concept://shop/{name}", name=name) for name in ("p", "q")]
     bob = Author("Bob", "bob@example.org", "tests")

@@ -1,4 +1,4 @@
-"""What the holder of a token is shown and may change, tool by tool; the rest is as if it were not there."""
+"""Reading and writing by token holders, tool by tool; nodes outside the scope seem absent."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SECRET = "zebra"
 
 @pytest.fixture
 def holds(session: Session) -> As:
-    """`holds("read,write", "/infra/**")`: the tools as the holder of such a token has them."""
+    """`holds("read,write", "/infra/**")`: the tools for the holder of such a token."""
 
     def make(verbs: str, *paths: str, **known: Any) -> Ask:
         scope = Scope.of("shop", verbs.split(","), paths)
@@ -55,7 +55,7 @@ def filled(ask: Ask) -> Ask:
     return ask
 
 
-def test_only_what_may_be_read_is_got(filled: Ask, holds: As) -> None:
+def test_get_answers_readable_nodes_only(filled: Ask, holds: As) -> None:
     mine = holds("read", "/infra/**")
     (node,) = mine.get(uris="concept://shop/infra/a", include=["content", "relations", "incoming", "history"])["nodes"]
     assert node["content"] == "apples\n"
@@ -69,7 +69,7 @@ def test_only_what_may_be_read_is_got(filled: Ask, holds: As) -> None:
         mine.get(uris=["concept://shop/infra/a", "concept://shop/secret/x"])
 
 
-def test_what_is_not_there_is_not_compared_with_what_is_hidden(filled: Ask, holds: As) -> None:
+def test_a_missing_node_is_not_compared_with_hidden_ones(filled: Ask, holds: As) -> None:
     filled.put(changes=upsert("secret/rotation-plan", name="Rotation plan"))
     mine = holds("read", "/infra/**")
     with pytest.raises(NotFound) as refused:
@@ -79,15 +79,15 @@ def test_what_is_not_there_is_not_compared_with_what_is_hidden(filled: Ask, hold
     assert not [uri for uri in missing["similar"] if "secret" in uri]
 
 
-def test_which_types_hidden_nodes_are_of_is_not_told(filled: Ask, holds: As) -> None:
+def test_the_types_of_hidden_nodes_are_not_shown(filled: Ask, holds: As) -> None:
     filled.put(changes=upsert("secret/plan", type="rotation-plan", name="Rotation"))
     mine = holds("read", "/infra/**")
     told = [mine.search(query="zebra", types=[type])["hint"] for type in ("rotation-plan", "unheard-of")]
     assert told[0].replace("rotation-plan", "unheard-of") == told[1]
-    assert "hint" not in mine.search(query="zebra", types=["gotcha"])
+    assert mine.search(query="zebra", types=["gotcha"])["hint"] == "Nothing is known about this."
 
 
-def test_an_alias_is_no_way_around(filled: Ask, holds: As) -> None:
+def test_an_alias_does_not_bypass_the_scope(filled: Ask, holds: As) -> None:
     filled.put(changes={"op": "move", "uri": "infra/b", "to": "secret/b"})
     mine, gone = holds("read,write", "/infra/**"), "concept://shop/infra/b"
     found = mine.get(uris=gone)
@@ -103,14 +103,14 @@ def test_an_alias_is_no_way_around(filled: Ask, holds: As) -> None:
             assert "secret" not in json.dumps(refused.value.as_dict())
 
 
-def test_a_name_that_is_hidden_stands_in_the_way_unnamed(filled: Ask, holds: As) -> None:
+def test_a_clash_with_a_hidden_node_does_not_name_it(filled: Ask, holds: As) -> None:
     mine = holds("read,write", "/secret/X*")
     with pytest.raises(InvariantViolation) as refused:
         mine.put(changes=upsert("concept://shop/secret/X", summary="s"))
     assert "secret/x" not in json.dumps(refused.value.as_dict())
 
 
-def test_the_opposite_of_a_hidden_commit_names_nothing(filled: Ask, holds: As) -> None:
+def test_a_revert_of_a_hidden_commit_names_nothing(filled: Ask, holds: As) -> None:
     hidden = filled.put(changes=upsert("secret/y", summary="more"))["commit"]
     mine = holds("read,write,propose", "/infra/**")
     for dry_run in (True, False):
@@ -122,7 +122,7 @@ def test_the_opposite_of_a_hidden_commit_names_nothing(filled: Ask, holds: As) -
     assert "secret" not in json.dumps(refused.value.as_dict())
 
 
-def test_a_deletion_counts_the_relations_that_may_be_read(filled: Ask, holds: As) -> None:
+def test_a_deletion_counts_readable_relations_only(filled: Ask, holds: As) -> None:
     mine = holds("read,write", "/infra/**")
     filled.put(changes=upsert("secret/x", relations=[{"type": "uses", "target": "infra/b"}]))
     (warning,) = mine.put(changes={"op": "delete", "uri": "concept://shop/infra/b"}, dry_run=True)["warnings"]
@@ -140,10 +140,10 @@ def test_a_search_finds_and_counts_nothing_hidden(filled: Ask, holds: As) -> Non
     assert [hit["uri"] for hit in found["hits"]] == ["concept://shop/infra/a"]
     assert "cursor" not in found
     assert SECRET not in json.dumps(found)
-    assert "secret" not in json.dumps(mine.search(query="public")["edges"])
+    assert "secret" not in json.dumps(mine.search(query="public", include="edges"))
 
 
-def test_a_walk_goes_around_what_is_hidden(filled: Ask, holds: As) -> None:
+def test_a_walk_goes_around_hidden_nodes(filled: Ask, holds: As) -> None:
     mine = holds("read", "/infra/**")
     walked = mine.traverse(start="concept://shop/infra/a", max_cost=1, direction="both")
     assert [node["uri"] for node in walked["nodes"]] == ["concept://shop/infra/a", "concept://shop/infra/b"]
@@ -153,7 +153,7 @@ def test_a_walk_goes_around_what_is_hidden(filled: Ask, holds: As) -> None:
         mine.traverse(start="concept://shop/secret/x")
 
 
-def test_history_is_that_of_readable_nodes(filled: Ask, holds: As) -> None:
+def test_history_lists_changes_of_readable_nodes_only(filled: Ask, holds: As) -> None:
     filled.put(changes=upsert("secret/y", summary="more"), message="hidden words")
     mine = holds("read", "/infra/**")
     commits = mine.history(diff=True)["commits"]
@@ -167,7 +167,7 @@ def test_history_is_that_of_readable_nodes(filled: Ask, holds: As) -> None:
         mine.history(uri="concept://shop/secret/x")
 
 
-def test_a_history_does_not_tell_what_is_hidden_from_what_never_was(filled: Ask, holds: As) -> None:
+def test_history_answers_alike_for_hidden_and_nonexistent_nodes(filled: Ask, holds: As) -> None:
     mine = holds("read", "/infra/**")
     filled.put(changes=upsert("secret/plan", name="Rotation plan", aliases=["concept://shop/infra/plan"]))
     for never in ("concept://shop/infra/plan", "concept://shop/infra/none"):
@@ -182,7 +182,7 @@ def test_a_history_does_not_tell_what_is_hidden_from_what_never_was(filled: Ask,
     assert told[0] == told[1]
 
 
-def test_a_page_of_history_neither_ends_at_nor_counts_what_is_hidden(
+def test_a_page_of_history_neither_ends_at_nor_counts_hidden_commits(
     filled: Ask, holds: As, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(history, "LOOKED_THROUGH", 3)
@@ -233,7 +233,7 @@ def test_a_write_is_held_to_the_scope(filled: Ask, holds: As, ws: Workspace) -> 
     assert done["warnings"] == []
 
 
-def test_a_refusal_is_alike_whether_the_node_exists(filled: Ask, holds: As) -> None:
+def test_a_refusal_does_not_reveal_whether_the_node_exists(filled: Ask, holds: As) -> None:
     mine = holds("read,write,propose", "/infra/**")
     said = set()
     for name in ("secret/x", "secret/q"):
@@ -248,9 +248,7 @@ def test_a_refusal_is_alike_whether_the_node_exists(filled: Ask, holds: As) -> N
     assert len(said) == 2  # one sentence for writing, one for proposing
 
 
-def test_a_token_is_for_its_own_workspace_and_for_no_place_of_the_machine(
-    filled: Ask, holds: As, ws: Workspace
-) -> None:
+def test_a_token_reaches_its_own_workspace_and_no_local_path(filled: Ask, holds: As, ws: Workspace) -> None:
     session = holds("read", "/**").session
     other = replace(session.principal, scopes=(Scope.of("other", ["read"], ["/**"]),))  # type: ignore[arg-type,type-var]
     stranger = Ask(Session(session.daemon, trusted=False, principal=other))
@@ -267,7 +265,7 @@ def test_a_token_is_for_its_own_workspace_and_for_no_place_of_the_machine(
             mine.search(query="x", workspace=place)
 
 
-def test_a_token_has_none_of_this_machine_s_own_tools(filled: Ask, holds: As) -> None:
+def test_a_token_cannot_call_local_tools(filled: Ask, holds: As) -> None:
     mine = holds("read,write,resolve,admin", "/**")
     trusted = replace(mine.session, trusted=True)  # type: ignore[type-var]
     for name in LOCAL:
@@ -332,10 +330,10 @@ def test_admin_on_a_part_of_a_workspace_is_refused_where_a_token_is_minted(ask: 
     assert [text for text in made["warnings"] if "/services/**" not in text] == [], "an empty workspace is no slip"
 
 
-def test_what_a_search_finds_does_not_depend_on_what_may_not_be_read(
+def test_search_results_do_not_depend_on_unreadable_nodes(
     ask: Ask, holds: As, ws: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nor in which order, with which scores: by the weight of a word that is begun one could spell hidden texts."""
+    """Order and scores do not depend on them either: the weights of word prefixes would reveal hidden texts."""
     mine = holds("read,write", "/infra/**")
     mine.put(
         changes=[
@@ -350,12 +348,16 @@ def test_what_a_search_finds_does_not_depend_on_what_may_not_be_read(
                                      "which leases of the quartz gate rotate here", "zebra quartz", "zebr")
     ]  # fmt: skip
     asked += [{"query": "", "tags": ["rock"]}, {"query": "quartz leases", "limit": 2}]
-    monkeypatch.setattr(type(ws.meaning), "share", 0.0)  # a model weighs pieces of words by a sample of all texts
+    monkeypatch.setattr(
+        type(ws.meaning), "share", 0.0
+    )  # a model derives the weights of word pieces from a sample of all texts
 
     def found(one: dict[str, Any]) -> tuple[tuple[Any, ...], list[float]]:
-        answer = mine.search(**one)
-        hits = [(hit["uri"], hit["why"][:1], hit["path"], hit.get("snippet")) for hit in answer["hits"]]
-        return (one, hits, answer["edges"], "cursor" in answer), [hit["score"] for hit in answer["hits"]]
+        answer = mine.search(**one, include="edges")
+        every = [*answer["hits"], *answer["code"]]
+        hits = [(hit["uri"], hit["why"][:1], hit.get("path"), hit.get("snippet")) for hit in every]
+        rest = (answer["edges"], answer.get("hint"), answer.get("nearest"), "cursor" in answer)
+        return (one, hits, *rest), [hit["score"] for hit in every]
 
     assert Mentions.of(ws).settle()
     before = [found(one) for one in asked]
@@ -368,11 +370,11 @@ def test_what_a_search_finds_does_not_depend_on_what_may_not_be_read(
     for one, (answer, scores) in zip(asked, before, strict=True):
         told, now = found(one)
         assert told == answer
-        # Nearly the same: how long texts are on average, all of them together, is in every score.
+        # Nearly the same: the average length of all texts affects every score.
         assert now == pytest.approx(scores, abs=0.05)
 
 
-def test_blame_of_a_node_that_moved_out_of_sight_answers_as_of_none(filled: Ask, holds: As) -> None:
+def test_blame_of_a_node_that_moved_out_of_scope_answers_as_for_a_missing_node(filled: Ask, holds: As) -> None:
     filled.put(changes=[{"op": "move", "uri": "infra/b", "to": "secret/b"}])
     mine = holds("read", "/infra/**")
     told = []

@@ -1,7 +1,8 @@
-"""`search`: what fits best first, and why."""
+"""`search`: the best matches first, with reasons."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,18 +22,98 @@ def found(ask: Ask) -> Ask:
     return ask
 
 
-def uris(answer: Any) -> list[str]:
-    return [hit["uri"] for hit in answer["hits"]]
+def uris(answer: Any, key: str = "hits") -> list[str]:
+    return [hit["uri"] for hit in answer[key]]
 
 
-def test_knowledge_comes_before_bare_files_and_each_hit_says_why(found: Ask) -> None:
+AUTH, GOTCHA, FILE = (
+    "concept://shop/services/auth",
+    "gotcha://shop/Session%20rotation",
+    "file://shop/src/auth/session.py",
+)
+
+
+@pytest.mark.requirement("N1")
+def test_knowledge_and_code_are_two_lists_and_each_hit_of_knowledge_says_why(found: Ask) -> None:
     answer = found.search(query="session")
-    assert set(uris(answer)[:2]) == {"concept://shop/services/auth", "gotcha://shop/Session%20rotation"}
-    assert uris(answer)[-1] == "file://shop/src/auth/session.py"
-    assert answer["hits"][-1]["stored"] is False
-    assert all(hit["why"] and 0 <= hit["score"] <= 1 for hit in answer["hits"])
-    scores = [hit["score"] for hit in answer["hits"]]
-    assert scores == sorted(scores, reverse=True)
+    assert set(uris(answer)) == {AUTH, GOTCHA}
+    assert FILE in uris(answer, "code")
+    assert all(hit["why"] for hit in answer["hits"])
+    for hits in (answer["hits"], answer["code"]):
+        scores = [hit["score"] for hit in hits]
+        assert scores == sorted(scores, reverse=True)
+        assert all(0 <= score <= 1 for score in scores)
+        assert all("stored" not in hit and "path" not in hit for hit in hits)
+    assert not {"edges", "hint", "nearest"} & answer.keys()
+
+
+def test_one_list_has_the_code_after_knowledge(found: Ask) -> None:
+    two, one = found.search(query="session"), found.search(query="session", lanes="one")
+    assert uris(one) == [*uris(two), *uris(two, "code")]
+    assert "code" not in one
+
+
+def test_recall_is_the_first_list_alone(found: Ask) -> None:
+    answer = found.recall(query="session")
+    assert uris(answer) == uris(found.search(query="session"))
+    assert "code" not in answer
+    assert found.recall(query="checkout.py")["hits"] == []
+
+
+def test_the_limit_applies_to_each_list_and_one_cursor_leads_through_both(ask: Ask, code: Path) -> None:
+    ask.put(changes=[upsert(f"note{n}", summary="on the auth of sessions") for n in range(5)])
+    whole = ask.search(query="auth", limit=50)
+    assert len(whole["code"]) >= 2
+    seen: dict[str, list[str]] = {"hits": [], "code": []}
+    cursor: dict[str, str] = {}
+    while True:
+        answer = ask.search(query="auth", limit=1, **cursor)
+        for key, listed in seen.items():
+            assert len(answer[key]) <= 1
+            listed += uris(answer, key)
+        assert "hint" not in answer
+        if "cursor" not in answer:
+            break
+        cursor = {"cursor": answer["cursor"]}
+    assert seen == {"hits": uris(whole), "code": uris(whole, "code")}
+
+
+@pytest.mark.parametrize("budget", [1, 120, 400])
+def test_a_budget_leaves_room_for_the_code_and_a_cursor_leads_on(ask: Ask, budget: int) -> None:
+    ask.put(
+        changes=[upsert(f"note{n}", summary=f"{n} on the auth of sessions", name="and more " * 20) for n in range(9)]
+    )
+    answer = ask.search(query="auth", budget=budget)
+    assert answer["hits"]
+    assert answer["code"]
+    assert len(answer["hits"]) < 9
+    following = ask.search(query="auth", budget=budget, cursor=answer["cursor"])
+    assert not set(uris(answer)) & set(uris(following))
+    assert not set(uris(answer, "code")) & set(uris(following, "code"))
+
+
+@pytest.mark.requirement("N1")
+def test_what_nothing_is_known_about_is_said_with_what_is_nearest(found: Ask) -> None:
+    answer = found.search(query="zygomorphic quux of the plonk and the billing")
+    assert (answer["hits"], answer["hint"]) == ([], "Nothing is known about this.")
+    assert answer["nearest"] == ["concept://shop/billing"]
+    answer = found.search(query="zygomorphic quux")
+    assert (answer["hits"], answer["code"], answer["hint"]) == ([], [], "Nothing is known about this.")
+    assert "nearest" not in answer
+
+
+@pytest.mark.requirement("N2")
+@pytest.mark.parametrize("query", ["session.py", "src/auth/session.py", "what does session.py sign", "auth.session"])
+def test_a_file_is_first_by_its_name(found: Ask, query: str) -> None:
+    assert uris(found.search(query=query), "code")[0] == FILE
+
+
+def test_a_path_leads_from_a_hit_by_words_to_a_hit_by_a_relation(found: Ask) -> None:
+    found.put(changes=[upsert("pager", name="Pager", summary="rings at night", relations=[
+        {"type": "about", "target": "billing", "weight": 0.1}])])  # fmt: skip
+    hits = {hit["uri"]: hit for hit in found.search(query="pager rings")["hits"]}
+    assert "path" not in hits["concept://shop/pager"]
+    assert hits["concept://shop/billing"]["path"] == ["concept://shop/pager", "concept://shop/billing"]
 
 
 def test_filters_by_type_tag_namespace_and_score(found: Ask) -> None:
@@ -48,15 +129,17 @@ def test_tags_without_a_query_rank_by_matches(found: Ask) -> None:
     ]  # fmt: skip
 
 
-def test_edges_are_the_closest_relations_of_the_hits(found: Ask) -> None:
+def test_edges_are_the_closest_relations_of_the_hits_on_request(found: Ask) -> None:
     expected = {"source": "gotcha://shop/Session%20rotation", "target": "concept://shop/services/auth",
                 "type": "about", "weight": 0.3}  # fmt: skip
-    assert expected in found.search(query="session")["edges"]
-    assert found.search(query="session", max_depth=0)["edges"] == []
-    assert found.search(query="session", edge_types="other")["edges"] == []
+    assert expected in found.search(query="session", max_depth=1)["edges"]
+    assert expected in found.search(query="session", include="edges")["edges"]
+    assert found.search(query="session", include="edges", edge_types="other")["edges"] == []
+    for asked in ({}, {"max_depth": 0}):
+        assert "edges" not in found.search(query="session", **asked)
 
 
-def test_a_type_that_nothing_has_is_told_with_those_that_there_are(found: Ask) -> None:
+def test_an_unused_type_is_answered_with_the_types_in_use(found: Ask) -> None:
     for call in (found.search, found.recall):
         answer = call(query="session", types=["gotcah"])
         assert answer["hits"] == []
@@ -64,7 +147,7 @@ def test_a_type_that_nothing_has_is_told_with_those_that_there_are(found: Ask) -
         assert said == "no node is of the type 'gotcah'"
         assert {"concept", "gotcha", "file"} <= set(there_are.split(", "))
     for types in (["gotcha"], ["dir"], ["python"], []):
-        assert "hint" not in found.search(query="zebra", types=types)
+        assert found.search(query="zebra", types=types)["hint"] == "Nothing is known about this."
 
 
 def test_pages_follow_each_other_without_gap_or_repeat(ask: Ask) -> None:
@@ -79,7 +162,7 @@ def test_pages_follow_each_other_without_gap_or_repeat(ask: Ask) -> None:
     assert len(seen) == len(set(seen)) == 25
 
 
-def test_what_was_just_acknowledged_is_found(ask: Ask) -> None:
+def test_an_acknowledged_change_is_found_at_once(ask: Ask) -> None:
     for number in range(5):
         (uri,) = ask.put(changes=upsert(f"fresh{number}", summary=f"zebra{number}"))["created"]
         assert uris(ask.search(query=f"zebra{number}")) == [uri]
@@ -90,12 +173,12 @@ def test_no_text_is_an_error(ask: Ask, query: str) -> None:
     ask.search(query=query)
 
 
-def test_nothing_to_look_for_is_refused(ask: Ask) -> None:
+def test_an_empty_query_is_refused(ask: Ask) -> None:
     with pytest.raises(Invalid):
         ask.search()
 
 
-def test_types_alone_are_no_question_and_it_is_said_what_lists_them(found: Ask) -> None:
+def test_types_alone_are_refused_and_the_error_names_how_to_list_them(found: Ask) -> None:
     with pytest.raises(Invalid) as refused:
         found.search(types=["dir"])
     assert "traverse" in refused.value.next
@@ -105,4 +188,4 @@ def test_the_type_concept_finds_no_directories(ask: Ask) -> None:
     ask.put(changes=[upsert("auth", name="auth"), {"op": "upsert", "uri": "dir://shop/src/auth", "tags": ["seen"]}])
     assert uris(ask.search(query="auth", types="concept")) == ["concept://shop/auth"]
     assert uris(ask.search(tags="seen", types="concept")) == []
-    assert "dir://shop/src/auth" in uris(ask.search(query="auth", types=["concept", "dir"]))
+    assert "dir://shop/src/auth" in uris(ask.search(query="auth", types=["concept", "dir"], lanes="one"))

@@ -1,4 +1,4 @@
-"""MCP as lines over a stream: what `kgd mcp` carries, and what anybody else may send instead."""
+"""MCP as lines over a stream: the messages of `kgd mcp`, and hostile ones."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ async def connected(surface: Surface, tmp_path: Path, cwd: Path | None = None) -
         server.close()
 
 
-async def test_a_write_is_by_the_client_that_named_itself_in_the_directory_it_came_from(
+async def test_a_write_is_attributed_to_the_named_client_and_its_directory(
     surface: Surface, tmp_path: Path, code: Path
 ) -> None:
     async with connected(surface, tmp_path, code) as line:
@@ -113,7 +113,7 @@ NO_MESSAGES = [
 ]
 
 
-async def test_what_is_no_message_gets_a_json_rpc_error_and_the_next_call_is_answered(
+async def test_an_invalid_message_gets_a_json_rpc_error_and_the_next_call_is_answered(
     surface: Surface, tmp_path: Path
 ) -> None:
     async with connected(surface, tmp_path) as line:
@@ -172,7 +172,7 @@ async def test_a_message_that_is_too_long_is_refused_under_its_own_id_and_the_ne
         assert (await line.ask(1, "tools/list"))["result"]["tools"]
 
 
-async def test_a_client_that_leaves_in_the_middle_of_a_write_leaves_all_of_it_or_nothing(
+async def test_a_client_that_disconnects_during_a_write_leaves_all_of_it_or_nothing(
     surface: Surface, tmp_path: Path, code: Path, session: Session
 ) -> None:
     ws = session.daemon.workspace("shop")
@@ -186,7 +186,7 @@ async def test_a_client_that_leaves_in_the_middle_of_a_write_leaves_all_of_it_or
         assert len({name in ws.graph for name in names}) == 1
 
 
-async def test_before_the_handshake_nothing_is_answered_but_with_an_error(surface: Surface, tmp_path: Path) -> None:
+async def test_requests_before_the_handshake_get_errors(surface: Surface, tmp_path: Path) -> None:
     async with connected(surface, tmp_path) as line:
         answer = await line.ask(1, "tools/call", {"name": "status", "arguments": {}})
         assert "error" in answer

@@ -1,4 +1,4 @@
-"""`submit_subgraph`, and what is done with what waits: by a person, and by an agent through `resolve_conflicts`."""
+"""`submit_subgraph`, and decisions on proposals: by a person, and by an agent through `resolve_conflicts`."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def holds(session: Session) -> As:
 
 
 @pytest.mark.requirement("B9")
-def test_the_answer_says_what_became_of_each_change(ask: Ask, holds: As) -> None:
+def test_the_answer_has_the_outcome_of_each_change(ask: Ask, holds: As) -> None:
     base = ask.put(changes=[upsert("infra/a", name="A"), upsert("infra/b", name="B")])["commit"]
     changes = [upsert("infra/a", summary="s"), upsert("infra/b", name="B"), upsert("infra/c", name="C")]
     done = holds("write", "/infra/**").submit_subgraph(changes=changes, base=base, message="learned")
@@ -43,7 +43,7 @@ def test_the_answer_says_what_became_of_each_change(ask: Ask, holds: As) -> None
     assert done["commit"][:12] in done["look"]
 
 
-def test_what_waits_is_counted_listed_shown_and_accepted(ask: Ask, holds: As) -> None:
+def test_an_open_proposal_is_counted_listed_shown_and_accepted(ask: Ask, holds: As) -> None:
     base = ask.put(changes=upsert("infra/a", name="A"))["commit"]
     mine = holds("read,propose", "/infra/**")
     done = mine.submit_subgraph(changes=[upsert("infra/a", summary="new"), upsert("infra/b", name="B")], message="why")
@@ -94,17 +94,17 @@ def test_an_agent_with_the_right_to_write_decides_through_resolve_conflicts(ask:
         )
 
 
-def test_whoever_put_it_up_may_take_it_back(ask: Ask, holds: As) -> None:
+def test_the_submitter_may_withdraw_a_proposal(ask: Ask, holds: As) -> None:
     mine = holds("propose", "/infra/**")
     id = mine.submit_subgraph(changes=upsert("infra/a", name="A"))["proposal"]
     other = holds("propose", "/infra/**", id="tok00002")
-    with pytest.raises(NotFound):  # who may not read what it changes does not hear that it is there
+    with pytest.raises(NotFound):  # hidden from callers who may not read its nodes
         other.resolve_conflicts(resolutions={"id": id, "take": "reject"})
     mine.resolve_conflicts(resolutions={"id": id, "take": "reject"})
     assert ask.proposals()["total"] == 0
 
 
-def test_a_proposal_that_moved_on_is_not_accepted_unseen(ask: Ask, holds: As, ws: Workspace) -> None:
+def test_a_changed_proposal_is_not_accepted_unseen(ask: Ask, holds: As, ws: Workspace) -> None:
     one = holds("propose", "/**").submit_subgraph(changes=upsert("a", name="A"))
     two = holds("propose", "/**").submit_subgraph(changes=upsert("b", name="B"))
     git(ws.layout.git_dir, "update-ref", "refs/heads/proposals/billing-agent-1", two["commit"])
@@ -128,19 +128,19 @@ def test_a_hidden_proposal_is_not_listed(ask: Ask, holds: As) -> None:
      {"changes": [upsert("a")], "remote": "nobody"}, {"changes": []}, {"changes": [{"op": "explode"}]},
      {"changes": [upsert("a")], "message": "a\u202eb\0"}],
 )  # fmt: skip
-def test_a_submission_that_makes_no_sense_is_refused(ask: Ask, arguments: dict[str, Any]) -> None:
+def test_a_contradictory_submission_is_refused(ask: Ask, arguments: dict[str, Any]) -> None:
     tip = ask.status()["workspace"]["tip"]
     with pytest.raises((Invalid, NotFound)):
         ask.submit_subgraph(**arguments)
     assert ask.status()["workspace"]["tip"] == tip
 
 
-def test_a_hub_calls_nobody_for_the_holder_of_a_token(holds: As) -> None:
-    with pytest.raises(Forbidden, match="elsewhere"):
+def test_a_hub_makes_no_outgoing_calls_for_token_holders(holds: As) -> None:
+    with pytest.raises(Forbidden, match="submits nothing"):
         holds("write", "/**").submit_subgraph(remote="other", changes=upsert("a"))
 
 
-def test_what_would_be_merged_here_is_told_and_not_written(ask: Ask, ws: Workspace) -> None:
+def test_a_dry_run_shows_a_local_merge_and_writes_nothing(ask: Ask, ws: Workspace) -> None:
     ask.put(changes=upsert("infra/a", name="A"))
     tip = ws.tip
     told = ask.would_submit(changes=[upsert("infra/a", name="A"), upsert("infra/b", name="B")])
@@ -150,7 +150,7 @@ def test_what_would_be_merged_here_is_told_and_not_written(ask: Ask, ws: Workspa
     assert (told["outcome"], ws.tip) == ("merged", tip)
 
 
-def test_a_node_that_was_to_be_new_is_never_merged_into_one_that_is_there(ask: Ask, holds: As) -> None:
+def test_a_new_node_is_never_merged_into_an_existing_one(ask: Ask, holds: As) -> None:
     mine = holds("read,write", "/**")
     ask.put(changes=upsert("infra/a", summary="one"))
     ask.put(changes=[upsert("infra/a", summary="two"), upsert("infra/theirs", summary="theirs")])
@@ -160,7 +160,7 @@ def test_a_node_that_was_to_be_new_is_never_merged_into_one_that_is_there(ask: A
     assert ask.get(uris="infra/theirs")["nodes"][0]["name"] != "N"
 
 
-def test_an_append_to_a_mistyped_uri_is_refused_and_the_node_that_was_meant_is_named(ask: Ask, holds: As) -> None:
+def test_an_append_to_a_mistyped_uri_is_refused_and_suggests_the_likely_node(ask: Ask, holds: As) -> None:
     base = ask.put(changes=upsert("infra/checkout", content="One.\n"))["commit"]
     lost = {"op": "append", "uri": "infra/chekout", "text": "Two."}
     for who in (ask, holds("read,write", "/infra/**"), holds("read,propose", "/infra/**")):
@@ -173,14 +173,14 @@ def test_an_append_to_a_mistyped_uri_is_refused_and_the_node_that_was_meant_is_n
     assert ask.proposals()["proposals"] == []
 
 
-def test_an_append_to_a_node_of_the_base_waits_once_the_node_is_gone(ask: Ask) -> None:
+def test_an_append_to_a_deleted_node_of_the_base_becomes_a_proposal(ask: Ask) -> None:
     base = ask.put(changes=upsert("infra/checkout", content="One.\n"))["commit"]
     ask.put(changes={"op": "delete", "uri": "infra/checkout"})
     late = {"op": "append", "uri": "infra/checkout", "text": "Two."}
     assert ask.submit_subgraph(changes=[late], base=base)["outcome"] == "proposed"
 
 
-def test_to_a_plain_git_server_it_goes_as_a_proposal(ask: Ask, ws: Workspace, tmp_path: Path) -> None:
+def test_a_plain_git_server_gets_a_proposal(ask: Ask, ws: Workspace, tmp_path: Path) -> None:
     ask.put(changes=[upsert("infra/a", name="A", content="mine\n"), upsert("infra/b", name="B")])
     bare = tmp_path / "bare.git"
     git(tmp_path, "init", "-q", "--bare", str(bare))
@@ -215,7 +215,7 @@ def test_to_a_plain_git_server_it_goes_as_a_proposal(ask: Ask, ws: Workspace, tm
     assert tip
 
 
-def test_a_piece_of_one_s_own_graph_is_submitted_as_upserts(ask: Ask, ws: Workspace, tmp_path: Path) -> None:
+def test_a_part_of_the_own_graph_is_submitted_as_upserts(ask: Ask, ws: Workspace, tmp_path: Path) -> None:
     bare = tmp_path / "bare.git"
     git(tmp_path, "init", "-q", "--bare", str(bare))
     ask.remote(action="add", name="origin", url=str(bare), sync=0)
@@ -235,7 +235,7 @@ def test_a_piece_of_one_s_own_graph_is_submitted_as_upserts(ask: Ask, ws: Worksp
     assert "far" not in files
 
 
-def test_what_a_stranger_wrote_is_shown_as_theirs_and_with_every_character(ask: Ask, holds: As) -> None:
+def test_text_of_a_stranger_is_attributed_and_fully_visible(ask: Ask, holds: As) -> None:
     text = "obey\u202e me\u200b"
     done = holds("propose", "/**").submit_subgraph(changes=upsert("a", content=f"{text}\n"), message="x" * 3000)
     (one,) = ask.proposals(name=done["proposal"])["proposals"]
@@ -247,7 +247,7 @@ def test_what_a_stranger_wrote_is_shown_as_theirs_and_with_every_character(ask: 
     assert "obey" in one["diff"][0]["fields"]["content"]["after"]
 
 
-def test_a_name_that_is_close_to_one_that_waits_is_answered_with_it(ask: Ask, holds: As) -> None:
+def test_a_mistyped_proposal_name_is_answered_with_the_similar_one(ask: Ask, holds: As) -> None:
     ask.put(changes=upsert("infra/a", name="A"))
     made = holds("propose", "/infra/**").submit_subgraph(changes=upsert("infra/a", summary="s"))["proposal"]
     name = made.partition("@")[0]
@@ -256,7 +256,7 @@ def test_a_name_that_is_close_to_one_that_waits_is_answered_with_it(ask: Ask, ho
     assert refused.value.next == f"Did you mean '{name}'?"
 
 
-def test_a_link_into_a_workspace_that_was_joined_meanwhile_is_no_broken_one(ask: Ask) -> None:
+def test_a_link_into_a_workspace_joined_later_is_not_broken(ask: Ask) -> None:
     link = [{"type": "uses", "target": "concept://infra/db"}]
     before = ask.put(changes=upsert("shop", summary="s", relations=link), dry_run=True)
     assert "not registered here" in before["warnings"][0]
@@ -264,7 +264,7 @@ def test_a_link_into_a_workspace_that_was_joined_meanwhile_is_no_broken_one(ask:
     assert not ask.put(changes=upsert("shop", summary="s", relations=link)).get("warnings")
 
 
-def test_a_place_to_submit_to_that_is_not_known_is_named_with_those_that_are(ask: Ask) -> None:
+def test_an_unknown_submission_target_is_refused_with_the_known_ones(ask: Ask) -> None:
     elsewhere = Ask(Session(ask.session.daemon, client="cli"))
     ask.session.daemon.registry.register(Entry("infra", hub="http://127.0.0.1:9"))
     for one in (ask, elsewhere):

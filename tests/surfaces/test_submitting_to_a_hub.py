@@ -1,4 +1,4 @@
-"""A submission that goes to a hub in another process, with a token that reaches `/infra/**` and nothing else."""
+"""Submissions to a hub in another process, with a token for `/infra/**` only."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
 
 
 def join(session: Session, hub: Hub, folder: Path, verbs: str, paths: str = "/infra/**") -> str:
-    """Register the hub's workspace with a token of its own; the token's id."""
+    """Register the hub's workspace with a new token; returns the token's id."""
     made = hub.call("token_mint", workspace="infra", verbs=verbs.split(","), paths=[paths], name="billing-agent",
                     expires="1d")  # fmt: skip
     kept = folder / "token"
@@ -37,7 +37,7 @@ def join(session: Session, hub: Hub, folder: Path, verbs: str, paths: str = "/in
 
 @pytest.mark.requirement("B9")
 @pytest.mark.requirement("E17")
-def test_what_may_be_written_is_one_commit_over_there(ask: Ask, hub: Hub, tmp_path: Path) -> None:
+def test_a_submission_with_write_permission_is_one_commit_on_the_hub(ask: Ask, hub: Hub, tmp_path: Path) -> None:
     join(ask.session, hub, tmp_path, "read,write")
     done = ask.submit_subgraph(
         remote="infra", message="learned", request_id="r1",
@@ -55,9 +55,7 @@ def test_what_may_be_written_is_one_commit_over_there(ask: Ask, hub: Hub, tmp_pa
 
 
 @pytest.mark.requirement("E16")
-def test_what_may_only_be_proposed_waits_over_there_and_nothing_reaches_outside(
-    ask: Ask, hub: Hub, tmp_path: Path
-) -> None:
+def test_a_submission_with_propose_permission_waits_on_the_hub(ask: Ask, hub: Hub, tmp_path: Path) -> None:
     join(ask.session, hub, tmp_path, "propose")
     done = ask.submit_subgraph(remote="infra", changes=[upsert("concept://infra/infra/p", name="P")])
     assert done["outcome"] == "proposed"
@@ -71,9 +69,7 @@ def test_what_may_only_be_proposed_waits_over_there_and_nothing_reaches_outside(
     assert hub.call("status", workspace="infra")["workspace"]["tip"] == tip
 
 
-def test_what_would_become_of_it_is_told_by_scope_and_tried_there_and_nothing_is_sent(
-    ask: Ask, hub: Hub, tmp_path: Path
-) -> None:
+def test_a_dry_run_predicts_the_outcome_by_scope_and_sends_nothing(ask: Ask, hub: Hub, tmp_path: Path) -> None:
     tip = hub.call("status", workspace="infra")["workspace"]["tip"]
     changes = [upsert("infra/dry", name="D"), upsert("concept://infra/db/x", name="X")]
     join(ask.session, hub, tmp_path, "read,write")
@@ -93,7 +89,7 @@ def test_what_would_become_of_it_is_told_by_scope_and_tried_there_and_nothing_is
     assert hub.call("get", workspace="infra", uris=["concept://infra/infra/own"])["nodes"] == []
 
 
-def test_one_s_own_nodes_arrive_under_the_other_workspace_s_id(ask: Ask, hub: Hub, tmp_path: Path) -> None:
+def test_submitted_nodes_get_the_id_of_the_target_workspace(ask: Ask, hub: Hub, tmp_path: Path) -> None:
     join(ask.session, hub, tmp_path, "read,write")
     ask.put(changes=[
         upsert("infra/mine", summary="ours", relations=[{"type": "uses", "target": "infra/part", "weight": 0.2},
@@ -108,7 +104,7 @@ def test_one_s_own_nodes_arrive_under_the_other_workspace_s_id(ask: Ask, hub: Hu
     ]  # fmt: skip
 
 
-def test_a_replacement_needs_the_base_that_was_seen(ask: Ask, hub: Hub, tmp_path: Path) -> None:
+def test_a_replacement_needs_the_seen_base(ask: Ask, hub: Hub, tmp_path: Path) -> None:
     join(ask.session, hub, tmp_path, "read,write")
     base = hub.call("status", workspace="infra")["workspace"]["tip"]
     change = upsert("infra/known", content="new\n")
@@ -120,7 +116,7 @@ def test_a_replacement_needs_the_base_that_was_seen(ask: Ask, hub: Hub, tmp_path
     assert (late["outcome"], late["conflicts"]) == ("proposed", ["concept://infra/infra/known"])
 
 
-def test_a_revoked_token_and_a_hub_that_is_gone_are_said_to_be_so(ask: Ask, hub: Hub, tmp_path: Path) -> None:
+def test_a_revoked_token_and_an_unreachable_hub_are_reported(ask: Ask, hub: Hub, tmp_path: Path) -> None:
     id = join(ask.session, hub, tmp_path, "write")
     hub.call("token_revoke", id=id)
     with pytest.raises(Unauthorized):

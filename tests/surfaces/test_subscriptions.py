@@ -1,4 +1,4 @@
-"""Whoever watches a resource hears of a commit that changes it, in both eras, whoever made the commit."""
+"""Subscriptions: a client that watches a resource gets an event for each commit that changes it, in both eras."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ async def write(session: Session, name: str) -> None:
     await anyio.to_thread.run_sync(lambda: call(session, "put", {"changes": upsert(name, summary=name)}))
 
 
-async def test_a_modern_client_hears_on_its_listen_stream(session: Session) -> None:
+async def test_a_modern_client_gets_events_on_its_listen_stream(session: Session) -> None:
     surface = Surface(session.daemon)
     async with Client(surface.server) as client:
         async with client.listen(resource_subscriptions=[NODE, "kgd://shop/status"]) as events:
@@ -55,7 +55,7 @@ async def test_a_modern_client_hears_on_its_listen_stream(session: Session) -> N
     await until(lambda: not surface.subscriptions.watched)
 
 
-async def test_a_legacy_client_hears_after_it_subscribed_and_not_after_it_unsubscribed(session: Session) -> None:
+async def test_a_legacy_client_gets_events_between_subscribe_and_unsubscribe(session: Session) -> None:
     surface = Surface(session.daemon)
     heard: list[str] = []
 
@@ -75,7 +75,7 @@ async def test_a_legacy_client_hears_after_it_subscribed_and_not_after_it_unsubs
     await until(lambda: not surface.subscriptions.watched)
 
 
-async def test_a_commit_that_nobody_watches_announces_nothing(session: Session) -> None:
+async def test_a_commit_without_watchers_announces_nothing(session: Session) -> None:
     surface = Surface(session.daemon)
     async with Client(surface.server):
         await write(session, "a")
@@ -92,7 +92,7 @@ async def test_closing_ends_listen_streams_gracefully(session: Session) -> None:
 
 @asynccontextmanager
 async def watching(session: Session, era: Era, *resources: str) -> AsyncIterator[list[str]]:
-    """What a client over lines hears about these resources, in one of the two eras."""
+    """The events of a client about these resources, in one of the two protocol eras."""
     heard: list[str] = []
 
     async def note(message: Any) -> None:
@@ -117,7 +117,7 @@ async def watching(session: Session, era: Era, *resources: str) -> AsyncIterator
 
 
 @eras
-async def test_a_conflict_that_leaves_its_node_as_it_is_is_heard_of(session: Session, ask: Ask, era: Era) -> None:
+async def test_a_conflict_that_leaves_its_node_unchanged_is_announced(session: Session, ask: Ask, era: Era) -> None:
     disagree(ask, "a", "summary")
     (conflict,) = ask.conflicts()["conflicts"]
     shown = {"id": conflict["id"], "take": conflict["fields"]["summary"]["shown"]}
@@ -127,7 +127,7 @@ async def test_a_conflict_that_leaves_its_node_as_it_is_is_heard_of(session: Ses
 
 
 @eras
-async def test_a_file_of_the_code_tree_that_is_saved_is_heard_of(session: Session, code: Path, era: Era) -> None:
+async def test_a_saved_file_of_the_code_tree_is_announced(session: Session, code: Path, era: Era) -> None:
     file, directory = f"{CODE}file://shop/src/auth/keys.py", f"{CODE}dir://shop/src/auth"
     async with watching(session, era, file, directory, "kgd://shop/status", "kgd://shop/conflicts") as heard:
         (code / "src/auth/keys.py").write_text("KEYS = {1: 2}\n")
@@ -136,7 +136,7 @@ async def test_a_file_of_the_code_tree_that_is_saved_is_heard_of(session: Sessio
 
 
 @eras
-async def test_symbols_that_come_and_go_with_a_save_are_heard_of(
+async def test_symbols_that_a_save_adds_or_removes_are_announced(
     session: Session, ws: Workspace, code: Path, era: Era
 ) -> None:
     gone, new = (f"{CODE}symbol://shop/src/auth/session.py/{name}" for name in ("sign", "verify"))
@@ -147,7 +147,7 @@ async def test_symbols_that_come_and_go_with_a_save_are_heard_of(
 
 
 @eras
-async def test_a_note_on_code_that_changed_is_heard_of(session: Session, ask: Ask, code: Path, era: Era) -> None:
+async def test_a_note_on_changed_code_is_announced(session: Session, ask: Ask, code: Path, era: Era) -> None:
     ask.put(changes=upsert("a", data={"cites": ["src/auth/keys.py"]}))
     async with watching(session, era, NODE) as heard:
         (code / "src/auth/keys.py").write_text("KEYS = {1: 2}\n")

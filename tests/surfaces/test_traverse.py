@@ -1,4 +1,4 @@
-"""`traverse`: everything near, cheapest first, and a reason for whatever is left out."""
+"""`traverse`: near nodes by cost, and a reason for every omission."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_cost_depth_types_direction_and_cap_bound_the_walk(chain: Ask, options: 
 
 @pytest.mark.requirement("U2")
 def test_against_its_arrow_a_relation_says_so_in_the_path(chain: Ask) -> None:
-    answer = chain.traverse(start="b", direction="in", include="path")
+    answer = chain.traverse(start="b", direction="in", include=["path", "edges"])
     step = {"from": "concept://shop/b", "type": "uses", "direction": "in"}
     assert (answer["nodes"][1]["via"], answer["nodes"][1]["path"]) == (step, [step])
     assert answer["edges"] == [
@@ -65,7 +65,7 @@ def test_against_its_arrow_a_relation_says_so_in_the_path(chain: Ask) -> None:
 
 
 @pytest.mark.requirement("E5")
-def test_a_whole_path_is_answered_on_request_alone(chain: Ask) -> None:
+def test_whole_paths_are_answered_only_on_request(chain: Ask) -> None:
     start, _, third, _ = chain.traverse(start="a", include=["path"])["nodes"]
     assert (start["path"], "via" in start) == ([], False)
     assert third["path"] == [
@@ -114,21 +114,23 @@ def test_a_long_chain_names_predecessors_and_later_pages_are_as_full_as_the_firs
 
 
 @pytest.mark.parametrize("limits", [{"types": ["decision"]}, {"max_depth": 3}], ids=str)
-def test_a_path_through_nodes_that_are_not_listed_so_is_rebuilt_too(chain: Ask, limits: dict[str, Any]) -> None:
-    """`types` hides what is walked through; `max_depth` takes a dearer way with fewer hops than is listed."""
+def test_a_path_through_omitted_nodes_can_be_rebuilt(chain: Ask, limits: dict[str, Any]) -> None:
+    """`types` hides intermediate nodes; `max_depth` uses a costlier path with fewer hops than the listed ones."""
     chain.put(changes=[link("e", "f"), upsert("f", type="decision"), link("f", "g"), upsert("g", type="decision")])
     answer = chain.traverse(start="a", max_cost=None, include="path", **limits)
     assert rebuilt([answer]) == {node["uri"]: node["path"] for node in answer["nodes"]}
     assert any("through" in node.get("via", {}) for node in answer["nodes"])
 
 
-def test_edges_are_those_among_the_answered_nodes(chain: Ask) -> None:
-    edges = {(e["source"][-1], e["target"][-1], e["type"]) for e in chain.traverse(start="a")["edges"]}
+def test_edges_are_answered_on_request_and_those_among_the_answered_nodes(chain: Ask) -> None:
+    assert "edges" not in chain.traverse(start="a")
+    found = chain.traverse(start="a", include="edges")["edges"]
+    edges = {(e["source"][-1], e["target"][-1], e["type"]) for e in found}
     assert edges == {("a", "b", "uses"), ("b", "c", "uses"), ("c", "d", "uses"), ("a", "c", "see")}
 
 
 def test_a_cursor_goes_on_where_the_cap_ended_and_repeats_nothing(chain: Ask) -> None:
-    options = {"start": "a", "max_cost": None, "max_nodes": 2}
+    options = {"start": "a", "max_cost": None, "max_nodes": 2, "include": "edges"}
     first = chain.traverse(**options)
     second = chain.traverse(**options, cursor=first["cursor"])
     third = chain.traverse(**options, cursor=second["cursor"])
@@ -155,7 +157,7 @@ def test_the_budget_cuts_from_the_far_end_and_says_so(ask: Ask) -> None:
 
 
 @pytest.mark.requirement("E18")
-def test_a_relation_to_what_was_deleted_is_a_broken_link(chain: Ask) -> None:
+def test_a_relation_to_a_deleted_node_is_a_broken_link(chain: Ask) -> None:
     chain.put(changes={"op": "delete", "uri": "b"})
     answer = chain.traverse(start="a")
     assert answer["broken_links"] == [
@@ -167,7 +169,7 @@ def test_a_relation_to_what_was_deleted_is_a_broken_link(chain: Ask) -> None:
 
 
 @pytest.mark.requirement("E14")
-def test_a_walk_as_of_a_commit_goes_through_the_graph_of_then(chain: Ask) -> None:
+def test_a_walk_as_of_a_commit_uses_the_graph_of_that_commit(chain: Ask) -> None:
     then = chain.history()["commits"][0]["commit"]
     chain.put(changes=[{"op": "delete", "uri": "b"}, upsert("f", summary="f"), link("a", "f", 0)])
     assert names(chain.traverse(start="a", as_of=then)) == ["a", "b", "c", "d"]
@@ -184,7 +186,7 @@ def test_the_code_tree_is_in_the_same_walk(ask: Ask) -> None:
     assert "concept://shop/auth" in [node["uri"] for node in up["nodes"]]
 
 
-def test_a_start_that_is_not_there_is_refused_or_named(chain: Ask) -> None:
+def test_a_missing_start_is_refused_or_named(chain: Ask) -> None:
     with pytest.raises(NotFound):
         chain.traverse(start="nowhere")
     answer = chain.traverse(start=["a", "nowhere"])
@@ -193,7 +195,7 @@ def test_a_start_that_is_not_there_is_refused_or_named(chain: Ask) -> None:
 
 
 @pytest.mark.requirement("E6")
-def test_what_was_shown_enters_the_working_set_of_its_conversation_only(chain: Ask) -> None:
+def test_answered_nodes_enter_the_working_set_of_their_conversation_only(chain: Ask) -> None:
     answer = chain.traverse(start="a", context_id="one")
     assert answer["context_id"] == "one"
     chain.get(uris="e", context_id="one")
@@ -225,7 +227,7 @@ def set_(ask: Ask, **settings: Any) -> None:
 
 
 @pytest.mark.requirement("E6")
-def test_another_size_of_the_working_set_holds_at_once(chain: Ask) -> None:
+def test_a_new_size_of_the_working_set_applies_at_once(chain: Ask) -> None:
     chain.traverse(start="a", context_id="one")
     set_(chain, context_size=2)
     assert chain.get(uris="e", context_id="one")["hint"]["evicted"]
@@ -258,7 +260,8 @@ def test_files_and_directories_are_types_too(ask: Ask, types: list[str], listed:
     ask.put(changes=upsert("src/auth/keys.py", tags=["stored"]))
     walked = names(ask.traverse(start="src/auth", types=types, direction="both", max_cost=1))
     assert sorted(walked) == sorted(["auth", *listed, *(["src"] if types == ["dir"] else [])])
-    found = [hit["uri"].rsplit("/", 1)[1] for hit in ask.search(query="auth tokens", types=types)["hits"]]
+    hits = ask.search(query="auth tokens", types=types, lanes="one")["hits"]
+    found = [hit["uri"].rsplit("/", 1)[1] for hit in hits]
     assert sorted(set(found) & {*listed, "auth"}) == sorted([*listed, *(["auth"] if types == ["dir"] else [])])
 
 
@@ -266,7 +269,7 @@ def test_files_and_directories_are_types_too(ask: Ask, types: list[str], listed:
 def test_a_filter_on_relation_types_ignores_their_case(ask: Ask, spelling: str) -> None:
     ask.put(changes=[upsert("ledger", name="General ledger"), upsert("note", content="See the General ledger.\n"),
                      link("note", "other", 0.2, "mentions"), upsert("other")])  # fmt: skip
-    walked = ask.traverse(start="note", edge_types=spelling, max_cost=None)
+    walked = ask.traverse(start="note", edge_types=spelling, max_cost=None, include="edges")
     assert set(names(walked)) == {"note", "ledger", "other"}
     assert {edge["type"] for edge in walked["edges"]} == {"MENTIONS", "mentions"}
     assert {edge["type"] for edge in ask.edges(uri="note", edge_types=spelling)["edges"]} == {"MENTIONS", "mentions"}

@@ -269,7 +269,7 @@ def test_remotes_are_listed_and_let_go_and_git_knows_them(ann: Person, hub: Path
 
 @pytest.mark.parametrize("sync", [None, 600])
 def test_a_removed_remote_of_a_clone_stays_removed(ann: Person, bob: Person, hub: Path, sync: int | None) -> None:
-    """`kgd clone` registers the remote, and the daemon adds a registered one that is missing."""
+    """`kgd clone` registers the remote, and the daemon adds a registered remote that is missing."""
     registry = Path(bob.daemon.home.registry)
     lines = [f"    remote: {hub}", "    ref: refs/heads/main"] + ([] if sync is None else [f"    sync: {sync}"])
     registry.write_text(registry.read_text().rstrip() + "\n" + "\n".join(lines) + "\n")

@@ -60,10 +60,10 @@ def test_at_a_terminal_status_the_answer_has_graph_hints(ask: Ask) -> None:
 def test_an_invalid_transition_is_refused_with_the_valid_ones(ask: Ask) -> None:
     for status, to, says in (
         ("in-progress", "pending", "From here: completed, cancelled"),
-        ("completed", "in-progress", "Completed is the end"),
-        ("completed", None, "Completed is the end"),
-        ("cancelled", "completed", "Cancelled is the end"),
-        ("cancelled", "pending", "Cancelled is the end"),
+        ("completed", "in-progress", "Completed is final"),
+        ("completed", None, "Completed is final"),
+        ("cancelled", "completed", "Cancelled is final"),
+        ("cancelled", "pending", "Cancelled is final"),
         ("pending", "finished", "Known: pending, in-progress, completed, cancelled"),
         ("waiting for Ann", None, "From here: pending, in-progress, completed, cancelled"),
     ):
@@ -247,7 +247,7 @@ def test_a_section_of_prose_is_recorded_up_to_a_reported_limit(ask: Ask) -> None
     put_task(ask)
     done = completed(ask, ID, sections={"Gotchas": "\n".join(f"line number {n}" for n in range(130))})
     assert len(done["recorded"]) == 100
-    assert done["warnings"] == ["of 130 gotchas the first 100 were recorded: one item a line is meant"]
+    assert done["warnings"] == ["of 130 gotchas the first 100 were recorded: write one item per line"]
 
 
 def test_a_cancelled_task_records_nothing(ask: Ask, ws: Workspace) -> None:

@@ -12,7 +12,7 @@ from mcp import Client
 from mcp.types import CallToolResult
 
 from kgd.mcp.server import Surface
-from kgd.tools import chosen
+from kgd.tools import EVERY, chosen
 from kgd.tools.session import Session
 
 pytestmark = pytest.mark.anyio
@@ -34,12 +34,13 @@ async def connected(session: Session, tools: str) -> AsyncIterator[Client]:
 
 
 async def call(client: Client, tool: str, /, **arguments: Any) -> dict[str, Any]:
-    """The structured answer; the text repeats it, and `isError` agrees with `success`."""
+    """The structured answer; the text says the same, and `isError` agrees with `success`."""
     result = await client.call_tool(tool, {"workspace": "shop", **arguments})
     assert isinstance(result, CallToolResult)
     answer = result.structured_content
     assert answer is not None
-    assert json.loads(result.content[0].text) == answer  # type: ignore[union-attr]
+    text = json.dumps(answer, separators=(",", ":")) if result.is_error else EVERY[tool].text(answer)
+    assert result.content[0].text == text  # type: ignore[union-attr]
     assert answer.get("success", True) is not result.is_error
     return answer
 

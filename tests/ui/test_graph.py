@@ -187,7 +187,7 @@ def test_a_malformed_address_reports_the_error(page: Page, watched: object, quer
 
 
 @pytest.mark.picture
-def test_a_picture_of_a_small_shop_is_taken_in_light_and_dark(desk: Desk, page: Page) -> None:
+def test_a_picture_of_a_small_shop_is_drawn_in_light_and_dark(desk: Desk, page: Page) -> None:
     furnish(desk)
     at(page, "graph?from=front&direction=both&cost=1.25")
     expect(page.locator("svg .dot", has_text="vouchers")).to_be_visible()

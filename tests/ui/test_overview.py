@@ -99,6 +99,30 @@ def test_search_describes_hits_and_marks_results_without_a_matching_word(desk: D
     expect(page.locator("main")).to_contain_text("Nothing found")
 
 
+@browser
+@pytest.mark.slow
+@pytest.mark.requirement("N4")
+def test_search_and_history_are_narrowed_to_a_period(desk: Desk, page: Page) -> None:
+    desk.put("concept://shop/letterbox", name="Letterbox", summary="Sent", data={"valid": {"until": "2024-05-31"}})
+    at(page, "search?q=letterbox")
+    page.get_by_label("From").fill("yesterday")
+    page.get_by_role("button", name="Show").click()
+    expect(page.locator(".hit")).to_contain_text("expired on 2024-05-31")
+    page.get_by_label("to", exact=True).fill("2 days ago")
+    page.get_by_label("From").fill("last year")
+    page.get_by_role("button", name="Show").click()
+    expect(page.locator("main")).to_contain_text("Nothing found")
+    assert axe(page) == []
+    at(page, "node?uri=concept://shop/letterbox")
+    expect(page.locator(".warning")).to_have_text("Expired on 2024-05-31.")
+    at(page, "node/history?uri=concept://shop/letterbox&until=last+year")
+    expect(page.locator("main")).to_contain_text("No commit changed this node in this period")
+    page.get_by_label("to", exact=True).fill("today")
+    page.get_by_role("button", name="Show").click()
+    expect(page.locator(".history > li")).to_have_count(1)
+    assert axe(page) == []
+
+
 @pytest.mark.parametrize(
     ("at", "shown"),
     [("changes[0].uri", ""), ("createdByTaskId", ""), ("concept://shop/a", "concept://shop/a"), ("since", "since")],

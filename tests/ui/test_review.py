@@ -96,7 +96,7 @@ def test_an_address_holds_the_filter_and_errors_are_reported(desk: Desk, page: P
     watched.troubles.clear()  # the browser notes each answer of 422
 
 
-def test_a_long_review_is_read_page_by_page(desk: Desk, page: Page) -> None:
+def test_a_long_review_has_pages(desk: Desk, page: Page) -> None:
     desk.call("put", changes=[upsert(f"concept://shop/many/n{n:03}", name=f"Many {n:03}") for n in range(60)])
     at(page, "review?since=yesterday&path=/many/**")
     expect(page.locator(".learned")).to_have_count(25)

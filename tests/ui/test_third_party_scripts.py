@@ -24,7 +24,7 @@ def test_every_script_is_listed_or_readable_source() -> None:
     assert ours
     for place in ours:
         lines = place.read_text().splitlines()
-        assert lines[0].startswith("// "), f"{place.name} says what it is for"
+        assert lines[0].startswith("// "), f"{place.name} states its purpose"
         assert max(map(len, lines)) <= 160, f"{place.name} is written by hand, or listed in SHIPPED.toml"
 
 

@@ -123,7 +123,7 @@ def test_a_growing_thread_is_written_part_by_part_and_leaves_older_parts_alone(w
     assert ws.part_of(message(1609)) == changed
 
 
-def test_versions_and_expectations_are_those_of_the_node_and_not_of_its_part(ws: Workspace) -> None:
+def test_versions_and_expectations_belong_to_the_node_and_not_to_its_part(ws: Workspace) -> None:
     one, two = message(1), message(2)
     ws.submit(change(upsert(one, content="a\n"), upsert(two, content="b\n")))
     for _ in range(3):

@@ -26,7 +26,7 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ObjectStore:
 
 
 def test_memory_of_a_burst_of_changes_is_given_back(store: ObjectStore) -> None:
-    """What is free below something in use would stay in a heap of glibc."""
+    """Free memory below a used block would stay in a glibc heap."""
     before = resident()
     pin = burst()
     assert resident() > before + 40_000
@@ -64,7 +64,7 @@ def test_memory_of_changes_during_a_roll_up_is_given_back(store: ObjectStore) ->
 
 
 def burst() -> bytes:
-    """Have 60 MB freed below what is returned."""
+    """Free 60 MB below the returned block."""
     burst = [bytes(1_000) for _ in range(60_000)]
     pin = bytes(1_000)
     del burst

@@ -91,7 +91,7 @@ def name_in(id: str) -> str:
 
 
 def name_of(id: str) -> str:
-    """That part, for a message with an id in its source."""
+    """That part of the name, for a message with an id in its source."""
     return _hashed("id", id)
 
 
@@ -136,7 +136,7 @@ class _Known:
 
 
 def _overlap(stored: Sequence[str], names: Sequence[str]) -> int:
-    """How many of the first messages repeat the end of the thread. O(messages)."""
+    """The number of first messages that repeat the end of the thread. O(messages)."""
     pattern: list[str | None] = [*names, None, *(id[_TIME + _COUNT :] for id in stored[-len(names) :])] if names else []
     longest = [0] * len(pattern)
     for n in range(1, len(pattern)):

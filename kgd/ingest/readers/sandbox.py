@@ -98,7 +98,7 @@ def _limit() -> None:
 
 
 def _allow_time() -> None:
-    """Allow more processor time than was used so far."""
+    """Extend the limit of processor time beyond the time already used."""
     used = resource.getrusage(resource.RUSAGE_SELF)
     with contextlib.suppress(OSError, ValueError):
         _, hard = resource.getrlimit(resource.RLIMIT_CPU)

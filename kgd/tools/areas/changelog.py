@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from typing import Annotated, Any, Literal
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 from typing_extensions import TypedDict
@@ -16,6 +17,8 @@ from kgd.tools.areas import ids, parameters
 from kgd.tools.areas.answers import EntryAnswer, entry_answer
 from kgd.tools.areas.envelope import Envelope, answered, enveloped
 from kgd.tools.areas.forwarding import from_hub
+from kgd.tools.areas.parameters import Checks, Use
+from kgd.tools.dates import When, period
 from kgd.tools.operation import USUAL, Hints, Operation
 from kgd.tools.session import Session
 
@@ -32,8 +35,18 @@ class ManageChangelogParams(parameters.AreaParams):
     summary: str | None = None
     limit: Annotated[int, Field(ge=1, le=MAX_LIMIT)] = 20
     offset: Annotated[int, Field(ge=0)] = 0
+    since: When = None
+    until: When = None
     projectId: str | None = None
     workspace: str | None = None
+
+    checks: ClassVar[Checks] = {"summary": parameters.summary}
+
+    @classmethod
+    def use(cls, operation: str, given: Mapping[str, Any]) -> Use:
+        if operation == "append":
+            return Use(("taskId", "summary"), _SHARED)
+        return Use((), _SHARED | {"limit", "offset", "since", "until"})
 
 
 class ManageChangelogData(TypedDict, total=False):
@@ -55,8 +68,6 @@ def manage_changelog(session: Session, params: ManageChangelogParams) -> Envelop
 
 
 def _append(session: Session, params: ManageChangelogParams) -> dict[str, Any]:
-    parameters.only(params, "append", _SHARED | {"taskId", "summary"})
-    parameters.needed(params, "append", ("taskId", "summary"))
     assert params.taskId is not None
     assert params.summary is not None
     text = parameters.summary(params.summary)
@@ -72,20 +83,22 @@ def _append(session: Session, params: ManageChangelogParams) -> dict[str, Any]:
 
 
 def _search(session: Session, params: ManageChangelogParams) -> dict[str, Any]:
-    parameters.only(params, "search", _SHARED | {"limit", "offset"})
     if far := addressing.far(session, params.workspace or params.projectId, [params.parentId]):
         return from_hub(session, far, "manage_changelog", params)["data"]
     workspace = ids.project(session, params.workspace, params.projectId, [params.parentId])
     parent = ids.area(session, workspace, params.parentType, params.parentId, at="parentId")
-    page, total = changelog.entries(workspace, parent, limit=params.limit, offset=params.offset)
+    since, until = period(params.since, params.until)
+    page, total = changelog.entries(
+        workspace, parent, limit=params.limit, offset=params.offset, since=since, until=until
+    )
     data = {"entries": [entry_answer(entry) for entry in page], "total": total}
     return origins.fence(data) if origins.trust_in(session, workspace) == "remote" else data
 
 
 MANAGE_CHANGELOG = Operation(
     name="manage_changelog",
-    title="Area history",
-    description="append to an area's changelog what changed and why (taskId, summary), or search it, newest first.",
+    title="Changelog of an area",
+    description="append: record what changed in an area and why (taskId, summary). search: its entries, newest first.",
     Params=ManageChangelogParams,
     Result=ManageChangelogResult,
     hints=Hints(),

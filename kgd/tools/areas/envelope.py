@@ -57,9 +57,9 @@ def _too_large(size: int) -> Limit:
 
 
 def enveloped(error: KgdError) -> Refusal:
-    """A refusal in its envelope; the message includes the place and the next step."""
-    told: dict[str, Any] = {"code": error.code, "message": str(error)}
+    """A refusal in its envelope, with the place and the next step if they are known."""
+    told = error.as_dict()
     if isinstance(error, Stale):
-        told["currentVersion"] = error.current
+        told["currentVersion"] = told.pop("current_version")
     answer = {"success": False, "error": told}
     return Refusal(as_json(answer), answer)

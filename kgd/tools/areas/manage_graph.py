@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, WithJsonSchema
 from typing_extensions import TypedDict
 
 from kgd.areas.atlas import ATOM, MOLECULE, Atlas
 from kgd.areas.changelog import moment_of
-from kgd.errors import Invalid, Stale
+from kgd.errors import Invalid, KgdError, Stale
 from kgd.model.access import Verb
 from kgd.model.change import ChangeSet, Delete, Edit, Unrelate, Upsert
 from kgd.model.node import Node, Relation
@@ -20,6 +20,7 @@ from kgd.tools import visibility
 from kgd.tools.areas import ids, parameters
 from kgd.tools.areas.answers import AreaAnswer, answer_of
 from kgd.tools.areas.envelope import Envelope, answered, enveloped
+from kgd.tools.areas.parameters import Checks, Use
 from kgd.tools.operation import USUAL, Hints, Operation
 from kgd.tools.session import Session
 from kgd.workspace.writing.area_bounds import RELATED, related_relations
@@ -27,10 +28,11 @@ from kgd.workspace.writing.area_bounds import RELATED, related_relations
 if TYPE_CHECKING:
     from kgd.workspace.workspace import Workspace
 
-_JSON = WithJsonSchema({"type": "string", "description": "JSON array of {atomId, reason}"})
-_JSON_MOLECULES = WithJsonSchema({"type": "string", "description": "JSON array of {moleculeId, reason}"})
+_GLOBS = WithJsonSchema({"type": "array", "items": {"type": "string"}, "description": "globs"})
+_ATOMS = WithJsonSchema({"type": "array", "items": {"type": "object"}, "description": "[{atomId, reason}]"})
+_MOLECULES = WithJsonSchema({"type": "array", "items": {"type": "object"}, "description": "[{moleculeId, reason}]"})
+"""The specification has JSON texts, which are accepted too."""
 _NULLABLE = WithJsonSchema({"type": ["string", "null"]})
-_GLOBS = WithJsonSchema({"type": "string", "description": "JSON array of globs"})
 
 _SHARED = frozenset({"operation", "entityType", "workspace", "projectId"})
 _FIELDS = {
@@ -50,12 +52,46 @@ class ManageGraphParams(parameters.AreaParams):
     knowledge: str | None = None
     knowledgeMode: Literal["overwrite", "append"] = "overwrite"
     moleculeId: Annotated[str | None, _NULLABLE] = None
-    relatedAtoms: Annotated[Any, _JSON] = None
-    relatedMolecules: Annotated[Any, _JSON_MOLECULES] = None
+    relatedAtoms: Annotated[Any, _ATOMS] = None
+    relatedMolecules: Annotated[Any, _MOLECULES] = None
     createdByTaskId: Annotated[str | None, Field(description="task:// or a URL")] = None
     lastTaskId: str | None = None
     cascade: bool = False
     workspace: str | None = None
+
+    checks: ClassVar[Checks] = {
+        "name": parameters.name,
+        "paths": parameters.patterns,
+        "knowledge": parameters.knowledge,
+        "relatedAtoms": lambda value: parameters.related(value, ATOM, "relatedAtoms"),
+        "relatedMolecules": lambda value: parameters.related(value, MOLECULE, "relatedMolecules"),
+    }
+
+    @classmethod
+    def use(cls, operation: str, given: Mapping[str, Any]) -> Use:
+        kind = given.get("entityType")
+        fields = _FIELDS[kind] if kind else _FIELDS[ATOM] | _FIELDS[MOLECULE]
+        if operation == "create":
+            needs = ("name", *(("paths",) if kind == ATOM else ()), "createdByTaskId")
+            return Use(needs, _SHARED | fields | {"lastTaskId"})
+        if operation == "update":
+            return Use(("id", "version", "lastTaskId"), _SHARED | fields | {"knowledgeMode"})
+        return Use(("id", "version"), _SHARED | {"cascade", "lastTaskId"})
+
+    @classmethod
+    def contradictions(cls, operation: str, given: Mapping[str, Any]) -> Iterator[KgdError]:
+        maker, last = given.get("createdByTaskId"), given.get("lastTaskId")
+        if operation == "create" and maker and last and maker != last:
+            yield Invalid("the task that creates an area is its last task too", at="lastTaskId", next="Leave it out.")
+        if operation == "update" and given.get("knowledgeMode") == "append" and not _has_text(given, "knowledge"):
+            yield Invalid("there is nothing to append", at="knowledge")
+        if operation == "delete" and given.get("cascade") and given.get("entityType") == ATOM:
+            yield Invalid("an atom has nothing below it", at="cascade", next="Leave it out.")
+
+
+def _has_text(given: Mapping[str, Any], name: str) -> bool:
+    """Whether a text is not blank; a refused one counts as text."""
+    return bool((given.get(name, "refused") or "").strip())
 
 
 class DeletedAnswer(TypedDict):
@@ -89,12 +125,8 @@ def manage_graph(session: Session, params: ManageGraphParams) -> Envelope:
 
 def _create(session: Session, params: ManageGraphParams) -> dict[str, Any]:
     kind = params.entityType
-    parameters.only(params, "create", _SHARED | _FIELDS[kind] | {"createdByTaskId", "lastTaskId"})
-    parameters.needed(params, "create", ("name", *(("paths",) if kind == ATOM else ()), "createdByTaskId"))
     assert params.name is not None
     assert params.createdByTaskId is not None
-    if params.lastTaskId not in (None, "", params.createdByTaskId):
-        raise Invalid("what is made was last changed by the task that makes it", at="lastTaskId", next="Leave it out.")
     name = parameters.name(params.name)
     fields = _fields(params)
     workspace = ids.project(session, params.workspace, params.projectId, writing=True)
@@ -120,8 +152,6 @@ def _create(session: Session, params: ManageGraphParams) -> dict[str, Any]:
 
 def _update(session: Session, params: ManageGraphParams) -> dict[str, Any]:
     kind = params.entityType
-    parameters.only(params, "update", _SHARED | _FIELDS[kind] | {"id", "version", "knowledgeMode", "lastTaskId"})
-    parameters.needed(params, "update", ("id", "version", "lastTaskId"))
     assert params.id is not None
     assert params.lastTaskId is not None
     name = parameters.name(params.name) if params.name is not None else None
@@ -145,16 +175,11 @@ def _update(session: Session, params: ManageGraphParams) -> dict[str, Any]:
 
 def _knowledge(params: ManageGraphParams, old: str, task: Uri) -> str | None:
     """The new knowledge; None if the call leaves it unchanged."""
-    appends = params.knowledgeMode == "append"
     if params.knowledge is None:
-        if appends:
-            raise Invalid("there is nothing to append", at="knowledge")
         return None
     text = parameters.knowledge(params.knowledge)
-    if not appends:
+    if params.knowledgeMode == "overwrite":
         return text
-    if not text:
-        raise Invalid("there is nothing to append", at="knowledge")
     return parameters.knowledge(f"{old}\n\n---[{moment_of(time.time())} task:{task}]---\n{text}")
 
 
@@ -171,11 +196,7 @@ def _dropped(node: Node, relations: list[Relation] | None) -> tuple[Edit, ...]:
 
 def _delete(session: Session, params: ManageGraphParams) -> dict[str, Any]:
     kind = params.entityType
-    parameters.only(params, "delete", _SHARED | {"id", "version", "cascade", "lastTaskId"})
-    parameters.needed(params, "delete", ("id", "version"))
     assert params.id is not None
-    if params.cascade and kind == ATOM:
-        raise Invalid("an atom has nothing below it", at="cascade", next="Leave it out.")
     workspace = ids.project(session, params.workspace, params.projectId, [params.id], writing=True)
     uri = ids.area(session, workspace, kind, params.id, at="id", verb=Verb.WRITE)
     before: tuple[Edit, ...] = ()
@@ -198,7 +219,7 @@ def _delete(session: Session, params: ManageGraphParams) -> dict[str, Any]:
 
 
 def _fields(params: ManageGraphParams) -> dict[str, Any]:
-    """The fields of `data` that depend on no workspace. Checks them before a workspace is chosen."""
+    """The fields of `data` that depend on no workspace."""
     if params.entityType == ATOM and params.paths is not None:
         return {"paths": parameters.patterns(params.paths)}
     return {}
@@ -245,8 +266,9 @@ MANAGE_GRAPH = Operation(
     name="manage_graph",
     title="Write areas",
     description=(
-        "Create (name, createdByTaskId; atoms: paths), update (id, version, lastTaskId) or delete (id, version) an "
-        "atom or molecule. knowledgeMode append adds a dated block. Deleting a molecule keeps its atoms unless cascade."
+        "Create (name, createdByTaskId; an atom: paths), update (id, version, lastTaskId) or delete (id, version) an "
+        "atom or molecule. knowledgeMode append adds a dated block. Deleting a molecule keeps its atoms unless "
+        "cascade."
     ),
     Params=ManageGraphParams,
     Result=ManageGraphResult,

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import orjson
-from pydantic import ConfigDict
+from pydantic import ConfigDict, ModelWrapValidatorHandler, ValidationError, model_validator
 
 from kgd.areas.patterns import check_pattern
-from kgd.errors import Invalid, InvariantViolation
-from kgd.tools.parameters import Params, refuse_unseen
+from kgd.errors import Invalid, InvariantViolation, KgdError
+from kgd.tools.parameters import Params, explain_one, refuse_unseen
 from kgd.workspace.writing.area_bounds import MAX_KNOWLEDGE, MAX_PATTERNS, MAX_RELATED
+
+if TYPE_CHECKING:
+    from pydantic_core import ErrorDetails
 
 _HALF = re.compile("[\ud800-\udfff]").search
 MAX_NAME = 255
@@ -23,33 +27,100 @@ MAX_PATHS = 10_000
 MAX_QUERY = 2_000
 
 
+Checks = Mapping[str, Callable[[Any], object]]
+"""Per parameter, the function that reads it and raises if it is wrong."""
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """The parameters of one operation: those it needs, and those that it may have besides."""
+
+    needs: Sequence[str]
+    takes: Collection[str]
+
+
 class AreaParams(Params):
-    """Arguments of an area tool. Texts that are too long are refused by the specification's own bounds; this one only
-    has them looked through for halves of characters."""
+    """Arguments of an area tool. One refusal names all missing, meaningless and wrong ones.
+
+    Texts that are too long are refused by the specification's own bounds; pydantic's only has them searched for halves
+    of characters.
+    """
 
     model_config = ConfigDict(str_max_length=100_000_000)
+    checks: ClassVar[Checks] = {}
+
+    @classmethod
+    def use(cls, operation: str, given: Mapping[str, Any]) -> Use:
+        """The parameters of an operation with these arguments."""
+        raise NotImplementedError
+
+    @classmethod
+    def contradictions(cls, operation: str, given: Mapping[str, Any]) -> Iterator[KgdError]:
+        """Refusals of arguments that are valid one by one. `given` lacks those that are not."""
+        return iter(())
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _check_all(cls, value: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
+        try:
+            params = handler(value)
+        except ValidationError as error:
+            complaints = error.errors(include_url=False, include_context=True)
+            bad = {str(part) for one in complaints for part in one["loc"][:1]}
+            defaults = {name: field.default for name, field in cls.model_fields.items()}
+            given = {name: one for name, one in {**defaults, **value}.items() if name not in bad}
+        else:
+            complaints, given = [], dict(params)
+        if refusals := list(cls._refusals(complaints, given)):
+            raise _joined(refusals)
+        return params
+
+    @classmethod
+    def _refusals(cls, complaints: Sequence[ErrorDetails], given: Mapping[str, Any]) -> Iterator[KgdError]:
+        yield from (explain_one(one, cls) for one in complaints if one["type"] == "extra_forbidden")
+        operation = given.get("operation")
+        use = cls.use(operation, given) if operation else Use((), cls.model_fields)
+        lacking = [str(one["loc"][0]) for one in complaints if one["type"] == "missing"]
+        lacking += [name for name in use.needs if name in given and given[name] is None]
+        if lacking:
+            what = _listed_names(lacking, "is required", "are required")
+            yield Invalid(f"{what} to {operation}" if operation else what, at=lacking[0])
+        known = ("extra_forbidden", "missing")
+        yield from (explain_one(one, cls) for one in complaints if one["type"] not in known)
+        allowed = {*use.needs, *use.takes}
+        idle = [name for name in cls.model_fields if name not in allowed and cls._is_given(name, given)]
+        if idle:
+            what = _listed_names(idle, "means nothing", "mean nothing")
+            yield Invalid(f"{what} for {operation}", at=idle[0], next=f"Leave {'them' if idle[1:] else 'it'} out.")
+        for name, check in cls.checks.items():
+            if name in allowed and given.get(name) is not None:
+                try:
+                    check(given[name])
+                except KgdError as error:
+                    yield error
+        if operation:
+            yield from cls.contradictions(operation, given)
+
+    @classmethod
+    def _is_given(cls, name: str, given: Mapping[str, Any]) -> bool:
+        """Whether a parameter has a value. Null, an empty text and the default count as left out."""
+        return given.get(name) not in (None, "", cls.model_fields[name].default)
 
 
-def only(params: Params, operation: str, allowed: Collection[str]) -> None:
-    """Refuse a parameter that has no meaning in this operation. Null, an empty text and the default count as left out.
-
-    Raises:
-        Invalid: Names the first such parameter.
-    """
-    for name, field in type(params).model_fields.items():
-        if name not in allowed and getattr(params, name) not in (None, "", field.default):
-            raise Invalid(f"'{name}' means nothing for {operation}", at=name, next="Leave it out.")
+def _listed_names(names: Sequence[str], one: str, several: str) -> str:
+    *first, last = [f"'{name}'" for name in names]
+    return f"{', '.join(first)} and {last} {several}" if first else f"{last} {one}"
 
 
-def needed(params: Params, operation: str, names: Sequence[str]) -> None:
-    """Refuse a call without one of these parameters.
-
-    Raises:
-        Invalid: Names the first missing parameter.
-    """
-    for name in names:
-        if getattr(params, name) is None:
-            raise Invalid(f"'{name}' is required to {operation}", at=name)
+def _joined(refusals: Sequence[KgdError]) -> KgdError:
+    """One refusal at the place of the first, with the sentences of all."""
+    first = refusals[0]
+    if len(refusals) == 1:
+        return first
+    said = [one.message if f"'{one.at}'" in one.message else f"{one.message} ({one.at})" for one in refusals]
+    kind = type(first) if len({type(one) for one in refusals}) == 1 else Invalid
+    steps = dict.fromkeys(one.next for one in refusals if one.next)
+    return kind("; ".join(said), at=first.at, next=" ".join(steps))
 
 
 def name(text: str) -> str:
@@ -91,6 +162,14 @@ def bounded(text: str, most: int, at: str, advice: str = "") -> str:
     if size > most:
         raise Invalid(f"{at} has at most {most // 1024} KB, this one has {size} bytes", at=at, next=advice)
     refuse_unseen(text, at, lines=True)
+    return text
+
+
+def query(text: str) -> str:
+    """The words of a search, trimmed."""
+    text = text.strip()
+    if len(text) > MAX_QUERY:
+        raise Invalid(f"a query has at most {MAX_QUERY} characters, this one has {len(text)}", at="query")
     return text
 
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, WithJsonSchema
 from typing_extensions import TypedDict
 
 from kgd.areas.atlas import ATOM, MOLECULE, STEPS, Atlas, Atom
-from kgd.errors import Invalid
+from kgd.errors import Invalid, KgdError
 from kgd.model.access import Verb
 from kgd.model.uri import Uri
 from kgd.tools import addressing, origins, visibility
@@ -24,6 +24,7 @@ from kgd.tools.areas.answers import (
 )
 from kgd.tools.areas.envelope import Envelope, Room, answered, enveloped
 from kgd.tools.areas.forwarding import from_hub
+from kgd.tools.areas.parameters import Checks, Use
 from kgd.tools.operation import USUAL, Hints, Operation
 from kgd.tools.session import Session
 
@@ -38,11 +39,15 @@ TOLD_BY = 20
 """Paths that may determine the workspace if none is named; each may cost a look-up on the disk."""
 
 _EVERYWHERE = frozenset({"operation", "workspace", "projectId", "includeChangelog", "changelogLimit"})
-_ALLOWED = {
-    "get": _EVERYWHERE | {"entityType", "id"},
-    "search": _EVERYWHERE | {"entityType", "query", "moleculeId", "orphansOnly", "limit", "offset"},
-    "context": _EVERYWHERE | {"paths"},
+_USES = {
+    "get": Use(("id", "entityType"), _EVERYWHERE),
+    "search": Use(("entityType",), _EVERYWHERE | {"query", "moleculeId", "orphansOnly", "limit", "offset"}),
+    "context": Use(("paths",), _EVERYWHERE),
 }
+
+
+_PATHS = WithJsonSchema({"type": "array", "items": {"type": "string"}, "description": "for context"})
+"""The specification has a text separated by commas, which is accepted too."""
 
 
 class QueryGraphParams(parameters.AreaParams):
@@ -50,7 +55,7 @@ class QueryGraphParams(parameters.AreaParams):
     entityType: Literal["atom", "molecule"] | None = None
     id: str | None = None
     projectId: str | None = None
-    paths: Annotated[Any, WithJsonSchema({"type": "string", "description": "context: comma-separated"})] = None
+    paths: Annotated[Any, _PATHS] = None
     query: str | None = None
     moleculeId: str | None = None
     orphansOnly: bool = False
@@ -59,6 +64,23 @@ class QueryGraphParams(parameters.AreaParams):
     limit: Annotated[int, Field(ge=1, le=MAX_LIMIT)] = 20
     offset: Annotated[int, Field(ge=0)] = 0
     workspace: str | None = None
+
+    checks: ClassVar[Checks] = {"paths": parameters.requested_paths, "query": parameters.query}
+
+    @classmethod
+    def use(cls, operation: str, given: Mapping[str, Any]) -> Use:
+        return _USES[operation]
+
+    @classmethod
+    def contradictions(cls, operation: str, given: Mapping[str, Any]) -> Iterator[KgdError]:
+        if operation != "search":
+            return
+        atoms_only = [name for name in ("moleculeId", "orphansOnly") if given.get(name)]
+        if given.get("entityType") == MOLECULE:
+            for name in atoms_only:
+                yield Invalid(f"'{name}' is about atoms", at=name, next="Leave it out, or set entityType to atom.")
+        elif len(atoms_only) == 2:
+            yield Invalid("an orphan has no molecule", at="orphansOnly", next="Give moleculeId or orphansOnly.")
 
     @property
     def entries(self) -> int | None:
@@ -114,7 +136,6 @@ Found = tuple["Workspace", dict[str, Any]]
 
 def query_graph(session: Session, params: QueryGraphParams) -> Envelope:
     """Answer one of the three operations. Text by strangers is fenced: every character of it is visible."""
-    parameters.only(params, params.operation, _ALLOWED[params.operation])
     if far := addressing.far(session, params.workspace or params.projectId, [params.id] if params.id else []):
         return from_hub(session, far, "query_graph", params)
     workspace, data = _OPERATIONS[params.operation](session, params)
@@ -122,7 +143,6 @@ def query_graph(session: Session, params: QueryGraphParams) -> Envelope:
 
 
 def _get(session: Session, params: QueryGraphParams) -> Found:
-    parameters.needed(params, "get", ("id", "entityType"))
     assert params.id is not None
     assert params.entityType is not None
     workspace = ids.project(session, params.workspace, params.projectId, [params.id])
@@ -140,13 +160,7 @@ def _get(session: Session, params: QueryGraphParams) -> Found:
 
 def _search(session: Session, params: QueryGraphParams) -> Found:
     """Areas by relevance if words are given, else by name, then by id."""
-    parameters.needed(params, "search", ("entityType",))
     assert params.entityType is not None
-    if params.entityType == MOLECULE and (params.moleculeId or params.orphansOnly):
-        at = "moleculeId" if params.moleculeId else "orphansOnly"
-        raise Invalid(f"'{at}' is about atoms", at=at, next="Leave it out, or set entityType to atom.")
-    if params.moleculeId and params.orphansOnly:
-        raise Invalid("an orphan has no molecule", at="orphansOnly", next="Give one of the two.")
     texts = [params.moleculeId] if params.moleculeId else []
     workspace = ids.project(session, params.workspace, params.projectId, texts)
     sees = visibility.sight(session, workspace.id)
@@ -168,9 +182,7 @@ def _candidates(session: Session, workspace: Workspace, params: QueryGraphParams
             return False
         return molecule is not None or not params.orphansOnly or _is_orphan(atom, sees)
 
-    if words := (params.query or "").strip():
-        if len(words) > parameters.MAX_QUERY:
-            raise Invalid(f"a query has at most {parameters.MAX_QUERY} characters", at="query")
+    if words := parameters.query(params.query or ""):
         hits = workspace.text().search(words, types=[params.entityType or ATOM], limit=LOOKED_THROUGH, sees=sees)
         named = (hit.uri for hit in hits)
         return [uri for uri in named if (atlas.molecule(uri) if is_molecule else counts(atlas.atom(uri)))]
@@ -193,7 +205,6 @@ def _answers(workspace: Workspace, uris: Any, sees: Sees | None, entries: int | 
 
 
 def _context(session: Session, params: QueryGraphParams) -> Found:
-    parameters.needed(params, "context", ("paths",))
     paths = parameters.requested_paths(params.paths)
     # Paths of a token holder are of another machine, so they do not determine the workspace.
     told = paths[:TOLD_BY] if session.principal is None else []
@@ -247,9 +258,9 @@ QUERY_GRAPH = Operation(
     name="query_graph",
     title="Read areas",
     description=(
-        "Areas of the codebase: an atom owns path globs and holds what to know there, a molecule groups atoms. context "
-        "(paths): what is known about these files, and which of them no atom covers. get (entityType, id). search "
-        "(entityType; query, moleculeId, orphansOnly)."
+        "Knowledge by area of the code. An atom owns path globs, a molecule groups atoms. context (paths): what is "
+        "known about these files, and which have no area. get (entityType, id). search (entityType; query, "
+        "moleculeId, orphansOnly)."
     ),
     Params=QueryGraphParams,
     Result=QueryGraphResult,

@@ -152,7 +152,7 @@ class Looking:
 
     def _stale(self) -> Iterator[Superseded]:
         seen: set[Uri] = set()
-        told = (one for uri in self._each(self._uris, "looking for what is superseded") if self._is_newer(uri)
+        told = (one for uri in self._each(self._uris, "looking for superseded facts") if self._is_newer(uri)
                 for one in duplicates.by_relation(uri, self._out))  # fmt: skip
         for one in (*told, *self._contradicting()):
             node = self._node(one.old) if one.old not in seen and self._may(one.old) else None
@@ -217,7 +217,7 @@ class Looking:
         reasons = [f"{uri}: {reason}" for uri, reason in group.drops.items()]
         lost = sorted({key for node in drops for key, value in node.data.items() if _is_lost(keep, key, value)})
         if lost:
-            reasons.append(f"of data.{', data.'.join(lost)} only what {keep.uri} says is kept")
+            reasons.append(f"of data.{', data.'.join(lost)} only the value of {keep.uri} is kept")
         return Change("merge", group.nodes, "; ".join(reasons), merged(keep, drops, versions))
 
     # ---- relations
@@ -270,7 +270,7 @@ class Looking:
             since = max(self._updated(link.source), gone.updated_at if gone else 0)
             if since < self._before:
                 days = (workspace.now() - since) // DAY
-                yield Pruned(link.source, link.target, link.type, f"it leads to nothing since {days} days at least")
+                yield Pruned(link.source, link.target, link.type, f"its target is missing for at least {days} days")
 
     # ---- old nodes
 
@@ -295,7 +295,7 @@ class Looking:
     def _old(self) -> Iterator[Old]:
         recent = Usage.of(self._workspace).read_since(self._before) if self._session.principal is None else set()
         found = 0
-        for uri in self._each(self._uris, "looking for what is old"):
+        for uri in self._each(self._uris, "looking for old nodes"):
             card = self._workspace.graph.card(uri)
             if card is None or uri in recent or uri in self._taken or not _may_be_summed_up(uri, card.type):
                 continue

@@ -54,10 +54,10 @@ SINGULAR = {plural: kind for kind, plural in PLURAL.items()}
 
 class CompressParams(Params):
     kinds: Annotated[
-        Many[Literal["merges", "marks", "prunings", "summaries"]], Field(description="of these kinds alone")
+        Many[Literal["merges", "marks", "prunings", "summaries"]], Field(description="only these kinds")
     ] = Field(default_factory=list)
-    below: Annotated[str, Field(description="a path: nothing else is changed")] = ""
-    days: Annotated[int, Field(ge=0, le=36_500, description="what nobody touched or read for so long is old")] = (
+    below: Annotated[str, Field(description="only nodes below this path change")] = ""
+    days: Annotated[int, Field(ge=0, le=36_500, description="a node unchanged and unread for this long is old")] = (
         OLD_DAYS
     )
     dry_run: bool = False
@@ -65,7 +65,7 @@ class CompressParams(Params):
 
 
 class ChangeAnswer(TypedDict):
-    """`nodes` are taken together or not at all; the first is the one that stays, is made, or is changed."""
+    """`nodes` are accepted together or not at all; the first one stays, is created, or is changed."""
 
     kind: Literal["merge", "mark", "prune", "summary"]
     nodes: list[str]
@@ -73,7 +73,7 @@ class ChangeAnswer(TypedDict):
 
 
 class CompressResult(TypedDict):
-    """`proposal` is what was put up now; `waiting` are those of earlier runs. `more` changes come in a later one."""
+    """`proposal` is the new proposal; `waiting` are earlier ones. `more` changes are left for a later run."""
 
     workspace: str
     counts: dict[str, int]
@@ -101,7 +101,7 @@ def place(session: Session, workspace: Workspace, text: str) -> str:
         return text.strip("/")
     uri = addressing.resolve(session, workspace, text, at="below")
     if workspace_of(uri) != workspace.id:
-        raise Invalid("this is no place in the workspace", at="below", next=f"Give a path, or a URI of {workspace.id}.")
+        raise Invalid("this path is not in the workspace", at="below", next=f"Give a path, or a URI of {workspace.id}.")
     return path_of(uri)
 
 
@@ -243,7 +243,7 @@ def _tell(
 ) -> None:
     trouble = list(dict.fromkeys(said.trouble))
     if cut:
-        trouble.append("there are more nodes than one call looks at: name a path below which to look")
+        trouble.append("there are more nodes than one call examines: name a path with `below`")
     if trouble:
         result["trouble"] = trouble[:TROUBLE_TOLD]
     mine = result.get("proposal", "")
@@ -255,19 +255,19 @@ def _tell(
         decide = _BY_TOOL if by_agent else _BY_COMMAND
         steps.append(f"Nothing is changed. {decide.format(id=mine)}")
     elif result["changes"]:
-        steps.append("A trial: nothing was put up.")
+        steps.append("Dry run: nothing was proposed.")
     else:
         steps.append("Nothing (more) to propose.")
     if result["more"]:
-        steps.append(f"{result['more']} more changes come when these are decided.")
+        steps.append(f"{result['more']} more changes follow after the decision on these.")
     left = [group for group in groups if group.id not in {one.group.id for one in said.summaries}]
     if left and result.get("dry_run"):
-        steps.append(f"{len(left)} groups of old nodes could be summed up, by a model that a client lends.")
+        steps.append(f"{len(left)} groups of old nodes could be summarized by a client's model.")
     elif left and said.summaries:
-        steps.append(f"{len(left)} groups of old nodes are left to sum up: call again.")
+        steps.append(f"{len(left)} groups of old nodes are left to summarize: call again.")
     elif left:
         result["task"] = summaries.task(left[:MOST_ASKED])
-        steps.append(f"{len(left)} groups of old nodes could be summed up, and no model did it.")
+        steps.append(f"{len(left)} groups of old nodes could be summarized, but no model is available.")
         steps.append(_SUM_UP_BY_TOOL if by_agent else _SUM_UP_BY_COMMAND)
     result["next"] = " ".join(steps)
 
@@ -279,14 +279,16 @@ _BY_TOOL = (
     "resolve_conflicts with resolutions [{{id: {id!r}, take: accept}}], with only: [URIs] for a part, or take: reject, "
     "decides it; a person sees it with `kgd proposals {id}`."
 )
-_SUM_UP_BY_COMMAND = "An agent that is connected here can, with its own: ask it to compress this workspace."
+_SUM_UP_BY_COMMAND = "A connected agent can use its own model: ask it to compress this workspace."
 _SUM_UP_BY_TOOL = 'Do the task yourself: call ingest with kind "compression" again, with your JSON as text.'
 
 
 COMPRESS = Operation(
     name="compress",
-    title="Propose what makes it smaller",
-    description="Doubles, stale facts, idle relations and summaries of what is old, as a proposal; changes nothing.",
+    title="Propose a smaller workspace",
+    description=(
+        "Proposes merges of duplicates, marks on stale facts, prunings of idle relations and summaries of old nodes."
+    ),
     Params=CompressParams,
     Result=CompressResult,
     hints=Hints(idempotent=True),

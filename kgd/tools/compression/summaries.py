@@ -41,7 +41,7 @@ class GroupTask(TypedDict):
 
 
 class SummaryTask(TypedDict):
-    """What to do for whoever can read: the same that a model is asked. The answer is the `text` of the next call."""
+    """The task that a model would get, for an agent to do. Its answer is the `text` of the next call."""
 
     instructions: str
     groups: list[GroupTask]
@@ -66,7 +66,7 @@ def asked(session: Session, groups: Sequence[Group]) -> Said:
     by_id = {group.id: group for group in groups}
     prompts = {}
     for id, group in by_id.items():
-        why_not = attempts.why_not(id, caller) if ask.open else "it was not asked about: call again"
+        why_not = attempts.why_not(id, caller) if ask.open else "no model was asked about it: call again"
         if why_not and id not in ask.answered:
             said.trouble.append(why_not)
         else:

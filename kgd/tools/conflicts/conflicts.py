@@ -31,7 +31,9 @@ if TYPE_CHECKING:
 
 class ConflictsParams(Params):
     uri: str | None = None
-    id: Annotated[str | None, Field(description="this one alone, with who wrote each side; or who settled it")] = None
+    id: Annotated[str | None, Field(description="only this one, with the authors of its sides; or its settlement")] = (
+        None
+    )
     suggestions: bool = False
     limit: Annotated[int, Field(ge=1, le=200)] = 50
     cursor: str | None = None
@@ -39,7 +41,7 @@ class ConflictsParams(Params):
 
 
 class ModelAnswer(TypedDict):
-    """The model that `resolve_conflicts` asks with ``via="provider"``, at this host, and why not about this one."""
+    """The model at `host` that `resolve_conflicts` asks with ``via="provider"``, and any reason not to ask it."""
 
     name: str
     at: str
@@ -47,7 +49,7 @@ class ModelAnswer(TypedDict):
 
 
 class ConflictsResult(TypedDict):
-    """`settled` is about an `id` that is not open any more; `goes_on` are then the open ones about the same field."""
+    """`settled` describes a requested `id` that is no longer open; `goes_on` are open conflicts of the same field."""
 
     workspace: str
     total: int
@@ -76,7 +78,7 @@ def conflicts(session: Session, params: ConflictsParams) -> ConflictsResult:
     sees = visibility.sight(session, workspace.id)
     found = workspace.conflicts.find(uri, limit=params.limit + 1, after=after, about=sees)
     if not (uri is None or found or is_settings_uri(uri) or _is_there(workspace, uri, sees)):
-        raise NotFound("there is no such node", at=uri, next="List all that is open with `kgd conflicts`.")
+        raise NotFound("there is no such node", at=uri, next="List the open conflicts with `kgd conflicts`.")
     answer: ConflictsResult = {
         "workspace": workspace.id, "total": workspace.conflicts.count(uri, about=sees),
         "conflicts": [_with_authors(workspace, one, sees) if number < authors.LOOKED_UP else nodes.conflict(one)
@@ -132,7 +134,7 @@ def _one(session: Session, workspace: Workspace, id: str) -> ConflictsResult:
 
 
 def _none(id: str) -> NotFound:
-    return NotFound("there is no such conflict", at=id[-80:], next="List what is open with `kgd conflicts`.")
+    return NotFound("there is no such conflict", at=id[-80:], next="List the open conflicts with `kgd conflicts`.")
 
 
 def _whole(workspace: Workspace, found: OpenConflict, sees: visibility.Sees | None) -> ConflictAnswer:
@@ -183,7 +185,7 @@ def settled_in(workspace: Workspace, id: str) -> Entry | None:
 CONFLICTS = Operation(
     name="conflicts",
     title="Open conflicts",
-    description="What two people wrote differently: each side with its letter, its author and its commit.",
+    description="Different values by two people: each side with its letter, author and commit.",
     Params=ConflictsParams,
     Result=ConflictsResult,
     hints=Hints(read_only=True, idempotent=True),

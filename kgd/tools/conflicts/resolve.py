@@ -94,7 +94,7 @@ def _take_over(session: Session, workspace: Workspace, params: ResolveParams) ->
         would = done.get("would") or would
         if done["take"] == "reject":
             said = "would be dismissed" if params.dry_run else "is dismissed"
-            warnings.append(f"{one.id} {said}; it comes again when twice as much speaks for it")
+            warnings.append(f"{one.id} {said}; it returns when its evidence has doubled")
     outcome = Outcome(commit, tuple((uri, workspace.version(workspace.path(uri))) for uri in nodes),
                       warnings=tuple(warnings))  # fmt: skip
     answer = cast(ResolveResult, answer_of(workspace, outcome, dry_run=params.dry_run))
@@ -127,7 +127,7 @@ def _named(session: Session, workspace: Workspace, id: str, at: str) -> OpenConf
     if chosen:
         ids = ", ".join(one.conflict.digest for one in chosen[:IDS_NAMED])
         raise Invalid(f"this node has {len(chosen)} open conflicts", at=at, next=f"Name one by its id: {ids}.")
-    raise NotFound("this conflict is not open", at=at, next="List what is open with `kgd conflicts`.")
+    raise NotFound("this conflict is not open", at=at, next="List the open conflicts with `kgd conflicts`.")
 
 
 def _settled_already(session: Session, workspace: Workspace, id: str, at: str) -> NotFound | None:
@@ -148,8 +148,8 @@ def _settled_already(session: Session, workspace: Workspace, id: str, at: str) -
         return None
     commit, when = entry.commit[:10], nodes.moment(entry.at)
     return NotFound(
-        f"this conflict is not open any more: {entry.author} settled it at {when}, in commit {commit}", at=at,
-        next=f"`kgd log` shows that commit; `kgd revert {commit}` takes it back.",
+        f"this conflict is no longer open: {entry.author} settled it at {when}, in commit {commit}", at=at,
+        next=f"`kgd log` shows that commit; `kgd revert {commit}` reverts it.",
     )  # fmt: skip
 
 
@@ -160,7 +160,7 @@ def _settleable(session: Session, workspace: Workspace, limit: int = LISTED, *, 
 
 def _decided(found: OpenConflict, resolution: Resolution, at: str) -> Mapping[str, Any]:
     if (resolution.take is None) == (resolution.fields is None):
-        raise Invalid("say either `take` or `fields`", at=at, next="take is a, b or base; fields gives each its value.")
+        raise Invalid("give either `take` or `fields`", at=at, next="`take` is a, b or base; `fields` has values.")
     fields = found.conflict.fields
     if resolution.fields is not None:
         return resolution.fields
@@ -180,16 +180,14 @@ class Choice(Resolution):
 
 
 class ResolveConflictsParams(Params):
-    ids: Annotated[Many[str], Field(max_length=200, description="default: those that are open")] = Field(
-        default_factory=list
-    )
+    ids: Annotated[Many[str], Field(max_length=200, description="default: all open ones")] = Field(default_factory=list)
     resolutions: Annotated[Many[Choice], Field(max_length=200)] = Field(default_factory=list)
     via: Via = "auto"
     workspace: str | None = None
 
 
 class Remaining(TypedDict):
-    """A conflict that nobody decided, with both sides and the reason."""
+    """An undecided conflict with both sides, and the reason."""
 
     id: str
     uri: str
@@ -198,7 +196,7 @@ class Remaining(TypedDict):
 
 
 class ResolveConflictsResult(TypedDict):
-    """`open` counts what is in conflict now, `more` how many of `remaining` had no room here."""
+    """`open` counts the open conflicts, `more` the remaining ones left out for lack of room."""
 
     workspace: str
     resolved: list[Resolved]
@@ -319,7 +317,7 @@ def _add_remaining(
 
 def _next_step(answer: ResolveConflictsResult) -> str:
     if answer.get("suggestions") and not answer["remaining"]:
-        return "Take over what makes sense: call with resolutions: [{id, take: accept|reject}]."
+        return "Accept the useful ones: call with resolutions: [{id, take: accept|reject}]."
     if answer.get("proposals") and not answer["remaining"]:
         return "Proposals wait: call with resolutions: [{id, take: accept|reject}], with only: [URIs] for a part."
     if answer["remaining"]:
@@ -327,13 +325,13 @@ def _next_step(answer: ResolveConflictsResult) -> str:
             "Read both sides of each, then call again with resolutions: [{id, take: a|b|base}] or "
             '[{id, fields: {<field>: <value>}}]. If your host refuses sampling, call with via="agent".'
         )
-    return f"{answer['open']} more are open: call again." if answer["open"] else "Nothing is in conflict."
+    return f"{answer['open']} more are open: call again." if answer["open"] else "There are no open conflicts."
 
 
 RESOLVE = Operation(
     name="resolve",
     title="Settle conflicts",
-    description="Takes a side, or gives each field its value.",
+    description="Takes a side, or sets a value for each field.",
     Params=ResolveParams,
     Result=ResolveResult,
     hints=Hints(destructive=True),
@@ -342,7 +340,7 @@ RESOLVE = Operation(
     commands=(
         Command(
             "Care",
-            "settle conflicts: take a side, or give each field its value",
+            "settle conflicts: take a side, or set a value for each field",
             (
                 option(
                     "ids",
@@ -369,10 +367,9 @@ RESOLVE_CONFLICTS = Operation(
     name="resolve_conflicts",
     title="Settle conflicts",
     description=(
-        "Settle what two people wrote differently. Without resolutions your host's model is asked where it allows "
-        "that; what stays open comes back with both sides. To decide yourself: resolutions of {id, take} or {id, "
-        'fields: {field: value}}; via="agent" asks no model. Proposals: take accept or reject, only: URIs; likewise '
-        'the suggestions that ids ["suggestions"] lists.'
+        "Settle conflicting edits. Without resolutions your host's model decides if it may; open conflicts return "
+        "with both sides. Decide yourself with {id, take} or {id, fields: {field: value}}. For proposals, and the "
+        "suggestions that ids [suggestions] lists: take accept or reject; only: some URIs."
     ),
     Params=ResolveConflictsParams,
     Result=ResolveConflictsResult,

@@ -5,9 +5,8 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated, Any, NotRequired
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NotRequired
 
-import orjson
 from pydantic import Field
 from typing_extensions import TypedDict
 
@@ -19,13 +18,14 @@ from kgd.model.node import Node
 from kgd.model.uri import Uri, build, is_owned
 from kgd.tools import addressing, origins
 from kgd.tools.budget import size_of
-from kgd.tools.commands import BUDGET, CONTEXT_ID, Command, option
+from kgd.tools.commands import BUDGET, CONTEXT_ID, SINCE, UNTIL, Command, option
 from kgd.tools.context import gathering, lines, packing, recent
 from kgd.tools.context.file_paths import Places, common_directory, places
-from kgd.tools.context.findings import Findings
+from kgd.tools.context.findings import CodeAnswer, Findings
 from kgd.tools.context.lines import AskedLines, LineAnswer
 from kgd.tools.context.packing import CutAnswer, ItemAnswer
 from kgd.tools.context.recent import ChangeAnswer, KnownByAnswer, LikelyFileAnswer, TogetherAnswer
+from kgd.tools.dates import When, period
 from kgd.tools.nodes import printable
 from kgd.tools.operation import USUAL, Hints, Operation
 from kgd.tools.origins import Origin
@@ -40,8 +40,13 @@ if TYPE_CHECKING:
 LEAST_BUDGET = 200
 EMBEDDED_WITHIN = 3.0
 """Seconds that a question without results waits for texts to be embedded."""
-OPTIONAL = ("described", "lines", *recent.OPTIONAL)
+MOST_CODE = 20
+"""Nodes of the code tree in an answer."""
+OPTIONAL = ("described", "code", "lines", *recent.OPTIONAL)
 """Lists that an answer has only if they are not empty."""
+SHRUNK = ("working_set", "hint", "nearest", "code", *recent.OPTIONAL, "changed_together", "changes", "described",
+          "missing", "items", "lines", "unmatched_paths", "cut")  # fmt: skip
+"""Lists in the order in which they are cut if an answer is too large."""
 GAPS_NAMED = 20
 """Largest number of patterns in a suggested area."""
 
@@ -52,6 +57,11 @@ class ContextParams(Params):
     )
     task: Annotated[str, Field(max_length=20_000, description="a task's URI, or its text")] = ""
     question: Annotated[str, Field(max_length=2_000)] = ""
+    include: Annotated[Many[Literal["symbols"]], Field(description="also the files' own symbols and imports")] = Field(
+        default_factory=list
+    )
+    since: When = None
+    until: When = None
     budget: Annotated[int, Field(ge=LEAST_BUDGET, description="tokens")] = 4_000
     context_id: str | None = None
     workspace: str | None = None
@@ -70,7 +80,9 @@ class Missing(TypedDict):
 
 
 class ContextResult(TypedDict):
-    """`unmatched_paths` belong to no area; something names those in `described` all the same, the others nothing.
+    """`items` is what people and agents wrote, `code` what the code tree says; `nearest` comes closest to a question
+    that nothing in `items` answers. `unmatched_paths` belong to no area; something names those in `described` all the
+    same, the others nothing.
 
     `lines`: the commits of lines asked about. `likely_files` and `tried_before`: what past commits say about a task.
     `working_set`: with a `context_id`, the nodes that the conversation saw before this call, the most recent first.
@@ -78,6 +90,8 @@ class ContextResult(TypedDict):
 
     workspace: str
     items: list[ItemAnswer]
+    code: NotRequired[list[CodeAnswer]]
+    nearest: NotRequired[list[str]]
     changes: list[ChangeAnswer]
     changed_together: list[TogetherAnswer]
     lines: NotRequired[list[LineAnswer]]
@@ -120,7 +134,7 @@ def context(session: Session, params: ContextParams) -> ContextResult:
     asked = _gathered(session, workspace, params)
     if params.question.strip() and not asked.findings.ordered() and workspace.meaning.catch_up(EMBEDDED_WITHIN):
         asked = _gathered(session, workspace, params)  # texts written a moment ago may match by meaning now
-    found = asked.findings.ordered()
+    found = asked.findings.dated()
     answer: dict[str, Any] = {
         "workspace": workspace.id, "items": [], "changes": [], "changed_together": [], "unmatched_paths": [], "cut": [],
     }  # fmt: skip
@@ -131,6 +145,7 @@ def context(session: Session, params: ContextParams) -> ContextResult:
     sides: dict[str, Sequence[Any]] = {
         "unmatched_paths": list(map(printable, asked.covered.unmatched)),
         "described": list(map(printable, asked.covered.described)),
+        "code": list(asked.findings.code.values())[:MOST_CODE],
         "lines": lines.answers(session, workspace, asked.lines),
         **recent.sides(asked.findings, asked.places.asked, asked.places.files, asked.query),
     }
@@ -141,6 +156,8 @@ def context(session: Session, params: ContextParams) -> ContextResult:
         cut["relations"] += beyond
     if asked.places.more:
         cut["files"] += asked.places.more
+    if asked.findings.nearest and not found:
+        answer["nearest"] = list(asked.findings.nearest)
     answer |= {name: found for name, found in filled.items() if found or name not in OPTIONAL}
     answer["cut"] = packing.told(cut)
     trust = origins.trust_in(session, workspace)
@@ -151,15 +168,14 @@ def context(session: Session, params: ContextParams) -> ContextResult:
     if params.context_id:
         answer["working_set"] = working_set(session, workspace, params.context_id)
     answer.update(enter(session, params.context_id, [Uri(item["uri"]) for item in answer["items"]]))
-    packing.shrink(answer, params.budget, ("working_set", "hint", *recent.OPTIONAL, "changed_together", "changes",
-                                           "described", "missing", "items", "lines", "unmatched_paths",
-                                           "cut"))  # fmt: skip
+    packing.shrink(answer, params.budget, SHRUNK)
     return answer  # type: ignore[return-value]
 
 
 def _gathered(session: Session, workspace: Workspace, params: ContextParams) -> _Asked:
     """All findings for the parameters. Paths, task and question each contribute all of theirs."""
-    asked = _Asked(Findings(session, workspace))
+    asked = _Asked(Findings(session, workspace, *period(params.since, params.until)))
+    asked.findings.with_symbols = "symbols" in params.include
     texts = list(params.paths)
     if params.task.strip():
         node = _task(session, asked.findings, params.task.strip())
@@ -282,7 +298,7 @@ def _an_area(asked: _Asked, gaps: Sequence[str]) -> Call:
         "tool": "manage_graph",
         "arguments": {
             "operation": "create", "entityType": "atom", "projectId": workspace.id, "name": name,
-            "paths": orjson.dumps(patterns).decode(), "knowledge": knowledge, "createdByTaskId": asked.task,
+            "paths": patterns, "knowledge": knowledge, "createdByTaskId": asked.task,
         },
     }  # fmt: skip
 
@@ -320,6 +336,8 @@ CONTEXT = Operation(
                 option("paths", "files or directories of the code", "PATH", nargs="*"),
                 option("--task", "a task's URI or name, or its text", "TASK"),
                 option("--question", "a question in words", "TEXT"),
+                SINCE,
+                UNTIL,
                 BUDGET,
                 CONTEXT_ID,
             ),

@@ -6,22 +6,26 @@ then the rest; and nodes about the subject itself come before nodes that are onl
 
 from __future__ import annotations
 
+import time
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NotRequired
+
+from typing_extensions import TypedDict
 
 from kgd.freshness.freshness import Freshness
 from kgd.graph.edges import Card
 from kgd.model.escaping import fenced_line
+from kgd.model.node import cut_at_word
 from kgd.model.uri import CODE_TREE, Uri, name_of, scheme_of
 from kgd.retrieval.query import Question
 from kgd.tools import visibility
-from kgd.tools.nodes import printable
+from kgd.tools.nodes import overlay_of, printable
 from kgd.tools.read.search import answered
 
 if TYPE_CHECKING:
     from kgd.index.ranking import Hit
-    from kgd.retrieval.query import Answered
+    from kgd.retrieval.query import Retrieved
     from kgd.tools.session import Session
     from kgd.workspace.workspace import Workspace
 
@@ -40,6 +44,18 @@ LOOKED_THROUGH = 2_000
 REASONS = 2
 """Reasons shown per item."""
 LONGEST_REASON = 160
+CHUNK_TEXT = 400
+"""Characters of a chunk of a document in the code tree."""
+
+
+class CodeAnswer(TypedDict):
+    """A node that only the code tree serves."""
+
+    uri: str
+    name: str
+    why: str
+    summary: NotRequired[str]
+    text: NotRequired[str]
 
 
 @dataclass(slots=True)
@@ -74,13 +90,23 @@ class Found:
 class Findings:
     """The findings of one caller in one workspace."""
 
-    def __init__(self, session: Session, workspace: Workspace) -> None:
+    def __init__(
+        self, session: Session, workspace: Workspace, since: int | None = None, until: int | None = None
+    ) -> None:
+        """`since` and `until` (Unix seconds, both included) restrict the nodes by date."""
         self.workspace, self.session = workspace, session
+        self.since, self.until = since, until
         self.sees = visibility.sight(session, workspace.id)
         self._found: dict[Uri, Found] = {}
         self._left_out: set[Uri] = set()
         self.beyond: dict[Uri, int] = {}
         """Number of a node's relations that were skipped because it has too many."""
+        self.code: dict[Uri, CodeAnswer] = {}
+        """Nodes of the code tree that are relevant, best first."""
+        self.with_symbols = False
+        """Whether the symbols and imports of asked files are wanted."""
+        self.nearest: tuple[Uri, ...] = ()
+        """Nodes nearest to a question that nothing answers."""
 
     def add(self, uri: Uri, closeness: int, why: str, *rank: float, paths: list[str] | None = None) -> Found | None:
         """Add a node under its present URI, or a reason to a present one; the closest occurrence determines its order.
@@ -106,6 +132,25 @@ class Findings:
             found.paths += [path for path in map(printable, paths) if path not in found.paths]
         return found
 
+    def add_code(self, uri: Uri, why: str) -> None:
+        """Add a node that only the code tree serves, unless it is there."""
+        if uri in self.code or uri in self._left_out or not self.may_see(uri):
+            return
+        card = next((c for source in self.workspace.sources() if (c := source.card(uri)) is not None), None)
+        if card is None:
+            return
+        answer: CodeAnswer = {"uri": uri, "name": card.name or name_of(uri), "why": fenced_line(printable(why), 160)}
+        if card.summary and card.summary != answer["name"]:
+            answer["summary"] = card.summary
+        elif scheme_of(uri) == "chunk" and (overlay := overlay_of(self.workspace)) and (node := overlay.node(uri)):
+            answer["text"] = cut_at_word(" ".join(node.content.split()), CHUNK_TEXT)
+        self.code[uri] = answer
+
+    def closeness(self, uri: Uri) -> int:
+        """The distance of a node from the question; beyond `FAR` if it was not found."""
+        found = self._found.get(self.workspace.graph.resolve(uri))
+        return found.closeness if found else FAR + 1
+
     def leave_out(self, uri: Uri) -> None:
         """Exclude the node that the question is about."""
         self._left_out.add(uri)
@@ -115,15 +160,21 @@ class Findings:
 
     def hits(self, query: str, limit: int, types: Sequence[str] | None = None) -> list[Hit]:
         """The best full-text hits among the nodes that the caller may see; hidden nodes do not use up the limit."""
-        return self.workspace.text().search(query, types=types, limit=limit, sees=self.sees)
+        return self.workspace.text().search(
+            query, types=types, limit=limit, sees=self.sees, since=self.since, until=self.until
+        )
 
-    def answers(self, question: str, limit: int) -> Sequence[Answered]:
+    def answers(self, question: str, limit: int) -> Retrieved:
         """The hits of `search`: by words, by meaning, and by relations."""
-        return answered(self.session, self.workspace, Question(question, limit=limit)).hits
+        asked = Question(question, limit=limit, since=self.since, until=self.until)
+        return answered(self.session, self.workspace, asked)
 
     def tagged(self, tags: Sequence[str], limit: int, types: Sequence[str]) -> list[Hit]:
         """The nodes with any of these tags, best first."""
-        found = self.workspace.text().by_tags(tags, types=types, limit=limit if self.sees is None else LOOKED_THROUGH)
+        found = self.workspace.text().by_tags(
+            tags, types=types, since=self.since, until=self.until,
+            limit=limit if self.sees is None else LOOKED_THROUGH,
+        )  # fmt: skip
         return [hit for hit in found if self.may_see(hit.uri)][:limit]
 
     def title(self, uri: Uri) -> str:
@@ -138,6 +189,25 @@ class Findings:
         # The place of a node would tell its author whether a guess about a hidden file that it cites is right.
         doubted = Freshness.of(self.workspace).doubted if self.sees is None else frozenset()
         return sorted(self._found.values(), key=lambda one: one.order(doubted))
+
+    def dated(self) -> list[Found]:
+        """The nodes of the period in reading order; those that do not hold now last, with the reason."""
+        index, found = self.workspace.text(), self.ordered()
+        if self.since is not None or self.until is not None:
+            passing = index.passing([one.uri for one in found], since=self.since, until=self.until)
+            known = {one.uri for one in passing}
+            found = [one for one in found if one.uri in known]
+        now = time.time()
+        validities = index.validity_of([one.uri for one in found])
+        lapses = {uri: lapse for uri, valid in validities.items() if (lapse := valid.lapse(now))}
+        for one in found:
+            if one.uri in lapses and lapses[one.uri] not in one.reasons:
+                one.reasons.insert(0, lapses[one.uri])
+        return sorted(found, key=lambda one: one.uri in lapses)
+
+    def in_period(self, at: int) -> bool:
+        """Whether a moment (Unix seconds) lies in the period."""
+        return (self.since is None or self.since <= at) and (self.until is None or at <= self.until)
 
     def __contains__(self, uri: object) -> bool:
         return uri in self._found

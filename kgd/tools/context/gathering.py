@@ -5,7 +5,7 @@ The cost does not grow with the workspace: each step follows an index or a node'
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING
@@ -30,7 +30,8 @@ RELATIONS = 200
 NEIGHBOURS = 30
 TAGGED = 10
 """Nodes by tags, as in the specification of context gathering."""
-HITS = 20
+HITS, CODE_HITS = 20, 8
+"""Hits of a question in knowledge, and in code."""
 AREAS_FOLLOWED = 40
 """Areas whose memories and neighbours are examined: as many as an answer of the usual budget can name."""
 MENTIONS = 8
@@ -84,10 +85,11 @@ def by_task(findings: Findings, task: Task) -> None:
 
 def _touched_by(findings: Findings, task: Uri) -> None:
     """Find the areas that were created for the task, or last changed for it; their data names it."""
-    for hit in findings.hits(task, TAGGED, AREAS):
-        node = findings.workspace.readable(hit.uri)
+    named = findings.workspace.text().with_data_keys([task])
+    for uri in sorted(uri for uri in named if scheme_of(uri) in AREAS and findings.may_see(uri))[:TAGGED]:
+        node = findings.workspace.readable(uri)
         if node is not None and task in (node.data.get("createdByTaskId"), node.data.get("lastTaskId")):
-            findings.add(hit.uri, NEAR, "written for the task")
+            findings.add(uri, NEAR, "written for the task")
 
 
 def by_keywords(findings: Findings, text: str) -> None:
@@ -101,18 +103,25 @@ def by_keywords(findings: Findings, text: str) -> None:
             findings.add(hit.uri, NEAR, f"found by {', '.join(hit.why)}", number)
         for number, hit in enumerate(findings.hits(query, TAGGED, MEMORIES)):
             findings.add(hit.uri, FAR, f"found by {', '.join(hit.why)}", number)
+        answers = findings.answers(text[:2_000], TAGGED)
+        for number, answer in enumerate(answers.hits):
+            close = FAR if answer.steps else NEAR
+            if findings.closeness(answer.uri) > close:
+                findings.add(answer.uri, close, _found(answer), number)
+        for answer in answers.code[:CODE_HITS]:
+            findings.add_code(answer.uri, _found(answer))
 
 
 def by_question(findings: Findings, question: str) -> None:
     """Find the hits of a search, best first, then the areas of the files among them, and nodes related to these."""
     workspace = findings.workspace
     files: list[str] = []
-    for number, hit in enumerate(findings.answers(question, HITS)):
-        if scheme_of(hit.uri) in CODE_TREE and workspace.graph.card(hit.uri) is None:
-            files += [path_of(hit.uri)] if scheme_of(hit.uri) == "file" and findings.may_see(hit.uri) else []
-            findings.add(hit.uri, FAR, _found(hit), number)
-        else:
-            findings.add(hit.uri, ANSWER, _found(hit), number)
+    answers = findings.answers(question, HITS)
+    for number, hit in enumerate(answers.hits):
+        findings.add(hit.uri, ANSWER, _found(hit), number)
+    for hit in answers.code[:CODE_HITS]:
+        findings.add_code(hit.uri, _found(hit))
+    findings.nearest = answers.nearest
     hits = [one for one in findings.ordered() if one.closeness == ANSWER]
     for one in hits:
         for edge in islice(workspace.graph.out(one.uri), RELATIONS):
@@ -120,9 +129,10 @@ def by_question(findings: Findings, question: str) -> None:
                 files.append(path_of(edge.target))
             elif scheme_of(edge.target) in AREAS:
                 findings.add(edge.target, NEAR, f"{findings.title(one.uri)} {edge.type} it", edge.weight)
-    _areas(findings, list(dict.fromkeys(files))[:HITS], closeness=NEAR)
-    _hanging_on(findings, findings.of_kind(*AREAS)[:AREAS_FOLLOWED], closeness=FAR)
-    _neighbours(findings, [one.uri for one in hits[:5]])
+    if hits:  # otherwise nothing is known, and the neighbours of weak hits would pretend otherwise
+        _areas(findings, list(dict.fromkeys(files))[:HITS], closeness=NEAR)
+        _hanging_on(findings, findings.of_kind(*AREAS)[:AREAS_FOLLOWED], closeness=FAR)
+        _neighbours(findings, [one.uri for one in hits[:5]])
 
 
 # ---- steps
@@ -262,9 +272,21 @@ def _neighbours(findings: Findings, starts: Sequence[Uri]) -> None:
     walk = traverse(
         sources, list(dict.fromkeys(starts)), max_cost=1.0, direction="both", max_nodes=len(starts) + NEIGHBOURS
     )
+    asked = {path_of(uri) for uri in starts if scheme_of(uri) == "file"}
     for node in walk.nodes:
-        if node.path and node.path[-1].type != "contains" and scheme_of(node.uri) != "dir" and node.uri not in findings:
+        if not node.path or node.path[-1].type == "contains" or scheme_of(node.uri) == "dir" or node.uri in findings:
+            continue
+        if workspace.graph.card(node.uri) is not None:
             findings.add(node.uri, FAR, _way(findings, node), node.cost)
+        elif findings.with_symbols or _depends(node, asked):
+            findings.add_code(node.uri, _way(findings, node))
+
+
+def _depends(node: Visited, asked: Collection[str]) -> bool:
+    """Whether a node of the code tree uses what it was reached from; the file itself shows its symbols and imports."""
+    if scheme_of(node.uri) == "symbol" and any(path_of(node.uri).startswith(f"{path}/") for path in asked):
+        return False
+    return node.path[-1].direction == "in" and node.path[-1].type not in ("defines", "has_chunk", "part_of")
 
 
 def _way(findings: Findings, node: Visited) -> str:

@@ -53,13 +53,13 @@ BEFORE = (
     "question: `context` with `question`, or `search`. In a shell: `kgd context PATH...`."
 )
 AFTER = (
-    "When you learned what the code cannot say (a decision and why, a trap, a rule), `put` it: "
+    "When you learn something that the code cannot say (a decision and its reason, a trap, a rule), `put` it: "
     '{"op": "upsert", "type": "gotcha", "name": "...", "summary": "...", "relations": [{"type": "about", "target": '
     '"./path/of/the/file"}]}. One fact a node.'
 )
 WORTH_RECORDING = (
-    "Worth recording first: why the architecture is as it is (`decision`), what breaks when "
-    "one touches it (`gotcha`), what is always done the same way (`pattern`); and an area for each part of the code, "
+    "Worth recording first: the reasons for the architecture (`decision`), code that breaks easily (`gotcha`), "
+    "conventions (`pattern`); and an area for each part of the code, "
     'with `manage_graph`: {"operation": "create", "entityType": "atom", "name": "...", "paths": ["src/part/**"], '
     '"knowledge": "...", "createdByTaskId": "https://tracker/1"}.'
 )
@@ -71,7 +71,7 @@ class PrimeParams(Params):
 
 
 class SectionAnswer(TypedDict):
-    """`lines` are Markdown. `more` is how many there are beside them, as far as it was looked."""
+    """`lines` are Markdown. `more` is the number of further lines found."""
 
     title: str
     lines: list[str]

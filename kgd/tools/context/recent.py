@@ -40,7 +40,7 @@ OPTIONAL = ("known_by", "likely_files", "tried_before")
 
 
 class ChangeAnswer(TypedDict):
-    """`area` for an entry of a changelog; `commit`, `by` and the asked `paths` that it changed for one of the code.
+    """An entry in the changelog of an `area`; or a code `commit`, with its author and the requested `paths` in it.
 
     `why` is the reason in the message's body, `kind` is ``fix`` or ``revert``.
     """
@@ -58,7 +58,7 @@ class ChangeAnswer(TypedDict):
 
 
 class TogetherAnswer(TypedDict):
-    """In `count` of the `of` commits that changed the paths asked about, this one was changed as well."""
+    """A file that `count` of the `of` newest commits on the requested paths changed too."""
 
     path: str
     count: int
@@ -129,7 +129,9 @@ def _entries(findings: Findings) -> list[ChangeAnswer]:
     """Entries of the areas' changelogs, newest first."""
     entries: list[ChangeAnswer] = []
     for area in findings.of_kind(*AREAS)[:AREAS_ASKED]:
-        for one in changelog.entries(findings.workspace, area.uri, limit=ENTRIES)[0]:
+        for one in changelog.entries(
+            findings.workspace, area.uri, limit=ENTRIES, since=findings.since, until=findings.until
+        )[0]:
             answer: ChangeAnswer = {"at": one.created_at, "what": cut_at_word(one.summary, LINE), "area": area.uri}
             if one.task and findings.may_see(Uri(one.task)):
                 answer["task"] = one.task

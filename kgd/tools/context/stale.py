@@ -44,7 +44,7 @@ class StaleNode(TypedDict):
 
 
 class StaleResult(TypedDict):
-    """What is unverified, what changed last first. `verified` is what `verify` wrote."""
+    """Unverified nodes, latest code change first. `verified` are the nodes that `verify` marked."""
 
     workspace: str
     total: int
@@ -100,16 +100,16 @@ def _node(workspace: Workspace, uri: Uri, one: Unverified) -> StaleNode:
 
 def _next_step(workspace: Workspace, freshness: Freshness, found: list[Uri]) -> str:
     if freshness.code is None:
-        return "This workspace has no code tree here, so nothing can be told."
+        return "This workspace has no code tree here, so nothing can be checked."
     if not found:
-        return "Everything that cites the code was verified against it as it is now."
-    return "Read the code again. What still holds: `kgd stale --verify URI`. What does not: `kgd put` what is true now."
+        return "Every node that cites code is verified against the present code."
+    return "Read the code. If a node still holds, run `kgd stale --verify URI`; if not, correct it with `kgd put`."
 
 
 STALE = Operation(
     name="stale",
-    title="What is unverified",
-    description="Nodes whose cited code, or area, changed since somebody said that they hold; verify says it again.",
+    title="Unverified nodes",
+    description="Nodes whose cited code or area changed since their last verification; `verify` renews it.",
     Params=StaleParams,
     Result=StaleResult,
     hints=Hints(),

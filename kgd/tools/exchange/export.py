@@ -31,21 +31,21 @@ STANDARD_OUTPUT = "-"
 class ExportParams(Params):
     target: Annotated[str, Field(min_length=1, description="a file or folder; - answers the text")]
     format: Annotated[str, Field(min_length=1, description="which format")]
-    roots: Annotated[Many[str], Field(description="these nodes and what a walk from them reaches")] = Field(
+    roots: Annotated[Many[str], Field(description="only these nodes and the nodes in reach of them")] = Field(
         default_factory=list
     )
-    max_cost: Annotated[float | None, Field(ge=0, description="what a path may cost")] = 1.0
+    max_cost: Annotated[float | None, Field(ge=0, description="largest cost of a path")] = 1.0
     direction: Annotated[Literal["out", "in", "both"], Field(description="along relations, against them, or both")] = (
         "out"
     )
     max_nodes: Annotated[int | None, Field(ge=1, description="largest number of nodes")] = None
-    replace: Annotated[bool, Field(description="write over what kgd did not write")] = False
+    replace: Annotated[bool, Field(description="overwrite files that kgd did not write")] = False
     dry_run: bool = False
     workspace: str | None = None
 
 
 class ExportResult(Told):
-    """`files` is what became of them: new, changed, unchanged, left. `cut`: nodes that a bound left out."""
+    """`files` counts new, changed, unchanged and left files. `cut`: nodes that a limit left out."""
 
     workspace: str
     target: str

@@ -50,7 +50,7 @@ def put_in_place(
         else:
             _folder(target, files, placed, replace=replace, dry_run=dry_run)
     except OSError as error:
-        raise Unavailable(f"this cannot be written: {error.strerror}", at=str(error.filename or target)[-80:]) from None
+        raise Unavailable(f"writing failed: {error.strerror}", at=str(error.filename or target)[-80:]) from None
     return placed
 
 
@@ -61,7 +61,7 @@ def _one_file(target: Path, chosen: Format, data: bytes, placed: Placed, *, repl
         return
     if old and not replace and not chosen.own(old):
         raise InvariantViolation(
-            "a file that kgd did not write is there", at=str(target)[-80:], next="Name another, or say --replace."
+            "the file exists, and kgd did not write it", at=str(target)[-80:], next="Name another, or use --replace."
         )
     _write(target, data, dry_run=dry_run)
     placed.became["new" if old is None else "changed"] += 1
@@ -81,7 +81,7 @@ def _folder(target: Path, files: Iterable[Output], placed: Placed, *, replace: b
             continue
         data = _within(old, file.data) if file.block else file.data
         if data is None:
-            placed.troubles.append(Trouble(file.path, "kgd's marker lines in it are not a pair; it was left as it is"))
+            placed.troubles.append(Trouble(file.path, "its kgd marker lines are not a pair; left unchanged"))
             placed.became["left"] += 1
         elif old == data:
             placed.became["unchanged"] += 1
@@ -90,7 +90,7 @@ def _folder(target: Path, files: Iterable[Output], placed: Placed, *, replace: b
             placed.became["new" if old is None else "changed"] += 1
         else:
             placed.troubles.append(
-                Trouble(file.path, "it differs, and kgd did not write it: left as it is (--replace)")
+                Trouble(file.path, "it differs, and kgd did not write it: left unchanged (--replace)")
             )
             placed.became["left"] += 1
             continue
@@ -119,21 +119,21 @@ def _refuse_links(target: Path, path: Path) -> None:
     """Refuse a path out of the folder, into `.git`, or through a symbolic link, which would lead the file elsewhere."""
     parts = path.relative_to(target).parts
     if ".." in parts or not parts or any(part.lower() == ".git" for part in parts):
-        raise InvariantViolation("this is no place for a file; left out", at=str(path)[-80:])
+        raise InvariantViolation("a file cannot be written to this path; left out", at=str(path)[-80:])
     for folder in [path, *path.parents]:
         if folder == target:
             break
         if folder.is_symlink():
-            raise InvariantViolation("a symbolic link is in the way; left as it is", at=str(folder)[-80:])
+            raise InvariantViolation("the path has a symbolic link; left unchanged", at=str(folder)[-80:])
 
 
 def _bytes(path: Path) -> bytes | None:
     try:
         found = path.stat()
         if not stat.S_ISREG(found.st_mode):
-            raise InvariantViolation("what is there is no file", at=str(path)[-80:], next="Name another place.")
+            raise InvariantViolation("the target is not a file", at=str(path)[-80:], next="Name another path.")
         if found.st_size > BIGGEST:
-            raise InvariantViolation("a file of more than 64 MiB is there", at=str(path)[-80:])
+            raise InvariantViolation("the existing file is larger than 64 MiB", at=str(path)[-80:])
         return path.read_bytes()
     except (FileNotFoundError, NotADirectoryError):
         return None

@@ -32,9 +32,9 @@ TROUBLES_SHOWN = 1_000
 
 class ImportParams(Params):
     source: Annotated[str, Field(min_length=1, description="a file or folder")]
-    format: Annotated[str, Field(description="its format, where it does not show")] = ""
-    below: Annotated[str, Field(max_length=500, description="a path before the new URIs")] = ""
-    replace: Annotated[bool, Field(description="overwrite nodes that were changed here")] = False
+    format: Annotated[str, Field(description="its format, if it is not detected")] = ""
+    below: Annotated[str, Field(max_length=500, description="a prefix for the paths of new URIs")] = ""
+    replace: Annotated[bool, Field(description="overwrite nodes that changed here")] = False
     dry_run: bool = False
     workspace: str | None = None
 
@@ -45,7 +45,7 @@ class TroubleAnswer(TypedDict):
 
 
 class Told(TypedDict):
-    """What every answer of this room ends with: a line for each thing that could not be done, as many as are shown."""
+    """The end of each answer about an import or export: a line for each failure, up to a limit."""
 
     troubles: list[TroubleAnswer]
     more_troubles: NotRequired[int]
@@ -53,7 +53,7 @@ class Told(TypedDict):
 
 
 class ImportResult(Told):
-    """`read` is what the source has; `nodes` what became of it: new, changed, unchanged, kept."""
+    """`read` counts the items of the source; `nodes` counts new, changed, unchanged and kept nodes."""
 
     workspace: str
     source: str
@@ -82,7 +82,7 @@ def take(session: Session, params: ImportParams) -> ImportResult:
     found = reconcile(workspace, plan.wanted, replace=params.replace)
     troubles = [*plan.troubles, *found.troubles]
     if other := formats.passed_by(path, chosen):
-        troubles.append(Trouble(f"{other}/", "it was not looked into: import it by itself"))
+        troubles.append(Trouble(f"{other}/", "it was skipped: import it by itself"))
     changes = _Changes(session, workspace, f"import {path.name}" if path.name else "import")
     batches = list(changes.checked(list(_batches(_steps(found, plan))), troubles))
     commits: list[str] = []
@@ -123,7 +123,7 @@ def place(session: Session, text: str) -> Path:
         Invalid: The path is relative and the caller's folder is unknown.
     """
     if not session.trusted or session.principal is not None:
-        raise Forbidden("files are read and written by this machine's own command line only", at="source")
+        raise Forbidden("only this machine's own command line reads and writes files", at="source")
     path = Path(os.path.expanduser(text))
     if not path.is_absolute():
         if session.cwd is None:
@@ -190,7 +190,7 @@ class _Changes:
             try:
                 commit = self._submit(batch)
             except Stale as stale:
-                stale.next = "Somebody wrote at the same time. Import again: what is done is not done twice."
+                stale.next = "The nodes changed during the import. Import again; finished parts are not repeated."
                 raise
             if commit:
                 commits.append(commit)
@@ -206,7 +206,7 @@ class _Changes:
 IMPORT = Operation(
     name="import",
     title="Import",
-    description="Takes in what another program's files say.",
+    description="Imports the files of another program.",
     Params=ImportParams,
     Result=ImportResult,
     hints=Hints(idempotent=True),

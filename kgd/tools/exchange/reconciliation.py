@@ -46,13 +46,13 @@ def reconcile(workspace: Workspace, wanted: Sequence[Wanted], *, replace: bool =
     for one in wanted:
         key = collision_key(one.node.uri)
         if (other := seen.setdefault(key, one.at)) != one.at:
-            reason = f"{other} has the same name or one that differs only by case or normal form; not taken"
+            reason = f"{other} has the same name, or differs only by case or normal form; not imported"
             out.troubles.append(Trouble(one.at, reason))
             continue
         try:
             canonical.check_depth(one.node.data)
         except Limit as refusal:
-            out.troubles.append(Trouble(one.at, f"{refusal.message}; not taken"))
+            out.troubles.append(Trouble(one.at, f"{refusal.message}; not imported"))
             continue
         _one(workspace, noted(one), out, replace=replace)
     return out
@@ -66,7 +66,9 @@ def _one(workspace: Workspace, one: Wanted, out: Reconciled, *, replace: bool) -
     if stored is None or stored.is_bare:
         twin = workspace.graph.twin(node.uri) if stored is None else None
         if twin is not None:
-            out.troubles.append(Trouble(one.at, f"its name differs only by case or normal form from {twin}; not taken"))
+            out.troubles.append(
+                Trouble(one.at, f"its name differs from {twin} only by case or normal form; not imported")
+            )
             return
         seen = version.count if version and stored else 0  # a deleted node still has a version; the write expects none
         out.steps.append(Step((_whole(one, seen),), one.at, "new", node.uri))
@@ -82,10 +84,10 @@ def _one(workspace: Workspace, one: Wanted, out: Reconciled, *, replace: bool) -
         return
     out.kept += 1
     why = (
-        "it was changed here as well as there since the last import" if is_same_source
-        else f"{stored.uri} is here already and did not come from there"
+        "it changed here and in the source since the last import" if is_same_source
+        else f"{stored.uri} exists here and did not come from the source"
     )  # fmt: skip
-    out.troubles.append(Trouble(one.at, f"{why}; it was kept as it is here (--replace takes theirs)"))
+    out.troubles.append(Trouble(one.at, f"{why}; the node here was kept (--replace takes the source's)"))
 
 
 def detail_of(workspace: Workspace, node: Node) -> str:

@@ -42,7 +42,7 @@ class EdgesParams(Params):
 
 
 class EdgeAnswer(TypedDict):
-    """`broken`: no node has the target's URI, here or in the code tree. `derived`: it follows from texts or code."""
+    """`broken`: the target does not exist, here or in the code tree. `derived`: the edge follows from texts or code."""
 
     id: str
     source: str
@@ -190,7 +190,7 @@ class EndsParams(Params):
 class DeleteParams(Params):
     edges: Annotated[Many[EndsParams], Field(max_length=MOST)] = Field(default_factory=list)
     ids: Annotated[Many[str], Field(max_length=MOST)] = Field(default_factory=list)
-    uri: Annotated[str | None, Field(description="all edges of this node, both directions")] = None
+    uri: Annotated[str | None, Field(description="all edges of this node, in both directions")] = None
     message: str = Field(default="", max_length=4_000)
     request_id: str = Field(default="", max_length=200)
     workspace: str | None = None
@@ -207,7 +207,7 @@ def delete(session: Session, params: DeleteParams) -> DeleteResult:
     """Delete edges by ends or ids in one commit, or all edges of a node in commits of up to 2,000."""
     refuse_unseen(params.message, "message", lines=True)
     if bool(params.edges or params.ids) == (params.uri is not None):
-        raise Invalid("edges are named, or all those of a node", at="edges", next="Say one.")
+        raise Invalid("give either edges or a node", at="edges", next="Leave one out.")
     texts = [params.uri] if params.uri is not None else [edge.source for edge in params.edges]
     workspace = addressing.choose(session, params.workspace, texts, writing=True)
     answer: DeleteResult = {"workspace": workspace.id, "deleted": 0, "commits": [], "warnings": []}
@@ -241,14 +241,14 @@ def _named(session: Session, workspace: Workspace, params: DeleteParams) -> list
         if not stored:
             raise NotFound(
                 "there is no such edge in the workspace", at=f"edges[{number}]",
-                next="get_edges lists those of a node; what the code tree says cannot be deleted.",
+                next="`get_edges` lists the edges of a node. Edges of the code tree cannot be deleted.",
             )  # fmt: skip
         found += stored
     for number, id in enumerate(params.ids):
         ends = EdgeIds.of(workspace).ends(id)
         stored = _stored(workspace, Ends(*ends)) if ends else []
         if not stored:
-            raise NotFound("no edge has this id", at=f"ids[{number}]", next="get_edges lists those of a node.")
+            raise NotFound("no edge has this id", at=f"ids[{number}]", next="`get_edges` lists the edges of a node.")
         found += stored
     return found
 
@@ -289,7 +289,7 @@ def _unique(found: Iterable[Unrelate]) -> Iterable[Unrelate]:
 EDGES = Operation(
     name="edges",
     title="Read edges",
-    description="The edges of a node, with their data: those that leave it, those that lead to it, or both.",
+    description="The edges of a node with their data: outgoing, incoming, or both.",
     Params=EdgesParams,
     Result=EdgesResult,
     hints=Hints(read_only=True, idempotent=True),
@@ -297,8 +297,8 @@ EDGES = Operation(
 )
 CREATE_EDGES = Operation(
     name="create_edges",
-    title="Make edges",
-    description="Edges as one commit. There is one of a type between two nodes: again, it is changed.",
+    title="Create edges",
+    description="Creates edges in one commit. Two nodes have at most one edge of a type; creating it again changes it.",
     Params=CreateParams,
     Result=CreateResult,
     hints=Hints(idempotent=True),
@@ -307,7 +307,7 @@ CREATE_EDGES = Operation(
 DELETE_EDGES = Operation(
     name="delete_edges",
     title="Delete edges",
-    description="Edges by their ends or ids, or all of one node.",
+    description="Deletes edges by their ends or ids, or all edges of one node.",
     Params=DeleteParams,
     Result=DeleteResult,
     hints=Hints(destructive=True),

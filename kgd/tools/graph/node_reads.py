@@ -40,7 +40,7 @@ class SourceFilter(Params):
 
 SourceParam = Annotated[
     SourceFilter | None, BeforeValidator(read_object),
-    WithJsonSchema({"type": "object", "description": "{type, id}; without id every source of the type"}),
+    WithJsonSchema({"type": "object", "description": "{type, id}; without id, all sources of the type"}),
 ]  # fmt: skip
 
 
@@ -56,7 +56,7 @@ class NodesParams(Params):
 
 
 class NodesResult(TypedDict):
-    """`elsewhere` are those that are asked for by URI and are on a hub."""
+    """`elsewhere` are requested URIs of nodes on a hub."""
 
     workspace: str
     nodes: list[NodeAnswer]
@@ -70,7 +70,7 @@ def read(session: Session, params: NodesParams) -> NodesResult:
     workspace = addressing.choose(session, params.workspace, params.uris or ())
     asked = [params.uris, params.namespace, params.source and params.source.model_dump()]
     if sum(one is not None for one in asked) > 1:
-        raise Invalid("nodes are named, or those of a namespace, or those of a source", at="uris", next="Say one.")
+        raise Invalid("give only one of URIs, a namespace and a source", at="uris", next="Leave the others out.")
     question = [workspace.id, *asked, params.types, params.content]
     place = cursors.read("nodes", question, params.cursor) if params.cursor else []
     answer: NodesResult = {"workspace": workspace.id, "nodes": [], "missing": []}
@@ -145,10 +145,10 @@ def whole(session: Session, workspace: Workspace, text: str, *, content: bool = 
 
 NODES = Operation(
     name="nodes",
-    title="Read nodes whole",
+    title="Read complete nodes",
     description=(
-        "Nodes by URI, by namespace or by source, with every field as it is stored: for programs. Pages continue by "
-        "`cursor`; with neither, only the workspace is looked for."
+        "Complete nodes by URI, by namespace or by source, for programs. Pages continue by `cursor`. With neither, "
+        "the answer only names the workspace."
     ),
     Params=NodesParams,
     Result=NodesResult,

@@ -34,7 +34,7 @@ TRIES = 100
 
 
 class NewNode(changes.Upsert):
-    """A node that is not there yet: by its URI, or by a type and name that get one of their own."""
+    """A new node: with its URI, or with a type and name from which an unused URI is made."""
 
     op: Literal["upsert"] = "upsert"
     namespace: str = ""
@@ -136,13 +136,13 @@ class _Places:
     def _asked(self, text: str) -> Uri:
         uri = addressing.resolve(self._session, self._workspace, text)
         if uris.collision_key(uri) in self._used:
-            raise Invalid("this URI is given to two nodes", at="uri")
+            raise Invalid("two nodes have this URI", at="uri")
         current = self._workspace.resolve(uri)
         if self._theirs is None and current in self._workspace.graph:
             version = self._workspace.node_version(current)
             raise Stale(
-                "there is such a node already", current=version.count if version else 0, at=uri,
-                next="Change it with update_node, or give only a type and a name for a URI of its own.",
+                "the node already exists", current=version.count if version else 0, at=uri,
+                next="Change it with `update_node`, or give only a type and a name to get an unused URI.",
             )  # fmt: skip
         return uri
 
@@ -155,7 +155,7 @@ class _Places:
                 return uri
             if self._theirs is not None and number > MOST_EQUAL:
                 break
-        raise Invalid("this request_id was used for other nodes", at="request_id", next="Make a new one.")
+        raise Invalid("this request_id was used for other nodes", at="request_id", next="Use a new one.")
 
     def _called(self, node: NewNode, suffix: str = "") -> Uri:
         if not node.type or not node.name or not node.name.strip():
@@ -180,7 +180,7 @@ class UpdateParams(Params):
     summary: str | None = None
     content: str | None = None
     detail: str | None = None
-    tags: Annotated[Many[str] | None, Field(description="all that it has afterwards")] = None
+    tags: Annotated[Many[str] | None, Field(description="all tags after the change")] = None
     data: JsonObject = Field(default_factory=dict)
     source: Annotated[changes.SourceParams | None, BeforeValidator(read_object), WithJsonSchema({"type": "object"})] = (
         None
@@ -231,7 +231,7 @@ def update(session: Session, params: UpdateParams) -> UpdateResult:
             raise
         now = whole(session, workspace, asked)
         if now is None:
-            raise NotFound("the node was deleted by somebody else meanwhile", at=asked)
+            raise NotFound("another writer deleted the node meanwhile", at=asked)
         return {"workspace": workspace.id, "commit": outcome.commit, "node": now, "warnings": list(outcome.warnings)}
     raise AssertionError("unreachable")
 
@@ -275,7 +275,7 @@ def delete(session: Session, params: DeleteParams) -> DeleteResult:
     """
     refuse_unseen(params.message, "message", lines=True)
     if bool(params.uris) == (params.source is not None):
-        raise Invalid("nodes are named, or those of a source", at="uris", next="Say one.")
+        raise Invalid("give either URIs or a source", at="uris", next="Leave one out.")
     workspace = addressing.choose(session, params.workspace, params.uris, writing=True)
     answer: DeleteResult = {"workspace": workspace.id, "deleted": 0, "commits": [], "warnings": []}
     if params.source is None:
@@ -311,8 +311,8 @@ def _delete(
 
 CREATE_NODES = Operation(
     name="create_nodes",
-    title="Make nodes",
-    description="New nodes as one commit; a type and name that are taken get a URI of their own.",
+    title="Create nodes",
+    description="Creates nodes in one commit; a type and name in use get an unused URI.",
     Params=CreateParams,
     Result=CreateResult,
     hints=Hints(),
@@ -321,7 +321,7 @@ CREATE_NODES = Operation(
 UPDATE_NODE = Operation(
     name="update_node",
     title="Change a node",
-    description="Replaces the fields that are named; tags as a whole, data by key.",
+    description="Replaces the given fields: tags as a whole, data by key.",
     Params=UpdateParams,
     Result=UpdateResult,
     hints=Hints(destructive=True, idempotent=True),
@@ -330,7 +330,7 @@ UPDATE_NODE = Operation(
 DELETE_NODES = Operation(
     name="delete_nodes",
     title="Delete nodes",
-    description="Nodes by URI, as one commit, or all of a source.",
+    description="Deletes nodes by URI in one commit, or all nodes of a source.",
     Params=DeleteParams,
     Result=DeleteResult,
     hints=Hints(destructive=True),

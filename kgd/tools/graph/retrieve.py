@@ -13,6 +13,7 @@ from kgd.retrieval.query import Question
 from kgd.retrieval.retrieve import retrieve, tagged
 from kgd.tools import addressing, visibility
 from kgd.tools.budget import size_of
+from kgd.tools.dates import When, period
 from kgd.tools.graph.edges import EdgeAnswer, Ends, answer_of
 from kgd.tools.graph.node_reads import whole
 from kgd.tools.nodes import NodeAnswer
@@ -31,16 +32,18 @@ class RetrieveParams(Params):
     types: Annotated[Many[str], Field(description="node types")] = Field(default_factory=list)
     tags: Annotated[Many[str], Field(description="any of them")] = Field(default_factory=list)
     edge_types: EdgeTypes = Field(default_factory=list)
-    max_depth: Annotated[int, Field(ge=0, le=10, description="0: no edge is followed")] = 1
+    max_depth: Annotated[int, Field(ge=0, le=10, description="0: no edges are followed")] = 1
     limit: Annotated[int, Field(ge=1, le=1_000)] = 10
-    min_similarity: Annotated[float, Field(ge=0, le=1, description="of the vectors alone")] = 0.0
+    min_similarity: Annotated[float, Field(ge=0, le=1, description="of the vectors only")] = 0.0
     min_score: Annotated[float, Field(ge=0, le=1)] = 0.0
+    since: When = None
+    until: When = None
     content: bool = False
     workspace: str | None = None
 
 
 class PathAnswer(TypedDict):
-    """How a node was found: from the seed, which the words or the meaning led to, along edges to the node itself."""
+    """How a node was found: along edges from a seed, which matches by words or meaning."""
 
     uri: str
     uris: list[str]
@@ -62,13 +65,15 @@ class RetrieveResult(TypedDict):
 def run(session: Session, params: RetrieveParams) -> RetrieveResult:
     """The nodes that match a question, the edges of and to them, and a path to each."""
     if not params.query.strip() and not params.tags:
-        raise Invalid("there is nothing to look for", at="query", next="Give words, or tags.")
+        raise Invalid("the query is empty", at="query", next="Give a text, or tags.")
     workspace = addressing.choose(session, params.workspace)
     sees = visibility.sight(session, workspace.id)
     sources = visibility.sources(session, workspace.id, workspace.sources())
+    since, until = period(params.since, params.until)
     question = Question(
         params.query, params.namespace.strip("/"), tuple(params.types), tuple(params.tags), tuple(params.edge_types),
-        params.max_depth, params.limit, params.min_score, params.min_similarity, edges=params.max_depth > 0,
+        params.max_depth, params.limit, params.min_score, params.min_similarity, since=since, until=until,
+        edges=params.max_depth > 0,
     )  # fmt: skip
     if params.query.strip():
         doubted = Freshness.of(workspace).doubted if sees is None else ()
@@ -105,8 +110,8 @@ def run(session: Session, params: RetrieveParams) -> RetrieveResult:
 
 RETRIEVE = Operation(
     name="retrieve",
-    title="Find nodes whole",
-    description="What search finds, for programs: nodes whole, their edges, and the path from a seed to each.",
+    title="Find complete nodes",
+    description="The results of search for programs: complete nodes, their edges, and the path from a seed to each.",
     Params=RetrieveParams,
     Result=RetrieveResult,
     hints=Hints(read_only=True, idempotent=True),

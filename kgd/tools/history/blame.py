@@ -39,7 +39,7 @@ class BlameParams(Params):
 
 
 class Range(TypedDict):
-    """Lines that one commit wrote. `earlier`: it is the oldest that was looked at, and they may be older."""
+    """Lines that one commit wrote. `earlier`: this is the oldest compared commit; the lines may be older."""
 
     first: int
     last: int
@@ -55,7 +55,7 @@ class Range(TypedDict):
 
 
 class BlameResult(TypedDict):
-    """`lines` is how many the content has, `versions` how many of them were compared."""
+    """`lines` is the length of the content, `versions` the number of compared versions."""
 
     workspace: str
     uri: str
@@ -184,7 +184,7 @@ def _lines(node: Node | None) -> list[str]:
 
 BLAME = Operation(
     name="blame",
-    title="Who wrote which line",
+    title="Author of each line",
     description="The lines of a node's content, each with the commit that wrote it.",
     Params=BlameParams,
     Result=BlameResult,
@@ -195,7 +195,7 @@ BLAME = Operation(
     commands=(
         Command(
             "The past",
-            "who wrote which line of a node's content, and when",
+            "show the author and commit of each line of a node's content",
             (URI, BUDGET, CURSOR),
             place=20,
             print="printing.blame",

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, NotRequired, cast
 
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from kgd.errors import Invalid, NotFound
+from kgd.errors import NotFound
 from kgd.model.access import Verb
 from kgd.model.change import ChangeSet, Revert
 from kgd.model.uri import Uri
 from kgd.tools import addressing, cursors, nodes, visibility
 from kgd.tools.budget import HARD_LIMIT, Room, clip
-from kgd.tools.commands import CURSOR, LIMIT, MESSAGE, Command, option
+from kgd.tools.commands import CURSOR, LIMIT, MESSAGE, SINCE, UNTIL, Command, option
+from kgd.tools.dates import When, period
 from kgd.tools.differences import LONGEST_VALUE, Foretold, NodeDiff, foretold, node_diff
 from kgd.tools.nodes import UNSEEN_MESSAGE, brought_by, line, made_at, sees_all
 from kgd.tools.operation import USUAL, Hints, Operation
@@ -36,12 +36,12 @@ LOOKED_THROUGH = 1_000
 
 
 class HistoryParams(Params):
-    uri: Annotated[str | None, Field(description="only commits that changed this node")] = None
+    uri: str | None = None
     commit: str | None = None
-    since: Annotated[str | None, Field(description="ISO date or time")] = None
-    until: str | None = None
+    since: When = None
+    until: When = None
     author: str | None = None
-    diff: Annotated[bool, Field(description="with the changed fields")] = False
+    diff: bool = False
     limit: Annotated[int, Field(ge=1, le=200)] = 20
     cursor: str | None = None
     workspace: str | None = None
@@ -120,7 +120,7 @@ def _entries(
     workspace: Workspace, params: HistoryParams, uri: Uri | None, commit: str | None, after: str | None
 ) -> Iterator[Entry]:
     """The requested commits, newest first; reads pages lazily."""
-    since, until = _seconds(params.since, "since"), _seconds(params.until, "until")
+    since, until = period(params.since, params.until)
     size = params.limit + 1
     while True:
         page = workspace.history.entries(
@@ -218,7 +218,7 @@ def undo(session: Session, params: UndoParams) -> RevertResult:
         if is_something:
             return answer
     raise NotFound(
-        f"there is nothing left to undo among the last {LOOKED_AT} commits",
+        f"the last {LOOKED_AT} commits have nothing left to undo",
         next="Name a commit: `kgd revert COMMIT`.",
     )
 
@@ -273,22 +273,12 @@ def _commit(
     return answer
 
 
-def _seconds(text: str | None, at: str) -> int | None:
-    if text is None:
-        return None
-    try:
-        moment = datetime.fromisoformat(text.strip())
-    except ValueError:
-        raise Invalid("this is not a date or time", at=at, next="Write 2026-11-20 or 2026-11-20T14:00:00Z.") from None
-    return int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp())
-
-
 HISTORY = Operation(
     name="history",
-    title="What changed, who and why",
+    title="What changed, and why",
     description=(
-        "Commits, newest first, with author, message and the nodes they changed; of one node, one commit or a span of "
-        "time. `diff` adds before and after of each changed field."
+        "Commits with author, message and changed nodes, newest first; of a node, an author or a span of time. `diff`"
+        " adds each changed field before and after."
     ),
     Params=HistoryParams,
     Result=HistoryResult,
@@ -302,13 +292,13 @@ HISTORY = Operation(
     commands=(
         Command(
             "The past",
-            "who changed what and why; of one node or of all",
+            "who changed what and why, for one node or all",
             (
                 option("uri", "a URI or path", "URI", nargs="?"),
-                option("--commit", "this commit alone", "COMMIT"),
-                option("--since", "not before this date, such as 2026-11-20 or 2026-11-20T14:00", "DATE"),
-                option("--until", "not after this date", "DATE"),
-                option("--author", "by whom", "TEXT"),
+                option("--commit", "only this commit", "COMMIT"),
+                SINCE,
+                UNTIL,
+                option("--author", "only commits of this author", "TEXT"),
                 option("--diff", "with the fields that changed"),
                 LIMIT,
                 CURSOR,
@@ -319,7 +309,7 @@ HISTORY = Operation(
         Command(
             "The past",
             "the commits of the workspace, newest first",
-            (option("--author", "by whom", "TEXT"), LIMIT, CURSOR),
+            (option("--author", "only commits of this author", "TEXT"), LIMIT, CURSOR),
             name="log",
             place=30,
             print="printing.log",
@@ -328,8 +318,8 @@ HISTORY = Operation(
 )
 DIFF = Operation(
     name="diff",
-    title="What differs between two commits",
-    description="Node by node and field by field.",
+    title="Differences between two commits",
+    description="By node and field.",
     Params=DiffParams,
     Result=DiffResult,
     hints=Hints(read_only=True, idempotent=True),
@@ -337,10 +327,10 @@ DIFF = Operation(
     commands=(
         Command(
             "The past",
-            "what differs between two commits, field by field",
+            "the differences between two commits, by field",
             (
                 option("range", "A..B, or one commit for its own changes", "A..B"),
-                option("uri", "of this node alone", "URI", nargs="?"),
+                option("uri", "only this node", "URI", nargs="?"),
             ),
             place=40,
             ask="diff",
@@ -350,8 +340,8 @@ DIFF = Operation(
 )
 REVERT = Operation(
     name="revert",
-    title="Take back a commit",
-    description="The opposite change, through the merge: what changed since is kept.",
+    title="Revert a commit",
+    description="Applies the inverse change through the merge; later changes are kept.",
     Params=RevertParams,
     Result=RevertResult,
     hints=Hints(destructive=True),
@@ -368,15 +358,13 @@ REVERT = Operation(
 )
 UNDO = Operation(
     name="undo",
-    title="Take back the last change",
-    description="Takes back the newest change that was not undone yet, a revert too.",
+    title="Undo the last change",
+    description="Reverts the newest change that is not undone yet; a revert counts as a change.",
     Params=UndoParams,
     Result=RevertResult,
     hints=Hints(destructive=True),
     run=undo,
     commands=(
-        Command(
-            "The past", "undo the newest change that is not undone yet, a revert too", place=60, print="printing.put"
-        ),
+        Command("The past", "undo the newest change or revert that is not undone yet", place=60, print="printing.put"),
     ),
 )

@@ -25,7 +25,7 @@ from kgd.model.uri import Uri
 from kgd.tools import addressing, cursors
 from kgd.tools.budget import HARD_LIMIT, Room, clip
 from kgd.tools.commands import CURSOR, MESSAGE, Command, option
-from kgd.tools.dates import moment_of
+from kgd.tools.dates import When, moment_of
 from kgd.tools.differences import foretold
 from kgd.tools.history.history import RevertResult
 from kgd.tools.nodes import made_at, moment
@@ -59,18 +59,14 @@ UNASKED = ("init", "merge")
 
 
 class ReviewParams(Params):
-    since: Annotated[str | None, Field(description="monday, 2 days ago, an ISO date; else since the last review")] = (
-        None
-    )
+    since: Annotated[When, Field(description="monday, 2 days ago, an ISO date; else since the last review")] = None
     by: Annotated[str | None, Field(description="agent, person, or part of a name")] = None
     path: Annotated[Many[str], Field(description="only nodes of these paths, such as /services/**")] = Field(
         default_factory=list
     )
     accept: Annotated[bool, Field(description="mark everything up to now as reviewed")] = False
-    revert: Annotated[Many[str], Field(description="take back what was done to these nodes")] = Field(
-        default_factory=list
-    )
-    until: Annotated[str | None, Field(description="a commit: nothing newer is looked at, or accepted")] = None
+    revert: Annotated[Many[str], Field(description="revert the changes to these nodes")] = Field(default_factory=list)
+    until: Annotated[str | None, Field(description="a commit: newer ones are neither shown nor accepted")] = None
     message: Annotated[str, Field(max_length=4_000)] = ""
     limit: Annotated[int | None, Field(ge=1, le=200, description="nodes")] = None
     cursor: str | None = None
@@ -84,7 +80,7 @@ class FieldLearned(TypedDict):
 
 
 class Learned(TypedDict):
-    """What one author made of one node."""
+    """One author's changes to one node."""
 
     uri: str
     change: Literal["added", "changed", "removed"]
@@ -108,9 +104,9 @@ class Reviewed(TypedDict):
 
 
 class ReviewResult(TypedDict):
-    """`until` is the commit up to which it was looked; `more` how many nodes had no room, `cursor` where they begin.
+    """`until` is the newest examined commit; `more` nodes had no room, and continue at `cursor`.
 
-    `reviewed` is when and up to where this person reviewed last.
+    `reviewed` is the time and commit of this person's last review.
     """
 
     workspace: str
@@ -151,7 +147,7 @@ def review(session: Session, params: ReviewParams) -> ReviewResult:
     elif reviewed is not None:
         answer["since"] = reviewed.hex()
     if is_cut:
-        answer["cut"] = f"only the newest {MOST_COMMITS:,} commits were looked at"
+        answer["cut"] = f"only the newest {MOST_COMMITS:,} commits were examined"
     if noted is not None:
         entry = workspace.past.entry(workspace.past.commit(noted), ())
         answer["reviewed"] = {"commit": noted.hex(), "at": made_at(entry)}
@@ -159,12 +155,12 @@ def review(session: Session, params: ReviewParams) -> ReviewResult:
         answer["reverted"] = _revert(session, workspace, params, entries, learned)
     elif params.accept:
         if params.by or params.path:
-            raise Invalid("a review is accepted as a whole", at="accept", next="Leave out by and path.")
+            raise Invalid("a review can only be accepted as a whole", at="accept", next="Leave out `by` and `path`.")
         if not params.dry_run and not _contains(workspace, noted, tip):
             _note(workspace, person, bytes.fromhex(tip))
         answer["accepted"] = tip
     elif answer["authors"]:
-        answer["next"] = "`kgd review --accept` notes it as reviewed; `kgd review --revert URI` takes that back."
+        answer["next"] = "`kgd review --accept` marks all as reviewed; `kgd review --revert URI` reverts a node."
     return answer
 
 
@@ -354,11 +350,11 @@ def _revert(
     wanted = [addressing.resolve(session, workspace, text, at=f"revert[{n}]") for n, text in enumerate(params.revert)]
     untouched = [uri for uri in wanted if not learned.commits_of(uri)]
     if untouched:
-        raise NotFound("nothing under review changed this node", at=untouched[0], next="Widen --since, --by or --path.")
+        raise NotFound("no reviewed commit changed this node", at=untouched[0], next="Widen --since, --by or --path.")
     only = frozenset(wanted)
     commits = set[str]().union(*(learned.commits_of(uri) for uri in wanted))
     edits = tuple(Revert(one.commit, only) for one in entries if one.commit in commits)
-    subject = params.message or f"review: take back {wanted[0]}" + (f" and {len(only) - 1} more" if wanted[1:] else "")
+    subject = params.message or f"review: revert {wanted[0]}" + (f" and {len(only) - 1} more" if wanted[1:] else "")
     changes = ChangeSet(edits, session.author(workspace), subject, operation="revert")
     outcome = session.submit(workspace, changes, dry_run=params.dry_run)
     answer = cast(RevertResult, answer_of(workspace, outcome, dry_run=params.dry_run))
@@ -383,8 +379,8 @@ def _note(workspace: Workspace, person: str, tip: bytes) -> None:
 
 REVIEW = Operation(
     name="review",
-    title="What was learned",
-    description="A difference of the graph by author since then, to accept or to take back in part.",
+    title="Review new knowledge",
+    description="A diff of the graph by author, to accept or to revert in part.",
     Params=ReviewParams,
     Result=ReviewResult,
     hints=Hints(destructive=True),
@@ -400,7 +396,7 @@ REVIEW = Operation(
                 option("--accept"),
                 option("--revert", "revert the changes to this node; may be repeated", "URI"),
                 MESSAGE,
-                option("--until", "nothing newer than this commit", "COMMIT"),
+                option("--until", "only up to this commit", "COMMIT"),
                 option("--limit", "largest number of nodes"),
                 CURSOR,
             ),

@@ -25,7 +25,7 @@ class OpenParams(Params):
 
 
 class OpenResult(TypedDict):
-    """`hub` is the address of the hub whose pages they are, where the workspace is there."""
+    """`hub` is the address of the hub, if the workspace is on one."""
 
     url: str
     minutes: int
@@ -35,12 +35,12 @@ class OpenResult(TypedDict):
 
 class BrowsersParams(Params):
     action: Literal["list", "end"] = "list"
-    id: Annotated[str | None, Field(description="the browser to let in no longer; without it all of them")] = None
+    id: Annotated[str | None, Field(description="the browser to sign out; all if empty")] = None
     workspace: str | None = None
 
 
 class BrowserAnswer(TypedDict):
-    """One browser that was let in. `holder` and `token` are there if it came in with a token."""
+    """One signed-in browser; `holder` and `token` if it signed in with a token."""
 
     id: str
     program: str
@@ -51,7 +51,7 @@ class BrowserAnswer(TypedDict):
 
 
 class BrowsersResult(TypedDict):
-    """`url` is where the pages are served now; it is not there while nobody has asked for them."""
+    """`url` is the address of the pages; absent until they are first opened."""
 
     browsers: list[BrowserAnswer]
     ended: int
@@ -91,10 +91,12 @@ def _on_hub(session: Session, workspace: str) -> OpenResult:
     try:
         said = client.link(workspace)
     except NotFound as error:
-        raise Unavailable("this hub serves no pages", at=client.url, next="Ask its keeper for a newer kgd.") from error
+        raise Unavailable(
+            "this hub serves no pages", at=client.url, next="Its administrator can update kgd."
+        ) from error
     path = said.get("path")
     if not isinstance(path, str) or not _PATH(path):
-        raise Unavailable("what answers there is no hub", at=client.url, next="Look at the address in workspaces.yaml.")
+        raise Unavailable("this server is not a hub", at=client.url, next="Check the address in workspaces.yaml.")
     url = f"{client.url.rstrip('/')}{path}"
     return {"url": url, "minutes": LINK_MINUTES, "workspace": workspace, "hub": client.url}
 
@@ -126,16 +128,16 @@ def _holder(session: Session, token: str) -> str:
 
 def _pages(session: Session) -> Pages:
     if not session.trusted or session.principal is not None:
-        raise Forbidden("only the person of this machine lets browsers in", next="Sign in with your token instead.")
+        raise Forbidden("only the user of this machine can sign in browsers", next="Sign in with your token instead.")
     if session.daemon.pages is None:
-        raise Unavailable("nobody serves pages here", next="`kgd up` starts a daemon that does.")
+        raise Unavailable("this process serves no pages", next="`kgd up` starts a daemon that serves them.")
     return session.daemon.pages
 
 
 UI = Operation(
     name="ui",
     title="Open the pages",
-    description="A link that lets one browser see this person's workspaces, once.",
+    description="A single-use link that signs in one browser to the user's workspaces.",
     Params=OpenParams,
     Result=OpenResult,
     hints=Hints(open_world=True),
@@ -155,6 +157,6 @@ UI = Operation(
     ),
 )
 BROWSERS = Operation(
-    name="browsers", title="Browsers", description="Lists the browsers that were let in, or lets them in no longer.",
+    name="browsers", title="Browsers", description="Lists signed-in browsers, or signs them out.",
     Params=BrowsersParams, Result=BrowsersResult, hints=Hints(destructive=True, idempotent=True), run=browsers,
 )  # fmt: skip

@@ -51,7 +51,7 @@ class ScopeAnswer(TypedDict):
 
 
 class Holder(TypedDict):
-    """Who somebody is on a hub, as the hub says."""
+    """The user's identity on a hub, as the hub reports it."""
 
     id: str
     name: str
@@ -61,14 +61,14 @@ class Holder(TypedDict):
 
 
 class Kept(TypedDict):
-    """A workspace of the hub that is known here already, and was left as it is."""
+    """A workspace of the hub that is already registered here; its entry stays unchanged."""
 
     id: str
     reason: str
 
 
 class HubAnswer(TypedDict):
-    """One hub. `problem` says why it does not tell who the caller is."""
+    """One hub; `problem` is the reason for a missing identity."""
 
     hub: str
     workspaces: list[str]
@@ -80,8 +80,8 @@ class JoinResult(HubAnswer):
     registered: list[str]
     kept: list[Kept]
     token: NotRequired[str]
-    """A reference to the kept token, never the token. Missing if no workspace of the hub was registered: the token
-    would have no use, so it is not kept."""
+    """A reference to the stored token, never the token. Absent if no workspace of the hub was registered: the token
+    would have no use, so it is not stored."""
 
 
 class LeaveResult(TypedDict):
@@ -114,7 +114,7 @@ def join(session: Session, params: JoinParams) -> JoinResult:
     _refuse_others(session)
     address = Address.parse(params.url.strip().rstrip("/"))
     if not params.token.strip():
-        raise Unauthorized("a hub is joined with a token", at="token", next="Ask whoever runs the hub for one.")
+        raise Unauthorized("joining a hub needs a token", at="token", next="Ask the hub's administrator for one.")
     url, token = params.url.strip().rstrip("/"), params.token.strip()
     said = _ask(HubClient(url, lambda: token))
     answer: JoinResult = {**said, "hub": url, "registered": [], "kept": []}  # type: ignore[typeddict-item]
@@ -211,7 +211,7 @@ def whoami(session: Session, params: WhoamiParams) -> WhoamiResult:
 
 def _refuse_others(session: Session) -> None:
     if not session.trusted or session.principal is not None:
-        raise Forbidden("hubs are joined on this machine's own command line", next="Run `kgd join` there.")
+        raise Forbidden("only this machine's own command line can join hubs", next="Run `kgd join` there.")
 
 
 def _ask(client: HubClient) -> _Said:
@@ -248,7 +248,7 @@ def _person(session: Session) -> str:
 JOIN = Operation(
     name="join",
     title="Join a hub",
-    description="Keeps a token for a hub and registers its workspaces.",
+    description="Stores a token for a hub and registers its workspaces.",
     Params=JoinParams,
     Result=JoinResult,
     hints=Hints(idempotent=True, open_world=True),
@@ -266,7 +266,7 @@ JOIN = Operation(
 LEAVE = Operation(
     name="leave",
     title="Leave a hub",
-    description="Forgets a hub's workspaces and its token.",
+    description="Removes a hub's workspaces and its token.",
     Params=LeaveParams,
     Result=LeaveResult,
     hints=Hints(idempotent=True),
@@ -274,7 +274,7 @@ LEAVE = Operation(
     commands=(
         Command(
             "Sharing",
-            "forget a hub, its workspaces and its token; the hub itself does not change",
+            "remove a hub, its workspaces and its token from this machine; the hub does not change",
             (option("url", value="URL"),),
             place=90,
             print="printing_sharing.left",
@@ -284,7 +284,7 @@ LEAVE = Operation(
 WHOAMI = Operation(
     name="whoami",
     title="Who am I",
-    description="Who the caller is here, and on each hub that was joined.",
+    description="The caller's identity here and on each joined hub.",
     Params=WhoamiParams,
     Result=WhoamiResult,
     hints=Hints(read_only=True, open_world=True),
@@ -293,7 +293,7 @@ WHOAMI = Operation(
         Command(
             "Sharing",
             "the author of your commits, and your identity on each hub",
-            (option("url", "this hub alone", "URL", nargs="?"),),
+            (option("url", "only this hub", "URL", nargs="?"),),
             place=100,
             print="printing_sharing.whoami",
         ),

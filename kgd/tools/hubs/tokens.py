@@ -34,7 +34,7 @@ _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 
 
 class ScopeParams(Params):
-    """What the scopes of a token are made from."""
+    """The parts of a token's scopes."""
 
     verbs: Many[str] = Field(default_factory=lambda: ["read"])
     paths: Many[str] = Field(default_factory=lambda: ["/**"])
@@ -55,7 +55,7 @@ class MintParams(ScopeParams):
 
 
 class ChildParams(ScopeParams):
-    id: Annotated[str, Field(description="the token that it is made from")]
+    id: Annotated[str, Field(description="the parent token")]
     name: str
     workspace: str | None = None
     expires: str = "1d"
@@ -101,7 +101,7 @@ class ScopeAnswer(TypedDict):
 
 
 class TokenAnswer(TypedDict):
-    """One token. `state` is live, expired or revoked; its text is not kept, so it cannot be here."""
+    """One token without its text, which is not stored. `state` is live, expired or revoked."""
 
     id: str
     name: str
@@ -139,7 +139,7 @@ class AuditLine(TrailAnswer):
 
 
 class AuditResult(TypedDict):
-    """The next lines of the audit log, oldest first; none at its end."""
+    """The next lines of the audit log, oldest first; empty at its end."""
 
     lines: list[AuditLine]
 
@@ -257,7 +257,7 @@ def describe(record: TokenRecord, now: float) -> TokenAnswer:
 
 def _tokens(session: Session) -> Tokens:
     if not session.trusted or session.principal is not None:
-        raise Forbidden("tokens are kept on the hub's own machine", next="Ask whoever runs the hub.")
+        raise Forbidden("tokens are managed on the hub's own machine", next="Ask the hub's administrator.")
     return session.daemon.tokens
 
 
@@ -273,13 +273,13 @@ def _scopes(workspace: str, params: ScopeParams) -> tuple[Scope, ...]:
     for text in params.also:
         verbs, colon, paths = text.partition(":")
         if not colon:
-            raise Invalid("a further scope is written VERBS:PATHS", at="also", next="Such as read:/** .")
+            raise Invalid("a further scope has the form VERBS:PATHS", at="also", next="Such as read:/** .")
         scopes.append(Scope.of(workspace, _split([verbs]), _split([paths])))
     for scope in scopes:
         if Verb.ADMIN in scope.verbs and not scope.is_whole:
             raise Invalid(
-                "'admin' is for a whole workspace: on a part of it, it allows nothing", at="verbs",
-                next="Leave it out, or give it apart: --also 'admin:/**'.",
+                "'admin' needs a whole workspace: on a part of it, it allows nothing", at="verbs",
+                next="Leave it out, or add it as a scope of its own: --also 'admin:/**'.",
             )  # fmt: skip
     return tuple(scopes)
 
@@ -300,7 +300,7 @@ def _end(text: str, now: float) -> int:
         try:
             found = datetime.fromisoformat(text.strip())
         except ValueError:
-            raise Invalid("an end is a span such as 30d or 12h, or a date", at="expires") from None
+            raise Invalid("an end is a duration such as 30d or 12h, or a date", at="expires") from None
         end = int((found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp())
     if not now < end <= now + LONGEST_DAYS * 86_400:
         raise Invalid(f"a token ends within the next {LONGEST_DAYS} days", at="expires", next="Rotate it before then.")
@@ -308,11 +308,11 @@ def _end(text: str, now: float) -> int:
 
 
 TOKEN_MINT = Operation(
-    name="token_mint", title="Mint a token", description="Makes a token for one workspace of this hub; shown once.",
+    name="token_mint", title="Mint a token", description="Creates a token for one workspace of this hub; shown once.",
     Params=MintParams, Result=MintResult, hints=Hints(), run=mint,
 )  # fmt: skip
 TOKEN_CHILD = Operation(
-    name="token_child", title="Narrow a token", description="Makes a token that may do no more than another.",
+    name="token_child", title="Narrow a token", description="Creates a token with at most the permissions of another.",
     Params=ChildParams, Result=MintResult, hints=Hints(), run=child,
 )  # fmt: skip
 TOKEN_LIST = Operation(
@@ -320,15 +320,15 @@ TOKEN_LIST = Operation(
     Params=ListParams, Result=ListResult, hints=Hints(read_only=True, idempotent=True), run=listed,
 )  # fmt: skip
 TOKEN_REVOKE = Operation(
-    name="token_revoke", title="Revoke a token", description="Refuses a token, and what was made from it, from now on.",
+    name="token_revoke", title="Revoke a token", description="Revokes a token and all tokens made from it, at once.",
     Params=TokenParams, Result=RevokeResult, hints=Hints(destructive=True, idempotent=True), run=revoke,
 )  # fmt: skip
 TOKEN_ROTATE = Operation(
-    name="token_rotate", title="Replace a token", description="Makes a new token for the same holder; revokes the old.",
+    name="token_rotate", title="Replace a token", description="Creates a token for the same holder; revokes the old.",
     Params=RotateParams, Result=MintResult, hints=Hints(destructive=True), run=rotate,
 )  # fmt: skip
 TOKEN_LOG = Operation(
-    name="token_log", title="What tokens did", description="The audit trail of this hub, newest first.",
+    name="token_log", title="Token activity", description="The audit trail of this hub, newest first.",
     Params=LogParams, Result=LogResult, hints=Hints(read_only=True, idempotent=True), run=trail,
 )  # fmt: skip
 TOKEN_AUDIT = Operation(

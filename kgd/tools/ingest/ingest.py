@@ -42,18 +42,16 @@ NODES_SHOWN = 100
 
 
 class IngestParams(Params):
-    source: Annotated[str | None, Field(description="a file or folder of this machine; none: the code tree")] = None
-    text: Annotated[str | None, Field(description="instead: what to take in")] = None
+    source: Annotated[str | None, Field(description="a path here; none: the code tree")] = None
+    text: Annotated[str | None, Field(description="instead of source")] = None
     kind: Annotated[str, Field(description=f"auto, tree, {', '.join(KINDS)}, entities, compression")] = AUTO
-    uri: Annotated[
-        str | None, Field(description="the node it becomes, document://... or thread://...; or the URL it is from")
-    ] = None
+    uri: Annotated[str | None, Field(description="its node (document://, thread://) or source URL")] = None
     dry_run: bool = False
     workspace: str | None = None
 
 
 class IngestResult(TypedDict):
-    """Without `job` it is done, or was a trial; else `state` is that of the job: running, done or failed."""
+    """With `job`, `state` is the state of the job: running, done or failed. Without it, the work is done."""
 
     workspace: str
     kind: str
@@ -86,14 +84,14 @@ def ingest(session: Session, params: IngestParams) -> IngestResult:
         return _text(session, params)
     if params.kind == TREE or params.source is None:
         if params.uri is not None:
-            raise Invalid("the code tree has its URIs already", at="uri", next="Leave uri out.")
+            raise Invalid("the code tree has fixed URIs", at="uri", next="Leave uri out.")
         return _of_tree(tree.look(session, params.source, params.workspace, dry_run=params.dry_run))
     if session.principal is not None:
-        raise Forbidden("files are read by the machine that has them", at="source", next="Send their text.")
+        raise Forbidden("only the machine with the files can read them", at="source", next="Send their text.")
     if "://" in params.source:
         raise Invalid(
-            "nothing is fetched from the network", at="source",
-            next="Save the page, and give its file as source and this URL as uri; or give its text and this uri.",
+            "kgd fetches nothing from the network", at="source",
+            next="Save the page and give its file as `source`, or its text as `text`, with this URL as `uri`.",
         )  # fmt: skip
     path = located(params.source, session.cwd)
     workspace = addressing.choose(session, params.workspace, writing=True)
@@ -122,15 +120,15 @@ def _refuse_private(session: Session, workspace: Workspace, path: Path) -> None:
     Raises:
         Forbidden: The file is hidden, belongs to kgd, or is ignored by the code repository that contains it.
     """
-    by_hand = f"A person takes it in with `kgd ingest {path.name[:60]}`, in its folder."
+    by_hand = f"A person can ingest it with `kgd ingest {path.name[:60]}` in its folder."
     root = workspace.layout.code_tree
     homes = [Path(os.path.realpath(one)) for one in (root, session.cwd) if one is not None]
     below = next((path.relative_to(home) for home in homes if path.is_relative_to(home)), path)
     if any(part.startswith(".") for part in below.parts):
-        raise Forbidden("hidden files and folders are not taken in for an agent", at="source", next=by_hand)
+        raise Forbidden("agents may not ingest hidden files and folders", at="source", next=by_hand)
     home = session.daemon.home
     if any(path.is_relative_to(os.path.realpath(own)) for own in (home.config, home.state, home.logs)):
-        raise Forbidden("kgd's own settings, state and logs are not taken in for an agent", at="source", next=by_hand)
+        raise Forbidden("agents may not ingest kgd's own settings, state and logs", at="source", next=by_hand)
     if root is not None and path.is_relative_to(homes[0]) and _in_tree(workspace, path) is None:
         raise Forbidden("the code repository ignores this file", at="source", next=by_hand)
 
@@ -148,8 +146,8 @@ def _refuse_single(total: int | None, counts: Mapping[str, int], trouble: Sequen
 def _entities(session: Session, params: IngestParams) -> IngestResult:
     if params.uri is None or params.source is not None or params.text is not None:
         raise Invalid(
-            "entities are read out of what is here already", at="uri",
-            next="Take the text in first; then name its document, thread or note as uri, and nothing else.",
+            "entities are extracted from stored nodes only", at="uri",
+            next="Ingest the text first; then give only `uri`, with its document, thread or note.",
         )  # fmt: skip
     workspace = addressing.choose(session, params.workspace, [params.uri], writing=True)
     uri = addressing.resolve(session, workspace, params.uri, at="uri")
@@ -159,7 +157,7 @@ def _entities(session: Session, params: IngestParams) -> IngestResult:
 
 def _compression(session: Session, params: IngestParams) -> IngestResult:
     if params.source is not None:
-        raise Invalid("what is here already is compressed", at="source", next="Leave it out; uri says below what.")
+        raise Invalid("only stored nodes are compressed", at="source", next="Leave it out; `uri` selects a subtree.")
     workspace = addressing.choose(session, params.workspace, [params.uri] if params.uri else [], writing=True)
     below = compress.place(session, workspace, params.uri or "")
     found = compress.proposed(
@@ -177,7 +175,7 @@ def _text(session: Session, params: IngestParams) -> IngestResult:
     if params.source is not None:
         raise Invalid("give source or text, not both", at="source")
     if params.kind == TREE:
-        raise Invalid("a text is no code tree", at="kind", next="Leave kind out.")
+        raise Invalid("a text is not a code tree", at="kind", next="Leave kind out.")
     workspace = addressing.choose(session, params.workspace, [params.uri] if params.uri else [], writing=True)
     author = session.author(workspace)
 
@@ -240,7 +238,7 @@ def _served(session: Session, workspace: Workspace, path: Path, inside: str, par
             "counts": {"changed": len(found.changed)},
         }
         answer["nodes"] = [from_path("file", workspace.id, inside)]
-    answer["next"] = "It is part of the code tree, which is served and searched as it is: nothing is stored of it."
+    answer["next"] = "It is part of the code tree, which is served and searched from disk: nothing is stored."
     return answer
 
 
@@ -272,7 +270,7 @@ def _job(workspace: Workspace, job: Job) -> IngestResult:
     answer: Any = {"workspace": workspace.id, "job": job.id, **{key: found[key] for key in kept if key in found}}
     if not job.is_over:
         answer["next"] = (
-            f"It goes on by itself: `kgd status`, or kgd://{workspace.id}/jobs/{job.id}, says how far it is."
+            f"It continues in the background: `kgd status`, or kgd://{workspace.id}/jobs/{job.id}, shows its progress."
         )
     result: IngestResult = answer
     return result
@@ -280,13 +278,11 @@ def _job(workspace: Workspace, job: Job) -> IngestResult:
 
 INGEST = Operation(
     name="ingest",
-    title="Take in documents and conversations",
+    title="Ingest documents and conversations",
     description=(
-        "Take in documents (Markdown, text, HTML, PDF, Office, code) and conversations: a file, a folder or a text. "
-        "They become document:// and chunk:// (thread:// and message://) nodes, found by search; the same source again "
-        "changes only what changed there. Files of the code tree are served as they are and not stored. kind entities: "
-        "your host's model names the things that the node at uri speaks of, as a proposal. "
-        "compression: doubles, stale facts, old nodes, likewise."
+        "Ingest documents (Markdown, HTML, PDF, Office) or conversations from a file, folder or text; search finds "
+        "them. Repeating it stores only what changed. kind entities: your host's model proposes nodes for what `uri` "
+        "names. kind compression: proposes merging duplicates and dropping old nodes."
     ),
     Params=IngestParams,
     Result=IngestResult,

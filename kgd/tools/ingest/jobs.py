@@ -22,7 +22,7 @@ TROUBLES_SHOWN = 50
 
 
 class JobAnswer(TypedDict):
-    """`state` is running, done or failed; one that waits for another is running with nothing done."""
+    """`state` is running, done or failed. A queued job is running with nothing done."""
 
     id: str
     kind: str
@@ -48,7 +48,7 @@ class JobParams(Params):
 def job(session: Session, params: JobParams) -> JobAnswer:
     """The state of a job; with `wait`, returns when the job is over, or after that many seconds."""
     if session.principal is not None:
-        raise Forbidden("jobs are the business of the machine that they run on")
+        raise Forbidden("only the machine that runs a job can show it")
     workspace = addressing.choose(session, params.workspace)
     jobs = session.daemon.jobs(workspace)
     return shown(jobs.wait(params.id, params.wait, lambda one: session.progress(one.done, one.total, one.source)))
@@ -80,8 +80,8 @@ def shown(job: Job, troubles: int = TROUBLES_SHOWN, *, nodes: int = 100) -> JobA
 
 JOB = Operation(
     name="job",
-    title="How a job is",
-    description="How far something is that is being taken in.",
+    title="Progress of a job",
+    description="The progress of an ingestion.",
     Params=JobParams,
     Result=JobAnswer,
     hints=Hints(read_only=True, idempotent=True),

@@ -49,8 +49,8 @@ def look(session: Session, source: str | None, named: str | None = None, *, dry_
     """
     if session.principal is not None:
         raise Forbidden(
-            "the code tree is looked at by the machine that has it",
-            next=Advice("Write what you know with ", Do("put"), "."),
+            "only the machine with the code tree can scan it",
+            next=Advice("Record your knowledge with ", Do("put"), "."),
         )
     workspace = addressing.choose(session, named, [source] if source else [])
     overlay, root = overlay_of(workspace), workspace.layout.code_tree
@@ -88,8 +88,8 @@ def _inside(session: Session, workspace: Workspace, root: Path, source: str | No
                              if not Path(source).is_absolute() else source, at="source")  # fmt: skip
     if scheme_of(uri) != "dir" or not (root / path_of(uri)).is_dir():
         raise Invalid(
-            "this is no directory of the code tree, and this version takes in nothing else", at="source",
-            next="Name a directory of the code tree, or none for all of it; a file is served as a node by itself.",
+            "this is not a directory of the code tree", at="source",
+            next="Name a directory of the code tree, or none for all of it; each file is served as a node already.",
         )  # fmt: skip
     return path_of(uri)
 
@@ -123,7 +123,7 @@ def bootstrap(session: Session, params: BootstrapParams) -> TreeResult:
 BOOTSTRAP = Operation(
     name="bootstrap",
     title="Walk the code tree",
-    description="Counts what the code tree serves; with store writes it down once.",
+    description="Counts the files of the code tree; with `store`, also writes them as nodes.",
     Params=BootstrapParams,
     Result=TreeResult,
     hints=Hints(idempotent=True),

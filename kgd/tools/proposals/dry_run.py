@@ -29,13 +29,13 @@ if TYPE_CHECKING:
 
 Would = Literal["merged", "proposed", "refused", "unchanged"]
 TRIED = "The hub tried it, and wrote nothing."
-BY_SCOPE = "So the token's scopes say; the hub's own policy, and what is there already, are looked at when it is sent."
-AT_GIT = "A plain git server is asked by a proposal; whether it takes the push, it says then."
-HERE = "This workspace is on this machine: it was tried, and nothing was written."
+BY_SCOPE = "Based on the token's scopes only. The hub checks its policy and its nodes when you send it."
+AT_GIT = "A plain git server gets a proposal; it accepts or refuses the push only then."
+HERE = "The workspace is on this machine: it was tried, and nothing was written."
 
 
 class Planned(TypedDict):
-    """One change that would be sent: the one at `index`, about this node."""
+    """One change that would be sent, by its index in the list."""
 
     index: int
     op: str
@@ -45,7 +45,7 @@ class Planned(TypedDict):
 
 
 class PlanResult(TypedDict):
-    """`look` says how far this can be known."""
+    """`look` explains how certain the prediction is."""
 
     workspace: str
     dry_run: bool
@@ -121,7 +121,7 @@ def _holder(said: Any) -> Principal:
     try:
         return principal_from({**said, "expires": None})
     except (Invalid, TypeError):
-        raise Unauthorized("the hub does not say who you are there", next="`kgd whoami` asks it again.") from None
+        raise Unauthorized("the hub does not report your identity", next="`kgd whoami` asks it again.") from None
 
 
 def _judged(index: int, change: Mapping[str, Any], workspace: str, holder: Principal) -> Planned:
@@ -173,8 +173,8 @@ def _plan(workspace: str, planned: Sequence[Planned], look: str) -> PlanResult:
 
 WOULD_SUBMIT = Operation(
     name="would_submit",
-    title="What a submission would send",
-    description="What submit_subgraph would send where, and what the caller's scopes would let become of each change.",
+    title="Preview a submission",
+    description="The changes that `submit_subgraph` would send, and the outcome of each under the caller's scopes.",
     Params=SubmitParams,
     Result=PlanResult,
     hints=Hints(read_only=True, open_world=True),

@@ -113,12 +113,12 @@ def piece_of(session: Session, target: Target | None, params: SubmitParams) -> t
              for n, text in enumerate(params.roots)}  # fmt: skip
     there = _there(session, target, params.remote or only_receiver(own) or "")
     if target is None and there.id == own.id:
-        raise Invalid("roots are submitted to another workspace", at="remote", next="Name the one that they are for.")
+        raise Invalid("roots can only go to another workspace", at="remote", next="Name the target workspace.")
     return own, piece(own, there.id, there, roots, base=params.base)
 
 
 def _baseless() -> Invalid:
-    return Invalid("a plain git server is given a commit on what it has", at="base", next="Leave base out.")
+    return Invalid("a plain git server takes submissions without a base", at="base", next="Leave out `base`.")
 
 
 def _there(session: Session, target: Target | None, id: str) -> There:
@@ -140,7 +140,7 @@ def _to_hub(session: Session, target: Target, params: SubmitParams, changes: lis
         answer: SubmitResult = TypeAdapter(SubmitResult).validate_python(said)
     except ValidationError:
         raise Unavailable(
-            "what answered is no hub that knows submissions", at=target.id, next="Upgrade kgd on one of the two sides."
+            "the server is not a hub that supports submissions", at=target.id, next="Upgrade kgd here or on the hub."
         ) from None
     answer["remote"] = target.id
     return answer
@@ -159,12 +159,12 @@ def _to_git(
     changed = {uri for uri, _ in outcome.nodes} | set(outcome.deleted)
     answer: SubmitResult = {
         "workspace": copy.id, "remote": to.name, "outcome": "proposed", "commit": done.commit,
-        "proposal": done.ref.removeprefix("refs/heads/"), "why": "a plain git server is asked by a proposal",
+        "proposal": done.ref.removeprefix("refs/heads/"), "why": "a plain git server only takes proposals",
         "changes": [
             {"index": index, "uri": uri, "outcome": "proposed" if outcome.repeated or uri in changed else "unchanged"}
             for index, uri in enumerate(str(getattr(e, "uri", None) or getattr(e, "source", "")) for e in made)
         ],
-        "look": f"It waits at the remote as {done.ref}: whoever keeps it accepts or merges it.",
+        "look": f"It waits at the remote as {done.ref} until its owner accepts or merges it.",
     }  # fmt: skip
     if outcome.warnings:
         answer["warnings"] = list(outcome.warnings)
@@ -191,7 +191,7 @@ def take_off(session: Session, workspace: Workspace, found: Proposal, reason: st
     success.
     """
     if session.principal is not None:
-        return "what this hub may do at its upstream is its keeper's business"
+        return "only the hub's administrator decides about its upstream"
     try:
         there = remote(workspace.layout, found.remote)
         reference = there.token or session.daemon.syncing(workspace).registered_token(there)
@@ -207,7 +207,7 @@ def take_off(session: Session, workspace: Workspace, found: Proposal, reason: st
         finally:
             git.close()
     except LostRace:
-        return "it has moved on there meanwhile"
+        return "it has changed there meanwhile"
     except KgdError as error:
         return error.message
     return ""

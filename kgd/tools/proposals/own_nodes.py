@@ -61,7 +61,7 @@ def piece(own: Workspace, into: str, there: There, roots: Mapping[Uri, float], *
     """
     known, tip = noted(own, into), own.tip
     if not roots and not known.roots:
-        raise NotFound(f"nothing was submitted to '{into}' from here yet", at="roots",
+        raise NotFound(f"nothing was submitted from here to '{into}' yet", at="roots",
                        next="Name the nodes to submit: `kgd submit WORKSPACE --roots URI`.")  # fmt: skip
     reached = _reached(own, roots or known.roots, known)
     deleted = [uri for uri in {**known.nodes, **roots} if own.node(uri) is None]
@@ -93,7 +93,7 @@ def _reached(own: Workspace, roots: Mapping[Uri, float], known: Submitted) -> li
     for root, cost in roots.items():
         walk = traverse([own.graph], [root], max_cost=cost, max_nodes=MOST_NODES)
         if walk.missing and root not in known.nodes:
-            raise NotFound("there is no such node to submit", at=root, next="roots are nodes that are stored.")
+            raise NotFound("there is no such node to submit", at=root, next="roots are stored nodes.")
         if any(cut.limit == "max_nodes" for cut in walk.cut):
             raise Limit(f"one submission takes at most {MOST_NODES} nodes", at="max_cost", next="Choose a lower cost.")
         found |= dict.fromkeys(one.uri for one in walk.nodes if own.node(one.uri) is not None)
@@ -114,8 +114,8 @@ def _of_node(
         if base:
             return [whole(node, homes, origin)]
         raise Stale(
-            f"'{there.id}' has a node of its own there, which was not submitted from here", current=copy.version,
-            at=homes[uri], next="Give yours another name, or say with `base` which commit of theirs you saw.",
+            f"'{there.id}' has its own node there, which was not submitted from here", current=copy.version,
+            at=homes[uri], next="Rename your node, or give the commit of theirs that you saw as `base`.",
         )  # fmt: skip
     changes = difference(_submitted(own, uri, copy), node, homes, origin, new=new)
     if changes:
@@ -136,7 +136,7 @@ def _base(there: There, copies: Mapping[Uri, Copy]) -> str:
         changed = uri if is_changed else changed
     if changed and len(commits) > 1:
         raise Stale(
-            f"'{there.id}' changed it since it was submitted", current=copies[changed].version, at=changed,
+            f"'{there.id}' changed the node since its submission", current=copies[changed].version, at=changed,
             next="Submit that node by itself first: name it alone with `roots`.",
         )  # fmt: skip
     return commits.pop() if changed else ""
@@ -157,9 +157,9 @@ def _submitted(own: Workspace, uri: Uri, copy: Copy) -> Node:
         return own.node(uri, as_of=str(copy.origin.get("commit"))) or Node(uri)
     except KgdError:
         raise Stale(
-            "it was submitted last from a commit that is not in this repository", current=copy.version, at=uri,
-            next="Sync with the repository that it was submitted from, or say with `base` which commit of theirs you "
-                 "saw.",
+            "its last submission was from a commit that is not in this repository", current=copy.version, at=uri,
+            next="Sync with the repository of that submission, or give the commit of theirs that you saw as "
+                 "`base`.",
         ) from None  # fmt: skip
 
 

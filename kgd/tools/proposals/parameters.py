@@ -17,7 +17,7 @@ class SubmitParams(Params):
     changes: ChangesAsInPut | None = None
     roots: Annotated[
         Many[str],
-        Field(description="or: these nodes of mine and what max_cost reaches; neither: what changed since I last did"),
+        Field(description="or these nodes and what max_cost reaches; neither: changes since the last time"),
     ] = Field(default_factory=list)
     max_cost: Annotated[float, Field(ge=0)] = 0.0
     base: Annotated[str, Field(description="the commit you saw")] = ""
@@ -30,7 +30,7 @@ What = Literal["merged", "proposed", "unchanged"]
 
 
 class Became(TypedDict):
-    """What became of one change: the one at `index`, about this node."""
+    """The outcome of one change, by its index in the list."""
 
     index: int
     uri: str
@@ -39,7 +39,7 @@ class Became(TypedDict):
 
 
 class SubmitResult(TypedDict):
-    """`look` says where to see it; `conflicts` are the nodes for which it waits."""
+    """`look` names the next command; `conflicts` are the nodes that need a decision."""
 
     workspace: str
     outcome: What

@@ -43,15 +43,15 @@ NEXT = "`kgd accept ID` or `kgd reject ID`, with --only URI for a part; `kgd pro
 
 
 class ProposalsParams(Params):
-    name: Annotated[str | None, Field(description="show this one, with what it changes")] = None
-    uri: Annotated[str | None, Field(description="of that one this node alone, with all of its text")] = None
+    name: Annotated[str | None, Field(description="show only this one, with its changes")] = None
+    uri: Annotated[str | None, Field(description="with `name`: only this node, with its full text")] = None
     limit: Annotated[int, Field(ge=1, le=SHOWN)] = 50
     cursor: str | None = None
     workspace: str | None = None
 
 
 class BundleAnswer(TypedDict):
-    """Nodes of a proposal that are one change, accepted together or not at all, and what speaks for it."""
+    """Nodes of a proposal that are accepted together or not at all, and the reason for the change."""
 
     kind: str
     nodes: list[str]
@@ -59,10 +59,10 @@ class BundleAnswer(TypedDict):
 
 
 class ProposalAnswer(TypedDict):
-    """`id` names what it is now; a decision about it is refused once it has moved on. `age` is in seconds.
+    """`id` names the present commit; a decision about an older one is refused. `age` is in seconds.
 
-    `author` is what its commit says, `pushed_by` the holder and id of the token with which a hub took it.
-    `state` is open, conflicts (accepted, it leaves both versions), merged (nothing of it is left to take) or broken.
+    `author` is a claim of the commit, `pushed_by` the holder and id of the token that pushed it to a hub.
+    `state` is open, conflicts (acceptance leaves both versions), merged (nothing is left to accept) or broken.
     """
 
     id: str
@@ -175,7 +175,7 @@ def _answer(workspace: Workspace, one: Proposal, look: Look) -> ProposalAnswer:
 
 class AcceptParams(Params):
     name: Annotated[str, Field(description="a proposal's id or name")]
-    only: Annotated[Many[str], Field(description="take these nodes alone")] = Field(default_factory=list)
+    only: Annotated[Many[str], Field(description="only these nodes")] = Field(default_factory=list)
     message: Annotated[str, Field(max_length=4_000)] = ""
     dry_run: bool = False
     workspace: str | None = None
@@ -205,7 +205,7 @@ def _named(session: Session, workspace: Workspace, name: str) -> Proposal:
         return proposals.named(workspace, name, lambda one: any(_seen(session, workspace, (one,))))
     except NotFound as absent:
         if decided := _decided_before(session, workspace, name):
-            raise NotFound(decided, at=name[:80], next="`kgd proposals` lists those that wait.") from None
+            raise NotFound(decided, at=name[:80], next="`kgd proposals` lists the open ones.") from None
         names = [one.name for one in proposals.listed(workspace)] if session.principal is None else []
         if close := difflib.get_close_matches(name.partition("@")[0], names, 1):
             absent.next = f"Did you mean '{close[0]}'?"
@@ -220,7 +220,7 @@ def _decided_before(session: Session, workspace: Workspace, name: str) -> str:
     commit = f", in commit {found.commit[:10]}" if found.commit else ""
     reason = f": {fenced_line(found.reason, LONGEST_LINE)}" if found.reason else ""
     by = f"{fenced_line(found.by, LONGEST_LINE)} {found.how} it" if found.by else f"it was {found.how}"
-    return f"no proposal of that name waits any more: {by} at {moment(found.at)}{commit}{reason}"
+    return f"the proposal is no longer open: {by} at {moment(found.at)}{commit}{reason}"
 
 
 def _accepted(
@@ -256,7 +256,7 @@ class RejectResult(TypedDict):
     proposal: str
     kept: str
     still_there: NotRequired[str]
-    """Why the remote that has the proposal goes on listing it: here it is off the list."""
+    """The reason why the remote still lists the proposal, which is closed here."""
 
 
 def reject(session: Session, params: RejectParams) -> RejectResult:
@@ -285,7 +285,7 @@ def _given(params: Params) -> dict[str, Any]:
 
 
 class Decided(TypedDict):
-    """What was decided about one proposal."""
+    """The decision about one proposal."""
 
     id: str
     take: Literal["accept", "reject"]
@@ -315,7 +315,9 @@ def decide(session: Session, workspace: Workspace, id: str, take: str | None, on
     if take == "reject" and not only:
         return {"id": _rejected(session, workspace, id)["proposal"], "take": "reject"}
     if take != "accept":
-        raise Invalid("a proposal is accepted or rejected", at="take", next="only goes with accept; the rest waits on.")
+        raise Invalid(
+            "a proposal is accepted or rejected", at="take", next="`only` is for `accept`; the rest stays open."
+        )
     done = _accepted(session, workspace, id, only or [])
     return {
         "id": done["proposal"], "take": "accept", "commit": done["commit"], "left": done["left"],
@@ -366,8 +368,8 @@ def _is_own(principal: Principal | None, one: Proposal) -> bool:
 
 PROPOSALS = Operation(
     name="proposals",
-    title="What waits to be accepted",
-    description="Proposed changes, with what each would change.",
+    title="Open proposals",
+    description="Lists the open proposals, or shows one with its changes.",
     Params=ProposalsParams,
     Result=ProposalsResult,
     hints=Hints(read_only=True, idempotent=True),
@@ -387,7 +389,7 @@ PROPOSALS = Operation(
 ACCEPT = Operation(
     name="accept",
     title="Accept a proposal",
-    description="All of it, or only some nodes.",
+    description="Accepts a proposal, in whole or in part.",
     Params=AcceptParams,
     Result=AcceptResult,
     hints=Hints(destructive=True),
@@ -396,10 +398,10 @@ ACCEPT = Operation(
     commands=(
         Command(
             "Sharing",
-            "bring a proposal into the workspace, whole or in part",
+            "accept a proposal into the workspace, in whole or in part",
             (
                 option("name", "a proposal, as `kgd proposals` lists it", "PROPOSAL"),
-                option("--only", "this node alone; may be repeated", "URI"),
+                option("--only", "only this node; may be repeated", "URI"),
                 MESSAGE,
             ),
             place=50,
@@ -410,7 +412,7 @@ ACCEPT = Operation(
 REJECT = Operation(
     name="reject",
     title="Reject a proposal",
-    description="Takes it off the list and keeps it, with the reason.",
+    description="Closes a proposal and archives it with the reason.",
     Params=RejectParams,
     Result=RejectResult,
     hints=Hints(destructive=True),

@@ -81,12 +81,12 @@ def target_of(session: Session, params: SubmitParams) -> outbound.Target | None:
     if bool(params.changes) and bool(params.roots):
         raise Invalid("give either changes or roots", at="changes", next="roots are nodes of your own workspace.")
     if params.remote and session.principal is not None:
-        raise Forbidden("a hub submits nothing elsewhere for somebody", at="remote", next="Leave remote out.")
+        raise Forbidden("a hub submits nothing for token holders", at="remote", next="Leave out `remote`.")
     remote = params.remote or _inferred(session, params)
     if not params.changes and not remote:
         raise Invalid(
-            "the workspace to submit to is not named", at="remote",
-            next="Name it: `kgd submit WORKSPACE --roots URI`, or without roots to submit again what changed since.",
+            "the target workspace is missing", at="remote",
+            next="Name it: `kgd submit WORKSPACE --roots URI`, or without roots to submit later changes.",
         )  # fmt: skip
     return outbound.find(session, remote, params.workspace) if remote else None
 
@@ -162,7 +162,7 @@ def answer(workspace: Workspace, subjects: Iterable[Uri], found: Submission) -> 
         is_changed = uri in changed or outcome.repeated or workspace.resolve(uri) in changed
         one: Became = {"index": index, "uri": uri, "outcome": found.what if is_changed else "unchanged"}
         if uri in conflicts:
-            one["why"] = "it was changed here as well since the base"
+            one["why"] = "it changed here too since the base"
         changes.append(one)
     written = answer_of(workspace, outcome)
     result: SubmitResult = {
@@ -191,10 +191,10 @@ def answer(workspace: Workspace, subjects: Iterable[Uri], found: Submission) -> 
 
 def _look(found: Submission) -> str:
     if found.proposal:
-        return f"It waits for somebody with write: `kgd proposals {found.proposal.id}`, then `kgd accept` or reject."
+        return f"It waits for a decision: `kgd proposals {found.proposal.id}`, then `kgd accept` or `kgd reject`."
     if found.outcome.commit:
         return f"`kgd history --commit {found.outcome.commit[:12]} --diff` shows it."
-    return "What it says is so already."
+    return "The workspace already has these changes."
 
 
 def _subject(edit: Edit) -> Uri:
@@ -218,9 +218,9 @@ SUBMIT_SUBGRAPH = Operation(
     name="submit_subgraph",
     title="Submit to another team",
     description=(
-        "Propose changes to a workspace that you may not write, or hand in a piece of your own graph: changes as in "
-        "put, or roots. All of it is merged at once where you may write, else it waits as a proposal. `base` is the "
-        "commit you saw. The answer says what became of each change."
+        "Propose changes to a workspace that you may not write, or send it a part of your graph: changes as in put, "
+        "or roots. They merge at once if you may write there, else they wait as a proposal. The answer lists the "
+        "outcome of each change."
     ),
     Params=SubmitParams,
     Result=SubmitResult,
@@ -239,7 +239,7 @@ SUBMIT_SUBGRAPH = Operation(
                     "--changes", "a JSON file with a list of changes, as put takes them; - reads standard input", "FILE"
                 ),
                 option(
-                    "--roots", "instead: this node of yours, and the nodes within --max-cost; may be repeated", "URI"
+                    "--roots", "instead: this node of yours and the nodes within --max-cost; may be repeated", "URI"
                 ),
                 option("--max-cost", "largest cost of a path from a root (0)", "N"),
                 option("--base", "the commit you have seen", "COMMIT"),

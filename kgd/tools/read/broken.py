@@ -29,7 +29,7 @@ class MissingLink(TypedDict):
 
 
 class MissingNode(TypedDict):
-    """A node that relations lead to and that nobody has written."""
+    """A missing node to which relations lead."""
 
     uri: str
     links: list[MissingLink]
@@ -51,7 +51,7 @@ def broken(session: Session, params: BrokenParams) -> BrokenResult:
     """
     if session.principal is not None:
         raise Forbidden(
-            "a token may not read all of them", next=Advice(Do("get"), " tells the broken links of each node.")
+            "a token may not read all of them", next=Advice(Do("get"), " shows the broken links of each node.")
         )
     workspace = addressing.choose(session, params.workspace)
     found = workspace.broken_links()
@@ -72,8 +72,8 @@ def broken(session: Session, params: BrokenParams) -> BrokenResult:
 
 BROKEN = Operation(
     name="broken",
-    title="Links to nothing",
-    description="Relations whose other end nobody has written, by the node that is missing.",
+    title="Broken links",
+    description="Relations to missing nodes, by missing node.",
     Params=BrokenParams,
     Result=BrokenResult,
     hints=Hints(read_only=True, idempotent=True),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NotRequired
 
@@ -10,6 +11,7 @@ from typing_extensions import TypedDict
 
 from kgd.errors import KgdError
 from kgd.model.access import Verb
+from kgd.model.dates import validity_in
 from kgd.model.escaping import fenced_line
 from kgd.model.uri import Uri, workspace_of
 from kgd.tools import addressing, cursors, nodes, origins, visibility
@@ -20,7 +22,7 @@ from kgd.tools.model_decisions import Resolved, on_the_way
 from kgd.tools.nodes import Cut, Found, InvalidAnswer, NodeAnswer
 from kgd.tools.operation import USUAL, Hints, Operation
 from kgd.tools.parameters import Many, Params
-from kgd.tools.read import mentions, threads
+from kgd.tools.read import as_markdown, mentions, threads
 from kgd.tools.session import Session
 from kgd.tools.suggestions.usage import note
 from kgd.tools.verified_marks import mark
@@ -49,8 +51,8 @@ class GetParams(Params):
 
 
 class Missing(TypedDict):
-    """`reason` is given for nodes of a hub: gone, forbidden, unreachable or unknown_workspace; for a node that is
-    here now and was not at the commit that was asked about: not_then; and for a text that is no address: invalid."""
+    """A requested node without an answer. `reason` is gone, forbidden, unreachable or unknown_workspace for a node of a
+    hub; not_then for a node that did not exist at the requested commit; invalid for a text that is not an address."""
 
     uri: str
     similar: list[str]
@@ -103,7 +105,7 @@ def get(session: Session, params: GetParams) -> GetResult:
         start = begin if index == begin.node else Position(index)
         node, rest = _fitted(found, asked[index], params.include, room, start, first=not answer["nodes"])
         if node is not None:
-            answer["nodes"].append(_with_trust(session, found, node))
+            answer["nodes"].append(_with_trust(session, home, found, node))
             seen.append(found.uri)
         if rest is not None:
             answer["cursor"] = cursors.write("get", question, rest.written())
@@ -165,12 +167,17 @@ def _from_hub(reads: HubReads, home: str, asked: Sequence[Uri], index: int) -> F
     return answer
 
 
-def _with_trust(session: Session, found: Found | FarNode, node: dict[str, Any]) -> dict[str, Any]:
-    """Add the trust level of the node's workspace, and fence text of others."""
+def _with_trust(session: Session, home: str, found: Found | FarNode, node: dict[str, Any]) -> dict[str, Any]:
+    """Add the trust level of the node's workspace, and fence text of others.
+
+    For an agent of this machine, the origin of its own nodes is only the commit: the answer has the rest elsewhere.
+    """
     if isinstance(found, FarNode):
         return node
     trust = origins.trust_in(session, found.workspace)
     if trust == "local":
+        if session.by_agent and session.principal is None and found.workspace.id == home:
+            node["origin"] = {"commit": node["origin"]["commit"]} if "commit" in node["origin"] else {}
         return node
     node["origin"]["trust"] = trust
     return origins.fence(node) if trust == "remote" else node
@@ -286,6 +293,8 @@ def _add_state(answer: dict[str, Any], found: Found, include: Sequence[str]) -> 
         if "mentions" in include:
             answer["mentions"] = mentions.of_node(found.workspace, found.uri, found.sees)
         mark(found.workspace, [answer], found.sees)
+        if (valid := validity_in(answer.get("data", {}))) and (lapse := valid.lapse(time.time())):
+            answer["lapsed"] = lapse
     if "history" in include:
         lines = found.workspace.history.entries(uri=found.uri, limit=HISTORY_LINES)
         answer["history"] = [nodes.line(entry, found.workspace, found.sees) for entry in lines]
@@ -346,15 +355,16 @@ GET = Operation(
     name="get",
     title="Read nodes",
     description=(
-        "Read nodes in full: content, relations, version, open conflicts; on request incoming relations and history, "
-        "or as of a commit. What is not there comes back in `missing` with similar names. Long ones continue by "
-        "`cursor`."
+        "Read nodes in full: content, relations, version, open conflicts. `include` adds incoming relations, the last"
+        " commits, mentions, or the messages of a thread. Absent nodes are in `missing` with similar names. A long "
+        "answer continues with `cursor`."
     ),
     Params=GetParams,
     Result=GetResult,
     hints=Hints(read_only=True, idempotent=True),
     run=get,
     from_memory=from_memory,
+    text=as_markdown.nodes,
     page="the node's page",
     offered=USUAL,
     place=20,

@@ -43,7 +43,7 @@ class GraphViewParams(TraverseParams):
 
 
 class AreaShown(TypedDict):
-    """An area. `count`: of a molecule its atoms, of an atom the nodes that lead to it."""
+    """An area. `count` is the number of atoms of a molecule, or of nodes that lead to an atom."""
 
     uri: str
     name: str
@@ -52,9 +52,9 @@ class AreaShown(TypedDict):
 
 
 class GraphViewResult(TraverseResult):
-    """As `traverse` answers. Of a whole workspace there are `areas` and how many nodes there are of each of `types`.
+    """The answer of `traverse`. For a whole workspace it has `areas`, and the number of nodes of each of `types`.
 
-    `drawing` is an SVG, and there for hosts that show it.
+    `drawing` is an SVG for hosts that can show it.
     """
 
     areas: NotRequired[list[AreaShown]]
@@ -83,7 +83,7 @@ def graph_view(session: Session, params: GraphViewParams) -> GraphViewResult:
 
 def _near(session: Session, params: TraverseParams) -> GraphViewResult:
     """Walk with a picture. The answer keeps to the budget; the picture shows the complete walk."""
-    params = params.model_copy(update={"include": ["path"]})
+    params = params.model_copy(update={"include": ["edges", "path"]})
     answer: Any = traverse.settling(session, params)
     is_short = any(cut["limit"] == "budget" for cut in answer["cut"])
     scene = scene_of_walk(cast("Any", traverse.at_once(session, params)) if is_short else answer)
@@ -148,8 +148,8 @@ GRAPH_VIEW = Operation(
     name="graph_view",
     title="Show the graph",
     description=(
-        "A picture of what is near one or more nodes, outward by cost, for a person to look at; without a start the "
-        "workspace by area, with counts. Answers the same in words, as traverse does."
+        "A picture for a person: the nodes near one or more nodes, by cost; without a start the workspace by area, "
+        "with counts. The answer has the same as text, like traverse."
     ),
     Params=GraphViewParams,
     Result=GraphViewResult,

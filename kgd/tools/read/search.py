@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, NotRequired, cast
 from pydantic import Field
 from typing_extensions import TypedDict
 
+from kgd.code_history.history import CodeHistory
 from kgd.errors import Invalid, Unavailable
 from kgd.freshness.freshness import Freshness
 from kgd.graph.edges import Card, EdgeSource
@@ -23,7 +24,8 @@ from kgd.retrieval.query import Answered, Mentions, Question, Retrieved
 from kgd.retrieval.retrieve import retrieve, tagged
 from kgd.tools import addressing, cursors, origins, visibility
 from kgd.tools.budget import Room
-from kgd.tools.commands import BUDGET, CURSOR, EDGE_TYPES, HITS, TYPES, Command, names, option
+from kgd.tools.commands import BUDGET, CURSOR, EDGE_TYPES, HITS, SINCE, TYPES, UNTIL, Command, names, option
+from kgd.tools.dates import When, period
 from kgd.tools.nodes import UnverifiedAnswer
 from kgd.tools.operation import USUAL, Hints, Operation
 from kgd.tools.origins import Origin
@@ -39,6 +41,8 @@ if TYPE_CHECKING:
 DEEPEST = 10_000
 """Largest number of hits to page through; a narrower question finds the rest."""
 TYPES_SHOWN = 40
+LIKELY = 30
+"""Files that past commits speak for."""
 KNOWLEDGE_SHARE = 65
 """Percent of the budget for knowledge; code gets the rest, and what knowledge left over."""
 
@@ -55,6 +59,8 @@ class SearchParams(Params):
     )
     lanes: Annotated[Literal["two", "one"], Field(description="one: code after knowledge in hits")] = "two"
     min_score: Annotated[float, Field(ge=0, le=1)] = 0.0
+    since: When = None
+    until: When = None
     limit: Annotated[int, Field(ge=1, le=200, description="of each list")] = 10
     budget: Annotated[int, Field(ge=1, description="tokens")] = 4_000
     cursor: str | None = None
@@ -105,15 +111,16 @@ def _searched(session: Session, params: SearchParams, tool: str, lanes: tuple[La
         raise Invalid("there is nothing to look for", at="query", next=f"Give words, or tags.{of_type}")
     workspace = addressing.choose(session, params.workspace)
     question = [workspace.id, params.query, params.types, params.tags, params.namespace, params.min_score,
-                params.edge_types, params.max_depth, params.lanes]  # fmt: skip
+                params.edge_types, params.max_depth, params.lanes, params.since, params.until]  # fmt: skip
     known = cursors.read(tool, question, params.cursor) if params.cursor else None
     offset = (cursors.index(known, 0), cursors.index(known, 1)) if known else (0, 0)
     if max(offset) > DEEPEST:
         raise Invalid(f"at most {DEEPEST} hits can be paged through", at="cursor", next="Ask a narrower question.")
+    since, until = period(params.since, params.until)
     wanted = Question(
         params.query, params.namespace.strip("/"), tuple(params.types), tuple(params.tags), tuple(params.edge_types),
         1 if params.max_depth is None else params.max_depth, params.limit, params.min_score, lanes=lanes,
-        edges=bool(params.max_depth) or "edges" in params.include,
+        since=since, until=until, edges=bool(params.max_depth) or "edges" in params.include,
     )  # fmt: skip
     found = answered(session, workspace, wanted, offset)
     page = _Page(session, workspace)
@@ -199,9 +206,16 @@ def answered(session: Session, workspace: Workspace, question: Question, offset:
         doubted = Freshness.of(workspace).doubted if sees is None else ()
         return retrieve(
             workspace, question, mentioned(session, workspace), sees=sees, doubted=doubted, sources=sources,
-            about=partial(about, workspace), offset=offset,
+            about=partial(about, workspace), likely=partial(_likely, workspace) if session.principal is None else None,
+            offset=offset,
         )  # fmt: skip
     return tagged(workspace, question, sees=sees, sources=sources, offset=offset[0])
+
+
+def _likely(workspace: Workspace, query: str, found: Mapping[str, float]) -> dict[str, float]:
+    """The files that past commits speak for; nothing for a caller with a token, see `docs/hub.md`."""
+    likely = CodeHistory.of(workspace).files_for(query, LIKELY, found)
+    return {one.path: one.score for one in likely if "past commits" in one.why or one.path not in found}
 
 
 def _answer(sources: Sequence[EdgeSource], hit: Answered) -> HitAnswer | None:
@@ -290,6 +304,8 @@ SEARCH = Operation(
                 EDGE_TYPES,
                 option("--max-depth", "steps to expand from each hit (1)"),
                 option("--min-score", "leave out lower scores", "X"),
+                SINCE,
+                UNTIL,
                 HITS,
                 BUDGET,
                 CURSOR,
@@ -317,6 +333,8 @@ RECALL = replace(
                 option("query", "words", "WORD", nargs="*"),
                 names("--tags", "with this tag; repeated: with any of them", "TAG"),
                 TYPES,
+                SINCE,
+                UNTIL,
                 HITS,
                 CURSOR,
             ),

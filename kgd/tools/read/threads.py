@@ -34,7 +34,7 @@ def check(include: Sequence[str], as_of: str | None, *, is_far: bool) -> None:
     """
     if (ONWARD in include or BACK in include) and (as_of or is_far):
         raise Invalid(
-            "messages are read as they are now, of workspaces of this machine", at="include",
+            "messages are read at the present commit, from workspaces of this machine", at="include",
             next="Search for them there, or get each by its own URI.",
         )  # fmt: skip
 

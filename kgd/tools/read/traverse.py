@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NotRequired, cast
+from typing import Annotated, Any, Literal, NotRequired, cast
 
 from pydantic import Field
 from typing_extensions import TypedDict
@@ -24,6 +24,7 @@ from kgd.tools.nodes import ConflictAnswer, UnverifiedAnswer
 from kgd.tools.operation import USUAL, Hints, Operation
 from kgd.tools.origins import Origin
 from kgd.tools.parameters import EdgeTypes, Many, Params
+from kgd.tools.read import as_markdown
 from kgd.tools.read.mentions import MENTIONS
 from kgd.tools.read.traverse_across import (
     BROKEN_SHOWN,
@@ -41,9 +42,6 @@ from kgd.tools.session import Session
 from kgd.tools.suggestions.usage import note
 from kgd.tools.verified_marks import mark
 from kgd.tools.working_sets import Hint, enter
-
-if TYPE_CHECKING:
-    pass
 
 MOST_NODES = 2_000
 BOUNDLESS = 1 << 30
@@ -63,30 +61,31 @@ class TraverseParams(Params):
     budget: Annotated[int, Field(ge=1, description="tokens")] = 4_000
     as_of: Annotated[str | None, Field(description="a commit")] = None
     conflicts: Literal["show", "resolve"] = "show"
-    include: Annotated[Many[Literal["path"]], Field(description="path: each node's whole path, beside `via`")] = Field(
-        default_factory=list
-    )
+    include: Annotated[
+        Many[Literal["edges", "path"]],
+        Field(description="the relations among the nodes; each node's whole path"),
+    ] = Field(default_factory=list)
     cursor: str | None = None
     context_id: str | None = None
     workspace: str | None = None
 
 
 PathStep = TypedDict("PathStep", {"from": str, "type": str, "direction": NotRequired[Literal["in"]]})
-"""One relation of a path, leaving `from`; `direction` is present if it was walked against its arrow."""
+"""One relation of a path, leaving `from`; `direction` is present if it was followed backwards."""
 
 
 class Via(PathStep):
     """The last relation of a node's path, leaving its predecessor `from`.
 
-    `through` are the steps before it, where they lead through nodes that the answer leaves out. The path of the first
-    step's node and these steps are the whole path; that node is on this page or on an earlier one.
+    `through` are the steps before it, if the answer omits the nodes between them. The whole path is the path of the
+    first step's node, which is on this page or an earlier one, followed by these steps.
     """
 
     through: NotRequired[list[PathStep]]
 
 
 class Reached(TypedDict):
-    """A node; one without `via` is a start."""
+    """A node of the walk; a start has no `via`."""
 
     uri: str
     type: str
@@ -110,7 +109,7 @@ class EdgeAnswer(TypedDict):
 
 
 class CutAnswer(TypedDict):
-    """What a limit left out; `count` is how many at least, `at` where it was met first."""
+    """Nodes that a limit left out, at least `count`; `at` is the first place where it applied."""
 
     limit: str
     at: str
@@ -120,7 +119,7 @@ class CutAnswer(TypedDict):
 class TraverseResult(TypedDict):
     workspace: str
     nodes: list[Reached]
-    edges: list[EdgeAnswer]
+    edges: NotRequired[list[EdgeAnswer]]
     cut: list[CutAnswer]
     broken_links: list[Broken]
     conflicts: list[ConflictAnswer]
@@ -137,13 +136,21 @@ def traverse(session: Session, params: TraverseParams) -> TraverseResult:
     """Walk from nodes, in order of cost, hops and URI; a cursor continues after the last answered node."""
     asked, answer = _walked(session, params, Room(params.budget))
     answer.update(enter(session, params.context_id, [Uri(node["uri"]) for node in answer["nodes"]], starting=True))
+    edges = answer["edges"]
+    if not _answers_edges(session, params):
+        del answer["edges"]
     if asked.workspace is not None and not asked.commit:
-        note(session, asked.workspace, answer, asked.starts, answer["edges"])
+        note(session, asked.workspace, answer, asked.starts, edges)
     return cast("TraverseResult", answer)
 
 
+def _answers_edges(session: Session, params: TraverseParams) -> bool:
+    """A hub always answers them: clones of kgd 0.1.0 need them and cannot ask."""
+    return "edges" in params.include or session.principal is not None
+
+
 def at_once(session: Session, params: TraverseParams) -> TraverseResult:
-    """The same in one answer of any length, for a picture. One walk; no conversation counts as having read it."""
+    """`traverse` in one answer of any length, for a picture. It does not enter a working set."""
     _, answer = _walked(session, params, Room(BOUNDLESS, limit=BOUNDLESS), MOST_NODES)
     return cast("TraverseResult", answer)
 
@@ -169,7 +176,10 @@ def _walked(
     found, why = crossing.walk, why_not(session, asked, crossing)
     if not found.nodes and found.missing:
         raise nowhere(session, asked, found.missing[0], why(found.missing[0]))
-    page = _Page(crossing, behind, room, Sources(session, crossing), asked.also, include_path=bool(params.include))
+    page = _Page(
+        crossing, behind, room, Sources(session, crossing), asked.also,
+        path="path" in params.include, edges=_answers_edges(session, params),
+    )  # fmt: skip
     answered = {node.uri for node in page.nodes}
     if not asked.commit:
         _mark(session, [asked.home, *sorted(crossing.joined)], page.answers)
@@ -214,7 +224,7 @@ def settling(session: Session, params: TraverseParams) -> TraverseResult:
 class _Behind:
     """The end of the last page: the number of nodes answered so far, and the order key of the last.
 
-    The key decides what is skipped, not the number. If the graph changes meanwhile, nodes that stay in place are
+    The key decides, not the number. If the graph changes meanwhile, nodes that stay in place are
     neither repeated nor omitted.
     """
 
@@ -240,7 +250,7 @@ class _Page:
 
     def __init__(
         self, crossing: Crossing, behind: _Behind, room: Room, sources: Sources, also: Mapping[Uri, list[str]],
-        *, include_path: bool,
+        *, path: bool, edges: bool,
     ) -> None:  # fmt: skip
         found = crossing.walk
         self.nodes: list[Visited] = []
@@ -257,16 +267,16 @@ class _Page:
             answer = _reached(node, sources.of(node))
             if node.path:
                 answer["via"] = _via(node, listed)
-            if include_path:
+            if path:
                 answer["path"] = [_step(step) for step in node.path]
             if node.uri in also:
                 answer["asked"] = also[node.uri]
-            edges = [_edge(link) for link in links.get(node.uri, ())]
-            if not room.take([answer, edges], first=True):
+            joined = [_edge(link) for link in links.get(node.uri, ())]
+            if not room.take([answer, joined if edges else []], first=True):
                 break
             self.nodes.append(node)
             self.answers.append(answer)
-            self.edges += edges
+            self.edges += joined
         left = len(fresh) - len(self.nodes)
         if left:
             self.cut.append({"limit": "budget", "at": fresh[len(self.nodes)].uri, "count": left})
@@ -359,17 +369,18 @@ def from_memory(session: Session, params: TraverseParams) -> bool:
 
 TRAVERSE = Operation(
     name="traverse",
-    title="What is near",
+    title="Nodes nearby",
     description=(
-        "Everything near one or more nodes or paths, cheapest first: each node with its cost and predecessor (`via`), "
-        "the relations among them, broken links, open conflicts. A node is in when its cheapest path costs at most "
-        "max_cost (a relation's weight is its cost; 0 = always together). `cut` says what was left out and why."
+        "Nodes near one or more nodes or paths, cheapest first, each with its cost and last relation (`via`); broken "
+        "links and open conflicts. A relation's weight is its cost: 0 belongs together, 1 is a full step. direction "
+        "in finds dependents. `cut` names what a limit left out."
     ),
     Params=TraverseParams,
     Result=TraverseResult,
     hints=Hints(read_only=True, idempotent=True),
     run=settling,
     from_memory=from_memory,
+    text=as_markdown.walk,
     offered=USUAL,
     place=30,
     scope=Verb.READ,
@@ -385,7 +396,9 @@ TRAVERSE = Operation(
                 TYPES,
                 option("--direction", "along relations, against them, or both (out)"),
                 option("--max-nodes", "nodes in the answer (50)"),
-                option("--include", "path: each node's whole path, for --json", "PART"),
+                option(
+                    "--include", "edges: relations among the nodes; path: each node's whole path; for --json", "PART"
+                ),
                 AS_OF,
                 BUDGET,
                 CURSOR,

@@ -37,8 +37,8 @@ class Detail(TypedDict):
 
 
 class Broken(Detail):
-    """A relation that leads nowhere. `reason`: missing, or of another workspace gone, forbidden, unreachable, fetching
-    or unknown_workspace; then `workspace` says which, and `last_seen` when it was last reached.
+    """A broken link. `reason` is missing, or, for another `workspace`, gone, forbidden, unreachable, fetching or
+    unknown_workspace; `last_seen` is the last contact with that workspace.
     """
 
     source: str
@@ -50,7 +50,7 @@ class Broken(Detail):
 
 
 class Absent(Detail):
-    """A start that is not there, or not to be had."""
+    """A start that does not exist, or cannot be read."""
 
     uri: str
     reason: str
@@ -76,7 +76,7 @@ class Asked:
         far = addressing.far(session, named, start)
         if far:
             if as_of:
-                raise Invalid("a workspace on a hub is walked as it is now", at="as_of", next="Leave it out.")
+                raise Invalid("walks on a hub read the present commit only", at="as_of", next="Leave out `as_of`.")
             found, refused = addressing.each(
                 start, lambda n, text: addressing.resolve_far(session, far, text, at=f"start[{n}]")
             )
@@ -195,11 +195,11 @@ def _detail(absence: Absence) -> Detail:
 def nowhere(session: Session, asked: Asked, start: Uri, why: Absence) -> KgdError:
     """The error of a walk without an existing start; it names only nodes that the caller may read."""
     if why.reason == "forbidden":
-        return Forbidden(why.detail or "this may not be read", at=start, next="Ask its keeper for a wider token.")
+        return Forbidden(why.detail or "you may not read this node", at=start, next="Ask the owner for a wider token.")
     if why.reason not in ("missing", "gone"):
         last = f" It was last seen {moment(why.last_seen)}." if why.last_seen is not None else ""
         return Unavailable(f"its workspace is {why.reason}: {why.detail}", at=start, next=f"Ask again later.{last}")
     here = asked.workspace
     like = nodes.similar(here, start, visibility.sight(session, here.id)) if here else []
-    advice = f"Close to it: {', '.join(like)}." if like else Advice("Find a start with ", Do("search"), ".")
+    advice = f"Similar: {', '.join(like)}." if like else Advice("Find a start with ", Do("search"), ".")
     return NotFound("there is no such node", at=start, next=advice)

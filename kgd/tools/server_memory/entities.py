@@ -7,13 +7,18 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from kgd.errors import KgdError
 from kgd.exchange.entities import (
     SCHEME,
+    Entity,
     Link,
+    entity_in,
     is_entity,
+    is_implied,
     is_usual,
     link_in,
     literal_uri,
@@ -23,14 +28,38 @@ from kgd.exchange.entities import (
 )
 from kgd.model.node import Node
 from kgd.model.uri import Uri
-from kgd.tools.server_memory.text_search import Said
+from kgd.tools.server_memory.text_search import Said, texts_of
 from kgd.workspace.changed_nodes import Changed
 
 if TYPE_CHECKING:
+    from kgd.git.objects import ObjectId
     from kgd.workspace.workspace import Workspace
 
+KEPT = 8 * 2**20
+"""Characters of entities that are kept as read, as many as an answer can have: about 20 MB of memory."""
 TURNS = 64
 """Locks for writers, by name: enough that writers of different names rarely wait for each other."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """An entity as read from its node.
+
+    Attributes:
+        blob: The stored version.
+        links: The target of each relation to another entity, and the relation. It has the target's name at the time of
+            reading, unless the relation itself has the name.
+    """
+
+    uri: Uri
+    blob: ObjectId
+    entity: Entity
+    is_implied: bool
+    links: tuple[tuple[Uri, Link, bool], ...]
+
+    @property
+    def size(self) -> int:
+        return sum(map(len, texts_of(self.entity))) + 100 * len(self.links)
 
 
 class Catalogue:
@@ -45,7 +74,9 @@ class Catalogue:
         self._elsewhere: dict[str, set[Uri]] = {}
         """Entities at URIs other than their names imply, by name."""
         self._names: dict[Uri, str] = {}
-        self._said = Said(workspace)
+        self._said = Said(workspace, self._read_ahead)
+        self._kept: dict[Uri, Stored] = {}
+        self._kept_size = 0
         self._note_names(workspace.graph.uris(scheme=SCHEME))
 
     @classmethod
@@ -67,6 +98,50 @@ class Catalogue:
         """The nodes of a name, with implied ones. There are two if two clones created the entity separately."""
         found = (self._workspace.node(uri) for uri in self.places(name) if self._workspace.graph.card(uri))
         return [node for node in found if node is not None and name_in(node) == name]
+
+    def stored(self, uri: Uri) -> Stored | None:
+        """The entity or implied node at a URI; None if there is none. Reads a version once."""
+        card = self._workspace.graph.card(uri)
+        if card is None or card.blob is None:
+            return None
+        kept = self._kept.get(uri)
+        if kept is not None and kept.blob == card.blob:
+            return kept
+        node = self._workspace.node(uri)
+        if node is None:
+            return None
+        links = tuple(self._links_in(node))
+        found = Stored(uri, card.blob, entity_in(node), is_implied(node), links)
+        if self._workspace.graph.card(uri) == card:  # otherwise the node may be newer than the blob
+            self._keep(found)
+        return found
+
+    def _read_ahead(self, uri: Uri) -> bool:
+        with suppress(KgdError):  # a damaged one is reported to the call that needs it
+            self.stored(uri)
+        return self._kept_size < 0.9 * KEPT
+
+    def _links_in(self, node: Node) -> Iterator[tuple[Uri, Link, bool]]:
+        name = name_in(node)
+        for relation in node.relations:
+            if is_entity(relation.target, self._workspace.id):
+                target = relation.target
+                link = link_in(name, self.name_of(target), relation.type, relation.data)
+                yield target, link, isinstance(relation.data.get("to"), str)
+
+    def _keep(self, found: Stored) -> None:
+        with self._lock:
+            old = self._kept.pop(found.uri, None)
+            self._kept[found.uri] = found
+            self._kept_size += found.size - (old.size if old else 0)
+            while self._kept_size > KEPT:
+                self._kept_size -= self._kept.pop(next(iter(self._kept))).size
+
+    def links_from(self, found: Stored) -> Iterator[tuple[Uri, Link]]:
+        """The relations to other entities, each with its target's URI."""
+        for target, link, has_name in found.links:
+            name = link.target if has_name else self.name_of(target)
+            yield target, link if name == link.target else replace(link, target=name)
 
     def name_of(self, uri: Uri) -> str:
         """The name for the target of a relation, whether or not the target exists."""
@@ -119,9 +194,10 @@ class Catalogue:
     # ---- updates
 
     def _catch_up(self) -> None:
-        changed = {uri for uri in self._changed.take() if is_entity(uri, self._workspace.id)}
-        self._note_names(changed)
-        self._said.changed(changed)
+        if taken := self._changed.take():
+            changed = {uri for uri in taken if is_entity(uri, self._workspace.id)}
+            self._note_names(changed)
+            self._said.changed(changed)
 
     def _note_names(self, uris: Iterable[Uri]) -> None:
         graph, home = self._workspace.graph, self._workspace.id

@@ -9,11 +9,10 @@ import orjson
 from typing_extensions import TypedDict
 
 from kgd.errors import Limit, NotFound
-from kgd.exchange.entities import Entity, Link, entity_in, is_implied, links_in, name_in, order
-from kgd.model.node import Node
+from kgd.exchange.entities import Entity, Link, order
 from kgd.model.uri import Uri
 from kgd.tools import addressing, visibility
-from kgd.tools.server_memory.entities import Catalogue
+from kgd.tools.server_memory.entities import Catalogue, Stored
 from kgd.tools.server_memory.parameters import OpenNodes, ReadGraph, SearchNodes
 from kgd.tools.server_memory.text_search import texts_of
 from kgd.tools.session import Session
@@ -54,27 +53,26 @@ def indented(value: object) -> str:
 def read_graph(session: Session, params: ReadGraph) -> GraphAnswer:
     view = View(session)
     answer = Answer()
-    for node in view.nodes(view.catalogue.all()):
-        answer.take(None if is_implied(node) else entity_in(node), view.links_from(node))
+    for found in view.stored(view.catalogue.all()):
+        answer.take(None if found.is_implied else found.entity, view.links_from(found))
     return answer.plain()
 
 
 def search_nodes(session: Session, params: SearchNodes) -> GraphAnswer:
     """Entities with the query in their name, type or an observation, and every relation that starts or ends at one."""
     view, asked, answer = View(session), params.query.lower(), Answer()
-    for node in view.nodes(view.catalogue.candidates(params.query)):
-        entity = entity_in(node)
-        if not is_implied(node) and any(asked in text.lower() for text in texts_of(entity)):
-            answer.take(entity, view.links_of(node))
+    for found in view.stored(view.catalogue.candidates(params.query)):
+        if not found.is_implied and any(asked in text.lower() for text in texts_of(found.entity)):
+            answer.take(found.entity, view.links_of(found))
     return answer.plain()
 
 
 def open_nodes(session: Session, params: OpenNodes) -> GraphAnswer:
     view, answer = View(session), Answer()
-    named = {node.uri: node for name in dict.fromkeys(params.names) for node in view.catalogue.nodes(name)}
-    for node in named.values():
-        if not is_implied(node) and view.sees(node.uri):
-            answer.take(entity_in(node), view.links_of(node))
+    named = {node.uri for name in dict.fromkeys(params.names) for node in view.catalogue.nodes(name)}
+    for found in view.stored(named):
+        if not found.is_implied:
+            answer.take(found.entity, view.links_of(found))
     return answer.plain()
 
 
@@ -102,20 +100,20 @@ class View:
         sees = visibility.sight(session, self.workspace.id)
         self.sees: Callable[[Uri], bool] = sees or (lambda uri: True)
 
-    def nodes(self, uris: Iterable[Uri]) -> Iterator[Node]:
-        """The nodes of these URIs, with implied ones."""
+    def stored(self, uris: Iterable[Uri]) -> Iterator[Stored]:
+        """The entities at these URIs, with implied ones."""
         for uri in uris:
-            if self.sees(uri) and (node := self.workspace.node(uri)) is not None:
-                yield node
+            if self.sees(uri) and (found := self.catalogue.stored(uri)) is not None:
+                yield found
 
-    def links_from(self, node: Node) -> list[Link]:
-        return links_in(node, self.catalogue.name_of, self.sees)
+    def links_from(self, found: Stored) -> Iterator[Link]:
+        return (link for target, link in self.catalogue.links_from(found) if self.sees(target))
 
-    def links_of(self, node: Node) -> Iterator[Link]:
+    def links_of(self, found: Stored) -> Iterator[Link]:
         """Every relation that starts or ends at the entity, also at other URIs that its name may have."""
-        yield from self.links_from(node)
-        name = name_in(node)
-        for place in dict.fromkeys((node.uri, *self.catalogue.places(name))):
+        yield from self.links_from(found)
+        name = found.entity.name
+        for place in dict.fromkeys((found.uri, *self.catalogue.places(name))):
             for source, link in self.catalogue.links_to(place):
                 if link.target == name and self.sees(source):
                     yield link

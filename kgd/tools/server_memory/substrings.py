@@ -1,14 +1,14 @@
 """A substring index over many texts, by their words.
 
-A word is a run of characters without blanks. A text can contain a phrase only if, for each word of the phrase, some
-word of the text contains it. There are far fewer words than texts; all of them are one string, which is searched at
-memory speed.
+A word is a run of characters without blanks. A text that contains a phrase has its inner words, a word that ends with
+its first one, and a word that begins with its last one. There are far fewer words than texts; all of them are one
+string, which is searched at memory speed.
 """
 
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Generic, TypeVar
 
 from kgd.index.words import clean
@@ -19,8 +19,8 @@ FRESH = 5_000
 """New words that are searched one by one before they join the one string."""
 STALE = 2
 """Outdated entries per text, beyond which the index should be rebuilt."""
-FEW = 200
-"""Number of candidates that is small enough to stop the search for a rarer part."""
+FEW = 20
+"""Candidates that are faster to check than to narrow down."""
 
 
 class Pieces(Generic[T]):
@@ -62,37 +62,41 @@ class Pieces(Generic[T]):
 
     def candidates(self, piece: str) -> Iterable[T]:
         """The keys of all texts that contain the substring, and of some that do not, or no longer do."""
-        parts = clean(piece).lower().split()
-        if not parts:
+        first, *more = clean(piece).lower().split() or [""]
+        if not first:
             return list(self._keys)
-        best: set[int] | None = None
-        for part in sorted(set(parts), key=len, reverse=True):
-            found = self._having(part)
-            if best is None or len(found) < len(best):
-                best = found
+        if not more:
+            return [self._keys[number] for number in self._having(self._words_with(first))]
+        *inner, last = more
+        wanted: list[Iterable[str]] = [(word,) for word in sorted(set(inner), key=len, reverse=True)]
+        wanted += [self._words_with(f"{first}\n"), self._words_with(f"\n{last}")]
+        best = self._having(wanted[0])
+        for words in wanted[1:]:
             if len(best) <= FEW:
                 break
-        return [self._keys[number] for number in best or ()]
+            best &= self._having(words)
+        return [self._keys[number] for number in best]
 
-    def _having(self, part: str) -> set[int]:
-        """The numbers of the texts with a word that contains the part."""
+    def _having(self, words: Iterable[str]) -> set[int]:
+        """The numbers of the texts with any of the words."""
         found: set[int] = set()
-        for word in self._words_with(part):
-            there = self._texts[word]
+        for word in words:
+            there = self._texts.get(word, ())
             if isinstance(there, int):
                 found.add(there)
             else:
                 found.update(there)
         return found
 
-    def _words_with(self, part: str) -> Iterable[str]:
+    def _words_with(self, part: str) -> Iterator[str]:
+        """The known words with the part; a line end in it is the beginning or end of the word."""
         if len(self._fresh) > FRESH:
             self._words = f"{self._words}{chr(10).join(self._fresh)}\n"
             self._fresh = []
-        yield from (word for word in self._fresh if part in word)
-        words = self._words
-        at = words.find(part)
-        while at >= 0:
-            begin, end = words.rfind("\n", 0, at) + 1, words.find("\n", at)
-            yield words[begin:end]
-            at = words.find(part, end)
+        for words in (self._words, f"\n{chr(10).join(self._fresh)}\n"):
+            at = words.find(part)
+            while at >= 0:
+                inside = at + part.startswith("\n")
+                begin, end = words.rfind("\n", 0, inside) + 1, words.find("\n", inside)
+                yield words[begin:end]
+                at = words.find(part, end)

@@ -1,7 +1,8 @@
 """Substring search over the texts of entities, available from the first query after a start.
 
 The first query scans all texts of the full-text index. Meanwhile a thread builds the index for later queries
-(`kgd.tools.server_memory.substrings`); building takes ten times as long, so no call waits for it.
+(`kgd.tools.server_memory.substrings`); building takes ten times as long, so no call waits for it. The thread then reads
+the entities ahead, since decoding one takes longer than everything else that a query does with it.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from kgd.exchange.entities import SCHEME, Entity, entity_in, is_implied
@@ -31,10 +32,14 @@ def texts_of(entity: Entity) -> tuple[str, ...]:
 
 
 class Said:
-    """The texts of the entities of one workspace. Thread-safe."""
+    """The texts of the entities of one workspace. Thread-safe.
 
-    def __init__(self, workspace: Workspace) -> None:
-        self._workspace = workspace
+    Args:
+        read_ahead: Reads an entity and returns whether to continue.
+    """
+
+    def __init__(self, workspace: Workspace, read_ahead: Callable[[Uri], bool]) -> None:
+        self._workspace, self._read_ahead = workspace, read_ahead
         self._lock = threading.Lock()
         self._pieces: Pieces[Uri] | None = None
         self._read: list[tuple[Uri, str]] | None = None
@@ -82,13 +87,10 @@ class Said:
         made: Pieces[Uri] | None = None
         pieces: Pieces[Uri] = Pieces()
         try:
-            for start in range(0, len(read), AT_ONCE):
-                begun = time.monotonic()
-                for uri, text in read[start : start + AT_ONCE]:
+            for part in self._with_pauses(read):
+                for uri, text in part:
                     pieces.put(uri, (text,))
-                if self._stop.wait(time.monotonic() - begun):
-                    return
-            made = pieces
+            made = None if self._stop.is_set() else pieces
         except Exception:
             # Whatever the cause, the next query scans all texts and starts the build again.
             log.exception("the texts of entities could not be taken apart")
@@ -97,6 +99,17 @@ class Said:
                 if made is not None:
                     self._put(made, self._late)
                 self._pieces, self._read, self._late = made, None, set()
+        for part in self._with_pauses(read):
+            if not all(self._read_ahead(uri) for uri, _ in part):
+                return
+
+    def _with_pauses(self, read: Sequence[tuple[Uri, str]]) -> Iterator[Sequence[tuple[Uri, str]]]:
+        """The texts in parts, until the workspace is closed."""
+        for start in range(0, len(read), AT_ONCE):
+            begun = time.monotonic()
+            yield read[start : start + AT_ONCE]
+            if self._stop.wait(time.monotonic() - begun):
+                return
 
     def _put(self, pieces: Pieces[Uri], uris: Collection[Uri]) -> None:
         for uri in uris:

@@ -57,7 +57,7 @@ class Text(TypedDict):
 
 
 class Task(TypedDict):
-    """What to do for whoever can read: the same that a model is asked."""
+    """The task that a model would get, for an agent to do."""
 
     instructions: str
     types: list[str]
@@ -102,7 +102,7 @@ def extract(session: Session, workspace: Workspace, uri: Uri, *, dry_run: bool =
     counts = {"texts": len(texts), "unread": len(fresh)}
     answer: dict[str, Any] = {"workspace": workspace.id, "kind": KIND, "source": uri, "counts": counts}
     if dry_run or not waiting:
-        answer["next"] = "All of it was read already." if not waiting else _how_many(waiting)
+        answer["next"] = "All texts were read already." if not waiting else _how_many(waiting)
         return answer | ({"dry_run": True} if dry_run else {})
     read = _asked(session, waiting[:MOST_ASKED])
     counts |= {"things": len(read.things), "relations": len(read.ties)}
@@ -123,12 +123,12 @@ def extract(session: Session, workspace: Workspace, uri: Uri, *, dry_run: bool =
 
 HANDED = (
     "No model of the client read them. Do the task yourself: put upserts of entity://<workspace>/<name> with type, "
-    "name and data.aliases, and relate them. Texts that name them then mention them by themselves."
+    "name and data.aliases, and relate them. Texts that contain these names then mention them automatically."
 )
 
 
 def _how_many(waiting: Sequence[Batch]) -> str:
-    return f"{len(waiting)} questions would be asked, {MOST_ASKED} a call."
+    return f"{len(waiting)} questions would be asked, {MOST_ASKED} per call."
 
 
 def _texts(session: Session, workspace: Workspace, uri: Uri) -> Iterator[tuple[Uri, str]]:
@@ -159,7 +159,7 @@ def _asked(session: Session, asking: Sequence[Batch]) -> _Read:
     by_id = {batch.id: batch for batch in asking}
     prompts = {}
     for id, batch in by_id.items():
-        why_not = attempts.why_not(id, caller) if ask.open else "it was not asked about: call again"
+        why_not = attempts.why_not(id, caller) if ask.open else "no model was asked about it: call again"
         if why_not and id not in ask.answered:
             found.trouble.append(why_not)
         else:
@@ -188,7 +188,7 @@ def _put_up(session: Session, workspace: Workspace, uri: Uri, read: _Read, answe
     made = list(_upserts(workspace, read, visibility.sight(session, workspace.id)))
     answer["counts"]["new"] = len(made)
     if not made:
-        answer["next"] = "They speak of nothing that is not there already."
+        answer["next"] = "The texts mention nothing new."
         return
     model = next((model for _, _, model in read.judged if model), "")
     label = "".join(c for c in model if c.isprintable())[:80].strip() or "unknown"
@@ -204,7 +204,7 @@ def _put_up(session: Session, workspace: Workspace, uri: Uri, read: _Read, answe
     answer["proposal"] = proposal.id
     answer["nodes"] = [edit.uri for edit in made]
     answer["next"] = Advice(
-        "Take what is right: ", Do("resolve_conflicts", resolutions=f"[{{id: {proposal.id!r}, take: accept}}]"), "."
+        "Accept the right ones: ", Do("resolve_conflicts", resolutions=f"[{{id: {proposal.id!r}, take: accept}}]"), "."
     )
 
 

@@ -83,7 +83,7 @@ def edits(workspace: Workspace, offer: Offer) -> tuple[Edit, ...]:
     one, other = (workspace.version(workspace.path(uri), anew=True) for uri in both)
     keep, drop = (workspace.readable(uri) for uri in both)
     if keep is None or drop is None:
-        raise NotFound("one of the two is not there any more", at=offer.source, next="List the suggestions again.")
+        raise NotFound("one of the two nodes no longer exists", at=offer.source, next="List the suggestions again.")
     return merged(keep, [drop], (one, other))
 
 
@@ -154,7 +154,7 @@ def _entity(workspace: Workspace, name: str) -> Uri | None:
 
 
 def _offer(uri: Uri, one: Candidate, of: int) -> Offer:
-    reason = f"'{one.name}' is named in {one.count} of the {of} newest texts, and nothing goes by that name"
+    reason = f"'{one.name}' is named in {one.count} of the {of} newest texts, and no node has that name"
     return Offer("entity", uri, reason, one.count, {"name": one.name, "texts": list(one.texts)})
 
 

@@ -29,10 +29,10 @@ LISTED = 50
 
 
 class SuggestionAnswer(TypedDict):
-    """A relation to make, a weight to change, a node to make, or two to make one, and what speaks for it.
+    """A suggested relation, weight, entity or merge, with its reason. `resolutions` accept it.
 
-    `now` is the present weight, where there is one. An `entity` is to be made at `source`, called `name`, and is named
-    in `texts`; a `merge` has `source` stay and `target` go. `resolutions` take it over.
+    `now` is the present weight, if any. An `entity` would be created at `source` with that `name`, which `texts`
+    mention. A `merge` keeps `source` and removes `target`.
     """
 
     id: str
@@ -81,7 +81,7 @@ def decide(session: Session, workspace: Workspace, id: str, take: str | None, *,
     found = next((one for one in every if one.id == id), None)
     if found is None:
         raise NotFound(
-            "this is not suggested (any more)", at=id[:80],
+            "this suggestion is not open (any more)", at=id[:80],
             next=Advice("List them with ", Do("conflicts", suggestions="true"), '; over MCP pass ids ["suggestions"].'),
         )  # fmt: skip
     if take not in ("accept", "reject"):

@@ -51,7 +51,7 @@ def add_task(session: Session, params: AddTaskParams) -> AddTaskResult:
     name = params.name.strip()
     refuse_unseen(name, "name")
     if not name:
-        raise Invalid("a task needs a name", at="name", next="Say in a few words what is to be done.")
+        raise Invalid("a task needs a name", at="name", next="Describe the task in a few words.")
     workspace = addressing.choose(session, params.workspace, writing=True)
     uri = build(SCHEME, workspace.id, [name.encode("utf-8", "surrogatepass")])
     paths = [f"`{_path(session, workspace, path, at=f'files[{n}]')}`" for n, path in enumerate(params.files)]
@@ -68,7 +68,7 @@ def add_task(session: Session, params: AddTaskParams) -> AddTaskResult:
         outcome = session.submit(workspace, changes, dry_run=params.dry_run)
     except Stale as stale:
         raise Stale(
-            "there is a task of this name already", current=stale.current, at=uri,
+            "a task of this name exists already", current=stale.current, at=uri,
             next="`kgd task show` shows it; choose another name for the new one.",
         ) from stale  # fmt: skip
     answer: AddTaskResult = {
@@ -103,7 +103,7 @@ def _lines(items: list[str]) -> str:
 ADD_TASK = Operation(
     name="add_task",
     title="Add a task",
-    description="Makes a pending task with objective, acceptance criteria and context files.",
+    description="Creates a pending task with objective, acceptance criteria and context files.",
     Params=AddTaskParams,
     Result=AddTaskResult,
     hints=Hints(),

@@ -91,7 +91,7 @@ Sections = Annotated[
             "required": ["title", "content"],
             "properties": {"title": {"type": "string"}, "content": {"type": "string"}},
         },
-        "description": "added, or in place of that of its title: Handoff Notes, Patterns, Gotchas (an item a line)",
+        "description": "added, or replaces its title's section: Handoff Notes, Patterns, Gotchas (one item per line)",
     }),
 ]  # fmt: skip
 
@@ -102,7 +102,7 @@ class AdvanceParams(Params):
     version: Annotated[int, Field(ge=0, description="the version you read")]
     to: Annotated[str | None, Field(description=f"{', '.join(STATUSES)}; the next one if left out")] = None
     sections: Sections = Field(default_factory=list)
-    summary: Annotated[str | None, Field(description="what came of it, <= 100 chars")] = None
+    summary: Annotated[str | None, Field(description="the result, <= 100 chars")] = None
     projectId: Annotated[str | None, Field(description="a workspace")] = None
     workspace: str | None = None
 
@@ -113,7 +113,7 @@ class Hint(TypedDict):
 
 
 class RecordedAnswer(TypedDict):
-    """`known`: it was there before."""
+    """`known`: the node existed before."""
 
     id: str
     type: str
@@ -122,7 +122,7 @@ class RecordedAnswer(TypedDict):
 
 
 class Already(TypedDict):
-    """When the task came to the status that it has, and by whom."""
+    """Time and author of the task's present status."""
 
     at: str
     by: str
@@ -206,7 +206,7 @@ def _check_texts(params: AdvanceParams) -> None:
         refuse_unseen(one.title, f"sections[{number}].title")
         refuse_unseen(one.content, f"sections[{number}].content", lines=True)
         if not one.title.strip():
-            raise Invalid("a section has a title", at=f"sections[{number}].title", next="Handoff Notes, for example.")
+            raise Invalid("a section needs a title", at=f"sections[{number}].title", next="Handoff Notes, for example.")
 
 
 def _check_version(found: Found, version: int) -> None:
@@ -233,11 +233,11 @@ def _status_after(task: Task, wanted: str | None) -> str:
     if wanted is None:
         if task.status in NEXT and allowed:
             return allowed[0]
-        why = "has no next status" if not allowed else "has a status that kgd does not know"
+        why = "has no next status" if not allowed else "its status is unknown to kgd"
         raise Invalid(f"this task is {task.status}, and {why}", at="to", next=_ways(task.status, allowed))
     to = wanted.strip().lower().replace("_", "-").replace(" ", "-")
     if to not in STATUSES:
-        raise Invalid(f"'{wanted[:60]}' is no status", at="to", next=f"Known: {', '.join(STATUSES)}.")
+        raise Invalid(f"'{wanted[:60]}' is not a status", at="to", next=f"Known: {', '.join(STATUSES)}.")
     if to != task.status and to not in allowed:
         raise Invalid(f"a task that is {task.status} cannot become {to}", at="to", next=_ways(task.status, allowed))
     return to
@@ -246,7 +246,7 @@ def _status_after(task: Task, wanted: str | None) -> str:
 def _ways(status: str, allowed: Sequence[str]) -> str:
     if allowed:
         return f"From here: {', '.join(allowed)}."
-    return f"{status.capitalize()} is the end of it; make a new task that depends_on this one."
+    return f"{status.capitalize()} is final; create a new task that depends_on this one."
 
 
 def _own_edit(
@@ -289,7 +289,7 @@ def _line(workspace: Workspace, uri: str) -> RecordedAnswer:
 
 ADVANCE = Operation(
     name="advance",
-    title="Move a task on",
+    title="Advance a task",
     description=(
         "Moves a task to its next status (pending, in-progress, completed; or cancelled), with sections added or "
         "replaced. On completion each line of the sections Patterns and Gotchas becomes a node that the team finds "

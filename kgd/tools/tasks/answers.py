@@ -58,13 +58,13 @@ def task_at(session: Session, workspace: Workspace, text: str, *, at: str = "id"
 
 def _uri_of(session: Session, workspace: Workspace, text: str, at: str) -> Uri:
     if not text:
-        raise Invalid("which task is meant?", at=at, next="Give its URI, or its name.")
+        raise Invalid("it is not clear which task is meant", at=at, next="Give its URI, or its name.")
     if short := _short(workspace, text):
         return short
     is_uri = text.partition(":")[0] in OWNED or "://" in text
     uri = addressing.resolve(session, workspace, text if is_uri else f"{SCHEME}:{text}", at=at)
     if scheme_of(uri) != SCHEME:
-        raise Invalid("this is no task", at=at, next=f"A task is {SCHEME}://{workspace.id}/<name>.")
+        raise Invalid("this is not a task", at=at, next=f"A task is {SCHEME}://{workspace.id}/<name>.")
     return uri
 
 

@@ -53,7 +53,7 @@ def learned(workspace: Workspace, task: Task, sees: Sees | None = None) -> Recor
     for type, field in KINDS:
         texts: tuple[str, ...] = getattr(task, field)
         if len(texts) > ITEMS_LIMIT:
-            warnings.append(f"of {len(texts)} {field} the first {ITEMS_LIMIT} were recorded: one item a line is meant")
+            warnings.append(f"of {len(texts)} {field} the first {ITEMS_LIMIT} were recorded: write one item per line")
         for text in texts[:ITEMS_LIMIT]:
             uri, there = _place(workspace, task, type, text, sees)
             connection = Relation(CONNECTED_TO, task.uri)

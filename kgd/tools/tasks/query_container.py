@@ -110,7 +110,7 @@ def _status(wanted: str | None) -> str | None:
         return None
     status = wanted.strip().lower().replace("_", "-").replace(" ", "-")
     if status not in STATUSES:
-        raise Invalid(f"'{wanted[:60]}' is no status", at="status", next=f"Known: {', '.join(STATUSES)}.")
+        raise Invalid(f"'{wanted[:60]}' is not a status", at="status", next=f"Known: {', '.join(STATUSES)}.")
     return status
 
 
@@ -118,8 +118,8 @@ QUERY_CONTAINER = Operation(
     name="query_container",
     title="Read tasks",
     description=(
-        "Reads tasks. get: one task by id, with its sections, and with includeGraphContext also what is known of the "
-        "areas that its Context Files lie in. search: tasks by words and status, those in progress first."
+        "Reads tasks. get: one task by id, with its sections, and with includeGraphContext also the areas of its "
+        "Context Files. search: tasks by words and status, those in progress first."
     ),
     Params=QueryContainerParams,
     Result=QueryContainerResult,

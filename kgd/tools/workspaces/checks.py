@@ -15,7 +15,7 @@ from kgd.tools.commands import Command, option
 from kgd.tools.operation import Hints, Operation
 from kgd.tools.session import Session
 from kgd.tools.workspaces import remedies
-from kgd.tools.workspaces.status import Nothing, absence
+from kgd.tools.workspaces.status import WorkspaceParams, absence
 from kgd.workspace.check import check
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ HUB_IDS = 8
 
 
 class Problem(TypedDict):
-    """One thing that is wrong; `next` says what mends it."""
+    """One problem; `next` is the remedy."""
 
     level: str
     path: str
@@ -43,7 +43,7 @@ class FsckResult(TypedDict):
     problems: list[Problem]
 
 
-def fsck(session: Session, params: Nothing) -> FsckResult:
+def fsck(session: Session, params: WorkspaceParams) -> FsckResult:
     """Check that all stored data can be read and that all derived data equals it. Reads the whole tip.
 
     Raises:
@@ -61,13 +61,13 @@ def _problem(one: Finding) -> Problem:
     return answer
 
 
-class DoctorParams(Nothing):
+class DoctorParams(WorkspaceParams):
     fix: bool = False
     confirm_deletions: bool = False
 
 
 class Check(TypedDict):
-    """One thing that was looked at. `state` is ok, fixed, waiting, off, warning, error or damage."""
+    """One check. `state` is ok, fixed, waiting, off, warning, error or damage."""
 
     name: str
     state: str
@@ -130,7 +130,7 @@ def _import_clash() -> Iterator[Check]:
 def _pages(session: Session) -> Check:
     pages = session.daemon.pages
     if pages is None or not pages.url:
-        return {"name": "pages", "state": "off", "detail": "nobody has asked for them", "next": "`kgd ui` opens them."}
+        return {"name": "pages", "state": "off", "detail": "not opened yet", "next": "`kgd ui` opens them."}
     count = len(pages.browsers())
     who = "one browser" if count == 1 else f"{count} browsers"
     return {"name": "pages", "state": "ok", "detail": f"at {pages.url}, for {who}"}
@@ -187,7 +187,7 @@ def _looked_at(session: Session, workspace: Workspace, params: DoctorParams) -> 
         *(_finding(workspace, one, one.level) for one in found),
         *_unread(workspace, {one.where for one in found}),
         *_others(workspace),
-    ] + ([] if found else [_told(workspace, "ok", "everything that is stored can be read")])
+    ] + ([] if found else [_told(workspace, "ok", "all stored data can be read")])
 
 
 def _wait_until_it_goes_on(workspace: Workspace) -> None:
@@ -246,7 +246,7 @@ class ReindexResult(TypedDict):
     nodes: int
 
 
-def reindex(session: Session, params: Nothing) -> ReindexResult:
+def reindex(session: Session, params: WorkspaceParams) -> ReindexResult:
     """Delete all derived data of a workspace and build it again. Answers stay the same.
 
     Raises:
@@ -260,8 +260,8 @@ def reindex(session: Session, params: Nothing) -> ReindexResult:
 FSCK = Operation(
     name="fsck",
     title="Check a workspace",
-    description="Reads everything and compares what is derived.",
-    Params=Nothing,
+    description="Reads all stored data and compares the derived data with it.",
+    Params=WorkspaceParams,
     Result=FsckResult,
     hints=Hints(read_only=True, idempotent=True),
     run=fsck,
@@ -269,8 +269,8 @@ FSCK = Operation(
 )
 DOCTOR = Operation(
     name="doctor",
-    title="What is wrong",
-    description="Checks the home and its workspaces, and mends with fix.",
+    title="Find problems",
+    description="Checks the home and its workspaces, and repairs with `fix`.",
     Params=DoctorParams,
     Result=DoctorResult,
     hints=Hints(idempotent=True),
@@ -290,9 +290,9 @@ DOCTOR = Operation(
 )
 REINDEX = Operation(
     name="reindex",
-    title="Rebuild what is derived",
-    description="Text index, versions and snapshot.",
-    Params=Nothing,
+    title="Rebuild derived data",
+    description="Deletes the text index, versions and snapshot, and builds them again.",
+    Params=WorkspaceParams,
     Result=ReindexResult,
     hints=Hints(idempotent=True),
     run=reindex,

@@ -20,12 +20,12 @@ from kgd.tools.parameters import JsonObject
 from kgd.tools.session import Session
 from kgd.tools.workspaces import clones, setup
 from kgd.tools.workspaces.setup import Made, UpResult
-from kgd.tools.workspaces.status import Nothing
+from kgd.tools.workspaces.status import WorkspaceParams
 
 _LAST = re.compile(r"([^/:]+?)(?:\.git)?/*$").search
 
 
-class CloneParams(Nothing):
+class CloneParams(WorkspaceParams):
     source: Annotated[str, Field(max_length=2_048, description="a workspace of the registry, or a git address")]
     path: Annotated[str | None, Field(description="the path in the registry, else a folder of its name")] = None
     ref: str = ""
@@ -52,7 +52,7 @@ def clone(session: Session, params: CloneParams) -> UpResult:
         known = session.daemon.registry.current().entries.get(id)
         if known is not None and known.path and not params.replace and session.daemon.places.is_there(known):
             raise InvariantViolation(
-                f"the workspace '{id}' is on this machine already", at=known.path,
+                f"the workspace '{id}' is already on this machine", at=known.path,
                 next="Work with it there, or let this clone take its place with --replace.",
             )  # fmt: skip
 
@@ -89,7 +89,7 @@ def _meant(session: Session, params: CloneParams) -> tuple[Entry, str]:
         ids = ", ".join(session.daemon.workspace_ids()[:8]) or "none"
         raise NotFound(
             f"the registry has no workspace '{params.source}'", at="source",
-            next=f"Known: {ids}. Give a git address to clone another one.",
+            next=f"Known: {ids}. To clone any other, give its git address.",
         )  # fmt: skip
     url = parse_url(params.source, base)
     name = _LAST(url.text)
@@ -101,7 +101,7 @@ def _meant(session: Session, params: CloneParams) -> tuple[Entry, str]:
 CLONE = Operation(
     name="clone",
     title="Clone a workspace",
-    description="Clones a shared workspace and keeps it in step.",
+    description="Clones a shared workspace and keeps it in sync.",
     Params=CloneParams,
     Result=UpResult,
     hints=Hints(open_world=True),

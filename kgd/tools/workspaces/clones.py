@@ -96,7 +96,7 @@ def register(session: Session, layout: Layout, entry: Entry) -> None:
 def _free(directory: Path) -> Layout:
     if directory.exists() and not _is_empty(directory):
         raise InvariantViolation(
-            "there are files here already", at=str(directory), next="Name an empty directory, or one that is not there."
+            "the directory has files", at=str(directory), next="Name an empty or missing directory."
         )
     return Layout(directory / ".git", directory, None, OWN_BRANCH)
 

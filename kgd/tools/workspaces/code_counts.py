@@ -18,7 +18,7 @@ class LanguageAnswer(TypedDict):
 
 
 class MissingAnswer(TypedDict):
-    """A language of which there are files and no grammar; `install` is what has it."""
+    """A language with files but without a grammar; `install` names the package to install."""
 
     language: str
     files: int
@@ -26,8 +26,8 @@ class MissingAnswer(TypedDict):
 
 
 class CodeAnswer(TypedDict):
-    """`waiting`: the tree has not been listed yet. `left` files are still to be read. `left_out` are those that are
-    not, by the reason."""
+    """Contents of the code files. `waiting`: the tree is not listed yet. `left` files are still to be read; `left_out`
+    counts the skipped files by reason."""
 
     state: Literal["waiting", "reading", "ready"]
     left: int

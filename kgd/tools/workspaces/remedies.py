@@ -10,38 +10,38 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from kgd.workspace.answers import Stage
 
-BY_ITSELF = "Nothing is lost; it is tried again by itself."
+BY_ITSELF = "Nothing is lost; kgd tries again by itself."
 
 STAGES = {
     "commit": "Make room on the disk, or make it writable; the next change is then written.",
-    "publish": "End in .kgd what is said here; kgd then goes on by itself.",
-    "integrate": "Mend in .kgd what is said here; kgd then goes on by itself.",
-    "index": "Run `kgd doctor --fix`, which builds it anew.",
-    "embedding": "Look at `embedder` in workspaces.yaml; `kgd reindex` makes the vectors anew.",
-    "mentions": "It is tried again by itself; `kgd reindex` makes them anew. Searches go by words meanwhile.",
-    "upkeep": "Nothing is lost; it is attempted again with the next changes.",
-    "fetch": "Nothing is lost here; it is tried again by itself, and at once with `kgd sync`.",
-    "push": "Nothing is lost here; it is tried again by itself, and at once with `kgd sync`.",
+    "publish": "Finish the named operation in .kgd; kgd then continues by itself.",
+    "integrate": "Fix the named problem in .kgd; kgd then continues by itself.",
+    "index": "Run `kgd doctor --fix`, which rebuilds the index.",
+    "embedding": "Check `embedder` in workspaces.yaml; `kgd reindex` rebuilds the vectors.",
+    "mentions": "kgd tries again by itself; `kgd reindex` rebuilds them. Until then searches use words only.",
+    "upkeep": "Nothing is lost; kgd tries again with the next changes.",
+    "fetch": "Nothing is lost here; kgd tries again by itself, or at once with `kgd sync`.",
+    "push": "Nothing is lost here; kgd tries again by itself, or at once with `kgd sync`.",
 }
 """Remedy by failed stage, for a stage whose blocker names no command."""
 
 SENTENCES = {
-    "read-only: its disk": "Make the disk writable, then `kgd down`: the next command opens it anew. Reads go on.",
-    "read-only: it has": "Install the newer kgd that wrote it; reads go on.",
-    "registry entry ": "Give the entry the id of that workspace, or its own path; nothing goes through it meanwhile.",
+    "read-only: its disk": "Make the disk writable, then `kgd down`: the next command reopens it. Reads still work.",
+    "read-only: it has": "Install the newer kgd that wrote it. Reads still work.",
+    "registry entry ": "Give the entry the id of that workspace, or its own path. Until then the entry is not used.",
     "settings:": "Run `kgd down`: the next command starts a daemon with the new value.",
-    "registry:": "Mend the line that is named in workspaces.yaml; until then what it said before holds.",
-    "organisation's registry:": "The last good one is used; mend the line that is named, or ask its keepers.",
-    "clone ": "Mend `remote`, `ref` or `token` of its entry in workspaces.yaml; the next walk there tries again.",
-    "hub ": "Its workspaces are broken links meanwhile; `kgd whoami` tells whether it answers and takes your token.",
+    "registry:": "Fix the named line in workspaces.yaml. Until then the last valid registry applies.",
+    "organisation's registry:": "Fix the named line, or ask its maintainers. Until then the last valid one applies.",
+    "clone ": "Fix `remote`, `ref` or `token` of its entry in workspaces.yaml; the next walk tries again.",
+    "hub ": "Until it answers, its workspaces are broken links. `kgd whoami` checks the hub and your token.",
     "remotes:": "Run `kgd remote remove NAME`, and add it again.",
-    "code tree:": "Put the code tree back where it was, or make it readable; what is stored is served meanwhile.",
+    "code tree:": "Move the code tree back, or make it readable. Stored nodes are still served.",
     "too few file descriptors:": "Close some clients, or raise the limit: `ulimit -n 65536`, then `kgd down`.",
-    "too many folders": "They are noticed within seconds all the same; the command that is named makes it at once.",
-    "changes cannot be watched": "They are noticed within seconds all the same; `kgd down` and any command try again.",
-    "refs/kgd/head was moved": "Bring the commits back, or drop them, with one of the two commands of the line.",
-    "history:": "Nothing, once a remote has the objects; until then take them from a copy, as the line says.",
-    "refs/": "In the repository of the workspace: `git update-ref NAME VALUE`, from this line or from another copy.",
+    "too many folders": "Changes are noticed within seconds; the named command makes that immediate.",
+    "changes cannot be watched": "Changes are noticed within seconds; `kgd down` and any command start watching again.",
+    "refs/kgd/head was moved": "Restore the commits, or drop them, with one of the two commands of the line.",
+    "history:": "A remote with the objects repairs it; otherwise copy them from another clone, as the line says.",
+    "refs/": "In the workspace's repository: `git update-ref NAME VALUE`, from this line or another copy.",
 }
 """Remedy by the first words of any other sentence in `kgd status`."""
 

@@ -33,16 +33,16 @@ from kgd.tools.parameters import JsonObject
 from kgd.tools.session import Session
 from kgd.tools.workspaces import clones
 from kgd.tools.workspaces.code_findings import FindingAnswer, code_findings
-from kgd.tools.workspaces.status import Nothing
+from kgd.tools.workspaces.status import WorkspaceParams
 
 
-class UpParams(Nothing):
+class UpParams(WorkspaceParams):
     directory: Annotated[str | None, Field(description="default: the client's directory")] = None
     id: str | None = None
     standalone: bool = False
     replace: bool = False
     dry_run: bool = False
-    environment: Annotated[JsonObject, Field(description="the person's own, to ask a remote with")] = Field(
+    environment: Annotated[JsonObject, Field(description="the user's environment, for access to remotes")] = Field(
         default_factory=dict
     )
 
@@ -106,14 +106,14 @@ def brought_up(session: Session, directory: Path, made: Made, *, replace: bool) 
     if made.adopted:
         answer["adopted"] = made.adopted
         if not answer["published"]:
-            answer["warnings"].append("what is written here stays here until `kgd share`")
+            answer["warnings"].append("changes stay on this machine until `kgd share`")
     if made.unreachable:
-        answer["warnings"].append(f"the code's remote could not be asked for a workspace: {made.unreachable}")
+        answer["warnings"].append(f"the code's remote could not be checked for a workspace: {made.unreachable}")
     if not identity.is_known(layout, git_own_file()):
         who = identity.person(layout, git_own_file())
         answer["warnings"].append(
             f"git does not know who you are, so your commits are by {who.name} <{who.email}>: "
-            "`git config --global user.name NAME` and `git config --global user.email ADDRESS` say it"
+            "set `git config --global user.name NAME` and `git config --global user.email ADDRESS`"
         )
     return answer
 
@@ -143,7 +143,7 @@ def _misnamed(session: Session, layout: Layout, id: str) -> Iterator[str]:
     for entry in session.daemon.registry.current().entries.values():
         found = session.daemon.places.find(entry) if entry.id != id else None
         if found is not None and found.git_dir == layout.git_dir:
-            yield f"workspaces.yaml also has '{entry.id}' here: take that entry out, or give it another path"
+            yield f"workspaces.yaml also has '{entry.id}' here: remove that entry, or give it another path"
 
 
 def _planned(session: Session, directory: Path, id: str | None, params: UpParams, entry: Entry | None) -> UpResult:
@@ -193,8 +193,8 @@ def _found(directory: Path, id: str | None, params: UpParams) -> Made | None:
     known = _id_of(layout)
     if id is not None and id != known:
         raise InvariantViolation(
-            f"this workspace has the id '{known}', and every URI in it carries that", at=str(layout.work_tree),
-            next="Use it under this id; a copy takes the place of the other with `kgd up --replace`.",
+            f"this workspace has the id '{known}', which is part of all its URIs", at=str(layout.work_tree),
+            next="Use this id; to register this copy instead of the other, run `kgd up --replace`.",
         )  # fmt: skip
     return Made(layout)
 
@@ -254,12 +254,12 @@ def _refuse_other(session: Session, id: str | None, found: str, params: UpParams
         if other:
             leave = f"Work with '{found}' at {other}, or `kgd up --replace` lets this clone take its place"
         raise InvariantViolation(
-            f"there is a workspace for this already: '{found}', and every URI in it carries that id", at="id",
-            next=f"{leave}; for one of its own, `kgd up --standalone --id {id}` in another folder.",
+            f"a workspace for this directory exists: '{found}', and this id is part of all its URIs", at="id",
+            next=f"{leave}; for a separate one, run `kgd up --standalone --id {id}` in another folder.",
         )  # fmt: skip
     if other and not params.replace:
         raise InvariantViolation(
-            f"the workspace '{found}' is here already, in another clone", at=other,
+            f"the workspace '{found}' is already on this machine, in another clone", at=other,
             next="Work with it there, or let this clone take its place with `kgd up --replace`.",
         )  # fmt: skip
 
@@ -308,7 +308,7 @@ def directory_of(session: Session, named: str | None) -> Path:
         Invalid: Neither directory is known.
     """
     if not session.trusted:
-        raise Forbidden("only this machine's own command line sets up workspaces")
+        raise Forbidden("only this machine's own command line can set up workspaces")
     base = session.cwd
     if named is None and base is None:
         raise Invalid("it is not clear which directory is meant", at="directory", next="Name it.")
@@ -335,7 +335,7 @@ def _shipped(layout: Layout) -> Iterator[str]:
         yield f"a build with {builds[0]} may ship .kgd/: add it to that tool's ignore file"
 
 
-class UninstallParams(Nothing):
+class UninstallParams(WorkspaceParams):
     all: bool = False
     dry_run: bool = False
 
@@ -350,7 +350,7 @@ class UninstallResult(TypedDict):
 def uninstall(session: Session, params: UninstallParams) -> UninstallResult:
     """Unregister workspaces and report where their knowledge is kept; it is never deleted."""
     if not session.trusted:
-        raise Forbidden("only this machine's own command line removes workspaces")
+        raise Forbidden("only this machine's own command line can remove workspaces")
     daemon = session.daemon
     if params.all:
         entries = daemon.registry.current().entries.values()
@@ -376,9 +376,8 @@ def uninstall(session: Session, params: UninstallParams) -> UninstallResult:
 
 
 class Listed(TypedDict):
-    """One workspace. `kind` is here, clone (of another team's, to be read) or hub; `shared`: the organisation names it.
-
-    `trust` is how near those who write there are: local, team or remote; it is there once that is known.
+    """One workspace. `kind` is here, clone (read-only, of another team) or hub; `shared`: the organisation's registry
+    has it. `trust` is the trust level of its writers: local, team or remote; absent until it is known.
     """
 
     id: str
@@ -392,7 +391,7 @@ class Listed(TypedDict):
 
 
 class RegistryProblem(TypedDict):
-    """Why what a registry says now is not what holds."""
+    """The reason why the present content of a registry is not in force."""
 
     reason: str
     at: NotRequired[str]
@@ -400,7 +399,7 @@ class RegistryProblem(TypedDict):
 
 
 class WorkspacesResult(TypedDict):
-    """`organisation` is the address of the registry that many people share."""
+    """`organisation` is the address of the shared registry."""
 
     workspaces: list[Listed]
     registry: str
@@ -408,7 +407,7 @@ class WorkspacesResult(TypedDict):
     organisation: NotRequired[str]
 
 
-def workspaces(session: Session, params: Nothing) -> WorkspacesResult:
+def workspaces(session: Session, params: WorkspaceParams) -> WorkspacesResult:
     """List the registered workspaces without opening any, and the problems of the registry."""
     daemon, registry = session.daemon, session.daemon.registry.current()
     opened = {workspace.id: workspace for workspace in daemon.opened()}
@@ -445,7 +444,7 @@ def workspaces(session: Session, params: Nothing) -> WorkspacesResult:
 UP = Operation(
     name="up",
     title="Set up a workspace",
-    description="Finds, takes over or makes the workspace of a directory.",
+    description="Finds, clones or creates the workspace of a directory.",
     Params=UpParams,
     Result=UpResult,
     hints=Hints(idempotent=True),
@@ -480,8 +479,8 @@ UP = Operation(
 )
 UNINSTALL = Operation(
     name="uninstall",
-    title="Let a workspace go",
-    description="Leaves the knowledge, and says where it is.",
+    title="Remove a workspace",
+    description="Removes kgd from here and reports where the knowledge is kept.",
     Params=UninstallParams,
     Result=UninstallResult,
     hints=Hints(destructive=True),
@@ -497,6 +496,6 @@ UNINSTALL = Operation(
     ),
 )
 WORKSPACES = Operation(
-    name="workspaces", title="Registered workspaces", description="Lists them without opening any.",
-    Params=Nothing, Result=WorkspacesResult, hints=Hints(read_only=True, idempotent=True), run=workspaces,
+    name="workspaces", title="Registered workspaces", description="Lists registered workspaces without opening any.",
+    Params=WorkspaceParams, Result=WorkspacesResult, hints=Hints(read_only=True, idempotent=True), run=workspaces,
 )  # fmt: skip

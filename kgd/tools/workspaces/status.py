@@ -33,12 +33,12 @@ INVALID_SHOWN = 20
 BROKEN_SHOWN = 20
 
 
-class Nothing(Params):
+class WorkspaceParams(Params):
     workspace: str | None = None
 
 
 class PagesAnswer(TypedDict):
-    """Where the pages are served now, and how many browsers were let in."""
+    """The address of the pages, and the number of signed-in browsers."""
 
     url: str
     browsers: int
@@ -64,8 +64,8 @@ class WorkspaceAnswer(TypedDict):
 
 
 class StageAnswer(TypedDict):
-    """One step of the work. `state` is ok, waiting, blocked, degraded or off; `age`: seconds since `last_success`.
-    `next` is what helps where it does not work, and its own words name no command."""
+    """One stage. `state` is ok, waiting, blocked, degraded or off; `age` is in seconds since `last_success`.
+    `next` is the remedy for a failed stage whose blocker names no command."""
 
     name: str
     state: str
@@ -78,7 +78,7 @@ class StageAnswer(TypedDict):
 
 
 class BrokenLinkAnswer(TypedDict):
-    """A relation to what nobody has written."""
+    """A relation to a missing node."""
 
     source: str
     type: str
@@ -102,7 +102,7 @@ class StatusResult(TypedDict):
     next: NotRequired[str]
 
 
-def status(session: Session, params: Nothing) -> StatusResult:
+def status(session: Session, params: WorkspaceParams) -> StatusResult:
     """Report the state of the daemon and of a workspace; of the daemon alone if no workspace can be chosen.
 
     The holder of a token gets no local paths, other workspaces or hidden nodes.
@@ -144,7 +144,7 @@ def status(session: Session, params: Nothing) -> StatusResult:
     states = {stage["state"] for stage in answer["stages"]} | ({"degraded"} if answer["degraded"] else set())
     answer["health"] = next((s for s in ("blocked", "degraded", "waiting") if s in states), "ok")
     if answer["health"] in ("blocked", "degraded"):
-        answer.setdefault("next", "`kgd doctor` says of each what helps.")
+        answer.setdefault("next", "`kgd doctor` shows a remedy for each.")
     return answer
 
 
@@ -233,12 +233,12 @@ def _stage(stage: Stage) -> StageAnswer:
 
 STATUS = Operation(
     name="status",
-    title="How things are",
+    title="Health",
     description=(
-        "The daemon, and each stage of a workspace with what blocks it; open conflicts, invalid files, counts, among "
-        "them of nodes that are unverified since the code changed."
+        "Health of the daemon and a workspace: stages and what blocks them, conflicts, invalid files, counts, stale "
+        "nodes."
     ),
-    Params=Nothing,
+    Params=WorkspaceParams,
     Result=StatusResult,
     hints=Hints(read_only=True, idempotent=True),
     run=status,

@@ -24,7 +24,7 @@ from kgd.tools.nodes import moment
 from kgd.tools.operation import USUAL, Hints, Operation
 from kgd.tools.parameters import JsonObject
 from kgd.tools.session import Session
-from kgd.tools.workspaces.status import Nothing
+from kgd.tools.workspaces.status import WorkspaceParams
 
 if TYPE_CHECKING:
     from kgd.daemon.syncing import Answer
@@ -37,7 +37,7 @@ _CONFIRM = re.compile(r"(?:yes|[0-9a-fA-F]{7,64})?").fullmatch
 
 
 class WaitAnswer(TypedDict):
-    """Something that does not go on by itself. `commit` is what `confirm` takes."""
+    """Work that waits for a decision. `commit` is the value for `confirm`."""
 
     kind: str
     reason: str
@@ -48,7 +48,7 @@ class WaitAnswer(TypedDict):
 class RemoteAnswer(TypedDict):
     """One remote. `state` is ok, waiting, blocked, diverged, held or emptied; counts are commits.
 
-    `ahead` are those here that are not there, `behind` the other way round, as far as is known.
+    `ahead` are commits only here, `behind` commits only there, as far as is known.
     """
 
     name: str
@@ -81,12 +81,12 @@ def _confirm(value: object) -> object:
     return "yes" if value is True else ("" if value is False else value)
 
 
-class SyncParams(Nothing):
+class SyncParams(WorkspaceParams):
     remote: str | None = None
     direction: Literal["both", "pull", "push"] = "both"
     confirm: Annotated[
         str, BeforeValidator(_confirm),
-        Field(description="the commit that a wait named: take it although it deletes much or was rewritten"),
+        Field(description="a held-back commit, although it deletes much or rewrites history"),
     ] = ""  # fmt: skip
 
 
@@ -94,13 +94,13 @@ def sync(session: Session, params: SyncParams) -> RemotesResult:
     """Sync the workspace with its remotes now; reports transfers, pending work with reasons, and open conflicts."""
     workspace = addressing.choose(session, params.workspace, writing=True)
     if not _CONFIRM(params.confirm):
-        raise Invalid("only a commit can be confirmed", at="confirm", next="Name the one that a wait of sync named.")
+        raise Invalid("only a commit can be confirmed", at="confirm", next="Give the commit that sync reported.")
     syncing = session.daemon.syncing(workspace)
     answers = syncing.sync(params.remote, direction=params.direction, confirm=params.confirm)
     return _answer(workspace, [_after_round(one) for one in answers])
 
 
-class ShareParams(Nothing):
+class ShareParams(WorkspaceParams):
     remote: str | None = None
     ref: str | None = None
     token: str = ""
@@ -119,7 +119,7 @@ def share(session: Session, params: ShareParams) -> RemotesResult:
     if not found:
         raise InvariantViolation(
             "there is no remote to share through", at=params.remote or "",
-            next="Name one: `kgd remote add origin URL`; an empty repository or an empty bare directory will do.",
+            next="Add one: `kgd remote add origin URL`, such as an empty repository or bare directory.",
         )  # fmt: skip
     name, there = next(iter(found.items()))
     address = remote_url.parse(remote_url.take_credential(there)[0], layout.work_tree)
@@ -127,7 +127,7 @@ def share(session: Session, params: ShareParams) -> RemotesResult:
     return _add(session, workspace, wanted, there, of_code=layout.in_code)
 
 
-class RemoteParams(Nothing):
+class RemoteParams(WorkspaceParams):
     action: Literal["list", "add", "remove", "show"] = "list"
     name: str | None = None
     url: str | None = None
@@ -146,7 +146,7 @@ def remote(session: Session, params: RemoteParams) -> RemotesResult:
         return _answer(workspace, [_shown(one, workspace) for one in syncing.machines()])
     if not params.name:
         url_too = " URL" if params.action == "add" else ""
-        raise Invalid("say which remote", at="name", next=f"`kgd remote {params.action} NAME{url_too}`.")
+        raise Invalid("name the remote", at="name", next=f"`kgd remote {params.action} NAME{url_too}`.")
     if params.action == "remove":
         gone = remote_settings.remote(workspace.layout, params.name)
         if syncing.is_registered(gone):
@@ -162,7 +162,7 @@ def remote(session: Session, params: RemoteParams) -> RemotesResult:
         )
     else:
         if not params.url:
-            raise Invalid("say where it is", at="url", next="`kgd remote add NAME URL`.")
+            raise Invalid("the address of the remote is missing", at="url", next="`kgd remote add NAME URL`.")
         there = remote_url.parse(params.url, session.cwd or Path("/"))
         ref = params.ref or workspace.layout.branch
         stored = remote_settings.settings_of(workspace.layout, params.name).get(f"remote.{params.name}.url", "")
@@ -173,7 +173,7 @@ def remote(session: Session, params: RemoteParams) -> RemotesResult:
 
 def _mine(session: Session, id: str | None, environment: JsonObject) -> Workspace:
     if not session.trusted:
-        raise Forbidden("only this machine's own command line says where a workspace is published")
+        raise Forbidden("only this machine's own command line can change remotes")
     workspace = addressing.choose(session, id, writing=True)
     if environment:
         session.daemon.syncing(workspace).environment = {key: str(value) for key, value in environment.items()}
@@ -210,14 +210,14 @@ def _add(
         remote_settings.write(layout, before)
         syncing.reload()
         if "`kgd remote remove" in error.next:
-            error.next = "Nothing was added. Look at the address."
+            error.next = "Nothing was added. Check the address."
         raise error
     answer = _answer(workspace, [_after_round(one) for one in answers])
     is_branch = wanted.ref.startswith("refs/heads/") and not of_code
     if is_branch and answers[0].done.pushed and not syncing.is_cloned(wanted.name):
         told.append(
-            f"the HEAD of {wanted.url.text} names a branch that is not there, so `git clone` of it checks out nothing. "
-            f"Let its default branch be {wanted.ref.removeprefix('refs/heads/')}: in the server's settings, or there "
+            f"the HEAD of {wanted.url.text} names a missing branch, so `git clone` of it checks out nothing. "
+            f"Make {wanted.ref.removeprefix('refs/heads/')} its default branch in the server's settings, or there "
             f"with `git symbolic-ref HEAD {wanted.ref}`."
         )
     if told:
@@ -234,10 +234,10 @@ def _with_credential(session: Session, workspace: Workspace, wanted: Remote, sto
         reference = keep(session.daemon.home.state, _kept_name(workspace, wanted), credential)
         wanted = replace(wanted, token=reference)
     if workspace.layout.in_code:
-        return wanted, [f"the credential in the code's address of it is kept for kgd as {wanted.token}"]
+        return wanted, [f"kgd keeps a copy of the credential in the code remote's address as {wanted.token}"]
     return wanted, [
-        f"the credential that stood in the address is not there any more: kgd takes it from {wanted.token}; plain "
-        "`git` asks for it, unless a credential helper knows it"
+        f"the credential was removed from the address: kgd reads it from {wanted.token}; plain `git` asks "
+        "for it, unless a credential helper has it"
     ]
 
 
@@ -309,8 +309,8 @@ SYNC = Operation(
     name="sync",
     title="Sync with remotes",
     description=(
-        "Fetch, merge and push now; it also happens by itself. Says what moved, what waits and why. A wait with a "
-        "commit goes on when you pass that commit as confirm."
+        "Fetch, merge and push now; the daemon also does it by itself. Reports what moved and what is held back. To "
+        "accept a change that is held back, pass its commit as confirm."
     ),
     Params=SyncParams,
     Result=RemotesResult,
@@ -324,7 +324,7 @@ SYNC = Operation(
             "Sharing",
             "fetch, merge and push now; the daemon also does this itself",
             (
-                option("remote", "with this remote alone", "REMOTE", nargs="?"),
+                option("remote", "only this remote", "REMOTE", nargs="?"),
                 DIRECTION,
                 option(
                     "--confirm",

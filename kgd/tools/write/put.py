@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 
 class PutParams(Params):
     changes: Changes
-    message: Annotated[str, Field(max_length=4_000, description="why, in one line: the commit's subject")] = ""
-    request_id: Annotated[str, Field(max_length=200, description="a retry with the same id applies once")] = ""
+    message: Annotated[str, Field(max_length=4_000, description="the reason, in one line")] = ""
+    request_id: Annotated[str, Field(max_length=200, description="repeats apply once")] = ""
     dry_run: bool = False
     conflicts: Literal["resolve", "show"] = "resolve"
     workspace: str | None = None
@@ -155,7 +155,7 @@ def remember(session: Session, params: RememberParams) -> PutResult:
     """Store one fact, with a relation to each node or path it is about. Repeating a fact changes nothing."""
     text = params.text.strip()
     if not text:
-        raise Invalid("there is no text to remember", at="text")
+        raise Invalid("the text is empty", at="text")
     workspace = addressing.choose(session, params.workspace, params.about, writing=True)
     relations = tuple(
         Relation("about", addressing.spell(session, workspace, target, at=f"about[{index}]"), 0.5)
@@ -217,11 +217,9 @@ PUT = Operation(
     name="put",
     title="Write knowledge",
     description=(
-        "Write to the graph: all changes become one commit, or none does. "
-        "upsert (uri, or type and name; names what changes and leaves the rest; tags and relations add), append (uri, "
-        "text), delete, relate and unrelate (source, target, type, weight: cost 0..1), untag, move (uri, to), revert "
-        "(commit), verify (uri: it still holds for the code that data.cites names). Replacing content needs "
-        "expect_version. Look with search first; a short summary and relations make a node findable."
+        "Write nodes and relations as one commit, all or nothing. upsert (uri, or type and name) sets the given "
+        "fields and adds tags and relations; append (uri, text); delete; relate, unrelate (source, target, type); "
+        "untag; move (to); revert (commit); verify (uri still holds). Replacing content needs expect_version."
     ),
     Params=PutParams,
     Result=PutResult,
@@ -326,7 +324,7 @@ PUT = Operation(
 REMEMBER = Operation(
     name="remember",
     title="Remember a fact",
-    description="Writes down one fact, about paths or nodes.",
+    description="Stores one fact about paths or nodes.",
     Params=RememberParams,
     Result=PutResult,
     hints=Hints(),
@@ -334,7 +332,7 @@ REMEMBER = Operation(
     commands=(
         Command(
             "Writing",
-            "remember one fact; recall finds it",
+            "remember one fact; `kgd recall` finds it",
             (
                 option("text", "the fact, in one sentence; - reads standard input", "TEXT"),
                 option("--about", "a node or path the fact is about; may be repeated", "URI"),

@@ -139,7 +139,7 @@ def _traverse(
     def ask(cursor: str | None, left: int) -> Mapping[str, Any]:
         return visit.call(
             "traverse", start=start, max_cost=wanted.cost, max_nodes=left, budget=BUDGET, direction=wanted.direction,
-            types=types, edge_types=edges, as_of=wanted.as_of or None, cursor=cursor,
+            include="edges", types=types, edge_types=edges, as_of=wanted.as_of or None, cursor=cursor,
         )  # fmt: skip
 
     return _all_pages(ask, nodes)

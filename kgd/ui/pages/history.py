@@ -16,13 +16,20 @@ COMMITS = 20
 def history(visit: Visit) -> Handled:
     """List the commits of a node with their changes, newest first."""
     uri = visit.required("uri")
-    answer = visit.call("history", uri=uri, diff=True, limit=COMMITS, cursor=visit.query.get("cursor"))
+    period = {name: value for name in ("since", "until") if (value := visit.query.get(name, "").strip())}
+    answer = visit.call("history", uri=uri, diff=True, limit=COMMITS, cursor=visit.query.get("cursor"), **period)
     shown = [{**commit, "title": title(commit, uri), "changes": rows(commit["diff"])} for commit in answer["commits"]]
-    if not shown and not visit.query.get("cursor"):
+    if not shown and not visit.query.get("cursor") and not period:
         raise NotFound("no commit has changed this node", at=uri, next="Check its address.")
     return Page(
         "node_history.html",
-        {"uri": uri, "commits": shown, "cursor": answer.get("cursor", ""), "writes": visit.may("put")},
+        {
+            "uri": uri,
+            "commits": shown,
+            "cursor": answer.get("cursor", ""),
+            "writes": visit.may("put"),
+            "period": period,
+        },
     )
 
 

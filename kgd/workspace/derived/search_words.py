@@ -8,15 +8,18 @@ from itertools import islice
 
 from kgd.graph.live_graph import LiveGraph
 from kgd.index.text import Doc, TextIndex
+from kgd.model.dates import validity_in, written
 from kgd.model.node import Json, Node
 from kgd.model.uri import Uri
 from kgd.workspace.answers import Similar
 
 ASKED = 3
-"""New nodes of an answer that are compared."""
+"""Most new nodes of an answer to compare."""
 SAID = 3
-"""Similar nodes named for each of them."""
+"""Most similar nodes named for each."""
 LOOKED_AT = 10
+MOST_IDS = 40
+"""Addresses and ids in a node's data that are found as such."""
 
 
 def doc(node: Node, detail: str, updated: int) -> Doc:
@@ -29,15 +32,37 @@ def doc(node: Node, detail: str, updated: int) -> Doc:
     text = " ".join(_texts(node.data))
     content = "\n".join(filter(None, (node.content, detail)))
     authored = (node.name, node.summary, content, node.tags, node.data, node.relations)
-    return Doc(node.uri, node.type, node.title, node.summary, content, node.tags, text, updated, node.source,
-               people=_people(node), aliases=_aliases(node.data), data_keys=tuple(node.data),
-               bare=not any(authored))  # fmt: skip
+    return Doc(
+        node.uri, node.type, node.title, node.summary, content, node.tags, text, updated, node.source,
+        people=_people(node), aliases=_aliases(node.data),
+        data_keys=(*node.data, *islice(_ids(node.data), MOST_IDS)), bare=not any(authored), dated=_dated(node),
+        valid=validity_in(node.data),
+    )  # fmt: skip
+
+
+def _ids(value: Json, is_id: bool = False) -> Iterator[str]:
+    """The texts that `_texts` leaves out."""
+    if isinstance(value, str):
+        if is_id or "://" in value:
+            yield value
+    elif isinstance(value, Mapping):
+        for key, inner in value.items():
+            yield from _ids(inner, is_id or _IS_METADATA(key) is not None)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _ids(inner, is_id)
 
 
 _IS_METADATA = re.compile(
     r"(?:.*(?:_|-|[a-z](?=[A-Z])))?(?:[Ii]ds?|ID|[Uu]r[il]|UR[IL]|hash|sha|commit|etag|token|workspace|[Aa]t)\Z"
 ).match
 """Keys whose values identify something, and are not about it."""
+
+
+def _dated(node: Node) -> int | None:
+    """The time of a message, which its name holds behind the kind of its sender: ``user:2026-11-20T10:00:00Z``."""
+    span = written(node.name.partition(":")[2].removeprefix("~")) if node.type == "message" else None
+    return span.begin if span else None
 
 
 def _people(node: Node) -> tuple[str, ...]:

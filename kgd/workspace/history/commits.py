@@ -34,7 +34,7 @@ _CLIENT = re.compile(r"(.*?)(?: \(([^()]*)\))?\Z", re.S).match
 Blobs = tuple[str, ObjectId | None, ObjectId | None]
 File = Blobs | FileChange
 Files = Sequence[File]
-"""(path, blob before, blob after); None is absence."""
+"""(path, blob before, blob after); None means absent."""
 
 
 def _no_such_commit(text: str) -> NotFound:

@@ -40,7 +40,7 @@ MEMORIES = "memories"
 """The first part of a field name in the file of a memory: ``memories/<file>/prose``."""
 
 Data = bytes | None
-"""None is absence."""
+"""None means absent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,7 +188,7 @@ def _side_of(data: Data, side: Node | str | None) -> Json:
 
 
 def decoded(path: str, data: Data) -> Node | str | None:
-    """The node in these bytes, or the reason as text why there is none."""
+    """The node in these bytes, or the reason why they hold none."""
     if data is None:
         return None
     try:

@@ -430,7 +430,7 @@ class _TreeMerge:
                 self._write(path, left)
 
     def _final(self, path: str) -> Data:
-        """The content of a path in the result so far."""
+        """The content of a path in the present result."""
         if path in self.files:
             return self.files[path]
         blob = self._there_id(path)

@@ -1,7 +1,7 @@
 """Records about a proposal beside its content: the owner in its reflog, and bundles of nodes in its commit message.
 
 A commit's author is its maker's claim, so the owner is a token, by its identity. The token's line is recorded too,
-since it bounds pending proposals. Only the keeper owns a proposal without an owner.
+since it bounds pending proposals. A proposal without an owner belongs to the user of this machine.
 
 The nodes of a bundle are accepted together. Otherwise a duplicate could be deleted although no node took its place.
 """

@@ -133,7 +133,7 @@ def merge(host: Host, other: ObjectId) -> Job:
     """
     blob = host.store.entry(host.store.tree_of(other), SETTINGS)
     if blob and (why := why_too_new(decode_settings(host.store.read(blob, FILE_LIMIT), newer=True))):
-        raise Unavailable(f"the other side has {why}", at=SETTINGS, next="Install a newer kgd; nothing was taken.")
+        raise Unavailable(f"the other side has {why}", at=SETTINGS, next="Install a newer kgd; nothing was merged.")
     return lambda staging, tip: _joined(host, staging, tip, other)
 
 

@@ -35,7 +35,7 @@ class Signature(NamedTuple):
     head: bytes
     branch: ObjectId | None
     stamp: tuple[int, int, int]
-    """Of the index: inode, time and size."""
+    """Inode, time and size of the index."""
     states: tuple[str, ...]
 
 

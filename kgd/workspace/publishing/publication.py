@@ -216,9 +216,7 @@ class Publication:
     def _pass(self) -> None:
         self._unsettled = False
         if not self._in_place():
-            raise Blocked(
-                f"{self._derived} was moved or removed; the next command opens the workspace anew", stuck=True
-            )
+            raise Blocked(f"{self._derived} was moved or removed; the next command reopens the workspace", stuck=True)
         if same_file(self._derived / INDEX, self._git_dir / "index.lock"):
             finish_interrupted(self._host, self._tree, self._plan_folder, self._edits)
         self._look_after_refs()
@@ -426,7 +424,10 @@ class Publication:
         carry_out_restore(plan, self._plan_folder, self._tree, self._store)
         self._restoring = []
         what = "the work tree was" if missing == [""] else f"{missing[0]} was"
-        self._restored = (f"{what} missing, which is no deletion; {len(absent)} files were put back", time.monotonic())
+        self._restored = (
+            f"{what} missing, which does not count as a deletion; {len(absent)} files were put back",
+            time.monotonic(),
+        )
         log.warning("restored missing files", extra={"files": len(absent), "missing": missing[0] or "."})
         self._edits.hint(None)
 

@@ -230,7 +230,7 @@ def is_being_written(fd: int) -> bool:
     Takes a lease and returns it at once: Linux grants a read lease only on a file without writers.
     """
     try:
-        fcntl.fcntl(fd, fcntl.F_SETSIG, signal.SIGURG)  # a broken lease sends this signal, which does nothing
+        fcntl.fcntl(fd, fcntl.F_SETSIG, signal.SIGURG)  # a broken lease sends this signal, which is ignored
         fcntl.fcntl(fd, fcntl.F_SETLEASE, fcntl.F_RDLCK)
     except BlockingIOError:
         return True
@@ -291,7 +291,7 @@ def _puts_back(plan: Plan) -> bool:
 
 
 def _is_empty(place: Path) -> bool:
-    """Whether no displaced file lies there."""
+    """Whether the folder has no displaced files."""
     return all(entry.name in (PLAN, DONE, FLUSHED, FORMER_INDEX) for entry in place.iterdir())
 
 

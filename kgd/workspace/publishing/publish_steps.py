@@ -194,7 +194,7 @@ class Publisher:
         return left
 
     def _abandon(self, mine: Path, lock: Path, plan: Plan) -> None:
-        """Leave nothing half done: record the placed files; if the branch moved, let the next pass write its index."""
+        """After a failure, record the placed files; if the branch moved, let the next pass write its index."""
         if same_file(mine, lock) and self._store.ref(self._branch) == plan.after:
             return  # the next pass finishes it
         if same_file(mine, lock):
@@ -236,7 +236,7 @@ def record_abandoned(host: Host, tree: WorkTree, plan_folder: PlanFolder, edits:
     if plan is None or branch is None or not store.exists(plan.after) or store.is_ancestor(plan.after, branch):
         return
     published = Lookup(store.tree, store.tree_of(branch))
-    is_lost = not store.is_ancestor(plan.after, bytes.fromhex(host.tip))  # the tip was reset behind it
+    is_lost = not store.is_ancestor(plan.after, bytes.fromhex(host.tip))  # the tip was reset to before it
     for file in plan.files:
         there, placed = tree.look(file.path), file.taken | {file.new}
         if is_lost and file.back:

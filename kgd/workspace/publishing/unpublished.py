@@ -170,7 +170,7 @@ def _load(memory: Path, store: ObjectStore) -> tuple[dict[str, ObjectId | None],
         taken = [(str(path), id_of(id), id_of(before)) for path, (id, before) in saved["taken"].items()]
         at, tip = id_of(saved.get("tip")), store.ref(HEAD)
         if not (at and tip and store.exists(at) and store.is_ancestor(at, tip)):
-            taken = []  # the tip was reset behind it, and no one has the person's text
+            taken = []  # the tip was reset to before it, and no version has the user's text
     except (OSError, ValueError, AttributeError, KeyError, TypeError, RecursionError, KgdError):
         return bases, contents
     for path, base in found:

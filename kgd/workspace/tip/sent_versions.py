@@ -93,7 +93,7 @@ class SentVersions:
 
 
 def _find(answers: bytes | bytearray, version: int) -> int:
-    """Where the answer of a version begins; -1 if there is none."""
+    """The offset of the answer for a version; -1 if there is none."""
     if version >> 32:  # an expectation may be any number
         return -1
     number = _VERSION.pack(version)

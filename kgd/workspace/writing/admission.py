@@ -18,7 +18,8 @@ from kgd.errors import Invalid, InvariantViolation, KgdError, Limit
 from kgd.git.objects import ObjectId
 from kgd.git.store import ObjectStore
 from kgd.model.conflict import Conflict
-from kgd.model.fields import CITES
+from kgd.model.dates import validity
+from kgd.model.fields import CITES, VALID
 from kgd.model.node import MEMORY_TYPES, NODE_BYTES, UNSEEN, Node
 from kgd.model.uri import Uri, parse, scheme_of, workspace_of
 from kgd.workspace.files import memory_files
@@ -65,6 +66,7 @@ def admit_text(node: Node, before: Node | None, data: bytes, place: Place | None
     if scheme_of(node.uri) in area_bounds.AREAS:
         area_bounds.admit(node, before, place)
     _refuse_citations(node, before, place)
+    _refuse_validity(node, before, place)
     refuse_secrets(node, before, place)
 
 
@@ -78,6 +80,21 @@ def _refuse_citations(node: Node, before: Node | None, place: Place | None) -> N
             "data.cites is a list of texts", at=place("data", None) if place else node.uri,
             next='Write each citation as "path", "path#symbol" or "path@commit#symbol".',
         )  # fmt: skip
+
+
+def _refuse_validity(node: Node, before: Node | None, place: Place | None) -> None:
+    """A validity of another form would never expire."""
+    valid = node.data.get(VALID)
+    if valid is None or (before is not None and before.data.get(VALID) == valid):
+        return
+    try:
+        validity(valid)
+    except ValueError as error:
+        part, reason = error.args
+        raise Invalid(
+            f"data.{part} {reason}", at=place("data", None) if place else node.uri,
+            next='Write {"from": "2026-05-01", "until": "2026-12-31"}, or one of the two.',
+        ) from None  # fmt: skip
 
 
 def _refuse_large(data: bytes, at: str) -> None:
@@ -160,7 +177,7 @@ def check(path: str, data: bytes, base: bytes | None, home: Home) -> None:
         if settings.workspace != home.workspace or settings.sharded != home.sharded:
             raise Invalid("the workspace's id and its sharded schemes cannot be changed", at=f"{path}:1")
     elif b"\0" in data or not _is_text(data):
-        raise Invalid("this is no UTF-8 text", at=f"{path}:1")
+        raise Invalid("this is not UTF-8 text", at=f"{path}:1")
     elif memories.is_path(path):
         admit_memory(path, data, base, home)
     elif top == "log":

@@ -36,7 +36,7 @@ def admit(area: Node, before: Node | None, place: Callable[[str, None], str] | N
     if size > MAX_KNOWLEDGE and (before is None or before.content != area.content):
         raise Limit(
             f"the knowledge of an area has at most {MAX_KNOWLEDGE >> 10} KiB, this one has {size >> 10}",
-            at=at("content"), next="Keep what is not in the code; put the rest into another atom.",
+            at=at("content"), next="Keep only knowledge that is not in the code; move the rest to another atom.",
         )  # fmt: skip
     patterns, known = _patterns(area), _patterns(before) if before else []
     if len(patterns) > max(MAX_PATTERNS, len(known)):
@@ -50,7 +50,7 @@ def admit(area: Node, before: Node | None, place: Callable[[str, None], str] | N
     if related > max(MAX_RELATED, len(related_relations(before)) if before else 0):
         raise Limit(
             f"an area has at most {MAX_RELATED} relations {RELATED} to areas of its kind, this one has {related}",
-            at=at("relations"), next="Keep those that a reader needs.",
+            at=at("relations"), next="Keep the ones that a reader needs.",
         )  # fmt: skip
 
 

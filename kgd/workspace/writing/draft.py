@@ -228,7 +228,7 @@ class Draft:
         except KgdError as unreadable:
             raise InvariantViolation(
                 f"the part of this node cannot be read: {unreadable.message}", at=unreadable.at or folder.path,
-                next="Mend or revert that file first; nothing was written.",
+                next="Fix or revert that file first; nothing was written.",
             ) from None  # fmt: skip
 
     def _differs(self, path: str, data: bytes | None) -> bool:
@@ -249,7 +249,7 @@ class Draft:
             if invalid:
                 raise InvariantViolation(
                     f"the file of this node cannot be read: {invalid.reason}", at=f"{path}:{invalid.line}",
-                    next="Mend or revert that file first; nothing was written.",
+                    next="Fix or revert that file first; nothing was written.",
                 )  # fmt: skip
             blob, data = self._stored(uri, path)
             node = documents.decode(data, at=path, expect=uri) if data is not None else None

@@ -26,7 +26,7 @@ from kgd.model.uri import Uri, decode_segment, is_settings_uri, parse
 from kgd.workspace.files import memory_files, parts
 
 File = tuple[str, ObjectId | None, ObjectId | None]
-"""A changed path with its blobs before and after; None is absence."""
+"""A changed path with its blobs before and after; None means absent."""
 Read = Callable[[ObjectId], bytes]
 Files = Callable[[], Iterable[tuple[str, ObjectId]]]
 """All files (path, blob) of the tree before the change; called only if a memory changed."""

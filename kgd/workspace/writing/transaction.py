@@ -162,7 +162,7 @@ def subject_of(changes: Iterable[Edit], uris: list[Uri]) -> str:
 
 
 Data = bytes | None
-"""None is absence."""
+"""None means absent."""
 
 
 def dry_run_effect(message: str, author: str, files: Mapping[str, Data], read: Callable[[str], Data]) -> Would:

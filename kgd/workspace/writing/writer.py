@@ -119,7 +119,7 @@ class Writer:
             Unavailable: The flush failed; a retry with the same request id applies once.
         """
         if self._closed.is_set():
-            raise Unavailable("this workspace is being closed", next="Ask again; the daemon will open it anew.")
+            raise Unavailable("this workspace is being closed", next="Repeat the call: the daemon reopens it.")
         waiting = _Waiting(job, Future(), request, alone)
         self._queue.put(waiting)
         return waiting.future.result()  # type: ignore[return-value]

@@ -1,0 +1,119 @@
+"""German and French in full text: forms and compounds of a word, and spellings of umlauts.
+
+SQLite's stemmer knows English only. A query with function words or letters of another language looks for the beginnings
+of its words; in German texts the ends of long words are indexed too, as reversed words behind a mark.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Collection
+from dataclasses import dataclass
+
+MARK = "\ue000"
+"""Before a reversed word: a character for private use, which SQLite counts as a letter."""
+LEAST_STEM = 5
+"""Letters of the beginning of a word that stand for its forms."""
+LEAST_END = 4
+"""Letters of a compound's last part."""
+LEAST_COMPOUND = 12
+"""Letters of a word whose end is indexed."""
+END = 9
+"""Letters of an end that are indexed."""
+SURE = 2
+"""Function words that tell the language of a text."""
+
+_PLAIN = {
+    code: base for code in range(0xC0, 0x180) if (base := unicodedata.normalize("NFD", chr(code))[0]) != chr(code)
+}
+_SPELLED = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue", "ß": "ss"})
+_ENDING = re.compile("(?:en|er|es|em|e|n|s)$")
+_UMLAUT = re.compile("[äöüß]").search
+_SPELLING = re.compile("(?<=[^aeioquäöü])([aou])e(?=[^e])|^([aou])e(?=[^e])")
+
+
+@dataclass(frozen=True, slots=True)
+class Language:
+    """`telling` words are in no English text; `stopwords` add those that are. `endings` of inflected words are cut."""
+
+    telling: frozenset[str]
+    stopwords: frozenset[str]
+    letters: re.Pattern[str]
+    endings: re.Pattern[str]
+
+    def stem(self, word: str) -> str:
+        """What the forms of a folded word begin with; empty if too little is left."""
+        cut = self.endings.sub("", word)
+        return cut if len(cut) >= LEAST_STEM else word if len(word) >= LEAST_STEM else ""
+
+
+def _language(telling: str, others: str, letters: str, endings: str) -> Language:
+    words = frozenset(telling.split())
+    return Language(words, words | frozenset(others.split()), re.compile(letters, re.IGNORECASE), re.compile(endings))
+
+
+GERMAN = _language(
+    """
+    und der ist nicht ein eine einen einem einer eines wird werden wurde wurden für zum zur vom beim oder wenn weil dass
+    noch auch nach durch im sich sind kein keine keinen wie warum wann wer wem welche welcher welches welchen wir vor
+    über unter daher damit darf dürfen muss müssen kann können soll sollen haben
+    """,
+    """
+    die das den dem des was wo bei auf aus mit an am in um so es er sie ich ihr uns als von zu man bis ab hat nur wen
+    """,
+    "[äöüß]",
+    "(?:erung|ungen|ern|en|er|es|em|e|n|s|t)$",
+)
+FRENCH = _language(
+    """
+    les une des aux sont où dans avec qui que quoi quand pourquoi combien quel quelle quels quelles cette nous
+    vous ils elles leurs être avoir peut doit déjà
+    """,
+    """
+    le la un du de au en on se me te y a as ai l d n s c j m t qu et ou est son sa ses ce ces il elle ne pas sur pour
+    par sans leur plus même comment
+    """,
+    "[àâçéèêëîïôûùœ]",
+    "(?:ements?|ations?|ctions?|it[es]*|yer|ier|er|ées?|ees?|és?|es|ent|ons|ez|e|s)$",
+)
+
+
+_ENGLISH = frozenset(["the", "is", "are", "of", "to", "what", "when", "where", "which", "who", "how", "did", "does"])
+
+
+def folded(word: str) -> str:
+    """A word without case and accents, as SQLite's tokenizer folds it."""
+    return word.casefold() if word.isascii() else word.casefold().translate(_PLAIN)
+
+
+def of_query(query: str, words: Collection[str]) -> Language | None:
+    """The language of a query, by its casefolded words; None for English and all others."""
+    best = max((GERMAN, FRENCH), key=lambda one: sum(word in one.telling for word in words))
+    if any(word in best.telling for word in words):
+        return best
+    if query.isascii() or not _ENGLISH.isdisjoint(words):
+        return None
+    return next((one for one in (GERMAN, FRENCH) if one.letters.search(query)), None)
+
+
+def ends_with(word: str) -> tuple[str, ...]:
+    """The expression of FTS5 for German compounds that end with a word; none for a short one."""
+    end = _end(folded(word))
+    return (f'"{MARK}{end}" *',) if len(end) >= LEAST_END and end.isalpha() else ()
+
+
+def also_written(words: Collection[str]) -> list[str]:
+    """Further tokens for the distinct words of a text: umlauts spelled out and contracted, and ends of compounds."""
+    is_german = sum(word in words for word in GERMAN.telling) >= SURE
+    accented = [word.lower() for word in words if not word.isascii()]
+    spelled = [word.translate(_SPELLED) for word in accented if _UMLAUT(word) and word not in GERMAN.stopwords]
+    written = [word.lower() for word in words if "e" in word and (is_german or word.istitle())]
+    short = [_SPELLING.sub(r"\1\2", word) for word in written if _SPELLING.search(word)]
+    ends = {_end(folded(word)) for word in words if len(word) >= LEAST_COMPOUND and word.isalpha()} if is_german else ()
+    return [*spelled, *short, *(MARK + end for end in sorted(ends))]
+
+
+def _end(word: str) -> str:
+    """The end of a folded word without inflection, reversed."""
+    return (_ENDING.sub("", word) if len(word) > LEAST_STEM else word)[-END:][::-1]

@@ -1,0 +1,53 @@
+"""Dates in a question: texts of the named day, month or year rank higher; facts that do not hold today rank last."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import UTC, datetime
+
+from kgd.index.text import TextIndex
+from kgd.model.dates import DAY, Named, Span, named_in
+from kgd.model.uri import Uri
+from kgd.retrieval.candidates import Pool, Unit, normalise
+
+BONUS = 0.4
+"""For texts of the named span."""
+AFTER = 0.5
+"""Share of it for texts of the days after, which often tell of the span."""
+DAYS_AFTER = 7
+LAPSED = 0.01
+"""Share of its score that a fact keeps that does not hold today: less than any other hit has."""
+
+
+def with_dates(pool: Pool, index: TextIndex) -> None:
+    """Raise the scores of texts with a date that the question names. Two statements if it names one, else nothing."""
+    named = named_in(pool.question.query, datetime.fromtimestamp(pool.question.now, UTC))
+    if not named:
+        return
+    ids = {found.id: unit for unit in pool.units.values() for found in unit.texts.values() if found.id}
+    gained: dict[Uri, float] = {}
+    for id, date in index.dates_of(ids).items():
+        key = ids[id].key
+        gained[key] = max(gained.get(key, 0.0), *(_closeness(one, date) for one in named))
+    for key, share in gained.items():
+        pool.units[key].score += BONUS * share
+    if any(gained.values()):
+        normalise(pool)
+
+
+def _closeness(named: Named | Span, date: int) -> float:
+    """1 for a date within the named span, less in the days after, 0 elsewhere."""
+    spans = [named] if isinstance(named, Span) else named.spans(date)
+    return max((_in_span(span, date) for span in spans), default=0.0)
+
+
+def _in_span(span: Span, date: int) -> float:
+    if span.begin <= date < span.end:
+        return 1.0
+    return AFTER if span.end <= date < span.end + DAYS_AFTER * DAY else 0.0
+
+
+def lapses(units: Iterable[Unit], index: TextIndex, now: float) -> dict[Uri, str]:
+    """The nodes among these that do not hold now, with the reason."""
+    known = index.validity_of([uri for unit in units for uri in (unit.key, *unit.texts)])
+    return {uri: lapse for uri, valid in known.items() if (lapse := valid.lapse(now))}

@@ -1,0 +1,171 @@
+"""The answers of `get` and `traverse` as Markdown for models. It has the same facts as the structured answer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import orjson
+
+from kgd.tools.markdown import COMMIT, address, fence, line, rest, titled
+
+Answer = Mapping[str, Any]
+
+_NODE = frozenset({
+    "uri", "type", "name", "version", "continued", "summary", "tags", "created", "updated", "origin", "content",
+    "content_cut", "detail", "detail_cut", "relations", "relations_cut", "incoming", "incoming_cut", "history",
+    "mentions", "messages",
+})  # fmt: skip
+
+
+def nodes(answer: Answer) -> str:
+    """The answer of `get`."""
+    home = answer["workspace"]
+    parts = ["\n".join(_node(node, home)) for node in answer["nodes"]]
+    ends = [*_missing(answer, home), *rest(answer, ("workspace", "nodes", "missing"))]
+    return "\n\n".join([f"workspace: {home}", *parts, *(["\n".join(ends)] if ends else [])])
+
+
+def _node(node: Answer, home: str) -> Iterator[str]:
+    yield f"## {titled(node, home)}"
+    if summary := node.get("summary"):
+        yield line(summary)
+    yield "; ".join(_state(node, home))
+    if tags := node.get("tags"):
+        yield f"tags: {', '.join(map(line, tags))}"
+    yield from rest(node, _NODE)
+    yield from _text(node.get("content"), node.get("content_cut"), "content")
+    detail = node.get("detail")
+    yield from _text(detail and detail["text"], node.get("detail_cut"), f"detail {detail['file']}" if detail else "")
+    yield from _cut("relations", node)
+    for one in node.get("relations", ()):
+        yield f"- {line(one['type'])} -> {address(one['target'], home)}{_of_relation(one)}"
+    yield from _cut("incoming", node)
+    for one in node.get("incoming", ()):
+        yield f"- {address(one['source'], home)} {line(one['type'])} -> this{_of_relation(one)}"
+    for one in node.get("history", ()):
+        yield f"- {_commit(one)} {line(one['message'])}"
+    yield from _mentions(node.get("mentions"), home)
+    for one in node.get("messages", ()):
+        yield from _message(one, home)
+
+
+def _state(node: Answer, home: str) -> Iterator[str]:
+    """Version, last change and origin in one line."""
+    if node.get("continued"):
+        yield "continued"
+    yield f"version {node['version']}" if node["version"] else "not stored"
+    origin = node["origin"]
+    commit = [f"commit {origin['commit'][:COMMIT]}"] if origin.get("commit") else []
+    if updated := node.get("updated"):
+        yield ", ".join([f"changed {updated['at']} by {line(updated['by'])}", *commit])
+        if (created := node["created"]) != updated:
+            yield f"created {created['at']} by {line(created['by'])}"
+    else:
+        yield from commit
+    if origin.get("workspace", home) != home:
+        yield f"of workspace {origin['workspace']}"
+    if origin.get("trust", "local") != "local":
+        yield f"trust {origin['trust']}"
+
+
+def _text(text: str | None, cut: Answer | None, name: str) -> Iterator[str]:
+    if cut:
+        yield f"{name}, characters {cut['start']} to {cut['end']} of {cut['of']}:"
+    elif text and name != "content":
+        yield f"{name}:"
+    if text:
+        yield fence(text)
+
+
+def _cut(name: str, node: Answer) -> Iterator[str]:
+    if cut := node.get(f"{name}_cut"):
+        yield f"{name} {cut['start']} to {cut['end']} of {cut['of']}:"
+
+
+def _of_relation(one: Answer) -> str:
+    """Weight, data and state of a relation, without defaults."""
+    weight = "" if one["weight"] == 1 else f" {one['weight']:g}"
+    data = f" {orjson.dumps(one['data']).decode()}" if one.get("data") else ""
+    return f"{weight}{data}{' (broken)' if one.get('broken') else ''}"
+
+
+def _commit(one: Answer) -> str:
+    brought = "".join(
+        f", {key.replace('_', ' ')} {line(one[key])}" for key in ("pushed_by", "accepted_by") if key in one
+    )
+    return f"{one['commit'][:COMMIT]} {one['at']} {line(one['author'])}{brought}:"
+
+
+def _mentions(found: Answer | None, home: str) -> Iterator[str]:
+    for name, key in (("mentions", "out"), ("mentioned in", "into")):
+        if found and found[key]:
+            yield f"{name}: {', '.join(address(uri, home) for uri in found[key])}"
+    if found and found["more"]:
+        yield f"mentions left out: {found['more']}"
+
+
+def _message(one: Answer, home: str) -> Iterator[str]:
+    answers = f" answers {address(one['answers'], home)}" if "answers" in one else ""
+    yield f"### {line(one['sender'])} ({one['sender_type']}) {one.get('at', '')} {address(one['uri'], home)}{answers}"
+    yield from rest(one, ("uri", "sender", "sender_type", "at", "answers", "content", "content_cut"))
+    yield from _text(one["content"], one.get("content_cut"), "content")
+
+
+def _missing(answer: Answer, home: str) -> Iterator[str]:
+    for one in answer["missing"]:
+        why = f" ({one['reason']})" if "reason" in one else ""
+        like = [address(uri, home) for uri in one["similar"]]
+        also = [f"similar: {', '.join(like)}"] if like else []
+        yield "; ".join([f"missing: `{one['uri']}`{why}", *also, *rest(one, ("uri", "similar", "reason"))])
+
+
+_REACHED = frozenset({"uri", "type", "name", "cost", "via", "path", "summary", "stored", "unverified", "origin"})
+_WALK = frozenset({"workspace", "nodes", "edges", "cut", "broken_links", "conflicts"})
+
+
+def walk(answer: Answer) -> str:
+    """The answer of `traverse`: one line per node, as cost, address, summary, and the relation that reached it."""
+    home = answer["workspace"]
+    lines = [f"workspace: {home}", *(_reached(node, home) for node in answer["nodes"])]
+    if edges := answer.get("edges"):
+        lines.append("relations:")
+        lines += [
+            f"- {address(one['source'], home)} {line(one['type'])} -> {address(one['target'], home)}{_of_relation(one)}"
+            for one in edges
+        ]
+    for one in answer["cut"]:
+        lines.append(f"cut by {one['limit']} at {address(one['at'], home)}: {one['count']} or more left out")
+    for one in answer["broken_links"]:
+        told = "; ".join([one["reason"], *rest(one, ("source", "type", "target", "reason", "weight"))])
+        link = f"{address(one['source'], home)} {line(one['type'])} -> {address(one['target'], home)}"
+        lines.append(f"broken: {link} ({told})")
+    lines += [f"conflict: {orjson.dumps(one).decode()}" for one in answer["conflicts"]]
+    return "\n".join([*lines, *rest(answer, _WALK)])
+
+
+def _reached(node: Answer, home: str) -> str:
+    parts = [f"- {node['cost']:g} {titled(node, home)}"]
+    if summary := node.get("summary"):
+        parts.append(f": {line(summary)}")
+    notes = [_via(node["via"], home)] if "via" in node else []
+    if "path" in node:
+        notes.append("path " + (" ".join(_step(step, home) for step in node["path"]) or "of a start"))
+    if node.get("stored") is False:
+        notes.append("not stored")
+    if doubt := node.get("unverified"):
+        notes.append(f"unverified: {'; '.join(rest(doubt, ()))}")
+    if origin := node.get("origin"):
+        notes.append(f"of workspace {'; '.join(rest(origin, ())).removeprefix('workspace: ')}")
+    notes += rest(node, _REACHED)
+    return "".join([*parts, f" [{'; '.join(notes)}]" if notes else ""])
+
+
+def _via(via: Answer, home: str) -> str:
+    return " ".join(_step(step, home) for step in (*via.get("through", ()), via))
+
+
+def _step(step: Answer, home: str) -> str:
+    """``a uses ->``, or ``a <- uses`` for a relation that was walked against its direction."""
+    arrow = f"<- {line(step['type'])}" if step.get("direction") == "in" else f"{line(step['type'])} ->"
+    return f"{address(step['from'], home)} {arrow}"

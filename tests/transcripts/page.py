@@ -1,0 +1,74 @@
+"""The page `docs/transcripts.md`: questions of an agent, each with the call and the text that it gets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import orjson
+
+from kgd.config import Home
+from kgd.daemon.daemon import Daemon
+from kgd.git.layout import locate
+from kgd.tools import TOOLS, call
+from kgd.tools.session import Session
+from kgd.workspace.workspace import Workspace
+from tests.transcripts.example import NODES, make_code
+from tests.waiting import at_rest, until
+
+HEAD = """\
+# Transcripts: an agent asks
+
+Ten questions of an agent to a small workspace: a shop's code with five commits, and eleven notes of its team. Each
+shows the call, and the text that the model gets for it. A test makes this page.
+"""
+
+
+class Turn(NamedTuple):
+    """A question in the agent's words, and its call."""
+
+    wish: str
+    tool: str
+    arguments: dict[str, Any]
+
+
+TURNS = (
+    Turn("I am about to change how sessions work. What must I know?",
+         "context", {"question": "What must I know before I change sessions?"}),
+    Turn("Someone mentions CSRF in the ticket.", "search", {"query": "csrf"}),
+    Turn("Where is this method?", "search", {"query": "SessionStore.rotate"}),
+    Turn("A user pasted this error.", "search",
+         {"query": "RefundRefused: the refund is larger than what is left of the payment"}),
+    Turn("Which file sends the mail after a payment?", "search", {"query": "which file sends the receipt"}),
+    Turn("I have to edit this file.", "context", {"paths": ["shop/payments/refunds.py"]}),
+    Turn("What does this task touch?", "context", {"task": "task://shop/vouchers"}),
+    Turn("Who depends on this file?", "traverse",
+         {"start": ["./shop/money.py"], "direction": "in", "edge_types": ["imports"]}),
+    Turn("How fast do we reply to angry customers?", "search", {"query": "how fast do we reply to angry customers"}),
+    Turn("Is there anything about Kafka?", "search", {"query": "kafka consumer groups"}),
+)  # fmt: skip
+
+
+def lines(folder: Path) -> Iterator[str]:
+    """The page, line by line, from a workspace that is made in the folder."""
+    make_code(folder / "shop")
+    home = Home.at(str(folder / "home"))
+    home.prepare()
+    daemon = Daemon(home, since="2026-04-01T09:00:00Z", locate=locate, open_workspace=Workspace.open)
+    try:
+        session = Session(daemon, cwd=folder / "shop", client="agent", context_id=None)
+        call(session, "up")
+        call(session, "put", {"changes": [{"op": "upsert", **node} for node in NODES]})
+        until(lambda: at_rest(dict(call(session, "status"))))
+        yield from HEAD.splitlines()
+        for number, turn in enumerate(TURNS, 1):
+            yield from _shown(number, turn, TOOLS[turn.tool].text(call(session, turn.tool, turn.arguments)))
+    finally:
+        daemon.close()
+
+
+def _shown(number: int, turn: Turn, text: str) -> Iterator[str]:
+    yield from ("", f"## {number}. {turn.wish}", "", "```json")
+    yield f"{turn.tool} {orjson.dumps(turn.arguments).decode()}"
+    yield from ("```", "", "````text", *(line.rstrip() for line in text.splitlines()), "````")
