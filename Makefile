@@ -5,8 +5,8 @@ BIN := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest
 # Free of constructions that are hard to read; the rest of kgd/, tests/ and docs/ follows.
 PLAIN := README.md CHANGELOG.md CONTRIBUTING.md ENGINEERING.md ARCHITECTURE.md scripts hooks deploy bench tests \
-	docs/guides $(filter-out docs/mcp.md,$(wildcard docs/*.md)) \
-	$(filter-out kgd/memories kgd/tools,$(patsubst %/__init__.py,%,$(wildcard kgd/*/__init__.py)))
+	docs/guides docs/decisions $(wildcard docs/*.md) $(filter-out %/keywords.py,$(wildcard kgd/memories/*.py)) \
+	$(filter-out kgd/memories,$(patsubst %/__init__.py,%,$(wildcard kgd/*/__init__.py)))
 TOGETHER := --dist loadfile --no-loadscope-reorder
 # Compiled files are kept: otherwise hundreds of test processes would compile kgd again.
 unexport PYTHONDONTWRITEBYTECODE

@@ -38,7 +38,7 @@ ENDINGS = {
     "rust": (".rs",),
     "java": (".java",),
 }
-"""A language's edges are those that start in its files."""
+"""A language's edges start in its files."""
 Edges = set[tuple[str, str]]
 
 

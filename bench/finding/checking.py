@@ -18,7 +18,7 @@ DEFINITION = r"(?:class|def|function|interface|const|type|enum)\s+{0}\b|\b[\w<>\
 
 
 def wrong_in_set(found: Set) -> Iterator[str]:
-    """What is wrong with a set in itself, one line each."""
+    """Problems within a set, one line each."""
     nodes = {node["uri"]: node for node in found.nodes}
     if len(nodes) != len(found.nodes):
         yield f"{found.tree}: two nodes share a URI"

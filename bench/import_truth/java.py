@@ -12,7 +12,7 @@ Edges = set[tuple[str, str]]
 
 
 def edges(top: Path, files: Sequence[str]) -> Edges:
-    """The imports of these files. Of several types of one name, the one that shares most folders with the importer."""
+    """The imports of these files. Of several types of one name, the type that shares most folders with the importer."""
     read = subprocess.run(
         ["java", PROGRAM, top], input="\n".join(files), capture_output=True, text=True, check=True
     ).stdout

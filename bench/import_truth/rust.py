@@ -1,8 +1,8 @@
 """Rust's imports, by an independent reading of Cargo.toml, the `mod` tree of each target, and `use` declarations.
 
-The target of a path is the file of its last module; a re-exported item counts where it is imported from. Crates are
-those that Cargo knows: the package's own library, and dependencies with a path, direct or through the workspace. Bodies
-of macros are not read, except of `cfg_…!`.
+The target of a path is the file of its last module; a re-exported item counts where it is imported from. Crates
+come from Cargo: the package's own library, and dependencies with a path, direct or through the workspace. Bodies of
+macros are not read, except of `cfg_…!`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _TARGETS = ("src/bin", "tests", "examples", "benches")
 
 @dataclass(eq=False)
 class Module:
-    """A module: its file, and what it holds by name."""
+    """A module: its file, and its items by name."""
 
     file: str
     parent: Module | None

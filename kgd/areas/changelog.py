@@ -37,7 +37,7 @@ def entries(
     since: int | None = None,
     until: int | None = None,
 ) -> tuple[list[LogEntry], int]:
-    """A page of a node's changelog, newest first, and the total number of entries; only those of a period if given.
+    """A page of a node's changelog, newest first, and the total number of entries; only entries of a period if given.
 
     Lists one folder of the tip's tree, only once per change, and reads only the entries of the page. So the cost
     depends only on the entries of this node. Unreadable entries are left out of the page.

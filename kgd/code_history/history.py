@@ -67,7 +67,7 @@ class PastCommit:
 
 
 class Companion(NamedTuple):
-    """In `times` of the `of` commits that changed the given paths, this file changed as well; `chance` is the
+    """A file that `times` of the `of` commits on the given paths changed too; `chance` is the
     probability of that for an unrelated file (Fisher's exact test, one-sided)."""
 
     path: str
@@ -184,7 +184,7 @@ class CodeHistory:
         return self.is_current and self.tip != self._unreadable
 
     def give_up(self, tip: str) -> None:
-        """Read the history of this commit no more; that of another one is tried."""
+        """Do not read the history of this commit again; other commits are still tried."""
         self._unreadable = tip
 
     @property

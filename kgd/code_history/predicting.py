@@ -37,7 +37,7 @@ TOGETHER = 15
 HISTORY = 300
 """Newest commits of a file that count for its companions."""
 SMOOTHING = 3
-"""Commits added to those of a file, so that a single common commit is little evidence."""
+"""Commits added to a file's count, so that a single common commit is little evidence."""
 NAMED = 300
 """Files with words of the query in their path."""
 SHOWN = 3

@@ -113,7 +113,7 @@ class Endpoint:
     async def close(self, *, retire: bool = False) -> None:
         """Stop accepting, answer the requests that were read, then end every connection.
 
-        With `retire` clients are told that another daemon takes over, and calls get more time. Worker threads may
+        With `retire` clients learn that another daemon takes over, and calls get more time. Worker threads may
         still run afterwards.
         """
         self._stop_listening()

@@ -239,7 +239,7 @@ class _Runner:
     def round(self, direction: str, confirm: str, *, by_hand: bool) -> Answer:
         if not self._busy.acquire(timeout=BUSY_SECONDS):
             raise Unavailable("a sync with this remote is running", at=self.machine.remote.name,
-                              next="Ask again in a moment; `kgd status` shows how it goes.")  # fmt: skip
+                              next="Ask again in a moment; `kgd status` shows its progress.")  # fmt: skip
         try:
             return self._round(direction, confirm, by_hand)
         finally:

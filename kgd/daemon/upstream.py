@@ -73,7 +73,7 @@ class _Queue:
                     raise self._error
                 return
             self._begun += 1
-        error: KgdError | None = Unavailable("the round with the upstream broke off")
+        error: KgdError | None = Unavailable("the sync with the upstream was interrupted")
         try:
             error = round()
         except KgdError as known:

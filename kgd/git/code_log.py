@@ -92,7 +92,7 @@ def reachable(code: Place, tip: str, limit: int) -> list[str]:
 
 
 def moved(code: Place, old: str, new: str) -> tuple[list[str], list[str]] | None:
-    """The commits that only `new` reaches, newest first, and those that only `old` reaches.
+    """The commits that only `new` reaches, and the commits that only `old` reaches, newest first.
 
     None if `old` is no longer in the repository. Raises as `commits`.
     """

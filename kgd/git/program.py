@@ -326,7 +326,7 @@ def path() -> str:
     """
     found = shutil.which("git") or shutil.which("git", path=os.defpath)
     if not found:
-        raise Unavailable("there is no git program", next="Install git 2.39 or newer.")
+        raise Unavailable("git is not installed", next="Install git 2.39 or newer.")
     return found
 
 

@@ -76,7 +76,7 @@ def read_ref(git_dir: Path, name: str) -> ObjectId | None:
         if not content.startswith(b"ref: "):
             return _value(content, name)
         name = text(content[5:].strip())
-    raise Damaged("a ref leads in a circle", at=name)
+    raise Damaged("a symbolic ref leads back to itself", at=name)
 
 
 def value_of(git_dir: Path, name: str) -> ObjectId | None:

@@ -254,7 +254,7 @@ class GitRemote:
             problem = "there is no git repository" if directory.exists() else "there is nothing"
             raise Trouble(
                 "vanished", f"{problem} at {directory}",
-                next="Look at the address; bring it back, or make an empty one with `git init --bare`.",
+                next="Check the address; restore the repository, or create an empty one with `git init --bare`.",
             )  # fmt: skip
         network = self.network
         bounds = Bounds(network.patience, network.total, network.pack_bytes, network.memory_bytes, network.stop)

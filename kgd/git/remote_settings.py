@@ -122,7 +122,7 @@ def add(layout: Layout, wanted: Remote) -> None:
     there = values.get(f"{base}.url")
     if there is not None and parse_stored(layout, take_credential(there)[0]) != wanted.url:
         raise InvariantViolation(
-            f"the remote '{wanted.name}' leads elsewhere", at=wanted.name,
+            f"the remote '{wanted.name}' has another address", at=wanted.name,
             next=f"Give this one another name, or run `kgd remote remove {wanted.name}` first.",
         )  # fmt: skip
     if f"{base}.kgdref" not in values:

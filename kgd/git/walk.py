@@ -63,7 +63,7 @@ def differences(
         changed = {n for n in x.keys() | y.keys() if x.get(n) != y.get(n)}
         for name in changed:
             if _WRONG_NAME.search(name):
-                raise Damaged("a folder has an entry of a name that no git makes", at=text(path[:60]))
+                raise Damaged("a folder has an entry whose name git does not allow", at=text(path[:60]))
         prefix = path + b"/" if path else b""
         stack += [(prefix + n, depth + 1, x.get(n), y.get(n)) for n in sorted(changed, reverse=True)]
 
@@ -143,7 +143,7 @@ def _folder(read: Callable[[ObjectId], bytes], id: ObjectId | None) -> Folder:
     body = read(id)
     entries = _ENTRIES(body)
     if sum(map(len, entries)) != len(body):
-        raise Damaged("a folder has an entry of a name that no git makes", at=id.hex())
+        raise Damaged("a folder has an entry whose name git does not allow", at=id.hex())
     return frozenset(entries)
 
 

@@ -110,7 +110,7 @@ class HostCheck:
         if len(hosts) > 1 or len(origins) > 1:
             refused = problem(Invalid("a request has at most one Host and one Origin", at="Host, Origin"), status=400)
         elif not self._listen.takes_host(host):
-            refused = problem(Invalid("this hub does not have that host name", at="Host"), status=421)
+            refused = problem(Invalid("this hub does not serve this host name", at="Host"), status=421)
         elif origin and not self._listen.takes_origin(origin, host):
             refused = problem(Forbidden("pages of other sites may not call this hub", at="Origin"))
         else:

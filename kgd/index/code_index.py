@@ -140,7 +140,7 @@ _OF_FILE = "WHERE file = (SELECT id FROM files WHERE path = ?)"
 class CodeIndex(Database):
     """Any thread and process may read; one writes. Each call sees the last committed state.
 
-    Every method raises the errors of `Database`: IndexDamaged, Unavailable. `edition` is that of the reader of files;
+    Every method raises the errors of `Database`: IndexDamaged, Unavailable. `edition` is the file reader's version;
     rows of another edition are dropped.
     """
 

@@ -73,7 +73,7 @@ def is_stop(gram: str) -> bool:
 
 
 def phrase(gram: str) -> str:
-    """The expression of FTS5 for a gram of a query; one that is too short is the beginning of others."""
+    """The expression of FTS5 for a gram of a query; a gram that is too short is a prefix of others."""
     return f'"{gram}"' if len(gram) == _size(gram) else f'"{gram}" *'
 
 

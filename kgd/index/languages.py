@@ -35,7 +35,7 @@ _SPELLING = re.compile("(?<=[^aeioquäöü])([aou])e(?=[^e])|^([aou])e(?=[^e])")
 
 @dataclass(frozen=True, slots=True)
 class Language:
-    """`telling` words are in no English text; `stopwords` add those that are. `endings` of inflected words are cut."""
+    """`telling` words are in no English text; `stopwords` also have words that are. `endings` of words are cut."""
 
     telling: frozenset[str]
     stopwords: frozenset[str]

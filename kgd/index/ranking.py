@@ -286,7 +286,7 @@ class Search:
         return sorted(f._replace(rank=round(f.rank - gain[f.id], RANK_DIGITS)) for f in found)
 
     def _with_word(self, often: int, candidates: int) -> str:
-        """SQL for those of some documents that have a word which `often` documents have."""
+        """SQL to select, from some documents, the ones with a word that `often` documents have."""
         # With the plus, SQLite scans all documents with the word; without it, it looks up each candidate.
         plus = "+" if often < SEEK * candidates else ""
         table = self._table

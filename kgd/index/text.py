@@ -405,12 +405,12 @@ class TextIndex:
             return text_context.by_people(connection, names, ids) if names and ids else set()
 
     def dates_of(self, ids: Collection[int]) -> dict[int, int]:
-        """The dates of these texts (`Found.id`) in Unix seconds, without those that have none."""
+        """The dates of these texts (`Found.id`) in Unix seconds, without texts that have none."""
         sql = "SELECT docs.id, dated FROM json_each(?) AS asked JOIN docs ON docs.id = asked.value WHERE dated > 0"
         return dict(self._database.rows(sql, orjson.dumps(list(ids)).decode()))
 
     def validity_of(self, uris: Collection[Uri]) -> dict[Uri, Validity]:
-        """When these nodes hold, without those that always do."""
+        """The periods in which these nodes hold, without nodes that always hold."""
         rows = self._database.rows(
             "SELECT docs.uri, begin, until FROM json_each(?) AS asked JOIN docs ON docs.uri = asked.value"
             " JOIN validity ON validity.doc = docs.id",

@@ -28,7 +28,7 @@ Before you work
 - `context` with the `paths` you are about to touch, a `task` (URI or text) or a `question`: rules of the areas, \
 traps, decisions, dependents, recent changes, within a budget. `unmatched_paths` are files without a description; \
 an `unverified` node cites code that changed since.
-- `search` with a name or an error message. Knowledge ranks before bare files.
+- `search` with a name or an error message. `hits` is knowledge, `code` the code tree.
 - `traverse` from nodes or paths (direction "in": dependents): all nodes whose cheapest path costs at most \
 `max_cost`. Weight is cost: 0 = always together, 1 = one full step.
 - `get` reads nodes in full: content, relations, `include` "incoming" and "history".

@@ -77,7 +77,7 @@ class Named(NamedTuple):
     months: int = 1
 
     def spans(self, near: int) -> Iterator[Span]:
-        """The span; without a year, those of the years around the moment `near`."""
+        """The span; without a year, the spans of the years around the moment `near`."""
         years = [self.year] if self.year else [datetime.fromtimestamp(near, UTC).year + n for n in (-1, 0, 1)]
         for year in years:
             if (span := _calendar(year, self.month, self.day, self.months)) is not None:

@@ -18,13 +18,13 @@ from typing import NamedTuple
 
 import orjson
 
-from kgd.index.code_index import ChunkRow, CodeIndex, StoredReading, SymbolRow
+from kgd.index.code_index import BODY_CHARACTERS, ChunkRow, CodeIndex, StoredReading, SymbolRow
 from kgd.model.uri import MAX_BYTES, MAX_SEGMENT_BYTES
 from kgd.symbols.extraction import LARGEST, extract, language_for, why_not
 from kgd.symbols.modules import keys_of
 from kgd.symbols.resolution import resolve
 from kgd.symbols.symbols import INHERITS, Import, Symbol, Symbols, Use
-from kgd.workspace.writing.secrets import secret_in
+from kgd.workspace.writing.secrets import first_in, secret_in
 
 log = logging.getLogger("kgd.reading")
 
@@ -33,6 +33,8 @@ SYMBOLS_LIMIT = 5_000
 """Symbols of one file; a file with more is generated."""
 DOCUMENT_BYTES = 4 << 20
 CHUNKS_LIMIT = 2_000
+MOST_SECRETS = 20
+"""Secrets that are removed from the text of one file."""
 KEPT_READINGS = 1_500
 """Parsed files that are cached while names are resolved."""
 KEPT_KEYS = 50_000
@@ -145,7 +147,7 @@ class CodeReader:
         rows = [SymbolRow(*_without_secrets(one)) for one in symbols.symbols]
         written = StoredReading(
             asked.path, language, asked.stamp, digest, READ, shape_of(symbols), packed(symbols), rows,
-            keys=keys_of(asked.path, symbols), text=data.decode("utf-8", "replace"),
+            keys=keys_of(asked.path, symbols), text=_searched(data.decode("utf-8", "replace")),
         )  # fmt: skip
         self.index.put(written)
         return True
@@ -237,6 +239,19 @@ def _without_secrets(symbol: Symbol) -> Symbol:
         signature=symbol.name if secret_in(symbol.signature) else symbol.signature,
         doc="" if secret_in(symbol.doc) else symbol.doc,
     )
+
+
+def _searched(text: str) -> str:
+    """The text of a file by which it is found, without secrets; empty if they cannot all be removed."""
+    text = text[:BODY_CHARACTERS]
+    for _ in range(MOST_SECRETS):
+        found = first_in(text)
+        if found is None:
+            return text
+        if found.kind == "private key":  # only its first line is known
+            break
+        text = text.replace(found.text, " ")
+    return ""
 
 
 def _fits(name: str, room: int) -> bool:

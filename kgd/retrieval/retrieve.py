@@ -193,7 +193,7 @@ def _code(
 
 
 def _by_file(workspace: Workspace, pool: Pool, order: Sequence[Ranked], sees: Sees | None, wanted: int) -> list[Ranked]:
-    """Hits in the code by all that speaks for their files."""
+    """Hits in the code, ranked by all evidence for their files."""
     question, index = pool.question, workspace.text()
     texts: list[tuple[Uri, float]] = []
     start = f"{question.namespace}/" if question.namespace else ""

@@ -1,6 +1,6 @@
 """Notes found through the code that they are about, for a question in other words than theirs.
 
-A team writes "debounce" where somebody asks about keystrokes, and the code's own comments have both words.
+A team writes "debounce", a user asks about keystrokes, and the code's own comments have both words.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ ABOUT = "about"
 
 
 def add(pool: Pool, workspace: Workspace, about: About, around: Surroundings) -> None:
-    """Add the notes about the best files to the pool, and raise the scores of those that are in it."""
+    """Add the notes about the best files to the pool, and raise the scores of notes already in it."""
     if Lane.NOTES not in pool.question.lanes:
         return
     best = [one for one in pool.files[:FILES] if one.covered >= COVERED and not is_aside(f"x://w/{one.path}")]

@@ -72,7 +72,7 @@ def nearest(found: Iterable[str], path: str) -> str:
 
 
 def by_nearness(found: Iterable[str], path: str) -> list[str]:
-    """Files by the number of folders that they share with another one, most first."""
+    """Files by the number of folders that they share with `path`, most first."""
     here = path.split("/")
 
     def distance(one: str) -> tuple[bool, int, int, str]:

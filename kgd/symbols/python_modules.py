@@ -52,7 +52,13 @@ def find(module: str, name: str, path: str, project: Project) -> Place:
         return Place((found or f"{join(folder, *parts)}/",))
     name = "" if name in ("", "*", ".") else name
     standard = parts[0] in sys.stdlib_module_names
-    for root in dict.fromkeys(_strong(path, project) if standard else _roots(path, project)):
+    if standard and not project.files(f"python:{parts[0]}"):
+        return NOWHERE
+    tried = set[str]()
+    for root in _strong(path, project) if standard else _roots(path, project):
+        if root in tried:
+            continue
+        tried.add(root)
         place = _in(root, parts, name, project)
         if place.files or _file(join(root, parts[0]), project):
             return place  # a package hides others of its name even where it lacks the module

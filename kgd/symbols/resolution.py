@@ -88,6 +88,8 @@ class Resolver:
     def __init__(self, project: Project) -> None:
         self._project = project
         self._tables: dict[str, dict[str, Symbol]] = {}
+        self._places: dict[tuple[str, Import], Place] = {}
+        self._inherited: dict[str, dict[str, list[str]]] = {}
         self._known: dict[tuple[str, str, str], _What | None] = {}
         self._open: set[tuple[str, str, str]] = set()
         self._budget, self._left = _BUDGET, _BUDGET_OF_FILE
@@ -298,6 +300,13 @@ class Resolver:
         return self.member(what, one.name, depth - 1)
 
     def _place(self, path: str, symbols: Symbols, one: Import) -> Place:
+        """The target of an import, looked up once."""
+        found = self._places.get((path, one))
+        if found is None:
+            found = self._places[path, one] = self._find(path, symbols, one)
+        return found
+
+    def _find(self, path: str, symbols: Symbols, one: Import) -> Place:
         if symbols.language != "rust":
             return modules.find(one, path, symbols, self._project)
         if one.module.startswith(MOD):
@@ -461,11 +470,12 @@ class Resolver:
 
     def bases(self, path: str, name: str, depth: int = _DEEPEST) -> list[_What]:
         """The base classes of a class, in declaration order."""
-        symbols = self._project.symbols(path)
-        found = []
-        for use in symbols.uses if symbols else ():
-            if use.kind == INHERITS and use.scope == name:
-                base = self.chain(path, name.rpartition(".")[0], use.chain, depth - 1)
-                if base is not None and base.kind == "symbol":
-                    found.append(base)
-        return found
+        inherited = self._inherited.get(path)
+        if inherited is None:
+            symbols = self._project.symbols(path)
+            inherited = self._inherited[path] = {}
+            for use in symbols.uses if symbols else ():
+                if use.kind == INHERITS:
+                    inherited.setdefault(use.scope, []).append(use.chain)
+        chains = (self.chain(path, name.rpartition(".")[0], one, depth - 1) for one in inherited.get(name, ()))
+        return [base for base in chains if base is not None and base.kind == "symbol"]

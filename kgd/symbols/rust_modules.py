@@ -46,7 +46,7 @@ def submodule(path: str, inside: str, name: str, attribute: str, project: Projec
 
 
 def _holds_siblings(path: str, own: str, project: Project) -> bool:
-    """Whether the modules of a file are beside it, as those of a crate's root are."""
+    """Whether the modules of a file are beside it, as for a crate's root."""
     return own in ("lib.rs", "main.rs", "mod.rs", "build.rs") or _is_target(path, project)
 
 

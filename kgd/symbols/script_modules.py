@@ -155,7 +155,7 @@ def _paths(config: str, project: Project) -> tuple[str | None, list[tuple[str, I
 
 
 def _config_at(config: str, name: str, project: Project) -> str:
-    """The configuration that another one names; empty if it is not in the tree."""
+    """The configuration named by another configuration; empty if it is not in the tree."""
     if not name.startswith("."):
         return ""
     target = join(posixpath.dirname(config), name)

@@ -161,7 +161,7 @@ def test_an_empty_remote_gets_a_new_workspace_with_the_id_of_the_entry(here: Sit
 
 @pytest.mark.parametrize(
     ("id", "address", "said"),
-    [("other", "", "infra"), ("infra", "gone.git", "there is nothing at"), ("infra", "", "files here already")],
+    [("other", "", "infra"), ("infra", "gone.git", "there is nothing at"), ("infra", "", "directory has files")],
     ids=["another workspace", "no such remote", "files in the way"],
 )
 def test_a_failed_clone_leaves_nothing_behind(here: Site, remote: Path, id: str, address: str, said: str) -> None:
@@ -186,7 +186,7 @@ def test_a_workspace_known_by_its_remote_alone_is_cloned_to_be_written(here: Sit
     made = run(here, here.root, "clone", source="infra")
     assert made["path"] == str(here.root / "infra")
     write_and_wait(here, remote)
-    with pytest.raises(InvariantViolation, match="on this machine already"):
+    with pytest.raises(InvariantViolation, match="already on this machine"):
         run(here, here.root, "clone", source="infra", path="again")
 
 

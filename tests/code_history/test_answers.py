@@ -1,4 +1,4 @@
-"""Past commits answer which files a task will touch, what was tried before, and what changes together."""
+"""Answers from past commits: files that a task will touch, earlier attempts, and files that change together."""
 
 from __future__ import annotations
 

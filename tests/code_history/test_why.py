@@ -42,7 +42,7 @@ def test_a_line_is_joined_with_its_commit_and_the_reason(ask: Ask, code: Path) -
 
 
 @pytest.mark.requirement("N5")
-def test_facts_that_cite_the_line_come_before_those_that_cite_the_file(ask: Ask) -> None:
+def test_facts_that_cite_the_line_come_before_facts_that_cite_the_file(ask: Ask) -> None:
     ask.put(changes=[
         upsert("gotcha:aaa", summary="About the file.", data={"cites": [SESSION]}),
         upsert("gotcha:zzz", summary="About signing.", data={"cites": [f"{SESSION}#sign"]}),
@@ -66,7 +66,7 @@ def test_a_renamed_file_names_the_place_where_the_line_was_written(ask: Ask, cod
     assert (line["what"], line["was"]) == ("Check tokens before signing", f"{SESSION}:2")
 
 
-def test_changes_in_the_work_tree_are_told_and_shift_the_rest(ask: Ask, code: Path) -> None:
+def test_changes_in_the_work_tree_are_marked_and_shift_the_rest(ask: Ask, code: Path) -> None:
     (code / SESSION).write_text(f"import time\n{SIGN}")
     new, old = ask.context(paths=f"{SESSION}:1-3")["lines"][::2]
     assert (new["first"], new["last"], new["uncommitted"]) == (1, 1, True)

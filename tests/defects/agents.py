@@ -37,7 +37,7 @@ BUGS = {
     ),
     "31-suggested-arguments": Bug(
         "a suggested call does not fit the schema of its tool", "kgd/tools/context/context.py",
-        "orjson.dumps(patterns).decode()", "patterns",
+        '"paths": patterns, "knowledge"', '"paths": str(patterns), "knowledge"',
         ("tests/knowing/test_context.py::test_every_call_that_an_answer_suggests_fits_the_schema_of_its_tool",),
     ),
     "32-conflict-letters": Bug(
@@ -74,7 +74,7 @@ BUGS = {
     "34-history-by-name": Bug(
         "messages that were made as nodes are read by name, the answer before the question",
         "kgd/ingest/thread_history.py",
-        "if last and not placing.is_id(name_of(last[0])):", "if False:",
+        "if last and not message_nodes.is_id(name_of(last[0])):", "if False:",
         ("tests/api/test_asking.py::test_messages_made_as_nodes_are_read_in_the_order_in_which_they_answer",
          "tests/api/test_asking.py::test_messages_that_answer_nothing_are_read_by_their_time"),
     ),
@@ -95,7 +95,7 @@ BUGS = {
     ),
     "34-unknown-molecule": Bug(
         "`put` and submissions accept an atom of a missing molecule", "kgd/tools/areas/hints.py",
-        "        naming.molecule_of_project(", "        str(",
+        "        ids.molecule_of_project(", "        str(",
         ("tests/areas/test_managing.py::"
          "test_put_and_submissions_take_an_atom_only_into_a_molecule_of_the_project",),
     ),
@@ -117,7 +117,7 @@ BUGS = {
     ),
     "35-list-without-authors": Bug(
         "`kgd conflicts` names no author", "kgd/tools/conflicts/conflicts.py",
-        "if number < sides.LOOKED_UP", "if number < 0",
+        "if number < authors.LOOKED_UP", "if number < 0",
         ("tests/sync/test_conflict_authors.py::test_the_list_of_conflicts_names_the_author_of_each_side",
          "tests/cli/test_commands.py::test_open_conflicts_are_printed_with_the_author_of_each_side"),
     ),

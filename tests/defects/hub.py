@@ -114,7 +114,7 @@ BUGS = {
     ),
     "23-names-of-proposals": Bug(
         "a token that only pushes sees the names of all proposals", "kgd/hub/smart_http.py",
-        "hidden = await anyio.to_thread.run_sync(self_contained.others, workspace, record)", "hidden = []",
+        "hidden = await anyio.to_thread.run_sync(complete_packs.others, workspace, record)", "hidden = []",
         ("tests/hub/test_narrow_pushes.py::test_a_token_that_only_pushes_sees_the_branch_and_its_own_proposals",),
     ),
     "23-guessed-text": Bug(

@@ -11,7 +11,7 @@ TRAVERSE = "tests/surfaces/test_traverse.py::"
 BUGS = {
     "18-path-repeated": Bug(
         "each node of a walk repeats the whole path to it", "kgd/tools/read/traverse.py",
-        "            if include_path:\n", "            if True:\n",
+        "            if path:\n", "            if True:\n",
         (f"{TRAVERSE}test_a_long_chain_names_predecessors_and_later_pages_are_as_full_as_the_first",),
     ),
     "18-hidden-predecessor": Bug(

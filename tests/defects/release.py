@@ -30,7 +30,7 @@ BUGS = {
     ),
     "42-uninstall-credentials": Bug(
         "tokens stay in the keyring after uninstalling",
-        "kgd/tools/workspaces/setup.py", "        joining.forget_all(session)\n",
+        "kgd/tools/workspaces/setup.py", "        join.forget_all(session)\n",
         "        pass\n",
         ("tests/release/test_quiet.py::"
          "test_uninstalling_removes_every_process_credential_and_file_outside_the_repositories",),

@@ -342,7 +342,7 @@ def test_files_of_a_person_beside_the_leftover_are_still_refused(tmp_path: Path)
     place = tmp_path / "knowledge"
     killed_while_it_was_made(place / ".git")
     (place / "letter.txt").write_text("mine")
-    with pytest.raises(InvariantViolation, match="files here already"):
+    with pytest.raises(InvariantViolation, match="directory has files"):
         creation.create_standalone(place, "demo", FIRST_FILES)
 
 

@@ -95,5 +95,5 @@ def test_large_input_and_output_do_not_block_each_other(workspace: Layout) -> No
 
 def test_a_missing_program_is_named(workspace: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(program.shutil, "which", lambda name, path=None: None)
-    with pytest.raises(Unavailable, match="no git program"):
+    with pytest.raises(Unavailable, match="git is not installed"):
         program.run(workspace.git_dir, ["version"])

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import os
 import shutil
+import sqlite3
 import subprocess
+import zlib
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +18,7 @@ from kgd.config import Home
 from kgd.daemon import code_index_process
 from kgd.daemon.daemon import Daemon
 from kgd.git.layout import locate
+from kgd.model.access import Principal, Scope
 from kgd.overlay.file_parts import FileParts
 from kgd.tools import call
 from kgd.tools.session import Session
@@ -190,6 +194,39 @@ def test_symbols_and_documents_are_nodes_with_edges_and_follow_the_tree(
     assert reader(session).read_count == 0
 
 
+VAN = """def load(basket):
+    if basket.weight > 9:
+        raise ValueError("the van may not carry a marquetry basket")
+    token = "ghp_a1B2%s"
+"""
+
+
+@pytest.mark.requirement("U11", "N2")
+def test_a_file_is_found_by_an_error_message_inside_of_a_function(start: Callable[[], Session], code: Path) -> None:
+    (code / "shop" / "van.py").write_text(VAN % ("c3D4" * 8))
+    session = start()
+    found = hits(session, "ValueError: the van may not carry a marquetry basket")
+    assert "shop/van.py" in found[0]
+    assert any("shop/van.py" in hit for hit in hits(session, "marquetry")[:1])
+    assert call(session, "recall", {"query": "marquetry"})["hits"] == []
+
+    # The whole text may say more than a restricted caller can read.
+    principal = Principal("tok00001", "agent", "agent", (Scope.of("shop", ["read"], ["/shop/**"]),))
+    restricted = Session(session.daemon, client="claude", trusted=False, principal=principal)
+    assert hits(restricted, "marquetry") == []
+    assert any("shop/van.py" in hit for hit in hits(restricted, "van.py")[:1])
+
+    # Its secrets are neither searched nor kept.
+    assert not any("van.py" in hit for hit in hits(session, f"ghp_a1B2{'c3D4' * 8}"))
+    with closing(sqlite3.connect(workspace_of(session).derived_dir / "code.sqlite")) as index:
+        kept = b"".join(zlib.decompress(body) for (body,) in index.execute("SELECT body FROM bodies"))
+    assert b"marquetry" in kept
+    assert b"c3d4" not in kept.lower()
+
+    (code / "shop" / "van.py").write_text(VAN.replace("marquetry", "plain") % "")
+    until(lambda: not hits(session, "marquetry"), 20)
+
+
 def test_an_unreadable_file_is_reported_and_affects_no_other(
     start: Callable[[], Session], code: Path
 ) -> None:  # fmt: skip
@@ -222,13 +259,13 @@ def test_a_file_that_ends_the_process_is_left_out_and_all_others_are_read(
     crashing = code.parent / "crashing.py"
     crashing.write_text(
         "import os, sys\n"
-        "from kgd.overlay import reading\n"
-        "before = reading.extract\n"
+        "from kgd.overlay import code_reader\n"
+        "before = code_reader.extract\n"
         "def extract(path, data, language):\n"
         "    if path.endswith('money.py'):\n"
         "        os.abort()\n"
         "    return before(path, data, language)\n"
-        "reading.extract = extract\n"
+        "code_reader.extract = extract\n"
         "from kgd.daemon.code_index_process import main\n"
         "sys.exit(main(sys.argv[1:]))\n"
     )
@@ -268,6 +305,7 @@ def test_stored_memories_and_the_code_itself_are_two_lists(start: Callable[[], S
     for fact in ("Whoever validates an order has to look at its currency as well.", "Bread is baked at night."):
         call(session, "remember", {"text": fact, "about": ["shop/orders.py"]})
     found = call(session, "search", {"query": "Order validate"})
-    assert [one["type"] for one in found["hits"]] == ["insight"]
+    assert found["hits"][0]["name"].startswith("Whoever validates")
+    assert {one["type"] for one in found["hits"]} == {"insight"}
     assert found["code"][0]["uri"] == "symbol://shop/shop/orders.py/Order.validate"
     assert call(session, "recall", {"query": "Order validate"})["hits"] == found["hits"]

@@ -182,7 +182,7 @@ def test_a_name_inside_a_sentence_counts(ws: Workspace, asked: Asked, query: str
     assert in_code(asked(query, limit=3))[0] == wanted
 
 
-def test_the_definition_with_more_uses_comes_first_and_that_of_a_test_last(ws: Workspace, asked: Asked) -> None:
+def test_the_definition_with_more_uses_comes_first_and_a_definition_in_a_test_last(ws: Workspace, asked: Asked) -> None:
     [in_test] = symbols(ws, "tests/forms.py", "Form")
     [plain] = symbols(ws, "a/forms.py", "Form")
     [used] = symbols(ws, "z/forms.py", "Form")
@@ -193,7 +193,7 @@ def test_the_definition_with_more_uses_comes_first_and_that_of_a_test_last(ws: W
 # Nothing known
 
 
-def test_a_query_that_nothing_answers_has_no_hits_and_names_what_is_near(ws: Workspace, asked: Asked) -> None:
+def test_a_query_without_an_answer_has_no_hits_and_names_near_nodes(ws: Workspace, asked: Asked) -> None:
     ws.submit(change(
         upsert("garage", name="Garage", content="The automobile was repaired by a mechanic on Tuesday."),
         upsert("soup", name="Canteen", content="Soup is served with bread on Mondays."),

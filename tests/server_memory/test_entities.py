@@ -245,7 +245,7 @@ def test_the_toolset_is_offered_beside_the_usual_tools_or_alone() -> None:
     assert not set(TOOLSETS["server-memory"]) & set(chosen(""))
 
 
-def test_an_answer_has_the_present_state_of_what_was_read_before(ask: Ask) -> None:
+def test_an_answer_has_the_present_state_of_nodes_read_before(ask: Ask) -> None:
     ask.create_entities(entities=[entity("Ann", "person", "likes tea"), entity("Bob", "person")])
     ask.create_relations(relations=[relation("Ann", "Bob"), relation("Bob", "Ann", "trusts")])
     before = ask.search_nodes(query="tea")

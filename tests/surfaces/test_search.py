@@ -94,7 +94,7 @@ def test_a_budget_leaves_room_for_the_code_and_a_cursor_leads_on(ask: Ask, budge
 
 @pytest.mark.requirement("N1")
 def test_what_nothing_is_known_about_is_said_with_what_is_nearest(found: Ask) -> None:
-    answer = found.search(query="zygomorphic quux of the plonk and the billing")
+    answer = found.search(query="zygomorphic quux of the upper plonk, wimble and billing thrupp")
     assert (answer["hits"], answer["hint"]) == ([], "Nothing is known about this.")
     assert answer["nearest"] == ["concept://shop/billing"]
     answer = found.search(query="zygomorphic quux")

@@ -290,7 +290,7 @@ def test_a_removed_remote_of_a_clone_stays_removed(ann: Person, bob: Person, hub
 @pytest.mark.slow
 def test_a_second_address_under_the_same_name_is_refused(ann: Person, hub: Path, tmp_path: Path) -> None:
     ann.share(hub)
-    with pytest.raises(KgdError, match="leads elsewhere"):
+    with pytest.raises(KgdError, match="has another address"):
         ann.share(bare(tmp_path / "other.git"))
 
 

@@ -20,7 +20,7 @@ from tests.waiting import at_rest, until
 HEAD = """\
 # Transcripts: an agent asks
 
-Ten questions of an agent to a small workspace: a shop's code with five commits, and eleven notes of its team. Each
+Eleven questions of an agent to a small workspace: a shop's code with five commits, and eleven notes of its team. Each
 shows the call, and the text that the model gets for it. A test makes this page.
 """
 
@@ -42,10 +42,11 @@ TURNS = (
          {"query": "RefundRefused: the refund is larger than what is left of the payment"}),
     Turn("Which file sends the mail after a payment?", "search", {"query": "which file sends the receipt"}),
     Turn("I have to edit this file.", "context", {"paths": ["shop/payments/refunds.py"]}),
+    Turn("Why is this line as it is?", "context", {"paths": ["shop/payments/refunds.py:9"]}),
     Turn("What does this task touch?", "context", {"task": "task://shop/vouchers"}),
     Turn("Who depends on this file?", "traverse",
          {"start": ["./shop/money.py"], "direction": "in", "edge_types": ["imports"]}),
-    Turn("How fast do we reply to angry customers?", "search", {"query": "how fast do we reply to angry customers"}),
+    Turn("How quickly must complaints be answered?", "search", {"query": "How quickly do we answer complaints?"}),
     Turn("Is there anything about Kafka?", "search", {"query": "kafka consumer groups"}),
 )  # fmt: skip
 

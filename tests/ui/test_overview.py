@@ -82,7 +82,7 @@ def test_consecutive_changes_of_a_node_are_one_line_unless_they_have_reasons(des
 
 @pytest.mark.slow
 @browser
-def test_search_describes_hits_and_marks_results_without_a_matching_word(desk: Desk, page: Page) -> None:
+def test_search_lists_knowledge_and_code_and_says_when_nothing_is_known(desk: Desk, page: Page) -> None:
     desk.put("concept://shop/parcels", name="Parcels", summary="Sent on the same day")
     desk.put("concept://shop/vans", name="Vans", content="They bring the parcels before nine.")
     at(page, "search?q=parcels")
@@ -90,13 +90,16 @@ def test_search_describes_hits_and_marks_results_without_a_matching_word(desk: D
     expect(hit).to_contain_text("concept://shop/parcels")
     expect(hit).to_contain_text("Found by name: parcels")
     expect(page.locator(".hit", has_text="Vans")).to_contain_text("bring the parcels before nine")
-    expect(page.locator("main")).not_to_contain_text("nearest in meaning")
+    expect(page.locator("main")).not_to_contain_text("In the code")
     until(lambda: at_rest(desk.call("status")), say=lambda: desk.call("status"))
-    at(page, "search?q=mail+packages")
-    expect(page.locator("main")).to_contain_text("nearest in meaning")
+    at(page, "search?q=session.py")
+    expect(page.locator("main")).to_contain_text("In the code")
+    expect(page.locator("main")).to_contain_text("Nothing is known about this.")
+    expect(page.locator(".hit").first).to_contain_text("src/auth/session.py")
     assert axe(page) == []
     at(page, "search?q=zzyzxq")
-    expect(page.locator("main")).to_contain_text("Nothing found")
+    expect(page.locator("main")).to_contain_text("Nothing is known about this.")
+    expect(page.locator(".hit")).to_have_count(0)
 
 
 @browser

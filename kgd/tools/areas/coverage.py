@@ -42,7 +42,7 @@ class CoverageParams(Params):
 
 
 class AreaShare(TypedDict):
-    """An area, and how many files it has of what is told."""
+    """An area, and its number of files in this answer's scope."""
 
     uri: str
     name: str
@@ -71,7 +71,7 @@ class FileAnswer(TypedDict):
 
 
 class OverlapAnswer(TypedDict):
-    """Areas that have files in common, how many, and a folder with such files."""
+    """Areas with common files, the number of these files, and a folder with some."""
 
     areas: list[AreaShare]
     more_areas: NotRequired[int]
@@ -80,7 +80,7 @@ class OverlapAnswer(TypedDict):
 
 
 class MovedAnswer(TypedDict):
-    """An area in which `changed` lines of code changed since somebody wrote or verified what is known there."""
+    """An area in which `changed` lines of code changed since its knowledge was written or verified."""
 
     uri: str
     name: str
@@ -92,9 +92,9 @@ class MovedAnswer(TypedDict):
 
 
 class CoverageResult(TypedDict):
-    """`folders` and `files` are those right inside of the folder; with `area`, `files` are those of the area.
+    """`folders` and `files` are direct children of the folder; with `area`, `files` are the area's files.
 
-    At the top also where areas `overlap`, and which areas' code `moved` most.
+    The top folder also has the `overlap` of areas, and the areas whose code `moved` most.
     """
 
     workspace: str

@@ -101,7 +101,7 @@ class DeletedAnswer(TypedDict):
 
 
 class ManageGraphData(TypedDict, total=False):
-    """The atom or molecule as it is now, or that it is deleted; for a molecule also what became of its atoms."""
+    """The present atom or molecule, or its deletion; for a molecule also the outcome for its atoms."""
 
     atom: AreaAnswer | DeletedAnswer
     molecule: AreaAnswer | DeletedAnswer

@@ -33,7 +33,7 @@ Checks = Mapping[str, Callable[[Any], object]]
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """The parameters of one operation: those it needs, and those that it may have besides."""
+    """The required and the optional parameters of one operation."""
 
     needs: Sequence[str]
     takes: Collection[str]
@@ -56,7 +56,7 @@ class AreaParams(Params):
 
     @classmethod
     def contradictions(cls, operation: str, given: Mapping[str, Any]) -> Iterator[KgdError]:
-        """Refusals of arguments that are valid one by one. `given` lacks those that are not."""
+        """Refusals of arguments that are valid individually. `given` lacks the invalid ones."""
         return iter(())
 
     @model_validator(mode="wrap")
@@ -140,7 +140,9 @@ def name(text: str) -> str:
 
 def knowledge(text: str) -> str:
     """Knowledge, trimmed."""
-    return bounded(text, MAX_KNOWLEDGE, "knowledge", "Keep what is not in the code; put the rest into another atom.")
+    return bounded(
+        text, MAX_KNOWLEDGE, "knowledge", "Keep only knowledge that the code lacks; move the rest to another atom."
+    )
 
 
 def summary(text: str) -> str:

@@ -106,7 +106,7 @@ class ContextMolecule(TypedDict, total=False):
 
 
 class GraphContext(TypedDict):
-    """What is known about paths. Molecules, and atoms within each, by name, those of one name by id."""
+    """Knowledge about paths. Molecules, and atoms within each, are ordered by name, then by id."""
 
     molecules: list[ContextMolecule]
     orphanAtoms: list[ContextAtom]

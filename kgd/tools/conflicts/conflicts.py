@@ -63,7 +63,7 @@ class ConflictsResult(TypedDict):
 def conflicts(session: Session, params: ConflictsParams) -> ConflictsResult:
     """List open conflicts with both sides of each field, or answer the conflict of an `id`.
 
-    Names the authors of the first `sides.LOOKED_UP` conflicts only, since each look-up runs git.
+    Names the authors of the first `authors.LOOKED_UP` conflicts only, since each look-up runs git.
 
     Raises:
         NotFound: The node or conflict does not exist, or the caller may not read it.

@@ -19,7 +19,7 @@ from kgd.model.uri import Uri, build, is_owned
 from kgd.tools import addressing, origins
 from kgd.tools.budget import size_of
 from kgd.tools.commands import BUDGET, CONTEXT_ID, SINCE, UNTIL, Command, option
-from kgd.tools.context import gathering, lines, packing, recent
+from kgd.tools.context import as_markdown, gathering, lines, packing, recent
 from kgd.tools.context.file_paths import Places, common_directory, places
 from kgd.tools.context.findings import CodeAnswer, Findings
 from kgd.tools.context.lines import AskedLines, LineAnswer
@@ -73,7 +73,7 @@ class Call(TypedDict):
 
 
 class Missing(TypedDict):
-    """What nobody has written down, and calls that only need their words to do so."""
+    """A gap in the knowledge, and calls that only need the text to fill it."""
 
     message: str
     record: NotRequired[list[Call]]
@@ -324,6 +324,7 @@ CONTEXT = Operation(
     Result=ContextResult,
     hints=Hints(read_only=True, idempotent=True),
     run=context,
+    text=as_markdown.briefing,
     forwards=True,
     offered=USUAL,
     place=40,

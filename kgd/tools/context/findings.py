@@ -191,7 +191,7 @@ class Findings:
         return sorted(self._found.values(), key=lambda one: one.order(doubted))
 
     def dated(self) -> list[Found]:
-        """The nodes of the period in reading order; those that do not hold now last, with the reason."""
+        """The nodes of the period in reading order; nodes that do not hold now are last, with the reason."""
         index, found = self.workspace.text(), self.ordered()
         if self.since is not None or self.until is not None:
             passing = index.passing([one.uri for one in found], since=self.since, until=self.until)

@@ -198,7 +198,7 @@ def _naming(findings: Findings, path: str) -> bool:
     if findings.workspace.graph.card(uri) is not None:
         node = findings.workspace.readable(uri)
         if node is not None and (node.summary or node.content):
-            known |= findings.add(uri, DIRECT, "what was written down about the file itself") is not None
+            known |= findings.add(uri, DIRECT, "recorded about the file itself") is not None
     return known
 
 
@@ -283,7 +283,7 @@ def _neighbours(findings: Findings, starts: Sequence[Uri]) -> None:
 
 
 def _depends(node: Visited, asked: Collection[str]) -> bool:
-    """Whether a node of the code tree uses what it was reached from; the file itself shows its symbols and imports."""
+    """Whether a node of the code tree uses its predecessor; the file itself shows its symbols and imports."""
     if scheme_of(node.uri) == "symbol" and any(path_of(node.uri).startswith(f"{path}/") for path in asked):
         return False
     return node.path[-1].direction == "in" and node.path[-1].type not in ("defines", "has_chunk", "part_of")

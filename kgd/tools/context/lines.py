@@ -93,7 +93,7 @@ def separated(session: Session, workspace: Workspace, texts: Sequence[str]) -> t
 
 
 def add_citing(findings: Findings, asked: Sequence[AskedLines]) -> None:
-    """Add the nodes that cite a symbol with one of the lines, before those that cite the file."""
+    """Add the nodes that cite a symbol with one of the lines, before nodes that cite the file."""
     workspace = findings.workspace
     overlay = overlay_of(workspace)
     if overlay is None or overlay.inside is None:

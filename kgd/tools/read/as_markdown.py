@@ -1,4 +1,4 @@
-"""The answers of `get` and `traverse` as Markdown for models. It has the same facts as the structured answer."""
+"""The answers of `get`, `traverse` and `search` as Markdown for models, with the facts of the structured answers."""
 
 from __future__ import annotations
 
@@ -169,3 +169,36 @@ def _step(step: Answer, home: str) -> str:
     """``a uses ->``, or ``a <- uses`` for a relation that was walked against its direction."""
     arrow = f"<- {line(step['type'])}" if step.get("direction") == "in" else f"{line(step['type'])} ->"
     return f"{address(step['from'], home)} {arrow}"
+
+
+_HIT = frozenset({"uri", "type", "name", "score", "why", "summary", "snippet", "path"})
+_FOUND = ("workspace", "hits", "code", "edges", "nearest", "hint")
+
+
+def hits(answer: Answer) -> str:
+    """The answer of `search`: knowledge, then code, a few lines per hit."""
+    home = answer["workspace"]
+    parts = [f"workspace: {home}", *(text for hit in answer["hits"] for text in _hit(hit, home))]
+    if hint := answer.get("hint"):
+        parts.append(line(hint))
+    if nearest := answer.get("nearest"):
+        parts.append(f"nearest: {', '.join(address(uri, home) for uri in nearest)}")
+    if code := answer.get("code"):
+        parts += ["in the code:", *(text for hit in code for text in _hit(hit, home))]
+    if edges := answer.get("edges"):
+        parts.append("relations:")
+        parts += [
+            f"- {address(one['source'], home)} {line(one['type'])} -> {address(one['target'], home)}{_of_relation(one)}"
+            for one in edges
+        ]
+    return "\n".join([*parts, *rest(answer, _FOUND)])
+
+
+def _hit(hit: Answer, home: str) -> Iterator[str]:
+    yield f"- {titled(hit, home)} ({hit['score']:g}; {line('; '.join(hit['why']))})"
+    for text in (hit.get("summary"), hit.get("snippet")):
+        if text:
+            yield f"  {line(text)}"
+    if path := hit.get("path"):
+        yield f"  reached by {' > '.join(address(uri, home) for uri in path)}"
+    yield from (f"  {text}" for text in rest(hit, _HIT))

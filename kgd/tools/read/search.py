@@ -30,6 +30,7 @@ from kgd.tools.nodes import UnverifiedAnswer
 from kgd.tools.operation import USUAL, Hints, Operation
 from kgd.tools.origins import Origin
 from kgd.tools.parameters import EdgeTypes, Many, Params
+from kgd.tools.read import as_markdown
 from kgd.tools.read.about_files import about
 from kgd.tools.read.traverse import EdgeAnswer
 from kgd.tools.session import Session
@@ -96,7 +97,7 @@ class SearchResult(TypedDict):
 
 
 def search(session: Session, params: SearchParams) -> SearchResult:
-    """Find nodes, best first: what was written down in one list, what the code tree says in another."""
+    """Find nodes, best first: written knowledge in one list, the code tree in another."""
     return _searched(session, params, "search", LANES)
 
 
@@ -287,6 +288,7 @@ SEARCH = Operation(
     Result=SearchResult,
     hints=Hints(read_only=True, idempotent=True),
     run=search,
+    text=as_markdown.hits,
     forwards=True,
     page="the search",
     offered=USUAL,

@@ -278,7 +278,7 @@ class VersionCache:
 
 
 def come_back(why: str) -> Unavailable:
-    return Unavailable(f"not ready yet: {why}", next="Ask again in a moment; `kgd status` shows how far it is.")
+    return Unavailable(f"not ready yet: {why}", next="Repeat the call in a moment; `kgd status` shows the progress.")
 
 
 def _added(old: Version | None, new: Versioned) -> Version:

@@ -1,0 +1,17 @@
+"""The transcripts in the manual are what kgd answers now."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.transcripts.page import lines
+
+PAGE = Path(__file__).parents[2] / "docs/transcripts.md"
+
+
+@pytest.mark.slow
+def test_the_manual_shows_todays_answers(tmp_path: Path) -> None:
+    again = "Write the page again: python -m tests.transcripts > docs/transcripts.md"
+    assert "\n".join(lines(tmp_path)) + "\n" == PAGE.read_text(), again
