@@ -182,9 +182,8 @@ def main() -> int:
     parser.add_argument("repositories", type=Path, nargs="+", metavar="REPOSITORY")
     options = parser.parse_args()
     logging.disable(logging.WARNING)
-    print(
-        "| repository | words | search | history | both | gain over search | over words |\n|---|---|---|---|---|---|---|"
-    )
+    print("| repository | words | search | history | both | gain over search | over words |")
+    print("|---" * 7 + "|")
     missed = 0
     for repository in options.repositories:
         with tempfile.TemporaryDirectory(prefix="kgd-bench-", ignore_cleanup_errors=True) as place:
