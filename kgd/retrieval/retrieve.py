@@ -38,8 +38,8 @@ FILES = 60
 """Files whose whole text or path is ranked."""
 
 
-Likely = Callable[[str, Mapping[str, float]], Mapping[str, float]]
-"""Files that past commits speak for, given a query and the files found by their text, all by path with scores."""
+Likely = Callable[[str], Mapping[str, float]]
+"""Files that the past of the code speaks for, by path with scores, 0..1."""
 
 
 class Ranked(NamedTuple):
@@ -83,8 +83,7 @@ def retrieve(
     around = _surroundings(workspace, question, own, named, sees)
     pool = _filled(workspace, question, around, sees)
     if likely is not None and pool.files and not pool.is_short and not question.types:
-        best = pool.files[0].score or 1.0
-        pool.past = likely(question.query, {one.path: one.score / best for one in pool.files})
+        pool.past = likely(question.query)
     if about is not None and pool.files and question.max_depth:
         through_code.add(pool, workspace, about, around)
     wanted = (offset[0] + question.limit + 1, offset[1] + question.limit + 1)
