@@ -81,7 +81,7 @@ BUGS = {
     ),
     "hub-old": Bug(
         "what a client says its ref held is believed", "kgd/hub/push_verdict.py",
-        "        return receive.Update(ref, branch, new)\n", "        return receive.Update(ref, old, new)\n",
+        "        return push_check.Update(ref, branch, new)\n", "        return push_check.Update(ref, old, new)\n",
         ("tests/hub/test_git.py::test_a_clients_claim_about_the_old_value_is_not_trusted",),
     ),
     "hub-served": Bug(
@@ -182,7 +182,7 @@ BUGS = {
     ),
     "push-policy": Bug(
         "the branch's writers are not checked", "kgd/hooks/push_check.py",
-        "        touched.authorize_all(pushed.principal, pushed.settings.policy, Verb.WRITE, found)\n",
+        "        touched_nodes.authorize_all(pushed.principal, pushed.settings.policy, Verb.WRITE, found)\n",
         "        pass\n",
         ("tests/hooks/test_pushing.py::"
          "test_a_change_outside_is_refused_with_the_node_and_the_rule_and_leaves_nothing[file]",),
