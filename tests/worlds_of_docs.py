@@ -37,6 +37,11 @@ WORLDS = {
         git add .; {SHOP}
         until kgd get symbol://shop/src/orders.py/Order.validate -q 2>/dev/null; do sleep 0.1; done
         """}),
+    "docs/code-history.md": World({0: f"""
+        cd $T/shop
+        printf 'def price(amount):\\n    return round(amount, 2)\\n' >src/money.py
+        git add .; git commit -qm "Round prices once\n\nTwo roundings lost a cent in every tenth order."; {SHOP}
+        """}),
     "docs/compression.md": World({0: f"""{SHOP}
         kgd put auth --name "Auth Service" --summary "issues tokens" -q
         kgd put old/auth --name "Auth Service" --summary "issued tokens" -q

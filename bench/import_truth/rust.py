@@ -174,7 +174,7 @@ class _Judge:
                 at, rest = self._extern(crate, rest[0]), rest[1:]
             case _:
                 at = self._named(crate, module, first, depth, skip=path) or self._extern(crate, first)
-        for number, name in enumerate(rest):
+        for name in rest:
             if at is None:
                 return None
             inside, here, is_module = at
@@ -186,8 +186,7 @@ class _Judge:
             found = self._named(inside, here, name, depth)
             if found is not None and inside is not crate and not found[1].public and found[1].parent is here:
                 found = None  # a private module of another crate: an item of its name is meant
-            last = number == len(rest) - 1
-            at = found if found is not None and (found[2] or not last) else (inside, here, False)
+            at = found if found is not None and found[2] else (inside, here, False)
         return (at[1], at[2]) if at is not None else None
 
     def _named(

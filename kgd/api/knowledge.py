@@ -22,6 +22,7 @@ class KnowledgeOperations(Calling):
     def retrieve(
         self, query: str, *, namespace: str = "", node_types: Sequence[str] = (), edge_types: Sequence[str] = (),
         max_depth: int = 1, limit: int = 10, min_similarity: float = 0.0, content: bool = False,
+        since: str | None = None, until: str | None = None,
     ) -> GraphResult:  # fmt: skip
         """The nodes that answer a question, with their edges, and the path by which each was found.
 
@@ -33,15 +34,17 @@ class KnowledgeOperations(Calling):
             max_depth: Edges between a seed and a hit; 0 for seeds only.
             min_similarity: Smallest cosine of the vectors, 0..1.
             content: Whether to read full texts.
+            since: A date or time, such as ``2026-05`` or ``last week``, as `until`: the period of the hits.
 
         Raises:
-            Invalid: The question is empty.
+            Invalid: The question is empty, or `since` or `until` is no date.
             Unavailable: `min_similarity` was given and there are no vectors (yet).
         """
         return reading.result(
             self._call(
                 "retrieve", query=query, namespace=namespace, types=texts(node_types), edge_types=texts(edge_types),
                 max_depth=max_depth, limit=limit, min_similarity=min_similarity, content=content,
+                since=since, until=until,
             )
         )  # fmt: skip
 
@@ -92,17 +95,21 @@ class KnowledgeOperations(Calling):
         return [reading.node(one) for one in answer["nodes"]]
 
     def gather_context(
-        self, task: str = "", *, question: str = "", paths: Sequence[str] = (), budget: int = 4_000
-    ) -> Context:
+        self, task: str = "", *, question: str = "", paths: Sequence[str] = (), budget: int = 4_000,
+        since: str | None = None, until: str | None = None,
+    ) -> Context:  # fmt: skip
         """Knowledge to read before a task: decisions, patterns, gotchas and similar tasks, as summaries.
 
         Args:
             task: The URI of a task, or its subject in words.
             paths: Files and directories to change.
             budget: Approximate size in tokens; a token is four characters.
+            since: A date or time, such as ``2026-05`` or ``last week``, as `until`: the period of the items.
         """
         return reading.context(
-            self._call("context", task=task, question=question, paths=texts(paths), budget=budget)
+            self._call(
+                "context", task=task, question=question, paths=texts(paths), budget=budget, since=since, until=until
+            )
         )  # fmt: skip
 
     def traverse(
@@ -148,7 +155,7 @@ class KnowledgeOperations(Calling):
         """The commits of the workspace, or of one node, newest first.
 
         Args:
-            since: An ISO date or time, as `until`.
+            since: A date or time, such as ``2026-05`` or ``last week``, as `until`.
             diff: Whether to include the changes, field by field.
         """
         found, cursor = list[Commit](), None

@@ -11,6 +11,7 @@ from kgd.cli.parameters import program
 from kgd.cli.terminal import bold, red, say
 
 Answer = dict[str, Any]
+COMMITS_NAMED = 3
 
 
 def up(answer: Answer) -> None:
@@ -22,6 +23,17 @@ def up(answer: Answer) -> None:
     say("`kgd agents install` does it for you; `kgd ui` shows the workspace in the browser.")
     if not answer.get("code_tree") and answer.get("path"):
         say(f"No code is here, so a client may start anywhere; then the arguments are: mcp -C {answer['path']}")
+    findings(answer)
+
+
+def findings(answer: Answer) -> None:
+    """Print findings in the code's newest commits, each with some of its commits."""
+    if answer.get("findings"):
+        say(bold("The newest commits of the code show:"))
+    for one in answer.get("findings", ()):
+        named = ", ".join(map(words.short, one["commits"][:COMMITS_NAMED]))
+        more = f" and {one['count'] - COMMITS_NAMED} more" if one["count"] > COMMITS_NAMED else ""
+        say(f"  {one['what']} ({named}{more})")
 
 
 def init(answer: Answer) -> None:

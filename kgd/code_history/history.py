@@ -14,19 +14,23 @@ from threading import Event, Lock
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from kgd.code_history import messages, predicting, reading
+from kgd.code_history.findings import NEWEST, Finding
+from kgd.code_history.findings import findings as found_in
 from kgd.code_history.predicting import LikelyFile
 from kgd.code_history.significance import by_chance, is_significant
 from kgd.errors import KgdError
 from kgd.git import code_log
 from kgd.git.discovery import find_place
 from kgd.git.program import GitFailed
-from kgd.index.commit_index import LISTED, NARROW, CommitIndex, CommitRow
+from kgd.index.commit_index import LISTED, NARROW, CommitIndex, CommitRow, NewCommit
 from kgd.index.database import IndexDamaged
 
 if TYPE_CHECKING:
+    from kgd.git.discovery import Place
     from kgd.workspace.workspace import Workspace
 
 FILE = "code-history.sqlite"
+FINDING_SECONDS = 0.8
 MATCHING = 60
 """Commits with words of a question that are ranked again."""
 COVERED = 0.35
@@ -90,6 +94,8 @@ class CodeHistory:
         self._code, self._file = find_place(root) if root is not None else None, file
         self._opening, self._updating = Lock(), Lock()
         self._index: CommitIndex | None = None
+        self._finding = Lock()
+        self._found: tuple[str, list[Finding]] = ("", [])
         self._unreadable = ""
         """The commit whose history git could not read, so that it is not tried again."""
         self.refresh: Callable[[], object] = self.update
@@ -120,9 +126,18 @@ class CodeHistory:
         """
         return self._ask(lambda index: _companions(index, paths, limit), [])
 
-    def lately(self, paths: Sequence[str], limit: int = 8) -> list[PastCommit]:
-        """The last commits that changed one of the paths, newest first; a path with a slash at its end is a folder."""
-        return self._ask(lambda index: _told(index, [(n, 0.0) for n in index.touching(paths, limit)]), [])
+    def lately(
+        self, paths: Sequence[str], limit: int = 8, *, since: int | None = None, until: int | None = None
+    ) -> list[PastCommit]:
+        """The last commits that changed one of the paths, newest first; a path with a slash at its end is a folder.
+
+        `since` and `until` (Unix seconds, both included) limit their time.
+        """
+
+        def told(index: CommitIndex) -> list[PastCommit]:
+            return _told(index, [(n, 0.0) for n in index.touching(paths, limit, since=since, until=until)])
+
+        return self._ask(told, [])
 
     def experts(self, paths: Sequence[str], limit: int = 3) -> list[Expert]:
         """The authors of the newest commits of the paths, most commits first."""
@@ -141,6 +156,25 @@ class CodeHistory:
             return {"state": "ready" if self.is_current else "reading", "commits": index.count()}
         except KgdError:
             return {"state": "reading", "commits": 0}
+
+    def findings(self) -> list[Finding]:
+        """Up to three findings in the newest commits, read from git at most once for each checked-out commit.
+
+        They need no index, so they are there in a new workspace; what git cannot read within a second is left out.
+        """
+        code, tip = self._code, self.tip
+        if code is None or not tip:
+            return []
+        with self._finding:
+            if self._found[0] != tip:
+                newest: list[NewCommit] = []
+                try:
+                    for commit in code_log.commits(code, tip, limit=NEWEST, seconds=FINDING_SECONDS):
+                        newest.append(reading.new_commit(commit))
+                except (GitFailed, KgdError) as error:
+                    log.info("not all of the newest commits were read", extra={"reason": str(error)[:300]})
+                self._found = tip, found_in(newest, lambda paths: _present(code, tip, paths))
+            return self._found[1]
 
     # ---- keeping it current
 
@@ -301,6 +335,13 @@ def _experts(index: CommitIndex, paths: Sequence[str], limit: int) -> list[Exper
         counted[row.author] = count + 1, max(last, row.at)
     best = sorted(((-count, -last, name) for name, (count, last) in counted.items() if name))
     return [Expert(name, -count, -last) for count, last, name in best[:limit]]
+
+
+def _present(code: Place, tip: str, paths: Sequence[str]) -> list[str]:
+    try:
+        return code_log.files(code, tip, paths)
+    except (GitFailed, KgdError):
+        return []
 
 
 def _numbers(index: CommitIndex, ids: Sequence[str]) -> list[tuple[int, float]]:

@@ -20,7 +20,7 @@ LOOKED_AT, FEWEST_LOOKED_AT = 0.1, 5_000
 """Share of all commits, and least number, that the words of a query may have together; the rarest words come first."""
 SIMILAR = 200
 """Commits with similar messages that count."""
-BY_SEARCH, BY_MESSAGES, BY_PATH = 1.0, 0.75, 0.5
+BY_SEARCH, BY_MESSAGES, BY_PATH = 0.5, 0.75, 0.5
 """Weights of the signals."""
 SHARPNESS = 2.5
 """Exponent of a message's score: the few best messages decide."""

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from kgd.index import words
 from kgd.index.database import Database, Schema, placeholders
+from kgd.index.ranking import LAST_SECOND
 from kgd.index.words import Term
 
 VERSION = 1
@@ -185,19 +186,28 @@ class CommitIndex(Database):
             found.setdefault(number, []).append(path)
         return {number: sorted(set(paths)) for number, paths in found.items()}
 
-    def touching(self, paths: Collection[str], limit: int, *, widest: int = LISTED) -> list[int]:
+    def touching(
+        self,
+        paths: Collection[str],
+        limit: int,
+        *,
+        widest: int = LISTED,
+        since: int | None = None,
+        until: int | None = None,
+    ) -> list[int]:
         """The newest commits that touched one of these files, newest first. A path that ends in a slash is a folder,
-        an empty one the whole tree."""
+        an empty one the whole tree. `since` and `until` (Unix seconds, both included) limit their time."""
+        period = f" AND commits.at BETWEEN {int(since or 0)} AND {int(LAST_SECOND if until is None else until)}"
         found: set[int] = set()
         sql = (
             "SELECT DISTINCT touches.number FROM touches JOIN paths ON paths.id = touches.path"
             " JOIN paths AS now ON now.id = paths.current"
             " JOIN commits INDEXED BY widths ON commits.number = touches.number"
-            f" WHERE {{}} AND commits.files <= {int(widest)} ORDER BY touches.number DESC LIMIT ?"
+            f" WHERE {{}} AND commits.files <= {int(widest)}{period} ORDER BY touches.number DESC LIMIT ?"
         )
         for path in paths:
             if not path:
-                found.update(self.column("SELECT number FROM commits WHERE files > 0 AND files <= ?"
+                found.update(self.column(f"SELECT number FROM commits WHERE files > 0 AND files <= ?{period}"
                                          " ORDER BY number DESC LIMIT ?", widest, limit))  # fmt: skip
             elif path.endswith("/"):
                 found.update(self.column(sql.format("now.path >= ? AND now.path < ?"), path, f"{path[:-1]}0", limit))

@@ -89,10 +89,11 @@ def folded(word: str) -> str:
 
 def of_query(query: str, words: Collection[str]) -> Language | None:
     """The language of a query, by its casefolded words; None for English and all others."""
-    best = max((GERMAN, FRENCH), key=lambda one: sum(word in one.telling for word in words))
-    if any(word in best.telling for word in words):
-        return best
-    if query.isascii() or not _ENGLISH.isdisjoint(words):
+    asked = frozenset(words)
+    german, french = len(asked & GERMAN.telling), len(asked & FRENCH.telling)
+    if german or french:
+        return GERMAN if german >= french else FRENCH
+    if query.isascii() or not _ENGLISH.isdisjoint(asked):
         return None
     return next((one for one in (GERMAN, FRENCH) if one.letters.search(query)), None)
 
@@ -105,11 +106,12 @@ def ends_with(word: str) -> tuple[str, ...]:
 
 def also_written(words: Collection[str]) -> list[str]:
     """Further tokens for the distinct words of a text: umlauts spelled out and contracted, and ends of compounds."""
-    is_german = sum(word in words for word in GERMAN.telling) >= SURE
+    is_german = len(GERMAN.telling.intersection(words)) >= SURE
     accented = [word.lower() for word in words if not word.isascii()]
     spelled = [word.translate(_SPELLED) for word in accented if _UMLAUT(word) and word not in GERMAN.stopwords]
-    written = [word.lower() for word in words if "e" in word and (is_german or word.istitle())]
-    short = [_SPELLING.sub(r"\1\2", word) for word in written if _SPELLING.search(word)]
+    written = [word.lower() for word in words if is_german or word.istitle()]
+    likely = [word for word in written if "ue" in word or "oe" in word or "ae" in word]
+    short = [_SPELLING.sub(r"\1\2", word) for word in likely if _SPELLING.search(word)]
     ends = {_end(folded(word)) for word in words if len(word) >= LEAST_COMPOUND and word.isalpha()} if is_german else ()
     return [*spelled, *short, *(MARK + end for end in sorted(ends))]
 

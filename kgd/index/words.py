@@ -73,7 +73,7 @@ class Term(NamedTuple):
 
     def weight(self, often: int, about: int) -> float:
         """The word's weight in a query, if `often` of `about` texts have it: rare words weigh more, weak ones less."""
-        if self.word.casefold() in WEAK:
+        if self.word.casefold() in WEAK or (self.is_gram and not often):  # a gram of no text joins two words
             return WEAK_SHARE * math.log(1 + about / max(1.0, often, about / 4))
         return math.log(1 + about / max(0.5, often))
 
@@ -99,14 +99,15 @@ def terms(query: str) -> list[Term]:
     language = languages.of_query(query, found)
     stop = STOPWORDS | language.stopwords if language else STOPWORDS
     telling = [folded for folded in found if folded not in stop and not grams.is_stop(folded)] or list(found)
-    return [_term(found[folded], language) for folded in reversed(telling)][:MAX_TERMS]
+    asked = telling[: -MAX_TERMS - 1 : -1]
+    return [_term(found[folded], language, is_last=folded == asked[-1]) for folded in asked]
 
 
 def _split(text: str) -> list[str]:
     return _WORD.findall(text) if text.isascii() else grams.split(text)
 
 
-def _term(word: str, language: Language | None) -> Term:
+def _term(word: str, language: Language | None, *, is_last: bool) -> Term:
     if grams.is_gram(word):
         phrase = (grams.phrase(word),)
         return Term(word, phrase, phrase, is_gram=True)
@@ -115,7 +116,7 @@ def _term(word: str, language: Language | None) -> Term:
     phrases = [f'"{word}"', *([f'"{" ".join(parts)}"'] if parts else [])]
     begun, stem = phrases, ""
     if len(word) == MAX_WORD or (len(word) >= PREFIX_FROM and not parts):
-        begun = [f'"{word}" *', *languages.ends_with(word)]
+        begun = [f'"{word}" *', *(languages.ends_with(word) if is_last else ())]
     if language is not None and not parts and (stem := language.stem(languages.folded(word))):
         also = [f'"{stem}" *', *languages.ends_with(word)]
         phrases, begun = [*phrases, *also], list(dict.fromkeys([*begun, *also]))

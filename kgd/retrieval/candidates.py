@@ -229,7 +229,7 @@ def gather(workspace: Workspace, question: Question, sees: Sees | None) -> Pool:
     filters = filters_of(question)
     few = len(terms(question.query)) < ranking.LONG
     limit = (GATHERED_SHORT if few else GATHERED) * (1 if sees is None else 2)
-    written = [term.word for term in terms(question.query)]
+    written = [term.word for term in terms(question.query) if not term.is_gram]
     pool = Pool(question, [], 0.0, written, is_short=few, least=workspace.meaning.least)
     may = sees or anybody
     wholes: dict[str, float] = {}

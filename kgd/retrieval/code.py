@@ -15,7 +15,7 @@ from kgd.model.uri import Uri, is_owned, scheme_of
 from kgd.retrieval.candidates import Unit
 from kgd.retrieval.paths import is_aside
 
-OF_TEXT, OF_PART, OF_PATH, OF_PAST = 0.55, 0.3, 0.15, 0.6
+OF_TEXT, OF_PART, OF_PATH, OF_PAST = 0.55, 0.3, 0.15, 2.0
 """Weights of a file's whole text, of its best part, of its path, and of past commits with similar messages."""
 FITS = 0.5
 """Score from which a part stands for its file."""
@@ -65,9 +65,10 @@ def listed(
         own = sorted(parts.get(file, ()), key=lambda one: (-one[0], one[1]))
         best = own[0][0] if own else 0.0
         score = OF_TEXT * text.get(file, 0.0) + OF_PART * best + OF_PATH * path.get(file, 0.0)
-        score += OF_PAST * past.get(file, 0.0)
         if is_aside(file) and not is_aside(query.replace(" ", "/")):
             score *= ASIDE
+        if past:
+            score = (score + OF_PAST * past.get(file, 0.0)) / (1 + OF_PAST)
         shown = own if best >= FITS else []
         if not shown and scheme_of(file) in ("file", "dir"):
             hits.append(Listed(file, score, found.get(file) or Found(0.0, file, 0, ranking.FILE), None))

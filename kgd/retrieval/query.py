@@ -37,6 +37,11 @@ class Question:
     until: int | None = None
     now: float = field(default_factory=time.time)
 
+    @property
+    def is_of_a_period(self) -> bool:
+        """Whether only nodes with a date can be hits; files of the code tree have none."""
+        return self.since is not None or self.until is not None
+
     def follows(self, type: str) -> bool:
         """Whether relations of this type are followed."""
         return not self.edge_types or type in self.edge_types

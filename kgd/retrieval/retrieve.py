@@ -38,8 +38,8 @@ FILES = 60
 """Files whose whole text or path is ranked."""
 
 
-Likely = Callable[[str, Mapping[str, float]], Mapping[str, float]]
-"""Files that past commits speak for, given a query and the files found by their text, all by path with scores."""
+Likely = Callable[[str], Mapping[str, float]]
+"""Files that the past of the code speaks for, by path with scores, 0..1."""
 
 
 class Ranked(NamedTuple):
@@ -83,8 +83,7 @@ def retrieve(
     around = _surroundings(workspace, question, own, named, sees)
     pool = _filled(workspace, question, around, sees)
     if likely is not None and pool.files and not pool.is_short and not question.types:
-        best = pool.files[0].score or 1.0
-        pool.past = likely(question.query, {one.path: one.score / best for one in pool.files})
+        pool.past = likely(question.query)
     if about is not None and pool.files and question.max_depth:
         through_code.add(pool, workspace, about, around)
     wanted = (offset[0] + question.limit + 1, offset[1] + question.limit + 1)
@@ -131,7 +130,8 @@ def tagged(
 def _filled(workspace: Workspace, question: Question, around: Surroundings, sees: Sees | None) -> Pool:
     """The units of a query with their scores."""
     pool = gather(workspace, question, sees)
-    if sees is None and question.max_depth and not question.tags:  # the text of a file may be hidden from others
+    is_plain = not (question.tags or question.is_of_a_period)
+    if sees is None and question.max_depth and is_plain:  # the text of a file may be hidden from others
         pool.files, known = workspace.files_with(question.query, FILES)
         pool.known |= known
     pool.settle()
@@ -203,17 +203,10 @@ def _by_file(workspace: Workspace, pool: Pool, order: Sequence[Ranked], sees: Se
             (uri, one.score) for uri, one in files
             if uri.split("/", 3)[3].startswith(start) and (not pool.is_strange or one.covered >= COVERED_STRANGE)
         ]  # fmt: skip
-    paths = (
-        index.bare_files(
-            question.query,
-            types=question.types or None,
-            namespace=question.namespace,
-            limit=max(FILES, wanted),
-            sees=sees,
-        )
-        if question.since is None and question.until is None
-        else []
-    )  # a file has no date here
+    paths = index.bare_files(
+        question.query, types=question.types or None, namespace=question.namespace, limit=max(FILES, wanted), sees=sees,
+        since=question.since, until=question.until,
+    )  # fmt: skip
     units = [
         (one.unit, one.uri, 1.0 + one.unit.named * names.BONUS if one.unit.named else one.unit.score)
         for one in order if one.unit is not None
@@ -256,16 +249,20 @@ def _in_order(
             yield pool.units[key], -minus
 
 
-def _place(unit: Unit, pool: Pool) -> tuple[float, bool]:
-    """Units with the asked name first; notes that match by themselves before all others."""
+def _place(unit: Unit, pool: Pool) -> tuple[bool, float, bool]:
+    """Units with the asked name first; notes that match by themselves before all others; lapsed facts last."""
     named = unit.named if names.is_asked(unit, pool) else 0.0
-    return -round(named, 3), not (unit.lane is Lane.NOTES and pool.speaks_of(unit))
+    return _is_lapsed(unit, pool), -round(named, 3), not (unit.lane is Lane.NOTES and pool.speaks_of(unit))
+
+
+def _is_lapsed(unit: Unit, pool: Pool) -> bool:
+    return bool(pool.lapsed) and (unit.key in pool.lapsed or any(uri in pool.lapsed for uri in unit.texts))
 
 
 def _scored(unit: Unit, pool: Pool, doubted: Collection[Uri]) -> float:
     """The score of a unit; 0 if it is not related to the query."""
     if unit.named:
-        return 1.0
+        return dates.LAPSED if _is_lapsed(unit, pool) else 1.0
     if not pool.speaks_of(unit) and not unit.steps:
         return 0.0
     if unit.score <= 0 or pool.question.min_similarity > max(0.0, unit.similarity or 0.0):
@@ -274,7 +271,7 @@ def _scored(unit: Unit, pool: Pool, doubted: Collection[Uri]) -> float:
     score = low + (high - low) * unit.score
     if doubted and (unit.key in doubted or any(uri in doubted for uri in unit.texts)):
         score *= ranking.DOUBTED_SHARE
-    if pool.lapsed and (unit.key in pool.lapsed or any(uri in pool.lapsed for uri in unit.texts)):
+    if _is_lapsed(unit, pool):
         score *= dates.LAPSED
     return round(score, SCORE_DIGITS)
 
@@ -295,7 +292,7 @@ def _is_node(uri: Uri, around: Surroundings) -> bool:
 
 def _files_called(workspace: Workspace, question: Question, sees: Sees | None) -> list[Ranked]:
     """The bare files whose name or path is in the query."""
-    if question.types and "file" not in question.types:
+    if question.is_of_a_period or (question.types and "file" not in question.types):
         return []
     index, found = workspace.text(), dict[Uri, None]()
     for name in exact_names.asked_in(question.query):

@@ -34,7 +34,8 @@ def keys_of(path: str, symbols: Symbols) -> list[str]:
             return [f"path:{path.removesuffix('.rs')}"]
         case "manifest":
             named = [f"npm:{symbols.package}"] if name == "package.json" and symbols.package else []
-            return [f"manifests:{folder}", *named]
+            crates = [f"crate:{one.name}" for one in symbols.imports if one.module == "lib"]
+            return [f"manifests:{folder}", *named, *crates]
     return []
 
 

@@ -90,6 +90,11 @@ class Resolver:
         self._tables: dict[str, dict[str, Symbol]] = {}
         self._places: dict[tuple[str, Import], Place] = {}
         self._inherited: dict[str, dict[str, list[str]]] = {}
+        self._walked: dict[Place, _What | None] = {}
+        self._searched: dict[str, set[tuple[str, str]]] = {}
+        """The modules that the current search for a name visited, by file and scope."""
+        self._absent: set[tuple[str, str, str]] = set()
+        """Names that no star import of a module gives."""
         self._known: dict[tuple[str, str, str], _What | None] = {}
         self._open: set[tuple[str, str, str]] = set()
         self._budget, self._left = _BUDGET, _BUDGET_OF_FILE
@@ -147,14 +152,13 @@ class Resolver:
         )  # fmt: skip
 
     def _rust_file(self, place: Place, one: Import) -> Sequence[str]:
-        """The file of the last module in a path; the items after it may come from macros."""
+        """The file of the last module in a path; the items after it count where they are imported from."""
         if not place.files:
             return ()
         what, file = _What("module", place.files[0]), place.files[0]
-        names = [*place.rest, *([one.name] if one.name not in ("", "*") else [])]
-        for number, name in enumerate(names, 1):
+        for name in [*place.rest, *([one.name] if one.name not in ("", "*") else [])]:
             found = self.member(what, name)
-            if found is None or (number == len(names) and one.name not in ("", "*") and not self._is_module(found)):
+            if found is None or not self._is_module(found):
                 break
             what, file = found, found.path
         return (file,)
@@ -235,6 +239,8 @@ class Resolver:
             if here == end:
                 break
             here = here.rpartition(".")[0]
+        if symbols.language == "rust" and name.islower() and (library := crate(name, path, self._project)):
+            return _What("module", library)
         for file in modules.siblings(path, symbols, self._project):
             if file != path:
                 found_in = self._top(file, name, depth)
@@ -242,7 +248,7 @@ class Resolver:
                     return found_in
         if symbols.language == "java" and (place := self._java(path, symbols, name)):
             return place
-        return self._through_stars(path, end, name, symbols, depth, set())
+        return self._through_stars(path, end, name, symbols, depth)
 
     def _in_scope(
         self, path: str, scope: str, name: str, symbols: Symbols, depth: int, innermost: bool
@@ -280,9 +286,6 @@ class Resolver:
                 found = self._taken(path, symbols, one, depth)
                 if found is not None:
                     return found
-        if symbols.language == "rust" and scope == "":
-            library = crate(name, path, self._project)
-            return _What("module", library) if library else None
         return None
 
     def _taken(self, path: str, symbols: Symbols, one: Import, depth: int) -> _What | None:
@@ -330,9 +333,13 @@ class Resolver:
         return scope
 
     def _walk(self, place: Place, depth: int = _DEEPEST) -> _What | None:
+        if place in self._walked:
+            return self._walked[place]
         what: _What | None = _What("module", place.files[0])
         for name in place.rest:
             what = self.member(what, name, depth - 1)
+        if what is not None:
+            self._walked[place] = what
         return what
 
     def _word(self, path: str, scope: str, word: str, symbols: Symbols) -> _What | None:
@@ -361,9 +368,26 @@ class Resolver:
         files = self._project.files(f"javas:{name}")
         return _What("package", "", name, tuple(files)) if files else None
 
-    def _through_stars(
-        self, path: str, scope: str, name: str, symbols: Symbols, depth: int, seen: set[str]
+    def _through_stars(self, path: str, scope: str, name: str, symbols: Symbols, depth: int) -> _What | None:
+        """The meaning of a name by star imports. One search visits each module once, since stars may form cycles."""
+        visited = self._searched.get(name)
+        if visited is not None:
+            return self._stars(path, scope, name, symbols, depth, visited)
+        visited = self._searched[name] = set()
+        try:
+            found = self._stars(path, scope, name, symbols, depth, visited)
+        finally:
+            del self._searched[name]
+        if found is None and self._budget >= 0:
+            self._absent.update((file, inner, name) for file, inner in visited)
+        return found
+
+    def _stars(
+        self, path: str, scope: str, name: str, symbols: Symbols, depth: int, visited: set[tuple[str, str]]
     ) -> _What | None:  # fmt: skip
+        if (path, scope) in visited or (path, scope, name) in self._absent:
+            return None
+        visited.add((path, scope))
         for one in symbols.imports:
             if one.name != "*" or one.scope != scope:
                 continue
@@ -374,11 +398,10 @@ class Resolver:
                 found = self.member(_What("package", "", "", place.files), name, depth - 1)
             elif place.rest:
                 found = self.member(self._walk(place, depth - 1), name, depth - 1)
-            elif (place.files[0] == path and not scope) or place.files[0] in seen:
+            elif place.files[0] == path and not scope:
                 continue
             else:
-                seen.add(place.files[0])
-                found = self._top(place.files[0], name, depth - 1, seen)
+                found = self._top(place.files[0], name, depth - 1)
             if found is not None:
                 return found
         return None
@@ -413,9 +436,7 @@ class Resolver:
                 return self.member(self._answer(what, depth), name, depth - 1)
         return self._inside(what, name, depth, set())
 
-    def _top(
-        self, path: str, name: str, depth: int, seen: set[str] | None = None, *, imports: bool = True
-    ) -> _What | None:  # fmt: skip
+    def _top(self, path: str, name: str, depth: int, *, imports: bool = True) -> _What | None:
         """The meaning of a name in a module: defined, imported, or a module below it."""
         symbols = self._project.symbols(path)
         if symbols is None or depth <= 0:
@@ -437,7 +458,7 @@ class Resolver:
             below = modules.below(path, name, self._project)
             if below:
                 return _What("module", below)
-            return self._through_stars(path, "", name, symbols, depth - 1, (seen or set()) | {path})
+            return self._through_stars(path, "", name, symbols, depth - 1)
         return None
 
     def _inside(self, what: _What, name: str, depth: int, seen: set[tuple[str, str]]) -> _What | None:

@@ -100,7 +100,9 @@ def crate(name: str, path: str, project: Project) -> str:
     own, file = _lib(said, project)
     if name == own and path != join(package, file):
         return _rust_file((join(package, file).removesuffix(".rs"),), project)
-    for one in declared(said, "dependency", project):
+    known = declared(said, "dependency", project)
+    direct = [one for one in known if one.name == name]
+    for one in direct or (known if project.files(f"crate:{name}") else []):  # a library may be named unlike its package
         folder = join(package, one.alias) if one.alias else _shared(one.scope, package, project)
         if folder is None:
             continue

@@ -89,7 +89,9 @@ REFUSED = [
         "too often"),
     Refused("100 folders deep", grafted(b"/".join([b"nodes", *[b"d"] * 100, b"x.yaml"]), file("x")), "deeper"),
     Refused("a repository inside", grafted(b"nodes/concept/.git/config", file("[core]\n")), "name git does not allow"),
-    Refused("a repository in capitals", grafted(b".GIT/hooks/post-checkout", file("touch x\n")), "name git does not allow"),
+    Refused(
+        "a repository in capitals", grafted(b".GIT/hooks/post-checkout", file("touch x\n")), "name git does not allow"
+    ),
     Refused("a way out", grafted(b"nodes/../../escaped.yaml", file("x")), "name git does not allow"),
     Refused("a way out in one name", lambda s, b: s.tree(
         [*s.read(b), Entry(b"nodes/../../escaped", FILE, s.blob(b"x"))]), "name git does not allow"),

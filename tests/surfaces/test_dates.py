@@ -56,8 +56,11 @@ def test_search_finds_messages_of_a_period(talk: Ask, since: str | None, until: 
 def test_other_nodes_are_found_by_their_last_change_and_bare_files_by_none(talk: Ask) -> None:
     hits = talk.search(query="broker lease", since="yesterday")["hits"]
     assert {hit["uri"] for hit in hits} == {"concept://shop/broker", "thread://shop/talk"}
-    assert talk.search(query="checkout")["hits"]
-    assert talk.search(query="checkout", since="2000")["hits"] == []
+    assert talk.search(query="checkout")["code"]
+    assert talk.search(query="checkout.py")["code"]
+    for query in ("checkout", "checkout.py", "sign token"):
+        answer = talk.search(query=query, since="2000")
+        assert (answer["hits"], answer.get("code", [])) == ([], []), query
     tagged = talk.put(changes=upsert("tagged", tags=["x"]))
     assert tagged
     assert talk.search(tags=["x"], since="today")["hits"]

@@ -114,7 +114,7 @@ def test_search_and_history_are_narrowed_to_a_period(desk: Desk, page: Page) -> 
     page.get_by_label("to", exact=True).fill("2 days ago")
     page.get_by_label("From").fill("last year")
     page.get_by_role("button", name="Show").click()
-    expect(page.locator("main")).to_contain_text("Nothing found")
+    expect(page.locator("main")).to_contain_text("Nothing is known")
     assert axe(page) == []
     at(page, "node?uri=concept://shop/letterbox")
     expect(page.locator(".warning")).to_have_text("Expired on 2024-05-31.")

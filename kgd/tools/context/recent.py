@@ -26,6 +26,8 @@ ENTRIES = 3
 """Entries of each area's changelog."""
 AREAS_ASKED = 12
 COMMITS_SHOWN = 8
+LOOKED_THROUGH = 500
+"""Newest commits of the paths that are looked through for those of a period."""
 LINE = 200
 TOGETHER = 8
 EXPERTS = 3
@@ -99,8 +101,9 @@ def sides(findings: Findings, paths: Sequence[str], files: Sequence[str], query:
     entries = _entries(findings)
     if history is None:
         return {"changes": entries, "changed_together": []}
+    lately = history.lately(asked, COMMITS_SHOWN, since=findings.since, until=findings.until)
     return {
-        "changes": [*entries, *(_commit(one, [*asked, *files]) for one in history.lately(asked, COMMITS_SHOWN))],
+        "changes": [*entries, *(_commit(one, [*asked, *files]) for one in lately)],
         "changed_together": [
             {"path": one.path, "count": one.times, "of": one.of} for one in history.companions(asked, TOGETHER)
         ],

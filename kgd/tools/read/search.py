@@ -213,10 +213,9 @@ def answered(session: Session, workspace: Workspace, question: Question, offset:
     return tagged(workspace, question, sees=sees, sources=sources, offset=offset[0])
 
 
-def _likely(workspace: Workspace, query: str, found: Mapping[str, float]) -> dict[str, float]:
+def _likely(workspace: Workspace, query: str) -> dict[str, float]:
     """The files that past commits speak for; nothing for a caller with a token, see `docs/hub.md`."""
-    likely = CodeHistory.of(workspace).files_for(query, LIKELY, found)
-    return {one.path: one.score for one in likely if "past commits" in one.why or one.path not in found}
+    return {one.path: one.score for one in CodeHistory.of(workspace).files_for(query, LIKELY)}
 
 
 def _answer(sources: Sequence[EdgeSource], hit: Answered) -> HitAnswer | None:

@@ -32,6 +32,7 @@ from kgd.tools.operation import Hints, Operation
 from kgd.tools.parameters import JsonObject
 from kgd.tools.session import Session
 from kgd.tools.workspaces import clones
+from kgd.tools.workspaces.code_findings import FindingAnswer, code_findings
 from kgd.tools.workspaces.status import WorkspaceParams
 
 
@@ -58,6 +59,7 @@ class UpResult(TypedDict):
     warnings: list[str]
     adopted: NotRequired[str]
     code_tree: NotRequired[str]
+    findings: NotRequired[list[FindingAnswer]]
     dry_run: NotRequired[bool]
 
 
@@ -97,6 +99,8 @@ def brought_up(session: Session, directory: Path, made: Made, *, replace: bool) 
     }
     if workspace.layout.code_tree is not None:
         answer["code_tree"] = str(workspace.layout.code_tree)
+    if told := code_findings(workspace):
+        answer["findings"] = told
     if made.restored:
         answer["restored"] = True
     if made.adopted:

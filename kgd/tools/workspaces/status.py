@@ -21,6 +21,7 @@ from kgd.tools.parameters import Params
 from kgd.tools.session import Session
 from kgd.tools.workspaces import remedies
 from kgd.tools.workspaces.code_counts import CodeAnswer, code
+from kgd.tools.workspaces.code_findings import FindingAnswer, code_findings
 from kgd.workspace.proposals import proposals
 
 if TYPE_CHECKING:
@@ -97,6 +98,7 @@ class StatusResult(TypedDict):
     jobs: list[JobAnswer]
     counts: dict[str, int]
     code: NotRequired[CodeAnswer]
+    findings: NotRequired[list[FindingAnswer]]
     next: NotRequired[str]
 
 
@@ -197,6 +199,8 @@ def _add_workspace(answer: StatusResult, workspace: Workspace, stages: list[Stag
     answer["counts"] = counts | tree_counts(workspace)
     if told := code(workspace):
         answer["code"] = told
+    if found := code_findings(workspace):
+        answer["findings"] = found
     if absent := absence(workspace):
         answer["degraded"].append(absent)
     if workspace.conflicts.total:

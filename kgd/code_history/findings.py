@@ -1,0 +1,145 @@
+"""Findings in the newest commits of the code: files that change together, reverts, and files that need most fixes.
+
+Each finding passes Fisher's exact test at 1 %, corrected for the number of candidates of its kind, and names its
+commits. Fewer than fifty commits give none.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import combinations
+from typing import NamedTuple
+
+from kgd.code_history.messages import FIX, REVERT
+from kgd.code_history.significance import by_chance, is_significant
+from kgd.index.commit_index import NARROW, NewCommit
+
+NEWEST = 500
+"""Commits that are examined."""
+LEAST_COMMITS = 50
+TOGETHER, TOGETHER_SHARE = 5, 0.75
+"""Common commits of a pair, and their share of the commits of the file that changed less often."""
+REVERTS, FIXES = 2, 4
+"""Least number of reverts, and of fixes, of a file."""
+TRIED = 50
+"""Candidates of a kind for which the tree is asked whether it still has the file."""
+_EXPECTED = ("changelog", "changes", "history", "news", "releases", "version", "__init__", "index")
+"""Stems of files that change with everything."""
+_LOCKS = (".lock", "-lock.json", "-lock.yaml", ".sum", ".snap", ".po", ".pot")
+
+
+class Finding(NamedTuple):
+    """One sentence, the ids of its commits, newest first, and the probability of the like by chance."""
+
+    kind: str
+    text: str
+    paths: tuple[str, ...]
+    commits: tuple[str, ...]
+    chance: float
+
+
+Among = Callable[[Sequence[str]], Iterable[str]]
+"""Returns those of the paths that the tree has."""
+
+
+def findings(commits: Sequence[NewCommit], among: Among) -> list[Finding]:
+    """The best finding of each kind in these commits, newest first."""
+    narrow = [commit for commit in commits if 1 <= commit.files <= NARROW]
+    if len(narrow) < LEAST_COMMITS:
+        return []
+    touching = _by_path(narrow)
+    kinds = (_together(narrow, touching), _reverted(narrow, touching), _fixed(narrow, touching))
+    return [found for kind in kinds if (found := _first_present(kind, among)) is not None]
+
+
+def _by_path(commits: Sequence[NewCommit]) -> dict[str, set[int]]:
+    """The commits, by number in the list, that touched each file under its newest name."""
+    now: dict[str, str] = {}
+    touching: dict[str, set[int]] = defaultdict(set)
+    for number, commit in enumerate(commits):
+        for path in commit.paths:
+            touching[now.get(path, path)].add(number)
+        for was, path in commit.renames:
+            now[was] = now.get(path, path)
+    return touching
+
+
+def _together(commits: Sequence[NewCommit], touching: Mapping[str, set[int]]) -> Iterator[Finding]:
+    pairs: dict[tuple[str, str], int] = defaultdict(int)
+    often = {path for path, numbers in touching.items() if len(numbers) >= TOGETHER}
+    of_commit: dict[int, list[str]] = defaultdict(list)
+    for path in sorted(often):
+        for number in touching[path]:
+            of_commit[number].append(path)
+    for paths in of_commit.values():
+        for pair in combinations(paths, 2):
+            pairs[pair] += 1
+    found = []
+    for (one, other), count in pairs.items():
+        rarer, more = sorted((one, other), key=lambda path: (len(touching[path]), path))
+        of = len(touching[rarer])
+        if count >= TOGETHER and count >= TOGETHER_SHARE * of and _is_surprising(one, other):
+            chance = by_chance(count, len(touching[one]), len(touching[other]), len(commits))
+            if is_significant(chance, len(pairs)):
+                text = f"{count} of {of} commits of {rarer} also changed {more}"
+                both = touching[one] & touching[other]
+                found.append(_finding("together", text, (rarer, more), commits, both, chance))
+    yield from sorted(found, key=lambda one: (one.chance, one.paths))
+
+
+def _reverted(commits: Sequence[NewCommit], touching: Mapping[str, set[int]]) -> Iterator[Finding]:
+    marked = {number for number, commit in enumerate(commits) if commit.kind == REVERT}
+    for path, mine, numbers, chance in _marked(touching, marked, REVERTS, len(commits)):
+        times = "twice" if len(mine) == 2 else f"{len(mine)} times"
+        text = f"{path} was reverted {times} in {len(numbers)} commits"
+        yield _finding("reverted", text, (path,), commits, mine, chance)
+
+
+def _fixed(commits: Sequence[NewCommit], touching: Mapping[str, set[int]]) -> Iterator[Finding]:
+    marked = {number for number, commit in enumerate(commits) if commit.kind == FIX}
+    for path, mine, numbers, chance in _marked(touching, marked, FIXES, len(commits)):
+        shares = f"{len(mine)} of its {len(numbers)} commits, and {len(marked)} of all {len(commits)}"
+        text = f"{path} needs most fixes: {shares}"
+        yield _finding("fixes", text, (path,), commits, mine, chance)
+
+
+def _marked(
+    touching: Mapping[str, set[int]], marked: set[int], least: int, total: int
+) -> list[tuple[str, set[int], set[int], float]]:
+    """The files with significantly many marked commits, the least probable first."""
+    found = []
+    candidates = [path for path, numbers in touching.items() if len(numbers) >= least]
+    for path in candidates:
+        mine = touching[path] & marked
+        if len(mine) >= least and not _is_expected(path):
+            chance = by_chance(len(mine), len(touching[path]), len(marked), total)
+            if is_significant(chance, len(candidates)):
+                found.append((path, mine, touching[path], chance))
+    return sorted(found, key=lambda one: (one[3], one[0]))
+
+
+def _finding(
+    kind: str, text: str, paths: tuple[str, ...], commits: Sequence[NewCommit], numbers: Iterable[int], chance: float
+) -> Finding:
+    return Finding(kind, text, paths, tuple(commits[number].id for number in sorted(numbers)), chance)
+
+
+def _first_present(found: Iterable[Finding], among: Among) -> Finding | None:
+    tried = [one for one, _ in zip(found, range(TRIED), strict=False)]
+    present = set(among(sorted({path for one in tried for path in one.paths}))) if tried else set()
+    return next((one for one in tried if present.issuperset(one.paths)), None)
+
+
+def _is_surprising(one: str, other: str) -> bool:
+    """Whether nobody would expect these two to change together: not a file and its test, no lock file, no changelog."""
+    return _stem(one) != _stem(other) and not _is_expected(one) and not _is_expected(other)
+
+
+def _is_expected(path: str) -> bool:
+    return path.endswith(_LOCKS) or _stem(path) in _EXPECTED
+
+
+def _stem(path: str) -> str:
+    name = path.rpartition("/")[2].partition(".")[0].casefold()
+    return name.removeprefix("test_").removesuffix("_test").removesuffix("test").strip("-_") or name
