@@ -40,7 +40,7 @@ class Finding(NamedTuple):
 
 
 Among = Callable[[Sequence[str]], Iterable[str]]
-"""Returns those of the paths that the tree has."""
+"""Returns the paths that the tree has."""
 
 
 def findings(commits: Sequence[NewCommit], among: Among) -> list[Finding]:
@@ -132,7 +132,7 @@ def _first_present(found: Iterable[Finding], among: Among) -> Finding | None:
 
 
 def _is_surprising(one: str, other: str) -> bool:
-    """Whether nobody would expect these two to change together: not a file and its test, no lock file, no changelog."""
+    """Whether it is a surprise that these two change together: not a file and its test, no lock file, no changelog."""
     return _stem(one) != _stem(other) and not _is_expected(one) and not _is_expected(other)
 
 

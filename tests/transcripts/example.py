@@ -114,7 +114,7 @@ NODES: tuple[dict[str, Any], ...] = (
      "content": "Nothing that a user sent is trusted before shop/auth has seen it. Two people review a change."},
     {"uri": "atom:sessions", "name": "Sessions",
      "content": "Keys rotate every Monday, and the key before stays valid for a week: sign people out by hand only"
-                " after a leak. Call rotate() when somebody signs in. A session holds ids and never personal data.",
+                " after a leak. Call rotate() when a user signs in. A session holds ids and never personal data.",
      "data": {"paths": ["shop/auth/session.py", "shop/auth/keys.py"], "moleculeId": "molecule://shop/security"}},
     {"uri": "atom:csrf", "name": "CSRF protection",
      "content": "The cookie carries the secret, the form a copy. Behind the load balancer the Origin header is"
