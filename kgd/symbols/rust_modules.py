@@ -98,10 +98,10 @@ def crate(name: str, path: str, project: Project) -> str:
     if not said:
         return ""
     own, file = _lib(said, project)
-    if name == own and path != join(package, file):
-        return _rust_file((join(package, file).removesuffix(".rs"),), project)
     known = declared(said, "dependency", project)
     direct = [one for one in known if one.name == name]
+    if name == own and not direct and path != join(package, file):
+        return _rust_file((join(package, file).removesuffix(".rs"),), project)
     for one in direct or (known if project.files(f"crate:{name}") else []):  # a library may be named unlike its package
         folder = join(package, one.alias) if one.alias else _shared(one.scope, package, project)
         if folder is None:

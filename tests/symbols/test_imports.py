@@ -266,6 +266,12 @@ RUST: dict[str, Case] = {
          "tests/common/mod.rs": "use crate::X;\n", "examples/e.rs": "extern crate shop;\n"},
         ["examples/e.rs > src/lib.rs", "tests/all.rs > src/lib.rs", "tests/all.rs > tests/common/mod.rs"],
     ),
+    "a dependency comes before the own library of the same name": (
+        {"a/Cargo.toml": '[package]\nname = "a"\n[lib]\nname = "b"\n[dependencies]\nb = { path = "../b" }\n',
+         "a/src/lib.rs": "mod c;\n", "a/src/c.rs": "use b::d::E;\n", "b/Cargo.toml": '[package]\nname = "b"\n',
+         "b/src/lib.rs": "pub mod d;\n", "b/src/d.rs": ""},
+        ["a/src/c.rs > b/src/d.rs", "a/src/lib.rs > a/src/c.rs", "b/src/lib.rs > b/src/d.rs"],
+    ),
     "modules that re-export each other end": (
         {"Cargo.toml": '[package]\nname = "a"\n',
          "src/lib.rs": "mod b;\nmod c;\npub use b::*;\npub use c::*;\nuse self::nothing::Here;\n",
