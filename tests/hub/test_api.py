@@ -352,7 +352,7 @@ def test_every_operation_answers_what_the_document_says(hub: Hub) -> None:
         "put": {"changes": [{"op": "append", "uri": "concept://infra/api/a", "text": "more"}]},
         "resolve_conflicts": {}, "context": {"question": "tokens"}, "proposals": {}, "blame": {"uri": "api/a"},
         "query_graph": {"operation": "context", "paths": ["api/a.py"]},
-        "manage_graph": {"operation": "create", "entityType": "atom", "name": "Api", "paths": '["api/**"]',
+        "manage_graph": {"operation": "create", "entityType": "atom", "name": "Api", "paths": ["api/**"],
                          "createdByTaskId": "https://tracker.example/1"},
         "manage_changelog": {"operation": "append", "parentType": "atom", "parentId": "Api",
                              "taskId": "https://tracker.example/1", "summary": "made"},
