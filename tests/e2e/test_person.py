@@ -131,4 +131,4 @@ def test_two_versions_of_one_field_are_listed_shown_and_settled_at_the_command_l
     assert "Kgd-Resolves:" in git(machine.directory / ".kgd", "log", "-1", "--format=%B", "refs/kgd/head")
     again = machine.run("resolve", conflict["id"], "--take", "a")
     assert again.returncode == 3
-    assert "not open" in again.stderr
+    assert "no longer open" in again.stderr

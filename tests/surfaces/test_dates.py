@@ -11,6 +11,7 @@ from kgd.errors import Invalid
 from kgd.model.dates import named_in, span_of
 from kgd.tools import EVERY, schemas
 from tests.surfaces.conftest import Ask, upsert
+from tests.waiting import until
 
 pytestmark = pytest.mark.requirement("N4")
 
@@ -56,7 +57,7 @@ def test_search_finds_messages_of_a_period(talk: Ask, since: str | None, until: 
 def test_other_nodes_are_found_by_their_last_change_and_bare_files_by_none(talk: Ask) -> None:
     hits = talk.search(query="broker lease", since="yesterday")["hits"]
     assert {hit["uri"] for hit in hits} == {"concept://shop/broker", "thread://shop/talk"}
-    assert talk.search(query="checkout")["code"]
+    until(lambda: talk.search(query="checkout")["code"])
     assert talk.search(query="checkout.py")["code"]
     for query in ("checkout", "checkout.py", "sign token"):
         answer = talk.search(query=query, since="2000")
@@ -119,8 +120,9 @@ def test_context_of_paths_has_the_commits_and_entries_of_a_period(ask: Ask) -> N
     entries = {"operation": "search", "parentType": "atom", "parentId": "atom://shop/keys"}
     assert ask.manage_changelog(**entries, since="today")["data"]["total"] == 1
     assert ask.manage_changelog(**entries, until="yesterday")["data"] == {"entries": [], "total": 0}
-    now = ask.context(paths=["src/auth/keys.py"], since="yesterday")
-    assert {one["what"] for one in now["changes"]} == {"Rotated", "code"}
+    asked = {"paths": ["src/auth/keys.py"], "since": "yesterday"}
+    until(lambda: {one["what"] for one in ask.context(**asked)["changes"]} == {"Rotated", "code"})
+    now = ask.context(**asked)
     assert [one["uri"] for one in now["items"]] == ["atom://shop/keys"]
     then = ask.context(paths=["src/auth/keys.py"], until="yesterday")
     assert (then["changes"], then["items"]) == ([], [])
