@@ -19,10 +19,12 @@ from typing import Any
 import orjson
 
 from kgd.index.database import Database
-from kgd.index.ranking import TEXT_WEIGHTS
+from kgd.index.ranking import TABLES, TEXT_WEIGHTS
 from kgd.index.text import Doc, TextIndex
+from kgd.model.lane import Lane
 from kgd.model.uri import Uri
 
+NOTES = TABLES[Lane.NOTES]
 TOP = 10
 ROUNDS = 40
 LARGE_ROUNDS = 15
@@ -90,8 +92,8 @@ def _question(index: TextIndex, database: Database, docs: Sequence[Doc]) -> dict
         match = " OR ".join(f'"{word}"' for word in query.split())
         with database.read() as connection:
             found = connection.execute(
-                "SELECT docs.uri FROM text JOIN docs ON docs.id = text.rowid WHERE text MATCH ?"
-                f" ORDER BY bm25({TEXT_WEIGHTS}) LIMIT ?",
+                f"SELECT docs.uri FROM {NOTES} JOIN docs ON docs.id = {NOTES}.rowid WHERE {NOTES} MATCH ?"
+                f" ORDER BY bm25({NOTES}, {TEXT_WEIGHTS}) LIMIT ?",
                 (match, TOP),
             )
             return [uri for (uri,) in found]

@@ -34,8 +34,12 @@ WORLDS = {
         cd $T/shop
         printf 'class Money:\\n    def zero(self):\\n        return 0\\n' >src/money.py
         printf 'class Order:\\n    def validate(self):\\n        "How an order is validated."\\n' >src/orders.py
+        mkdir -p src/shop; printf 'from shop.orders import Order\\n' >src/shop/__init__.py
+        printf 'class Order:\\n    pass\\n' >src/shop/orders.py
         git add .; {SHOP}
-        until kgd get symbol://shop/src/orders.py/Order.validate -q 2>/dev/null; do sleep 0.1; done
+        for name in orders.py/Order.validate shop/orders.py/Order; do
+            until kgd get symbol://shop/src/$name -q 2>/dev/null; do sleep 0.1; done
+        done
         """}),
     "docs/code-history.md": World({0: f"""
         cd $T/shop

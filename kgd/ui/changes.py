@@ -27,7 +27,7 @@ TITLES = {
 DEEDS = {
     "put": "changed", "relate": "related", "unrelate": "removed a relation", "append to": "added text",
     "untag": "removed tags", "verify": "verified", "settle": "resolved a conflict", "delete": "deleted",
-    "move": "changed the address", "review: take back": "reverted",
+    "move": "changed the address", "review: revert": "reverted", "review: take back": "reverted",
 }  # fmt: skip
 """Words for a generated commit subject, by its words before the node's URI."""
 _LINE = re.compile(r"[^\n]*\n|[^\n]+")

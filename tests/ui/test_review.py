@@ -47,7 +47,7 @@ def test_a_part_of_an_agents_changes_is_reverted_by_keyboard(desk: Desk, page: P
     page.keyboard.press("Space")
     page.get_by_role("button", name="Revert selected").focus()
     page.keyboard.press("Enter")
-    expect(page.locator(".commit")).to_contain_text("review: take back concept://shop/auth")
+    expect(page.locator(".commit")).to_contain_text("review: revert concept://shop/auth")
     assert axe(page) == []
     assert desk.node("concept://shop/auth")["summary"] == "Signs tokens with no key", (
         "nothing is done before it was seen"
