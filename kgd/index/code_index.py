@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import accumulate, pairwise
+from itertools import accumulate
 from pathlib import Path
 from sqlite3 import Connection
 from typing import NamedTuple
@@ -63,11 +63,11 @@ BODY_CHARACTERS = 200_000
 """Characters of a file that are searched."""
 LOOKED_AT, FEWEST_LOOKED_AT = 0.25, 2_000
 """Share of all files, and least number, that the words of a search may have together; the rarest come first."""
-PHRASES = 12
-"""Pairs of neighbouring words that count as one more word each."""
+PHRASES, LONG_PHRASE = 12, 4
+"""Pairs, and runs of four neighbouring words, that count as one more word each: an error message is found as it is."""
 COVERED_FIRST = 10
 """Files whose share of the query is computed."""
-PATH_WEIGHT = 3.0
+PATH_WEIGHT = 6.0
 RANK_DIGITS = 9
 
 
@@ -222,8 +222,8 @@ class CodeIndex(Database):
     def files_with(self, query: str, limit: int) -> tuple[list[FileHit], frozenset[str]]:
         """Files whose path and whole text have words of the query, best first; and the words that any file has.
 
-        Words side by side in the query count once more if they are so in a file. In a large tree, words that most files
-        have are left out.
+        Words side by side in the query count once more if they are so in a file, and four in a row again. In a large
+        tree, words that most files have are left out.
         """
         asked = words.terms(query)
         if not asked:
@@ -235,13 +235,13 @@ class CodeIndex(Database):
             often = {term.match: connection.execute(sql, (term.match, most + 1)).fetchone()[0] for term in asked}
             weights = {term.match: term.weight(often[term.match], about) for term in asked}
             matches = _rare(often, most) if about > most else list(often)
-            pairs = [f'"{one} {two}"' for one, two in pairwise(words.words_of(query[: words.MAX_QUERY]))][:PHRASES]
+            phrases = _phrases(words.words_of(query[: words.MAX_QUERY]))
             rows = connection.execute(
                 f"SELECT files.path, round(-score, {RANK_DIGITS}), best.id FROM ("
                 f"SELECT rowid AS id, bm25(body_text, {PATH_WEIGHT}, 1.0) AS score FROM body_text"
                 " WHERE body_text MATCH ? ORDER BY score LIMIT ?) AS best JOIN files ON files.id = best.id"
                 " ORDER BY score, files.path",
-                (" OR ".join([*matches, *pairs]), limit),
+                (" OR ".join([*matches, *phrases]), limit),
             ).fetchall()
             covered = _covered(connection, [id for *_, id in rows[:COVERED_FIRST]], weights)
         known = frozenset(term.word.casefold() for term in asked if often[term.match])
@@ -371,6 +371,14 @@ def _outdate(connection: Connection, keys: Iterable[str]) -> None:
     connection.executemany(
         "UPDATE files SET resolved = 0 WHERE id IN (SELECT file FROM asked WHERE key = ?)", [(key,) for key in keys]
     )
+
+
+def _phrases(asked: Sequence[str]) -> list[str]:
+    """Runs of two words and of `LONG_PHRASE`, at most `PHRASES` of each."""
+    return [
+        f'"{" ".join(asked[start : start + length])}"'
+        for length in (2, LONG_PHRASE) for start in range(min(PHRASES, len(asked) - length + 1))
+    ]  # fmt: skip
 
 
 def _rare(often: Mapping[str, int], most: int) -> list[str]:

@@ -134,6 +134,8 @@ class Pool:
     """Whether the query is about something that the workspace does not have; see `settle`."""
     files: Sequence[FileHit] = ()
     """Files of the code tree by their whole text, best first."""
+    noted: Collection[Uri] = ()
+    """Files that the best notes are about."""
     past: Mapping[str, float] = field(default_factory=dict)
     """Paths of files that past commits speak for, with scores, 0..1."""
     called: dict[Uri, Uri] = field(default_factory=dict)

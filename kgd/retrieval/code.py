@@ -6,7 +6,7 @@ as itself if no part fits; further parts of the same file follow with less.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from kgd.index import ranking
@@ -15,8 +15,12 @@ from kgd.model.uri import Uri, is_owned, scheme_of
 from kgd.retrieval.candidates import Unit
 from kgd.retrieval.paths import is_aside
 
-OF_TEXT, OF_PART, OF_PATH, OF_PAST = 0.55, 0.3, 0.15, 2.0
+OF_TEXT, OF_PART, OF_PATH, OF_PAST = 0.55, 0.45, 0.15, 2.0
 """Weights of a file's whole text, of its best part, of its path, and of past commits with similar messages."""
+OF_NOTES = 0.1
+"""Weight of a file that one of the best notes is about."""
+LEAST = 0.03
+"""Score below which a file by itself is no hit."""
 FITS = 0.5
 """Score from which a part stands for its file."""
 NEXT_PART = 0.5
@@ -40,6 +44,7 @@ def listed(
     texts: Sequence[tuple[Uri, float]],
     paths: Sequence[Found],
     past: Mapping[Uri, float],
+    noted: Collection[Uri],
     query: str,
     file_of: Callable[[Uri], Uri],
 ) -> list[Listed]:
@@ -50,6 +55,7 @@ def listed(
         texts: Files by their whole text, with scores of any scale.
         paths: Files and directories by the words of their paths.
         past: Files by past commits with similar messages, with scores, 0..1.
+        noted: Files that the best notes are about.
         file_of: Returns the file of a symbol or chunk.
     """
     best_text = max((score for _, score in texts), default=0.0) or 1.0
@@ -65,12 +71,13 @@ def listed(
         own = sorted(parts.get(file, ()), key=lambda one: (-one[0], one[1]))
         best = own[0][0] if own else 0.0
         score = OF_TEXT * text.get(file, 0.0) + OF_PART * best + OF_PATH * path.get(file, 0.0)
+        score += OF_NOTES if file in noted else 0.0
         if is_aside(file) and not is_aside(query.replace(" ", "/")):
             score *= ASIDE
         if past:
             score = (score + OF_PAST * past.get(file, 0.0)) / (1 + OF_PAST)
         shown = own if best >= FITS else []
-        if not shown and scheme_of(file) in ("file", "dir"):
+        if not shown and score >= LEAST and scheme_of(file) in ("file", "dir"):
             hits.append(Listed(file, score, found.get(file) or Found(0.0, file, 0, ranking.FILE), None))
         for number, (_, uri, unit) in enumerate(shown[:MOST_PARTS]):
             hits.append(Listed(uri, score * NEXT_PART**number, unit.texts.get(uri) or Found(0.0, uri, 0, 1), unit))

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 SCORE_DIGITS = 6
 EDGES_PER_HIT = 5
+NOTED_BY, NOTED = 3, 30
+"""Best notes whose files rank higher, and files by their text that are looked at."""
 NEAREST_NAMED = 3
 """Texts named to a caller whose query nothing answers."""
 LOOKED_THROUGH = 100_000
@@ -88,6 +90,10 @@ def retrieve(
         through_code.add(pool, workspace, about, around)
     wanted = (offset[0] + question.limit + 1, offset[1] + question.limit + 1)
     known = _knowledge(workspace, pool, around, doubted, sees, wanted[0])
+    if about is not None and pool.files and question.max_depth:
+        best = {one.unit.key for one in known[:NOTED_BY] if one.unit is not None}
+        files = [from_path("file", workspace.id, one.path) for one in pool.files[:NOTED]]
+        pool.noted = frozenset(file for file, notes in about(files).items() if not best.isdisjoint(notes))
     in_code = _code(workspace, pool, around, doubted, sees, wanted[1]) if Lane.CODE in question.lanes else []
     pages = [
         [one for one in order[start:end] if one.score >= question.min_score]
@@ -212,7 +218,7 @@ def _by_file(workspace: Workspace, pool: Pool, order: Sequence[Ranked], sees: Se
         for one in order if one.unit is not None
     ]  # fmt: skip
     past = {from_path("file", workspace.id, path): score for path, score in pool.past.items()}
-    hits = code.listed(units, texts, paths, past, question.query, code.file_of)
+    hits = code.listed(units, texts, paths, past, pool.noted, question.query, code.file_of)
     return [Ranked(one.uri, round(min(1.0, one.score), SCORE_DIGITS), one.found, one.unit) for one in hits]
 
 
@@ -336,7 +342,7 @@ def _explained(workspace: Workspace, pool: Pool, page: Sequence[Ranked]) -> list
             ("past commits",) if pool.past and is_owned(one.uri) and path_of(code.file_of(one.uri)) in pool.past else ()
         )
         if unit is None:
-            answers.append(Answered(one.uri, one.score, hit.snippet, (*hit.why, *past), (one.uri,)))
+            answers.append(Answered(one.uri, one.score, hit.snippet, (*hit.why, *past) or ("text",), (one.uri,)))
             continue
         steps = unit.steps
         why = [*hit.why, _weighed(unit, pool), *past]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from kgd.index.code_index import FileHit
 from kgd.model.lane import KNOWLEDGE, Lane
 from kgd.model.uri import Uri, from_path
-from kgd.retrieval.candidates import Pool, filters_of
+from kgd.retrieval.candidates import Pool, filters_of, normalise
 from kgd.retrieval.paths import is_aside
 from kgd.retrieval.query import Step
 from kgd.retrieval.spreading import Surroundings
@@ -52,6 +52,7 @@ def add(pool: Pool, workspace: Workspace, about: About, around: Surroundings) ->
         unit.score += PASSED * gained
         if not unit.steps and not unit.covered:
             unit.steps = (Step(text.uri, ABOUT, file, True),)
+    normalise(pool)
     if pool.share:
         around.measure(pool.units[pool.key(text.uri)] for text in texts)
 
