@@ -37,6 +37,8 @@ LIKE = 0.5
 """Share of the range from the least to the nearest similarity that a text without words of a short query needs."""
 COVERED, COVERED_STRANGE = 0.28, 0.5
 """Share of a query's weight that a text needs to answer it (see `Search.covered`); for a strange query more."""
+COVERED_BY_SOURCES = 0.2
+"""Share of a strange query's weight that a source needs."""
 ALIKE, PERHAPS_ALIKE = 2.0, 1.35
 """Similarity at which a text answers a query without its words, as a multiple of the least one of any use: in any case,
 and for one of the nearest texts to a query that is not strange."""
@@ -173,7 +175,8 @@ class Pool:
             return True
         if unit.through and not self.is_strange and (unit.similarity or 0.0) >= self.least:
             return True
-        if unit.lane is not Lane.NOTES and not self.is_strange:
+        is_enough = unit.lane is Lane.SOURCES and unit.covered >= COVERED_BY_SOURCES
+        if is_enough or (unit.lane is not Lane.NOTES and not self.is_strange):
             is_near = unit.lane not in self.full and unit.vec >= LIKE
             return not self.is_short or unit.tier > ranking.FILE or is_near
         if self.is_short and (unit.lane in self.full or unit.vec < LIKE):

@@ -29,7 +29,7 @@ def doc(node: Node, detail: str, updated: int) -> Doc:
         detail: The text of its detail file; empty if it has none.
         updated: Unix seconds of its last change.
     """
-    text = " ".join(_texts(node.data))
+    text = " ".join([*_people(node), *_texts(node.data)])
     content = "\n".join(filter(None, (node.content, detail)))
     authored = (node.name, node.summary, content, node.tags, node.data, node.relations)
     return Doc(
