@@ -12,7 +12,7 @@ import re
 import shlex
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -145,6 +145,17 @@ def checked_out(target: Target) -> None:
     until(lambda: not locked())
 
 
+@contextlib.contextmanager
+def undone_on_failure(target: Target) -> Iterator[None]:
+    """Drop the commits of a failed attack, so that one failure does not become those of all later attacks."""
+    try:
+        yield
+    except BaseException:
+        git(target.git_dir, "update-ref", target.branch, "refs/kgd/head")
+        checked_out(target)
+        raise
+
+
 def unharmed(target: Target) -> None:
     """Nothing was run, nothing was written outside, and ordinary use works."""
     assert not (Path(os.environ["HOME"]) / "ran").exists()
@@ -186,7 +197,7 @@ def test_a_tree_that_no_workspace_can_hold_is_refused_with_the_way_back(target: 
     smith = Smith(target.git_dir)
     until(target.in_step, say=target.status)
     tree = case.tree(smith, base(target))
-    with target.memory():
+    with undone_on_failure(target), target.memory():
         made = smith.commit(tree, target.branch, case.name)
         until(lambda: re.search(case.reason, target.blocker()), say=target.status)
         unharmed(target)
