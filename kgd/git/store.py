@@ -20,6 +20,7 @@ import pygit2
 from kgd.errors import Damaged, Limit, Unavailable
 from kgd.git import pack, program, refs
 from kgd.git.discovery import check_configuration, open_bare
+from kgd.git.object_header import read_header
 from kgd.git.objects import (
     EMPTY_TREE,
     FOLDER,
@@ -51,8 +52,8 @@ MAPPED_AT_ONCE, MAPPED_IN_ALL = 512 << 10, 4 << 20
 CACHED = 8 << 20
 """Bytes of small trees and commits that libgit2 caches, for all repositories."""
 
-_UNREADABLE = (KeyError, OSError, ValueError, pygit2.GitError)
-"""pygit2's errors for a missing or broken object; ValueError for an unknown kind."""
+_UNREADABLE = (KeyError, OSError, ValueError, MemoryError, pygit2.GitError)
+"""pygit2's errors for a missing or broken object; ValueError for an unknown kind, MemoryError for a false size."""
 _ANOTHER_COPY = "Run `kgd fsck`; another copy of the workspace may have it."
 _KINDS = {1: "commit", 2: "tree", 3: "blob", 4: "tag"}
 
@@ -95,6 +96,8 @@ class ObjectStore:
         self.git_dir = git_dir
         self.objects_dir = git_dir / "objects"
         self.pack_dir = git_dir / "objects" / "pack"
+        self._hopeless = 0
+        """When packs last came or went before an object that no attempt could read, in ns since 1970."""
         self._places = (self.objects_dir, beside) if beside else (self.objects_dir,)
         self.reopened = 0
         self._reopening = threading.Lock()
@@ -125,13 +128,14 @@ class ObjectStore:
         oid = pygit2.Oid(raw=id)
         for repository in self._handles():
             try:
-                kind, size = repository.odb.read_header(oid)
-                return _KINDS[int(kind)], size
+                kind, size = read_header(repository, id)
+                return _KINDS[kind], size
             except _UNREADABLE as error:
                 found = self._loose(id, lambda place: pack.read_loose_header(place, id))
                 if found or (isinstance(error, KeyError) and oid not in repository.odb):
                     return found
                 last = error
+        self._hopeless = self._packs_changed()
         raise Damaged("an object cannot be read", at=id.hex(), next=_ANOTHER_COPY) from last
 
     def exists(self, id: ObjectId) -> bool:
@@ -390,11 +394,10 @@ class ObjectStore:
         oid, was_missing = pygit2.Oid(raw=id), False
         for repository in self._handles():
             try:
-                odb = repository.odb
-                size = odb.read_header(oid)[1]
+                size = read_header(repository, id)[1]
                 if size > limit:
-                    raise Limit(f"an object has {size} bytes, the limit is {limit}", at=id.hex())
-                kind, body = odb.read(oid)
+                    raise Limit(f"an object has {size} bytes, the limit is {limit}", at=id.hex(), next=_ANOTHER_COPY)
+                kind, body = repository.odb.read(oid)
                 return _KINDS[int(kind)], body
             except _UNREADABLE as error:
                 found = self._loose(id, lambda place: pack.read_loose(place, id, limit))
@@ -404,16 +407,24 @@ class ObjectStore:
             if missing and was_missing:
                 break
             was_missing = missing
+        if not missing:
+            self._hopeless = self._packs_changed()
         what = "missing" if missing else "broken"
         raise Damaged(f"an object is {what}", at=id.hex(), next=_ANOTHER_COPY) from last
 
     def _handles(self) -> Iterator[pygit2.Repository]:
-        """The open handle, then a new one after each pause of `READ_AGAIN_AFTER`."""
+        """The open handle, then a new one after each pause of `READ_AGAIN_AFTER`.
+
+        Without pauses if an object proved broken with these packs: a damaged pack may have many of them.
+        """
         yield (handle := self._repository)
-        for pause in READ_AGAIN_AFTER:
+        for pause in READ_AGAIN_AFTER[: 1 if self._hopeless == self._packs_changed() else None]:
             time.sleep(pause)
             self._reopen(handle)
             yield (handle := self._repository)
+
+    def _packs_changed(self) -> int:
+        return os.stat(self.pack_dir).st_mtime_ns
 
     def _loose(self, id: ObjectId, read: Callable[[Path], T | None]) -> T | None:
         try:

@@ -5,6 +5,7 @@ Uses multiprocessing's fork server: no fork of the test process with its threads
 
 from __future__ import annotations
 
+import faulthandler
 import multiprocessing
 import os
 import signal
@@ -83,6 +84,7 @@ class Child:
 def _begin(line: Connection, world: dict[str, str], target: Callable[..., None], arguments: tuple[Any, ...]) -> None:
     os.environ.update(world)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    faulthandler.enable()
     threading.Thread(target=_end_with_parent, daemon=True).start()
     target(line, *arguments)
 

@@ -81,7 +81,7 @@ def hit_stored(template: Layout, truth: dict[str, Any], place: Path, seed: int) 
     seen = looked_at(layout)
     assert "defect" not in seen, f"{case}: {seen}"
     if "refused" in seen:
-        assert seen["refused"].startswith(("DAMAGED", "UNAVAILABLE")), f"{case}: {seen}"
+        assert seen["refused"].startswith(("DAMAGED", "UNAVAILABLE", "LIMIT")), f"{case}: {seen}"
         result = "refused"
     else:
         result = "the same" if not differences(seen, truth) else "named"

@@ -13,7 +13,7 @@ from kgd.errors import Damaged, Limit, Unavailable
 from kgd.git import pack, refs, store
 from kgd.git.layout import Layout
 from kgd.git.objects import EMPTY_TREE, FILE, FOLDER, ObjectId, make, tree_body
-from kgd.git.store import Difference, ObjectStore
+from kgd.git.store import READ_AGAIN_AFTER, Difference, ObjectStore
 from tests.git.support import ANN, Pen, git
 
 
@@ -106,6 +106,44 @@ def test_an_object_whose_pack_cannot_be_read_is_tried_seven_times(
         assert store.reopened == times
     with pytest.raises(Damaged):
         read(Interrupted(pen, 7), tip)
+
+
+def test_an_object_on_a_broken_base_is_refused_and_harms_no_memory(pen: Pen) -> None:
+    """The error path of pygit2's `Odb.read_header` writes beyond its buffer as far as the object is large."""
+    lines = [b"%d %s\n" % (n, random.Random(n).randbytes(40).hex().encode()) for n in range(20_000)]
+    older = pen.write({"nodes/a.yaml": b"".join(lines)})
+    newer = pen.write({"nodes/a.yaml": b"".join([*lines, b"one more\n"])})
+    store = pen.layout.open()
+    blobs = [store.entry(store.tree_of(tip), "nodes/a.yaml") for tip in (older, newer)]
+    git(pen.layout.git_dir, "repack", "-adfq")
+    (index,) = (pen.layout.git_dir / "objects/pack").glob("*.idx")
+    listed = [line.split() for line in git(pen.layout.git_dir, "verify-pack", "-v", str(index)).splitlines()]
+    ((delta, base, at),) = [
+        (line[0], line[6], int(other[4]))
+        for line in listed
+        for other in listed
+        if len(line) == 7 and other[0] == line[6] and bytes.fromhex(line[0]) in blobs
+    ]
+    packed = index.with_suffix(".pack")
+    packed.chmod(0o644)
+    with packed.open("r+b") as file:
+        file.seek(at)
+        file.write(b"\x70" + b"\0" * 20)  # a delta whose base is no object of the pack
+    broken = pen.layout.open()
+    for id in (delta, base):
+        with pytest.raises(Damaged, match=r"broken|cannot be read"):
+            broken.kind_and_size(bytes.fromhex(id))
+        with pytest.raises(Damaged, match="broken"):
+            broken.read(bytes.fromhex(id))
+
+
+def test_many_broken_objects_cost_the_attempts_of_one(pen: Pen) -> None:
+    tips = [pen.write({"nodes/a.yaml": b"%d\n" % n}) for n in range(5)]
+    store = Interrupted(pen, 100)
+    for tip in tips:
+        with pytest.raises(Damaged):
+            store.commit(tip)
+    assert store.reopened <= len(READ_AGAIN_AFTER) + len(tips)
 
 
 @pytest.mark.timeout(30)
