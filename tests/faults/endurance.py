@@ -17,6 +17,7 @@ from typing import Any
 
 from kgd.client import start
 from kgd.config import Home
+from kgd.daemon.endpoint import WORKERS
 from kgd.daemon.lock import holder
 from tests.conftest import ROOT
 from tests.daemon.conftest import end_daemon
@@ -78,6 +79,14 @@ class Served:
     def read(self, count: int, folders: int = 1) -> None:
         found = self.many("get", ({"uris": [_uri(number, folders)]} for number in range(count)))
         assert all(len(answer["nodes"]) == 1 for answer in found)
+
+    def start_workers(self) -> None:
+        """Make so many calls at once that the daemon starts every thread it may: it starts them on demand."""
+        bursts_without_a_new_thread, threads = 0, 0
+        while bursts_without_a_new_thread < 10:
+            self.many("doctor", [{}] * 2 * WORKERS, under_way=WORKERS)
+            before, threads = threads, len(os.listdir(f"/proc/{self.pid}/task"))
+            bursts_without_a_new_thread = 0 if threads > before else bursts_without_a_new_thread + 1
 
     def vitals(self, *, settled: bool = False) -> Vitals:
         """Measure once the changes are indexed, published and rolled up.
@@ -155,7 +164,7 @@ def lived_through(
     served: Served, writes: int, reads: int, *, warm: int = 2_000, folders: int = 20, parts: int = 10
 ) -> Iterator[Vitals]:
     """Vitals after the warm-up, and after each of some equal parts of the writes and reads."""
-    served.many("status", [{}] * 4 * UNDER_WAY, under_way=2 * UNDER_WAY)  # the daemon starts threads on demand
+    served.start_workers()
     served.write(0, warm, folders)
     served.read(NODES, folders)
     yield served.vitals(settled=True)
