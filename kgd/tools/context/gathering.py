@@ -93,16 +93,11 @@ def _touched_by(findings: Findings, task: Uri) -> None:
 
 
 def by_keywords(findings: Findings, text: str) -> None:
-    """Find memories with the text's keywords as tags, then areas and memories by its words."""
+    """Find memories with the text's keywords as tags, then the hits of a search for it."""
     if words := keywords(text):
         for number, hit in enumerate(findings.tagged(words, TAGGED, MEMORIES)):
             findings.add(hit.uri, NEAR, ", ".join(hit.why), number)
     if text.strip():
-        query = " ".join(words) or text[:400]
-        for number, hit in enumerate(findings.hits(query, 5, AREAS)):
-            findings.add(hit.uri, NEAR, f"found by {', '.join(hit.why)}", number)
-        for number, hit in enumerate(findings.hits(query, TAGGED, MEMORIES)):
-            findings.add(hit.uri, FAR, f"found by {', '.join(hit.why)}", number)
         answers = findings.answers(text[:2_000], TAGGED)
         for number, answer in enumerate(answers.hits):
             close = FAR if answer.steps else NEAR
