@@ -1,4 +1,4 @@
-"""Background upkeep of one repository: rolls up packs, and releases memory after a burst."""
+"""Background upkeep of one repository: rolls up packs, lists commits, and releases memory after a burst."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from kgd.git.store import ObjectStore
 from kgd.workspace.answers import Stage
 from kgd.workspace.given_back import give_memory_back
 
-CLOSE_WITHIN = 5.0
-"""Seconds that closing waits for a running roll-up; an interrupted roll-up leaves all packs unchanged."""
+CLOSE_WITHIN = 2.0
+"""Seconds that closing waits for the end of an interrupted roll-up, which leaves all packs unchanged."""
 
 LOOK_SECONDS = 60.0
 """Seconds between checks of the packs without changes: the user's gc removes packs too."""
@@ -30,12 +30,12 @@ log = logging.getLogger(__name__)
 
 
 class Upkeep:
-    """Rolls up the packs of one repository whenever a level may be full, until `close`."""
+    """Rolls up the packs of one repository whenever a level may be full, and keeps its commit-graph, until `close`."""
 
     def __init__(self, store: ObjectStore, clock: Callable[[], float]) -> None:
         self._store, self._clock = store, clock
-        self._flushes = 0
-        self._wake, self._stopping = threading.Event(), False
+        self._flushes, self._graphs = 0, True
+        self._wake, self._stopping = threading.Event(), threading.Event()
         self._stage = Stage("upkeep")
         self._thread = threading.Thread(target=self._run, name="kgd-upkeep", daemon=True)
         self._thread.start()
@@ -51,20 +51,24 @@ class Upkeep:
         return self._stage
 
     def close(self) -> None:
-        self._stopping = True
+        self._stopping.set()
         self._wake.set()
         self._thread.join(CLOSE_WITHIN)
 
     def _run(self) -> None:
         left = seen = 0
-        while not self._stopping:
+        while not self._stopping.is_set():
             self._wake.wait(QUIET_SECONDS if left else LOOK_SECONDS)
             self._wake.clear()
             before, seen = seen, self._flushes
             is_quiet = before == seen
             try:
-                if rollup.due(self._store.pack_dir):
-                    done = rollup.maintain(self._store.git_dir)
+                git_dir = self._store.git_dir
+                if rollup.due(self._store.pack_dir) or (self._graphs and rollup.graph_is_due(git_dir)):
+                    done = rollup.maintain(git_dir, self._stopping)
+                    self._graphs = done.graph is not False  # git writes none for a shallow repository
+                    if self._stopping.is_set():
+                        return
                     state = "degraded" if done.failed else "ok"
                     self._stage = Stage("upkeep", state, self._clock(), done.failed[:200])
                 self._store.renew(anew=is_quiet and left > 0)

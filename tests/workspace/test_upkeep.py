@@ -1,4 +1,4 @@
-"""Upkeep of a repository: memory after a burst of changes."""
+"""Upkeep of a repository: memory after a burst of changes, and the list of commits."""
 
 from __future__ import annotations
 
@@ -61,6 +61,17 @@ def test_memory_of_changes_during_a_roll_up_is_given_back(store: ObjectStore) ->
     finally:
         made.close()
     assert pin
+
+
+def test_history_that_came_from_elsewhere_is_listed_when_it_is_opened(
+    store: ObjectStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rollup, "UNLISTED", 1)
+    made = upkeep.Upkeep(store, time.time)
+    try:
+        until((store.objects_dir / "info/commit-graph").exists)
+    finally:
+        made.close()
 
 
 def burst() -> bytes:
