@@ -56,7 +56,7 @@ def made_template(ram: Path) -> Path:
     disk.mkdir()
     with open(image, "wb") as file:
         file.truncate(SIZE)
-    subprocess.run(["mkfs.ext4", "-q", str(image)], check=True)
+    subprocess.run(["mkfs.ext4", "-q", str(image)], check=True, stdout=subprocess.DEVNULL)
     mounted(image, disk, MOUNTS[0])
     with Child(made, str(disk / "knowledge")) as maker:  # a separate process, so that nothing stays open
         maker.hear()
