@@ -87,7 +87,10 @@ def _template(ram: Path, file_system: str) -> Path:
     with open(image, "wb") as file:
         file.truncate(SIZES[file_system])
     subprocess.run(
-        [*MAKE[file_system], str(image)], check=True, env={**os.environ, "PATH": f"{os.environ['PATH']}:/usr/sbin"}
+        [*MAKE[file_system], str(image)],
+        check=True,
+        stdout=subprocess.DEVNULL,
+        env={**os.environ, "PATH": f"{os.environ['PATH']}:/usr/sbin"},
     )
     mounted(image, disk, "loop")
     with Child(_made, str(disk / "knowledge")) as maker:
