@@ -16,6 +16,8 @@ import pygit2
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests import query_plans
+
 COMMON = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("quick", COMMON, derandomize=True, max_examples=20)
 settings.register_profile("kgd", COMMON, derandomize=True, max_examples=40)
@@ -169,6 +171,20 @@ def _nobodys_world(repository_template: Path, tmp_path_factory: pytest.TempPathF
     with pytest.MonkeyPatch.context() as patch:
         _settle_in(tmp_path_factory.mktemp("home"), repository_template, patch)
         yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _statements() -> Iterator[None]:
+    with query_plans.recorded():
+        yield
+
+
+@pytest.fixture(autouse=True)
+def _no_statement_reads_a_whole_table(_statements: None) -> Iterator[None]:
+    query_plans.scans.clear()
+    yield
+    found = "\n".join(f"{plan}: {sql}" for sql, plan in query_plans.scans.items())
+    assert not found, f"give it an index or another order of joins, or a reason in tests/query_plans.py:\n{found}"
 
 
 @pytest.fixture

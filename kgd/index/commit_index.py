@@ -6,6 +6,7 @@ a higher number. A path that the tree no longer has counts as the path it was re
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Sequence
 from pathlib import Path
 from sqlite3 import Connection
@@ -16,7 +17,7 @@ from kgd.index.database import Database, Schema, placeholders
 from kgd.index.ranking import LAST_SECOND
 from kgd.index.words import Term
 
-VERSION = 1
+VERSION = 2
 APPLICATION = 0x6B676368
 TABLES = ("meta", "commits", "messages", "paths", "path_words", "touches", "renames")
 FIRST_NUMBER = 1 << 40
@@ -61,6 +62,7 @@ CREATE VIRTUAL TABLE path_words USING fts5 (
 CREATE TABLE touches (path INTEGER NOT NULL, number INTEGER NOT NULL, PRIMARY KEY (path, number)) WITHOUT ROWID;
 CREATE INDEX touched_by ON touches (number);
 CREATE TABLE renames (was INTEGER PRIMARY KEY, path INTEGER NOT NULL, number INTEGER NOT NULL);
+CREATE INDEX renamed_by ON renames (number);
 """
 _MESSAGE = "messages, 2.0, 1.0, 1.0"
 """Weight of a word in subject, body, and the parts of identifiers."""
@@ -200,9 +202,9 @@ class CommitIndex(Database):
         period = f" AND commits.at BETWEEN {int(since or 0)} AND {int(LAST_SECOND if until is None else until)}"
         found: set[int] = set()
         sql = (
-            "SELECT DISTINCT touches.number FROM touches JOIN paths ON paths.id = touches.path"
-            " JOIN paths AS now ON now.id = paths.current"
-            " JOIN commits INDEXED BY widths ON commits.number = touches.number"
+            "SELECT DISTINCT touches.number FROM paths AS now CROSS JOIN paths ON paths.current = now.id"
+            " CROSS JOIN touches ON touches.path = paths.id"
+            " CROSS JOIN commits INDEXED BY widths ON commits.number = touches.number"
             f" WHERE {{}} AND commits.files <= {int(widest)}{period} ORDER BY touches.number DESC LIMIT ?"
         )
         for path in paths:
@@ -219,6 +221,8 @@ class CommitIndex(Database):
         """The number of the newest commits (at most `newest`, with at most `widest` paths) that changed a file, and
         the present files that changed with it: each commit counts as one, divided among its other files."""
         ids = self.column("SELECT id FROM paths WHERE current = (SELECT current FROM paths WHERE path = ?)", path)
+        if not ids:
+            return 0, {}
         mine = (
             "SELECT DISTINCT touches.number, commits.files FROM touches"
             " JOIN commits INDEXED BY widths ON commits.number = touches.number"
@@ -262,7 +266,8 @@ class CommitIndex(Database):
     def add(self, commits: Sequence[NewCommit], *, newer: bool) -> None:
         """Add commits, given newest first: above all others if `newer`, else below. Known ones are ignored."""
         with self.write() as connection:
-            low, high = connection.execute("SELECT min(number), max(number) FROM commits").fetchone()
+            ends = "SELECT (SELECT min(number) FROM commits), (SELECT max(number) FROM commits)"
+            low, high = connection.execute(ends).fetchone()
             first = FIRST_NUMBER if low is None else high + len(commits) if newer else low - 1
             ids = _PathIds(connection)
             for place, commit in enumerate(commits):
@@ -290,8 +295,12 @@ class CommitIndex(Database):
             ids = _PathIds(connection)
             for path in present:
                 ids[path]
-            known = {path: id for id, path in connection.execute("SELECT id, path FROM paths WHERE present = 1")}
-            gone = known.keys() - present if absent is None else known.keys() & set(absent)
+            sql, values = "SELECT path, id FROM paths WHERE present = 1", list[str]()
+            if absent is not None:
+                sql += " AND path IN (SELECT value FROM json_each(?))"
+                values.append(json.dumps([*present, *absent]))
+            known = dict(connection.execute(sql, values).fetchall())
+            gone = known.keys() - present
             for path in gone:
                 connection.execute("UPDATE paths SET present = 0 WHERE id = ?", (known[path],))
                 connection.execute("DELETE FROM path_words WHERE rowid = ?", (known[path],))

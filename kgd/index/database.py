@@ -20,7 +20,7 @@ from kgd.errors import Damaged, Unavailable
 
 APPLICATION = 0x6B676431
 """`kgd1` in the header of the file."""
-SCHEMA_VERSION = 8
+SCHEMA_VERSION = 9
 IDLE_READERS = 4
 CACHE_KB = 8_000
 """Page cache of a connection; SQLite's own 2 MB are too few for the inner pages of 100k documents."""
@@ -98,6 +98,8 @@ CREATE TABLE files (
     path TEXT NOT NULL,
     name TEXT NOT NULL
 );
+CREATE INDEX files_of_type ON files (type);
+CREATE INDEX files_of_kind ON files (kind);
 CREATE INDEX files_called ON files (name, uri);
 CREATE INDEX files_named ON files (name COLLATE NOCASE);
 CREATE VIRTUAL TABLE file_text USING fts5 (path, parts, tokenize = 'unicode61 remove_diacritics 2');

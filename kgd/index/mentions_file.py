@@ -149,7 +149,8 @@ class MentionsFile(Database):
     def fresh(self) -> list[Sequence[str]]:
         """The spellings of each new name, to look for in older texts."""
         phrases = self.column(
-            "SELECT phrase FROM touched JOIN keys USING (id) WHERE fresh AND named > 0 AND phrase <> '' ORDER BY id"
+            "SELECT phrase FROM touched CROSS JOIN keys USING (id)"
+            " WHERE fresh AND named > 0 AND phrase <> '' ORDER BY id"
         )
         return [phrase.split("\n") for phrase in phrases]
 
@@ -159,7 +160,7 @@ class MentionsFile(Database):
         Texts with a name that no node has any more are searched again, for a shorter name in it.
         """
         with self.write() as connection:
-            lost = "SELECT id FROM touched JOIN keys USING (id) WHERE named = 0"
+            lost = "SELECT id FROM touched CROSS JOIN keys USING (id) WHERE named = 0"
             connection.execute(
                 f"INSERT OR IGNORE INTO pending SELECT text FROM occurs WHERE key IN ({lost})"
                 " AND text IN (SELECT number FROM texts)"

@@ -152,7 +152,7 @@ class VectorFile(Database):
         """Forget all other embedders."""
         with self.write() as connection:
             id = self._id(connection, name)
-            connection.execute("DELETE FROM vectors WHERE embedder <> ?", (id,))
+            connection.execute("DELETE FROM vectors WHERE embedder IN (SELECT id FROM embedders WHERE id <> ?)", (id,))
             connection.execute("DELETE FROM embedders WHERE id <> ?", (id,))
 
     def vectors(self, name: str) -> Iterator[list[tuple[Key, bytes]]]:

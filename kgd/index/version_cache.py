@@ -89,18 +89,6 @@ class Versions:
         row = self._database.row("SELECT answer FROM requests WHERE id = ?", request_id)
         return str(row[0]) if row else None
 
-    def forget(self, *, keep_requests: int, keep_served: int) -> None:
-        """Drop all but the latest requests, and all but the highest served versions of each node."""
-        with self._database.write() as connection:
-            connection.execute(
-                "DELETE FROM requests WHERE number <= (SELECT max(number) FROM requests) - ?", (keep_requests,)
-            )
-            connection.execute(
-                "DELETE FROM served"
-                " WHERE version <= (SELECT max(version) FROM served AS other WHERE other.uri = served.uri) - ?",
-                (keep_served,),
-            )
-
 
 def _bytes(path: str) -> bytes:
     return path.encode("utf-8", "surrogateescape")  # SQLite's text type cannot hold every path

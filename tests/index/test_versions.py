@@ -63,14 +63,3 @@ def test_a_request_is_answered_as_the_first_time_also_after_a_restart(versions: 
     again = Versions(Database(database.path))
     assert (again.request("r1"), again.request("r2")) == ("aaa", None)
     again._database.close()
-
-
-def test_old_requests_and_served_versions_are_forgotten(versions: Versions) -> None:
-    for number in range(10):
-        versions.remember(f"r{number}", f"c{number}")
-        versions.serve([(A, number, b"x" * 20)])
-    versions.serve([(Uri("concept://w/b"), 1, b"z" * 20)])
-    versions.forget(keep_requests=3, keep_served=2)
-    assert [versions.request(f"r{n}") for n in (6, 7, 9)] == [None, "c7", "c9"]
-    assert [versions.served(A, n) for n in (7, 8, 9)] == [None, b"x" * 20, b"x" * 20]
-    assert versions.served(Uri("concept://w/b"), 1) == b"z" * 20
