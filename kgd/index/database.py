@@ -24,6 +24,8 @@ SCHEMA_VERSION = 9
 IDLE_READERS = 4
 CACHE_KB = 8_000
 """Page cache of a connection; SQLite's own 2 MB are too few for the inner pages of 100k documents."""
+LOG_BYTES = 8 << 20
+"""Bytes of the write-ahead log that stay on the disk after a large transaction; otherwise it never shrinks."""
 BUSY_MS = 10_000
 BATCH = 500
 """Values of one statement."""
@@ -336,6 +338,7 @@ class Database:
             try:
                 connection.execute(f"PRAGMA busy_timeout = {BUSY_MS}")
                 connection.execute("PRAGMA synchronous = NORMAL")
+                connection.execute(f"PRAGMA journal_size_limit = {LOG_BYTES}")
                 connection.execute(f"PRAGMA cache_size = -{CACHE_KB}")
                 connection.execute("PRAGMA trusted_schema = OFF")
                 connection.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone()  # opens log and shared memory

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from kgd.errors import Unavailable
-from kgd.index.database import Database, IndexDamaged
+from kgd.index.database import LOG_BYTES, Database, IndexDamaged
 from kgd.index.text import Doc, TextIndex
 from kgd.model.uri import Uri
 
@@ -114,6 +114,17 @@ def test_a_nested_write_is_part_of_the_outer_one(database: Database) -> None:
         index.apply([Doc(Uri("concept://w/x"), "concept", "x")], tree="def")
         raise ZeroDivisionError
     assert (index.tree(), index.count(), index.search("x")) == ("abc", 1, [])
+
+
+def test_the_log_of_a_large_write_is_given_back(database: Database) -> None:
+    with database.write() as connection:
+        large = [(f"key {number}", "x" * 1_000) for number in range(30_000)]
+        connection.executemany("INSERT INTO meta VALUES (?, ?)", large)
+    log = Path(f"{database.path}-wal")
+    assert log.stat().st_size > 3 * LOG_BYTES
+    for number in range(2):
+        database.set_meta("small", str(number))
+    assert log.stat().st_size <= LOG_BYTES
 
 
 def test_readers_answer_while_a_write_is_open(database: Database) -> None:
