@@ -5,13 +5,16 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor, wait
+from functools import partial
 
 from kgd.codec import bulk, documents, memories, paths
 from kgd.codec.memories import Memory
 from kgd.errors import KgdError
 from kgd.git.history import versions
-from kgd.git.program import GitFailed, run
+from kgd.git.program import Bounds, GitFailed, run
 from kgd.git.refs import HEAD
 from kgd.graph.live_graph import LiveGraph
 from kgd.model.node import Node
@@ -22,7 +25,10 @@ from kgd.workspace.workspace import Workspace
 from kgd.workspace.writing import admission
 
 FSCK_DEADLINE = 600.0
+BEAT_SECONDS = 0.2
 Progress = Callable[[int, int | None, str], None]
+Beat = Callable[[], None]
+"""Reports progress within a part; raises if nobody waits for the result any more."""
 _MEND = "Fix the file, or revert the commit that broke it."
 _HARMLESS = ("dangling", "Checking", "notice:", "unreachable")
 
@@ -31,44 +37,58 @@ def check(workspace: Workspace, progress: Progress = lambda done, total, message
     """All findings, worst first: ``damage``, ``error``, ``warning``.
 
     Args:
-        progress: Called before each part with the number of parts done, of all parts, and the part's name.
+        progress: Called again and again with the number of parts done, of all parts, and the part's name. An exception
+            from it ends the check, and the git program that runs for it.
     """
     found: list[Finding] = []
     parts = (_objects, _files, _doubled, _memories, _graph, _versions, _index, _ref)
     for number, part in enumerate(parts):
-        progress(number, len(parts), f"checking {part.__name__[1:]}")
+        beat = partial(progress, number, len(parts), f"checking {part.__name__[1:]}")
+        beat()
         try:
-            found += part(workspace)
+            found += part(workspace, beat)
         except KgdError as refusal:  # report an unreadable part and continue with the others
+            beat()  # raises again if the refusal came from it
             found.append(Finding("damage", refusal.at or "objects", refusal.message, refusal.next))
     order = {"damage": 0, "error": 1, "warning": 2}
     return sorted(found, key=lambda finding: (order[finding.level], finding.where))
 
 
-def _objects(workspace: Workspace) -> Iterator[Finding]:
+def _objects(workspace: Workspace, beat: Beat) -> Iterator[Finding]:
     """Check the repository with git itself."""
-    lines = _git_fsck(workspace)
+    lines = _git_fsck(workspace, beat)
     if lines:  # a roll-up or a gc may remove packs while git reads; real damage is found twice
-        again = set(_git_fsck(workspace))
+        again = set(_git_fsck(workspace, beat))
         lines = [line for line in lines if line in again]
     for line in lines:
         yield Finding("damage", "objects", line[:200], "Fetch the repository from another copy, then check again.")
 
 
-def _git_fsck(workspace: Workspace) -> list[str]:
+def _git_fsck(workspace: Workspace, beat: Beat) -> list[str]:
+    stop = threading.Event()
+    bounds = Bounds(FSCK_DEADLINE, FSCK_DEADLINE, stop=stop)
+    command = ["fsck", "--strict", "--full", "--no-progress"]
     try:
-        said = run(workspace.layout.git_dir, ["fsck", "--strict", "--full", "--no-progress"], deadline=FSCK_DEADLINE)
+        with ThreadPoolExecutor(1, "kgd-fsck") as thread:
+            running = thread.submit(run, workspace.layout.git_dir, command, bounds=bounds)
+            try:
+                while not wait([running], BEAT_SECONDS).done:
+                    beat()
+            finally:
+                stop.set()
+            said = running.result()
         lines = said.decode("utf-8", "replace").splitlines()
     except GitFailed as error:
         lines = error.said.splitlines() or [f"git fsck ended with {error.code}"]
     return [line for line in lines if line and not line.startswith(_HARMLESS)]
 
 
-def _files(workspace: Workspace) -> Iterator[Finding]:
+def _files(workspace: Workspace, beat: Beat) -> Iterator[Finding]:
     """Check that every file of kgd's is readable and in its place."""
     store = workspace.store
     home = memory_files.Home(workspace.id, workspace.sharded, lambda path: None)
     for path, mode, blob in store.files(store.tree_of(bytes.fromhex(workspace.tip))):
+        beat()
         if not path.startswith(("nodes/", "conflicts/", "log/")) and not bulk.is_path(path):
             continue
         if mode != b"100644":
@@ -98,13 +118,13 @@ def _texts(node: Node, data: bytes, path: str) -> Iterator[Finding]:
         yield Finding("warning", path, refusal.message, refusal.next or _MEND)
 
 
-def _doubled(workspace: Workspace) -> Iterator[Finding]:
+def _doubled(workspace: Workspace, beat: Beat) -> Iterator[Finding]:
     """Report nodes stored more than once."""
     for uri, path in workspace.doubled():
         yield Finding("error", path, f"holds {uri}, which lies in another part as well", "Remove it from this file.")
 
 
-def _memories(workspace: Workspace) -> Iterator[Finding]:
+def _memories(workspace: Workspace, beat: Beat) -> Iterator[Finding]:
     """Check that each memory's node names it, each named memory exists, and the two agree."""
     store = workspace.store
     tree = store.tree_of(bytes.fromhex(workspace.tip))
@@ -120,6 +140,7 @@ def _memories(workspace: Workspace) -> Iterator[Finding]:
                 yield Finding("warning", path, refusal.message, refusal.next or "Fix the file.")
     named: dict[str, Node] = {}
     for uri in list(workspace.graph.uris()):
+        beat()
         if memories.FOLDER.encode() not in (workspace.stored(uri) or b""):
             continue
         node = workspace.node(uri)
@@ -143,7 +164,7 @@ def _memories(workspace: Workspace) -> Iterator[Finding]:
                       "Delete it, or let the node name it in data.file.")  # fmt: skip
 
 
-def _graph(workspace: Workspace) -> Iterator[Finding]:
+def _graph(workspace: Workspace, beat: Beat) -> Iterator[Finding]:
     """Compare the graph with a fresh load of the tip."""
     tree = workspace.store.tree_of(bytes.fromhex(workspace.tip))
     fresh = Served(workspace.store, workspace.id, workspace.sharded, lambda path: None)
@@ -152,7 +173,7 @@ def _graph(workspace: Workspace) -> Iterator[Finding]:
         yield Finding("error", "graph", "the graph in memory differs from the tip", "Run `kgd reindex`.")
 
 
-def _versions(workspace: Workspace) -> Iterator[Finding]:
+def _versions(workspace: Workspace, beat: Beat) -> Iterator[Finding]:
     said = versions(workspace.layout.git_dir, bytes.fromhex(workspace.tip), counted=workspace.counted)
     counted = {row.path: row.count for row in said}
     nodes = ((path, count) for path, count in counted.items() if paths.is_node_path(path))
@@ -163,13 +184,13 @@ def _versions(workspace: Workspace) -> Iterator[Finding]:
         )
 
 
-def _index(workspace: Workspace) -> Iterator[Finding]:
+def _index(workspace: Workspace, beat: Beat) -> Iterator[Finding]:
     indexed, stored = workspace.text().count(), len(workspace.graph)
     if indexed != stored:
         yield Finding("error", "index", f"{indexed} nodes are indexed, {stored} are stored", "Run `kgd reindex`.")
 
 
-def _ref(workspace: Workspace) -> Iterator[Finding]:
+def _ref(workspace: Workspace, beat: Beat) -> Iterator[Finding]:
     head = workspace.store.ref(HEAD)
     if head is None or head.hex() != workspace.tip:
         yield Finding("error", HEAD, "the ref is not where this process left it", "Restart the daemon with `kgd down`.")
