@@ -21,5 +21,5 @@ def at_rest(status: dict[str, Any]) -> bool:
     """Whether the code is read, and all texts are scanned for mentions and embedded."""
     stages = {stage["name"]: stage for stage in status["stages"]}
     done, _, all_of = stages["embedding"].get("about", "").partition(": ")[2].removesuffix(" texts").partition(" of ")
-    code, mentions = status["workspace"].get("code", {"state": "ready"}), stages.get("mentions", {"state": "ok"})
-    return code["state"] == "ready" and mentions["state"] == "ok" and bool(done) and done == all_of
+    background = [stages[name]["state"] for name in ("code", "mentions") if name in stages]
+    return set(background) <= {"ok"} and bool(done) and done == all_of

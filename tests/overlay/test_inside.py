@@ -277,6 +277,29 @@ def test_a_file_that_ends_the_process_is_left_out_and_all_others_are_read(
     assert not is_there(session, "symbol://shop/shop/money.py/Money")
 
 
+@pytest.mark.parametrize(
+    ("program", "state", "blocker"),
+    [
+        ("import time; time.sleep(60)", "waiting", "files are still to be read"),
+        ("import sys; sys.exit(3)", "degraded", "its parser crashed"),
+    ],
+)
+def test_status_reports_that_the_code_is_not_read(
+    home: Home, code: Path, monkeypatch: pytest.MonkeyPatch, program: str, state: str, blocker: str
+) -> None:
+    (code.parent / "program.py").write_text(program)
+    monkeypatch.setattr("kgd.daemon.code_index_process.PROGRAM", (str(code.parent / "program.py"),))
+    with closing(Daemon(home, since="2026-11-21T12:00:00Z", locate=locate, open_workspace=Workspace.open)) as daemon:
+        session = Session(daemon, cwd=code, client="test-client 1.0", context_id="test")
+        call(session, "up")
+
+        def stage() -> dict[str, Any]:
+            return next(one for one in call(session, "status")["stages"] if one["name"] == "code")
+
+        until(lambda: (stage()["state"], blocker in stage().get("blocker", "")) == (state, True), say=stage)
+        assert call(session, "status")["health"] == state
+
+
 @pytest.mark.slow
 def test_an_index_that_is_damaged_is_made_again(start: Callable[[], Session], code: Path) -> None:
     session = start()

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Literal, NotRequired, cast
 from typing_extensions import TypedDict
 
 from kgd.tools.nodes import overlay_of
+from kgd.workspace.answers import Stage
 
 if TYPE_CHECKING:
     from kgd.workspace.workspace import Workspace
@@ -45,3 +46,12 @@ def code(workspace: Workspace) -> CodeAnswer | None:
     overlay = overlay_of(workspace)
     report = overlay.inside.report() if overlay is not None and overlay.inside is not None else None
     return cast("CodeAnswer", report) if report else None
+
+
+def code_stage(told: CodeAnswer) -> Stage:
+    """How far the files of the code tree are read."""
+    if trouble := told.get("trouble"):
+        return Stage("code", "degraded", blocker=f"the code tree cannot be read: {trouble}")
+    if told["state"] == "ready":
+        return Stage("code")
+    return Stage("code", "waiting", blocker=f"{told['left']:,} files are still to be read" if told["left"] else "")

@@ -19,6 +19,7 @@ STAGES = {
     "index": "Run `kgd doctor --fix`, which rebuilds the index.",
     "embedding": "Check `embedder` in workspaces.yaml; `kgd reindex` rebuilds the vectors.",
     "mentions": "kgd tries again by itself; `kgd reindex` rebuilds them. Until then searches use words only.",
+    "code": "kgd tries again by itself. Until then search finds stored nodes, and code only by the names of its files.",
     "upkeep": "Nothing is lost; kgd tries again with the next changes.",
     "fetch": "Nothing is lost here; kgd tries again by itself, or at once with `kgd sync`.",
     "push": "Nothing is lost here; kgd tries again by itself, or at once with `kgd sync`.",

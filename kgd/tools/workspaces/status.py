@@ -20,7 +20,7 @@ from kgd.tools.operation import USUAL, Hints, Operation, Reflects
 from kgd.tools.parameters import Params
 from kgd.tools.session import Session
 from kgd.tools.workspaces import remedies
-from kgd.tools.workspaces.code_counts import CodeAnswer, code
+from kgd.tools.workspaces.code_counts import CodeAnswer, code, code_stage
 from kgd.tools.workspaces.code_findings import FindingAnswer, code_findings
 from kgd.workspace.proposals import proposals
 
@@ -199,6 +199,7 @@ def _add_workspace(answer: StatusResult, workspace: Workspace, stages: list[Stag
     answer["counts"] = counts | tree_counts(workspace)
     if told := code(workspace):
         answer["code"] = told
+        answer["stages"].append(_stage(code_stage(told)))
     if found := code_findings(workspace):
         answer["findings"] = found
     if absent := absence(workspace):

@@ -21,6 +21,7 @@ NAMED = 3
 STAGES = {
     "commit": "Writes", "publish": "Publishing to your files", "integrate": "Reading your edits",
     "index": "Search by words", "embedding": "Search by meaning", "mentions": "Mentions",
+    "code": "Reading your code",
     "upkeep": "Repository maintenance", "fetch": "Fetch", "push": "Push",
 }  # fmt: skip
 STATES = {
