@@ -289,20 +289,21 @@ def _told(index: CommitIndex, scored: Sequence[tuple[int, float]]) -> list[PastC
     numbers = [number for number, _ in scored]
     rows, paths = index.commits(numbers), index.paths_of(numbers)
     reverts = index.reverting([*(row.id for row in rows.values()), *(row.subject for row in rows.values())])
-    undone = {one.reverts for one in index.reverting([one.id for one in reverts] + [one.subject for one in reverts])}
-    standing = [one for one in reverts if one.id not in undone and one.subject not in undone]
+    later = index.reverting([*(one.id for one in reverts), *(one.subject for one in reverts)])
+    standing = [one for one in reverts if not any(_reverts(undoing, one) for undoing in later)]
     return [_past(rows[number], paths.get(number, ()), standing, score) for number, score in scored if number in rows]
 
 
 def _past(row: CommitRow, paths: Sequence[str], reverts: Sequence[CommitRow], score: float) -> PastCommit:
-    by = tuple(
-        one.id for one in reverts
-        if one.number > row.number and (one.reverts == row.id or (len(one.reverts) < 40 and one.reverts == row.subject))
-    )  # fmt: skip
+    by = tuple(one.id for one in reverts if _reverts(one, row))
     return PastCommit(
         row.id, row.at, row.author, row.subject, messages.reason(row.body), row.kind, row.reverts, by, tuple(paths),
         score,
     )  # fmt: skip
+
+
+def _reverts(later: CommitRow, row: CommitRow) -> bool:
+    return later.number > row.number and later.reverts in (row.id, row.subject)
 
 
 def _companions(index: CommitIndex, paths: Sequence[str], limit: int) -> list[Companion]:
