@@ -116,7 +116,7 @@ class CodeHistory:
 
     def commits_for(self, query: str, limit: int = 10) -> list[PastCommit]:
         """Past commits about a question, best first; none if only common words match."""
-        return self._ask(lambda index: self._about(index, query, limit), [])
+        return self._ask(lambda index: _about(index, query, limit), [])
 
     def companions(self, paths: Sequence[str], limit: int = 8) -> list[Companion]:
         """Files that usually change together with the given ones and are not among them, most frequent first.
@@ -145,7 +145,11 @@ class CodeHistory:
 
     def commit(self, id: str) -> PastCommit | None:
         """A commit by its full id; None if it is not stored."""
-        return self._ask(lambda index: next(iter(_told(index, _numbers(index, [id]))), None), None)
+
+        def told(index: CommitIndex) -> PastCommit | None:
+            return next(iter(_told(index, [(row.number, 0.0) for row in index.with_ids([id]).values()])), None)
+
+        return self._ask(told, None)
 
     def report(self) -> dict[str, object]:
         """State and number of commits, for `status`: ``ready``, ``reading`` or ``none``."""
@@ -273,15 +277,16 @@ class CodeHistory:
             log.warning("the code's history is unavailable", extra={"reason": str(error)[:300]})
         return nothing
 
-    def _about(self, index: CommitIndex, query: str, limit: int) -> list[PastCommit]:
-        counts = index.frequencies(predicting.content_words(query))
-        found = index.matching(predicting.telling(index, counts), MATCHING)
-        if not found:
-            return []
-        covered = predicting.coverage(index, counts, [number for number, _ in found])
-        best = found[0][1]
-        scored = [(n, round(covered[n] * score / best, 4)) for n, score in found if covered[n] >= COVERED]
-        return _told(index, sorted(scored, key=lambda one: (-one[1], -one[0]))[:limit])
+
+def _about(index: CommitIndex, query: str, limit: int) -> list[PastCommit]:
+    counts = index.frequencies(predicting.content_words(query))
+    found = index.matching(predicting.telling(index, counts), MATCHING)
+    if not found:
+        return []
+    covered = predicting.coverage(index, counts, [number for number, _ in found])
+    best = found[0][1]
+    scored = [(n, round(covered[n] * score / best, 4)) for n, score in found if covered[n] >= COVERED]
+    return _told(index, sorted(scored, key=lambda one: (-one[1], -one[0]))[:limit])
 
 
 def _told(index: CommitIndex, scored: Sequence[tuple[int, float]]) -> list[PastCommit]:
@@ -343,10 +348,6 @@ def _present(code: Place, tip: str, paths: Sequence[str]) -> list[str]:
         return code_log.files(code, tip, paths)
     except (GitFailed, KgdError):
         return []
-
-
-def _numbers(index: CommitIndex, ids: Sequence[str]) -> list[tuple[int, float]]:
-    return [(row.number, 0.0) for row in index.with_ids(ids).values()]
 
 
 def _is_among(path: str, paths: Sequence[str]) -> bool:
