@@ -74,8 +74,8 @@ def retrieve(
         sees: The nodes that the caller may read; others have no influence.
         doubted: Nodes that rank behind their equals.
         sources: Edge sources as the caller may see them; by default the workspace's own.
-        about: Returns the notes about files; without it, code does not lead to notes.
-        likely: Returns the files that past commits speak for, with scores, 0..1.
+        about: Without it, code does not lead to notes.
+        likely: Without it, past commits do not count.
 
     Raises:
         Unavailable: `min_similarity` was given, but there are no vectors.
@@ -86,14 +86,14 @@ def retrieve(
     pool = _filled(workspace, question, around, sees)
     if likely is not None and pool.files and not pool.is_short and not question.types:
         pool.past = likely(question.query)
+    notes: Mapping[Uri, Sequence[Uri]] = {}
     if about is not None and pool.files and question.max_depth:
-        through_code.add(pool, workspace, about, around)
+        notes = about([from_path("file", workspace.id, one.path) for one in pool.files[:NOTED]])
+        through_code.add(pool, workspace, notes, around)
     wanted = (offset[0] + question.limit + 1, offset[1] + question.limit + 1)
     known = _knowledge(workspace, pool, around, doubted, sees, wanted[0])
-    if about is not None and pool.files and question.max_depth:
-        best = {one.unit.key for one in known[:NOTED_BY] if one.unit is not None}
-        files = [from_path("file", workspace.id, one.path) for one in pool.files[:NOTED]]
-        pool.noted = frozenset(file for file, notes in about(files).items() if not best.isdisjoint(notes))
+    best = {one.unit.key for one in known[:NOTED_BY] if one.unit is not None}
+    pool.noted = frozenset(file for file, some in notes.items() if not best.isdisjoint(some))
     in_code = _code(workspace, pool, around, doubted, sees, wanted[1]) if Lane.CODE in question.lanes else []
     pages = [
         [one for one in order[start:end] if one.score >= question.min_score]
