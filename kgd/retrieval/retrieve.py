@@ -140,7 +140,7 @@ def _filled(workspace: Workspace, question: Question, around: Surroundings, sees
     if sees is None and question.max_depth and is_plain:  # the text of a file may be hidden from others
         pool.files, known = workspace.files_with(question.query, FILES)
         pool.known |= known
-    pool.settle()
+    pool.settle(workspace.text().size())
     if question.min_similarity > 0:
         _only_similar(pool)
     if question.max_depth > 0:
