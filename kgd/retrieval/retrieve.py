@@ -8,7 +8,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from kgd.errors import Unavailable
-from kgd.graph.edges import EdgeSource
+from kgd.graph.edges import EdgeSource, card_of
 from kgd.index import exact_names, ranking
 from kgd.index.ranking import Found, Hit
 from kgd.model.lane import KNOWLEDGE, Lane
@@ -151,7 +151,8 @@ def _filled(workspace: Workspace, question: Question, around: Surroundings, sees
     if question.max_depth > 1:
         spreading.further(pool, around, question.max_depth)
     names.by_uses(pool, lambda uri: sum(len(source.into(uri)) for source in (around.stored, *around.others)))
-    pool.lapsed = dates.lapses(pool.units.values(), workspace.text(), question.now)
+    texts = [uri for unit in pool.units.values() for uri in (unit.key, *unit.texts)]
+    pool.lapsed = dates.lapses(texts, workspace.text(), question.now)
     return pool
 
 
@@ -293,7 +294,7 @@ def _placed(unit: Unit, score: float, question: Question, around: Surroundings) 
 
 
 def _is_node(uri: Uri, around: Surroundings) -> bool:
-    return any(source.card(uri) is not None for source in (around.stored, *around.others))
+    return card_of((around.stored, *around.others), uri) is not None
 
 
 def _files_called(workspace: Workspace, question: Question, sees: Sees | None) -> list[Ranked]:

@@ -13,7 +13,7 @@ from typing_extensions import TypedDict
 from kgd.code_history.history import CodeHistory
 from kgd.errors import Invalid, Unavailable
 from kgd.freshness.freshness import Freshness
-from kgd.graph.edges import Card, EdgeSource
+from kgd.graph.edges import EdgeSource, card_of
 from kgd.mentions.mentions import Mentions as Found
 from kgd.mentions.mentions import strength_of
 from kgd.model.access import Verb
@@ -219,7 +219,7 @@ def _likely(workspace: Workspace, query: str) -> dict[str, float]:
 
 
 def _answer(sources: Sequence[EdgeSource], hit: Answered) -> HitAnswer | None:
-    card = _card(sources, hit.uri)
+    card = card_of(sources, hit.uri)
     if card is None:
         return None
     answer: HitAnswer = {
@@ -269,10 +269,6 @@ class SeenMentions(visibility.Seen):
     def _strength(self, uri: Uri) -> float:
         """The strength by readable texts alone; the number of hidden ones must not show."""
         return strength_of(sum(map(self._sees, self._found.mentioning(uri))))
-
-
-def _card(sources: Sequence[EdgeSource], uri: Uri) -> Card | None:
-    return next((card for source in sources if (card := source.card(uri)) is not None), None)
 
 
 SEARCH = Operation(
