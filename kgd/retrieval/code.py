@@ -13,7 +13,7 @@ from kgd.index import ranking
 from kgd.index.ranking import Found
 from kgd.model.uri import Uri, is_owned, scheme_of
 from kgd.retrieval.candidates import Unit
-from kgd.retrieval.paths import is_aside
+from kgd.retrieval.paths import asks_for_aside, is_aside
 
 OF_TEXT, OF_PART, OF_PATH, OF_PAST = 0.55, 0.45, 0.15, 2.0
 """Weights of a file's whole text, of its best part, of its path, and of past commits with similar messages."""
@@ -72,7 +72,7 @@ def listed(
         best = own[0][0] if own else 0.0
         score = OF_TEXT * text.get(file, 0.0) + OF_PART * best + OF_PATH * path.get(file, 0.0)
         score += OF_NOTES if file in noted else 0.0
-        if is_aside(file) and not is_aside(query.replace(" ", "/")):
+        if is_aside(file) and not asks_for_aside(query):
             score *= ASIDE
         if past:
             score = (score + OF_PAST * past.get(file, 0.0)) / (1 + OF_PAST)

@@ -38,7 +38,7 @@ def add(pool: Pool, workspace: Workspace, about: Mapping[Uri, Sequence[Uri]], ar
     """
     if Lane.NOTES not in pool.question.lanes:
         return
-    best = [one for one in pool.files[:FILES] if one.covered >= COVERED and not is_aside(f"x://w/{one.path}")]
+    best = [one for one in pool.files[:FILES] if one.covered >= COVERED and not is_aside(from_path("file", workspace.id, one.path))]
     if not best:
         return
     found: dict[Uri, tuple[float, Uri]] = {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -12,7 +13,7 @@ from kgd.model.uri import Uri
 from kgd.retrieval.query import Question
 from kgd.retrieval.retrieve import retrieve
 from kgd.workspace.workspace import Workspace
-from tests.builders import change, to, upsert, uri
+from tests.builders import change, new_layout, to, upsert, uri
 from tests.retrieval.conftest import Asked, in_code, uris
 
 SAID = "The session cookie expires after a migration of the cache."
@@ -188,6 +189,17 @@ def test_the_definition_with_more_uses_comes_first_and_a_definition_in_a_test_la
     [used] = symbols(ws, "z/forms.py", "Form")
     ws.submit(change(*(upsert(f"note{n}", to(used, "about"), name=f"Note {n}") for n in range(9))))
     assert in_code(asked("Form"))[:3] == [used, plain, in_test]
+
+
+def test_a_definition_in_a_test_is_last_whatever_the_name_of_the_workspace(tmp_path: Path) -> None:
+    docs = Workspace.open(new_layout(tmp_path / "docs", "docs"), publish=False)
+    try:
+        for path in ("a/test_forms.py", "src/forms.py"):
+            docs.note_tree(Uri(f"file://docs/{path}"), [Doc(Uri(f"symbol://docs/{path}/Form"), "symbol", "Form")])
+        found = in_code(retrieve(docs, Question("Form")))
+        assert found == ["symbol://docs/src/forms.py/Form", "symbol://docs/a/test_forms.py/Form"]
+    finally:
+        docs.close()
 
 
 # Nothing known
