@@ -134,12 +134,12 @@ class Pool:
     """Share of the query's weight that a note needs."""
     is_strange: bool = False
     """Whether the query is about something that the workspace does not have; see `settle`."""
-    files: Sequence[FileHit] = ()
+    files: Mapping[Uri, FileHit] = field(default_factory=dict)
     """Files of the code tree by their whole text, best first."""
     noted: Collection[Uri] = ()
     """Files that the best notes are about."""
-    past: Mapping[str, float] = field(default_factory=dict)
-    """Paths of files that past commits speak for, with scores, 0..1."""
+    past: Mapping[Uri, float] = field(default_factory=dict)
+    """Files that past commits speak for, with scores, 0..1."""
     called: dict[Uri, Uri] = field(default_factory=dict)
     """Nodes whose name is in the query, with their units."""
     lapsed: dict[Uri, str] = field(default_factory=dict)

@@ -6,11 +6,12 @@ A team writes "debounce", a user asks about keystrokes, and the code's own comme
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from kgd.index.code_index import FileHit
 from kgd.model.lane import KNOWLEDGE, Lane
-from kgd.model.uri import Uri, from_path
+from kgd.model.uri import Uri
 from kgd.retrieval.candidates import Pool, filters_of, normalise
 from kgd.retrieval.paths import is_aside
 from kgd.retrieval.query import Step
@@ -38,14 +39,15 @@ def add(pool: Pool, workspace: Workspace, about: Mapping[Uri, Sequence[Uri]], ar
     """
     if Lane.NOTES not in pool.question.lanes:
         return
-    best = [one for one in pool.files[:FILES] if one.covered >= COVERED and not is_aside(from_path("file", workspace.id, one.path))]
+    best = [
+        (file, one) for file, one in islice(pool.files.items(), FILES) if one.covered >= COVERED and not is_aside(file)
+    ]
     if not best:
         return
     found: dict[Uri, tuple[float, Uri]] = {}
-    for one in best:
-        file = from_path("file", workspace.id, one.path)
+    for file, one in best:
         notes = about.get(file, ())
-        gained = _gained(one, best[0], len(notes))
+        gained = _gained(one, best[0][1], len(notes))
         for note in notes:
             if gained > found.get(note, (0.0, file))[0]:
                 found[note] = gained, file

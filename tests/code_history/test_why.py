@@ -146,3 +146,13 @@ def test_a_daemon_follows_commits_and_reads_a_long_history_beside(ask: Ask, code
     git(code, "commit", "-qam", "Newest of all")
     until(lambda: ask.context(paths="z.txt")["changes"][0]["what"] == "Newest of all")
     assert ".sqlite" not in git(ws.layout.work_tree, "status", "--short", "--ignored")
+
+
+def test_a_search_leaves_out_past_files_too_deep_for_a_uri(ask: Ask, code: Path) -> None:
+    deep = code / Path(*["d"] * 70) / "rotation.py"
+    deep.parent.mkdir(parents=True)
+    deep.write_text("def rotate():\n    pass\n")
+    (code / "src/auth/keys.py").write_text("# rotate signing keys every night\nKEYS = {}\n")
+    git(code, "add", "-A")
+    git(code, "commit", "-qm", "Rotate signing keys every night")
+    until(lambda: "past commits" in str(ask.search(query="rotate signing keys every night please")["code"]))

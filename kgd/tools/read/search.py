@@ -19,7 +19,7 @@ from kgd.mentions.mentions import strength_of
 from kgd.model.access import Verb
 from kgd.model.fields import plain_weight
 from kgd.model.lane import KNOWLEDGE, LANES, Lane
-from kgd.model.uri import OWNED, Uri, name_of
+from kgd.model.uri import OWNED, Uri, name_of, uri_at
 from kgd.retrieval.query import Answered, Mentions, Question, Retrieved
 from kgd.retrieval.retrieve import retrieve, tagged
 from kgd.tools import addressing, cursors, origins, visibility
@@ -213,9 +213,10 @@ def answered(session: Session, workspace: Workspace, question: Question, offset:
     return tagged(workspace, question, sees=sees, sources=sources, offset=offset[0])
 
 
-def _likely(workspace: Workspace, query: str) -> dict[str, float]:
+def _likely(workspace: Workspace, query: str) -> dict[Uri, float]:
     """The files that past commits speak for; nothing for a caller with a token, see `docs/hub.md`."""
-    return {one.path: one.score for one in CodeHistory.of(workspace).files_for(query, LIKELY)}
+    found = CodeHistory.of(workspace).files_for(query, LIKELY)
+    return {uri: one.score for one in found if (uri := uri_at("file", workspace.id, one.path)) is not None}
 
 
 def _answer(sources: Sequence[EdgeSource], hit: Answered) -> HitAnswer | None:
