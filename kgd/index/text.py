@@ -342,12 +342,14 @@ class TextIndex:
             beside = search.beside(condition) if surrounded and lane is Lane.SOURCES else []
             return Gathered(found, wholes, beside, *search.covered(found))
 
-    def called(self, name: str, sees: Sees, **filters: Unpack[Filters]) -> list[exact_names.Named]:
-        """The nodes of this name in any case style that `sees` accepts; see `exact_names`. O(nodes of this name)."""
+    def called(self, name: str, sees: Sees, **filters: Unpack[Filters]) -> list[tuple[Found, bool]]:
+        """The nodes of this name in any case style that `sees` accepts, and whether each is spelled the same.
+
+        See `exact_names`. O(nodes of this name).
+        """
         with self._database.read() as connection:
             found = exact_names.find(connection, name, sorted(filters.get("lanes") or LANES), sees)
-        passing = {one.uri for one in self.passing([one.uri for one in found], **filters)}
-        return [one for one in found if one.uri in passing]
+        return [(one, found[one.uri]) for one in self.passing(found, **filters)]
 
     def files_called(self, name: str, sees: Sees) -> list[Uri]:
         """Bare files of this name, path or dotted module name that `sees` accepts."""

@@ -97,8 +97,8 @@ class Unit:
 
     def best(self) -> Uri | None:
         """The best text; ties by URI. None for a document that matched only as a whole."""
-        whole = [uri for uri, found in self.texts.items() if found.tier >= ranking.ALL and uri == self.key]
-        if whole:  # its own name has all the words
+        own = self.texts.get(self.key)
+        if own is not None and own.tier >= ranking.ALL:  # its own name has all the words
             return self.key
         order = sorted(
             self.texts, key=lambda uri: (uri == self.key, -self.words.get(uri, 0), -self.near.get(uri, -1), uri)
