@@ -91,7 +91,7 @@ class CodeHistory:
     """
 
     def __init__(self, root: Path | None, file: Path) -> None:
-        self._code, self._file = find_place(root) if root is not None else None, file
+        self._code, self.file = find_place(root) if root is not None else None, file
         self._opening, self._updating = Lock(), Lock()
         self._index: CommitIndex | None = None
         self._finding = Lock()
@@ -209,10 +209,6 @@ class CodeHistory:
     def git_dir(self) -> Path | None:
         return self._code.git_dir if self._code is not None else None
 
-    @property
-    def file(self) -> Path:
-        return self._file
-
     def missing(self) -> int:
         """The number of commits that `update` would add or drop, at most `reading.COMMITS` each."""
         index, tip = self._open(), self.tip
@@ -251,7 +247,7 @@ class CodeHistory:
         with self._opening:
             if self._index is None:
                 try:
-                    self._index = CommitIndex(self._file)
+                    self._index = CommitIndex(self.file)
                 except KgdError as error:
                     log.warning("the index of the code's history cannot be opened", extra={"reason": str(error)[:300]})
             return self._index

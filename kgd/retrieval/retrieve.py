@@ -102,8 +102,8 @@ def retrieve(
     hits, found = (_explained(workspace, pool, page[: question.limit]) for page in pages)
     edges = links([*hits, *found], own, named, question, sees) if question.edges else ()
     nearest = () if known else tuple(uri for uri in _nearest(pool) if _is_node(uri, around))[:NEAREST_NAMED]
-    more = (len(page) > question.limit for page in pages)
-    return Retrieved(tuple(hits), tuple(edges), next(more), tuple(found), next(more), nearest)
+    more, more_code = (len(page) > question.limit for page in pages)
+    return Retrieved(tuple(hits), tuple(edges), more, tuple(found), more_code, nearest)
 
 
 def tagged(
