@@ -204,11 +204,10 @@ def _by_file(workspace: Workspace, pool: Pool, order: Sequence[Ranked], sees: Se
     """Hits in the code, ranked by all evidence for their files."""
     question, index = pool.question, workspace.text()
     texts: list[tuple[Uri, float]] = []
-    start = f"{question.namespace}/" if question.namespace else ""
     if not question.types:
         texts = [
             (uri, one.score) for uri, one in pool.files.items()
-            if uri.split("/", 3)[3].startswith(start) and (not pool.is_strange or one.covered >= COVERED_STRANGE)
+            if question.covers(uri) and (not pool.is_strange or one.covered >= COVERED_STRANGE)
         ]  # fmt: skip
     paths = index.bare_files(
         question.query, types=question.types or None, namespace=question.namespace, limit=max(FILES, wanted), sees=sees,
@@ -218,7 +217,8 @@ def _by_file(workspace: Workspace, pool: Pool, order: Sequence[Ranked], sees: Se
         (one.unit, one.uri, 1.0 + one.unit.named * names.BONUS if one.unit.named else one.unit.score)
         for one in order if one.unit is not None
     ]  # fmt: skip
-    hits = code.listed(units, texts, paths, pool.past, pool.noted, question.query, code.file_of)
+    past = {uri: score for uri, score in pool.past.items() if question.covers(uri)}
+    hits = code.listed(units, texts, paths, past, pool.noted, question.query, code.file_of)
     return [Ranked(one.uri, round(min(1.0, one.score), SCORE_DIGITS), one.found, one.unit) for one in hits]
 
 
@@ -304,9 +304,7 @@ def _files_called(workspace: Workspace, question: Question, sees: Sees | None) -
     index, found = workspace.text(), dict[Uri, None]()
     for name in exact_names.asked_in(question.query):
         found.update(dict.fromkeys(index.files_called(name, sees or anybody)))
-    start = f"{question.namespace}/" if question.namespace else ""
-    uris = [uri for uri in found if uri.split("/", 3)[3].startswith(start)]
-    return [Ranked(uri, 1.0, Found(0.0, uri, 0, ranking.FILE), None) for uri in uris]
+    return [Ranked(uri, 1.0, Found(0.0, uri, 0, ranking.FILE), None) for uri in found if question.covers(uri)]
 
 
 def _surroundings(
