@@ -91,7 +91,7 @@ def retrieve(
         notes = about(list(pool.files)[:NOTED])
         through_code.add(pool, workspace, notes, around)
     wanted = (offset[0] + question.limit + 1, offset[1] + question.limit + 1)
-    known = _knowledge(workspace, pool, around, doubted, sees, wanted[0])
+    known = _knowledge(workspace, pool, around, doubted, sees, max(wanted[0], NOTED_BY))
     best = {one.unit.key for one in known[:NOTED_BY] if one.unit is not None}
     pool.noted = frozenset(file for file, some in notes.items() if not best.isdisjoint(some))
     in_code = _code(workspace, pool, around, doubted, sees, wanted[1]) if Lane.CODE in question.lanes else []

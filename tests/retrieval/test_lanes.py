@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from kgd.index.code_index import FileHit
 from kgd.index.text import Doc, FileDoc
 from kgd.model.lane import KNOWLEDGE
 from kgd.model.uri import Uri
@@ -53,6 +54,21 @@ def test_symbols_with_the_same_words_never_displace_a_note(ws: Workspace, asked:
     assert uris(found) == [uri("cookie")]
     assert len(in_code(found)) == 5
     assert all(one.startswith("symbol://") for one in in_code(found))
+
+
+def test_the_order_of_files_does_not_depend_on_the_size_of_a_page(ws: Workspace) -> None:
+    ws.submit(change(*(upsert(f"note{n}", summary=f"A lease of the broker{' again' * n}.") for n in range(3))))
+    a, b = files(ws, "src/a.py", "src/b.py")
+    ws.files_with = lambda query, limit: ([FileHit("src/a.py", 1.0, 0.0), FileHit("src/b.py", 1.0, 0.0)], frozenset())
+
+    def asked(limit: int, offset: int = 0) -> list[str]:
+        about = {b: [uri("note2")]}
+        return in_code(
+            retrieve(ws, Question("lease of the broker", limit=limit), about=lambda _: about, offset=(offset, offset))
+        )
+
+    assert asked(10) == [b, a]
+    assert [*asked(1), *asked(1, 1)] == [b, a]
 
 
 @pytest.mark.requirement("N1", "U11")
