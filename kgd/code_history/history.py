@@ -91,7 +91,7 @@ class CodeHistory:
     """
 
     def __init__(self, root: Path | None, file: Path) -> None:
-        self._code, self._file = find_place(root) if root is not None else None, file
+        self._code, self.file = find_place(root) if root is not None else None, file
         self._opening, self._updating = Lock(), Lock()
         self._index: CommitIndex | None = None
         self._finding = Lock()
@@ -116,7 +116,7 @@ class CodeHistory:
 
     def commits_for(self, query: str, limit: int = 10) -> list[PastCommit]:
         """Past commits about a question, best first; none if only common words match."""
-        return self._ask(lambda index: self._about(index, query, limit), [])
+        return self._ask(lambda index: _about(index, query, limit), [])
 
     def companions(self, paths: Sequence[str], limit: int = 8) -> list[Companion]:
         """Files that usually change together with the given ones and are not among them, most frequent first.
@@ -145,7 +145,11 @@ class CodeHistory:
 
     def commit(self, id: str) -> PastCommit | None:
         """A commit by its full id; None if it is not stored."""
-        return self._ask(lambda index: next(iter(_told(index, _numbers(index, [id]))), None), None)
+
+        def told(index: CommitIndex) -> PastCommit | None:
+            return next(iter(_told(index, [(row.number, 0.0) for row in index.with_ids([id]).values()])), None)
+
+        return self._ask(told, None)
 
     def report(self) -> dict[str, object]:
         """State and number of commits, for `status`: ``ready``, ``reading`` or ``none``."""
@@ -205,10 +209,6 @@ class CodeHistory:
     def git_dir(self) -> Path | None:
         return self._code.git_dir if self._code is not None else None
 
-    @property
-    def file(self) -> Path:
-        return self._file
-
     def missing(self) -> int:
         """The number of commits that `update` would add or drop, at most `reading.COMMITS` each."""
         index, tip = self._open(), self.tip
@@ -247,7 +247,7 @@ class CodeHistory:
         with self._opening:
             if self._index is None:
                 try:
-                    self._index = CommitIndex(self._file)
+                    self._index = CommitIndex(self.file)
                 except KgdError as error:
                     log.warning("the index of the code's history cannot be opened", extra={"reason": str(error)[:300]})
             return self._index
@@ -273,15 +273,16 @@ class CodeHistory:
             log.warning("the code's history is unavailable", extra={"reason": str(error)[:300]})
         return nothing
 
-    def _about(self, index: CommitIndex, query: str, limit: int) -> list[PastCommit]:
-        counts = index.frequencies(predicting.content_words(query))
-        found = index.matching(predicting.telling(index, counts), MATCHING)
-        if not found:
-            return []
-        covered = predicting.coverage(index, counts, [number for number, _ in found])
-        best = found[0][1]
-        scored = [(n, round(covered[n] * score / best, 4)) for n, score in found if covered[n] >= COVERED]
-        return _told(index, sorted(scored, key=lambda one: (-one[1], -one[0]))[:limit])
+
+def _about(index: CommitIndex, query: str, limit: int) -> list[PastCommit]:
+    counts = index.frequencies(predicting.content_words(query))
+    found = index.matching(predicting.telling(index, counts), MATCHING)
+    if not found:
+        return []
+    covered = predicting.coverage(index, counts, [number for number, _ in found])
+    best = found[0][1]
+    scored = [(n, round(covered[n] * score / best, 4)) for n, score in found if covered[n] >= COVERED]
+    return _told(index, sorted(scored, key=lambda one: (-one[1], -one[0]))[:limit])
 
 
 def _told(index: CommitIndex, scored: Sequence[tuple[int, float]]) -> list[PastCommit]:
@@ -289,20 +290,21 @@ def _told(index: CommitIndex, scored: Sequence[tuple[int, float]]) -> list[PastC
     numbers = [number for number, _ in scored]
     rows, paths = index.commits(numbers), index.paths_of(numbers)
     reverts = index.reverting([*(row.id for row in rows.values()), *(row.subject for row in rows.values())])
-    undone = {one.reverts for one in index.reverting([one.id for one in reverts] + [one.subject for one in reverts])}
-    standing = [one for one in reverts if one.id not in undone and one.subject not in undone]
+    later = index.reverting([*(one.id for one in reverts), *(one.subject for one in reverts)])
+    standing = [one for one in reverts if not any(_reverts(undoing, one) for undoing in later)]
     return [_past(rows[number], paths.get(number, ()), standing, score) for number, score in scored if number in rows]
 
 
 def _past(row: CommitRow, paths: Sequence[str], reverts: Sequence[CommitRow], score: float) -> PastCommit:
-    by = tuple(
-        one.id for one in reverts
-        if one.number > row.number and (one.reverts == row.id or (len(one.reverts) < 40 and one.reverts == row.subject))
-    )  # fmt: skip
+    by = tuple(one.id for one in reverts if _reverts(one, row))
     return PastCommit(
         row.id, row.at, row.author, row.subject, messages.reason(row.body), row.kind, row.reverts, by, tuple(paths),
         score,
     )  # fmt: skip
+
+
+def _reverts(later: CommitRow, row: CommitRow) -> bool:
+    return later.number > row.number and later.reverts in (row.id, row.subject)
 
 
 def _companions(index: CommitIndex, paths: Sequence[str], limit: int) -> list[Companion]:
@@ -342,10 +344,6 @@ def _present(code: Place, tip: str, paths: Sequence[str]) -> list[str]:
         return code_log.files(code, tip, paths)
     except (GitFailed, KgdError):
         return []
-
-
-def _numbers(index: CommitIndex, ids: Sequence[str]) -> list[tuple[int, float]]:
-    return [(row.number, 0.0) for row in index.with_ids(ids).values()]
 
 
 def _is_among(path: str, paths: Sequence[str]) -> bool:

@@ -87,13 +87,8 @@ def content_words(query: str) -> list[Term]:
 
 def telling(index: CommitIndex, counts: Mapping[Term, int]) -> list[Term]:
     """The words that select commits, by the number of messages that have them: the rarest, up to a bound of work."""
-    room = max(FEWEST_LOOKED_AT, LOOKED_AT * index.count())
-    chosen: list[Term] = []
-    for term, count in sorted(counts.items(), key=lambda one: one[1]):
-        room -= count
-        if count and (room >= 0 or not chosen):
-            chosen.append(term)
-    return chosen
+    most = max(FEWEST_LOOKED_AT, LOOKED_AT * index.count())
+    return words.rarest({term: count for term, count in counts.items() if count}, most)
 
 
 def coverage(index: CommitIndex, counts: Mapping[Term, int], numbers: Collection[int]) -> dict[int, float]:

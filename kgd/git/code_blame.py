@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from kgd.git import code_log, program
+from kgd.git.code_log import LOCAL
 from kgd.git.discovery import Place
 from kgd.git.objects import moment
 from kgd.git.program import GitFailed
@@ -54,7 +55,7 @@ def blame(code: Place, path: str, first: int, last: int) -> list[LineOrigin]:
     committed: list[str] = []
     if tip and wanted:
         with contextlib.suppress(GitFailed):  # a file that was never committed
-            blob = ["cat-file", "blob", f"{tip}:{path}"]
+            blob = [*LOCAL, "cat-file", "blob", f"{tip}:{path}"]
             committed = _lines(program.run(code.git_dir, blob, deadline=SECONDS, limit=2 * FILE_BYTES))
     places = {
         run.new + step + 1: run.old + step + 1 for run in common_parts(committed, now) for step in range(run.length)
@@ -74,7 +75,7 @@ def _attributed(code: Place, tip: str, path: str, first: int, last: int) -> dict
     ignored = code.top / IGNORED if code.top is not None else None
     looks_through = [f"--ignore-revs-file={ignored}"] if ignored is not None and ignored.is_file() else []
     for extra in (looks_through, []):
-        command = ["-c", "protocol.allow=never", "blame", "--porcelain", "--no-textconv", f"-L{first},{last}", *extra]
+        command = [*LOCAL, "blame", "--porcelain", "--no-textconv", f"-L{first},{last}", *extra]
         try:
             out = program.run(code.git_dir, [*command, tip, "--", path], deadline=SECONDS)
         except GitFailed:

@@ -25,7 +25,7 @@ FILES = 10_000
 """Changed paths listed of one commit; an import of a whole tree has more."""
 MESSAGE = 4_000
 """Bytes of a message that are read."""
-_LOCAL = ("-c", "protocol.allow=never")
+LOCAL = ("-c", "protocol.allow=never")
 """A partial clone would fetch each missing object over the network."""
 _LOG = (
     "log", "--name-status", "-z", "--find-renames=60%", "-l100", "--no-ext-diff", "--no-textconv", "--no-color",
@@ -81,9 +81,18 @@ def commits(
     what = ["--no-walk=unsorted", "--stdin"] if ids is not None else [*([f"-n{limit}"] if limit else []), tip]
     fed = "".join(f"{id}\n" for id in ids).encode() if ids is not None else None
     bounds = Bounds(seconds, seconds, stop=stop)
-    records = program.stream(code.git_dir, [*_LOCAL, *_LOG, *what, "--"], bounds=bounds, input=fed)
+    records = program.stream(code.git_dir, [*LOCAL, *_LOG, *what, "--"], bounds=bounds, input=fed)
     with contextlib.closing(records):  # type: ignore[type-var]
         yield from _commits(records)
+
+
+def message(code: Place, commit: str) -> str:
+    """The message of a commit, without its changes: a partial clone may lack the objects for those.
+
+    Raises as `commits`.
+    """
+    command = [*LOCAL, "log", "-n1", "--encoding=UTF-8", "--format=%B", commit, "--"]
+    return program.run(code.git_dir, command, deadline=SECONDS)[:MESSAGE].decode("utf-8", "replace")
 
 
 def reachable(code: Place, tip: str, limit: int) -> list[str]:
@@ -108,13 +117,13 @@ def files(code: Place, tip: str, among: Sequence[str] = ()) -> list[str]:
 
     Raises as `commits`.
     """
-    command = [*_LOCAL, "ls-tree", "-r", "-z", "--name-only", "--full-tree", tip, "--", *among]
+    command = [*LOCAL, "ls-tree", "-r", "-z", "--name-only", "--full-tree", tip, "--", *among]
     out = program.run(code.git_dir, command, deadline=SECONDS)
     return [path for record in out.split(b"\0") if record and (path := _path(record))]
 
 
 def _lines(code: Place, arguments: Sequence[str]) -> list[str]:
-    return program.run(code.git_dir, [*_LOCAL, *arguments], deadline=SECONDS).decode("ascii").split()
+    return program.run(code.git_dir, [*LOCAL, *arguments], deadline=SECONDS).decode("ascii").split()
 
 
 def _commits(records: Iterable[bytes]) -> Iterator[CodeCommit]:

@@ -5,7 +5,7 @@ The stored graph, the overlay of the code tree and another workspace are edge so
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Literal, NamedTuple, Protocol
 
 from kgd.model.uri import Uri
@@ -65,3 +65,8 @@ class EdgeSource(Protocol):
 
     def resolve(self, uri: Uri) -> Uri:
         """The current URI of a moved node; any other URI unchanged."""
+
+
+def card_of(sources: Iterable[EdgeSource], uri: Uri) -> Card | None:
+    """The card of a node in the first source that has it."""
+    return next((card for source in sources if (card := source.card(uri)) is not None), None)

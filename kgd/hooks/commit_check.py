@@ -24,7 +24,7 @@ from kgd.workspace.merging import colliding_names
 from kgd.workspace.publishing.work_tree import OWNED_FOLDERS
 from kgd.workspace.writing.admission import check, twins_among
 
-_PLAIN, _NONE = "100644", "000000"
+_PLAIN = "100644"
 _AT_ONCE = 200
 """Blobs per run of git; their sizes are known before."""
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import accumulate
 from pathlib import Path
 from sqlite3 import Connection
 from typing import NamedTuple
@@ -234,7 +233,7 @@ class CodeIndex(Database):
             sql = "SELECT count(*) FROM (SELECT 1 FROM body_text WHERE body_text MATCH ? LIMIT ?)"
             often = {term.match: connection.execute(sql, (term.match, most + 1)).fetchone()[0] for term in asked}
             weights = {term.match: term.weight(often[term.match], about) for term in asked}
-            matches = _rare(often, most) if about > most else list(often)
+            matches = words.rarest(often, most) if about > most else list(often)
             phrases = _phrases(words.words_of(query[: words.MAX_QUERY]))
             rows = connection.execute(
                 f"SELECT files.path, round(-score, {RANK_DIGITS}), best.id FROM ("
@@ -379,13 +378,6 @@ def _phrases(asked: Sequence[str]) -> list[str]:
         f'"{" ".join(asked[start : start + length])}"'
         for length in (2, LONG_PHRASE) for start in range(min(PHRASES, len(asked) - length + 1))
     ]  # fmt: skip
-
-
-def _rare(often: Mapping[str, int], most: int) -> list[str]:
-    """The rarest of these words that few enough files have together; at least one."""
-    ordered = sorted(often, key=lambda match: (often[match], match))
-    sums = accumulate(often[match] for match in ordered)
-    return [match for match, sum_so_far in zip(ordered, sums, strict=True) if sum_so_far <= most] or ordered[:1]
 
 
 def _covered(connection: Connection, ids: Sequence[int], weights: Mapping[str, float]) -> dict[int, float]:

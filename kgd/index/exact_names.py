@@ -10,7 +10,6 @@ import re
 import sqlite3
 from collections.abc import Callable, Iterable, Sequence
 from itertools import islice, pairwise
-from typing import NamedTuple
 
 from kgd.index import words
 from kgd.model.uri import Uri, is_owned, name_of
@@ -20,21 +19,14 @@ _NUMBERED = ("chunk://", "message://")
 """Schemes whose last segment is a number or a time."""
 MOST_NAMED = 400
 """Nodes of one name that are considered."""
+MOST_WORDS = 6
+"""Words of a question that may be a name as a whole."""
 _APART = re.compile(r"::|->|[./#:\\]+")
 _NUMBER = re.compile(r"~\d+\Z")
 _IDENTIFIER = re.compile(r"`([^`\n]{2,120})`|([^\W\d]\w*(?:(?:::|->|[./#:\\-])\w+)*(?:\(\))?)")
 
 
 Sees = Callable[[Uri], bool]
-
-
-class Named(NamedTuple):
-    """A node of an asked name. `exact` is whether it is spelled the same."""
-
-    uri: Uri
-    id: int
-    type: str
-    exact: bool
 
 
 def fold(name: str) -> str:
@@ -62,10 +54,6 @@ def asked_in(query: str) -> list[str]:
     return list(dict.fromkeys([*whole, *(one.removesuffix("()") for one in inside if _is_identifier(one))]))
 
 
-MOST_WORDS = 6
-"""Words of a question that may be a name as a whole."""
-
-
 def _is_identifier(word: str) -> bool:
     """Whether a word in a sentence is written like code: with a mark, a capital inside, or a call's brackets."""
     return bool(
@@ -76,28 +64,30 @@ def _is_identifier(word: str) -> bool:
     )
 
 
-def find(connection: sqlite3.Connection, name: str, lanes: Sequence[int], sees: Sees) -> list[Named]:
-    """The nodes of this name in these lanes that `sees` accepts, in order of URI; at most `MOST_NAMED`."""
+def find(connection: sqlite3.Connection, name: str, lanes: Sequence[int], sees: Sees) -> dict[Uri, bool]:
+    """The nodes of this name in these lanes that `sees` accepts, and whether each is spelled the same.
+
+    At most `MOST_NAMED` for the whole name, else as many for its last part.
+    """
     parts = [part for part in _APART.split(name.removesuffix("()")) if part]
     if not parts:
-        return []
+        return {}
     asked = list(dict.fromkeys([fold(name.removesuffix("()")), fold(parts[-1])]))
-    found: dict[Uri, Named] = {}
+    found: dict[Uri, bool] = {}
     for folded in filter(None, asked):
         rows = connection.execute(
-            "SELECT docs.uri, docs.id, docs.type, text.name FROM names JOIN docs ON docs.id = names.doc"
+            "SELECT docs.uri, text.name FROM names JOIN docs ON docs.id = names.doc"
             " JOIN text ON text.id = docs.id WHERE names.folded = ?"
             f" AND docs.lane IN ({', '.join(str(int(lane)) for lane in lanes)}) ORDER BY docs.uri",
             (folded,),
         )
         before = [fold(part) for part in parts[:-1]] if folded == fold(parts[-1]) and len(parts) > 1 else []
-        for uri, id, type, own in islice((row for row in rows if sees(row[0])), MOST_NAMED):
+        for uri, own in islice((row for row in rows if sees(row[0])), MOST_NAMED):
             if not before or _in_order(before, uri, own):
-                exact = parts[-1] in (own, own.rpartition(".")[2], uri.rpartition("/")[2])
-                found.setdefault(uri, Named(uri, id, type, exact))
+                found.setdefault(uri, parts[-1] in (own, own.rpartition(".")[2], uri.rpartition("/")[2]))
         if found:
             break
-    return list(found.values())
+    return found
 
 
 def _in_order(parts: Sequence[str], uri: Uri, name: str) -> bool:

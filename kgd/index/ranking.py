@@ -8,14 +8,13 @@ from __future__ import annotations
 import math
 import sqlite3
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from itertools import accumulate, pairwise
 from typing import NamedTuple, TypedDict, Unpack
 
 import orjson
 
 from kgd.index import snippets
 from kgd.index.database import placeholders
-from kgd.index.words import Term
+from kgd.index.words import Term, rarest
 from kgd.model.lane import Lane
 from kgd.model.uri import CODE_TREE, DIRECTORY_TYPE, Uri
 
@@ -260,11 +259,7 @@ class Search:
             self._looked_for = " OR ".join(matches)
             return self._more(found, self._looked_for, condition, SOME)
         often = {match: frequencies.of(connection, match) for match in matches}
-        ordered = sorted(often, key=lambda match: (often[match], match))
-        most = max(FEWEST_LOOKED_AT, documents * LOOKED_AT)
-        sums = pairwise(accumulate((often[match] for match in ordered), initial=0))
-        looked_for = zip(ordered, sums, strict=True)
-        rare = [m for m, (rarer, all) in looked_for if all <= most and rarer < self._enough] or ordered[:1]
+        rare = rarest(often, max(FEWEST_LOOKED_AT, documents * LOOKED_AT), self._enough)
         telling = {
             match: math.log((documents - count + 0.5) / (count + 0.5))
             for match, count in often.items()

@@ -85,14 +85,16 @@ class FileDoc(NamedTuple):
 
 
 class Gathered(NamedTuple):
-    """Answer of full text to a query: texts; whole documents (by path) with their scores; messages matched together
-    with their neighbours, scored by rank; the words of the query; the share of them that each text has, by number; and
-    the words that any text of the lane has."""
+    """Answer of one lane to a query.
+
+    `wholes` are documents by path, with their scores; `beside` are messages that have the words together with their
+    neighbours. `covered` is the share of the query's words that each text has, by number; `known` are the words that
+    any text of the lane has, folded.
+    """
 
     texts: list[Found]
     wholes: dict[str, float]
     beside: list[Found]
-    words: list[str]
     covered: dict[int, float]
     known: frozenset[str]
 
@@ -327,27 +329,27 @@ class TextIndex:
         """
         terms = words.terms(query)
         if not terms:
-            return Gathered([], {}, [], [], {}, frozenset())
+            return Gathered([], {}, [], {}, frozenset())
         with self._database.read() as connection:
-            asked = [term.word.casefold() for term in terms]
             condition = doc_filter(**filters)
             search = Search(connection, lane, self._frequencies[lane], terms, limit)
             if sees is not None:
                 found = InSight(connection, terms, sees).texts(lane, condition, limit)
-                return Gathered(found, {}, [], asked, {one.id: 1.0 for one in found}, frozenset(asked))
+                asked = frozenset(term.word.casefold() for term in terms)
+                return Gathered(found, {}, [], {one.id: 1.0 for one in found}, asked)
             found = search.gather(condition)
             wholes = search.wholes(filters.get("namespace", "").strip("/"), limit) if lane is not Lane.NOTES else {}
             beside = search.beside(condition) if surrounded and lane is Lane.SOURCES else []
-            covered, known = search.covered(found)
-            people = text_context.people_among(connection, asked)
-            return Gathered(found, wholes, beside, asked, covered, known.union(people))
+            return Gathered(found, wholes, beside, *search.covered(found))
 
-    def called(self, name: str, sees: Sees, **filters: Unpack[Filters]) -> list[exact_names.Named]:
-        """The nodes of this name in any case style that `sees` accepts; see `exact_names`. O(nodes of this name)."""
+    def called(self, name: str, sees: Sees, **filters: Unpack[Filters]) -> list[tuple[Found, bool]]:
+        """The nodes of this name in any case style that `sees` accepts, and whether each is spelled the same.
+
+        See `exact_names`. O(nodes of this name).
+        """
         with self._database.read() as connection:
             found = exact_names.find(connection, name, sorted(filters.get("lanes") or LANES), sees)
-        passing = {one.uri for one in self.passing([one.uri for one in found], **filters)}
-        return [one for one in found if one.uri in passing]
+        return [(one, found[one.uri]) for one in self.passing(found, **filters)]
 
     def files_called(self, name: str, sees: Sees) -> list[Uri]:
         """Bare files of this name, path or dotted module name that `sees` accepts."""
@@ -396,8 +398,8 @@ class TextIndex:
 
     def people(self, names: Collection[str]) -> list[str]:
         """Those of these words, folded, that are part of a speaker's name."""
-        sql = f"SELECT DISTINCT person FROM people WHERE person IN ({placeholders(names)})"
-        return self._database.column(sql, *sorted(names)) if names else []
+        with self._database.read() as connection:
+            return text_context.people_among(connection, names)
 
     def by_people(self, names: Sequence[str], ids: Collection[int]) -> set[int]:
         """Of these texts (`Found.id`), those in which a person of one of these names (one word each) speaks."""

@@ -118,7 +118,7 @@ def note_people(connection: sqlite3.Connection, id: int, people: Iterable[str]) 
     connection.executemany("INSERT OR IGNORE INTO people (person, doc) VALUES (?, ?)", rows)
 
 
-def people_among(connection: sqlite3.Connection, names: Sequence[str]) -> list[str]:
+def people_among(connection: sqlite3.Connection, names: Collection[str]) -> list[str]:
     """Of these words, the names of speakers."""
     known = connection.execute(
         "SELECT value FROM json_each(?) WHERE EXISTS (SELECT 1 FROM people WHERE person = value)",

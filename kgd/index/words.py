@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable
-from typing import NamedTuple
+from collections.abc import Iterable, Mapping
+from itertools import accumulate, pairwise
+from typing import NamedTuple, TypeVar
 
 from kgd.index import grams, languages
 from kgd.index.languages import Language
@@ -80,6 +81,20 @@ class Term(NamedTuple):
 
 def _either(phrases: tuple[str, ...]) -> str:
     return phrases[0] if len(phrases) == 1 else f"({' OR '.join(phrases)})"
+
+
+Word = TypeVar("Word", str, Term)
+
+
+def rarest(often: Mapping[Word, int], most: float, enough: float = math.inf) -> list[Word]:
+    """The rarest words, as long as at most `most` texts have them together and fewer than `enough` have those before.
+
+    Always the rarest of all. `often` is the number of texts with each word.
+    """
+    ordered = sorted(often, key=lambda word: (often[word], word))
+    sums = pairwise(accumulate((often[word] for word in ordered), initial=0))
+    counted = zip(ordered, sums, strict=True)
+    return [word for word, (rarer, all) in counted if all <= most and rarer < enough] or ordered[:1]
 
 
 def clean(text: str) -> str:

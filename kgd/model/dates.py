@@ -185,21 +185,17 @@ def _named(match: re.Match[str]) -> Named:
 def _calendar(year: int, month: int | None, day: int | None, months: int = 1) -> Span | None:
     try:
         begin = datetime(year, month or 1, day or 1, tzinfo=UTC)
-        if day:
-            return _days(begin, 1)
-        if not month:
-            return Span(int(begin.timestamp()), int(begin.replace(year=year + 1).timestamp()))
-        days = 0
-        for ahead in range(months):
-            at = month - 1 + ahead
-            days += monthrange(year + at // 12, at % 12 + 1)[1]
-        return _days(begin, days)
-    except (ValueError, OverflowError):
+    except ValueError:
         return None
+    if day:
+        return _days(begin, 1)
+    ahead = range(begin.month - 1, begin.month - 1 + (months if month else 12))
+    return _days(begin, sum(monthrange(year + at // 12, at % 12 + 1)[1] for at in ahead))
 
 
 def _days(begin: datetime, count: int) -> Span:
-    return Span(int(begin.timestamp()), int((begin + timedelta(days=count)).timestamp()))
+    """A span of whole days. Its end may lie after the last moment that `datetime` has."""
+    return Span(int(begin.timestamp()), int(begin.timestamp()) + count * DAY)
 
 
 def _date(moment: int) -> str:

@@ -41,9 +41,6 @@ class Graph:
     conflicts: Conflicts = field(default_factory=dict)
 
 
-EMPTY = Graph()
-
-
 @dataclass(frozen=True, slots=True)
 class MergedGraph:
     """Nodes and open conflicts after a merge; `clashes` are the conflicts that neither side had."""

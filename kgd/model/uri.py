@@ -14,6 +14,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Collection
+from functools import lru_cache
 from typing import NewType
 
 from kgd.errors import Invalid, Limit
@@ -133,6 +134,15 @@ def from_path(scheme: str, workspace: str, path: bytes | str) -> Uri:
     except UnicodeEncodeError:
         raise Invalid("a name cannot hold half of a character") from None
     return build(scheme, workspace, raw.split(b"/") if raw else [])
+
+
+@lru_cache(20_000)
+def uri_at(scheme: str, workspace: str, path: str) -> Uri | None:
+    """`from_path`, without slashes at the end; None if no URI can have the path. Cached, since paths recur."""
+    try:
+        return from_path(scheme, workspace, path.rstrip("/"))
+    except (Invalid, Limit):
+        return None
 
 
 def scheme_of(uri: str) -> str:

@@ -82,9 +82,9 @@ class Unit:
     covered: float = 0.0
     """Greatest share of the query's words in one of its texts."""
     named: float = 0.0
+    """How well its name is the one asked for; 0 if it is not."""
     called: Uri | None = None
     """The node of that name."""
-    """How well its name is the one asked for; 0 if it is not."""
     steps: tuple[Step, ...] = ()
     """The relations by which it was reached from another unit."""
     helped: Step | None = None
@@ -97,8 +97,8 @@ class Unit:
 
     def best(self) -> Uri | None:
         """The best text; ties by URI. None for a document that matched only as a whole."""
-        whole = [uri for uri, found in self.texts.items() if found.tier >= ranking.ALL and uri == self.key]
-        if whole:  # its own name has all the words
+        own = self.texts.get(self.key)
+        if own is not None and own.tier >= ranking.ALL:  # its own name has all the words
             return self.key
         order = sorted(
             self.texts, key=lambda uri: (uri == self.key, -self.words.get(uri, 0), -self.near.get(uri, -1), uri)
@@ -111,35 +111,35 @@ class Pool:
     """All units of one query, and the range of similarities."""
 
     question: Question
-    words: list[str]
-    share: float
-    written: Sequence[str] = ()
-    """The words as they are written."""
-    units: dict[Uri, Unit] = field(default_factory=dict)
-    is_short: bool = False
+    words: Sequence[str]
+    """The words of the query, folded."""
+    written: Sequence[str]
+    """The words as they are written, without grams."""
+    is_short: bool
     """The query has few words and may be a name."""
+    least: float
+    """The least similarity of a relevant text."""
+    share: float = 0.0
+    """Share of the similarity in a score; 0 without vectors."""
+    units: dict[Uri, Unit] = field(default_factory=dict)
     full: set[Lane] = field(default_factory=set)
     """Lanes in which further texts have words of the query."""
     ranges: dict[Lane, tuple[float, float]] = field(default_factory=dict)
     """The lowest and the highest similarity found in each lane."""
-    least: float = 0.0
-    """The least similarity of a relevant text."""
     covered: dict[int, float] = field(default_factory=dict)
     """The share of the query's words in each text, by number."""
     known: set[str] = field(default_factory=set)
     """Words of the query that any text has, folded."""
-    is_small: bool = False
-    """Whether the workspace has so few texts that a missing word means nothing."""
     least_covered: float = 0.0
     """Share of the query's weight that a note needs."""
     is_strange: bool = False
     """Whether the query is about something that the workspace does not have; see `settle`."""
-    files: Sequence[FileHit] = ()
+    files: Mapping[Uri, FileHit] = field(default_factory=dict)
     """Files of the code tree by their whole text, best first."""
     noted: Collection[Uri] = ()
     """Files that the best notes are about."""
-    past: Mapping[str, float] = field(default_factory=dict)
-    """Paths of files that past commits speak for, with scores, 0..1."""
+    past: Mapping[Uri, float] = field(default_factory=dict)
+    """Files that past commits speak for, with scores, 0..1."""
     called: dict[Uri, Uri] = field(default_factory=dict)
     """Nodes whose name is in the query, with their units."""
     lapsed: dict[Uri, str] = field(default_factory=dict)
@@ -186,10 +186,10 @@ class Pool:
             return similarity > 0
         return similarity >= max(PERHAPS_ALIKE * self.least, NEARLY * top) and not self.is_strange
 
-    def settle(self) -> None:
+    def settle(self, texts: int) -> None:
         """Judge whether the query is about something that the workspace does not have, after all lanes were asked.
 
-        Names count twice.
+        Names count twice. Among few `texts` a missing word means nothing.
         """
         weights = {
             word.casefold(): 2.0
@@ -200,7 +200,7 @@ class Pool:
             for place, word in enumerate(self.written)
         }
         lacking = sum(weight for word, weight in weights.items() if word not in self.known)
-        self.is_strange = len(weights) > 2 and not self.is_small and lacking >= STRANGE * sum(weights.values())
+        self.is_strange = len(weights) > 2 and texts >= RICH and lacking >= STRANGE * sum(weights.values())
 
     def by_lane(self) -> Iterator[list[Unit]]:
         """The units of each searched lane that has any."""
@@ -232,17 +232,18 @@ def gather(workspace: Workspace, question: Question, sees: Sees | None) -> Pool:
     """
     index = workspace.text()
     filters = filters_of(question)
-    few = len(terms(question.query)) < ranking.LONG
+    asked = terms(question.query)
+    few = len(asked) < ranking.LONG
     limit = (GATHERED_SHORT if few else GATHERED) * (1 if sees is None else 2)
-    written = [term.word for term in terms(question.query) if not term.is_gram]
-    pool = Pool(question, [], 0.0, written, is_short=few, least=workspace.meaning.least)
+    written = [term.word for term in asked if not term.is_gram]
+    pool = Pool(question, [term.word.casefold() for term in asked], written, few, workspace.meaning.least)
     may = sees or anybody
     wholes: dict[str, float] = {}
     for lane in question.lanes:
         gathered = index.gather(
             question.query, lane, limit=limit, surrounded=question.max_depth > 0, sees=sees, **filters
         )
-        pool.words, pool.covered = gathered.words, pool.covered | gathered.covered
+        pool.covered |= gathered.covered
         pool.known |= gathered.known
         if len(gathered.texts) >= limit:
             pool.full.add(lane)
@@ -253,11 +254,8 @@ def gather(workspace: Workspace, question: Question, sees: Sees | None) -> Pool:
         for found in sorted(texts, key=lambda one: one.uri.startswith("file://")):  # documents first: see `Pool.key`
             pool.take(found, words=max(0.0, -found.rank) * (ADDRESS if _is_address(workspace, found.uri) else 1))
     if sees is None:
-        pool.known.update(index.people({word.casefold() for word in written}))
-    pool.is_small, pool.least_covered = (
-        index.size() < RICH,
-        max(LEAST_COVERED, COVERED * min(1.0, index.notes() / MANY_NOTES)),
-    )
+        pool.known.update(index.people(pool.words))
+    pool.least_covered = max(LEAST_COVERED, COVERED * min(1.0, index.notes() / MANY_NOTES))
     names.add(pool, index, filters, may)
     if not (few and _is_answered(pool)):
         _add_near(workspace, index, pool, filters, may)

@@ -13,11 +13,11 @@ from kgd.index import ranking
 from kgd.index.ranking import Found
 from kgd.model.uri import Uri, is_owned, scheme_of
 from kgd.retrieval.candidates import Unit
-from kgd.retrieval.paths import is_aside
+from kgd.retrieval.paths import asks_for_aside, is_aside
 
-OF_TEXT, OF_PART, OF_PATH, OF_PAST = 0.55, 0.45, 0.15, 2.0
+TEXT_WEIGHT, PART_WEIGHT, PATH_WEIGHT, PAST_WEIGHT = 0.55, 0.45, 0.15, 2.0
 """Weights of a file's whole text, of its best part, of its path, and of past commits with similar messages."""
-OF_NOTES = 0.1
+NOTED_BONUS = 0.1
 """Weight of a file that one of the best notes is about."""
 LEAST = 0.03
 """Score below which a file by itself is no hit."""
@@ -26,7 +26,7 @@ FITS = 0.5
 NEXT_PART = 0.5
 """Factor for each further part of a file that is listed already."""
 MOST_PARTS = 3
-ASIDE = 0.6
+ASIDE_FACTOR = 0.6
 """Factor for tests, examples and vendored code, unless the query asks for them."""
 
 
@@ -70,12 +70,12 @@ def listed(
     for file in {*text, *path, *parts, *past}:
         own = sorted(parts.get(file, ()), key=lambda one: (-one[0], one[1]))
         best = own[0][0] if own else 0.0
-        score = OF_TEXT * text.get(file, 0.0) + OF_PART * best + OF_PATH * path.get(file, 0.0)
-        score += OF_NOTES if file in noted else 0.0
-        if is_aside(file) and not is_aside(query.replace(" ", "/")):
-            score *= ASIDE
+        score = TEXT_WEIGHT * text.get(file, 0.0) + PART_WEIGHT * best + PATH_WEIGHT * path.get(file, 0.0)
+        score += NOTED_BONUS if file in noted else 0.0
+        if is_aside(file) and not asks_for_aside(query):
+            score *= ASIDE_FACTOR
         if past:
-            score = (score + OF_PAST * past.get(file, 0.0)) / (1 + OF_PAST)
+            score = (score + PAST_WEIGHT * past.get(file, 0.0)) / (1 + PAST_WEIGHT)
         shown = own if best >= FITS else []
         if not shown and score >= LEAST and scheme_of(file) in ("file", "dir"):
             hits.append(Listed(file, score, found.get(file) or Found(0.0, file, 0, ranking.FILE), None))

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection
 from datetime import UTC, datetime
 
 from kgd.index.text import TextIndex
 from kgd.model.dates import DAY, Named, Span, named_in
 from kgd.model.uri import Uri
-from kgd.retrieval.candidates import Pool, Unit, normalise
+from kgd.retrieval.candidates import Pool, normalise
 
 BONUS = 0.4
 """For texts of the named span."""
@@ -47,7 +47,6 @@ def _in_span(span: Span, date: int) -> float:
     return AFTER if span.end <= date < span.end + DAYS_AFTER * DAY else 0.0
 
 
-def lapses(units: Iterable[Unit], index: TextIndex, now: float) -> dict[Uri, str]:
+def lapses(uris: Collection[Uri], index: TextIndex, now: float) -> dict[Uri, str]:
     """The nodes among these that do not hold now, with the reason."""
-    known = index.validity_of([uri for unit in units for uri in (unit.key, *unit.texts)])
-    return {uri: lapse for uri, valid in known.items() if (lapse := valid.lapse(now))}
+    return {uri: lapse for uri, valid in index.validity_of(uris).items() if (lapse := valid.lapse(now))}

@@ -11,6 +11,7 @@ from kgd.model.uri import Uri
 from kgd.retrieval.paths import is_aside
 
 if TYPE_CHECKING:
+    from kgd.index.ranking import Found
     from kgd.index.text import TextIndex
     from kgd.retrieval.candidates import Pool, Sees, Unit
 
@@ -27,16 +28,18 @@ def add(pool: Pool, index: TextIndex, filters: dict[str, Any], may: Sees) -> Non
     asked = exact_names.asked_in(pool.question.query)
     whole = exact_names.fold(pool.question.query.strip().removesuffix("()"))
     for name in asked:
-        named = index.called(name, may, **filters)
-        named = sorted(named, key=lambda one: (not one.exact, is_aside(one.uri), "~" in one.uri, one.uri))[:MOST]
         how = WHOLE if exact_names.fold(name.removesuffix("()")) == whole else PART
-        found = {one.uri: one for one in index.passing([one.uri for one in named], **filters)}
-        for one in named:
-            if one.uri in found:
-                unit = pool.take(found[one.uri]._replace(tier=ranking.ALL if how == WHOLE else ranking.SOME))
-                unit.named = max(unit.named, how + (0.3 if one.exact else 0.0))
-                unit.called = unit.called or one.uri
-                pool.called[one.uri] = unit.key
+        for found, is_exact in sorted(index.called(name, may, **filters), key=_order)[:MOST]:
+            unit = pool.take(found._replace(tier=ranking.ALL if how == WHOLE else ranking.SOME))
+            unit.named = max(unit.named, how + (0.3 if is_exact else 0.0))
+            unit.called = unit.called or found.uri
+            pool.called[found.uri] = unit.key
+
+
+def _order(called: tuple[Found, bool]) -> tuple[bool, bool, bool, Uri]:
+    """Nodes spelled as asked first; tests and further definitions of one file last."""
+    found, is_exact = called
+    return not is_exact, is_aside(found.uri), "~" in found.uri, found.uri
 
 
 def is_asked(unit: Unit, pool: Pool) -> bool:

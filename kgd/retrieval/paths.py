@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import re
 
+from kgd.model.uri import Uri
+
 _ASIDE = re.compile(
     r"(?:^|/)(?:tests?|testing|specs?|__tests__|examples?|docs?|vendor|node_modules|fixtures|locale)(?:/|_)"
     r"|(?:^|/)test_|[._]test\.|\.spec\.|\.min\."
 )
 
 
-def is_aside(uri: str) -> bool:
-    """Whether a file is a test, an example or vendored code."""
-    return _ASIDE.search(uri.partition("://")[2] or f"{uri}/") is not None
+def is_aside(uri: Uri) -> bool:
+    """Whether a file, or a part of one, is a test, an example or vendored code."""
+    return _ASIDE.search(uri.split("/", 3)[-1]) is not None
+
+
+def asks_for_aside(query: str) -> bool:
+    """Whether a word of a query names such files."""
+    return _ASIDE.search(f"{query.replace(' ', '/')}/") is not None

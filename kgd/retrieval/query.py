@@ -42,6 +42,10 @@ class Question:
         """Whether only nodes with a date can be hits; files of the code tree have none."""
         return self.since is not None or self.until is not None
 
+    def covers(self, uri: Uri) -> bool:
+        """Whether a node of the code tree lies in the namespace."""
+        return not self.namespace or uri.split("/", 3)[3].startswith(f"{self.namespace}/")
+
     def follows(self, type: str) -> bool:
         """Whether relations of this type are followed."""
         return not self.edge_types or type in self.edge_types

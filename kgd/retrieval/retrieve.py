@@ -8,12 +8,12 @@ from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from kgd.errors import Unavailable
-from kgd.graph.edges import EdgeSource
+from kgd.graph.edges import EdgeSource, card_of
 from kgd.index import exact_names, ranking
 from kgd.index.ranking import Found, Hit
 from kgd.model.lane import KNOWLEDGE, Lane
 from kgd.model.node import ranks_behind
-from kgd.model.uri import Uri, from_path, is_owned, path_of
+from kgd.model.uri import Uri, from_path
 from kgd.retrieval import code, dates, names, spreading, through_code
 from kgd.retrieval.candidates import COVERED_STRANGE, Pool, Sees, Unit, anybody, filters_of, gather, measure
 from kgd.retrieval.query import Answered, Link, Mentions, Once, Question, Retrieved, Step
@@ -40,8 +40,8 @@ FILES = 60
 """Files whose whole text or path is ranked."""
 
 
-Likely = Callable[[str], Mapping[str, float]]
-"""Files that the past of the code speaks for, by path with scores, 0..1."""
+Likely = Callable[[str], Mapping[Uri, float]]
+"""Returns the files that past commits speak for, with scores, 0..1."""
 
 
 class Ranked(NamedTuple):
@@ -74,8 +74,8 @@ def retrieve(
         sees: The nodes that the caller may read; others have no influence.
         doubted: Nodes that rank behind their equals.
         sources: Edge sources as the caller may see them; by default the workspace's own.
-        about: Returns the notes about files; without it, code does not lead to notes.
-        likely: Returns the files that past commits speak for, with scores, 0..1.
+        about: Without it, code does not lead to notes.
+        likely: Without it, past commits do not count.
 
     Raises:
         Unavailable: `min_similarity` was given, but there are no vectors.
@@ -86,14 +86,14 @@ def retrieve(
     pool = _filled(workspace, question, around, sees)
     if likely is not None and pool.files and not pool.is_short and not question.types:
         pool.past = likely(question.query)
+    notes: Mapping[Uri, Sequence[Uri]] = {}
     if about is not None and pool.files and question.max_depth:
-        through_code.add(pool, workspace, about, around)
+        notes = about(list(pool.files)[:NOTED])
+        through_code.add(pool, workspace, notes, around)
     wanted = (offset[0] + question.limit + 1, offset[1] + question.limit + 1)
-    known = _knowledge(workspace, pool, around, doubted, sees, wanted[0])
-    if about is not None and pool.files and question.max_depth:
-        best = {one.unit.key for one in known[:NOTED_BY] if one.unit is not None}
-        files = [from_path("file", workspace.id, one.path) for one in pool.files[:NOTED]]
-        pool.noted = frozenset(file for file, notes in about(files).items() if not best.isdisjoint(notes))
+    known = _knowledge(workspace, pool, around, doubted, sees, max(wanted[0], NOTED_BY))
+    best = {one.unit.key for one in known[:NOTED_BY] if one.unit is not None}
+    pool.noted = frozenset(file for file, some in notes.items() if not best.isdisjoint(some))
     in_code = _code(workspace, pool, around, doubted, sees, wanted[1]) if Lane.CODE in question.lanes else []
     pages = [
         [one for one in order[start:end] if one.score >= question.min_score]
@@ -102,8 +102,8 @@ def retrieve(
     hits, found = (_explained(workspace, pool, page[: question.limit]) for page in pages)
     edges = links([*hits, *found], own, named, question, sees) if question.edges else ()
     nearest = () if known else tuple(uri for uri in _nearest(pool) if _is_node(uri, around))[:NEAREST_NAMED]
-    more = (len(page) > question.limit for page in pages)
-    return Retrieved(tuple(hits), tuple(edges), next(more), tuple(found), next(more), nearest)
+    more, more_code = (len(page) > question.limit for page in pages)
+    return Retrieved(tuple(hits), tuple(edges), more, tuple(found), more_code, nearest)
 
 
 def tagged(
@@ -138,9 +138,10 @@ def _filled(workspace: Workspace, question: Question, around: Surroundings, sees
     pool = gather(workspace, question, sees)
     is_plain = not (question.tags or question.is_of_a_period)
     if sees is None and question.max_depth and is_plain:  # the text of a file may be hidden from others
-        pool.files, known = workspace.files_with(question.query, FILES)
+        files, known = workspace.files_with(question.query, FILES)
+        pool.files = {from_path("file", workspace.id, one.path): one for one in files}
         pool.known |= known
-    pool.settle()
+    pool.settle(workspace.text().size())
     if question.min_similarity > 0:
         _only_similar(pool)
     if question.max_depth > 0:
@@ -151,7 +152,8 @@ def _filled(workspace: Workspace, question: Question, around: Surroundings, sees
     if question.max_depth > 1:
         spreading.further(pool, around, question.max_depth)
     names.by_uses(pool, lambda uri: sum(len(source.into(uri)) for source in (around.stored, *around.others)))
-    pool.lapsed = dates.lapses(pool.units.values(), workspace.text(), question.now)
+    texts = [uri for unit in pool.units.values() for uri in (unit.key, *unit.texts)]
+    pool.lapsed = dates.lapses(texts, workspace.text(), question.now)
     return pool
 
 
@@ -202,12 +204,10 @@ def _by_file(workspace: Workspace, pool: Pool, order: Sequence[Ranked], sees: Se
     """Hits in the code, ranked by all evidence for their files."""
     question, index = pool.question, workspace.text()
     texts: list[tuple[Uri, float]] = []
-    start = f"{question.namespace}/" if question.namespace else ""
     if not question.types:
-        files = ((from_path("file", workspace.id, one.path), one) for one in pool.files)
         texts = [
-            (uri, one.score) for uri, one in files
-            if uri.split("/", 3)[3].startswith(start) and (not pool.is_strange or one.covered >= COVERED_STRANGE)
+            (uri, one.score) for uri, one in pool.files.items()
+            if question.covers(uri) and (not pool.is_strange or one.covered >= COVERED_STRANGE)
         ]  # fmt: skip
     paths = index.bare_files(
         question.query, types=question.types or None, namespace=question.namespace, limit=max(FILES, wanted), sees=sees,
@@ -217,7 +217,7 @@ def _by_file(workspace: Workspace, pool: Pool, order: Sequence[Ranked], sees: Se
         (one.unit, one.uri, 1.0 + one.unit.named * names.BONUS if one.unit.named else one.unit.score)
         for one in order if one.unit is not None
     ]  # fmt: skip
-    past = {from_path("file", workspace.id, path): score for path, score in pool.past.items()}
+    past = {uri: score for uri, score in pool.past.items() if question.covers(uri)}
     hits = code.listed(units, texts, paths, past, pool.noted, question.query, code.file_of)
     return [Ranked(one.uri, round(min(1.0, one.score), SCORE_DIGITS), one.found, one.unit) for one in hits]
 
@@ -258,26 +258,27 @@ def _in_order(
 def _place(unit: Unit, pool: Pool) -> tuple[bool, float, bool]:
     """Units with the asked name first; notes that match by themselves before all others; lapsed facts last."""
     named = unit.named if names.is_asked(unit, pool) else 0.0
-    return _is_lapsed(unit, pool), -round(named, 3), not (unit.lane is Lane.NOTES and pool.speaks_of(unit))
+    return _is_among(unit, pool.lapsed), -round(named, 3), not (unit.lane is Lane.NOTES and pool.speaks_of(unit))
 
 
-def _is_lapsed(unit: Unit, pool: Pool) -> bool:
-    return bool(pool.lapsed) and (unit.key in pool.lapsed or any(uri in pool.lapsed for uri in unit.texts))
+def _is_among(unit: Unit, uris: Collection[Uri]) -> bool:
+    """Whether the unit's node or one of its texts is among these nodes."""
+    return bool(uris) and (unit.key in uris or any(uri in uris for uri in unit.texts))
 
 
 def _scored(unit: Unit, pool: Pool, doubted: Collection[Uri]) -> float:
     """The score of a unit; 0 if it is not related to the query."""
     if unit.named:
-        return dates.LAPSED if _is_lapsed(unit, pool) else 1.0
+        return dates.LAPSED if _is_among(unit, pool.lapsed) else 1.0
     if not pool.speaks_of(unit) and not unit.steps:
         return 0.0
     if unit.score <= 0 or pool.question.min_similarity > max(0.0, unit.similarity or 0.0):
         return 0.0
     low, high = BANDS[unit.tier] if pool.is_short else KNOWLEDGE_RANGE
     score = low + (high - low) * unit.score
-    if doubted and (unit.key in doubted or any(uri in doubted for uri in unit.texts)):
+    if _is_among(unit, doubted):
         score *= ranking.DOUBTED_SHARE
-    if _is_lapsed(unit, pool):
+    if _is_among(unit, pool.lapsed):
         score *= dates.LAPSED
     return round(score, SCORE_DIGITS)
 
@@ -293,7 +294,7 @@ def _placed(unit: Unit, score: float, question: Question, around: Surroundings) 
 
 
 def _is_node(uri: Uri, around: Surroundings) -> bool:
-    return any(source.card(uri) is not None for source in (around.stored, *around.others))
+    return card_of((around.stored, *around.others), uri) is not None
 
 
 def _files_called(workspace: Workspace, question: Question, sees: Sees | None) -> list[Ranked]:
@@ -303,9 +304,7 @@ def _files_called(workspace: Workspace, question: Question, sees: Sees | None) -
     index, found = workspace.text(), dict[Uri, None]()
     for name in exact_names.asked_in(question.query):
         found.update(dict.fromkeys(index.files_called(name, sees or anybody)))
-    start = f"{question.namespace}/" if question.namespace else ""
-    uris = [uri for uri in found if uri.split("/", 3)[3].startswith(start)]
-    return [Ranked(uri, 1.0, Found(0.0, uri, 0, ranking.FILE), None) for uri in uris]
+    return [Ranked(uri, 1.0, Found(0.0, uri, 0, ranking.FILE), None) for uri in found if question.covers(uri)]
 
 
 def _surroundings(
@@ -338,9 +337,7 @@ def _explained(workspace: Workspace, pool: Pool, page: Sequence[Ranked]) -> list
     for one in page:
         hit = found.get(one.uri) or Hit(one.uri, 0.0, "", ())
         unit = one.unit
-        past = (
-            ("past commits",) if pool.past and is_owned(one.uri) and path_of(code.file_of(one.uri)) in pool.past else ()
-        )
+        past = ("past commits",) if code.file_of(one.uri) in pool.past else ()
         if unit is None:
             answers.append(Answered(one.uri, one.score, hit.snippet, (*hit.why, *past) or ("text",), (one.uri,)))
             continue

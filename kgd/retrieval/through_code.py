@@ -6,11 +6,12 @@ A team writes "debounce", a user asks about keystrokes, and the code's own comme
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from kgd.index.code_index import FileHit
 from kgd.model.lane import KNOWLEDGE, Lane
-from kgd.model.uri import Uri, from_path
+from kgd.model.uri import Uri
 from kgd.retrieval.candidates import Pool, filters_of, normalise
 from kgd.retrieval.paths import is_aside
 from kgd.retrieval.query import Step
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from kgd.workspace.workspace import Workspace
 
 About = Callable[[Sequence[Uri]], Mapping[Uri, Sequence[Uri]]]
+"""Returns the notes about files."""
 
 FILES = 5
 """Best files whose notes are looked at."""
@@ -30,17 +32,22 @@ PASSED = 0.5
 ABOUT = "about"
 
 
-def add(pool: Pool, workspace: Workspace, about: About, around: Surroundings) -> None:
-    """Add the notes about the best files to the pool, and raise the scores of notes already in it."""
+def add(pool: Pool, workspace: Workspace, about: Mapping[Uri, Sequence[Uri]], around: Surroundings) -> None:
+    """Add the notes about the best files to the pool, and raise the scores of notes already in it.
+
+    `about` has the notes about at least the `FILES` best files.
+    """
     if Lane.NOTES not in pool.question.lanes:
         return
-    best = [one for one in pool.files[:FILES] if one.covered >= COVERED and not is_aside(f"x://w/{one.path}")]
+    best = [
+        (file, one) for file, one in islice(pool.files.items(), FILES) if one.covered >= COVERED and not is_aside(file)
+    ]
     if not best:
         return
-    files = {from_path("file", workspace.id, one.path): one for one in best}
     found: dict[Uri, tuple[float, Uri]] = {}
-    for file, notes in about(list(files)).items():
-        gained = _gained(files[file], best[0], len(notes))
+    for file, one in best:
+        notes = about.get(file, ())
+        gained = _gained(one, best[0][1], len(notes))
         for note in notes:
             if gained > found.get(note, (0.0, file))[0]:
                 found[note] = gained, file

@@ -12,7 +12,18 @@ from collections.abc import Sequence
 
 from kgd.symbols import python_modules, rust_modules, script_modules
 from kgd.symbols.go import IGNORED
-from kgd.symbols.places import NOWHERE, Place, Project, by_nearness, declared, folders, join, manifest, nearest
+from kgd.symbols.places import (
+    NOWHERE,
+    Place,
+    Project,
+    by_nearness,
+    declared,
+    folders,
+    join,
+    manifest,
+    manifest_around,
+    nearest,
+)
 from kgd.symbols.symbols import Import, Symbols
 
 
@@ -68,18 +79,19 @@ rust = rust_modules.find
 
 def _go(module: str, path: str, project: Project) -> Place:
     """A package of the module around a file, of a module that go.mod or go.work finds in a folder, or of `vendor`."""
-    home = next((found for one in folders(path) if (found := manifest(one, ("go.mod",), project))), "")
+    home = manifest_around(path, ("go.mod",), project)
     own = project.symbols(home) if home else None
     if own is None or not own.package:
         return NOWHERE
     places = {own.package: posixpath.dirname(home)}
-    for work in (manifest(one, ("go.work",), project) for one in folders(path)):
+    works = [work for one in folders(path) if (work := manifest(one, ("go.work",), project))]
+    for work in works:
         for used in declared(work, "use", project):
             folder = join(posixpath.dirname(work), used.name)
             other = project.symbols(manifest(folder, ("go.mod",), project) or work)
             if other is not None and other.package:
                 places[other.package] = folder
-    for said in (home, *(manifest(one, ("go.work",), project) for one in folders(path))):
+    for said in (home, *works):
         for one in declared(said, "replace", project):
             places[one.name] = join(posixpath.dirname(said), one.alias)
     parts = module.split("/")

@@ -55,6 +55,11 @@ def manifest(folder: str, names: Sequence[str], project: Project) -> str:
     return next((path for name in names if (path := posixpath.join(folder, name)) in found), "")
 
 
+def manifest_around(path: str, names: Sequence[str], project: Project) -> str:
+    """The first of these manifests in the innermost folder around a file that has any; empty if none has."""
+    return next((found for one in folders(path) if (found := manifest(one, names, project))), "")
+
+
 def declared(path: str, kind: str, project: Project) -> list[Import]:
     """What a manifest declares of one kind, in order."""
     symbols = project.symbols(path) if path else None

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from pathlib import PurePosixPath
 
-from kgd.symbols.places import NOWHERE, Place, Project, declared, folders, join, manifest, nearest
+from kgd.symbols.places import NOWHERE, Place, Project, declared, folders, join, manifest, manifest_around, nearest
 from kgd.symbols.symbols import Import
 
 ENDS = (".d.ts", ".d.mts", ".d.cts", ".ts", ".tsx", ".mts", ".cts", ".js", ".jsx", ".mjs", ".cjs")
@@ -114,7 +114,7 @@ def _tries(target: str, from_script: bool) -> Iterator[tuple[str, Sequence[str]]
 
 def _configured(module: str, path: str, project: Project) -> str | None:
     """The module by `paths` or `baseUrl`; None if neither applies."""
-    config = next((found for one in folders(path) if (found := manifest(one, _CONFIGS, project))), "")
+    config = manifest_around(path, _CONFIGS, project)
     if not config:
         return None
     base, paths = _paths(config, project)
@@ -188,7 +188,7 @@ def _rest(pattern: str, name: str) -> str:
 
 
 def _own_import(module: str, path: str, project: Project) -> str:
-    own = next((found for one in folders(path) if (found := manifest(one, ("package.json",), project))), "")
+    own = manifest_around(path, ("package.json",), project)
     return _mapped(own, "import", module, path, project) if own else ""
 
 

@@ -23,6 +23,7 @@ from kgd.model.uri import Uri, is_settings_uri
 from kgd.resolution.answer_check import judge
 from kgd.resolution.prompts import Prompt, Reply, prompt_for
 from kgd.resolution.provider import Provider
+from kgd.tools.client_model import ask_client
 from kgd.tools.session import Session
 from kgd.workspace.answers import OpenConflict
 from kgd.workspace.writing.edits import is_as_shown
@@ -105,22 +106,9 @@ def consult(session: Session, conflicts: Iterable[Conflict], via: Via = "auto") 
 
 
 def _ask_client(session: Session, asking: dict[str, tuple[Conflict, Prompt]], found: Consultation) -> None:
-    ask = session.ask
-    if ask is None:
-        return
-    attempts = session.daemon.attempts
-    prompts = {}
-    for digest, (conflict, prompt) in asking.items():
-        why_not = attempts.why_not(digest, session.caller) if ask.open else "no model was asked about it: call again"
-        why_not = "" if digest in ask.answered else why_not
-        if why_not:
-            found.left[conflict.id] = why_not
-        else:
-            prompts[digest] = prompt
-    if not prompts:
-        return
-    attempts.asked((digest for digest in prompts if digest not in ask.answered), session.caller)
-    _judge(session, asking, ask(prompts), "sampling", found)
+    replies, left = ask_client(session, {digest: prompt for digest, (_, prompt) in asking.items()})
+    found.left.update({asking[digest][0].id: reason for digest, reason in left.items()})
+    _judge(session, asking, replies, "sampling", found)
 
 
 def _ask_provider(session: Session, asking: dict[str, tuple[Conflict, Prompt]], found: Consultation) -> None:
@@ -144,7 +132,11 @@ def _ask_provider(session: Session, asking: dict[str, tuple[Conflict, Prompt]], 
         return
     provider = Provider(settings.resolver_url, settings.resolver_model, token, settings.resolver_seconds)
     attempts.asked(prompts, PROVIDER)
-    _judge(session, asking, provider.ask(prompts), "provider", found)
+    replies = provider.ask(prompts)
+    for digest, reply in replies.items():
+        if reply.text or reply.model:
+            attempts.answered(digest, PROVIDER)
+    _judge(session, asking, replies, "provider", found)
 
 
 def _judge(
@@ -157,8 +149,6 @@ def _judge(
     """
     attempts, asked = session.daemon.attempts, PROVIDER if by == PROVIDER else session.caller
     for digest, reply in replies.items():
-        if digest not in asking:
-            continue
         conflict, _ = asking[digest]
         problem = reply.problem
         if not problem:
@@ -167,13 +157,11 @@ def _judge(
             except KgdError as refusal:
                 problem = refusal.message
             else:
-                attempts.answered(digest, asked)
                 found.decided[conflict.id] = Decision(conflict, fields, by, reply.model)
                 found.left.pop(conflict.id, None)
                 del asking[digest]
                 continue
         if reply.text or reply.model:
-            attempts.answered(digest, asked)
             attempts.failed(digest, asked)
         found.left[conflict.id] = f"{by}: {problem}"
 

@@ -74,13 +74,13 @@ class Workspace:
         self.code_files: Callable[[], Sequence[FileDoc]] = tuple
         """The files of the code tree for full text; set together with `overlay`."""
         self.code_docs: Callable[[], Iterable[tuple[Uri, Sequence[Doc]]]] = tuple
+        """The documents read from those files, for a new index; set together with `overlay`."""
         self.files_with: Callable[[str, int], tuple[Sequence[FileHit], frozenset[str]]] = lambda *asked: (
             (),
             frozenset(),
         )
         """Files of the code tree whose whole text has words of a query, and the words that any has; set by the reader
         of the tree."""
-        """The documents read from those files, for a new index; set together with `overlay`."""
         self.is_registered: Callable[[str], bool] = lambda id: False
         """Whether the registry lists another workspace. A relation into an unlisted one is a broken link."""
         self._clock, self._listeners = clock, list[Listener]()

@@ -94,6 +94,23 @@ def test_a_revert_without_an_id_is_matched_by_its_subject(code: Code) -> None:
     assert past.reverted_by == (undone,)
 
 
+def test_the_subject_of_a_reverted_commit_may_be_long(code: Code) -> None:
+    subject = "Cache sessions in Redis for callers that sign in more than once a day (#1234)"
+    tried = code.commit(subject, "src/session.py")
+    undone = code.commit(f'Revert "{subject}" (#1240)', "src/session.py")
+    [past] = [one for one in code.history().commits_for("cache sessions in redis") if one.id == tried]
+    assert past.reverted_by == (undone,)
+
+
+def test_a_commit_that_was_reverted_again_after_its_return_counts_as_reverted(code: Code) -> None:
+    tried = code.commit("Cache sessions in Redis", "src/session.py")
+    code.commit('Revert "Cache sessions in Redis"', "src/session.py")
+    code.commit('Revert "Revert "Cache sessions in Redis""', "src/session.py")
+    again = code.commit('Revert "Cache sessions in Redis"', "src/session.py")
+    [past] = [one for one in code.history().commits_for("cache sessions in redis") if one.id == tried]
+    assert past.reverted_by == (again,)
+
+
 def test_fixes_are_marked_and_fixed_typos_are_not(code: Code) -> None:
     code.commits([("Fix the rounding of prices", "a"), ("Fix typo in prices", "a"), ("Prefix all prices", "a")])
     assert {one.subject: one.kind for one in code.history().lately(["a"])} == {

@@ -146,3 +146,24 @@ def test_a_daemon_follows_commits_and_reads_a_long_history_beside(ask: Ask, code
     git(code, "commit", "-qam", "Newest of all")
     until(lambda: ask.context(paths="z.txt")["changes"][0]["what"] == "Newest of all")
     assert ".sqlite" not in git(ws.layout.work_tree, "status", "--short", "--ignored")
+
+
+def test_a_search_leaves_out_past_files_too_deep_for_a_uri(ask: Ask, code: Path) -> None:
+    deep = code / Path(*["d"] * 70) / "rotation.py"
+    deep.parent.mkdir(parents=True)
+    deep.write_text("def rotate():\n    pass\n")
+    (code / "src/auth/keys.py").write_text("# rotate signing keys every night\nKEYS = {}\n")
+    git(code, "add", "-A")
+    git(code, "commit", "-qm", "Rotate signing keys every night")
+    until(lambda: "past commits" in str(ask.search(query="rotate signing keys every night please")["code"]))
+
+
+def test_past_files_outside_of_the_namespace_of_a_search_are_no_hits(ask: Ask, code: Path) -> None:
+    for path in ("src/checkout.py", "src/auth/keys.py"):
+        (code / path).write_text("# rotate signing keys every night\n")
+    git(code, "commit", "-qam", "Rotate signing keys every night")
+    query = "rotate signing keys every night please"
+    until(lambda: "past commits" in str(ask.search(query=query)["code"]))
+    found = [hit["uri"] for hit in ask.search(query=query, namespace="src/auth")["code"]]
+    assert found[0] == "file://shop/src/auth/keys.py"
+    assert all("/src/auth/" in uri for uri in found)

@@ -72,7 +72,7 @@ class MemoryIndex:
         found = sorted(every, key=lambda one: (-one.tier, one.rank, one.uri))[:limit]
         asked = [term.word.casefold() for term in words.terms(query)]
         if sees is not None:
-            return Gathered(found, {}, [], asked, {one.id: 1.0 for one in found}, frozenset(asked))
+            return Gathered(found, {}, [], {one.id: 1.0 for one in found}, frozenset(asked))
         covered = {one.id: min(1.0, -one.rank / len(asked)) for one in found}
         known = frozenset(word for word in asked if any(_has(_text(doc), word) for doc in self._docs.values()))
         wholes: dict[str, float] = {}
@@ -80,7 +80,7 @@ class MemoryIndex:
             if (path := whole_of(doc.uri)) and doc.lane is lane:
                 wholes[path] = wholes.get(path, 0.0) + sum(_has(f"{doc.name} {doc.content}", word) for word in asked)
         beside = list(self._beside(asked, passes)) if surrounded and lane is Lane.SOURCES else []
-        return Gathered(found, {path: score for path, score in wholes.items() if score}, beside, asked, covered, known)
+        return Gathered(found, {path: score for path, score in wholes.items() if score}, beside, covered, known)
 
     def _beside(self, asked: Sequence[str], passes: Passes) -> Iterator[Found]:
         messages = sorted(doc.uri for doc in self._docs.values() if scheme_of(doc.uri) == "message")

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kgd.model.conflict import PLACE, TWIN, conflict_of, disagreement
-from kgd.model.merge_graph import EMPTY, Graph, merge_graphs, twins
+from kgd.model.merge_graph import Graph, merge_graphs, twins
 from kgd.model.node import Node
 from kgd.model.uri import Uri
 
@@ -56,7 +56,7 @@ def test_a_merge_gives_nodes_under_their_own_names_and_invents_nothing(base: Gra
 def test_nodes_equal_on_both_sides_stay(base: Graph, a: Graph, b: Graph) -> None:
     both = Graph(a.nodes, {})
     assert merge_graphs(base, both, both).graph.nodes == a.nodes
-    assert b.nodes.keys() <= merge_graphs(EMPTY, a, b).graph.nodes.keys()
+    assert b.nodes.keys() <= merge_graphs(Graph(), a, b).graph.nodes.keys()
 
 
 def test_colliding_names_are_reported_once() -> None:

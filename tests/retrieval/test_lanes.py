@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
+from kgd.index.code_index import FileHit
 from kgd.index.text import Doc, FileDoc
 from kgd.model.lane import KNOWLEDGE
 from kgd.model.uri import Uri
 from kgd.retrieval.query import Question
 from kgd.retrieval.retrieve import retrieve
 from kgd.workspace.workspace import Workspace
-from tests.builders import change, to, upsert, uri
+from tests.builders import change, new_layout, to, upsert, uri
 from tests.retrieval.conftest import Asked, in_code, uris
 
 SAID = "The session cookie expires after a migration of the cache."
@@ -52,6 +54,21 @@ def test_symbols_with_the_same_words_never_displace_a_note(ws: Workspace, asked:
     assert uris(found) == [uri("cookie")]
     assert len(in_code(found)) == 5
     assert all(one.startswith("symbol://") for one in in_code(found))
+
+
+def test_the_order_of_files_does_not_depend_on_the_size_of_a_page(ws: Workspace) -> None:
+    ws.submit(change(*(upsert(f"note{n}", summary=f"A lease of the broker{' again' * n}.") for n in range(3))))
+    a, b = files(ws, "src/a.py", "src/b.py")
+    ws.files_with = lambda query, limit: ([FileHit("src/a.py", 1.0, 0.0), FileHit("src/b.py", 1.0, 0.0)], frozenset())
+
+    def asked(limit: int, offset: int = 0) -> list[str]:
+        about = {b: [uri("note2")]}
+        return in_code(
+            retrieve(ws, Question("lease of the broker", limit=limit), about=lambda _: about, offset=(offset, offset))
+        )
+
+    assert asked(10) == [b, a]
+    assert [*asked(1), *asked(1, 1)] == [b, a]
 
 
 @pytest.mark.requirement("N1", "U11")
@@ -188,6 +205,17 @@ def test_the_definition_with_more_uses_comes_first_and_a_definition_in_a_test_la
     [used] = symbols(ws, "z/forms.py", "Form")
     ws.submit(change(*(upsert(f"note{n}", to(used, "about"), name=f"Note {n}") for n in range(9))))
     assert in_code(asked("Form"))[:3] == [used, plain, in_test]
+
+
+def test_a_definition_in_a_test_is_last_whatever_the_name_of_the_workspace(tmp_path: Path) -> None:
+    docs = Workspace.open(new_layout(tmp_path / "docs", "docs"), publish=False)
+    try:
+        for path in ("a/test_forms.py", "src/forms.py"):
+            docs.note_tree(Uri(f"file://docs/{path}"), [Doc(Uri(f"symbol://docs/{path}/Form"), "symbol", "Form")])
+        found = in_code(retrieve(docs, Question("Form")))
+        assert found == ["symbol://docs/src/forms.py/Form", "symbol://docs/a/test_forms.py/Form"]
+    finally:
+        docs.close()
 
 
 # Nothing known

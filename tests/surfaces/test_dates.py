@@ -183,6 +183,13 @@ def test_a_date_in_a_question_ranks_texts_of_that_date_first(talk: Ask, question
 # ---- facts that hold for a time
 
 
+@pytest.mark.parametrize("last", ["9999-12-31", "9999"])
+def test_the_last_day_of_all_years_means_without_end(ask: Ask, last: str) -> None:
+    ask.put(changes=upsert("lease", summary="The lease of the broker.", data={"valid": {"until": last}}))
+    [hit] = ask.search(query="lease broker", until=last)["hits"]
+    assert not any("expired" in why for why in hit["why"])
+
+
 def test_a_fact_that_no_longer_holds_ranks_last_and_says_so(ask: Ask) -> None:
     for name, valid in (
         ("past", {"until": "2024-05-31"}), ("future", {"from": "2999"}), ("held", {"from": "2020-01", "until": "2999"}),

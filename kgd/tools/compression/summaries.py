@@ -11,6 +11,7 @@ from typing_extensions import TypedDict
 from kgd.compression.summaries import MAX_TOKENS, Group, Summary, judge, longest, question
 from kgd.errors import KgdError
 from kgd.resolution.prompts import Prompt
+from kgd.tools.client_model import ask_client
 
 if TYPE_CHECKING:
     from kgd.tools.session import Session
@@ -59,26 +60,10 @@ def given(groups: Sequence[Group], answer: str) -> Said:
 
 def asked(session: Session, groups: Sequence[Group]) -> Said:
     """Ask the client's model one question per group. May end the call with questions; holds no lock, writes nothing."""
-    said, ask = Said(), session.ask
-    if ask is None:
-        return said
-    attempts, caller = session.daemon.attempts, session.caller
     by_id = {group.id: group for group in groups}
-    prompts = {}
-    for id, group in by_id.items():
-        why_not = attempts.why_not(id, caller) if ask.open else "no model was asked about it: call again"
-        if why_not and id not in ask.answered:
-            said.trouble.append(why_not)
-        else:
-            prompts[id] = Prompt(*question(group), MAX_TOKENS)
-    if not prompts:
-        return said
-    attempts.asked((id for id in prompts if id not in ask.answered), caller)
-    for id, reply in ask(prompts).items():
-        if id not in by_id:
-            continue
-        if reply.text or reply.model:
-            attempts.answered(id, caller)
+    replies, left = ask_client(session, {id: Prompt(*question(group), MAX_TOKENS) for id, group in by_id.items()})
+    said = Said(trouble=[*left.values()])
+    for id, reply in replies.items():
         if reply.problem:
             said.trouble.append(reply.problem)
             continue
@@ -87,7 +72,7 @@ def asked(session: Session, groups: Sequence[Group]) -> Said:
         except KgdError as refusal:
             believed, dropped = [], [refusal.message]
         if not believed:
-            attempts.failed(id, caller)
+            session.daemon.attempts.failed(id, session.caller)
         said.summaries += believed
         said.trouble += dropped
         said.model = said.model or reply.model

@@ -6,7 +6,6 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING
 from kgd.areas.path_normalisation import normalise
 from kgd.errors import KgdError, Limit
 from kgd.git.discovery import find_place
-from kgd.model.uri import Uri, from_path, path_of, scheme_of
+from kgd.model.uri import Uri, path_of, scheme_of, uri_at
 from kgd.overlay.tree import Directory, below
 from kgd.tools import visibility
 from kgd.tools.nodes import overlay_of
@@ -88,20 +87,6 @@ def places(session: Session, workspace: Workspace, texts: Sequence[str]) -> Plac
             elif path not in kept.files:
                 kept.more += 1
     return Places(tuple(kept.asked), tuple(kept.files), tuple(kept.outside), kept.more, tuple(kept.absent))
-
-
-def uri_at(workspace: Workspace, scheme: str, path: str) -> Uri | None:
-    """The URI of a path; None if no URI can have its name."""
-    return _uri_at(workspace.id, scheme, path.rstrip("/"))
-
-
-@lru_cache(20_000)
-def _uri_at(workspace: str, scheme: str, path: str) -> Uri | None:
-    """Cached, since many paths are in few directories and recur."""
-    try:
-        return from_path(scheme, workspace, path)
-    except KgdError:
-        return None
 
 
 def above(path: str) -> Iterator[str]:
@@ -191,7 +176,7 @@ def _another_tree(cwd: Path, root: Path) -> Path | None:
 
 def _directory(workspace: Workspace, place: str) -> tuple[Uri, Directory] | None:
     overlay = overlay_of(workspace)
-    uri = uri_at(workspace, "dir", place)
+    uri = uri_at("dir", workspace.id, place)
     found = overlay.view.find(uri) if overlay is not None and uri is not None else None
     return (uri, found) if uri is not None and isinstance(found, Directory) else None
 

@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, NotRequired
 from typing_extensions import TypedDict
 
 from kgd.freshness.freshness import Freshness
-from kgd.graph.edges import Card
+from kgd.graph.edges import Card, card_of
 from kgd.model.escaping import fenced_line
 from kgd.model.node import cut_at_word
 from kgd.model.uri import CODE_TREE, Uri, name_of, scheme_of
+from kgd.retrieval import dates
 from kgd.retrieval.query import Question
 from kgd.tools import visibility
 from kgd.tools.nodes import overlay_of, printable
@@ -119,7 +120,7 @@ class Findings:
         why = fenced_line(printable(why), LONGEST_REASON)
         found = self._found.get(uri)
         if found is None:
-            card = next((c for source in self.workspace.sources() if (c := source.card(uri)) is not None), None)
+            card = card_of(self.workspace.sources(), uri)
             if card is None:
                 return None
             found = self._found[uri] = Found(uri, card, kind_of(card), closeness, rank)
@@ -136,7 +137,7 @@ class Findings:
         """Add a node that only the code tree serves, unless it is there."""
         if uri in self.code or uri in self._left_out or not self.may_see(uri):
             return
-        card = next((c for source in self.workspace.sources() if (c := source.card(uri)) is not None), None)
+        card = card_of(self.workspace.sources(), uri)
         if card is None:
             return
         answer: CodeAnswer = {"uri": uri, "name": card.name or name_of(uri), "why": fenced_line(printable(why), 160)}
@@ -197,17 +198,11 @@ class Findings:
             passing = index.passing([one.uri for one in found], since=self.since, until=self.until)
             known = {one.uri for one in passing}
             found = [one for one in found if one.uri in known]
-        now = time.time()
-        validities = index.validity_of([one.uri for one in found])
-        lapses = {uri: lapse for uri, valid in validities.items() if (lapse := valid.lapse(now))}
+        lapses = dates.lapses([one.uri for one in found], index, time.time())
         for one in found:
             if one.uri in lapses and lapses[one.uri] not in one.reasons:
                 one.reasons.insert(0, lapses[one.uri])
         return sorted(found, key=lambda one: one.uri in lapses)
-
-    def in_period(self, at: int) -> bool:
-        """Whether a moment (Unix seconds) lies in the period."""
-        return (self.since is None or self.since <= at) and (self.until is None or at <= self.until)
 
     def __contains__(self, uri: object) -> bool:
         return uri in self._found

@@ -17,9 +17,9 @@ from kgd.graph.traverse import Visited, traverse
 from kgd.memories.keywords import keywords
 from kgd.memories.tasks import Task
 from kgd.model.node import cut_at_word
-from kgd.model.uri import CODE_TREE, Uri, path_of, scheme_of, workspace_of
+from kgd.model.uri import CODE_TREE, Uri, path_of, scheme_of, uri_at, workspace_of
 from kgd.tools import visibility
-from kgd.tools.context.file_paths import Places, above, uri_at
+from kgd.tools.context.file_paths import Places, above
 from kgd.tools.context.findings import ANSWER, AREAS, DIRECT, FAR, MEMORIES, NEAR, Findings, Found
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def by_paths(findings: Findings, places: Places) -> Covered:
     _hanging_on(findings, areas)
     _mentioning(findings, [path for path in asked if path and not path.endswith("/")][:MENTIONS])
     _tagged_like(findings, areas)
-    starts = [uri for path in asked[:STARTS] if (uri := uri_at(workspace, "file", path))] if asked != [""] else []
+    starts = [uri for path in asked[:STARTS] if (uri := uri_at("file", workspace.id, path))] if asked != [""] else []
     _neighbours(findings, [*starts, *(one.uri for one in findings.ordered() if one.closeness <= DIRECT)][:STARTS])
     unmatched = [path for path in dict.fromkeys([*places.asked, *places.files])
                  if path not in matched and not (path.endswith("/") or path == "")]  # fmt: skip
@@ -180,7 +180,7 @@ def _naming(findings: Findings, path: str) -> bool:
     """Add nodes related to the file, with the file's own node. Returns whether there are any."""
     if path.endswith("/") or not path:
         return False
-    uri = uri_at(findings.workspace, "file", path)
+    uri = uri_at("file", findings.workspace.id, path)
     if uri is None:
         return False
     known = False
@@ -206,7 +206,7 @@ def _above(findings: Findings, paths: Iterable[str]) -> None:
             if folder in seen:
                 continue
             seen.add(folder)
-            if (uri := uri_at(findings.workspace, "dir", folder)) is None:
+            if (uri := uri_at("dir", findings.workspace.id, folder)) is None:
                 continue
             for edge in _incoming(findings, uri):
                 if scheme_of(edge.target) not in CODE_TREE:
@@ -300,7 +300,7 @@ def _incoming(findings: Findings, uri: Uri) -> list[Edge]:
 def _may_see_file(findings: Findings, path: str) -> bool:
     if findings.sees is None:
         return True
-    uri = uri_at(findings.workspace, "dir" if path.endswith("/") or not path else "file", path)
+    uri = uri_at("dir" if path.endswith("/") or not path else "file", findings.workspace.id, path)
     return uri is not None and findings.sees(uri)
 
 

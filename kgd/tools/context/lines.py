@@ -120,11 +120,9 @@ def answers(session: Session, workspace: Workspace, asked: Sequence[AskedLines])
     for one in asked if code is not None else ():
         assert code is not None
         try:
-            origins = blame(code, one.path, one.first, one.last)
+            found += _joined(session, workspace, code, one.path, blame(code, one.path, one.first, one.last))
         except (GitFailed, KgdError) as error:
             log.warning("lines cannot be attributed", extra={"path": one.path, "reason": str(error)[:300]})
-            continue
-        found += _joined(session, workspace, code, one.path, origins)
     return found
 
 
@@ -157,8 +155,7 @@ def _explain(answer: LineAnswer, session: Session, workspace: Workspace, code: P
         if known.reverted_by:
             answer["reverted_by"] = [id[:12] for id in known.reverted_by]
     else:  # older than the stored history
-        read = next(iter(code_log.commits(code, commit, limit=1)))
-        told = messages.parse(read.message)
+        told = messages.parse(code_log.message(code, commit))
         reason, kind = messages.reason(told.body), told.kind
     if reason:
         answer["why"] = reason

@@ -26,8 +26,6 @@ ENTRIES = 3
 """Entries of each area's changelog."""
 AREAS_ASKED = 12
 COMMITS_SHOWN = 8
-LOOKED_THROUGH = 500
-"""Newest commits of the paths that are looked through for those of a period."""
 LINE = 200
 TOGETHER = 8
 EXPERTS = 3

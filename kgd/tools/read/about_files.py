@@ -19,7 +19,7 @@ MOST = 20
 
 
 def about(workspace: Workspace, files: Sequence[Uri]) -> dict[Uri, list[Uri]]:
-    """For each file of the code tree, the notes about it; the narrowest areas first."""
+    """For each file of the code tree, the notes about it: citing nodes, related nodes, then areas by name."""
     paths = {uri: path_of(uri) for uri in files if scheme_of(uri) == "file"}
     areas: dict[str, list[Uri]] = {}
     with suppress(Limit):

@@ -128,20 +128,24 @@ def walk(answer: Answer) -> str:
     """The answer of `traverse`: one line per node, as cost, address, summary, and the relation that reached it."""
     home = answer["workspace"]
     lines = [f"workspace: {home}", *(_reached(node, home) for node in answer["nodes"])]
-    if edges := answer.get("edges"):
-        lines.append("relations:")
-        lines += [
-            f"- {address(one['source'], home)} {line(one['type'])} -> {address(one['target'], home)}{_of_relation(one)}"
-            for one in edges
-        ]
+    lines += _edges(answer, home)
     for one in answer["cut"]:
         lines.append(f"cut by {one['limit']} at {address(one['at'], home)}: {one['count']} or more left out")
     for one in answer["broken_links"]:
         told = "; ".join([one["reason"], *rest(one, ("source", "type", "target", "reason", "weight"))])
-        link = f"{address(one['source'], home)} {line(one['type'])} -> {address(one['target'], home)}"
-        lines.append(f"broken: {link} ({told})")
+        lines.append(f"broken: {_edge(one, home)} ({told})")
     lines += [f"conflict: {orjson.dumps(one).decode()}" for one in answer["conflicts"]]
     return "\n".join([*lines, *rest(answer, _WALK)])
+
+
+def _edges(answer: Answer, home: str) -> Iterator[str]:
+    if edges := answer.get("edges"):
+        yield "relations:"
+        yield from (f"- {_edge(one, home)}{_of_relation(one)}" for one in edges)
+
+
+def _edge(one: Answer, home: str) -> str:
+    return f"{address(one['source'], home)} {line(one['type'])} -> {address(one['target'], home)}"
 
 
 def _reached(node: Answer, home: str) -> str:
@@ -185,12 +189,7 @@ def hits(answer: Answer) -> str:
         parts.append(f"nearest: {', '.join(address(uri, home) for uri in nearest)}")
     if code := answer.get("code"):
         parts += ["in the code:", *(text for hit in code for text in _hit(hit, home))]
-    if edges := answer.get("edges"):
-        parts.append("relations:")
-        parts += [
-            f"- {address(one['source'], home)} {line(one['type'])} -> {address(one['target'], home)}{_of_relation(one)}"
-            for one in edges
-        ]
+    parts += _edges(answer, home)
     return "\n".join([*parts, *rest(answer, _FOUND)])
 
 

@@ -13,13 +13,13 @@ from typing_extensions import TypedDict
 from kgd.code_history.history import CodeHistory
 from kgd.errors import Invalid, Unavailable
 from kgd.freshness.freshness import Freshness
-from kgd.graph.edges import Card, EdgeSource
+from kgd.graph.edges import EdgeSource, card_of
 from kgd.mentions.mentions import Mentions as Found
 from kgd.mentions.mentions import strength_of
 from kgd.model.access import Verb
 from kgd.model.fields import plain_weight
 from kgd.model.lane import KNOWLEDGE, LANES, Lane
-from kgd.model.uri import OWNED, Uri, name_of
+from kgd.model.uri import OWNED, Uri, name_of, uri_at
 from kgd.retrieval.query import Answered, Mentions, Question, Retrieved
 from kgd.retrieval.retrieve import retrieve, tagged
 from kgd.tools import addressing, cursors, origins, visibility
@@ -213,13 +213,14 @@ def answered(session: Session, workspace: Workspace, question: Question, offset:
     return tagged(workspace, question, sees=sees, sources=sources, offset=offset[0])
 
 
-def _likely(workspace: Workspace, query: str) -> dict[str, float]:
+def _likely(workspace: Workspace, query: str) -> dict[Uri, float]:
     """The files that past commits speak for; nothing for a caller with a token, see `docs/hub.md`."""
-    return {one.path: one.score for one in CodeHistory.of(workspace).files_for(query, LIKELY)}
+    found = CodeHistory.of(workspace).files_for(query, LIKELY)
+    return {uri: one.score for one in found if (uri := uri_at("file", workspace.id, one.path)) is not None}
 
 
 def _answer(sources: Sequence[EdgeSource], hit: Answered) -> HitAnswer | None:
-    card = _card(sources, hit.uri)
+    card = card_of(sources, hit.uri)
     if card is None:
         return None
     answer: HitAnswer = {
@@ -269,10 +270,6 @@ class SeenMentions(visibility.Seen):
     def _strength(self, uri: Uri) -> float:
         """The strength by readable texts alone; the number of hidden ones must not show."""
         return strength_of(sum(map(self._sees, self._found.mentioning(uri))))
-
-
-def _card(sources: Sequence[EdgeSource], uri: Uri) -> Card | None:
-    return next((card for source in sources if (card := source.card(uri)) is not None), None)
 
 
 SEARCH = Operation(

@@ -92,8 +92,8 @@ class Said:
                     pieces.put(uri, (text,))
             made = None if self._stop.is_set() else pieces
         except Exception:
-            # Whatever the cause, the next query scans all texts and starts the build again.
-            log.exception("the texts of entities could not be taken apart")
+            # The next query scans all texts and starts the build again.
+            log.exception("the texts of entities could not be indexed")
         finally:
             with self._lock:
                 if made is not None:

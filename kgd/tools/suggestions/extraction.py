@@ -34,6 +34,7 @@ from kgd.model.node import Relation, Source
 from kgd.model.uri import Uri, build
 from kgd.resolution.prompts import Prompt
 from kgd.tools import nodes, visibility
+from kgd.tools.client_model import ask_client
 from kgd.workspace.proposals import proposals
 from kgd.workspace.usage import Usage
 
@@ -152,33 +153,17 @@ def _digest(uri: Uri, text: str) -> str:
 
 
 def _asked(session: Session, asking: Sequence[Batch]) -> _Read:
-    found, ask = _Read(), session.ask
-    if ask is None:
-        return found
-    attempts, caller = session.daemon.attempts, session.caller
     by_id = {batch.id: batch for batch in asking}
-    prompts = {}
-    for id, batch in by_id.items():
-        why_not = attempts.why_not(id, caller) if ask.open else "no model was asked about it: call again"
-        if why_not and id not in ask.answered:
-            found.trouble.append(why_not)
-        else:
-            prompts[id] = Prompt(*question(batch), MAX_TOKENS)
-    if not prompts:
-        return found
-    attempts.asked((id for id in prompts if id not in ask.answered), caller)
-    for id, reply in ask(prompts).items():
-        if id not in by_id:
+    replies, left = ask_client(session, {id: Prompt(*question(batch), MAX_TOKENS) for id, batch in by_id.items()})
+    found = _Read(trouble=[*left.values()])
+    for id, reply in replies.items():
+        if reply.problem:
+            found.trouble.append(reply.problem)
             continue
-        if reply.text or reply.model:
-            attempts.answered(id, caller)
         try:
-            if reply.problem:
-                found.trouble.append(reply.problem)
-                continue
             found.judged.append((by_id[id], judge(by_id[id], reply.text), reply.model))
         except KgdError as refusal:
-            attempts.failed(id, caller)
+            session.daemon.attempts.failed(id, session.caller)
             found.trouble.append(refusal.message)
     return found
 

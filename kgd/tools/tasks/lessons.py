@@ -9,14 +9,13 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from kgd.areas.path_normalisation import normalise
-from kgd.errors import KgdError
 from kgd.memories.context_files import read_paths
 from kgd.memories.keywords import keywords
 from kgd.memories.new_memory import first_words, memory
 from kgd.memories.tasks import ITEMS_LIMIT, Task
 from kgd.model.change import Upsert
 from kgd.model.node import Json, Node, Relation, Source, cut_at_word
-from kgd.model.uri import Uri, build, from_path, path_of, scheme_of, segments_of
+from kgd.model.uri import Uri, build, path_of, scheme_of, segments_of, uri_at
 
 if TYPE_CHECKING:
     from kgd.tools.visibility import Sees
@@ -87,18 +86,11 @@ def about_files(workspace: Workspace, paths: Sequence[str], sees: Sees | None = 
     for path in paths[:PATHS_LOOKED_AT]:
         place = normalise(path, workspace.layout.code_tree, workspace=workspace.id)
         for scheme in ("file", "dir") if place else ():
-            uri = _uri_of(scheme, workspace.id, place or "")
+            uri = uri_at(scheme, workspace.id, place or "")
             if uri is not None and (sees is None or sees(uri)) and workspace.in_overlay(uri):
                 found.append(uri)
                 break
     return list(dict.fromkeys(found))
-
-
-def _uri_of(scheme: str, workspace: str, place: str) -> Uri | None:
-    try:
-        return from_path(scheme, workspace, place.rstrip("/"))
-    except KgdError:
-        return None
 
 
 def _made(workspace: Workspace, uri: Uri, type: str, text: str, task: Task, sees: Sees | None) -> Upsert:
