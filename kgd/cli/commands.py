@@ -33,10 +33,10 @@ class Verb(NamedTuple):
     """One command.
 
     `call` is its operation, and `rehearsal` the operation for ``--dry-run``. `ask` is the function of
-    `kgd.cli.parameters` that turns options into parameters; without it they have the same names. `print` is the
-    printer of the answer, and `own` a function that carries out the whole command, both as ``module.function`` below
-    `kgd.cli`. `also` is another operation that the command stands for. `alone` commands need no daemon and start none.
-    `carries_out` has operations without a command of their own, and the words that follow ``kgd`` instead.
+    `kgd.cli.parameters` that turns options into parameters; without it they have the same names. `print` is the printer
+    of the answer, and `own` a function that runs the whole command, both as ``module.function`` below `kgd.cli`. `also`
+    is another operation that the command runs. `alone` commands need no daemon and start none. `carries_out` maps
+    operations without a command of their own to the words that follow ``kgd`` for them.
     """
 
     name: str
