@@ -258,9 +258,9 @@ QUERY_GRAPH = Operation(
     name="query_graph",
     title="Read areas",
     description=(
-        "Knowledge by area of the code. An atom owns path globs, a molecule groups atoms. context (paths): what is "
-        "known about these files, and which have no area. get (entityType, id). search (entityType; query, "
-        "moleculeId, orphansOnly)."
+        "Knowledge by area of the code. An atom owns path globs, a molecule groups atoms. context (paths): knowledge "
+        "about these files, and files without an area. get (entityType, id). search (entityType; query, moleculeId, "
+        "orphansOnly)."
     ),
     Params=QueryGraphParams,
     Result=QueryGraphResult,

@@ -185,7 +185,7 @@ def settled_in(workspace: Workspace, id: str) -> Entry | None:
 CONFLICTS = Operation(
     name="conflicts",
     title="Open conflicts",
-    description="Different values by two people: each side with its letter, author and commit.",
+    description="Conflicting values from two people: each side with its letter, author and commit.",
     Params=ConflictsParams,
     Result=ConflictsResult,
     hints=Hints(read_only=True, idempotent=True),

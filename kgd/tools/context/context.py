@@ -316,9 +316,9 @@ CONTEXT = Operation(
     name="context",
     title="What must I know",
     description=(
-        "What the team knows before you touch files, begin a task or answer a question: rules of the areas, traps, "
-        "patterns, decisions, neighbours, recent changes, what nobody described yet. One of paths, task, question. "
-        "`more` holds the arguments of a get for the whole."
+        "Team knowledge to read before you touch files, begin a task or answer a question: rules of the areas, traps, "
+        "patterns, decisions, neighbours, recent changes, undescribed files. Give paths, task or question. `more` has "
+        "the get arguments for the full text."
     ),
     Params=ContextParams,
     Result=ContextResult,

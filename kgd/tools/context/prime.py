@@ -230,7 +230,7 @@ def _printable(text: str) -> str:
 PRIME = Operation(
     name="prime",
     title="What to start with",
-    description="What an agent should know when it starts, within a budget.",
+    description="Knowledge for the start of an agent's session, within a budget.",
     Params=PrimeParams,
     Result=PrimeResult,
     hints=Hints(read_only=True, idempotent=True),

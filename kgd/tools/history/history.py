@@ -277,7 +277,7 @@ HISTORY = Operation(
     name="history",
     title="What changed, and why",
     description=(
-        "Commits with author, message and changed nodes, newest first; of a node, an author or a span of time. `diff`"
+        "Commits with author, message and changed nodes, newest first; for a node, an author or a period. `diff`"
         " adds each changed field before and after."
     ),
     Params=HistoryParams,
@@ -299,7 +299,7 @@ HISTORY = Operation(
                 SINCE,
                 UNTIL,
                 option("--author", "only commits of this author", "TEXT"),
-                option("--diff", "with the fields that changed"),
+                option("--diff", "include the changed fields"),
                 LIMIT,
                 CURSOR,
             ),

@@ -281,8 +281,8 @@ INGEST = Operation(
     title="Ingest documents and conversations",
     description=(
         "Ingest documents (Markdown, HTML, PDF, Office) or conversations from a file, folder or text; search finds "
-        "them. Repeating it stores only what changed. kind entities: your host's model proposes nodes for what `uri` "
-        "names. kind compression: proposes merging duplicates and dropping old nodes."
+        "them. Repeating it stores only what changed. kind entities: your host's model proposes nodes for names in "
+        "`uri`. kind compression: proposes merging duplicates and dropping old nodes."
     ),
     Params=IngestParams,
     Result=IngestResult,

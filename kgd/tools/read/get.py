@@ -356,7 +356,7 @@ GET = Operation(
     title="Read nodes",
     description=(
         "Read nodes in full: content, relations, version, open conflicts. `include` adds incoming relations, the last"
-        " commits, mentions, or the messages of a thread. Absent nodes are in `missing` with similar names. A long "
+        " commits, mentions, or the messages of a thread. `missing` lists absent nodes with similar names. A long "
         "answer continues with `cursor`."
     ),
     Params=GetParams,

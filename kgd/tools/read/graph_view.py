@@ -149,7 +149,7 @@ GRAPH_VIEW = Operation(
     title="Show the graph",
     description=(
         "A picture for a person: the nodes near one or more nodes, by cost; without a start the workspace by area, "
-        "with counts. The answer has the same as text, like traverse."
+        "with counts. The answer also has this as text, like traverse."
     ),
     Params=GraphViewParams,
     Result=GraphViewResult,

@@ -54,11 +54,11 @@ class SearchParams(Params):
     tags: Annotated[Many[str], Field(description="any of them")] = Field(default_factory=list)
     namespace: Annotated[str, Field(description="a path prefix")] = ""
     edge_types: EdgeTypes = Field(default_factory=list)
-    max_depth: Annotated[int | None, Field(ge=0, le=10, description="steps of relations; answers them too")] = None
+    max_depth: Annotated[int | None, Field(ge=0, le=10, description="steps along relations; also returns them")] = None
     include: Annotated[Many[Literal["edges"]], Field(description="also the hits' relations")] = Field(
         default_factory=list
     )
-    lanes: Annotated[Literal["two", "one"], Field(description="one: code after knowledge in hits")] = "two"
+    lanes: Annotated[Literal["two", "one"], Field(description="one: a single list, code after knowledge")] = "two"
     min_score: Annotated[float, Field(ge=0, le=1)] = 0.0
     since: When = None
     until: When = None
@@ -279,8 +279,8 @@ SEARCH = Operation(
     name="search",
     title="Find knowledge",
     description=(
-        "Start here. Find what the team knows (`hits`) and where the code says it (`code`), by words, meaning, names, "
-        "tags, type or namespace. An exact name comes first. Each hit says why it is there. A document is one hit; "
+        "Start here. Find team knowledge (`hits`) and code (`code`) by words, meaning, names, "
+        "tags, type or namespace. Exact names come first; `why` gives the reason for a hit. A document is one hit; "
         "types=chunk lists its chunks."
     ),
     Params=SearchParams,
@@ -321,7 +321,7 @@ RECALL = replace(
     SEARCH,
     name="recall",
     title="Recall knowledge",
-    description="The first list of search alone: what people and agents wrote.",
+    description="Only the first list of search: knowledge that people and agents wrote.",
     run=recall,
     offered="",
     place=0,

@@ -373,7 +373,7 @@ TRAVERSE = Operation(
     description=(
         "Nodes near one or more nodes or paths, cheapest first, each with its cost and last relation (`via`); broken "
         "links and open conflicts. A relation's weight is its cost: 0 belongs together, 1 is a full step. direction "
-        "in finds dependents. `cut` names what a limit left out."
+        "in finds dependents. `cut` counts the nodes that a limit left out."
     ),
     Params=TraverseParams,
     Result=TraverseResult,

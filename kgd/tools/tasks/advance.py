@@ -292,8 +292,8 @@ ADVANCE = Operation(
     title="Advance a task",
     description=(
         "Moves a task to its next status (pending, in-progress, completed; or cancelled), with sections added or "
-        "replaced. On completion each line of the sections Patterns and Gotchas becomes a node that the team finds "
-        "again. Needs the version you read."
+        "replaced. On completion each line of the sections Patterns and Gotchas becomes a node. Needs the "
+        "version you read."
     ),
     Params=AdvanceParams,
     Result=AdvanceResult,

@@ -86,7 +86,7 @@ class SyncParams(WorkspaceParams):
     direction: Literal["both", "pull", "push"] = "both"
     confirm: Annotated[
         str, BeforeValidator(_confirm),
-        Field(description="a held-back commit, although it deletes much or rewrites history"),
+        Field(description="the held-back commit to accept, although it deletes much or rewrites history"),
     ] = ""  # fmt: skip
 
 
@@ -309,8 +309,8 @@ SYNC = Operation(
     name="sync",
     title="Sync with remotes",
     description=(
-        "Fetch, merge and push now; the daemon also does it by itself. Reports what moved and what is held back. To "
-        "accept a change that is held back, pass its commit as confirm."
+        "Fetch, merge and push now; the daemon also does this by itself. Reports transferred and held-back changes. "
+        "To accept a held-back change, pass its commit as confirm."
     ),
     Params=SyncParams,
     Result=RemotesResult,

@@ -141,7 +141,7 @@ def answer_of(
 class RememberParams(Params):
     text: Annotated[str, Field(description="a fact in one sentence, or more")]
     about: Many[str] = Field(default_factory=list)
-    cites: Annotated[Many[str], Field(description="path#symbol of the code that it says something about")] = Field(
+    cites: Annotated[Many[str], Field(description="path#symbol of the code that it is about")] = Field(
         default_factory=list
     )
     tags: Many[str] = Field(default_factory=list)
