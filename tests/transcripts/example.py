@@ -25,7 +25,7 @@ class SessionStore:
         raise Expired("the session is older than two weeks")
 
     def rotate(self, cookie: str) -> str:
-        """Give a user who signed in a new id, against session fixation."""
+        """Give a signed-in user a new id, against fixation."""
         return cookie[:-4] + current()
 '''
 KEYS = '''\

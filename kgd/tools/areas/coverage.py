@@ -80,7 +80,7 @@ class OverlapAnswer(TypedDict):
 
 
 class MovedAnswer(TypedDict):
-    """An area in which `changed` lines of code changed since its knowledge was written or verified."""
+    """An area whose code has `changed` changed lines since its knowledge was written or verified."""
 
     uri: str
     name: str

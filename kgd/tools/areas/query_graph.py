@@ -47,7 +47,7 @@ _USES = {
 
 
 _PATHS = WithJsonSchema({"type": "array", "items": {"type": "string"}, "description": "for context"})
-"""The specification has a text separated by commas, which is accepted too."""
+"""The specification uses a text separated by commas, which is accepted too."""
 
 
 class QueryGraphParams(parameters.AreaParams):

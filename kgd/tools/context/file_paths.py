@@ -56,7 +56,7 @@ class _Kept:
 
 
 def places(session: Session, workspace: Workspace, texts: Sequence[str]) -> Places:
-    """The places of the paths in a question.
+    """Locate the paths of a question in the code tree.
 
     Raises:
         Limit: There are more than `MOST_PATHS`.

@@ -34,13 +34,13 @@ BUDGET = 1_500
 """Tokens. Hosts cut the output of a start hook at 10,000 characters."""
 CHARACTERS_PER_TOKEN = 4
 FIRST = 3
-"""Lines of each list before any list gets more."""
+"""Number of lines of each list before any list gets more."""
 LISTED = 12
 LOOKED_AT = 40
-"""Newest tasks that are checked for an open status."""
+"""Number of newest tasks to check for an open status."""
 AREAS = 60
 LINE = 220
-"""Characters of one line; the node has the rest."""
+"""Largest number of characters of a line; the node has the rest."""
 _MARKS = re.compile(r"^(#{1,6} |---\[[^\]\n]*\]---$)", re.MULTILINE).sub
 """Marks with a meaning only at the start of a line: heading signs, and dates of knowledge appended to an area."""
 
@@ -71,7 +71,7 @@ class PrimeParams(Params):
 
 
 class SectionAnswer(TypedDict):
-    """`lines` are Markdown. `more` is the number of further lines found."""
+    """`lines` are Markdown. `more` counts the lines left out."""
 
     title: str
     lines: list[str]

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from kgd.workspace.workspace import Workspace
 
 MOLECULES, ATOMS = 24, 120
-"""Largest numbers of areas in a picture of the whole workspace; the first by name."""
+"""Largest number of areas in a picture of the whole workspace; the first by name are shown."""
 TYPES = 20
 NEWEST = 12
 """Largest number of start nodes in a picture of some types."""

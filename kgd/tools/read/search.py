@@ -40,12 +40,12 @@ if TYPE_CHECKING:
     from kgd.workspace.workspace import Workspace
 
 DEEPEST = 10_000
-"""Largest number of hits to page through; a narrower question finds the rest."""
+"""Largest number of hits to page through; a narrower query finds the rest."""
 TYPES_SHOWN = 40
 LIKELY = 30
-"""Files that past commits speak for."""
+"""Largest number of files that past commits suggest."""
 KNOWLEDGE_SHARE = 65
-"""Percent of the budget for knowledge; code gets the rest, and what knowledge left over."""
+"""Percentage of the budget for knowledge; code gets the rest, including what knowledge does not use."""
 
 
 class SearchParams(Params):
@@ -69,7 +69,7 @@ class SearchParams(Params):
 
 
 class HitAnswer(TypedDict):
-    """`path` leads from the node that words or meaning found to this one; it is left out for those."""
+    """`path` leads here from a node that matched by words or meaning; direct matches have none."""
 
     uri: str
     type: str
@@ -83,8 +83,8 @@ class HitAnswer(TypedDict):
 
 
 class SearchResult(TypedDict):
-    """`hits` is what people and agents wrote, `code` what the code tree says. `nearest` are nodes that come closest to
-    a query that nothing in `hits` answers."""
+    """`hits` is knowledge that people and agents wrote; `code` is from the code tree. `nearest` lists the closest nodes
+    if nothing in `hits` answers the query."""
 
     workspace: str
     hits: list[HitAnswer]
@@ -97,12 +97,12 @@ class SearchResult(TypedDict):
 
 
 def search(session: Session, params: SearchParams) -> SearchResult:
-    """Find nodes, best first: written knowledge in one list, the code tree in another."""
+    """Find nodes, best first, in two lists: knowledge and code."""
     return _searched(session, params, "search", LANES)
 
 
 def recall(session: Session, params: SearchParams) -> SearchResult:
-    """The first list of `search` alone."""
+    """Return only the first list of `search`."""
     return _searched(session, params, "recall", KNOWLEDGE)
 
 
@@ -162,12 +162,12 @@ class _Page:
         self.sees = visibility.sight(session, workspace.id)
         self.is_far = origins.trust_in(session, workspace) == "remote"
         self.used = 0
-        """Tokens of the lists so far."""
+        """Size of the lists so far, in tokens."""
         self._workspace = workspace
         self._sources = visibility.sources(session, workspace.id, workspace.sources())
 
     def take(self, found: Sequence[Answered], budget: int) -> tuple[list[HitAnswer], int]:
-        """The hits that fit, at least one, and how many were looked at; nodes gone since are skipped."""
+        """The hits that fit, at least one, and the number of examined hits; deleted nodes are skipped."""
         room, hits, looked_at = Room(budget), [], 0
         for hit in found:
             answer = _answer(self._sources, hit)
@@ -186,7 +186,7 @@ class _Page:
 def _unknown_types(workspace: Workspace, types: Sequence[str], sees: visibility.Sees | None) -> str:
     """A hint if no node has one of the types, with the types in use; empty if all are in use.
 
-    Node types are free text. Restricted callers see kgd's own types only, whether such nodes exist or not.
+    Node types are free text. Restricted callers see only built-in types, whether such nodes exist or not.
     """
     index = workspace.text()
     known = index.types() if sees is None else sorted(OWNED)
@@ -214,7 +214,7 @@ def answered(session: Session, workspace: Workspace, question: Question, offset:
 
 
 def _likely(workspace: Workspace, query: str) -> dict[str, float]:
-    """The files that past commits speak for; nothing for a caller with a token, see `docs/hub.md`."""
+    """The files that past commits suggest; none for a caller with a token, see `docs/code-history.md`."""
     return {one.path: one.score for one in CodeHistory.of(workspace).files_for(query, LIKELY)}
 
 
@@ -267,7 +267,7 @@ class SeenMentions(visibility.Seen):
         return [other for other in found if self._sees(other)] if self._sees(uri) else []
 
     def _strength(self, uri: Uri) -> float:
-        """The strength by readable texts alone; the number of hidden ones must not show."""
+        """The strength, from readable texts only, so that it does not reveal the number of hidden texts."""
         return strength_of(sum(map(self._sees, self._found.mentioning(uri))))
 
 

@@ -1,4 +1,4 @@
-"""The `notice` operation: a git hook reports that a branch moved, and the daemon looks at once."""
+"""The `notice` operation: a git hook reports that a branch moved, and the daemon checks at once."""
 
 from __future__ import annotations
 

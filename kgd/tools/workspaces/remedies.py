@@ -1,6 +1,6 @@
 """Remedies for every state in which a part of kgd fails.
 
-docs/recovery.md lists the same sentences. A test compares the two and finds states without a remedy.
+docs/recovery.md lists the same sentences. A test compares both lists and finds states without a remedy.
 """
 
 from __future__ import annotations

@@ -32,12 +32,12 @@ if TYPE_CHECKING:
     from kgd.workspace.workspace import Workspace
 
 GIVEN_UP = ("vanished", "unrelated", "other-workspace")
-"""Kinds of trouble in the first sync after which a new remote is dropped: it is not the intended one."""
+"""Problems of the first sync after which a new remote is dropped, because it is not the intended one."""
 _CONFIRM = re.compile(r"(?:yes|[0-9a-fA-F]{7,64})?").fullmatch
 
 
 class WaitAnswer(TypedDict):
-    """Work that waits for a decision. `commit` is the value for `confirm`."""
+    """A change that waits for a decision. `commit` is the value for `confirm`."""
 
     kind: str
     reason: str
@@ -48,7 +48,7 @@ class WaitAnswer(TypedDict):
 class RemoteAnswer(TypedDict):
     """One remote. `state` is ok, waiting, blocked, diverged, held or emptied; counts are commits.
 
-    `ahead` are commits only here, `behind` commits only there, as far as is known.
+    `ahead` counts commits that are only here, `behind` commits that are only there, as far as known.
     """
 
     name: str

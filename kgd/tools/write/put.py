@@ -191,7 +191,7 @@ def _also_cited(workspace: Workspace, uri: Uri, cites: list[str]) -> list[str]:
 
 
 def _uri_of_fact(workspace: Workspace, type: str, text: str) -> tuple[Uri, bool]:
-    """The URI of a fact, from its first words, and whether no node has it yet.
+    """The URI of a fact, from its first words, and whether it is unused.
 
     On a name clash with another fact, a hash of the content is appended.
     """
