@@ -223,7 +223,7 @@ def validity(value: Json) -> Validity:
         ValueError: `value` has another form; the message names the part.
     """
     if not isinstance(value, Mapping) or not value or not value.keys() <= {"from", "until"}:
-        raise ValueError("valid", "is a mapping with `from`, `until` or both")
+        raise ValueError("valid", "must be a mapping with `from`, `until` or both")
     spans: dict[str, Span] = {}
     for key, text in value.items():
         span = written(text) if isinstance(text, str) else None

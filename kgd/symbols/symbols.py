@@ -61,8 +61,8 @@ class Symbols(NamedTuple):
     """The symbols of one file. `types` maps (scope, name) of other names to chains.
 
     The name ``()`` is the result of the scope itself. `package` is the package that a file declares, or that a manifest
-    gives to its folder; the imports of a manifest are its declarations (`kgd.symbols.manifests`). `reason` says why the
-    file could not be read, or is empty.
+    gives to its folder; the imports of a manifest are its declarations (`kgd.symbols.manifests`). `reason` is empty, or
+    the reason why the file could not be read.
     """
 
     language: str

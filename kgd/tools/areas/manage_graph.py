@@ -82,11 +82,11 @@ class ManageGraphParams(parameters.AreaParams):
     def contradictions(cls, operation: str, given: Mapping[str, Any]) -> Iterator[KgdError]:
         maker, last = given.get("createdByTaskId"), given.get("lastTaskId")
         if operation == "create" and maker and last and maker != last:
-            yield Invalid("the task that creates an area is its last task too", at="lastTaskId", next="Leave it out.")
+            yield Invalid("a new area has the same creating and last task", at="lastTaskId", next="Leave it out.")
         if operation == "update" and given.get("knowledgeMode") == "append" and not _has_text(given, "knowledge"):
             yield Invalid("there is nothing to append", at="knowledge")
         if operation == "delete" and given.get("cascade") and given.get("entityType") == ATOM:
-            yield Invalid("an atom has nothing below it", at="cascade", next="Leave it out.")
+            yield Invalid("only a molecule can be deleted with its atoms", at="cascade", next="Leave it out.")
 
 
 def _has_text(given: Mapping[str, Any], name: str) -> bool:

@@ -78,7 +78,7 @@ class QueryGraphParams(parameters.AreaParams):
         atoms_only = [name for name in ("moleculeId", "orphansOnly") if given.get(name)]
         if given.get("entityType") == MOLECULE:
             for name in atoms_only:
-                yield Invalid(f"'{name}' is about atoms", at=name, next="Leave it out, or set entityType to atom.")
+                yield Invalid(f"'{name}' is only for atoms", at=name, next="Leave it out, or set entityType to atom.")
         elif len(atoms_only) == 2:
             yield Invalid("an orphan has no molecule", at="orphansOnly", next="Give moleculeId or orphansOnly.")
 
