@@ -121,7 +121,7 @@ def refusal(session: Session, error: KgdError, arguments: Mapping[str, Any]) -> 
             "this name conflicts with a node that the token may not read", next="Choose another name."
         )
     return Forbidden(
-        f"'{principal.name}' may not do that: it would reach what the token may not read",
+        f"'{principal.name}' may not do that: it affects nodes that the token may not read",
         next="Leave that part out, or ask for a token that covers it.",
     )  # fmt: skip
 

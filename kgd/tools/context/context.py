@@ -255,9 +255,9 @@ def _missing(asked: _Asked, is_known: bool) -> Missing | None:
         which = "it" if len(gaps) == 1 else "them" if len(bare) == len(gaps) else f"{len(bare)} of them"
         also = f", and nothing names {which} by path" if bare else ""
         absent = [path for path in gaps if path in new]
-        told = f" {_some(absent)} not in the code tree so far." if absent else ""
-        told += " A sentence is asked as `task` or `question`." if any(" " in path for path in absent) else ""
-        message = f"{what}{also}.{told} Record what the code cannot say: why it is so, its rules, its traps."
+        told = f" {_some(absent)} not in the code tree yet." if absent else ""
+        told += " Pass a sentence as `task` or `question`." if any(" " in path for path in absent) else ""
+        message = f"{what}{also}.{told} Record what the code does not show: reasons, rules, traps."
         area = _an_area(asked, gaps)
         return {"message": message, "record": [area, _a_trap(workspace, [*bare, *gaps][0])]}
     if is_known:

@@ -53,9 +53,9 @@ BEFORE = (
     "question: `context` with `question`, or `search`. In a shell: `kgd context PATH...`."
 )
 AFTER = (
-    "When you learn something that the code cannot say (a decision and its reason, a trap, a rule), `put` it: "
+    "When you learn something that the code does not show (a decision and its reason, a trap, a rule), `put` it: "
     '{"op": "upsert", "type": "gotcha", "name": "...", "summary": "...", "relations": [{"type": "about", "target": '
-    '"./path/of/the/file"}]}. One fact a node.'
+    '"./path/of/the/file"}]}. One fact per node.'
 )
 WORTH_RECORDING = (
     "Worth recording first: the reasons for the architecture (`decision`), code that breaks easily (`gotcha`), "
@@ -104,7 +104,7 @@ def prime(session: Session, params: PrimeParams) -> PrimeResult:
     if workspace is None:
         raise NotFound("this directory has no kgd workspace", next="`kgd up` makes one in a code repository.")
     knowledge = [section for section in _knowledge(workspace) if section.lines]
-    sections = [_Section(f"kgd: what the team knows in `{workspace.id}`", [INTRODUCTION, _holds(workspace)])]
+    sections = [_Section(f"kgd: team knowledge in `{workspace.id}`", [INTRODUCTION, _holds(workspace)])]
     sections += [one for one in (_waiting(workspace), _Section("Before you work", [BEFORE])) if one.lines]
     sections += knowledge or [_Section("What is known", [_none_of_use(len(workspace.graph))])]
     sections.append(_Section("When you are done", [AFTER]))

@@ -29,7 +29,7 @@ def notice(session: Session, params: NoticeParams) -> NoticeResult:
         Forbidden: The caller is not one of this machine's own git hooks.
     """
     if not session.trusted:
-        raise Forbidden("only this machine's own git hooks tell of commits")
+        raise Forbidden("only this machine's own git hooks may report commits")
     place = Path(params.git_dir)
     concerned = [one for one in session.daemon.opened() if one.layout.git_dir == place]
     for workspace in concerned:
