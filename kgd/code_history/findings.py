@@ -133,8 +133,7 @@ def _first_present(found: Iterable[Finding], among: Among) -> Finding | None:
 
 
 def _is_surprising(one: str, other: str) -> bool:
-    """Whether a common change of these files is unexpected, unlike that of a file and its test, a lock file or a
-    changelog."""
+    """Whether these files change together unexpectedly. False for a file and its test, lock files and changelogs."""
     return _stem(one) != _stem(other) and not _is_expected(one) and not _is_expected(other)
 
 

@@ -115,7 +115,7 @@ def written(text: str) -> Span | None:
 def span_of(text: str, now: datetime) -> Span | None:
     """The span of a date or time in words or ISO 8601; None for any other text.
 
-    A weekday is the latest day of that name, today included. A month or day without a year is the latest one that has
+    A weekday is the latest day of that name, today included. A month or day without a year is the latest that has
     begun.
     """
     said = " ".join(text.lower().split())

@@ -51,7 +51,7 @@ class Decision:
 
     @property
     def label(self) -> str:
-        """The value of the commit's trailer: one line, whatever name the model returns."""
+        """The value of the commit's trailer: always one line, for any model name."""
         name = "".join(c for c in self.model if c.isprintable())[:80].strip() or "unknown"
         return f"{self.by} model={name}"
 

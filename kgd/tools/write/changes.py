@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from kgd.workspace.workspace import Workspace
 
 Spell = Callable[[str, str], Uri]
-"""Maps (text, at) to the canonical URI. The workspace of a changed node must be known, that of a target need not be."""
+"""Maps (text, at) to the canonical URI. A changed node's workspace must be known; a target's need not be."""
 
 
 class SourceParams(Params):

@@ -58,7 +58,7 @@ class MergedFile:
 
 
 def merge_file(path: str, base: Data, ours: Data, theirs: Data, records: Three = NOTHING_OPEN) -> MergedFile:
-    """Merge three versions of one file; never raises, whatever the content.
+    """Merge three versions of one file; never raises, for any content.
 
     Moves and other changes across files are merged in `kgd.workspace.merging.histories`. `records` are the open
     conflicts about fields of settings and memories; then `conflicts` are all remaining ones.
