@@ -38,7 +38,7 @@ class Do:
         return [self.operation, self.arguments]
 
     def as_tool(self) -> str:
-        """The call in the words of agents and programs: ``search with types=atom``."""
+        """The call as agents and programs write it: ``search with types=atom``."""
         given = ", ".join(f"{name}={value}" for name, value in self.arguments.items())
         return f"{self.operation} with {given}" if given else self.operation
 

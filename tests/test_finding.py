@@ -1,4 +1,4 @@
-"""The evaluation sets of `bench.finding` hold together, and the bench asks them."""
+"""The evaluation sets of `bench.finding` are consistent, and the bench asks their questions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Waiting in tests for effects of other threads and processes that give no event."""
+"""Waiting in tests for effects of other threads and processes that signal no event."""
 
 from __future__ import annotations
 

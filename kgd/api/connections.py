@@ -17,7 +17,7 @@ from kgd.errors import Invalid, Limit
 CONNECTIONS = 16
 """Concurrent calls of one workspace object; further calls wait."""
 MOST_LOST = 2
-"""Daemons that may end during one call before it fails."""
+"""Number of daemons that may end during one call before the call fails."""
 
 Progress = Callable[[int, int | None, str], None]
 

@@ -34,7 +34,8 @@ class KnowledgeOperations(Calling):
             max_depth: Edges between a seed and a hit; 0 for seeds only.
             min_similarity: Smallest cosine of the vectors, 0..1.
             content: Whether to read full texts.
-            since: A date or time, such as ``2026-05`` or ``last week``, as `until`: the period of the hits.
+            since: Start of the period of the hits, as a date or time such as ``2026-05`` or ``last week``; `until` is
+                its end.
 
         Raises:
             Invalid: The question is empty, or `since` or `until` is no date.
@@ -104,7 +105,8 @@ class KnowledgeOperations(Calling):
             task: The URI of a task, or its subject in words.
             paths: Files and directories to change.
             budget: Approximate size in tokens; a token is four characters.
-            since: A date or time, such as ``2026-05`` or ``last week``, as `until`: the period of the items.
+            since: Start of the period of the items, as a date or time such as ``2026-05`` or ``last week``; `until` is
+                its end.
         """
         return reading.context(
             self._call(
@@ -155,7 +157,7 @@ class KnowledgeOperations(Calling):
         """The commits of the workspace, or of one node, newest first.
 
         Args:
-            since: A date or time, such as ``2026-05`` or ``last week``, as `until`.
+            since: Start of the period, as a date or time such as ``2026-05`` or ``last week``; `until` is its end.
             diff: Whether to include the changes, field by field.
         """
         found, cursor = list[Commit](), None

@@ -39,8 +39,8 @@ def entries(
 ) -> tuple[list[LogEntry], int]:
     """A page of a node's changelog, newest first, and the total number of entries; only entries of a period if given.
 
-    Lists one folder of the tip's tree, only once per change, and reads only the entries of the page. So the cost
-    depends only on the entries of this node. Unreadable entries are left out of the page.
+    Lists one folder of the tip's tree, once per change, and reads only the entries of the page. Unreadable entries are
+    left out.
     """
     store = workspace.store
     folder = paths.log_path(uri, "x").rpartition("/")[0]
@@ -73,7 +73,7 @@ def moment_of(now: float) -> str:
 
 
 def _id_at(seconds: int) -> bytes:
-    """The beginning of all ids of a second: the names of entries sort by time."""
+    """The common prefix of the ids of one second: the names of entries sort by time."""
     at = _milliseconds(seconds)
     return "".join(_DIGITS[at >> shift & 31] for shift in range(45, -1, -5)).encode()
 

@@ -101,7 +101,7 @@ class Matcher:
 
         Args:
             path: Relative to the code tree, as `kgd.areas.path_normalisation.normalise` returns it.
-            most: Limit of `steps`; untrusted patterns may be made to be slow.
+            most: Limit of `steps`; untrusted patterns may be slow on purpose.
 
         Raises:
             Limit: It takes more.

@@ -33,10 +33,10 @@ class Verb(NamedTuple):
     """One command.
 
     `call` is its operation, and `rehearsal` the operation for ``--dry-run``. `ask` is the function of
-    `kgd.cli.parameters` that turns options into parameters; without it they have the same names. `print` is the
-    printer of the answer, and `own` a function that carries out the whole command, both as ``module.function`` below
-    `kgd.cli`. `also` is another operation that the command stands for. `alone` commands need no daemon and start none.
-    `carries_out` has operations without a command of their own, and the words that follow ``kgd`` instead.
+    `kgd.cli.parameters` that turns options into parameters; without it they have the same names. `print` is the printer
+    of the answer, and `own` a function that runs the whole command, both as ``module.function`` below `kgd.cli`. `also`
+    is another operation that the command runs. `alone` commands need no daemon and start none. `carries_out` maps
+    operations without a command of their own to the words that follow ``kgd`` for them.
     """
 
     name: str
@@ -93,17 +93,17 @@ TYPES: dict[str, Any] = {
 _LOCAL: tuple[Verb, ...] = (
     Verb("down", "Running", "stop the daemon; the next command that needs it starts it again",
          own="local.down", alone=True, place=30),
-    Verb("mcp", "Running", "serve MCP on standard input and output: what an MCP client starts",
+    Verb("mcp", "Running", "serve MCP on standard input and output; MCP clients start this command",
          (_arg("--tools", metavar="A,B",
                help="extra toolsets: tasks, server-memory, apps; only:server-memory for that one alone"),),
          own="local.mcp", place=70),
-    Verb("serve", "Running", "run the daemon in the foreground; with --listen it is a hub, for which -w takes A,B",
+    Verb("serve", "Running", "run the daemon in the foreground; with --listen it is a hub, and -w takes A,B",
          (_flag("--debug", help="log debug messages"),
           _arg("--profile", help="write a profile as collapsed stacks when it stops", metavar="FILE"),
           _arg("--listen", help="serve others over HTTP at this address", metavar="HOST:PORT"),
           _arg("--tls-cert", help="certificate chain, for an address beyond this machine", metavar="FILE"),
           _arg("--tls-key", help="its key", metavar="FILE"),
-          _flag("--behind-proxy", help="a proxy in front of it ends TLS"),
+          _flag("--behind-proxy", help="a proxy in front of it terminates TLS"),
           _many("--host-name", "NAME", "a host name to accept; others are then refused; may be repeated")),
          own="local.serve", alone=True, place=80),
     Verb("token", "Running", "tokens of this hub: mint, list, narrow, replace, revoke",
@@ -112,16 +112,16 @@ _LOCAL: tuple[Verb, ...] = (
           _arg("subject", nargs="?", help="mint: the workspace; revoke, rotate, child, log: a token's id",
                metavar="WORKSPACE|ID"),
           _arg("--name", help="mint, child: the holder's name, such as billing-agent", metavar="NAME"),
-          _arg("--kind", choices=("agent", "person"), help="mint, child: what the holder is (agent)"),
+          _arg("--kind", choices=("agent", "person"), help="mint, child: the kind of holder (agent)"),
           _many("--verbs", "V,V", "read, propose, write, resolve, admin (read)"),
-          _many("--paths", "GLOB,GLOB", "what it reaches (/**)"),
+          _many("--paths", "GLOB,GLOB", "paths that it may access (/**)"),
           _many("--also", "V,V:GLOB,GLOB", "a further scope, such as 'read:/**'; may be repeated"),
           _arg("--expires", help="30d, 12h, or a date (30d; child: 1d)", metavar="SPAN"),
           _arg("--requests-per-minute", type=int, help="mint: requests a minute (600)", metavar="N"),
           _arg("--bytes-per-day", type=int, help="mint: bytes a day (1 GiB)", metavar="N"),
           _arg("--nodes-per-day", type=int, help="mint: nodes a day (20000)", metavar="N"),
           _arg("--pending-proposals", type=int, help="mint: open proposals at a time (100)", metavar="N"),
-          _arg("--limit", type=int, help="log: at most so many (50)", metavar="N")),
+          _arg("--limit", type=int, help="log: largest number (50)", metavar="N")),
          own="tokens.token", place=90),
     Verb("service", "Running", "print a unit that starts the daemon at login",
          (_arg("system", nargs="?", choices=("systemd", "launchd"), help="which kind (this machine's)"),),
@@ -130,9 +130,9 @@ _LOCAL: tuple[Verb, ...] = (
          (_arg("action", choices=("install", "uninstall", "status", "show"),
                help="what to do; show prints the settings for any other program"),
           _many("--client", "A,B", "claude, cursor, vscode, codex (every client found here)"),
-          _flag("--project", help="in the files of this project, for everyone who works on it (default)"),
+          _flag("--project", help="in the files of this project, for all who work on it (default)"),
           _flag("--user", help="in your own files, for all of your projects"),
-          _flag("--create", help="make AGENTS.md or CLAUDE.md where there is none")),
+          _flag("--create", help="create AGENTS.md or CLAUDE.md if missing")),
          own="agents.agents", alone=True, place=110, writes=True),
     Verb("completion", "Running", "print the completion script of a shell",
          (_arg("shell", nargs="?", choices=("bash", "zsh", "fish"), help="which shell (yours)"),),
@@ -154,7 +154,7 @@ _LOCAL: tuple[Verb, ...] = (
           _many("--depends", "TASK", "add: a task to finish first; may be repeated"),
           _words("--tags", "TAG", "add: a tag; may be repeated"),
           _arg("--status", help="list: pending, in-progress, completed or cancelled alone", metavar="STATUS"),
-          _arg("--limit", type=int, help="list: at most so many (20)", metavar="N"),
+          _arg("--limit", type=int, help="list: largest number (20)", metavar="N"),
           _arg("--notes", help="start, done, cancel: notes for the next person or agent", metavar="TEXT"),
           _many("--pattern", "TEXT", "done: a pattern, kept as a node; may be repeated"),
           _many("--gotcha", "TEXT", "done: a gotcha, kept as a node; may be repeated"),

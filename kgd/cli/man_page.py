@@ -8,7 +8,7 @@ from kgd import __version__
 from kgd.cli.commands import DRY_RUN, EXIT_CODES, GLOBAL, GROUPS, INTERRUPTED, UNHEALTHY, VERBS, Argument, Verb
 
 _DESCRIPTION = (
-    "kgd keeps what a team and its agents learned as a graph of small YAML files in a git repository, serves it to "
+    "kgd keeps the knowledge of a team and its agents as a graph of small YAML files in a git repository, serves it to "
     "every MCP client of this machine, and makes each change a durable commit with an author and a reason.",
     "A command that needs the daemon starts it. A URI may be written as a path or in short, such as ./src/auth or "
     "atom:checkout-page. Nothing leaves the machine until you name a remote or a hub.",
@@ -33,7 +33,7 @@ def page() -> str:
         '.\\" Made from kgd/cli/commands.py by python -m kgd.cli.reference --man; a test compares the two.',
         f'.TH KGD 1 "" "kgd {__version__}" "User Commands"',
         ".SH NAME",
-        "kgd \\- what a team and its agents learned, as a graph in a git repository",
+        "kgd \\- shared memory of a team and its agents, as a graph in a git repository",
         ".SH SYNOPSIS",
         ".B kgd",
         "[\\fIoptions\\fR] \\fIcommand\\fR [\\fIarguments\\fR]",

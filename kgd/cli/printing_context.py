@@ -28,22 +28,22 @@ def context(answer: Answer) -> None:
         for one in code:
             say(f"  {one['name']}  {one['uri']}")
             say(f"    {_one_line(one['why'])}")
-    for name, title in (("changes", "Changed lately"), ("tried_before", "Past commits about it")):
+    for name, title in (("changes", "Recent changes"), ("tried_before", "Related past commits")):
         if answer.get(name):
             say(bold(title))
             for one in answer[name]:
                 _change(one)
     if answer.get("likely_files"):
-        say(bold("Files that it may touch"))
+        say(bold("Likely files"))
         for one in answer["likely_files"]:
             say(f"  {one['path']} ({', '.join(one['why'])})")
     if answer["changed_together"]:
-        say(bold("Often changed together with them"))
+        say(bold("Files that often change with them"))
         for one in answer["changed_together"]:
             say(f"  {one['path']}, in {one['count']} of {words.counted(one['of'], 'commits')}")
     if answer.get("known_by"):
         known = (f"{one['name']} ({words.counted(one['commits'], 'commits')})" for one in answer["known_by"])
-        say(f"{bold('Known by')} {', '.join(known)}")
+        say(f"{bold('Main authors')} {', '.join(known)}")
     if paths := answer["unmatched_paths"]:
         say(bold("In no area"))
         described = set(answer.get("described", ()))
@@ -53,7 +53,7 @@ def context(answer: Answer) -> None:
             say(f"  and {len(paths) - _NAMED} more")
     if answer["cut"]:
         told = ", ".join(f"{one['count']} {one['what'].replace('_', ' ')}" for one in answer["cut"])
-        say(f"left out for lack of room: {told}; --budget N makes more")
+        say(f"left out for lack of room: {told}; raise --budget")
     if missing := answer.get("missing"):
         say(missing["message"])
     for uri in answer.get("nearest", ()):
@@ -62,7 +62,7 @@ def context(answer: Answer) -> None:
 
 def why(answer: Answer) -> None:
     if not answer.get("lines"):
-        say("No commit is known for this line: the file has no such line, or the code has no history here.")
+        say("no commit found: the file has no such line, or the code has no history here")
     context(answer)
 
 

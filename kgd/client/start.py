@@ -20,7 +20,7 @@ START_SECONDS = 15.0
 """Seconds from the first attempt to a daemon that answers."""
 HELLO_SECONDS = 5.0
 RETIRE_SECONDS = 25.0
-"""Seconds for an older daemon to finish its calls; it stops waiting for them after twenty."""
+"""Seconds to wait for an older daemon, which gives its running calls twenty."""
 HELD = 75
 """Exit code of a daemon whose home has another daemon (EX_TEMPFAIL)."""
 HELLO_LIMIT = 65536

@@ -1,7 +1,8 @@
-"""Findings in the newest commits of the code: files that change together, reverts, and files that need most fixes.
+"""Findings in the newest commits of the code: files that change together, reverted files, and files that need many
+fixes.
 
 Each finding passes Fisher's exact test at 1 %, corrected for the number of candidates of its kind, and names its
-commits. Fewer than fifty commits give none.
+commits. With fewer than fifty commits there are none.
 """
 
 from __future__ import annotations
@@ -16,21 +17,21 @@ from kgd.code_history.significance import by_chance, is_significant
 from kgd.index.commit_index import NARROW, NewCommit
 
 NEWEST = 500
-"""Commits that are examined."""
+"""Newest commits to examine."""
 LEAST_COMMITS = 50
 TOGETHER, TOGETHER_SHARE = 5, 0.75
-"""Common commits of a pair, and their share of the commits of the file that changed less often."""
+"""Least number of common commits of a pair, and their least share of the commits of the rarer file."""
 REVERTS, FIXES = 2, 4
 """Least number of reverts, and of fixes, of a file."""
 TRIED = 50
-"""Candidates of a kind for which the tree is asked whether it still has the file."""
+"""Candidates of a kind that are looked up in the tree, because it may no longer have the file."""
 _EXPECTED = ("changelog", "changes", "history", "news", "releases", "version", "__init__", "index")
-"""Stems of files that change with everything."""
+"""Names of files that change with everything else."""
 _LOCKS = (".lock", "-lock.json", "-lock.yaml", ".sum", ".snap", ".po", ".pot")
 
 
 class Finding(NamedTuple):
-    """One sentence, the ids of its commits, newest first, and the probability of the like by chance."""
+    """One sentence, the ids of its commits, newest first, and the probability of such a result by chance."""
 
     kind: str
     text: str
@@ -132,7 +133,7 @@ def _first_present(found: Iterable[Finding], among: Among) -> Finding | None:
 
 
 def _is_surprising(one: str, other: str) -> bool:
-    """Whether it is a surprise that these two change together: not a file and its test, no lock file, no changelog."""
+    """Whether these files change together unexpectedly. False for a file and its test, lock files and changelogs."""
     return _stem(one) != _stem(other) and not _is_expected(one) and not _is_expected(other)
 
 

@@ -1,7 +1,7 @@
 """The code's own history as knowledge: files that a task will touch, past attempts, files that change together.
 
-Answers come from the commit index. While it is being read they rest on its newest commits; without a repository they
-are empty. No question fails because of the history.
+Answers come from the commit index. While kgd is still reading the history, they cover only the newest commits; without
+a repository they are empty. A problem with the history never fails a question.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ if TYPE_CHECKING:
 FILE = "code-history.sqlite"
 FINDING_SECONDS = 0.8
 MATCHING = 60
-"""Commits with words of a question that are ranked again."""
+"""Commits with words of a question that are re-ranked."""
 COVERED = 0.35
-"""Share of a question's words, weighed by rarity, that a past commit about it has."""
+"""Least share of a question's words, weighted by rarity, in a past commit about it."""
 WINDOW = 1_000
 """Newest commits of the given paths that are examined."""
 LEAST_TOGETHER, LEAST_SHARE = 3, 0.2
-"""Common commits, and their share of all commits of the given paths, that a companion needs."""
+"""Least number of common commits of a companion, and their least share of all commits of the given paths."""
 TESTED = 200
 """Candidates whose significance is tested, most frequent first."""
 
@@ -67,8 +67,8 @@ class PastCommit:
 
 
 class Companion(NamedTuple):
-    """A file that `times` of the `of` commits on the given paths changed too; `chance` is the
-    probability of that for an unrelated file (Fisher's exact test, one-sided)."""
+    """A file that changed in `times` of the `of` commits on the given paths; `chance` is the probability of that for an
+    unrelated file (Fisher's exact test, one-sided)."""
 
     path: str
     times: int
@@ -87,7 +87,8 @@ class Expert(NamedTuple):
 class CodeHistory:
     """The history of one code tree, by `CodeHistory.of`. Safe for threads.
 
-    `refresh` is called before an answer if the checked-out commit changed; it may update here or wake a reader.
+    `refresh` is called before an answer if the checked-out commit changed. It updates the index in this thread or wakes
+    a reader.
     """
 
     def __init__(self, root: Path | None, file: Path) -> None:
@@ -97,7 +98,7 @@ class CodeHistory:
         self._finding = Lock()
         self._found: tuple[str, list[Finding]] = ("", [])
         self._unreadable = ""
-        """The commit whose history git could not read, so that it is not tried again."""
+        """The commit whose history git could not read; it is not tried again."""
         self.refresh: Callable[[], object] = self.update
 
     @classmethod
@@ -107,10 +108,10 @@ class CodeHistory:
     # ---- answers
 
     def files_for(self, query: str, limit: int = 10, seeds: Mapping[str, float] | None = None) -> list[LikelyFile]:
-        """The files that a task will touch, most likely first, each with the commits that say so.
+        """The files that a task will touch, most likely first, each with the commits that suggest it.
 
-        `seeds` are files that a search of the code found, with their scores (1 is the best); they are ranked together
-        with the files of past commits with similar messages, of matching paths, and their companions.
+        `seeds` are files that a search of the code found, with scores (1 is the best). They are ranked together with
+        files of past commits with similar messages, files with matching paths, and their companions.
         """
         return self._ask(lambda index: predicting.files_for(index, query, limit, seeds or {}), [])
 
@@ -164,7 +165,7 @@ class CodeHistory:
     def findings(self) -> list[Finding]:
         """Up to three findings in the newest commits, read from git at most once for each checked-out commit.
 
-        They need no index, so they are there in a new workspace; what git cannot read within a second is left out.
+        They need no index, so a new workspace has them too. Commits that git cannot read within a second are left out.
         """
         code, tip = self._code, self.tip
         if code is None or not tip:
@@ -184,7 +185,8 @@ class CodeHistory:
 
     @property
     def is_current(self) -> bool:
-        """Whether there is nothing to read: the index reflects the checked-out commit, or git cannot read it."""
+        """Whether there is nothing to read: the index reflects the checked-out commit, or git cannot read its
+        history."""
         index, tip = self._open(), self.tip
         try:
             return index is None or not tip or tip == self._unreadable or index.tip() == tip
@@ -197,7 +199,7 @@ class CodeHistory:
         return self.is_current and self.tip != self._unreadable
 
     def give_up(self, tip: str) -> None:
-        """Do not read the history of this commit again; other commits are still tried."""
+        """Stop reading the history of this commit; other commits are still tried."""
         self._unreadable = tip
 
     @property

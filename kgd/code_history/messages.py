@@ -1,6 +1,6 @@
 """Commit messages: subject, reason, and whether a commit fixes or reverts.
 
-Trailers and email addresses are left out, so no address of a person is stored.
+Trailers and email addresses are left out, so no person's address is stored.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import NamedTuple
 from kgd.model.node import cut_at_word
 
 SUBJECT, BODY = 300, 1_200
-"""Characters that are kept; of the body the first paragraphs."""
+"""Largest number of characters; a body keeps its first paragraphs."""
 REASON = 400
 """Characters of a reason."""
 FIX, REVERT = "fix", "revert"
@@ -33,7 +33,7 @@ _NO_FIX = re.compile(
 
 
 class Message(NamedTuple):
-    """The parts of a commit message that are kept. `reverts` is an id or a subject."""
+    """The stored parts of a commit message. `reverts` is an id or a subject."""
 
     subject: str
     body: str

@@ -1,8 +1,8 @@
 """The files that a task will touch, from past commits.
 
-Three signals, each relative to its best: messages of past commits that touched the file, words of its path, and the
-score that a search of the code gave it. A part of the best files' scores then passes to files that usually changed with
-them. The weights were chosen on four histories (`python -m bench.localisation`).
+Three signals, each scaled to the best file: messages of past commits that touched the file, words of its path, and its
+score in a search of the code. The best files then pass part of their scores to files that usually changed with them.
+The weights were chosen on four histories (`python -m bench.localisation`).
 """
 
 from __future__ import annotations
@@ -17,36 +17,37 @@ from kgd.index.commit_index import NARROW, CommitIndex
 from kgd.index.words import Term
 
 LOOKED_AT, FEWEST_LOOKED_AT = 0.1, 5_000
-"""Share of all commits, and least number, that the words of a query may have together; the rarest words come first."""
+"""Largest share of all commits, or this number if it is more, that the words of a query may select together; the rarest
+words come first."""
 SIMILAR = 200
-"""Commits with similar messages that count."""
+"""Largest number of commits with similar messages."""
 BY_SEARCH, BY_MESSAGES, BY_PATH = 0.5, 0.75, 0.5
 """Weights of the signals."""
 SHARPNESS = 2.5
-"""Exponent of a message's score: the few best messages decide."""
+"""Exponent of a message's score, so that the few best messages decide."""
 SPREAD = 0.75
-"""Exponent of a commit's number of files, by which its vote is divided."""
+"""A commit's vote is divided by its number of files to this power."""
 HALF_LIFE = 365 * 86_400.0
-"""Seconds after which the newer half of a vote is halved; the other half never ages."""
+"""Half-life, in seconds, of one half of a vote; the other half never decays."""
 HOP = 0.5
 """Share of a file's score that passes to its companions."""
 HOPS_FROM = 10
-"""Best files from which a part passes on."""
+"""Number of best files that pass on part of their score."""
 TOGETHER = 15
-"""Changed paths of a commit up to which it counts for companions."""
+"""Largest number of changed paths of a commit that counts for companions."""
 HISTORY = 300
-"""Newest commits of a file that count for its companions."""
+"""Number of newest commits of a file that count for its companions."""
 SMOOTHING = 3
-"""Commits added to a file's count, so that a single common commit is little evidence."""
+"""Added to a file's number of commits, so that a single common commit is weak evidence."""
 NAMED = 300
-"""Files with words of the query in their path."""
+"""Largest number of files with words of the query in their path."""
 SHOWN = 3
 """Commits named for each file."""
 
 
 class LikelyFile(NamedTuple):
     """A file that a task may touch. `score` is 1 for the best of an answer; `commits` are ids of past commits with
-    similar messages, best first; `why` says what speaks for the file."""
+    similar messages, best first; `why` names the signals."""
 
     path: str
     score: float
@@ -86,13 +87,13 @@ def content_words(query: str) -> list[Term]:
 
 
 def telling(index: CommitIndex, counts: Mapping[Term, int]) -> list[Term]:
-    """The words that select commits, by the number of messages that have them: the rarest, up to a bound of work."""
+    """The words that select commits, by the number of messages that have them: the rarest, up to a limit of work."""
     most = max(FEWEST_LOOKED_AT, LOOKED_AT * index.count())
     return words.rarest({term: count for term, count in counts.items() if count}, most)
 
 
 def coverage(index: CommitIndex, counts: Mapping[Term, int], numbers: Collection[int]) -> dict[int, float]:
-    """The share of a query's words, weighed by rarity, that each commit has. `counts` are messages by word."""
+    """Each commit's share of the query's words, weighted by rarity. `counts` are messages by word."""
     total = index.count()
     weights = {term: math.log(1 + total / max(1, count)) for term, count in counts.items()}
     whole = sum(weights.values())
@@ -129,9 +130,9 @@ def _by_messages(index: CommitIndex, terms: Sequence[Term]) -> tuple[dict[str, f
 
 
 def _pass_on(index: CommitIndex, scores: dict[str, float]) -> dict[str, str]:
-    """Pass a part of the best files' scores to files that changed with them, in place.
+    """Pass part of the best files' scores to files that changed with them, in place.
 
-    Returns the file that helped each most, for files without a score of their own.
+    Returns, for each file without a score of its own, the file that contributed most.
     """
     best = sorted(scores, key=lambda path: (-scores[path], path))[:HOPS_FROM]
     given: dict[str, dict[str, float]] = {}

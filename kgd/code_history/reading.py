@@ -18,15 +18,15 @@ from kgd.git.discovery import Place
 from kgd.index.commit_index import CommitIndex, NewCommit
 
 COMMITS = 100_000
-"""Newest commits that are kept."""
+"""Number of newest commits to keep."""
 BATCH = 1_000
-"""Commits of one transaction: few enough to be searchable soon."""
+"""Commits per transaction, few enough to be searchable soon."""
 LEFT_OVER = 1_000
-"""Commits above `COMMITS` that are kept until the oldest are dropped."""
+"""Commits beyond `COMMITS` that may accumulate before the oldest are dropped."""
 
 
 class Difference(NamedTuple):
-    """Commits to add above and below the stored ones, both newest first, and stored ones to drop."""
+    """Commits to add above and below the stored ones, both newest first, and stored commits to drop."""
 
     above: list[str]
     below: list[str]
@@ -51,11 +51,11 @@ def difference(index: CommitIndex, code: Place, tip: str, limit: int = COMMITS) 
 
 
 def update(index: CommitIndex, code: Place, tip: str, stop: Event | None = None, *, limit: int = COMMITS) -> int:
-    """Bring the index to the newest commits of `tip`, and return the number read. The only writer meanwhile.
+    """Bring the index to the newest commits of `tip`, and return the number read. No other writer may run.
 
     Raises:
         GitFailed, Limit: git cannot read the history.
-        Unavailable: `stop` was set, git took too long, or the disk refuses.
+        Unavailable: `stop` was set, git took too long, or the disk refused a write.
         IndexDamaged: The index must be recreated.
     """
     above, below, gone = difference(index, code, tip, limit)

@@ -1,8 +1,8 @@
 """The test of significance for statements about past commits.
 
 Fisher's exact test, one-sided: if `drawn` of `total` commits were picked at random, how often would at least `count` of
-them be among the `marked` ones? A statement is shown if that probability, times the number of statements that were
-tried (Bonferroni), is below `LEVEL`.
+them be `marked`? A statement is shown if that probability, times the number of statements that were tried (Bonferroni),
+is below `LEVEL`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def by_chance(count: int, drawn: int, marked: int, total: int) -> float:
 
 
 def is_significant(probability: float, tried: int) -> bool:
-    """Whether a result that `tried` statements could have had is not chance."""
+    """Whether a result is not due to chance, if `tried` statements were tested."""
     return probability * max(1, tried) < LEVEL
 
 

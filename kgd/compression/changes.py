@@ -10,7 +10,7 @@ from kgd.model.uri import Uri
 
 Kind = Literal["merge", "mark", "prune", "summary"]
 KINDS: tuple[Kind, ...] = ("mark", "merge", "prune", "summary")
-"""Kinds in search order: a node is part of only one change of a proposal."""
+"""Kinds of change, in search order: a node is in only one change of a proposal."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,8 @@ CONTRADICTION = OUTDATED | {"contradicts", "contradiction", "correction", "corre
 APART = frozenset([SUPERSEDES, SUPERSEDED_BY, CONTRADICTS, "contradicted_by", "part_of", "distinct_from", "replaces"])
 """Relations that mark two nodes as different things, even if they have one name."""
 ENOUGH, IN_COMMON = 12, 0.15
-"""Least number of distinct words of a compared text, and the share of common words in texts about the same subject."""
+"""Least number of distinct words of a compared text, and least share of common words of texts about the same
+subject."""
 MOST_DROPPED = 10
 """Duplicates merged into one node at a time, since a reviewer reads all of them."""
 _WORD = re.compile(r"[^\W\d_]{4,}")
@@ -109,8 +110,7 @@ def are_unrelated(one: str, other: str) -> bool:
 
 
 def groups(pairs: Iterable[tuple[Uri, Uri, str]]) -> list[Duplicates]:
-    """Groups of (keep, drop, reason), which come most similar first. No node is kept in one group and dropped in
-    another.
+    """Groups of (keep, drop, reason), most similar first. No node is kept in one group and dropped in another.
 
     All drops of a group are similar to the kept node: a node similar only to a dropped one may be about something else.
     """

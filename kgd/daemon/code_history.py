@@ -1,6 +1,6 @@
 """Background reading of the code's history: at the start, and whenever another commit is checked out.
 
-A few commits are read here. Many are read by a separate process at idle priority, which writes the same index.
+A few commits are read in the daemon. Many are read by a separate process at idle priority, which writes the same index.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from kgd.code_history.history import CodeHistory
 AFTER_SECONDS = 0.3
 """Delay before the first reading, so that the call that started the daemon is answered first."""
 FEW = 500
-"""Commits that are read in the daemon; a process takes longer to start."""
+"""Largest number of commits to read in the daemon; a process takes longer to start."""
 PATIENCE = 0.5
 """Seconds that a question waits for new commits."""
 PROGRAM = ("-m", "kgd.daemon.code_history_process")
@@ -32,7 +32,7 @@ class HistoryReader:
         self._changed = threading.Condition()
         self._stop = threading.Event()
         self._noted, self._done = 1, 0
-        """How often a change was noted, and how many of these notes are dealt with."""
+        """Number of noted changes, and of changes already handled."""
         self._process: subprocess.Popen[bytes] | None = None
         self._thread = threading.Thread(target=self._follow, name="kgd-history", daemon=True)
 
@@ -57,7 +57,7 @@ class HistoryReader:
         self._history.close()
 
     def _refresh(self) -> None:
-        """Wait a moment for the commits since the last reading; not while a long history is read."""
+        """Wait briefly for the commits since the last reading, unless a long history is being read."""
         with self._changed:
             if self._process is None and not self._stop.is_set():
                 self._noted += 1

@@ -111,7 +111,7 @@ class Endpoint:
         return len(self._connections)
 
     async def close(self, *, retire: bool = False) -> None:
-        """Stop accepting, answer the requests that were read, then end every connection.
+        """Stop accepting, answer the requests that were read, then close every connection.
 
         With `retire` clients learn that another daemon takes over, and calls get more time. Worker threads may
         still run afterwards.

@@ -113,7 +113,7 @@ class HistoryCheck:
 
 
 def heal(store: ObjectStore, sources: Iterable[tuple[Remote, GitRemote]]) -> bool:
-    """Fetch the tip's missing objects from the first remote that has all of them; returns whether one has.
+    """Fetch the tip's missing objects from the first remote that has all of them; returns False if none has.
 
     Costs a fetch of a remote's whole history.
     """

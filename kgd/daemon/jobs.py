@@ -37,7 +37,7 @@ FILE = "jobs.json"
 KEPT = 50
 """Finished jobs that are kept for display."""
 WAITING = 20
-"""Most queued jobs of one workspace."""
+"""Largest number of queued jobs of one workspace."""
 SAVED_EVERY = 2.0
 """Seconds between two saves of a job's progress."""
 

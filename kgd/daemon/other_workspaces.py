@@ -158,7 +158,7 @@ class Elsewhere:
         return found
 
     def explore(self, question: Question, deadline: float) -> Patch | Absence:
-        """A hub's answer to one step of a walk, from all pages, or the reason for its absence."""
+        """A hub's answer to one step of a walk, from all pages, or the reason why there is none."""
         entry = self._registry.current().entries.get(question.workspace)
         if entry is None:
             return Absence("unknown_workspace")

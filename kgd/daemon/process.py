@@ -34,7 +34,7 @@ SWITCH_SECONDS = 0.0005
 """How long a thread may keep the interpreter while another waits; with the default of 5 ms, writes delay every read."""
 SAMPLE_SECONDS = 0.01
 WAITING = ("threading.py", "selectors.py", "queue.py", "futures/thread.py", "socket.py", "inotify_c.py")
-"""Files whose functions only wait: a thread inside one of them is idle, and is not sampled."""
+"""Files whose functions only wait: a thread in one of them is idle and is not sampled."""
 
 
 def prepare(crash_log: str) -> None:

@@ -43,7 +43,8 @@ EVENTS: list[type[FileSystemEvent]] = [
 ]  # fmt: skip
 
 QUIET_SECONDS = 0.03
-"""Seconds that a hint waits for more hints; in a burst up to `LONGEST_SECONDS`, since a checkout is one change."""
+"""Seconds that a hint waits for more hints. In a burst it waits up to `LONGEST_SECONDS`, so that a checkout is one
+change."""
 LONGEST_SECONDS = 0.4
 PATHS_LIMIT = 2_000
 """With more changed paths everything is scanned."""

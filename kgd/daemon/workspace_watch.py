@@ -171,7 +171,7 @@ class WorkspaceWatch:
             self._workspace.hint(sorted(str(Path(path).relative_to(top)) for path in inside if path != str(top)))
 
     def _is_of_code(self, path: str) -> bool:
-        """Whether the path is in the code's git directory, and not in the workspace's inside it."""
+        """Whether the path is in the code's git directory, outside the workspace's own."""
         own = str(self._workspace.layout.git_dir)
         return path.startswith(f"{self._code_git_dir}/") and path != own and not path.startswith(f"{own}/")
 

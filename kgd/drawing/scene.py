@@ -38,8 +38,7 @@ MOST_LINES = 4_000
 class Dot:
     """One node. `parent` is the previous visible node on its cheapest path; a start has none.
 
-    `told` replaces the cost in the description of pictures without costs. `size` grows with the number of nodes it
-    represents.
+    `told` replaces the cost in pictures without costs. `size` grows with the number of nodes that it represents.
     """
 
     uri: str
@@ -152,7 +151,7 @@ def _dot(node: Mapping[str, Any], known: Collection[str], disputed: Iterable[str
 
 
 def _type(node: Mapping[str, Any]) -> str:
-    """File or directory according to the scheme, which is more precise than the type."""
+    """File or directory, by the scheme, which is more precise than the type."""
     scheme: str = node["uri"].partition(":")[0]
     return scheme if scheme in CODE_TREE else node["type"]
 

@@ -183,7 +183,7 @@ def _parsed(line: bytes) -> Any:
 
 
 def _without_nulls(fields: dict[str, Any]) -> dict[str, Any]:
-    """The fields of a new node, without nulls, which would delete nothing."""
+    """The fields of a new node, without nulls: there is nothing to delete."""
     return {**fields, "data": {key: value for key, value in fields["data"].items() if value is not None}}
 
 

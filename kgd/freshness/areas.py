@@ -24,7 +24,7 @@ SHARE = 0.5
 LEAST = 60
 """Lines below which no change counts as a lot: a small file is rewritten in a day."""
 COMMITS = 3_000
-"""Most commits of the code that are counted, newest first."""
+"""Largest number of code commits to count, newest first."""
 FILES = 50_000
 """Largest code tree, in files, whose areas are measured."""
 
@@ -48,7 +48,7 @@ class Atlas(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """The amount of change in an area since its last confirmation."""
+    """How much an area's code has changed since its last verification."""
 
     changed: int
     """Lines added and removed by commits."""

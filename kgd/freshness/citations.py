@@ -21,7 +21,7 @@ VERIFIED = "verified"
 """Data key of the verifications."""
 
 MOST = 100
-"""Most citations read per node."""
+"""Largest number of citations read per node."""
 
 _FORM = re.compile(
     r"(?P<path>[^\n]+?)(?:@(?P<at>[0-9a-f]{7,40}))?(?:#(?P<symbol>[\w$][^\s#@]*))?(?:@(?P<late>[0-9a-f]{7,40}))?"

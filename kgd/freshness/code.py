@@ -26,9 +26,9 @@ ID = 12
 LARGEST = 8 << 20
 """Largest file in bytes that is read; a larger one is never reported as changed."""
 COMMITS = 200
-"""Most commits of one path searched for the change."""
+"""Largest number of commits of one path to search for the change."""
 READ = 60
-"""Most of these commits searched for a symbol, which needs their files."""
+"""Largest number of these commits to search for a symbol, which requires reading their files."""
 KEPT = 20_000
 LONGEST = 20_000
 """Lines of a file that is searched for symbols; in a longer one the whole file counts."""

@@ -34,8 +34,8 @@ _Allow = Callable[[ObjectStore, ObjectId], None]
 class Adopted:
     """The result of asking. Without `layout`, no remote that could be reached has a workspace.
 
-    `remote` and `ref` name the place where it was found. `unreachable` says why a remote could not be asked, since a
-    workspace may be there.
+    `remote` and `ref` name the place where it was found. `unreachable` is the reason why a remote could not be asked,
+    since a workspace may be there.
     """
 
     layout: Layout | None = None

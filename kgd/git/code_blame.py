@@ -24,7 +24,7 @@ SECONDS = 10.0
 FILE_BYTES = 4 << 20
 """Size of the largest file whose lines are attributed."""
 IGNORED = ".git-blame-ignore-revs"
-"""The usual file of commits that only reformat; git looks through them."""
+"""The usual file that lists reformatting commits; git skips them."""
 
 
 class LineOrigin(NamedTuple):
@@ -44,7 +44,7 @@ class LineOrigin(NamedTuple):
 
 
 def blame(code: Place, path: str, first: int, last: int) -> list[LineOrigin]:
-    """The origins of the lines `first` to `last` that the file has in the work tree; empty if it is unreadable.
+    """The origins of lines `first` to `last` of the file in the work tree; empty if it is unreadable.
 
     Raises:
         GitFailed, Unavailable, Limit: git cannot read the history, or needs more than ten seconds.

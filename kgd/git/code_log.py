@@ -1,7 +1,7 @@
 """History of the code repository: its commits with their changed paths, its files, and the commit of a line.
 
-A foreign repository of any size: every question has a limit of commits and time, and none fetches missing objects. Only
-ids, times, names, messages and paths are read; emails are not.
+The user's repository may have any size, so every call has a limit of commits and time, and none fetches missing
+objects. Ids, times, names, messages and paths are read; email addresses are not.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from kgd.git.program import Bounds, GitFailed
 from kgd.git.refs import read_foreign
 
 SECONDS = 600.0
-"""Time limit of a whole history."""
+"""Time limit for a whole history."""
 FILES = 10_000
-"""Changed paths listed of one commit; an import of a whole tree has more."""
+"""Largest number of listed paths of one commit; an import of a whole tree has more."""
 MESSAGE = 4_000
-"""Bytes of a message that are read."""
+"""Largest number of bytes to read of a message."""
 LOCAL = ("-c", "protocol.allow=never")
 """A partial clone would fetch each missing object over the network."""
 _LOG = (
     "log", "--name-status", "-z", "--find-renames=60%", "-l100", "--no-ext-diff", "--no-textconv", "--no-color",
     "--encoding=UTF-8", "--format=%x01%H %ct %P%x02%an%x02%B",
 )  # fmt: skip
-"""Inexact renames are only looked for among 100 files, exact ones (by id) always."""
+"""git looks for inexact renames among 100 files at most, and always for exact ones (by id)."""
 
 
 class PathChange(NamedTuple):

@@ -32,12 +32,12 @@ _SETTINGS = {
     "core.autocrlf": "false",
     "core.eol": "lf",
     "core.logAllRefUpdates": "always",  # our undo log; the default leaves out refs/kgd/*
-    "core.fsync": "all",  # the user's own commits: git does not flush loose objects by default
+    "core.fsync": "all",  # for the user's own commits: git does not flush loose objects by default
     "core.protectHFS": "true",
     "core.protectNTFS": "true",
     "core.splitIndex": "false",  # libgit2 cannot read a split index
     "index.sparse": "false",  # nor a sparse one
-    "gc.auto": "0",  # kgd does the maintenance: a gc at a bad moment would make a write fail
+    "gc.auto": "0",  # kgd does its own maintenance: a concurrent gc could make a write fail
     "maintenance.auto": "false",
     "receive.autogc": "false",
     "kgd.format": str(FORMAT),

@@ -132,7 +132,7 @@ def check_configuration(git_dir: Path, work_tree: Path | None) -> None:
     """Refuse a repository whose own configuration would lead libgit2 elsewhere, or that kgd cannot read.
 
     Raises:
-        Unavailable: The message says what to change.
+        Unavailable: The message names the necessary change.
     """
     try:
         config = pygit2.Config(str(git_dir / "config"))

@@ -43,7 +43,7 @@ class Change(NamedTuple):
     old: ObjectId | None
     new: ObjectId | None
     others: tuple[ObjectId | None, ...] = ()
-    """The file in the further parents of a merge."""
+    """The file in the other parents of a merge."""
 
 
 def _paths(changes: Sequence[Change]) -> Iterable[str]:

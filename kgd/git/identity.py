@@ -34,7 +34,7 @@ def person(layout: Layout, own_file: str | None = None) -> Author:
 
 
 def is_known(layout: Layout, own_file: str | None = None) -> bool:
-    """Whether git's configuration has a name; otherwise `person` makes one up."""
+    """Whether git's configuration has a name; otherwise `person` derives one."""
     return bool(_settings(layout, own_file))
 
 

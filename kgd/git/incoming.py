@@ -186,7 +186,7 @@ class Allowance:
 
     objects: int
     bytes: int
-    """Bytes of all objects together, inflated."""
+    """Total size of all objects in bytes, inflated."""
     blob: int
     tree: int
     commit: int = 1 << 20
@@ -198,7 +198,7 @@ def measure(store: ObjectStore, ids: Collection[ObjectId], most: Allowance) -> N
     """Check every object by its header; an object larger than the limit of its kind is never inflated.
 
     Raises:
-        Limit: They are too many or too large, individually or in total.
+        Limit: There are too many, or one of them or their total is too large.
         Damaged: One is missing.
     """
     if len(ids) > most.objects:

@@ -27,7 +27,7 @@ BUDGET = 5.0
 SIZE_LIMIT = 256 << 20
 """Maximum bytes of an inflated loose object; a larger one counts as broken."""
 WAYS_TRIED = 20
-"""Maximum number of earlier tips to try as a restore point."""
+"""Largest number of earlier tips to try as a restore point."""
 _SLACK = 60.0
 """Seconds before a checkpoint that are checked again: git does not flush the loose objects it writes."""
 _ABANDONED = 24 * 3600.0

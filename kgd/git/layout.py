@@ -2,8 +2,8 @@
 
 A standalone workspace is an ordinary repository. In a code repository the workspace is a repository inside the code's
 common git directory (``.git/kgd``), so that every worktree finds the same one. Its work tree is ``.kgd/``, tied by
-relative links both ways, like an absorbed submodule: it can be moved, and a copied folder is independent. Of the code
-repository only ``info/exclude`` gets a line.
+relative links both ways, like an absorbed submodule: it can be moved, and a copied folder is independent. The only
+change to the code repository is a line in ``info/exclude``.
 """
 
 from __future__ import annotations

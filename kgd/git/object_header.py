@@ -1,7 +1,7 @@
 """Kind and size of a stored object, by libgit2's own function.
 
-`pygit2.Odb.read_header` (1.21) is not safe: where the base of a delta is broken, its error path writes a zero byte as
-far beyond a buffer on the stack as the object is large, and the process crashes.
+`pygit2.Odb.read_header` (1.21) is not safe: if the base of a delta is broken, its error path writes a zero byte beyond
+a buffer on the stack, at an offset of the object's size, and the process crashes.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _NOT_FOUND = -3
 
 @functools.cache
 def _library() -> ctypes.CDLL:
-    """libgit2, as a dependency of the module that pygit2 is linked to it with."""
+    """The libgit2 that pygit2's extension module is linked against."""
     library = ctypes.CDLL(_libgit2.__file__)
     pointer = ctypes.c_void_p
     library.git_repository_odb.argtypes = [ctypes.POINTER(pointer), pointer]

@@ -67,7 +67,7 @@ def write(pack_dir: Path, objects: Sequence[Object]) -> Path:
     name, body, idx = build(objects)
     stem = pack_dir / f"pack-{name}"
     while stem.with_suffix(".idx").exists() or stem.with_suffix(".pack").exists():
-        # Left by a failed flush. Its bytes may not be durable, so write a new file beside it.
+        # Left by a failed flush. Its bytes may not be durable, so a new file is written beside it.
         stem = pack_dir / f"pack-{hashlib.sha1(stem.name.encode()).hexdigest()}"
     keep, half = stem.with_suffix(".keep"), stem.with_suffix(".kgd")
     for leftover in (keep, half):

@@ -97,7 +97,7 @@ class ObjectStore:
         self.objects_dir = git_dir / "objects"
         self.pack_dir = git_dir / "objects" / "pack"
         self._hopeless = 0
-        """When packs last came or went before an object that no attempt could read, in ns since 1970."""
+        """Time of the last change of the packs before a read that failed in all attempts, in ns since 1970."""
         self._places = (self.objects_dir, beside) if beside else (self.objects_dir,)
         self.reopened = 0
         self._reopening = threading.Lock()
@@ -252,9 +252,9 @@ class ObjectStore:
         return found
 
     def check_history(self, tip: ObjectId, known: Iterable[ObjectId] = ()) -> None:
-        """Read the changes of each commit between `known` and `tip`, to prove that every tree is within the limits.
+        """Read the changes of each commit between `known` and `tip`, to check that every tree is within the limits.
 
-        A hostile old tree would harm readers of the history. Takes about 0.3 ms per commit.
+        A hostile tree of an old commit would harm readers of the history. Takes about 0.3 ms per commit.
 
         Raises:
             Damaged, Limit: As `diff`.

@@ -194,8 +194,7 @@ class _State:
         self.hubs: dict[str, str] = {}
         self.absences: dict[str, Absence] = {}
         self.asked: dict[Uri, Reach] = {}
-        """The radius around a node that its hub was asked for, even without an answer: no hub is asked twice for the
-        same."""
+        """The requested radius around a node, even if its hub did not answer: no hub is asked twice for the same."""
         self.asked_beside: dict[Uri, Reach] = {}
         """Answers for calls with starts reached at different costs. A hub that cuts its answer may leave out the
         nearest nodes of some starts, so these are asked for once more, alone."""

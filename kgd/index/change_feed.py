@@ -110,8 +110,8 @@ class Feed:
         """The numbers of texts that contain the words of one of these phrases side by side, in any inflection.
         O(answer).
 
-        The phrase is tokenized like the texts, so no text that has it is left out. Of scripts without blanks, other
-        texts may be included.
+        The phrase is tokenized like the texts, so every text that has it is included. For scripts without blanks, other
+        texts may be included too.
         """
         phrases = [" ".join(_QUOTES.sub(" ", way).split()) for way in ways]
         quoted = [

@@ -59,13 +59,15 @@ CREATE VIRTUAL TABLE body_text USING fts5 (
 """
 
 BODY_CHARACTERS = 200_000
-"""Characters of a file that are searched."""
+"""Number of searchable characters of a file."""
 LOOKED_AT, FEWEST_LOOKED_AT = 0.25, 2_000
-"""Share of all files, and least number, that the words of a search may have together; the rarest come first."""
+"""Largest share of all files, or this number if it is more, that the words of a search may select together; the rarest
+come first."""
 PHRASES, LONG_PHRASE = 12, 4
-"""Pairs, and runs of four neighbouring words, that count as one more word each: an error message is found as it is."""
+"""Largest number of phrases, of two and of four adjacent words. Each counts as one more word, so that an error message
+is found verbatim."""
 COVERED_FIRST = 10
-"""Files whose share of the query is computed."""
+"""Largest number of files whose share of the query is computed."""
 PATH_WEIGHT = 6.0
 RANK_DIGITS = 9
 
@@ -108,7 +110,7 @@ class EdgeRow(NamedTuple):
 
 
 class FileHit(NamedTuple):
-    """A file found by its whole text. `covered` is its share of the query's weight, in which rare words weigh more."""
+    """A file found by its whole text. `covered` is its share of the query's weight; rare words weigh more."""
 
     path: str
     score: float
@@ -219,9 +221,9 @@ class CodeIndex(Database):
         )
 
     def files_with(self, query: str, limit: int) -> tuple[list[FileHit], frozenset[str]]:
-        """Files whose path and whole text have words of the query, best first; and the words that any file has.
+        """Files whose path or whole text has words of the query, best first; and the words that occur in any file.
 
-        Words side by side in the query count once more if they are so in a file, and four in a row again. In a large
+        Two words that are adjacent in both the query and a file count once more, and so do four in a row. In a large
         tree, words that most files have are left out.
         """
         asked = words.terms(query)
@@ -249,7 +251,8 @@ class CodeIndex(Database):
     # Writing
 
     def _put_body(self, connection: Connection, id: int, written: StoredReading) -> None:
-        """Make the whole text of a file searchable. The index keeps no text, so `bodies` has what a removal needs."""
+        """Make the whole text of a file searchable. FTS5 keeps no text, so `bodies` keeps a copy, which a removal
+        needs."""
         self._drop_body(connection, id)
         if written.text:
             text = words.clean(written.text[:BODY_CHARACTERS])
@@ -373,7 +376,7 @@ def _outdate(connection: Connection, keys: Iterable[str]) -> None:
 
 
 def _phrases(asked: Sequence[str]) -> list[str]:
-    """Runs of two words and of `LONG_PHRASE`, at most `PHRASES` of each."""
+    """Runs of two and of `LONG_PHRASE` words, at most `PHRASES` of each."""
     return [
         f'"{" ".join(asked[start : start + length])}"'
         for length in (2, LONG_PHRASE) for start in range(min(PHRASES, len(asked) - length + 1))
@@ -381,7 +384,7 @@ def _phrases(asked: Sequence[str]) -> list[str]:
 
 
 def _covered(connection: Connection, ids: Sequence[int], weights: Mapping[str, float]) -> dict[int, float]:
-    """The share of the query's weight that each of these files has."""
+    """Each of these files' share of the query's weight."""
     share, total = dict.fromkeys(ids, 0.0), sum(weights.values())
     sql = f"SELECT rowid FROM body_text WHERE body_text MATCH ? AND rowid IN ({placeholders(ids)})"
     for match, weight in weights.items() if ids else ():

@@ -1,7 +1,7 @@
 """Commit index: messages, times and changed paths of the code repository's commits.
 
-A derived file, which may be deleted. One process writes, any number read. Commits are numbered so that a newer one has
-a higher number. A path that the tree no longer has counts as the path it was renamed to.
+A derived file, which may be deleted. One process writes, any number read. Newer commits have higher numbers. A former
+path of a renamed file counts as its present path.
 """
 
 from __future__ import annotations
@@ -21,13 +21,14 @@ VERSION = 2
 APPLICATION = 0x6B676368
 TABLES = ("meta", "commits", "messages", "paths", "path_words", "touches", "renames")
 FIRST_NUMBER = 1 << 40
-"""Number of the newest commit at the first reading; older ones count down from it, later ones up."""
+"""Number of the newest commit at the first reading. Older commits count down from it, later ones up."""
 NARROW = 30
-"""Changed paths up to which a commit shows which files belong together. Wider ones vendor, reformat or import."""
+"""Largest number of changed paths of a commit that shows which files belong together. Wider commits vendor, reformat or
+import."""
 LISTED = 300
-"""Changed paths up to which a commit is listed with its paths; of wider ones only the text is kept."""
+"""Largest number of changed paths that are stored with a commit; for wider commits only the text is kept."""
 STEPS = 8
-"""Renames followed from a former path to the present one."""
+"""Largest number of renames to follow from a former path to the present one."""
 SCHEMA = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE commits (
@@ -65,7 +66,7 @@ CREATE TABLE renames (was INTEGER PRIMARY KEY, path INTEGER NOT NULL, number INT
 CREATE INDEX renamed_by ON renames (number);
 """
 _MESSAGE = "messages, 2.0, 1.0, 1.0"
-"""Weight of a word in subject, body, and the parts of identifiers."""
+"""Weights of subject, body, and the parts of identifiers."""
 _PATH = "path_words, 2.0, 1.0"
 
 
@@ -114,7 +115,7 @@ class CommitIndex(Database):
     # Reading
 
     def tip(self) -> str:
-        """The commit whose history the index reflects; empty until it was read to its end."""
+        """The commit whose history the index reflects; empty until that history has been read completely."""
         return self.meta("tip") or ""
 
     def ids(self) -> set[str]:
@@ -160,12 +161,12 @@ class CommitIndex(Database):
         return [(number, -score) for number, score in rows]
 
     def with_word(self, term: Term, numbers: Collection[int]) -> set[int]:
-        """Those of the commits whose message has the word."""
+        """The commits among these whose message has the word."""
         sql = "SELECT rowid FROM messages WHERE messages MATCH ? AND rowid IN (SELECT value FROM json_each(?))"
         return set(self.column(sql, term.match, f"[{','.join(map(str, numbers))}]"))
 
     def files_called(self, terms: Sequence[Term], limit: int) -> list[tuple[str, float]]:
-        """Paths of the tree with any of the words, best first by BM25."""
+        """Paths in the tree with any of the words, best first by BM25."""
         if not terms:
             return []
         sql = (
@@ -175,7 +176,8 @@ class CommitIndex(Database):
         return [(path, -score) for path, score in self.rows(sql, " OR ".join(t.match for t in terms), limit)]
 
     def paths_of(self, numbers: Collection[int], *, widest: int = LISTED) -> dict[int, list[str]]:
-        """The present paths that each of these commits touched; without commits that touched more than `widest`."""
+        """The present paths that each of these commits touched; commits that touched more than `widest` are left
+        out."""
         rows = self.rows_in(
             "SELECT touches.number, now.path FROM touches JOIN paths ON paths.id = touches.path"
             " JOIN paths AS now ON now.id = paths.current"
@@ -197,8 +199,8 @@ class CommitIndex(Database):
         since: int | None = None,
         until: int | None = None,
     ) -> list[int]:
-        """The newest commits that touched one of these files, newest first. A path that ends in a slash is a folder,
-        an empty one the whole tree. `since` and `until` (Unix seconds, both included) limit their time."""
+        """The newest commits that touched one of these files, newest first. A path that ends in a slash is a folder, an
+        empty path the whole tree. `since` and `until` (Unix seconds, both included) limit the time."""
         period = f" AND commits.at BETWEEN {int(since or 0)} AND {int(LAST_SECOND if until is None else until)}"
         found: set[int] = set()
         sql = (
@@ -218,8 +220,8 @@ class CommitIndex(Database):
         return sorted(found, reverse=True)[:limit]
 
     def changed_with(self, path: str, newest: int, widest: int) -> tuple[int, dict[str, float]]:
-        """The number of the newest commits (at most `newest`, with at most `widest` paths) that changed a file, and
-        the present files that changed with it: each commit counts as one, divided among its other files."""
+        """The number of newest commits (at most `newest`, with at most `widest` paths) that changed a file, and the
+        present files that changed with it. Each commit has one vote, divided among its other files."""
         ids = self.column("SELECT id FROM paths WHERE current = (SELECT current FROM paths WHERE path = ?)", path)
         if not ids:
             return 0, {}
@@ -242,7 +244,7 @@ class CommitIndex(Database):
         return int(total), dict(rows)
 
     def counts(self, paths: Collection[str], since: int = 0) -> dict[str, int]:
-        """The number of narrow commits from number `since` on that touched each of these files."""
+        """For each of these files, the number of narrow commits that touched it, from number `since` on."""
         rows = self.rows_in(
             "SELECT now.path, count(DISTINCT touches.number) FROM paths AS now JOIN paths ON paths.current = now.id"
             " JOIN touches ON touches.path = paths.id JOIN commits INDEXED BY widths ON commits.number = touches.number"
@@ -258,7 +260,7 @@ class CommitIndex(Database):
         return int(self.column(sql, NARROW, since)[0])
 
     def is_present(self, paths: Collection[str]) -> set[str]:
-        """Those of the paths that the tree has."""
+        """The paths among these that the tree has."""
         return {row[0] for row in self.rows_in("SELECT path FROM paths WHERE present = 1 AND path IN ({})", paths)}
 
     # Writing
@@ -290,7 +292,7 @@ class CommitIndex(Database):
             self.drop(ids)
 
     def note_files(self, present: Collection[str], absent: Collection[str] | None = None) -> None:
-        """Record which paths the tree has; without `absent`, `present` are all of them."""
+        """Record which paths the tree has. Without `absent`, `present` lists all of them."""
         with self.write() as connection:
             ids = _PathIds(connection)
             for path in present:
@@ -312,7 +314,7 @@ class CommitIndex(Database):
             _follow_renames(connection)
 
     def set_tip(self, tip: str) -> None:
-        """Record that the index has the history of this commit to its end."""
+        """Record that the index has the complete history of this commit."""
         self.set_meta("tip", tip)
 
 

@@ -1,7 +1,7 @@
 """Exact names: nodes and files by a name in any case style, qualified or not.
 
-`getUserName`, `get_user_name` and `GetUserName` have one folded form. A qualified name is found by its last part, and
-the parts before it must occur in this order in the node's path: `QuerySet.get_or_create`, `db.models.Model`.
+`getUserName`, `get_user_name` and `GetUserName` have one folded form. A qualified name is looked up by its last part;
+the parts before it must occur in the same order in the node's path: `QuerySet.get_or_create`, `db.models.Model`.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ MAX_NAME = 120
 _NUMBERED = ("chunk://", "message://")
 """Schemes whose last segment is a number or a time."""
 MOST_NAMED = 400
-"""Nodes of one name that are considered."""
+"""Largest number of nodes of one name to consider."""
 MOST_WORDS = 6
-"""Words of a question that may be a name as a whole."""
+"""Largest number of words of a question that may be a name as a whole."""
 _APART = re.compile(r"::|->|[./#:\\]+")
 _NUMBER = re.compile(r"~\d+\Z")
 _IDENTIFIER = re.compile(r"`([^`\n]{2,120})`|([^\W\d]\w*(?:(?:::|->|[./#:\\-])\w+)*(?:\(\))?)")
@@ -39,7 +39,8 @@ def fold(name: str) -> str:
 
 
 def note(connection: sqlite3.Connection, id: int, uri: Uri, name: str, aliases: Iterable[str]) -> None:
-    """Record the names of a node: its whole name, the last part of a qualified one, the end of its URI, its aliases."""
+    """Record the names of a node: its whole name, the last part of a qualified name, the end of its URI, and its
+    aliases."""
     last = _NUMBER.sub("", name).rpartition(".")[2] if uri.startswith("symbol://") else ""
     end = name_of(uri) if is_owned(uri) and not uri.startswith(_NUMBERED) else ""
     folded = {fold(each) for each in (_NUMBER.sub("", name), last, end if not last else "", *aliases)} - {""}
@@ -47,7 +48,7 @@ def note(connection: sqlite3.Connection, id: int, uri: Uri, name: str, aliases: 
 
 
 def asked_in(query: str) -> list[str]:
-    """The names in a question: all of it if it is short, and words in it that are written like identifiers."""
+    """The names in a question: the whole question if it is short, and words written like identifiers."""
     text = query.strip()
     whole = [text.strip("`\"'()?")] if text and len(text) <= MAX_NAME and len(text.split()) <= MOST_WORDS else []
     inside = [quoted or plain for quoted, plain in _IDENTIFIER.findall(text)]
@@ -55,7 +56,8 @@ def asked_in(query: str) -> list[str]:
 
 
 def _is_identifier(word: str) -> bool:
-    """Whether a word in a sentence is written like code: with a mark, a capital inside, or a call's brackets."""
+    """Whether a word in a sentence is written like code: with a punctuation mark or a capital letter inside, or with a
+    call's brackets."""
     return bool(
         "_" in word.strip("_")
         or word.endswith("()")

@@ -1,4 +1,5 @@
-"""Grams: overlapping pieces of scripts without blanks between words, which stand in for words in the index.
+"""Grams: short overlapping runs of characters that replace words in the index, for scripts without blanks between
+words.
 
 A gram has two characters of Chinese, Japanese and Korean, and three of Thai, Lao, Khmer and Burmese. Grams at the end
 of a run are shorter, so that a shorter query is the beginning of a gram. Vowel signs and tone marks are left out, as in
@@ -23,9 +24,9 @@ _IS_GRAM = re.compile(f"[{_PAIRED}{_TRIPLED}]").match
 _IS_TRIPLED = re.compile(f"[{_TRIPLED}]").match
 
 _ANYWHERE = frozenset("的吗呢吧么はがをのへ")
-"""A gram with one of these says little."""
+"""Characters that make a gram uninformative."""
 _ONLY = frozenset("了是在怎什为哪谁会要可以不有和就都而及与或我你他她它们这那个多少久")
-"""So does a gram of these alone."""
+"""A gram of these characters alone is uninformative too."""
 _KANA = re.compile("[\u3041-\u309f]+").fullmatch
 _ENDS_WITH_PARTICLE = re.compile("[\uac00-\ud7a3][은는이가을를에의로도와과]").fullmatch
 _KOREAN = """
@@ -35,7 +36,7 @@ _KOREAN_STOPS = frozenset(_KOREAN.split())
 
 
 def of(text: str) -> list[str]:
-    """The grams of a text as they are indexed, with repeats."""
+    """The grams of a text, as indexed, including repeats."""
     found = []
     for run in _RUN.findall(text):
         size = _size(run)
@@ -65,7 +66,7 @@ def is_gram(word: str) -> bool:
 
 
 def is_stop(gram: str) -> bool:
-    """Whether a piece of `split` is a gram that says little, such as a particle with half of a word."""
+    """Whether a piece of `split` is an uninformative gram, such as a particle with half of a word."""
     if gram.isascii():
         return False
     is_function = not _ANYWHERE.isdisjoint(gram) or _ONLY.issuperset(gram) or gram in _KOREAN_STOPS
@@ -73,12 +74,12 @@ def is_stop(gram: str) -> bool:
 
 
 def phrase(gram: str) -> str:
-    """The expression of FTS5 for a gram of a query; a gram that is too short is a prefix of others."""
+    """The FTS5 expression for a gram of a query; a gram that is too short matches as a prefix."""
     return f'"{gram}"' if len(gram) == _size(gram) else f'"{gram}" *'
 
 
 def phrase_of(name: str) -> str:
-    """The expression of FTS5 for the runs of a name, whose characters may be set apart; empty if it has none."""
+    """The FTS5 expression for the runs of a name, whose characters may be separated; empty if it has none."""
     found = []
     for run in _RUN.findall(_BETWEEN.sub("", name)):
         size, plain = _size(run), _plain(run)

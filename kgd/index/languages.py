@@ -1,7 +1,7 @@
 """German and French in full text: forms and compounds of a word, and spellings of umlauts.
 
-SQLite's stemmer knows English only. A query with function words or letters of another language looks for the beginnings
-of its words; in German texts the ends of long words are indexed too, as reversed words behind a mark.
+SQLite's stemmer knows English only. A query with function words or letters of another language matches the beginnings
+of words. In German texts the ends of long words are indexed too, as reversed words behind a mark.
 """
 
 from __future__ import annotations
@@ -12,17 +12,17 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 MARK = "\ue000"
-"""Before a reversed word: a character for private use, which SQLite counts as a letter."""
+"""Marks a reversed word: a private-use character, which SQLite counts as a letter."""
 LEAST_STEM = 5
-"""Letters of the beginning of a word that stand for its forms."""
+"""Least number of letters at the beginning of a word that identify its forms."""
 LEAST_END = 4
-"""Letters of a compound's last part."""
+"""Least number of letters of a compound's last part."""
 LEAST_COMPOUND = 12
-"""Letters of a word whose end is indexed."""
+"""Least number of letters of a word whose end is indexed."""
 END = 9
-"""Letters of an end that are indexed."""
+"""Number of indexed letters of an end."""
 SURE = 2
-"""Function words that tell the language of a text."""
+"""Least number of function words that identify the language of a text."""
 
 _PLAIN = {
     code: base for code in range(0xC0, 0x180) if (base := unicodedata.normalize("NFD", chr(code))[0]) != chr(code)
@@ -35,7 +35,8 @@ _SPELLING = re.compile("(?<=[^aeioquäöü])([aou])e(?=[^e])|^([aou])e(?=[^e])")
 
 @dataclass(frozen=True, slots=True)
 class Language:
-    """`telling` words are in no English text; `stopwords` also have words that are. `endings` of words are cut."""
+    """`telling` words do not occur in English texts; `stopwords` also include words that do. `endings` of words are
+    cut."""
 
     telling: frozenset[str]
     stopwords: frozenset[str]
@@ -43,7 +44,7 @@ class Language:
     endings: re.Pattern[str]
 
     def stem(self, word: str) -> str:
-        """What the forms of a folded word begin with; empty if too little is left."""
+        """The common beginning of the forms of a folded word; empty if too little is left."""
         cut = self.endings.sub("", word)
         return cut if len(cut) >= LEAST_STEM else word if len(word) >= LEAST_STEM else ""
 
@@ -88,7 +89,7 @@ def folded(word: str) -> str:
 
 
 def of_query(query: str, words: Collection[str]) -> Language | None:
-    """The language of a query, by its casefolded words; None for English and all others."""
+    """The language of a query, by its casefolded words; None for English and other languages."""
     asked = frozenset(words)
     german, french = len(asked & GERMAN.telling), len(asked & FRENCH.telling)
     if german or french:
@@ -99,13 +100,13 @@ def of_query(query: str, words: Collection[str]) -> Language | None:
 
 
 def ends_with(word: str) -> tuple[str, ...]:
-    """The expression of FTS5 for German compounds that end with a word; none for a short one."""
+    """The FTS5 expression for German compounds that end with a word; empty for a short word."""
     end = _end(folded(word))
     return (f'"{MARK}{end}" *',) if len(end) >= LEAST_END and end.isalpha() else ()
 
 
 def also_written(words: Collection[str]) -> list[str]:
-    """Further tokens for the distinct words of a text: umlauts spelled out and contracted, and ends of compounds."""
+    """Additional tokens for the distinct words of a text: umlauts spelled out and contracted, and ends of compounds."""
     is_german = len(GERMAN.telling.intersection(words)) >= SURE
     accented = [word.lower() for word in words if not word.isascii()]
     spelled = [word.translate(_SPELLED) for word in accented if _UMLAUT(word) and word not in GERMAN.stopwords]

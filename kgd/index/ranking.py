@@ -72,8 +72,8 @@ class Filters(TypedDict, total=False):
     """Conditions of a search. A node has one of the `types` and any of the `tags`, and lies in `namespace` or below.
 
     Nodes of the code tree are also of type `file` or `dir`. Without `lanes`, texts of every lane pass. With `since` or
-    `until` (Unix seconds, both included), a node has a date in this span: of a message its time, of other nodes their
-    last change.
+    `until` (Unix seconds, both included), a node's date lies in this period: the time of a message, or the last change
+    of another node.
     """
 
     types: Collection[str] | None
@@ -146,7 +146,8 @@ class Found(NamedTuple):
 
 
 class Frequencies:
-    """Document counts of words in one lane, kept until a fiftieth of the documents changed: they need not be exact."""
+    """Document counts of words in one lane, cached until a fiftieth of the documents changed: they need not be
+    exact."""
 
     def __init__(self, lane: Lane) -> None:
         self._lane, self._table = lane, TABLES[lane]
@@ -281,7 +282,7 @@ class Search:
         return sorted(f._replace(rank=round(f.rank - gain[f.id], RANK_DIGITS)) for f in found)
 
     def _with_word(self, often: int, candidates: int) -> str:
-        """SQL to select, from some documents, the ones with a word that `often` documents have."""
+        """SQL to select, from some documents, those with a word. `often`: the number of documents that have it."""
         # With the plus, SQLite scans all documents with the word; without it, it looks up each candidate.
         plus = "+" if often < SEEK * candidates else ""
         table = self._table
@@ -318,9 +319,8 @@ class Search:
         return list(once.values())[:want]
 
     def covered(self, found: Sequence[Found]) -> tuple[dict[int, float], frozenset[str]]:
-        """The share of the query's weight that each document has, by number, and the words that the lane has.
-
-        A share is 1 with all words. Rare words weigh more, and a word that no document of the lane has most.
+        """Each document's share of the query's weight, by number, and the words that occur in the lane. The share is 1
+        for all words. Rare words weigh more; a word that no document of the lane has weighs most.
         """
         known = set[str]()
         about = max(self._frequencies.documents(self._connection), len(found))
@@ -340,7 +340,7 @@ class Search:
 
 
 def explain(connection: sqlite3.Connection, terms: Sequence[Term], page: Sequence[Found]) -> list[Hit]:
-    """The hits with snippet and reason; both are empty if a text has none of the words."""
+    """The hits with snippet and reason, which are empty if a text has none of the words."""
     shown: dict[tuple[bool, int], snippets.Explanation] = {}
     asked = snippets.asked(terms)
     for bare, source, names, columns in (

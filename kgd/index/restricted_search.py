@@ -31,7 +31,7 @@ from kgd.model.uri import Uri
 
 Sees = Callable[[Uri], bool]
 _Scores = dict[Uri, tuple[float, int]]
-"""Score in 0..1 and number of each visible text with a word."""
+"""Score (0..1) and number of each visible text with a word."""
 
 
 class InSight:
@@ -67,7 +67,7 @@ class InSight:
         return _ranked(found, lambda count: FILE if count == len(found) else FILE_SOME)[:want]
 
     def _with(self, table: str, phrases: Sequence[str], condition: Filter) -> _Scores:
-        """The best score of each text by one of the phrases, each of which is divided by its own best score."""
+        """Each text's best score for any of the phrases; the scores of a phrase are divided by its best."""
         found: _Scores = {}
         for phrase in dict.fromkeys(phrases):
             scores = self._of(table, phrase, condition)

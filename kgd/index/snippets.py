@@ -42,7 +42,7 @@ class SearchWord(NamedTuple):
     root: str
     begun: bool
     anywhere: bool
-    """It may be inside another word: a gram, or the stem of a word of a language with compounds."""
+    """The term may occur inside another word: it is a gram, or the stem of a word in a language with compounds."""
     is_gram: bool = False
 
 
@@ -81,7 +81,7 @@ def find(columns: Sequence[str], texts: Sequence[str], words: Sequence[SearchWor
 
 
 def _joined(found: Collection[str], text: str, words: Sequence[SearchWord]) -> set[str]:
-    """Grams of the query that overlap in the text are one word again."""
+    """Grams of the query that overlap in the text are joined into one word."""
     joined, last = list[str](), ""
     for word in (one.word for one in words if one.is_gram and one.word in found):
         overlap = len(word) - 1

@@ -36,7 +36,7 @@ from kgd.model.node import Source, default_type
 from kgd.model.uri import CODE_TREE, Uri, is_owned
 
 FEW = 1_000
-"""Most documents of a word that is looked up separately."""
+"""Largest number of documents of a word that is looked up separately."""
 MOST_FEW = 50_000
 """Nodes that pass a filter for them to be listed."""
 MAX_KEY = 500
@@ -48,10 +48,10 @@ MOST_DOUBTED = 200
 class Doc(NamedTuple):
     """A node as the index stores it. `data_text` is the searchable part of its data; `updated` is in Unix seconds.
 
-    `dated` is the time of a message, by default `updated`; `valid` is when a fact holds, None if it always does.
-    `origin` is the file of the code tree that it was read from, None for stored nodes. `people` are its speakers,
-    `data_keys` the keys at the top of its data, and addresses and ids in it. A `bare` node has no text of its own, and
-    words do not find it.
+    `dated` is the time of a message, by default `updated`; `valid` is the period in which a fact holds, None if it
+    always does. `origin` is the file of the code tree that it was read from, None for stored nodes. `people` are its
+    speakers; `data_keys` are the top-level keys of its data, and the addresses and ids in it. A `bare` node has no text
+    of its own, so words do not find it.
     """
 
     uri: Uri
@@ -280,10 +280,10 @@ class TextIndex:
         files: bool = True,
         **filters: Unpack[Filters],
     ) -> list[Hit]:
-        """The best hits: nodes with all words, then with some, then bare `files`; equal scores in order of URI.
+        """The best hits: nodes with all words, then with some, then bare `files`. Ties are in the order of URIs.
 
-        Within a tier notes come before sources, and those before code. The last word may be unfinished. A query without
-        letters or digits finds nothing. `doubted` nodes lose a share of their score.
+        Within a tier, notes come before sources, and sources before code. The last word may be unfinished. A query
+        without letters or digits finds nothing. `doubted` nodes lose part of their score.
         """
         terms = words.terms(query)
         want = offset + max(0, limit)
@@ -295,7 +295,7 @@ class TextIndex:
             most = want + min(len(doubted), MOST_DOUBTED)
             condition = doc_filter(**filters)
             found = {lane: self._of_lane(connection, lane, terms, condition, most, sees) for lane in lanes}
-            once: dict[Uri, Found] = {}  # a chunk may be indexed twice: as stored, and as read from its file
+            once: dict[Uri, Found] = {}  # a chunk may be indexed twice: as a stored node, and as read from its file
             for one in sorted((one for lane in lanes for one in found[lane]), key=lambda one: -one.tier):
                 once.setdefault(one.uri, one)
             first = list(once.values())[:most]
@@ -324,8 +324,8 @@ class TextIndex:
     ) -> Gathered:
         """Documents of one lane with words of the query, for `kgd.retrieval` to rank with other evidence.
 
-        In a large lane, documents with only common words are left out. No bare files. Messages matched with their
-        neighbours are included if `surrounded`.
+        In a large lane, documents with only common words are left out. Bare files are never included; messages matched
+        together with their neighbours are included if `surrounded`.
         """
         terms = words.terms(query)
         if not terms:
@@ -387,17 +387,17 @@ class TextIndex:
             return explain(connection, terms, page)
 
     def size(self) -> int:
-        """About how many texts there are in all lanes."""
+        """Approximate number of texts in all lanes."""
         with self._database.read() as connection:
             return sum(frequencies.documents(connection) for frequencies in self._frequencies.values())
 
     def notes(self) -> int:
-        """About how many notes there are."""
+        """Approximate number of notes."""
         with self._database.read() as connection:
             return self._frequencies[Lane.NOTES].documents(connection)
 
     def people(self, names: Collection[str]) -> list[str]:
-        """Those of these words, folded, that are part of a speaker's name."""
+        """The words among these, folded, that are part of a speaker's name."""
         with self._database.read() as connection:
             return text_context.people_among(connection, names)
 
@@ -407,12 +407,12 @@ class TextIndex:
             return text_context.by_people(connection, names, ids) if names and ids else set()
 
     def dates_of(self, ids: Collection[int]) -> dict[int, int]:
-        """The dates of these texts (`Found.id`) in Unix seconds, without texts that have none."""
+        """The dates of these texts (`Found.id`) in Unix seconds; texts without a date are left out."""
         sql = "SELECT docs.id, dated FROM json_each(?) AS asked JOIN docs ON docs.id = asked.value WHERE dated > 0"
         return dict(self._database.rows(sql, orjson.dumps(list(ids)).decode()))
 
     def validity_of(self, uris: Collection[Uri]) -> dict[Uri, Validity]:
-        """The periods in which these nodes hold, without nodes that always hold."""
+        """The periods in which these nodes hold; nodes that always hold are left out."""
         rows = self._database.rows(
             "SELECT docs.uri, begin, until FROM json_each(?) AS asked JOIN docs ON docs.uri = asked.value"
             " JOIN validity ON validity.doc = docs.id",
@@ -513,7 +513,7 @@ class TextIndex:
         return [Uri(uri) for uri in self._database.column(sql, begin, end, max(0, limit))]
 
     def with_data_keys(self, keys: Collection[str]) -> set[Uri]:
-        """Nodes whose data has one of these keys at its top, or one of these addresses or ids. O(answer)."""
+        """Nodes whose data has one of these top-level keys, addresses or ids. O(answer)."""
         sql = f"SELECT uri FROM data_keys JOIN docs ON docs.id = doc WHERE key IN ({placeholders(keys)})"
         return {Uri(uri) for uri in self._database.column(sql, *sorted(key[:MAX_KEY] for key in keys))}
 

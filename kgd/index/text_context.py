@@ -1,7 +1,6 @@
 """Context of indexed texts: whole documents, neighbouring messages, and speakers.
 
-All of it follows from stored texts: a document's text is the text of its chunks; a message has its neighbours in its
-thread.
+It is derived from stored texts: a document's text is the text of its chunks; a message has neighbours in its thread.
 """
 
 from __future__ import annotations
@@ -119,7 +118,7 @@ def note_people(connection: sqlite3.Connection, id: int, people: Iterable[str]) 
 
 
 def people_among(connection: sqlite3.Connection, names: Collection[str]) -> list[str]:
-    """Of these words, the names of speakers."""
+    """The names of speakers among these words."""
     known = connection.execute(
         "SELECT value FROM json_each(?) WHERE EXISTS (SELECT 1 FROM people WHERE person = value)",
         (orjson.dumps(list(names)).decode(),),
@@ -128,7 +127,7 @@ def people_among(connection: sqlite3.Connection, names: Collection[str]) -> list
 
 
 def by_people(connection: sqlite3.Connection, names: Sequence[str], ids: Collection[int]) -> set[int]:
-    """Of these texts, those in which a person of one of these names speaks."""
+    """The texts among these in which a person of one of these names speaks."""
     people = people_among(connection, names)
     if not people:
         return set()

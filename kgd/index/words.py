@@ -38,14 +38,15 @@ some somebody something start still stop such take takes talk tell thing things 
 under up us use used uses using want wants way ways whether while without work works yet
 """
 WEAK = frozenset(_WEAK.split())
-"""Common words that say little about a subject: they rank, but a text with them alone answers nothing."""
+"""Common words that say little about a subject: they affect the ranking, but a text with only these words answers
+nothing."""
 WEAK_SHARE = 0.35
-"""Weight of a weak word beside others."""
+"""Weight of a weak word, relative to other words."""
 
 _ASKS_WHERE = re.compile(
     r"\b(?:(?:in )?(?:which|what)|where is the) (?:files?|modules?|class(?:es)?|functions?|methods?)\b", re.IGNORECASE
 )
-"""The beginning of a question for a place in the code; its noun is about the answer, not about the subject."""
+"""The beginning of a question about a place in the code; its noun describes the answer, not the subject."""
 _WORD = re.compile(r"[^\W_]+")
 _CAMEL = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 _UNWANTED = re.compile("[\x00-\x08\x0e-\x1f\ud800-\udfff]")
@@ -61,7 +62,7 @@ class Term(NamedTuple):
     phrases: tuple[str, ...]
     begun: tuple[str, ...]
     stem: str = ""
-    """The part of a word of another language that its forms and compounds share."""
+    """The part that the forms and compounds of a word in another language share."""
     is_gram: bool = False
 
     @property
@@ -73,8 +74,9 @@ class Term(NamedTuple):
         return _either(self.begun)
 
     def weight(self, often: int, about: int) -> float:
-        """The word's weight in a query, if `often` of `about` texts have it: rare words weigh more, weak ones less."""
-        if self.word.casefold() in WEAK or (self.is_gram and not often):  # a gram of no text joins two words
+        """The word's weight in a query, if `often` of about `about` texts have it: rare words weigh more, weak words
+        less."""
+        if self.word.casefold() in WEAK or (self.is_gram and not often):  # a gram that no text has joins two words
             return WEAK_SHARE * math.log(1 + about / max(1.0, often, about / 4))
         return math.log(1 + about / max(0.5, often))
 
@@ -103,10 +105,10 @@ def clean(text: str) -> str:
 
 
 def terms(query: str) -> list[Term]:
-    """The distinct words of a query in order, at most `MAX_TERMS`; stop words only if there are no others.
+    """The distinct words of a query in order, at most `MAX_TERMS`; stop words only if there are no other words.
 
-    An identifier such as ``getUserName`` also matches where its parts stand side by side. A run of a script without
-    blanks is one term for each of its grams.
+    An identifier such as ``getUserName`` also matches where its parts are adjacent. A run of a script without blanks
+    gives one term per gram.
     """
     query = query[:MAX_QUERY]
     subject = _ASKS_WHERE.sub(" ", query)

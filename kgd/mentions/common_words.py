@@ -1,4 +1,4 @@
-"""Words too common in English prose and in programs to be a name without a sign of it."""
+"""Words too common in English prose and in programs to be names unless they are marked as such."""
 
 _PROGRAMS = """
 abstract action actions add address alias all any api app append apply area args argument arguments array assert

@@ -1,6 +1,6 @@
 """Duplicates: pairs of nodes about the same subject, by equal names, similar names, or meaning; and their merge.
 
-After a merge one node has everything of the other and resolves its URI.
+After a merge, one node has everything of the other and answers to its URI.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ def _same(nodes: Sequence[Named]) -> Iterator[tuple[Uri, Uri, float, str]]:
 
 
 def _alike(nodes: Sequence[Named]) -> Iterator[tuple[Uri, Uri, float, str]]:
-    """Prefix filtering: similar names have one of their few rarest trigrams in common."""
+    """Prefix filtering: similar names share one of their few rarest trigrams."""
     grams = {node.uri: found for node in nodes if (found := trigrams(node.names[0]))}
     name = {node.uri: node.names[0] for node in nodes}
     often = Counter(gram for found in grams.values() for gram in found)

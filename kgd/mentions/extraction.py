@@ -173,7 +173,7 @@ def _tie(item: Mapping[str, Any], thing: Thing, things: Mapping[str, Thing]) -> 
 
 
 def _joined(one: Thing, other: Thing) -> Thing:
-    """An entity that an answer names twice: the first, with the aliases of both."""
+    """An entity that an answer names twice: the first one, with the aliases of both."""
     aliases = dict.fromkeys((*one.aliases, *other.aliases))
     return Thing(one.name, one.type, tuple(aliases)[:MOST_ALIASES], one.text, one.quote)
 

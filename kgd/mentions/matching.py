@@ -29,7 +29,7 @@ WRITTEN = "="
 
 _UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
 _MARKS = "`@#"
-"""Marks directly before a word that make it a name."""
+"""Punctuation directly before a word that makes it a name."""
 _WORD = re.compile(rf"[{_MARKS}]?(?:[{_UNSPACED}]|[^\W_{_UNSPACED}]+)|\n[ \t]*\n")
 _URI = re.compile(r"\b[a-z][a-z0-9+.-]{1,20}://[^\s<>\"'`)\]}|\\]{1,300}")
 _PATH = re.compile(
@@ -118,7 +118,8 @@ def _from(folded: list[str], at: int, longest: int) -> Iterator[str]:
 def _is_meant(words: Words, at: int, size: int) -> bool:
     """Whether a match is meant as a name.
 
-    Several significant words are. A single word must look like a name, and a common word must be marked as code.
+    A match of several significant words is. A single word must look like a name, and a common word must be marked as
+    code.
     """
     telling = [n for n in range(at, at + size) if words.folded[n] not in STOPWORDS]
     if not telling:

@@ -110,7 +110,7 @@ class Mentions:
         return {met.uri: strength_of(met.found) for met in self._known(_INTO, uri)}
 
     def look_up(self, out: Collection[Uri], into: Collection[Uri]) -> None:
-        """Prefetch the next results of `mentioned` and `mentioning` in few statements."""
+        """Prefetch the next results of `mentioned` and `mentioning` with few SQL statements."""
         known = self._looked
         for way, uris in ((_OUT, out), (_INTO, into)):
             if fresh := [uri for uri in uris if (way, uri) not in known]:

@@ -34,8 +34,7 @@ TWIN = "twin"
 class FieldConflict:
     """One field that two sides changed differently. `sides` are sorted by their JSON text; None means absent.
 
-    `round` counts earlier settlements in two ways. It separates a deleted record from the record about its
-    settlements.
+    `round` counts earlier settlements in two ways. It separates a deleted record from the record about its settlements.
     """
 
     base: Json

@@ -69,7 +69,7 @@ class Span(NamedTuple):
 
 
 class Named(NamedTuple):
-    """A date that a text names, of any year if it has none."""
+    """A date that a text names. Without a year, it is of any year."""
 
     year: int | None
     month: int | None
@@ -77,7 +77,7 @@ class Named(NamedTuple):
     months: int = 1
 
     def spans(self, near: int) -> Iterator[Span]:
-        """The span; without a year, the spans of the years around the moment `near`."""
+        """The span; without a year, the spans in the years around `near`."""
         years = [self.year] if self.year else [datetime.fromtimestamp(near, UTC).year + n for n in (-1, 0, 1)]
         for year in years:
             if (span := _calendar(year, self.month, self.day, self.months)) is not None:
@@ -85,13 +85,13 @@ class Named(NamedTuple):
 
 
 class Validity(NamedTuple):
-    """When a fact holds: from `begin` to before `end`, in Unix seconds; None without a bound."""
+    """The period in which a fact holds: from `begin` to before `end`, in Unix seconds; None if unbounded."""
 
     begin: int | None
     end: int | None
 
     def lapse(self, now: float) -> str:
-        """Why the fact does not hold at a moment: ``expired on 2026-05-31``; empty if it does."""
+        """The reason why the fact does not hold at `now`, such as ``expired on 2026-05-31``; empty if it does."""
         if self.end is not None and self.end <= now:
             return f"expired on {_date(self.end - 1)}"
         if self.begin is not None and now < self.begin:
@@ -100,7 +100,7 @@ class Validity(NamedTuple):
 
 
 def written(text: str) -> Span | None:
-    """The span of an ISO 8601 year, month, day or time; None if it is none."""
+    """The span of an ISO 8601 year, month, day or time; None for any other text."""
     text = text.strip()
     if found := _ISO.fullmatch(text):
         return _calendar(*(int(part) if part else None for part in found.groups()))  # type: ignore[arg-type]
@@ -113,9 +113,9 @@ def written(text: str) -> Span | None:
 
 
 def span_of(text: str, now: datetime) -> Span | None:
-    """The span of a date or time in words or ISO 8601; None if it is none.
+    """The span of a date or time in words or ISO 8601; None for any other text.
 
-    A weekday is the latest day of that name, today included. A month or a day without a year is the latest that has
+    A weekday is the latest day of that name, today included. A month or day without a year is the latest that has
     begun.
     """
     said = " ".join(text.lower().split())
@@ -156,7 +156,8 @@ def _in_words(said: str, now: datetime) -> Span | None:
 
 
 def named_in(text: str, now: datetime) -> list[Named | Span]:
-    """The dates, months, seasons and years that a text names; if there are none, spans relative to `now`."""
+    """The dates, months, seasons and years that a text names; if there are none, the spans that it names relative to
+    `now`."""
     found: list[Named | Span] = []
     if not _HINT(text):
         return found
@@ -203,7 +204,8 @@ def _date(moment: int) -> str:
 
 
 def validity_in(data: Mapping[str, Json]) -> Validity | None:
-    """When a node with this data holds; None if it always does, or if an older file has another form of it."""
+    """The period in which a node with this data holds; None if it always does, or if an older file has the field in
+    another form."""
     try:
         return validity(data[VALID]) if VALID in data else None
     except ValueError:
@@ -217,7 +219,7 @@ def validity(value: Json) -> Validity:
         ValueError: `value` has another form; the message names the part.
     """
     if not isinstance(value, Mapping) or not value or not value.keys() <= {"from", "until"}:
-        raise ValueError("valid", "is a mapping with `from`, `until` or both")
+        raise ValueError("valid", "must be a mapping with `from`, `until` or both")
     spans: dict[str, Span] = {}
     for key, text in value.items():
         span = written(text) if isinstance(text, str) else None

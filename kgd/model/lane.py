@@ -1,4 +1,4 @@
-"""Lanes: kinds of text that search ranks apart, so that many texts of one kind never displace another."""
+"""Lanes: kinds of text that search ranks separately, so that many texts of one kind never displace another kind."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from kgd.model.uri import Uri, scheme_of
 
 class Lane(IntEnum):
     """Notes are nodes that people and agents wrote; sources are ingested documents and conversations; code is the text
-    of the code tree. A stored node without any text of its own is in no list."""
+    of the code tree. A stored node without text of its own is in no list."""
 
     NOTES = 0
     SOURCES = 1

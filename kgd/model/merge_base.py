@@ -62,7 +62,7 @@ def common_content(
 
 
 def _best(candidates: set[C], bases: Callable[[C, C], Sequence[C]]) -> list[C]:
-    """The candidates that are not ancestors of another."""
+    """The candidates that are not ancestors of another candidate."""
     ordered = sorted(candidates)[:WIDEST]
     if len(ordered) < 2:
         return ordered

@@ -34,7 +34,7 @@ SYMBOLS_LIMIT = 5_000
 DOCUMENT_BYTES = 4 << 20
 CHUNKS_LIMIT = 2_000
 MOST_SECRETS = 20
-"""Secrets that are removed from the text of one file."""
+"""Largest number of secrets to remove from the text of one file."""
 KEPT_READINGS = 1_500
 """Parsed files that are cached while names are resolved."""
 KEPT_KEYS = 50_000
@@ -66,7 +66,7 @@ class CodeReader:
         self._root, self._cut = root, cut
         self._readings: OrderedDict[str, Symbols | None] = OrderedDict()
         self._keyed: dict[str, Sequence[str]] = {}
-        """The files of keys, until a file is read or removed."""
+        """A cache of the files of each key, until a file is read or removed."""
 
     def read(self, files: Iterable[FileToRead], begin: Callable[[str], object] = lambda path: None) -> list[str]:
         """Read these files in one transaction, and return the paths whose reading changed.
@@ -242,7 +242,7 @@ def _without_secrets(symbol: Symbol) -> Symbol:
 
 
 def _searched(text: str) -> str:
-    """The text of a file by which it is found, without secrets; empty if they cannot all be removed."""
+    """The searchable text of a file, without secrets; empty if they cannot all be removed."""
     text = text[:BODY_CHARACTERS]
     for _ in range(MOST_SECRETS):
         found = first_in(text)

@@ -102,7 +102,7 @@ class FileParts:
         yield from self._rows(self._index.with_content)
 
     def files_with(self, query: str, limit: int) -> tuple[list[FileHit], frozenset[str]]:
-        """Files with words of the query in their path and whole text; see `CodeIndex.files_with`."""
+        """Files with words of the query in their path or whole text; see `CodeIndex.files_with`."""
         try:
             return self._index.files_with(query, limit)
         except KgdError:

@@ -56,7 +56,7 @@ PROGRESS_EVERY = 128
 
 
 class Rules(NamedTuple):
-    """The exclusions of a tree. `trouble` is the reason why git could not be asked, if it failed."""
+    """The exclusions of a tree. `trouble` is the reason if git failed."""
 
     repository: bool
     ignored: frozenset[str] = frozenset()
@@ -235,7 +235,7 @@ class Pending(NamedTuple):
 
 
 class Walk:
-    """One pass over a tree: `list` it, then `read` the changed files. Invisible to readers."""
+    """One pass over a tree: `list` it, then `read` the changed files. Readers do not see it."""
 
     def __init__(self, root: str, workspace: str, rules: Rules, stop: threading.Event) -> None:
         self.skipped: Counter[str] = Counter()
@@ -312,7 +312,7 @@ class Walk:
 def settle(known: Directory | None, new: Directory) -> Directory:
     """`new`, with the objects of `known` for all unchanged directories.
 
-    Readers' caches and the next diff then recognise them as unchanged.
+    Readers' caches and the next diff thus recognise them as unchanged.
     """
     if known is None or known is new:
         return new

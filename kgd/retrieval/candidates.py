@@ -1,4 +1,4 @@
-"""Candidates for a query, by words and by meaning; a document once.
+"""Candidates for a query, by words and by meaning. A document is one candidate.
 
 A document and its chunks are one `Unit`. The hit is its best chunk, and the document's score includes that chunk's.
 Every other node is a unit of its own.
@@ -26,31 +26,32 @@ if TYPE_CHECKING:
     from kgd.workspace.workspace import Workspace
 
 GATHERED, GATHERED_SHORT = 200, 60
-"""Texts with words of the query that are ranked; for long and short queries."""
+"""Largest number of texts to rank by words of the query; for long and short queries."""
 NEAREST, NEAREST_SHORT = 60, 20
-"""Texts near the query in meaning that are ranked; for long and short queries."""
+"""Largest number of texts to rank by meaning; for long and short queries."""
 
 ADDRESS = 0.5
-"""Weight of the words of a web address: few and rare, they would otherwise rank first."""
+"""Weight of the words of a web address: they are few and rare, and would otherwise rank first."""
 
 LIKE = 0.5
-"""Share of the range from the least to the nearest similarity that a text without words of a short query needs."""
+"""Least position, in the range from the lowest to the highest similarity, of a text without words of a short query."""
 COVERED, COVERED_STRANGE = 0.28, 0.5
-"""Share of a query's weight that a text needs to answer it (see `Search.covered`); for a strange query more."""
+"""Least share of a query's weight in a text that answers it (see `Search.covered`); the second is for a strange
+query."""
 COVERED_BY_SOURCES = 0.2
-"""Share of a strange query's weight that a source needs."""
+"""Least share of a strange query's weight in a source."""
 ALIKE, PERHAPS_ALIKE = 2.0, 1.35
-"""Similarity at which a text answers a query without its words, as a multiple of the least one of any use: in any case,
-and for one of the nearest texts to a query that is not strange."""
+"""Similarity at which a text answers a query without having its words, as a multiple of the least relevant one: for any
+text, and for one of the nearest texts if the query is not strange."""
 FULLY = 0.5
-"""Share of the query's weight from which the words of a note count in full."""
+"""Share of the query's weight above which the words of a note count in full."""
 NEARLY = 0.8
-"""Share of the highest similarity that such a text needs."""
+"""Least share of the highest similarity for such a text."""
 LEAST_COVERED = 0.15
 RICH, MANY_NOTES = 200, 20
-"""Texts from which a word that none has is strange, and notes from which one needs `COVERED`."""
+"""Number of texts from which a word that none has is strange, and of notes from which a note needs `COVERED`."""
 STRANGE = 0.4
-"""Share of a query's words that nothing in the workspace has, from which it is about something else."""
+"""Share of the words that no text in the workspace has, from which a query is strange: it is about something else."""
 _PARTS = ("chunk://", "file://")
 """Schemes of nodes that may be represented by a document."""
 
@@ -77,18 +78,18 @@ class Unit:
     tier: int = ranking.FILE
     """Tier of its best text; `FILE` if it has none of the words."""
     through: float = 0.0
-    """How well the code that it is about answers the query, 0..1."""
+    """How well the code that the node is about answers the query, 0..1."""
     lane: Lane = Lane.CODE
     covered: float = 0.0
     """Greatest share of the query's words in one of its texts."""
     named: float = 0.0
-    """How well its name is the one asked for; 0 if it is not."""
+    """How well its name matches the requested name; 0 if it does not."""
     called: Uri | None = None
-    """The node of that name."""
+    """The node with that name."""
     steps: tuple[Step, ...] = ()
     """The relations by which it was reached from another unit."""
     helped: Step | None = None
-    """The relation that raised its score, if it also matched by itself."""
+    """The relation that raised its score, if the unit also matched by itself."""
 
     def texts_by_words(self, most: int) -> list[Uri]:
         """The node itself and its best texts, at most `most`, in order of URI."""
@@ -114,7 +115,7 @@ class Pool:
     words: Sequence[str]
     """The words of the query, folded."""
     written: Sequence[str]
-    """The words as they are written, without grams."""
+    """The words as written, without grams."""
     is_short: bool
     """The query has few words and may be a name."""
     least: float
@@ -129,7 +130,7 @@ class Pool:
     covered: dict[int, float] = field(default_factory=dict)
     """The share of the query's words in each text, by number."""
     known: set[str] = field(default_factory=set)
-    """Words of the query that any text has, folded."""
+    """Words of the query that occur in any text, folded."""
     least_covered: float = 0.0
     """Share of the query's weight that a note needs."""
     is_strange: bool = False
@@ -139,7 +140,7 @@ class Pool:
     noted: Collection[Uri] = ()
     """Files that the best notes are about."""
     past: Mapping[Uri, float] = field(default_factory=dict)
-    """Files that past commits speak for, with scores, 0..1."""
+    """Files that past commits suggest, with scores, 0..1."""
     called: dict[Uri, Uri] = field(default_factory=dict)
     """Nodes whose name is in the query, with their units."""
     lapsed: dict[Uri, str] = field(default_factory=dict)
@@ -165,9 +166,9 @@ class Pool:
         return min(1.0, max(0.0, (similarity - floor) / (top - floor)))
 
     def speaks_of(self, unit: Unit) -> bool:
-        """Whether a unit is a hit by itself: it has the name or enough of the words, or is near in meaning.
+        """Whether a unit is a hit by itself: it has the name, enough of the words, or a similar meaning.
 
-        Sources and code are lists of what there is, so less is enough, unless the query is strange.
+        Sources and code need less than notes, unless the query is strange.
         """
         if unit.named or self.question.min_similarity > 0:
             return True
@@ -187,7 +188,7 @@ class Pool:
         return similarity >= max(PERHAPS_ALIKE * self.least, NEARLY * top) and not self.is_strange
 
     def settle(self, texts: int) -> None:
-        """Judge whether the query is about something that the workspace does not have, after all lanes were asked.
+        """Decide whether the query is strange, after all lanes were searched.
 
         Names count twice. Among few `texts` a missing word means nothing.
         """
@@ -203,7 +204,7 @@ class Pool:
         self.is_strange = len(weights) > 2 and texts >= RICH and lacking >= STRANGE * sum(weights.values())
 
     def by_lane(self) -> Iterator[list[Unit]]:
-        """The units of each searched lane that has any."""
+        """The units of each searched lane, if it has any."""
         for lane in self.question.lanes:
             if units := [unit for unit in self.units.values() if unit.lane is lane]:
                 yield units
@@ -226,7 +227,7 @@ class Pool:
 
 
 def gather(workspace: Workspace, question: Question, sees: Sees | None) -> Pool:
-    """The units of each lane that have words of the query or are near it; restricted to nodes that `sees` accepts.
+    """The units of each lane with words of the query or a similar meaning, restricted to nodes that `sees` accepts.
 
     Scores are relative to the best of the lane.
     """
@@ -273,7 +274,7 @@ def _is_address(workspace: Workspace, uri: Uri) -> bool:
 
 
 def _is_answered(pool: Pool) -> bool:
-    """Whether the query is an identifier that was found; nearness in meaning is useless for such a word."""
+    """Whether the query is an identifier that was found; similarity in meaning is useless for such a word."""
     if pool.question.min_similarity > 0:
         return False
     asked = pool.question.query.strip()
@@ -324,12 +325,12 @@ def _add_near(workspace: Workspace, index: TextIndex, pool: Pool, filters: dict[
 def _nearest(
     meaning: Meaning, pool: Pool, lane: Lane, within: Collection[Uri] | None, is_narrow: bool, may: Sees
 ) -> Near:
-    """The texts of a lane nearest to the query; more if filters or rights may remove most of them."""
+    """The texts of a lane nearest to the query; more if filters or permissions may remove most of them."""
     enough = NEAREST_SHORT if pool.is_short else NEAREST
     wanted = enough if within is not None or not is_narrow else 4 * enough
     near = meaning.nearest(pool.question.query, wanted, within, lane)
     while may is not anybody and len(near.hits) == wanted and sum(may(uri) for uri, _ in near.hits) < enough:
-        wanted *= 8  # unreadable texts take places of readable ones
+        wanted *= 8  # unreadable texts displace readable ones
         near = meaning.nearest(pool.question.query, wanted, within, lane)
     return near
 

@@ -1,7 +1,7 @@
 """The list of hits in the code tree: definitions of asked names, then files, each with its best part.
 
-A file's score joins its whole text, its best symbol or chunk, and its path. A file is listed once as its best part, or
-as itself if no part fits; further parts of the same file follow with less.
+A file's score combines its whole text, its best symbol or chunk, its path and past commits. A file is represented by
+its best part, or listed itself if no part fits; more parts of the same file follow with lower scores.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from kgd.retrieval.paths import asks_for_aside, is_aside
 TEXT_WEIGHT, PART_WEIGHT, PATH_WEIGHT, PAST_WEIGHT = 0.55, 0.45, 0.15, 2.0
 """Weights of a file's whole text, of its best part, of its path, and of past commits with similar messages."""
 NOTED_BONUS = 0.1
-"""Weight of a file that one of the best notes is about."""
+"""Added to the score of a file that one of the best notes is about."""
 LEAST = 0.03
-"""Score below which a file by itself is no hit."""
+"""Least score of a file that is listed itself."""
 FITS = 0.5
-"""Score from which a part stands for its file."""
+"""Least score of a part that represents its file."""
 NEXT_PART = 0.5
-"""Factor for each further part of a file that is listed already."""
+"""Factor for each further part of the same file."""
 MOST_PARTS = 3
 ASIDE_FACTOR = 0.6
 """Factor for tests, examples and vendored code, unless the query asks for them."""
@@ -48,11 +48,11 @@ def listed(
     query: str,
     file_of: Callable[[Uri], Uri],
 ) -> list[Listed]:
-    """The hits, best first, equals by URI.
+    """The hits, best first; ties by URI.
 
     Args:
-        units: Symbols and chunks with the node that stands for each, and their scores, 0..1.
-        texts: Files by their whole text, with scores of any scale.
+        units: Symbols and chunks, with the node that represents each, and their scores, 0..1.
+        texts: Files by their whole text, with scores on any scale.
         paths: Files and directories by the words of their paths.
         past: Files by past commits with similar messages, with scores, 0..1.
         noted: Files that the best notes are about.
@@ -85,7 +85,7 @@ def listed(
 
 
 def file_of(uri: Uri) -> Uri:
-    """The file of a symbol or of a chunk in the code tree; other nodes stand for themselves."""
+    """The file of a symbol or chunk in the code tree; any other node unchanged."""
     if is_owned(uri) and scheme_of(uri) in ("symbol", "chunk"):
         return Uri(f"file{uri[uri.index(':') :].rpartition('/')[0]}")
     return uri

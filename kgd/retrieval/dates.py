@@ -1,4 +1,4 @@
-"""Dates in a question: texts of the named day, month or year rank higher; facts that do not hold today rank last."""
+"""Dates in a question: texts of the named day, month or year rank higher; facts that do not hold now rank last."""
 
 from __future__ import annotations
 
@@ -11,16 +11,17 @@ from kgd.model.uri import Uri
 from kgd.retrieval.candidates import Pool, normalise
 
 BONUS = 0.4
-"""For texts of the named span."""
+"""Added to the score of a text from the named span."""
 AFTER = 0.5
-"""Share of it for texts of the days after, which often tell of the span."""
+"""Share of the bonus for texts from the following days, which often describe the span."""
 DAYS_AFTER = 7
 LAPSED = 0.01
-"""Share of its score that a fact keeps that does not hold today: less than any other hit has."""
+"""Factor for the score of a fact that does not hold now: it ranks below every other hit."""
 
 
 def with_dates(pool: Pool, index: TextIndex) -> None:
-    """Raise the scores of texts with a date that the question names. Two statements if it names one, else nothing."""
+    """Raise the scores of texts with a date that the question names. Costs two SQL statements, or none without a
+    date."""
     named = named_in(pool.question.query, datetime.fromtimestamp(pool.question.now, UTC))
     if not named:
         return
@@ -36,7 +37,7 @@ def with_dates(pool: Pool, index: TextIndex) -> None:
 
 
 def _closeness(named: Named | Span, date: int) -> float:
-    """1 for a date within the named span, less in the days after, 0 elsewhere."""
+    """1 for a date within the named span, less in the following days, 0 elsewhere."""
     spans = [named] if isinstance(named, Span) else named.spans(date)
     return max((_in_span(span, date) for span in spans), default=0.0)
 

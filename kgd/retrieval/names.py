@@ -16,11 +16,12 @@ if TYPE_CHECKING:
     from kgd.retrieval.candidates import Pool, Sees, Unit
 
 MOST = 60
-"""Nodes of one name that are ranked by their uses."""
+"""Largest number of nodes of one name to rank by their uses."""
 BONUS = 0.4
-"""Bonus of a symbol for a name in a sentence, by how well it is named."""
+"""Bonus of a symbol whose name is in the query, multiplied by `Unit.named`."""
 WHOLE, PART = 2.0, 1.0
-"""`Unit.named` if the query is the name, and if the name is one of its words; uses and spelling add less than 1."""
+"""`Unit.named` if the whole query is the name, and if the name is one of its words; uses and spelling add less than
+1."""
 
 
 def add(pool: Pool, index: TextIndex, filters: dict[str, Any], may: Sees) -> None:
@@ -48,7 +49,7 @@ def is_asked(unit: Unit, pool: Pool) -> bool:
 
 
 def by_uses(pool: Pool, uses: Callable[[Uri], int]) -> None:
-    """Order the named units of each lane: by spelling, by nesting, then by uses; tests and examples last."""
+    """Order the named units by spelling, nesting and uses; tests and examples come last."""
     for uri, key in pool.called.items():
         unit = pool.units.get(key)
         if unit is None:

@@ -16,8 +16,8 @@ class Question:
     """A query and its filters.
 
     `namespace`, `types`, `tags` (any of them), `since` and `until` (Unix seconds, both included) restrict the hits.
-    `edge_types` (none: all) restricts the relations that are followed. `lanes` are the kinds of text that are searched.
-    With `max_depth` 0 only a hit's own text counts; 1 adds its surroundings; more also adds nodes further away.
+    `edge_types` restricts the relations to follow; empty means all. `lanes` are the kinds of text to search. With
+    `max_depth` 0 only a hit's own text counts; 1 adds its surroundings; more also adds nodes further away.
     `min_similarity` refers to vectors, `min_score` to the final score. `now` (Unix seconds) is the present for dates.
     """
 
@@ -32,7 +32,7 @@ class Question:
     min_similarity: float = 0.0
     lanes: tuple[Lane, ...] = LANES
     edges: bool = False
-    """Whether the relations of the hits are wanted."""
+    """Whether the relations of the hits are requested."""
     since: int | None = None
     until: int | None = None
     now: float = field(default_factory=time.time)
@@ -89,8 +89,8 @@ class Link(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Retrieved:
-    """The hits in knowledge and in code, each best first, and their relations. `nearest` are the texts nearest to a
-    query that nothing in knowledge answers."""
+    """The hits in knowledge and in code, each best first, and their relations. If no knowledge answers the query,
+    `nearest` has the nearest texts."""
 
     hits: tuple[Answered, ...]
     edges: tuple[Link, ...]

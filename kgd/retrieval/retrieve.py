@@ -26,22 +26,22 @@ if TYPE_CHECKING:
 SCORE_DIGITS = 6
 EDGES_PER_HIT = 5
 NOTED_BY, NOTED = 3, 30
-"""Best notes whose files rank higher, and files by their text that are looked at."""
+"""Number of best notes whose files rank higher, and of files by text to consider."""
 NEAREST_NAMED = 3
-"""Texts named to a caller whose query nothing answers."""
+"""Number of nearest texts to return if nothing answers the query."""
 LOOKED_THROUGH = 100_000
-"""Tagged nodes that are checked for a restricted caller."""
+"""Largest number of tagged nodes to check for a restricted caller."""
 
 BANDS = {ranking.ALL: (0.7, 1.0), ranking.BEGUN: (0.5, 0.7), ranking.SOME: (0.2, 0.5), ranking.FILE: (0.05, 0.1)}
 """Score ranges for a short query: with all words, with the last one as a prefix, with some, by meaning alone."""
 KNOWLEDGE_RANGE = (0.1, 1.0)
 """Score range for a longer query."""
 FILES = 60
-"""Files whose whole text or path is ranked."""
+"""Largest number of files to rank by whole text or path."""
 
 
 Likely = Callable[[str], Mapping[Uri, float]]
-"""Returns the files that past commits speak for, with scores, 0..1."""
+"""Returns the files that past commits suggest for a query, with scores, 0..1."""
 
 
 class Ranked(NamedTuple):
@@ -65,14 +65,14 @@ def retrieve(
     likely: Likely | None = None,
     offset: tuple[int, int] = (0, 0),
 ) -> Retrieved:
-    """The hits from `offset` on, in knowledge and in code, at most `limit` of each, with their cheapest relations.
+    """At most `limit` hits from `offset` on, in knowledge and in code each, with their cheapest relations.
 
-    Deterministic: pages requested before do not matter.
+    Deterministic: earlier pages do not affect the result.
 
     Args:
         mentions: Names of nodes in texts; without it they are not followed.
-        sees: The nodes that the caller may read; others have no influence.
-        doubted: Nodes that rank behind their equals.
+        sees: Predicate for nodes that the caller may read; other nodes have no influence.
+        doubted: Nodes that rank lower, such as stale ones.
         sources: Edge sources as the caller may see them; by default the workspace's own.
         about: Without it, code does not lead to notes.
         likely: Without it, past commits do not count.
@@ -160,7 +160,8 @@ def _filled(workspace: Workspace, question: Question, around: Surroundings, sees
 def _knowledge(
     workspace: Workspace, pool: Pool, around: Surroundings, doubted: Collection[Uri], sees: Sees | None, wanted: int
 ) -> list[Ranked]:
-    """The first `wanted` hits in knowledge: notes before sources and before what only edges lead to."""
+    """The first `wanted` hits in knowledge: notes that match come before sources and before nodes that only edges lead
+    to."""
     units = [unit for unit in pool.units.values() if unit.lane in KNOWLEDGE]
     placed = (_placed(unit, score, pool.question, around) for unit, score in _in_order(pool, units, around, doubted))
     order = list(islice((one for one in placed if one), wanted))
@@ -170,7 +171,7 @@ def _knowledge(
 def _beyond(
     workspace: Workspace, pool: Pool, order: Sequence[Ranked], lanes: Sequence[Lane], sees: Sees | None, wanted: int
 ) -> list[Ranked]:
-    """Further texts with the words of a query, of lanes that have more of them than were ranked."""
+    """More texts with words of the query, from lanes that have more of them than were ranked."""
     full = sorted(pool.full.intersection(lanes))
     if len(order) >= wanted or not full or pool.is_strange or pool.question.min_similarity > 0:
         return []
@@ -186,7 +187,7 @@ def _beyond(
 def _code(
     workspace: Workspace, pool: Pool, around: Surroundings, doubted: Collection[Uri], sees: Sees | None, wanted: int
 ) -> list[Ranked]:
-    """The first `wanted` hits in the code tree, if there are that many: definitions of asked names, then the others."""
+    """Up to `wanted` hits in the code tree: definitions of requested names, then the others."""
     units = [unit for unit in pool.units.values() if unit.lane is Lane.CODE]
     placed = (_placed(unit, score, pool.question, around) for unit, score in _in_order(pool, units, around, doubted))
     every = [one for one in placed if one]
@@ -256,7 +257,8 @@ def _in_order(
 
 
 def _place(unit: Unit, pool: Pool) -> tuple[bool, float, bool]:
-    """Units with the asked name first; notes that match by themselves before all others; lapsed facts last."""
+    """The sort key: units with the requested name first, then notes that match by themselves, then all others; lapsed
+    facts come last."""
     named = unit.named if names.is_asked(unit, pool) else 0.0
     return _is_among(unit, pool.lapsed), -round(named, 3), not (unit.lane is Lane.NOTES and pool.speaks_of(unit))
 

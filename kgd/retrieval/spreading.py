@@ -137,7 +137,7 @@ def hop(pool: Pool, around: Surroundings) -> None:
 
 
 def _may_pass(unit: Unit, target: Uri, pool: Pool) -> bool:
-    """Whether a unit passes its score on: code never leads to knowledge, which it would fill with its neighbours."""
+    """Whether a unit passes its score on. Code never leads to knowledge: its neighbours would fill the list."""
     reached = pool.units.get(pool.key(target))
     lane = reached.lane if reached else lane_of(target, "code" if target.startswith(_OF_CODE) else "")
     return unit.lane is not Lane.CODE or lane is Lane.CODE

@@ -1,6 +1,6 @@
-"""Notes found through the code that they are about, for a question in other words than theirs.
+"""Notes found through the code that they are about, if the question shares no words with them.
 
-A team writes "debounce", a user asks about keystrokes, and the code's own comments have both words.
+For example, a note says "debounce", a user asks about keystrokes, and the comments in the code have both words.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ About = Callable[[Sequence[Uri]], Mapping[Uri, Sequence[Uri]]]
 """Returns the notes about files."""
 
 FILES = 5
-"""Best files whose notes are looked at."""
+"""Number of best files whose notes are considered."""
 COVERED = 0.5
-"""Share of the query's weight that a file needs."""
+"""Least share of the query's weight in such a file."""
 PASSED = 0.5
-"""Part of a file's score that its notes get; a file with several notes divides it by their number's root."""
+"""Share of a file's score that its notes get, divided by the square root of their number."""
 ABOUT = "about"
 
 

@@ -178,7 +178,7 @@ def _options(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--workspace", action="append", default=[], help="serve this workspace; may be repeated (all)")
     parser.add_argument("--tls-cert", default="", help="certificate chain")
     parser.add_argument("--tls-key", default="", help="its key")
-    parser.add_argument("--behind-proxy", action="store_true", help="a proxy in front of it ends TLS")
+    parser.add_argument("--behind-proxy", action="store_true", help="a proxy in front of it terminates TLS")
     parser.add_argument("--host-name", action="append", default=[], help="a host name that clients may use")
     for place in ("config", "state", "logs"):
         parser.add_argument(f"--{place}", help=argparse.SUPPRESS)

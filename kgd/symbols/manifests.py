@@ -1,6 +1,7 @@
-"""Manifests: the files that say which folders and packages imports lead to.
+"""Manifests: files that determine which folders and packages imports lead to.
 
-Their declarations are kept as imports of `Symbols`: `module` is the kind of declaration, the other fields are its parts.
+Their declarations are stored as imports of `Symbols`: `module` is the kind of declaration, the other fields are its
+parts.
 
 | manifest | declarations |
 |---|---|
@@ -40,7 +41,7 @@ def is_manifest(name: str) -> bool:
 
 
 def read(name: str, data: bytes) -> Symbols:
-    """The package that a manifest names, and its declarations; neither if it cannot be read."""
+    """The package that a manifest names, and its declarations; both are empty if it cannot be read."""
     reader = _READERS.get(name, _typescript)
     try:
         text = data.decode("utf-8-sig", "replace")
@@ -72,7 +73,7 @@ def _pyproject(text: str) -> Found:
 
 
 def _of_package_dir(said: Any) -> list[str]:
-    """The folders above packages, of a mapping of packages to folders."""
+    """The folders above packages, from a mapping of packages to folders."""
     found = []
     for package, folder in (said or {}).items():
         inside = f"/{package.replace('.', '/')}"
@@ -117,7 +118,7 @@ def _package(text: str) -> Found:
 
 
 def _leaves(target: Any) -> Iterator[str]:
-    """The targets below all conditions of an export, in order."""
+    """The targets under all conditions of an export, in order."""
     if isinstance(target, str):
         yield target
     elif isinstance(target, dict | list):

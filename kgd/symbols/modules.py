@@ -1,8 +1,7 @@
 """Module look-up: the keys that a file can be imported by, and the target of an import in each language.
 
-A file is known by keys such as ``path:shop/orders``, ``java:org.shop.Order`` or ``manifests:shop``. Resolution asks
-only for keys and for the symbols of files, so the files to resolve again after a change follow from the keys and files
-that were added, removed or changed.
+A file is known by keys such as ``path:shop/orders``, ``java:org.shop.Order`` or ``manifests:shop``. Resolution looks up
+only keys and the symbols of files, so the changed keys and files determine which files to resolve again.
 """
 
 from __future__ import annotations
@@ -51,7 +50,7 @@ def keys_of(path: str, symbols: Symbols) -> list[str]:
 
 
 def find(one: Import, path: str, symbols: Symbols, project: Project) -> Place:
-    """The target of an import in `path`, of any language but Rust."""
+    """The target of an import in `path`, in any language except Rust."""
     match symbols.language:
         case "python":
             return python_modules.find(one.module, one.name, path, project)
@@ -78,7 +77,7 @@ rust = rust_modules.find
 
 
 def _go(module: str, path: str, project: Project) -> Place:
-    """A package of the module around a file, of a module that go.mod or go.work finds in a folder, or of `vendor`."""
+    """A package of the enclosing module, of a module that go.mod or go.work maps to a folder, or of `vendor`."""
     home = manifest_around(path, ("go.mod",), project)
     own = project.symbols(home) if home else None
     if own is None or not own.package:

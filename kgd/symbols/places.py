@@ -10,7 +10,7 @@ from kgd.symbols.symbols import Import, Symbols
 
 
 class Project(Protocol):
-    """The files around. The result depends only on these answers, so an implementation may record them."""
+    """The files of the project. A result depends only on these answers, so an implementation may record them."""
 
     def symbols(self, path: str) -> Symbols | None:
         """The symbols of a file; None if there is no such file."""
@@ -32,14 +32,14 @@ NOWHERE = Place(())
 
 
 def folders(path: str) -> Iterator[str]:
-    """The folders around a file, innermost first; the last is the top."""
+    """The folders around a file, innermost first; the top comes last."""
     while path:
         path = posixpath.dirname(path)
         yield path
 
 
 def join(*parts: str) -> str:
-    """A normal path below the top; empty for the top itself."""
+    """A normalised path below the top; empty for the top itself."""
     whole = posixpath.normpath(posixpath.join(*parts))
     return "" if whole == "." else whole
 
@@ -77,7 +77,7 @@ def nearest(found: Iterable[str], path: str) -> str:
 
 
 def by_nearness(found: Iterable[str], path: str) -> list[str]:
-    """Files by the number of folders that they share with `path`, most first."""
+    """Files, sorted by the number of folders that they share with `path`, most first."""
     here = path.split("/")
 
     def distance(one: str) -> tuple[bool, int, int, str]:

@@ -1,8 +1,8 @@
 """The target of an import in Python: the file that the interpreter would load.
 
-A name is looked up in the folders on the path: the base of the importing file (the folder of its outermost package, or
-its own folder), the tops of the projects around it with their source folders, the top of the tree, and the tops of
-other projects in the tree. Names of the standard library lead only into folders that are certainly on the path.
+A name is looked up in the folders on the path: the base of the importing file (the folder that contains its outermost
+package, or its own folder), the tops of the projects around it with their source folders, the top of the tree, and the
+tops of other projects in the tree. Names of the standard library lead only into folders that are certainly on the path.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ MARKS = frozenset({"setup.py", "conftest.py", "manage.py", "noxfile.py"})
 _PROJECT = ("pyproject.toml", "setup.cfg", "tox.ini", "pytest.ini", *MARKS)
 _SOURCES = ("src", "lib", "python")
 _MOST = 50
-"""Modules of one name in the tree; a name of more is too common to tell which is meant."""
+"""Largest number of modules of one name in the tree; a more common name is ambiguous."""
 
 
 def keys_of(path: str) -> list[str]:
-    """The keys that a Python file can be looked up by."""
+    """The keys under which a Python file is looked up."""
     folder, _, name = path.rpartition("/")
     plain = path.removesuffix("i").removesuffix(".py").removesuffix(".pyw")
     plain = folder if name in ("__init__.py", "__init__.pyi") else plain
@@ -61,7 +61,7 @@ def find(module: str, name: str, path: str, project: Project) -> Place:
         tried.add(root)
         place = _in(root, parts, name, project)
         if place.files or _file(join(root, parts[0]), project):
-            return place  # a package hides others of its name even where it lacks the module
+            return place  # a package hides other packages of its name, even if it lacks the module
     return NOWHERE if standard else _elsewhere(parts, name, path, project)
 
 
@@ -84,7 +84,7 @@ def _is_package(folder: str, project: Project) -> bool:
 
 
 def _base(path: str, project: Project) -> str:
-    """The folder of the outermost package around a file, or the file's own folder."""
+    """The folder that contains the outermost package around a file, or the file's own folder."""
     return next(folder for folder in folders(path) if not folder or not _is_package(folder, project))
 
 
@@ -97,7 +97,7 @@ def _roots(path: str, project: Project) -> Iterator[str]:
 
 
 def _strong(path: str, project: Project) -> Iterator[str]:
-    """The roots that are certainly on the path: not the folder of a module outside of any package."""
+    """The roots that are certainly on the path: not the folder of a module outside any package."""
     base = _base(path, project)
     if base != posixpath.dirname(path):
         yield base
@@ -142,14 +142,14 @@ def _elsewhere(parts: list[str], name: str, path: str, project: Project) -> Plac
 
 
 def _root_of(file: str, steps: list[str]) -> str | None:
-    """The folder that a file is imported from by these steps."""
+    """The folder from which these steps import a file."""
     plain = posixpath.dirname(file) if file.endswith(("/__init__.py", "/__init__.pyi")) else file.rpartition(".")[0]
     tail = "/".join(steps)
     return plain[: -len(tail) - 1] if plain.endswith(f"/{tail}") else "" if plain == tail else None
 
 
 def _is_root(folder: str, project: Project) -> bool:
-    """Whether a project's top or a source folder of it."""
+    """Whether the folder is a project's top or one of its source folders."""
     if _is_package(folder, project):
         return False
     if _is_project(folder, project):

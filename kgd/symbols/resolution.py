@@ -94,7 +94,7 @@ class Resolver:
         self._searched: dict[str, set[tuple[str, str]]] = {}
         """The modules that the current search for a name visited, by file and scope."""
         self._absent: set[tuple[str, str, str]] = set()
-        """Names that no star import of a module gives."""
+        """Names that no star import of a module provides."""
         self._known: dict[tuple[str, str, str], _What | None] = {}
         self._open: set[tuple[str, str, str]] = set()
         self._budget, self._left = _BUDGET, _BUDGET_OF_FILE
@@ -140,7 +140,7 @@ class Resolver:
         return () if file.endswith("/") else (file,)
 
     def _binds(self, file: str, name: str) -> bool:
-        """Whether a package gives a name a meaning of its own, so that its submodule of that name is not meant."""
+        """Whether a package itself defines a name, which then hides its submodule of that name."""
         if name in self.table(file):
             return True
         symbols = self._project.symbols(file)
@@ -152,7 +152,7 @@ class Resolver:
         )  # fmt: skip
 
     def _rust_file(self, place: Place, one: Import) -> Sequence[str]:
-        """The file of the last module in a path; the items after it count where they are imported from."""
+        """The file of the last module in a path; the items after it are resolved in that module."""
         if not place.files:
             return ()
         what, file = _What("module", place.files[0]), place.files[0]
@@ -303,7 +303,7 @@ class Resolver:
         return self.member(what, one.name, depth - 1)
 
     def _place(self, path: str, symbols: Symbols, one: Import) -> Place:
-        """The target of an import, looked up once."""
+        """The target of an import, cached."""
         found = self._places.get((path, one))
         if found is None:
             found = self._places[path, one] = self._find(path, symbols, one)

@@ -256,7 +256,7 @@ class Rust(Walker):
 
 
 def _attribute(node: Node) -> str:
-    """The path that an attribute gives to ``mod name;``; empty if there is none."""
+    """The path in an attribute of ``mod name;``; empty if there is none."""
     above = node.prev_named_sibling
     while above is not None and (above.type == "attribute_item" or "comment" in above.type):
         if found := _PATH.match(text(above)):

@@ -12,11 +12,11 @@ MOD = "@mod"
 _CARGO = ("Cargo.toml",)
 _TARGETS = frozenset({"bin", "tests", "examples", "benches"})
 _DEEPEST = 40
-"""Modules below one another."""
+"""Largest number of nested modules."""
 
 
 def find(steps: Sequence[str], path: str, project: Project) -> Place:
-    """The target of a path: its first step selects a module, the others are looked up there."""
+    """The target of a path: its first step selects a module, and the others are looked up there."""
     first, rest = steps[0], tuple(steps[1:])
     if first in ("crate", "@crate"):
         return Place((_root(path, project),), rest)
@@ -46,12 +46,12 @@ def submodule(path: str, inside: str, name: str, attribute: str, project: Projec
 
 
 def _holds_siblings(path: str, own: str, project: Project) -> bool:
-    """Whether the modules of a file are beside it, as for a crate's root."""
+    """Whether the child modules of a file are beside it, as for a crate's root."""
     return own in ("lib.rs", "main.rs", "mod.rs", "build.rs") or _is_target(path, project)
 
 
 def _is_target(path: str, project: Project) -> bool:
-    """Whether a file is a crate's root by its place or by Cargo.toml: a binary, a test, an example, a benchmark."""
+    """Whether a file is a crate's root, by its path or by Cargo.toml: a binary, a test, an example, a benchmark."""
     folder, _, own = path.rpartition("/")
     package, said = _package(path, project)
     if said and path == join(package, _lib(said, project)[1]):
@@ -63,7 +63,7 @@ def _is_target(path: str, project: Project) -> bool:
 
 
 def parent(path: str, project: Project) -> str:
-    """The file of the module around a file's module; empty for the root of a crate."""
+    """The file of the parent of a file's module; empty for the root of a crate."""
     folder, _, own = path.rpartition("/")
     if own in ("lib.rs", "main.rs", "build.rs") or _is_target(path, project):
         return ""
@@ -93,7 +93,7 @@ def _root(path: str, project: Project) -> str:
 
 
 def crate(name: str, path: str, project: Project) -> str:
-    """The root of the library that `name` means in a file: a dependency with a path, or the own package's library."""
+    """The root of the library that `name` means in a file: a dependency with a path, or the package's own library."""
     package, said = _package(path, project)
     if not said:
         return ""
@@ -102,7 +102,7 @@ def crate(name: str, path: str, project: Project) -> str:
     direct = [one for one in known if one.name == name]
     if name == own and not direct and path != join(package, file):
         return _rust_file((join(package, file).removesuffix(".rs"),), project)
-    for one in direct or (known if project.files(f"crate:{name}") else []):  # a library may be named unlike its package
+    for one in direct or (known if project.files(f"crate:{name}") else []):  # a library may be named differently
         folder = join(package, one.alias) if one.alias else _shared(one.scope, package, project)
         if folder is None:
             continue

@@ -1,8 +1,8 @@
 """The target of an import in JavaScript and TypeScript: the file that the TypeScript compiler would resolve it to.
 
-Relative paths, `paths` and `baseUrl` of the nearest tsconfig.json or jsconfig.json, `imports` and `exports` of the own
-package.json, and packages of the same workspace. Where a package names compiled output that the tree does not hold, its
-source counts. Scripts import scripts, TypeScript also declarations.
+Relative paths, `paths` and `baseUrl` of the nearest tsconfig.json or jsconfig.json, `imports` and `exports` of the
+nearest package.json, and packages of the same workspace. If a package names compiled output that is not in the tree,
+its source is the target. JavaScript imports only scripts; TypeScript also imports declarations.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _WRITTEN = {
     ".mjs": (".mts", ".d.mts", ".mjs"),
     ".cjs": (".cts", ".d.cts", ".cjs"),
 }
-"""The extensions that an extension in an import may stand for."""
+"""The extensions that an extension in an import may refer to."""
 _CONFIGS = ("tsconfig.json", "jsconfig.json")
 _WORKSPACES = ("package.json", "pnpm-workspace.yaml", "lerna.json")
 _OUTPUT = frozenset({
@@ -32,7 +32,7 @@ _OUTPUT = frozenset({
     "mjs", "node", "browser", "development", "production",
 })  # fmt: skip
 _DEEPEST = 8
-"""Configurations that extend one another."""
+"""Longest chain of configurations that extend one another."""
 _NODE = """
 assert async_hooks buffer child_process cluster console constants crypto dgram diagnostics_channel dns domain events fs
 http http2 https inspector module net os path perf_hooks process punycode querystring readline repl stream
@@ -64,7 +64,7 @@ def _find(module: str, path: str, project: Project) -> str:
     if module.startswith("#"):
         return _own_import(module, path, project)
     found = _configured(module, path, project)
-    if found is None and module[:2] in ("@/", "~/"):  # no name of a package: by convention the sources' folder
+    if found is None and module[:2] in ("@/", "~/"):  # not a package name: by convention the folder of the sources
         tries = (join(around, start, module[2:]) for around in folders(path) for start in ("src", ""))
         found = next((file for one in tries if (file := _module(one, path, project))), "")
     return found or _package(module, path, project)
@@ -136,7 +136,7 @@ def _configured(module: str, path: str, project: Project) -> str | None:
 
 
 def _paths(config: str, project: Project) -> tuple[str | None, list[tuple[str, Import]]]:
-    """The base folder of a configuration, and its `paths` with the folder that they start from."""
+    """The base folder of a configuration, and its `paths` with the folder that they are relative to."""
     base: str | None = None
     paths: list[tuple[str, Import]] = []
     todo = [config]
@@ -179,7 +179,7 @@ def _fits(pattern: str, name: str) -> bool:
 
 
 def _rest(pattern: str, name: str) -> str:
-    """The text that the star of a pattern stands for."""
+    """The text that matches the star of a pattern."""
     before, star, behind = pattern.partition("*")
     return name[len(before) : len(name) - len(behind)] if star else ""
 
@@ -193,7 +193,7 @@ def _own_import(module: str, path: str, project: Project) -> str:
 
 
 def _package(module: str, path: str, project: Project) -> str:
-    """A module of another package in the tree, or of the own one by its name."""
+    """A module of another package in the tree, or of the importer's own package by name."""
     parts = module.split("/")
     size = 2 if module.startswith("@") else 1
     name, rest = "/".join(parts[:size]), "/".join(parts[size:])
@@ -204,7 +204,8 @@ def _package(module: str, path: str, project: Project) -> str:
 
 
 def _is_linked(package: str, name: str, path: str, project: Project) -> bool:
-    """Whether a package of the tree is installed for a file: as its own, as a workspace's, or by a path."""
+    """Whether a file may import a package of the tree: its own package, one in its workspace, or a dependency by
+    path."""
     target, inside = posixpath.dirname(package), False
     for folder in folders(path):
         own = manifest(folder, ("package.json",), project)
@@ -238,7 +239,7 @@ def _matches(pattern: str, folder: str) -> bool:
 
 
 def _entry(package: str, rest: str, path: str, project: Project) -> str:
-    """A package's module: the main one, or by its path inside of the package."""
+    """A package's main module, or the module at a path inside the package."""
     folder = posixpath.dirname(package)
     if declared(package, "export", project):
         return _mapped(package, "export", f"./{rest}" if rest else ".", path, project)
@@ -250,7 +251,7 @@ def _entry(package: str, rest: str, path: str, project: Project) -> str:
 
 
 def _mapped(package: str, kind: str, subpath: str, path: str, project: Project) -> str:
-    """The first file that `exports` or `imports` maps a subpath to, under any condition."""
+    """The first file to which `exports` or `imports` maps a subpath, under any condition."""
     listed = declared(package, kind, project)
     best = _best([one.name for one in listed], subpath)
     rest = _rest(best, subpath) if best else ""

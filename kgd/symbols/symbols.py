@@ -1,9 +1,9 @@
 """Symbols, imports and uses of names: the result of reading a source file.
 
 Used names are chains, which `kgd.symbols.resolution` evaluates. ``shop.Order().save`` is the member ``save`` of the
-result of calling ``shop.Order``; ``[]`` after a name is one member of a collection, ``*`` before a chain is a
-collection of it. ``@self``, ``@class`` and ``@super`` are the surrounding object, class and bases; ``@module``,
-``@parent`` and ``@crate`` are modules. An empty chain is an unknown value; its name still hides others.
+result of calling ``shop.Order``; ``[]`` after a name is one element of a collection, ``*`` before a chain is a
+collection of such values. ``@self``, ``@class`` and ``@super`` are the surrounding object, class and bases;
+``@module``, ``@parent`` and ``@crate`` are modules. An empty chain is an unknown value; its name still hides others.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ CALLS = "calls"
 INHERITS = "inherits"
 IMPORTS = "imports"
 BOUND = "."
-"""Name of an import that only binds the outermost package, as in Python's ``import a.b``."""
+"""Name of an import that binds only the outermost package, as in Python's ``import a.b``."""
 
 SIGNATURE_LENGTH = 300
 DOC_LENGTH = 300
@@ -61,8 +61,8 @@ class Symbols(NamedTuple):
     """The symbols of one file. `types` maps (scope, name) of other names to chains.
 
     The name ``()`` is the result of the scope itself. `package` is the package that a file declares, or that a manifest
-    gives to its folder; the imports of a manifest are its declarations (`kgd.symbols.manifests`). `reason` says why the
-    file could not be read, or is empty.
+    gives to its folder; the imports of a manifest are its declarations (`kgd.symbols.manifests`). `reason` is empty, or
+    the reason why the file could not be read.
     """
 
     language: str

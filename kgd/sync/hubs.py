@@ -31,7 +31,7 @@ TOKEN_SECONDS = 60.0
 STUCK = 4
 """Hanging calls to one hub after which further calls are refused at once."""
 REST_SECONDS = 5.0
-"""Seconds without calls to a hub after it missed a deadline, so that only one walk waits for it."""
+"""Pause in seconds after a hub missed a deadline, so that only one walk waits for it."""
 ANSWER_LIMIT = 8 << 20
 KEPT_BYTES = 16 << 20
 """Cached answers of one client."""

@@ -146,7 +146,7 @@ def _check_newest(incoming: ObjectStore, newest: Commit, known: ObjectId | None,
 
 
 def _known_tree(incoming: Incoming, commits: list[Commit]) -> ObjectId | None:
-    """Our tree on which the new commits are based."""
+    """Our tree, on which the new commits are based."""
     for commit in commits:
         for parent in commit.parents:
             if not incoming.is_new(parent) and incoming.exists(parent):

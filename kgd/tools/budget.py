@@ -28,7 +28,7 @@ class Room:
         self.used = 0
 
     def take(self, value: Any, *, first: bool = False) -> bool:
-        """Reserve the bytes of `value` as JSON; returns False, reserving nothing, if they are not left.
+        """Reserve the bytes of `value` as JSON. If there is no room, returns False and reserves nothing.
 
         With `first`, a value that is the first to be added may exceed the budget, up to the hard limit.
         """

@@ -21,9 +21,9 @@ class Argument:
 
     Args:
         flags: ``-m --message``, or ``uri``.
-        help: Its meaning; the parameter's description if empty.
+        help: Its help text; the parameter's description if empty.
         value: The name of its value in the help; ``N`` for a number if empty.
-        more: Options of argparse that do not follow from the parameter `dest`; None removes an option that does.
+        more: Options of argparse, besides those derived from the parameter `dest`; None removes a derived option.
             ``type`` is one of the names in `kgd.cli.commands.TYPES`.
     """
 
@@ -66,9 +66,9 @@ class Command:
         name: The operation's name if empty.
         ask: The function of `kgd.cli.parameters` that turns options into parameters; if empty they have the same names.
         print: The function below `kgd.cli` that prints the answer, such as ``printing.put``.
-        own: The function below `kgd.cli` that carries out the whole command instead.
+        own: The function below `kgd.cli` that runs the whole command instead.
         rehearsal: The operation that answers ``--dry-run``, if different.
-        also: Another operation that this command stands for in next steps.
+        also: Another operation for which next steps suggest this command.
     """
 
     group: str

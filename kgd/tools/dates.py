@@ -37,7 +37,7 @@ def period(since: str | None, until: str | None) -> tuple[int | None, int | None
     begin = moment_of(since, now) if since is not None else None
     last = _span(until, now, "until").end - 1 if until is not None else None
     if begin is not None and last is not None and last < begin:
-        raise Invalid("until is before since", at="until", next="Exchange them.")
+        raise Invalid("until is before since", at="until", next="Swap them.")
     return begin, last
 
 

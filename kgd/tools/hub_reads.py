@@ -1,7 +1,7 @@
 """Nodes of workspaces on a hub, read in full, and forwarded answers of a hub.
 
-A hub's answer is checked against the shape that the tool promises, and fenced. Its origin is set here: always remote,
-regardless of the hub's claims.
+A hub's answer is checked against the tool's answer type, and fenced. Its origin is always set to remote, regardless of
+the hub's claims.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
     from kgd.tools.session import Session
 
 TOGETHER = 50
-"""Nodes per call of a hub."""
+"""Nodes per call to a hub."""
 PAGE_TOKENS = 10_000
 ENOUGH = 2 * HARD_LIMIT
-"""Bytes after which further pages are read only to complete a single node."""
+"""Bytes after which more pages are read only to complete a single node."""
 LARGEST = 1 << 20
 """Bytes after which reading stops, even within a node. A node file has at most a quarter of it."""
 _PARTS = (
@@ -81,7 +81,7 @@ class HubReads:
         self._spent: dict[str, float] = {}
 
     def look(self, workspace: str, uri: Uri, following: Iterable[Uri]) -> FarNode | FarMissing:
-        """One node, or the reason why there is none. Reads it only once.
+        """One node, or the reason why there is none. Each node is read only once.
 
         Args:
             following: Nodes that will be looked up next. They are read in the same call, up to `TOGETHER` nodes.
@@ -150,7 +150,7 @@ class HubReads:
 
 
 def forwarded(session: Session, workspace: str, tool: str, args: dict[str, Any], result: Any) -> dict[str, Any]:
-    """A hub's whole answer to a reading tool, fenced and in the shape that the tool promises.
+    """A hub's whole answer to a reading tool, fenced and validated against the tool's answer type.
 
     Args:
         result: The shape of the answer, the tool's `Operation.Result`.

@@ -11,7 +11,7 @@ import orjson
 from kgd.model.uri import OWNED
 
 COMMIT = 12
-"""Characters of a commit's id; parameters accept short ids."""
+"""Characters of a commit's id, which parameters accept in short form."""
 
 
 def address(uri: str, home: str) -> str:
@@ -34,7 +34,7 @@ def line(text: object) -> str:
 
 
 def fence(text: str) -> str:
-    """A block that the text cannot end: its fence is longer than every run of backticks in it."""
+    """A block that the text cannot close: its fence is longer than any run of backticks in the text."""
     longest = max((len(run) for run in re.findall("`{3,}", text)), default=2)
     marks = "`" * (longest + 1)
     return f"{marks}\n{text.removesuffix(chr(10))}\n{marks}"
@@ -44,7 +44,7 @@ _USUAL_TYPES = {"file": "resource", "dir": "concept"}
 
 
 def titled(node: Mapping[str, Any], home: str) -> str:
-    """The address of a node, with its type and name unless the address has them: ``decision:One signer``."""
+    """The address of a node, with type and name unless they are part of the address: ``decision:One signer``."""
     shown = address(node["uri"], home)
     parts = [shown]
     scheme = node["uri"].partition(":")[0]
@@ -57,7 +57,7 @@ def titled(node: Mapping[str, Any], home: str) -> str:
 
 
 def rest(answer: Mapping[str, Any], known: Collection[str]) -> Iterator[str]:
-    """One line for each field that is not rendered otherwise, so that the text has all of them."""
+    """One line for each remaining field, so that no field is lost."""
     for name, value in answer.items():
         if name not in known and value not in ([], {}, None):
             yield f"{name}: {line(value) if isinstance(value, str) else orjson.dumps(value).decode()}"

@@ -36,7 +36,7 @@ Rung = Literal["agent", "sampling", "provider"]
 
 PROVIDER: Rung = "provider"
 MOST_ASKED = 8
-"""Conflicts per call that models are asked about. A person may have to allow each question."""
+"""Largest number of conflicts per call to ask models about. A person may have to allow each question."""
 
 NO_MODEL = "no model is available"
 
@@ -52,7 +52,7 @@ class Decision:
 
     @property
     def label(self) -> str:
-        """The value of the commit's trailer: one line, regardless of the model's name for itself."""
+        """The value of the commit's trailer: always one line, for any model name."""
         name = "".join(c for c in self.model if c.isprintable())[:80].strip() or "unknown"
         return f"{self.by} model={name}"
 
@@ -145,7 +145,7 @@ def _judge(
 ) -> None:  # fmt: skip
     """Keep the replies that pass `judge`; the other conflicts stay undecided.
 
-    A reply that fails counts as a failed attempt, unless it has neither text nor model.
+    A reply that fails counts as a failed attempt, unless it is empty and names no model.
     """
     attempts, asked = session.daemon.attempts, PROVIDER if by == PROVIDER else session.caller
     for digest, reply in replies.items():
@@ -195,9 +195,9 @@ def settle(session: Session, workspace: Workspace, found: Consultation) -> list[
 
 
 def askable(workspace: Workspace, conflicts: Iterable[OpenConflict]) -> tuple[list[Conflict], dict[str, str]]:
-    """The conflicts that a model may decide, and the reason against each of the others, by id.
+    """The conflicts that a model may decide, and the reason for excluding each other conflict, by id.
 
-    A model sees only the record of a conflict, so the node must still have the value in the record.
+    A model sees only the record of a conflict, so the node must still have the recorded value.
     """
     fresh, left = [], {}
     for one in conflicts:
@@ -216,12 +216,12 @@ def askable(workspace: Workspace, conflicts: Iterable[OpenConflict]) -> tuple[li
 
 
 def _is_for_models(conflict: Conflict) -> bool:
-    """Whether a conflict is about one node alone. Settings, memory files and twins need more context than a record."""
+    """Whether a conflict is about a single node. Settings, memory files and twins need more context than the record."""
     return not is_settings_uri(conflict.uri) and all(is_of_node(name) or name == PLACE for name in conflict.fields)
 
 
 def on_the_way(session: Session, workspace: Workspace, uris: Sequence[Uri]) -> list[Resolved]:
-    """Have models settle open conflicts of these nodes, for tools that meet conflicts during other work.
+    """Have models settle open conflicts of these nodes, for tools that encounter conflicts during other work.
 
     Considers at most `MOST_ASKED` conflicts. May end the call with questions to its client.
     """

@@ -30,7 +30,8 @@ UNSEEN_MESSAGE = "(this commit changed other nodes too)"
 INIT = "init"
 """The operation of a workspace's first commit."""
 BESIDE, ALIKE = 500, 0.75
-"""Nodes of one folder compared with a missing name, and the smallest ratio of `difflib` that counts as alike."""
+"""Largest number of nodes of a folder to compare with a missing name, and the least ratio of `difflib` that counts as
+similar."""
 LOOKED = 30
 """Search results for the words of a missing name, before results of `PIECES` are dropped."""
 PIECES = frozenset({"chunk", "message", "symbol"})
@@ -42,16 +43,16 @@ Trust = Literal["local", "team", "remote"]
 
 
 class Stamp(TypedDict):
-    """Time and author of a commit, as the commit states them."""
+    """Time and author, as the commit states them."""
 
     at: str
     by: str
 
 
 class Origin(TypedDict):
-    """Where a piece of knowledge came from; set by kgd, never by content.
+    """The origin of a piece of knowledge; set by kgd, never by content.
 
-    For agents, a node of the answer's own workspace has only the commit: its trust is local.
+    For agents, a node of the answer's own workspace has only the commit; its trust is local.
     """
 
     workspace: NotRequired[str]
@@ -85,7 +86,7 @@ class SideAnswer(TypedDict):
 
 
 class ConflictField(TypedDict):
-    """`shown` is the letter of the served side; `now` is the present value, given for a single requested conflict."""
+    """`shown` is the letter of the served side; `now` is the present value, only for a single requested conflict."""
 
     base: Any
     sides: list[SideAnswer]
@@ -153,7 +154,7 @@ class MentionsAnswer(TypedDict):
 
 
 class MessageAnswer(TypedDict):
-    """One message of a thread. `answers` is present if it replies to another message than the previous one."""
+    """One message of a thread. `answers` is present if it replies to a message other than the previous one."""
 
     uri: str
     sender: str
@@ -211,7 +212,8 @@ class Found:
     """The node according to the code tree."""
     as_of: str | None
     version: Version | None
-    """The version of `stored`, or of its value a moment before: content may be newer than its version, never older."""
+    """The version of `stored` or, after a concurrent write, an earlier one: content may be newer than its version,
+    never older."""
     sees: Sees | None = None
     """Predicate for readable nodes, or None if unrestricted."""
 
@@ -237,7 +239,7 @@ class Found:
         return [{"source": e.target, "type": e.type, "weight": e.weight} for e in shown]
 
     def detail(self) -> DetailAnswer | None:
-        """The detail file of a memory, read at this call. From then on, an expectation of the version covers it too."""
+        """The detail file of a memory, read at this call. Expected versions cover it from then on."""
         found = self.workspace.detail(self.stored, self.as_of) if self.stored else None
         if found is None:
             return None

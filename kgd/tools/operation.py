@@ -30,7 +30,7 @@ USUAL = "usual"
 class Reflects(Flag):
     """The inputs of an answer besides the parameters and the caller's rights.
 
-    A surface may answer "unchanged" while none of it changed. NOW is everything else: clocks, other processes, use.
+    A surface may answer "unchanged" while none of them changed. NOW is everything else: clocks, other processes, usage.
     """
 
     TIP = auto()
@@ -42,7 +42,7 @@ class Reflects(Flag):
 
 @dataclass(frozen=True, slots=True)
 class Hints:
-    """Facts that a host may show before it allows a call."""
+    """Facts that a host may show to its user before it allows a call."""
 
     read_only: bool = False
     destructive: bool = False
@@ -79,13 +79,16 @@ class Operation:
         scope: The verb that the holder of a token needs on the nodes concerned; None if no token may call it.
         reflects: The inputs of a reading operation's answer.
         commands: Its commands on the command line.
-        page: How the pages call it in a next step; its first command if empty.
-        from_memory: Whether a call with these parameters is answered from memory and one look-up, so that it may run
-            on the event loop. Everything else belongs on a worker thread.
-        forwards: Whether a call is passed on unchanged if the workspace is on a hub; others do that themselves.
+        page: Its name in next steps on pages; its first command if empty.
+        from_memory: Whether a call with these parameters needs only memory and one look-up, so that it may run on the
+            event loop. All other calls run on a worker thread.
+        forwards: Whether a call is forwarded unchanged if the workspace is on a hub; other operations do that
+            themselves.
         text: The answer as text for a model.
-        refusal: An error as the client gets it. Operations that stand in for other tools answer as those do.
-        app: The page that hosts of agents may show the answer with; `for_app` are the answer's fields for it alone.
+        refusal: An error as the client receives it. Operations that replace another server's tools answer like that
+            server.
+        app: The page with which an agent's host may show the answer; `for_app` are fields of the answer only for this
+            page.
     """
 
     name: str

@@ -20,7 +20,7 @@ def input_schema(model: type[BaseModel]) -> dict[str, Any]:
 def brief_schema(model: type[BaseModel]) -> dict[str, Any]:
     """The schema of a tool's arguments for `tools/list`.
 
-    Without bounds, which refusals explain, and without defaults that are zero, false or the first of an enumeration.
+    Leaves out bounds, which refusals explain, and defaults that are zero, false or the first of an enumeration.
     """
     brief = _brief(input_schema(model))
     assert isinstance(brief, dict)
@@ -39,7 +39,7 @@ def output_schema(result: Any) -> dict[str, Any]:
 
 
 OBJECT = {"type": "object"}
-"""Output schema of kgd's own tools. No host shows more of it to a model, and docs/mcp.md has the fields."""
+"""Output schema of kgd's own tools. Hosts show models nothing more, and docs/mcp.md lists the fields."""
 
 _ERROR = {"type": "object", "description": "instead of all else, when the call is refused"}
 """No field is required: some clients also validate refusals against the schema, and the SDK omits top-level nulls over
@@ -107,7 +107,7 @@ class _Shortening:
 
 
 _NOISE = frozenset({"maxLength", "minLength", "maxItems", "minItems", "discriminator", "propertyNames"})
-"""Keywords left out: the refusal enforces and explains them, and they cost more than they help."""
+"""Keywords to leave out: refusals enforce and explain them, and they cost more than they help."""
 
 
 def _without_null(value: dict[str, Any]) -> dict[str, Any]:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def marks(workspace: Workspace, uris: Iterable[Uri], sees: Sees | None = None) -> dict[Uri, UnverifiedAnswer]:
-    """The marks of the unverified nodes among `uris`, at one look-up each.
+    """The marks of the unverified nodes among `uris`. Costs one look-up each.
 
     Restricted callers get no marks: with permission to write, they could have a node cite any file of this machine's
     code and learn when the file changes.

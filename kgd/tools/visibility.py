@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 Sees = Callable[[Uri], bool]
 
 KNOWN = 100_000
-"""Largest number of cached answers per set of scopes, at most 10 MB; a few sets are kept. A search asks about every
-text that has a word of its question.
+"""Largest number of cached answers per set of scopes, at most 10 MB; a few sets are kept. A search checks every text
+that has a word of its question.
 """
 
 _URI = re.compile(r"[a-z][a-z0-9+.-]*:[^\s]+")
@@ -73,7 +73,8 @@ def sight(session: Session, workspace_id: str) -> Sees | None:
 
 @lru_cache(maxsize=4)
 def _known(scopes: tuple[Scope, ...], workspace_id: str) -> dict[Uri, bool]:
-    """Cached answers for one set of scopes. They stay valid: reading depends on scopes alone, which never change."""
+    """Cached answers for one set of scopes. They stay valid, because read permission depends only on scopes, which
+    never change."""
     return {}
 
 
@@ -120,7 +121,7 @@ def refusal(session: Session, error: KgdError, arguments: Mapping[str, Any]) -> 
             "this name conflicts with a node that the token may not read", next="Choose another name."
         )
     return Forbidden(
-        f"'{principal.name}' may not do that: it would reach what the token may not read",
+        f"'{principal.name}' may not do that: it affects nodes that the token may not read",
         next="Leave that part out, or ask for a token that covers it.",
     )  # fmt: skip
 
@@ -135,7 +136,7 @@ def _may_read(principal: Principal, place: str) -> bool:
 
 
 def _is_given(place: str, given: Iterable[str]) -> bool:
-    """Whether the caller sent the place, in full or without its first segments; errors cut long places."""
+    """Whether the caller sent this place, in full or without its first segments; errors shorten long places."""
     return any(
         place == text or place.endswith(f"/{text}") or (len(place) > 70 and text.startswith(place))
         or unquote(place).endswith(f"/{text}")

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from kgd.workspace.workspace import Workspace
 
 NAMED = 8
-"""Evicted nodes that a hint names; it counts the others."""
+"""Number of evicted nodes that a hint names; it counts the others."""
 
 
 class Hint(TypedDict):
@@ -33,7 +33,7 @@ def enter(session: Session, context_id: str | None, uris: Sequence[Uri], *, star
     Returns nothing for a caller without a conversation.
 
     Args:
-        uris: Cheapest first. The cheapest is touched last, so the nodes nearest to the question stay longest.
+        uris: Cheapest first. The cheapest is touched last, so that the nodes nearest to the question stay longest.
         starting: Whether the call is a walk. Only a walk uses up the single hint of a new working set.
     """
     if context_id is None and session.context_id is None:

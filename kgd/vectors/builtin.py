@@ -27,13 +27,13 @@ from kgd.vectors.embedder import Kind, Vectors
 WEIGHTS = "weights/l2_supercat_256.safetensors"
 TOKENIZER = "tokenizers/l2_supercat_tokenizer_config.json"
 SHARE = 0.3
-"""Weight relative to full text; a larger one helps prose and hurts chat."""
+"""Weight relative to full text; a larger weight helps prose and hurts chat."""
 LEAST = 0.15
 """Similarity that relates a text to a query at all. For queries about nothing in the workspace the nearest of a dozen
 texts was at 0.04 to 0.12; for queries in other words the right text was at 0.31 or more, related ones at 0.17 to 0.2.
 """
 FEWEST = 20
-"""Least number of texts for weights by rarity; below it all words weigh the same. 20 are as good as 300."""
+"""Least number of texts for weights by rarity; below it, all words weigh the same. 20 works as well as 300."""
 TEXT_LIMIT = 8_000
 """Characters of a text that are read: a longer mean says less, and long documents also have chunks."""
 _LOADING = threading.Lock()

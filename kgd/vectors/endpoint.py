@@ -18,9 +18,9 @@ from kgd.vectors.embedder import Configured, Kind, Vectors, checked
 
 BATCH = 64
 TEXT_LIMIT = 8_000
-"""Most characters of a text to send."""
+"""Largest number of characters of a text to send."""
 ANSWER_LIMIT = 32 << 20
-"""Most bytes of an answer: 64 vectors of 4,096 numbers need a fifth of it."""
+"""Largest answer in bytes: 64 vectors of 4,096 numbers need a fifth of it."""
 QUESTION_SECONDS = 2.0
 """Longest wait of a query, below the limit for a batch of texts; without a vector it is answered by words."""
 _EXCERPT = 120

@@ -30,7 +30,7 @@ _FAR = np.uint16(0xFFFF)
 _BLOCK = 8_192
 _SAMPLE = 20_000
 FEW_ROWS = 4
-"""Share of all rows, as a divisor, below which the rows of a lane are picked out before they are compared."""
+"""If a lane has fewer than all rows divided by this, its rows are selected before they are compared."""
 _GROWTH = 1.5
 
 Rows = NDArray[np.int64]
@@ -343,6 +343,6 @@ class Nearest:
 
 
 def _similarity(vectors: Vectors, query: NDArray[np.float32]) -> list[float]:
-    """One row at a time, so that a value depends only on its two vectors."""
+    """One row at a time, so that each value depends only on its two vectors."""
     found: list[float] = np.round((vectors * query).sum(axis=1).astype(np.float64), DIGITS).tolist()
     return found

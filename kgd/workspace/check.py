@@ -136,7 +136,7 @@ def _memories(workspace: Workspace, beat: Beat) -> Iterator[Finding]:
                 found[path] = memories.decode(data, at=path)
             except KgdError as refusal:
                 if not data.startswith(b"---"):
-                    continue  # a user's note, which needs no node
+                    continue  # a user's own file, which needs no node
                 yield Finding("warning", path, refusal.message, refusal.next or "Fix the file.")
     named: dict[str, Node] = {}
     for uri in list(workspace.graph.uris()):

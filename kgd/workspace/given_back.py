@@ -1,4 +1,4 @@
-"""Release of freed memory to the system after long work; glibc would keep it."""
+"""Release of freed memory to the system after long work, because glibc would keep it."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ LOOK_SECONDS = 60.0
 """Seconds between checks of the packs without changes: the user's gc removes packs too."""
 
 LOOK_FLUSHES = 5
-"""Flushes between checks while changes are written: a flush of many changes is large. A check takes 2 ms."""
+"""Number of flushes between checks while changes are written, since a flush may be large. A check takes 2 ms."""
 
 QUIET_SECONDS, QUIET_LOOKS = 2.0, 15
 """Interval and number of memory releases after the last flush, since indexing and publication continue. A release takes

@@ -44,7 +44,7 @@ class _Note(NamedTuple):
 class Usage:
     """The nodes that conversations of this machine read in one workspace. Counts after `start`.
 
-    A note only enters a queue. Notes not yet on disk at a crash are lost.
+    `note` only adds to a queue. A crash loses the notes that are not on disk yet.
     """
 
     def __init__(self, workspace: Workspace) -> None:

@@ -79,8 +79,8 @@ class Workspace:
             (),
             frozenset(),
         )
-        """Files of the code tree whose whole text has words of a query, and the words that any has; set by the reader
-        of the tree."""
+        """Looks up files of the code tree whose whole text has words of a query, and the words that occur in any file;
+        set by the reader of the tree."""
         self.is_registered: Callable[[str], bool] = lambda id: False
         """Whether the registry lists another workspace. A relation into an unlisted one is a broken link."""
         self._clock, self._listeners = clock, list[Listener]()

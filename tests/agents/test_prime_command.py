@@ -12,7 +12,7 @@ __all__ = ["code", "kgd", "module_home"]
 
 def test_it_prints_markdown_and_the_format_of_each_hook(kgd: Kgd) -> None:
     kgd("remember", "Never retry a charge", "--type", "gotcha")
-    assert "# kgd: what the team knows in `shop`" in kgd("prime")
+    assert "# kgd: team knowledge in `shop`" in kgd("prime")
     shared = json.loads(kgd("prime", "--hook"))
     assert shared["hookSpecificOutput"]["hookEventName"] == "SessionStart"
     assert "Never retry a charge" in shared["hookSpecificOutput"]["additionalContext"]

@@ -19,7 +19,7 @@ def git(directory: Path, *arguments: str, **options: str) -> str:
 
 
 class Code:
-    """A repository with a history; each commit is a day after the one before."""
+    """A repository with a history; its commits are one day apart."""
 
     def __init__(self, root: Path) -> None:
         self.root, self._count = root, 0
@@ -55,5 +55,5 @@ class Code:
         return git(self.root, "rev-parse", "HEAD")
 
     def history(self, name: str = "history.sqlite") -> CodeHistory:
-        """Its history, read anew for each answer as needed."""
+        """Its history, read again before an answer if necessary."""
         return CodeHistory(self.root, self.root.parent / name)

@@ -14,7 +14,7 @@ from tests.code_history.support import BOB, DAY, Code, git
 
 @pytest.fixture
 def shop(code: Code) -> CodeHistory:
-    """Sixty commits: the cart with its test, the invoice with its template, sessions, and much else."""
+    """Sixty commits: the cart with its test, the invoice with its template, sessions, and unrelated files."""
     wanted: list[tuple[str, ...]] = []
     for number in range(12):
         wanted += [

@@ -20,7 +20,7 @@ from tests.code_history.support import Code
 
 
 def other(count: int, seed: int = 1) -> list[tuple[str, ...]]:
-    """Commits of files that have nothing to do with each other."""
+    """Commits of unrelated files."""
     chance = random.Random(seed)
     return [
         (f"Work on part {n}", f"src/{chance.randrange(60)}.py", f"lib/{chance.randrange(60)}.py") for n in range(count)

@@ -86,7 +86,7 @@ def test_an_interrupted_reading_continues(code: Code, tmp_path: Path) -> None:
     tip = code_log.head(place(code))
     listed = [new_commit(one) for one in code_log.commits(place(code), tip)]
     index = CommitIndex(tmp_path / "history.sqlite")
-    index.add(listed[2:5], newer=False)  # and then the power failed, and two commits came
+    index.add(listed[2:5], newer=False)  # then the power failed, and two commits followed
     history = code.history()
     assert subjects(history, "a") == [f"commit {number}" for number in range(8, -1, -1)]
     assert history.is_read
@@ -120,7 +120,7 @@ def test_a_deleted_or_damaged_index_is_rebuilt(code: Code, tmp_path: Path, damag
         path.unlink()
     if damage is not None:
         (tmp_path / "history.sqlite").write_bytes(damage)
-    subjects(history, "a")  # this one may meet the damage
+    subjects(history, "a")  # this call may meet the damage
     assert subjects(history, "a") == subjects(code.history("other.sqlite"), "a") == ["two", "one"]
 
 

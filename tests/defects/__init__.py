@@ -1,4 +1,4 @@
-"""Defects found from outside, each with the change that plants it again and the tests that find it.
+"""Reported defects, each with the change that plants it again and the tests that find it.
 
 A module per subject holds ``BUGS``: keys are ``NUMBER-what-was-wrong``, where NUMBER counts the defects of one report.
 ``tests/test_planting.py`` checks on every run that each entry still fits the code and names tests that exist;
@@ -26,11 +26,11 @@ def catalogue() -> dict[str, Bug]:
 
 
 def table() -> str:
-    """The defects with the tests that hold them, as Markdown."""
+    """The defects with the tests that find them, as Markdown."""
     lines = [
-        "# Defects and the tests that hold them", "",
-        "Each row can be planted again: `python -m tests.defects KEY` puts the defect into a copy of the code and runs",
-        "its tests, each of which has to fail. `python -m tests.defects --table` writes this file.", "",
+        "# Defects and the tests that find them", "",
+        "`python -m tests.defects KEY` plants a defect into a copy of the code; each of its tests must then fail.",
+        "`python -m tests.defects --table` writes this file.", "",
         "| key | defect | tests |", "|---|---|---|",
     ]  # fmt: skip
     for key, bug in catalogue().items():

@@ -16,7 +16,7 @@ BUGS: dict[str, Bug] = {
          "tests/hub/test_admission.py::test_a_push_that_names_the_memory_of_another_is_refused_and_its_owner_edits_on"),
     ),
     "21-say-in-a-memory": Bug(
-        "naming the memory of another node gives rights to it", "kgd/workspace/writing/touched_nodes.py",
+        "a node that names another node's memory gives rights to it", "kgd/workspace/writing/touched_nodes.py",
         "        return frozenset(own or {node.uri for node in namers})\n",
         "        return frozenset({node.uri for node in namers})\n",
         ("tests/access/test_touched.py::test_a_memory_is_about_its_own_node_even_if_other_nodes_name_it",
@@ -24,7 +24,7 @@ BUGS: dict[str, Bug] = {
          "test_a_node_that_names_the_memory_of_another_does_not_keep_its_owner_from_writing"),
     ),
     "21-memory-in-a-part": Bug(
-        "a node in a part names a memory, where nothing looks for it", "kgd/workspace/writing/admission.py",
+        "a node in a part names a memory, which nothing looks up there", "kgd/workspace/writing/admission.py",
         "        if memory_files.file_of(node):  #", "        if False:  #",
         ("tests/admission/test_rules.py::test_a_part_holds_no_node_that_names_a_memory",),
     ),
@@ -34,7 +34,7 @@ BUGS: dict[str, Bug] = {
         (f"{_RULES}test_every_way_refuses[a name with a direction character]", _DIFFERENTIAL),
     ),
     "21-second-secret": Bug(
-        "a file that has a secret takes any other", "kgd/workspace/writing/secrets.py",
+        "a file that has a secret may get any other secret", "kgd/workspace/writing/secrets.py",
         "        if found.text not in known:\n", "        if not first_in(known):\n",
         (f"{_RULES}test_every_way_refuses[another secret beside an old one]",),
     ),
@@ -44,25 +44,25 @@ BUGS: dict[str, Bug] = {
         (f"{_RULES}test_every_way_accepts[values1]",),
     ),
     "21-twins-in-a-push": Bug(
-        "a push brings a name that differs by case alone", "kgd/hooks/push_check.py",
+        "a push adds a name that differs by case alone", "kgd/hooks/push_check.py",
         "        raise twin\n", "        pass\n",
         (f"{_RULES}test_every_way_refuses[a name that differs by case alone]",
          "tests/hub/test_admission.py::"
          "test_a_push_of_a_name_that_differs_by_case_alone_is_refused_with_the_other_name"),
     ),
     "21-twins-in-a-proposal": Bug(
-        "a proposal brings a name that differs by case alone", "kgd/workspace/proposals/proposals.py",
+        "a proposal adds a name that differs by case alone", "kgd/workspace/proposals/proposals.py",
         "        raise twin\n", "        pass\n",
         (f"{_RULES}test_every_way_refuses[a name that differs by case alone]",),
     ),
     "21-twins-in-the-work-tree": Bug(
-        "a saved file brings a name that differs by case alone", "kgd/workspace/publishing/adoption.py",
+        "a saved file adds a name that differs by case alone", "kgd/workspace/publishing/adoption.py",
         "                _refuse_twin(host, staging, edit, gone, made)\n", "",
         (f"{_RULES}test_every_way_refuses[a name that differs by case alone]",
          "tests/memories/test_by_hand.py::test_a_name_that_differs_by_case_alone_is_not_taken_from_the_work_tree"),
     ),
     "21-changelog": Bug(
-        "a push rewrites a changelog, or puts entries anywhere", "kgd/workspace/writing/admission.py",
+        "a push rewrites a changelog, or adds entries anywhere", "kgd/workspace/writing/admission.py",
         "        admit_entry(path, data, base, home)\n", "        pass\n",
         (f"{_RULES}test_an_entry_of_a_changelog_has_a_node_a_place_and_one_content",),
     ),
@@ -72,7 +72,7 @@ BUGS: dict[str, Bug] = {
         (f"{_RULES}test_a_memory_that_moved_with_its_node_is_pushed",),
     ),
     "21-detail-of-a-concept": Bug(
-        "only put refuses a memory behind a node that is none", "kgd/workspace/writing/admission.py",
+        "only put refuses a memory file of a node that is not a memory", "kgd/workspace/writing/admission.py",
         "    if node.type not in MEMORY_TYPES and (", "    if place is None and node.type not in MEMORY_TYPES and (",
         (f"{_RULES}test_a_detail_has_the_same_rules_on_every_way",),
     ),
@@ -108,7 +108,7 @@ BUGS: dict[str, Bug] = {
         ("tests/surfaces/test_addressing.py::test_every_spelling_finds_its_node",),
     ),
     "39-prose-deleted": Bug(
-        "taking data.file out of a node's file deletes the prose", "kgd/workspace/files/memory_files.py",
+        "removing data.file from a node's file deletes the prose", "kgd/workspace/files/memory_files.py",
         "around.read, by_hand=True)", "around.read)",
         ("tests/memories/test_by_hand.py::"
          "test_taking_the_name_of_a_memory_out_of_a_node_deletes_no_prose[True]",

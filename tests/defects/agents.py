@@ -4,14 +4,14 @@ from tests.planting import Bug
 
 BUGS = {
     "31-append-to-nothing": Bug(
-        "`append` to a mistyped URI makes a node",
+        "`append` to a mistyped URI creates a node",
         "kgd/tools/write/changes.py", "self.text, creates=False)", "self.text)",
         ("tests/surfaces/test_put.py::test_an_append_to_a_mistyped_uri_creates_no_node_and_suggests_the_likely_one",
          "tests/surfaces/test_submitting.py::"
          "test_an_append_to_a_mistyped_uri_is_refused_and_suggests_the_likely_node"),
     ),
     "31-malformed-citations": Bug(
-        "citations that are no texts are accepted and never go stale", "kgd/workspace/writing/admission.py",
+        "citations that are not texts are accepted and never go stale", "kgd/workspace/writing/admission.py",
         "    _refuse_citations(node, before, place)\n", "",
         ("tests/surfaces/test_put.py::test_a_malformed_citation_is_refused_with_the_correct_form",),
     ),
@@ -26,7 +26,7 @@ BUGS = {
         ("tests/surfaces/test_put.py::test_a_dry_run_names_nodes_similar_to_a_new_one",),
     ),
     "31-one-bad-client": Bug(
-        "one bad client stops sampling on a conflict for everyone", "kgd/resolution/provider.py",
+        "one bad client stops sampling on a conflict for all clients", "kgd/resolution/provider.py",
         "self._failed.setdefault((client, conflict)", 'self._failed.setdefault(("", conflict)',
         ("tests/resolution/test_attempts.py::test_a_client_that_answers_badly_is_asked_again_after_an_hour",),
     ),
@@ -46,7 +46,7 @@ BUGS = {
         ("tests/surfaces/test_get.py::test_an_open_conflict_is_shown_with_both_sides_and_settled",),
     ),
     "32-as-of-version": Bug(
-        "`get` with `as_of` answers version 0", "kgd/tools/nodes.py",
+        "`get` with `as_of` returns version 0", "kgd/tools/nodes.py",
         'answer["version"] = found.workspace.version_at(found.uri, found.as_of)', "pass",
         ("tests/surfaces/test_get.py::test_a_node_as_of_a_commit_has_its_former_version",
          "tests/surfaces/test_get.py::test_as_of_a_proposal_the_versions_of_its_own_history_count"),
@@ -58,12 +58,12 @@ BUGS = {
          "tests/cli/test_commands.py::test_the_first_commit_is_printed_without_a_time"),
     ),
     "32-mentions-in-capitals": Bug(
-        "a filter on `mentions` finds no MENTIONS", "kgd/tools/parameters.py",
+        "the filter `mentions` does not match MENTIONS", "kgd/tools/parameters.py",
         "for one in (type, type.upper(), type.lower())", "for one in (type,)",
         ("tests/surfaces/test_traverse.py::test_a_filter_on_relation_types_ignores_their_case",),
     ),
     "32-concepts-and-directories": Bug(
-        "`types: [concept]` answers directories", "kgd/model/uri.py",
+        "`types: [concept]` returns directories", "kgd/model/uri.py",
         'and not (scheme == "dir" and type == DIRECTORY_TYPE)', "",
         ("tests/surfaces/test_traverse.py::test_the_type_concept_leaves_out_directories",),
     ),
@@ -72,7 +72,7 @@ BUGS = {
         ("tests/surfaces/test_search.py::test_the_type_concept_finds_no_directories",),
     ),
     "34-history-by-name": Bug(
-        "messages that were made as nodes are read by name, the answer before the question",
+        "messages created as nodes are read in order of name, the answer before the question",
         "kgd/ingest/thread_history.py",
         "if last and not message_nodes.is_id(name_of(last[0])):", "if False:",
         ("tests/api/test_asking.py::test_messages_made_as_nodes_are_read_in_the_order_in_which_they_answer",
@@ -100,7 +100,7 @@ BUGS = {
          "test_put_and_submissions_take_an_atom_only_into_a_molecule_of_the_project",),
     ),
     "34-area-counts": Bug(
-        "areas get more patterns or relations than manage_graph takes", "kgd/workspace/writing/admission.py",
+        "areas get more patterns or relations than manage_graph accepts", "kgd/workspace/writing/admission.py",
         "        area_bounds.admit(node, before, place)\n", "        pass\n",
         ("tests/admission/test_rules.py::test_every_way_refuses[an atom of too many patterns]",
          "tests/admission/test_rules.py::test_every_way_refuses[an atom with a pattern too long]",
@@ -133,7 +133,7 @@ BUGS = {
         ("tests/sync/test_conflict_authors.py::test_a_move_does_not_become_the_author_of_the_sides",),
     ),
     "34-two-of-one-task": Bug(
-        "a task whose journal file the index names under another name comes in twice",
+        "a task whose journal file has another name in the index is imported twice",
         "kgd/exchange/orchestrator_journal.py",
         "ids.get(name) or ",
         "",

@@ -33,7 +33,7 @@ BUGS = {
         ("tests/workspace/test_transaction.py::test_a_secret_in_the_message_is_refused",),
     ),
     "24-forms-of-tokens": Bug(
-        "tokens of few services are known", "kgd/workspace/writing/secrets.py",
+        "tokens of only a few services are recognised", "kgd/workspace/writing/secrets.py",
         "enumerate(TOKENS.values())", "enumerate(list(TOKENS.values())[:12])",
         (f"{_SECRETS}::test_a_credential_of_a_common_kind_is_found[Vault]",
          f"{_SECRETS}::test_a_credential_of_a_common_kind_is_found[JSON web token]",
@@ -41,14 +41,14 @@ BUGS = {
          f"{_SECRETS}::test_a_credential_of_a_common_kind_is_found[Hugging Face]"),
     ),
     "24-forms-with-a-keyword": Bug(
-        "passwords in URLs, headers and netrc are not known", "kgd/workspace/writing/secrets.py",
+        "passwords in URLs, headers and netrc are not recognised", "kgd/workspace/writing/secrets.py",
         "_token(data) or _by_keyword(data, lower) or", "_token(data) or",
         (f"{_SECRETS}::test_a_credential_of_a_common_kind_is_found[password in a URL]",
          f"{_SECRETS}::test_a_credential_of_a_common_kind_is_found[netrc]",
          f"{_SECRETS}::test_a_credential_of_a_common_kind_is_found[curl]"),
     ),
     "24-hexadecimal-keys": Bug(
-        "hexadecimal keys have too few different letters", "kgd/workspace/writing/secrets.py",
+        "hexadecimal keys are missed, because they have too few different letters", "kgd/workspace/writing/secrets.py",
         "MIN_ENTROPY_HEX = 2.75", "MIN_ENTROPY_HEX = 4.0",
         (f"{_SECRETS}::test_a_credential_of_a_common_kind_is_found[hex api key]",
          f"{_SECRETS}::test_a_credential_of_a_common_kind_is_found[Twilio auth token]"),
@@ -59,13 +59,13 @@ BUGS = {
         (f"{_SECRETS}::test_ordinary_text_is_accepted[a workspace address]",),
     ),
     "25-who-pushed": Bug(
-        "nothing says which token pushed a commit", "kgd/hub/push_execution.py",
+        "it is not recorded which token pushed a commit", "kgd/hub/push_execution.py",
         "        self._record(push, update.new)\n", "",
         (f"{_AUTHORS}::test_history_blame_and_review_name_the_token_that_pushed",
          f"{_AUTHORS}::test_who_pushed_a_commit_first_stays_its_pusher"),
     ),
     "25-later-pusher": Bug(
-        "the last pusher of a commit takes the place of the first", "kgd/workspace/history/pushers.py",
+        "the last pusher of a commit replaces the first", "kgd/workspace/history/pushers.py",
         "if staging.blob_at(path) is None:", "if True:",
         ("tests/workspace/test_pushers.py::test_the_first_record_of_a_commit_stays",
          "tests/workspace/test_pushers.py::test_records_of_two_hubs_are_united"),
@@ -138,7 +138,7 @@ BUGS = {
         (f"{_AUDIT}::test_old_lines_are_moved_to_files_and_stay_in_order",),
     ),
     "26-export": Bug(
-        "the export ends with its first page", "kgd/cli/tokens.py",
+        "the export ends after its first page", "kgd/cli/tokens.py",
         '        after = lines[-1]["number"]\n', "        break\n",
         (f"{_AUDIT}::test_a_long_log_is_exported_whole",),
     ),

@@ -8,12 +8,12 @@ MODEL = "tests/model/test_merge.py::"
 
 BUGS = {
     "10-field-without-a-rule": Bug(
-        "a new field of a node is lost where other fields are merged", "kgd/model/node.py",
+        "a new field of a node is lost when other fields are merged", "kgd/model/node.py",
         "    aliases: tuple[Uri, ...] = ()\n", "    aliases: tuple[Uri, ...] = ()\n    stage: str = \"\"\n",
         (f"{MODEL}test_each_field_of_a_node_and_of_a_relation_has_a_rule_by_which_it_is_merged",),
     ),
     "10-field-of-a-relation": Bug(
-        "a new field of a relation is lost where its other fields are merged", "kgd/model/node.py",
+        "a new field of a relation is lost when its other fields are merged", "kgd/model/node.py",
         "    weight: float = 1.0\n", "    weight: float = 1.0\n    note: str = \"\"\n",
         (f"{MODEL}test_each_field_of_a_node_and_of_a_relation_has_a_rule_by_which_it_is_merged",),
     ),
@@ -33,7 +33,7 @@ BUGS = {
         (f"{MODEL}test_a_text_that_one_side_cleared_and_the_other_edited_is_a_conflict",),
     ),
     "37-zero-and-false": Bug(
-        "0 and false are one value, and which side wrote it decides", "kgd/model/merge.py",
+        "0 and false count as one value, and the side that wrote it decides", "kgd/model/merge.py",
         "(a == {} or canonical_json(a)", "(not a or canonical_json(a)",
         (f"{MODEL}test_zero_and_false_are_different_values_on_either_side",),
     ),
@@ -44,7 +44,7 @@ BUGS = {
          "test_a_conflict_about_a_name_that_one_side_alone_touched_stays_as_that_side_has_it",),
     ),
     "37-open-record-of-a-file": Bug(
-        "an open conflict about settings or a memory is forgotten where both sides edit the field",
+        "an open conflict about settings or a memory is forgotten when both sides edit the field",
         "kgd/workspace/merging/trees.py",
         "for path in both | self._disputed_files().keys():", "for path in set[str]():",
         ("tests/workspace/test_integrate.py::"

@@ -89,7 +89,7 @@ BUGS: dict[str, Bug] = {
         (f"{_REFS}test_a_damaged_head_is_written_again_under_an_open_workspace",),
     ),
     "3-lost-others": Bug(
-        "only the tip comes back when packed-refs is lost",
+        "only the tip is restored when packed-refs is lost",
         "kgd/git/ref_repair.py",
         "for name in (layout.branch, refs.HEAD, *_lost(git_dir)):",
         "for name in (refs.HEAD,):",
@@ -116,14 +116,14 @@ BUGS: dict[str, Bug] = {
         ),
     ),
     "6-half-made": Bug(
-        "remains of a first up that was killed count as a person's files",
+        "remains of a killed first up count as the user's files",
         "kgd/git/creation.py",
         "any(not _HALF(file.name) for file in directory.iterdir())",
         "any(directory.iterdir())",
         ("tests/git/test_layout.py::test_a_kill_in_the_first_up_does_not_stop_the_next_one",),
     ),
     "6-half-made-in-code": Bug(
-        "remains of a first up that was killed stay permanently",
+        "remains of a killed first up stay permanently",
         "kgd/git/creation.py",
         "            shutil.rmtree(left, ignore_errors=True)\n",
         "            pass\n",
@@ -157,7 +157,7 @@ BUGS: dict[str, Bug] = {
         ),
     ),
     "8-mode-left-staged": Bug(
-        "a change of only the mode is not brought into the index",
+        "a change of only the mode does not reach the index",
         "kgd/git/index_file.py",
         "        elif present != new or _mode(mode, entry) != _mode(None, entry):\n",
         "        elif present != new:\n",

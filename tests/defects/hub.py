@@ -25,13 +25,13 @@ BUGS = {
         (STRANGERS + "test_without_a_token_a_request_is_answered_before_its_body",),
     ),
     "20-bodies-in-flight": Bug(
-        "bodies in flight have no bound", "kgd/daemon/request_bodies.py",
+        "bodies in flight are unbounded", "kgd/daemon/request_bodies.py",
         "        return self._held.total() + size <= self._total and self._held[client] + size <= self._each",
         "        return True",
         (STRANGERS + "test_large_bodies_of_one_token_wait_for_each_other",),
     ),
     "20-idle-strangers": Bug(
-        "idle connections of strangers keep holders out", "kgd/hub/connections.py",
+        "idle unauthenticated connections keep holders out", "kgd/hub/connections.py",
         "        return len(self) < self.limit or self._drop_one((*self._strangers, *self._holders))",
         "        return len(self) < self.limit",
         (STRANGERS + "test_idle_connections_of_strangers_do_not_keep_holders_out",),
@@ -47,7 +47,7 @@ BUGS = {
         (STRANGERS + "test_a_token_has_its_share_of_connections",),
     ),
     "20-idle-keep-alive": Bug(
-        "a stranger's connection is kept alive as long as a holder's", "kgd/hub/connections.py",
+        "an unauthenticated connection is kept alive as long as a holder's", "kgd/hub/connections.py",
         "        self.timeout_keep_alive, self._reads = STRANGER_IDLE_SECONDS, 0\n", "        self._reads = 0\n",
         (STRANGERS + "test_a_stranger_that_says_nothing_more_is_let_go",),
     ),
@@ -57,32 +57,32 @@ BUGS = {
         (STRANGERS + "test_without_a_token_a_request_is_answered_before_its_body",),
     ),
     "20-requests-without-end": Bug(
-        "a stranger asks as often as it likes", "kgd/hub/connections.py",
+        "an unauthenticated client sends requests without limit", "kgd/hub/connections.py",
         "        return self._left >= amount", "        return True",
         (STRANGERS + "test_a_stranger_that_sends_requests_without_end_has_to_wait",),
     ),
     "20-many-addresses": Bug(
-        "many addresses together connect as often as they like", "kgd/hub/connections.py",
+        "many addresses together connect without limit", "kgd/hub/connections.py",
         "(address in self._known or everybody.take(1, now))", "True",
         (STRANGERS + "test_many_addresses_together_keep_out_neither_holders_nor_newcomers",),
     ),
     "20-newcomers": Bug(
-        "a crowd keeps out holders that come for the first time", "kgd/hub/connections.py",
+        "many clients keep out holders who connect for the first time", "kgd/hub/connections.py",
         "self._again if address in self._each else self._new", "self._again",
         (STRANGERS + "test_many_addresses_together_keep_out_neither_holders_nor_newcomers",),
     ),
     "20-answers-without-end": Bug(
-        "answers to a stranger over its limit never end", "kgd/hub/connections.py",
+        "answers to an unauthenticated client over its limit never end", "kgd/hub/connections.py",
         """            app.headers["connection"] = "close"  #""", "            pass  #",
         (STRANGERS + "test_a_stranger_that_sends_requests_without_end_has_to_wait",),
     ),
     "20-byte-by-byte": Bug(
-        "a stranger's header comes in any number of pieces", "kgd/hub/connections.py",
+        "an unauthenticated client may send a header in any number of pieces", "kgd/hub/connections.py",
         "if not self.line and self._reads >", "if False and self._reads >",
         (STRANGERS + "test_a_stranger_that_sends_byte_by_byte_is_let_go",),
     ),
     "20-floods-take-the-processor": Bug(
-        "strangers take all of a processor with requests without end", "kgd/hub/connections.py",
+        "unauthenticated clients occupy a processor with endless requests", "kgd/hub/connections.py",
         """            app.headers["connection"] = "close"  #""", "            pass  #",
         ("tests/hub/test_crowd.py::test_a_hostile_crowd_takes_little_of_a_processor",),
     ),
@@ -97,12 +97,12 @@ BUGS = {
         ("tests/hub/test_mcp.py::test_refused_resources_are_in_the_audit_log",),
     ),
     "22-any-commit": Bug(
-        "a token names any commit and ref", "kgd/tools/session.py",
+        "a token may name any commit and ref", "kgd/tools/session.py",
         "of_tip=self.principal is not None", "of_tip=False",
         (ORACLES + "test_a_token_names_commits_that_led_to_the_tip_alone",),
     ),
     "22-revert-of-a-proposal": Bug(
-        "a token reverts commits that are not its business", "kgd/tools/session.py",
+        "a token reverts commits outside its scope", "kgd/tools/session.py",
         "            changes = replace(self.reverting(workspace, changes), request_id",
         "            changes = replace(changes, request_id",
         (ORACLES + "test_a_token_names_commits_that_led_to_the_tip_alone",),
@@ -141,7 +141,7 @@ BUGS = {
         ("tests/hub/test_api.py::test_a_validator_tells_nothing_of_workspaces_that_a_token_is_not_for",),
     ),
     "27-recall": Bug(
-        "`recall` is served, and no token may call it", "kgd/tools/operations.json",
+        "`recall` is served, but no token may call it", "kgd/tools/operations.json",
         '"constant": "RECALL", "offered": "", "scope": "read"', '"constant": "RECALL", "offered": "", "scope": ""',
         ("tests/hub/test_api.py::test_a_token_that_may_search_may_recall",),
     ),

@@ -27,7 +27,7 @@ BUGS = {
         ("tests/workspace/test_upkeep.py::test_memory_of_changes_during_a_roll_up_is_given_back",),
     ),
     "1-answers-as-objects": Bug(
-        "each write leaves some hundred bytes for its answer",
+        "each write leaves a few hundred bytes for its answer",
         "kgd/workspace/tip/sent_versions.py",
         '_ANSWER = struct.Struct("<I?20s")',
         '_ANSWER = struct.Struct("<I?20s400x")',

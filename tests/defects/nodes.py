@@ -30,7 +30,7 @@ BUGS = {
         (f"{PUT}test_a_version_is_compared_field_by_field[from its own put]",),
     ),
     "17-clash-written": Bug(
-        "a put with an older version writes over what another client changed", "kgd/tools/write/write_conflicts.py",
+        "a put with an older version overwrites another client's change", "kgd/tools/write/write_conflicts.py",
         "        return self.conflict is None and is_same and upserted(self.current, self.edit) == self.merged\n",
         "        return True\n",
         (
@@ -74,17 +74,17 @@ BUGS = {
         (f"{ADDRESSING}test_a_known_workspace_comes_before_a_folder_of_its_name",),
     ),
     "15-unknown-workspace": Bug(
-        "a link into an unknown workspace is broken in a walk only", "kgd/workspace/workspace.py",
+        "a link into an unknown workspace is broken only in a walk", "kgd/workspace/workspace.py",
         "            return not self.is_registered(owner)\n", "            return False\n",
         ("tests/exchange/test_graphs.py::test_every_view_agrees_on_which_links_are_broken",),
     ),
     "19-unrelated-with-its-target": Bug(
-        "a relation that goes in the same change as its target is warned of", "kgd/workspace/writing/draft.py",
+        "a relation that is deleted together with its target gets a warning", "kgd/workspace/writing/draft.py",
         "            count += edge.target not in self._after or any(", "            count += True or any(",
         (f"{PUT}test_relations_deleted_with_their_target_are_not_broken_links",),
     ),
     "19-two-values": Bug(
-        "of two values for one relation the first is dropped without a warning", "kgd/workspace/writing/transaction.py",
+        "if a relation gets two values, the first is dropped without a warning", "kgd/workspace/writing/transaction.py",
         "        draft.warnings += edits.doubled_relations(self.changes.edits)\n", "",
         (f"{PUT}test_a_relation_with_two_values_gets_a_warning",),
     ),
@@ -94,7 +94,7 @@ BUGS = {
         ("tests/surfaces/test_get.py::test_one_bad_address_is_missing_and_the_others_are_answered",),
     ),
     "16-size-at-restart": Bug(
-        "another context_size holds only after a restart", "kgd/tools/working_sets.py",
+        "a new context_size applies only after a restart", "kgd/tools/working_sets.py",
         "    session.daemon.contexts.resize(session.daemon.registry.current().settings.context_size)\n", "",
         (f"{TRAVERSE}test_a_new_size_of_the_working_set_applies_at_once",),
     ),

@@ -6,7 +6,7 @@ _SUBSCRIPTIONS = "tests/surfaces/test_subscriptions.py::"
 
 BUGS = {
     "19-conflicts-unheard": Bug(
-        "subscribers of a node do not hear of a conflict that comes or goes without changing its file",
+        "subscribers of a node do not hear of a conflict that appears or disappears without a change to its file",
         "kgd/workspace/tip/served.py", "            self._disputed.add(uri)\n", "            pass\n",
         (f"{_SUBSCRIPTIONS}test_a_conflict_that_leaves_its_node_unchanged_is_announced",),
     ),
@@ -16,7 +16,7 @@ BUGS = {
         (f"{_SUBSCRIPTIONS}test_a_saved_file_of_the_code_tree_is_announced",),
     ),
     "19-symbols-unheard": Bug(
-        "subscribers do not hear of symbols that came and went", "kgd/daemon/code_index.py",
+        "subscribers do not hear of added and removed symbols", "kgd/daemon/code_index.py",
         "            self._on_change(touched)\n", "            pass\n",
         (f"{_SUBSCRIPTIONS}test_symbols_that_a_save_adds_or_removes_are_announced",),
     ),
@@ -26,17 +26,17 @@ BUGS = {
         (f"{_SUBSCRIPTIONS}test_a_note_on_changed_code_is_announced",),
     ),
     "33-no-progress": Bug(
-        "clients that send a progress token hear nothing", "kgd/mcp/server.py",
+        "clients that send a progress token receive no progress", "kgd/mcp/server.py",
         "progress=progress or session.progress", "progress=session.progress",
         ("tests/mcp/test_reporting.py::test_a_folder_that_is_ingested_says_how_far_it_is",),
     ),
     "33-progress-restarts": Bug(
-        "progress goes back where the next phase of a tool begins", "kgd/mcp/notifications.py",
+        "progress falls back when the next phase of a tool begins", "kgd/mcp/notifications.py",
         "            base += last\n", "            base, sent = 0, -1\n",
         ("tests/mcp/test_reporting.py::test_progress_only_grows_over_all_phases_and_is_not_sent_for_every_step",),
     ),
     "33-progress-floods": Bug(
-        "each step of a tool is a notification", "kgd/mcp/notifications.py", " or time.monotonic() < due:", ":",
+        "each step of a tool sends a notification", "kgd/mcp/notifications.py", " or time.monotonic() < due:", ":",
         ("tests/mcp/test_reporting.py::test_progress_only_grows_over_all_phases_and_is_not_sent_for_every_step",),
     ),
     "33-no-logging": Bug(
@@ -45,13 +45,13 @@ BUGS = {
         ("tests/mcp/test_reporting.py::test_a_connection_of_the_handshake_era_gets_every_record_from_its_level",),
     ),
     "33-oversized-null-id": Bug(
-        "a request beyond 8 MiB is refused with `id: null`, so its sender waits for its answer", "kgd/client/pump.py",
+        "a request over 8 MiB is refused with `id: null`, so its sender keeps waiting", "kgd/client/pump.py",
         "request_id(head[:ENDS], tail[-ENDS:])", "None",
         ("tests/client/test_pump.py::test_a_message_beyond_the_limit_is_refused_under_its_own_id_and_the_next_one_passes",
          "tests/client/test_pump.py::test_the_id_of_such_a_message_is_found_at_its_end_too"),
     ),
     "33-oversized-on-socket": Bug(
-        "the daemon refuses a request beyond 8 MiB with `id: null`", "kgd/mcp/stream.py",
+        "the daemon refuses a request over 8 MiB with `id: null`", "kgd/mcp/stream.py",
         "oversized.request_id(error.head, error.tail)", "None",
         ("tests/surfaces/test_stream.py::"
          "test_a_message_that_is_too_long_is_refused_under_its_own_id_and_the_next_one_is_answered[1]",),

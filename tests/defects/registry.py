@@ -50,7 +50,7 @@ BUGS = {
         (f"{_PLACES}test_an_empty_folder_inside_a_code_repository_is_cloned_into_itself",),
     ),
     "11-stale-copy": Bug(
-        "an open copy is written to after the registry names another copy",
+        "writes go to an open copy after the registry names another copy",
         "kgd/daemon/daemon.py",
         "if one.id == id and place == (entry.path or str(one.layout.work_tree)):",
         "if one.id == id:",
@@ -112,7 +112,7 @@ BUGS = {
         ),
     ),
     "12-receiver-named-again": Bug(
-        "a sole submission target has to be named again",
+        "the only submission target has to be named again",
         "kgd/tools/proposals/own_nodes.py",
         "return found[0] if len(found) == 1 and",
         "return found[0] if False and",

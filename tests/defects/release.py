@@ -19,7 +19,7 @@ BUGS = {
          "test_a_downgrade_names_the_tokens_that_it_cannot_read_and_leaves_them[kgd-0.1.0]",),
     ),
     "41-pictures": Bug(
-        "pictures are packed", "pyproject.toml", 'exclude = ["/docs/pictures"]', "exclude = []",
+        "pictures are part of the package", "pyproject.toml", 'exclude = ["/docs/pictures"]', "exclude = []",
         ("tests/release/test_package.py::test_a_release_is_reproducible_small_and_without_pictures",),
     ),
     "42-uninstall-processes": Bug(

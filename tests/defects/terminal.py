@@ -4,13 +4,13 @@ from tests.planting import Bug
 
 BUGS = {
     "30-review-traceback": Bug(
-        "a page of `kgd review` that has a next one is a traceback", "kgd/cli/printing.py",
+        "`kgd review` prints a traceback if there is another page", "kgd/cli/printing.py",
         "len(value) for value in answer.values() if isinstance(value, list)",
         'len(answer[name]) for name in ("commits", "hits", "conflicts") if name in answer',
         ("tests/cli/test_continued_answers.py::test_a_first_page_is_printed_and_so_is_the_next_one[review]",),
     ),
     "30-no-cursor": Bug(
-        "`kgd proposals` and `kgd recall` have pages and no way to the next", "kgd/tools/operations.json",
+        "`kgd proposals` and `kgd recall` have pages but no way to the next one", "kgd/tools/operations.json",
         '[["--cursor"], {"help": "continue an answer that was cut", "metavar": "CURSOR"}]], "call": "proposals"',
         '[["--json-lines"], {"help": "x", "metavar": "CURSOR"}]], "call": "proposals"',
         ("tests/cli/test_continued_answers.py::test_a_first_page_is_printed_and_so_is_the_next_one[proposals]",),

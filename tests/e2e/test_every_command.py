@@ -74,7 +74,7 @@ RIGHT = [
     Right(["rm", "two"], r"commit"),
     Right(["remember", "keys rotate on Mondays", "--about", "src/auth", "--tags", "ops"], r"insight://shop/\S+ +new"),
     Right(["recall", "rotate"], r"keys rotate on Mondays"),
-    Right(["prime"], r"what the team knows in `shop`[\s\S]*keys rotate on Mondays"),
+    Right(["prime"], r"team knowledge in `shop`[\s\S]*keys rotate on Mondays"),
     Right(["prime", "--hook"], r"hookSpecificOutput"),
     Right(["agents", "install", "--client", "cursor", "--dry-run"], r"mcp.json .* would be added\n +\+ {"),
     Right(["agents", "status", "--client", "codex"], r"config.toml .*absent"),

@@ -81,7 +81,7 @@ class Served:
         assert all(len(answer["nodes"]) == 1 for answer in found)
 
     def start_workers(self) -> None:
-        """Make so many calls at once that the daemon starts every thread it may: it starts them on demand."""
+        """Make enough concurrent calls for the daemon to start all of its threads, which it starts on demand."""
         bursts_without_a_new_thread, threads = 0, 0
         while bursts_without_a_new_thread < 10:
             self.many("doctor", [{}] * 2 * WORKERS, under_way=WORKERS)

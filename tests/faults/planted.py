@@ -13,28 +13,28 @@ from tests.planting import Bug, main
 
 BUGS = {
     "sync-vetting": Bug(
-        "what a remote's commits change is not looked at", "kgd/sync/vetting.py",
+        "the changes in a remote's commits are not checked", "kgd/sync/vetting.py",
         "            _check_harmless(path, entry, commit, budget)\n", "",
         ("tests/sync/test_vetting.py::test_each_is_refused_and_nothing_of_it_is_kept",
          "tests/sync/test_vetting.py::test_a_link_in_the_middle_of_the_history_is_found"),
     ),
     "sync-sizes": Bug(
-        "objects are read without asking for their size", "kgd/sync/vetting.py",
+        "objects are read without checking their size", "kgd/sync/vetting.py",
         "        measure(incoming, incoming.ids, budget)\n", "",
         ("tests/sync/test_vetting.py::test_sizes_and_counts_are_asked_of_headers_before_anything_is_read",),
     ),
     "sync-brake": Bug(
-        "a sync deletes as much as it likes", "kgd/sync/round.py",
+        "a sync deletes without limit", "kgd/sync/round.py",
         "    if found:\n        gone, total", "    if False:\n        gone, total",
         ("tests/sync/test_trouble.py::test_a_sync_that_would_remove_much_is_held_until_confirmed",),
     ),
     "sync-rewritten": Bug(
-        "rewritten history is followed", "kgd/sync/round.py",
+        "kgd follows rewritten history", "kgd/sync/round.py",
         "if not confirmed and not decided:", "if False:",
         ("tests/sync/test_trouble.py::test_a_force_push_is_not_followed_and_the_old_tip_is_kept",),
     ),
     "sync-unrelated": Bug(
-        "another history is merged", "kgd/sync/round.py",
+        "an unrelated history is merged", "kgd/sync/round.py",
         "if not vet(incoming, theirs, host.workspace, host.sharded):", "if False:",
         ("tests/sync/test_trouble.py::test_a_remote_that_became_another_repository_is_refused",),
     ),
@@ -44,22 +44,22 @@ BUGS = {
         ("tests/sync/test_trouble.py::test_an_emptied_remote_is_not_filled_again_without_confirmation",),
     ),
     "sync-lease": Bug(
-        "a push replaces commits made in between", "kgd/git/remote.py",
+        "a push replaces commits that arrived after the fetch", "kgd/git/remote.py",
         """f"--force-with-lease={ref}:{old.hex() if old else ''}",""", '"--force",',
         ("tests/sync/test_sharing.py::test_a_push_never_replaces_commits_that_arrived_after_the_listing",),
     ),
     "sync-proposal-names": Bug(
-        "a proposal's name is used as it comes", "kgd/sync/round.py",
+        "a proposal's name is used unchecked", "kgd/sync/round.py",
         "if is_name(short)", "if short",
         ("tests/sync/test_vetting.py::test_a_proposal_cannot_name_itself_out_of_its_place",),
     ),
     "sync-host-key": Bug(
-        "any host key will do", "kgd/git/remote.py",
+        "any host key is accepted", "kgd/git/remote.py",
         "StrictHostKeyChecking=yes", "StrictHostKeyChecking=no",
         ("tests/sync/test_ssh.py::test_a_wrong_host_key_is_refused_before_any_data_is_sent",),
     ),
     "sync-certificate": Bug(
-        "the shell's word against certificates counts", "kgd/git/remote.py",
+        "the environment can switch off certificate checks", "kgd/git/remote.py",
         'if name != "GIT_SSL_NO_VERIFY"', "if True",
         ("tests/sync/test_trouble.py::test_an_unknown_certificate_is_refused_regardless_of_the_environment",),
     ),
@@ -70,17 +70,17 @@ BUGS = {
         ("tests/sync/test_trouble.py::test_the_registrys_token_goes_to_its_own_address_and_to_no_other",),
     ),
     "hub-revoked": Bug(
-        "a token is not looked at again before its change is written", "kgd/daemon/tokens.py",
+        "a token is not checked again before its change is written", "kgd/daemon/tokens.py",
         "        self._refuse_dead(record, self._clock())\n", "        pass\n",
         ("tests/hub/test_commit_time.py::test_a_change_that_waits_while_its_token_is_revoked_is_not_written",),
     ),
     "hub-children": Bug(
-        "a revoked token leaves those made from it", "kgd/index/hub_state.py",
+        "revoking a token does not revoke its children", "kgd/index/hub_state.py",
         "ON tokens.parent = tree.id)", "ON tokens.parent = tree.id WHERE 0)",
         ("tests/hub/test_tokens.py::test_revoking_a_token_revokes_its_children",),
     ),
     "hub-old": Bug(
-        "what a client says its ref held is believed", "kgd/hub/push_verdict.py",
+        "a client's old value of a ref is trusted", "kgd/hub/push_verdict.py",
         "        return push_check.Update(ref, branch, new)\n", "        return push_check.Update(ref, old, new)\n",
         ("tests/hub/test_git.py::test_a_clients_claim_about_the_old_value_is_not_trusted",),
     ),
@@ -115,7 +115,7 @@ BUGS = {
         ("tests/faults/test_each_step.py::test_a_disk_that_ignores_a_write_is_detected_by_reading_back",),
     ),
     "ref-cas": Bug(
-        "the ref is moved from any value", "kgd/git/refs.py",
+        "the ref is moved without a comparison", "kgd/git/refs.py",
         "        if found != old:\n", "        if False:\n",
         ("tests/git/test_refs.py::test_a_move_from_a_stale_value_is_refused_and_changes_nothing",),
     ),
@@ -131,12 +131,12 @@ BUGS = {
         ("tests/git/test_durability.py::test_everything_is_flushed_before_the_ref_moves_and_the_ref_before_it_is_acknowledged",),
     ),
     "guarded-branch": Bug(
-        "the guarded branch is found anew for every push", "kgd/hooks/branch.py",
+        "the guarded branch is determined again for every push", "kgd/hooks/branch.py",
         "    name = setting(git_dir, KEY)\n", '    name = ""\n',
         ("tests/hooks/test_guarded_branch.py::test_a_kgd_yaml_in_the_code_does_not_switch_the_guard_off",),
     ),
     "request-seal": Bug(
-        "a request id in any commit is believed", "kgd/workspace/writing/seal.py",
+        "a request id in any commit is trusted", "kgd/workspace/writing/seal.py",
         'return said if hmac.compare_digest(line, expected) else ""', "return said",
         ("tests/workspace/test_request_ids.py::test_a_request_id_claimed_by_a_foreign_commit_is_still_carried_out",
          "tests/workspace/test_request_ids.py::test_a_seal_is_good_for_its_own_commit_only",
@@ -154,7 +154,7 @@ BUGS = {
         ("tests/faults/test_together.py::test_writers_of_the_same_nodes_lose_nothing_and_overwrite_nothing_unread",),
     ),
     "false-yes": Bug(
-        "an error of the disk is answered with success", "kgd/workspace/writing/writer.py",
+        "a disk error is answered with success", "kgd/workspace/writing/writer.py",
         "            return self._recover(old, head, staged, error)", "            log.debug('%s', error)",
         ("tests/faults/test_disks.py::test_a_full_disk_acknowledges_nothing_that_is_not_there",
          "tests/faults/test_each_step.py::test_an_error_at_any_step_is_never_answered_with_success[put-EIO]"),
@@ -165,40 +165,40 @@ BUGS = {
         ("tests/faults/test_each_step.py::test_a_kill_at_any_step_leaves_all_of_the_change_or_nothing[put]",),
     ),
     "forgotten-flush": Bug(
-        "a flush that the index missed stays missed", "kgd/workspace/derived/derived.py",
+        "a flush that the index missed is never indexed", "kgd/workspace/derived/derived.py",
         "        elif len(self._behind) > 1:", "        elif False:",
         ("tests/faults/test_each_step.py::test_an_error_at_any_step_is_never_answered_with_success[index-EIO]",),
     ),
     "push-commits": Bug(
-        "a push is judged by its net change alone", "kgd/hooks/push_check.py",
+        "a push is checked by its net change alone", "kgd/hooks/push_check.py",
         "        found = _of_commit(pushed, store.commit(id))\n", "        found = Touched()\n",
         ("tests/hooks/test_pushing.py::test_a_change_outside_that_a_later_commit_takes_back_is_refused[file]",),
     ),
     "push-merges": Bug(
-        "a merge commit is judged by its first parent", "kgd/hooks/push_check.py",
+        "a merge commit is checked against its first parent", "kgd/hooks/push_check.py",
         "    if len(commit.parents) > 1:\n        expected", "    if False:\n        expected",
         ("tests/hooks/test_pushing.py::"
          "test_a_merge_of_commits_that_the_server_already_has_is_accepted[file]",),
     ),
     "push-policy": Bug(
-        "the branch's writers are not checked", "kgd/hooks/push_check.py",
+        "write permission is not checked for the branch", "kgd/hooks/push_check.py",
         "        touched_nodes.authorize_all(pushed.principal, pushed.settings.policy, Verb.WRITE, found)\n",
         "        pass\n",
         ("tests/hooks/test_pushing.py::"
          "test_a_change_outside_is_refused_with_the_node_and_the_rule_and_leaves_nothing[file]",),
     ),
     "push-measure": Bug(
-        "a push is read before its size is checked", "kgd/hooks/push_check.py",
+        "a push is read before it is measured", "kgd/hooks/push_check.py",
         "        measure(store, list(islice(_ids(quarantine), LIMITS.objects + 1)), LIMITS)\n", "        pass\n",
         ("tests/hooks/test_hostile_pushes.py::test_a_blob_that_inflates_without_end_is_refused_by_its_header",),
     ),
     "push-harm": Bug(
-        "only the newest tree is looked through for links", "kgd/hooks/push_check.py",
+        "only the newest tree is checked for links", "kgd/hooks/push_check.py",
         "        left -= _look_through(pushed, store.commit(id), left)\n", "        pass\n",
         ("tests/hooks/test_hostile_pushes.py::test_a_link_that_a_later_commit_takes_away_is_refused",),
     ),
     "pick-base": Bug(
-        "a commit that is picked is merged as if it were a branch", "kgd/hooks/strategy.py",
+        "a cherry-picked commit is merged like a branch", "kgd/hooks/strategy.py",
         "list(sides.bases) == store.merge_bases(sides.head, sides.theirs)", "True",
         ("tests/hooks/test_merging.py::test_a_cherry_pick_takes_one_commit_without_its_ancestors",),
     ),
@@ -208,39 +208,39 @@ BUGS = {
         ("tests/hooks/test_merging.py::test_a_merge_never_overwrites_uncommitted_changes",),
     ),
     "fail-open": Bug(
-        "a server without kgd takes every push", "kgd/hooks/scripts.py",
+        "a server without kgd accepts every push", "kgd/hooks/scripts.py",
         "nothing was checked and nothing is taken\" >&2 ;;", "nothing was checked\" >&2; exit 0 ;;",
         ("tests/hooks/test_installing.py::test_without_kgd_a_server_takes_nothing",),
     ),
     "across-alias": Bug(
-        "another workspace may say that a node of its own has one of our names", "kgd/graph/cross_workspace.py",
+        "another workspace may claim one of our URIs for its node", "kgd/graph/cross_workspace.py",
         "return self._source.resolve(uri) if workspace_of(uri) == self.workspace else uri",
         "return self._source.resolve(uri)",
         ("tests/across/test_one_graph.py::test_another_workspace_cannot_claim_a_name_of_this_workspace",),
     ),
     "across-locks": Bug(
-        "a walk takes the locks of workspaces as it came to them", "kgd/graph/traverse.py",
+        "a walk locks workspaces in the order of its visits", "kgd/graph/traverse.py",
         'key=lambda source: getattr(source, "workspace", "")', "key=lambda source: 0",
         ("tests/across/test_one_graph.py::test_locks_are_acquired_in_one_order_from_any_start",),
     ),
     "hub-forges": Bug(
-        "a hub speaks for nodes of others", "kgd/graph/hub_region.py",
+        "a hub may answer for nodes of other workspaces", "kgd/graph/hub_region.py",
         "if workspace_of(source) in (None, *self.workspaces):", "if True:",
         ("tests/across/test_bad_hubs.py::test_a_hub_speaks_for_its_own_nodes_alone",),
     ),
     "hub-beyond": Bug(
-        "a hub walks on into what a token is not for", "kgd/daemon/other_workspaces.py",
+        "a hub continues a walk outside the token's scope", "kgd/daemon/other_workspaces.py",
         "if self._allowed is not None and workspace not in self._allowed:", "if False:",
         ("tests/across/test_walks.py::test_a_hub_does_not_walk_beyond_the_workspaces_of_a_token",),
     ),
     "hub-kept": Bug(
-        "an answer that was kept is used under another token", "kgd/sync/hubs.py",
+        "a cached answer is used for another token", "kgd/sync/hubs.py",
         "_key(path, body, token)", '_key(path, body, "")',
         ("tests/across/test_hub_client.py::"
          "test_a_repeated_question_is_revalidated_without_a_second_answer",),
     ),
     "shared-token": Bug(
-        "a registry that others write says which secret goes where", "kgd/config/entries.py",
+        "a registry with other writers decides where a secret is sent", "kgd/config/entries.py",
         '{"remote", "hub", "ref", "sync"}', '{"remote", "hub", "ref", "sync", "token"}',
         ("tests/across/test_registry.py::test_a_shared_registry_cannot_name_a_credential",),
     ),

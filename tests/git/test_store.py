@@ -109,7 +109,7 @@ def test_an_object_whose_pack_cannot_be_read_is_tried_seven_times(
 
 
 def test_an_object_on_a_broken_base_is_refused_and_harms_no_memory(pen: Pen) -> None:
-    """The error path of pygit2's `Odb.read_header` writes beyond its buffer as far as the object is large."""
+    """The error path of pygit2's `Odb.read_header` writes beyond its buffer, at an offset of the object's size."""
     lines = [b"%d %s\n" % (n, random.Random(n).randbytes(40).hex().encode()) for n in range(20_000)]
     older = pen.write({"nodes/a.yaml": b"".join(lines)})
     newer = pen.write({"nodes/a.yaml": b"".join([*lines, b"one more\n"])})
@@ -128,7 +128,7 @@ def test_an_object_on_a_broken_base_is_refused_and_harms_no_memory(pen: Pen) -> 
     packed.chmod(0o644)
     with packed.open("r+b") as file:
         file.seek(at)
-        file.write(b"\x70" + b"\0" * 20)  # a delta whose base is no object of the pack
+        file.write(b"\x70" + b"\0" * 20)  # a delta whose base is not in the pack
     broken = pen.layout.open()
     for id in (delta, base):
         with pytest.raises(Damaged, match=r"broken|cannot be read"):

@@ -147,7 +147,7 @@ def checked_out(target: Target) -> None:
 
 @contextlib.contextmanager
 def undone_on_failure(target: Target) -> Iterator[None]:
-    """Drop the commits of a failed attack, so that one failure does not become those of all later attacks."""
+    """Drop the commits of a failed attack, so that it does not fail all later attacks."""
     try:
         yield
     except BaseException:

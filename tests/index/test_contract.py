@@ -42,7 +42,7 @@ def found(index: TextIndex, query: str, **narrowed: object) -> list[str]:
 
 
 def gather(index: TextIndex, query: str, **options: object) -> list[Gathered]:
-    """What each lane has, in their order."""
+    """The texts of each lane, in the order of lanes."""
     return [index.gather(query, lane, **options) for lane in LANES]  # type: ignore[arg-type]
 
 

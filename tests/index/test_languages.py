@@ -1,4 +1,4 @@
-"""Texts of languages that SQLite's tokenizer does not know are found by their words."""
+"""Words find texts in languages that SQLite's tokenizer does not support."""
 
 from __future__ import annotations
 

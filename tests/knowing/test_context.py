@@ -201,10 +201,10 @@ def test_undescribed_files_differ_from_described_files_without_an_area(known: As
 
 
 def test_a_path_without_a_file_is_reported_as_a_possible_typo(ask: Ask) -> None:
-    assert "src/auth/sesion.py is not in the code tree so far" in ask.context(paths="src/auth/sesion.py")["missing"][
+    assert "src/auth/sesion.py is not in the code tree yet" in ask.context(paths="src/auth/sesion.py")["missing"][
         "message"]  # fmt: skip
     both = ask.context(paths=["README.md", "new/a.py", "new/b.py"])["missing"]["message"]
-    assert "2 of them (new/a.py, new/b.py) are not in the code tree so far" in both
+    assert "2 of them (new/a.py, new/b.py) are not in the code tree yet" in both
     assert "so far" not in ask.context(paths="README.md")["missing"]["message"]
 
 
@@ -418,7 +418,7 @@ def test_the_text_of_a_document_in_the_code_tree_is_part_of_the_answer(ask: Ask,
 
 def test_a_sentence_given_as_a_path_is_refused_with_the_right_parameter(ask: Ask) -> None:
     told = ask.context(paths="change how long sessions last")["missing"]["message"]
-    assert "A sentence is asked as `task` or `question`." in told
+    assert "Pass a sentence as `task` or `question`." in told
 
 
 def test_recent_changes_cover_the_areas_and_the_code(known: Ask, code: Path) -> None:

@@ -1,4 +1,4 @@
-"""What a language model answers is believed only where it is one of a few harmless things."""
+"""A model's answer is accepted only if it is one of a few harmless values."""
 
 from __future__ import annotations
 

@@ -237,7 +237,7 @@ def test_a_query_without_an_answer_has_no_hits_and_names_near_nodes(ws: Workspac
 
 @pytest.fixture
 def mine(ws: Workspace) -> Callable[[str], tuple[list[str], list[str], str]]:
-    """Ask as a caller who may not read `secret/`; returns both lists and everything else that the answer says."""
+    """Ask as a caller who may not read `secret/`; returns both lists and the rest of the answer."""
 
     def ask(query: str) -> tuple[list[str], list[str], str]:
         found = retrieve(ws, Question(query, limit=20, edges=True), sees=lambda node: "/secret/" not in node)
@@ -250,14 +250,14 @@ def mine(ws: Workspace) -> Callable[[str], tuple[list[str], list[str], str]]:
 def test_a_restricted_caller_sees_no_hidden_code_nor_its_influence(
     ws: Workspace, mine: Callable[[str], tuple[list[str], list[str], str]]
 ) -> None:
-    ws.files_with = lambda query, limit: pytest.fail("whole files may tell of hidden ones")
+    ws.files_with = lambda query, limit: pytest.fail("whole files may reveal hidden ones")
     ws.submit(change(upsert("note", name="Lease Book", summary="A lease of the broker.")))
     [shown] = symbols(ws, "src/lease.py", "grant_lease", doc="grants a lease")
     files(ws, "src/lease.py", "src/broker/lease.py")
     queries = ("lease", "grant_lease", "lease.py", "Lease Book", "where is a lease of the broker granted", "grant_le")
     before = [mine(query)[:2] for query in queries]
     assert before[1][1][0] == shown
-    for n in range(450):  # more than are considered of one name, and first by URI
+    for n in range(450):  # more nodes of one name than are considered, and first by URI
         symbols(ws, f"a/secret/{n}/lease.py", "grant_lease", "Lease Book", doc="grants a lease of the broker")
     files(ws, *(f"a/secret/{n}/lease.py" for n in range(450)))
     ws.submit(change(*(upsert(f"secret/{n}", to(shown, "about"), name="Lease Book", summary="A lease, hidden.")

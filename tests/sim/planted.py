@@ -17,17 +17,17 @@ TREES = "tests/workspace/test_merge_histories.py::"
 
 BUGS = {
     "sets": Bug(
-        "what the other side added to a set is dropped", "kgd/model/merge.py",
+        "the other side's additions to a set are dropped", "kgd/model/merge.py",
         "(ours & theirs) | (ours - common) | (theirs - common))", "(ours & theirs) | (ours - common))",
         (PLANNER, f"{MODEL}test_the_result_does_not_depend_on_the_order_of_the_sides"),
     ),
     "appended": Bug(
-        "of blocks appended by both, one side's are kept", "kgd/model/text_merge.py",
+        "if both sides append blocks, only one side's are kept", "kgd/model/text_merge.py",
         "_of_both(_blocks(a), _blocks(b)) for", "_blocks(max(a, b)) for",
         (f"{MODEL}test_blocks_appended_by_both_are_both_kept_in_the_order_of_their_timestamps",),
     ),
     "silent": Bug(
-        "a field changed by both is decided and not recorded", "kgd/model/merge.py",
+        "a field that both sides changed is decided without a record", "kgd/model/merge.py",
         "            self.fields[name] = clash", "            pass",
         (PLANNER, f"{MODEL}test_every_edit_of_either_side_is_in_the_result_or_in_the_conflict"),
     ),
@@ -42,22 +42,22 @@ BUGS = {
         (PLANNER, f"{MODEL}test_a_delete_against_an_edit_keeps_the_edit_and_records_the_delete"),
     ),
     "unseen": Bug(
-        "a deletion takes along a conflict its author had not seen", "kgd/model/merge.py",
+        "a deletion removes a conflict that its author had not seen", "kgd/model/merge.py",
         "    about = sorted(record.digest for name, record in records.items() if name != WHOLE)", "    about = None",
         (f"{TREES}test_a_deletion_made_without_seeing_a_conflict_is_a_further_conflict",),
     ),
     "move": Bug(
-        "a node that was moved is not followed", "kgd/model/merge_graph.py",
+        "a moved node is not followed", "kgd/model/merge_graph.py",
         "if not other.did(old) or", "if other.did(old) or",
         (f"{TREES}test_a_node_moved_here_and_edited_there_is_one_node_at_the_new_place",),
     ),
     "two-moves": Bug(
-        "two moves of one node are decided and not recorded", "kgd/model/merge_graph.py",
+        "two moves of one node are decided without a record", "kgd/model/merge_graph.py",
         "        if decided.conflict and place in self.nodes:", "        if False:",
         (f"{TREES}test_two_moves_of_one_node_are_one_node_and_a_conflict_about_its_name",),
     ),
     "aliases": Bug(
-        "the name that lost is forgotten", "kgd/model/merge_graph.py",
+        "the losing name is forgotten", "kgd/model/merge_graph.py",
         "tuple({*node.aliases, *every} - {place})", "node.aliases",
         (f"{TREES}test_two_moves_of_one_node_are_one_node_and_a_conflict_about_its_name",),
     ),
@@ -67,12 +67,12 @@ BUGS = {
         ("tests/model/test_merge_graph.py::test_a_node_made_anew_where_one_was_moved_from_is_another_node",),
     ),
     "decided-twice": Bug(
-        "of two decisions the changing one wins", "kgd/model/conflict.py",
+        "of two decisions, the one that changes the value wins", "kgd/model/conflict.py",
         "    if both_settled or not left:", "    if not left:",
         (f"{MODEL}test_a_decision_for_the_shown_value_counts_like_a_new_value",),
     ),
     "round": Bug(
-        "a second dispute is not told from the first", "kgd/model/conflict.py",
+        "a second dispute is not distinguished from the first", "kgd/model/conflict.py",
         "max(old.round, a.round, b.round) + 1", "max(old.round, a.round, b.round)",
         (f"{TREES}test_two_different_decisions_conflict_even_if_one_kept_the_served_value",),
     ),
@@ -82,12 +82,12 @@ BUGS = {
         (PLANNER,),
     ),
     "bases": Bug(
-        "of several common ancestors one is taken", "kgd/model/merge_base.py",
+        "only one of several common ancestors is used", "kgd/model/merge_base.py",
         "        for n, one in enumerate(key[1:], 1):", "        for n, one in enumerate(key[:0], 1):",
         (PLANNER, f"{TREES}test_a_settled_conflict_stays_settled_in_criss_cross_merges"),
     ),
     "twins": Bug(
-        "names that collide are not reported", "kgd/workspace/merging/trees.py",
+        "colliding names are not reported", "kgd/workspace/merging/trees.py",
         "        self._report_twins()\n", "",
         (f"{TREES}test_names_that_differ_by_case_alone_are_both_kept_and_reported",),
     ),
@@ -97,7 +97,7 @@ BUGS = {
         (f"{TREES}test_two_daemons_that_merge_one_pair_make_the_same_commit",),
     ),
     "rules": Bug(
-        "rules that are not known are guessed", "kgd/workspace/merging/histories.py",
+        "unknown merge rules are guessed", "kgd/workspace/merging/histories.py",
         "    if rules != RULES_VERSION:", "    if False:",
         (f"{TREES}test_unknown_merge_rules_are_not_guessed",),
     ),
@@ -107,12 +107,12 @@ BUGS = {
         (f"{TREES}test_messages_of_one_part_merge_one_by_one_and_chunks_come_from_one_source",),
     ),
     "settings": Bug(
-        "settings are one value", "kgd/workspace/merging/files.py",
+        "settings are merged as one value", "kgd/workspace/merging/files.py",
         "        if path == SETTINGS and", "        if False and",
         (f"{TREES}test_settings_merge_by_key_and_a_clash_is_recorded_under_their_own_uri",),
     ),
     "memories": Bug(
-        "memories are merged as any text", "kgd/workspace/merging/files.py",
+        "memories are merged like any other text", "kgd/workspace/merging/files.py",
         '        if path.startswith(f"{MEMORIES}/"):', "        if False:",
         (f"{TREES}test_memories_merge_their_front_matter_by_field_and_their_prose_by_line",),
     ),

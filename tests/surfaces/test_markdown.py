@@ -1,4 +1,4 @@
-"""What a model reads of `get` and `traverse`: the facts of the structured answer, as short Markdown."""
+"""`get` and `traverse` as short Markdown for models, with the facts of the structured answer."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.surfaces.conftest import Ask, upsert
 
 @pytest.fixture
 def team(ask: Ask) -> Ask:
-    """What a small team wrote about the shop."""
+    """A small team's notes about the shop."""
     about = [{"type": "about", "target": "./src/auth/session.py", "weight": 0.5}]
     ask.put(message="after the incident", changes=[
         upsert("gotcha:Tokens outlive a rotation", type="gotcha", name="Tokens outlive a rotation",
@@ -68,7 +68,7 @@ GET = ("gotcha:Tokens outlive a rotation", "decision:One signer", "services/auth
 def test_the_text_of_get_has_every_fact_in_fewer_characters(team: Ask, include: list[str]) -> None:
     answer = team.get(uris=list(GET), include=include)
     text = TOOLS["get"].text(answer)
-    # The author is the one who changed it, `local` is no other team, and types and names may be part of the address.
+    # The text may omit a repeated author, the origin `local`, and types and names that are part of an address.
     assert unspoken(answer, text, "local", "resource", "gotcha", "decision", "concept", "1", "1.0", "0") == []
     assert len(text) < 0.7 * len(json.dumps(answer, separators=(",", ":")))
 

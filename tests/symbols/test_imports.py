@@ -1,4 +1,4 @@
-"""Imports lead to the files that the language would load, and nowhere where it would load none of the tree."""
+"""Imports lead to the files that the language would load; other imports lead nowhere."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kgd.symbols.symbols import IMPORTS, Symbols
 
 
 class Written:
-    """A tree given as texts by path, as the resolver asks for it."""
+    """A tree, given as texts by path, in the form that the resolver expects."""
 
     def __init__(self, texts: Mapping[str, str]) -> None:
         self.read: dict[str, Symbols] = {}

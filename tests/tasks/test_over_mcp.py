@@ -34,7 +34,7 @@ async def connected(session: Session, tools: str) -> AsyncIterator[Client]:
 
 
 async def call(client: Client, tool: str, /, **arguments: Any) -> dict[str, Any]:
-    """The structured answer; the text says the same, and `isError` agrees with `success`."""
+    """The structured answer, after a check that the text is the same and `isError` agrees with `success`."""
     result = await client.call_tool(tool, {"workspace": "shop", **arguments})
     assert isinstance(result, CallToolResult)
     answer = result.structured_content

@@ -1,1 +1,1 @@
-"""The questions of an agent to a small workspace, and kgd's answers: `docs/transcripts.md`."""
+"""An agent's questions to a small workspace, and kgd's answers: `docs/transcripts.md`."""

@@ -1,4 +1,4 @@
-"""The example: a shop's code in five commits, and what its team wrote down."""
+"""The example: a shop's code in five commits, and its team's notes."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ class SessionStore:
     """Sessions by id, signed with the key of the week."""
 
     def load(self, cookie: str) -> dict[str, str]:
-        """Read a session; a cookie that neither key signed has expired."""
+        """Read a session; a cookie signed with neither key has expired."""
         for key in (current(), previous()):
             if cookie.endswith(key):
                 return {"cookie": cookie}
         raise Expired("the session is older than two weeks")
 
     def rotate(self, cookie: str) -> str:
-        """A new id for a user who signed in, against fixation."""
+        """Give a signed-in user a new id, against fixation."""
         return cookie[:-4] + current()
 '''
 KEYS = '''\
-"""The signing keys: one a week, and the one before."""
+"""The signing keys: this week's and last week's."""
 
 
 def current() -> str:
@@ -74,9 +74,9 @@ from shop.money import Money
 
 
 def refund(payment: Money, wanted: Money, already: Money) -> Money:
-    """What remains of a payment after the refund."""
+    """The remaining payment after a refund."""
     if wanted.cents > payment.minus(already).cents:
-        raise RefundRefused("the refund is larger than what is left of the payment")
+        raise RefundRefused("the refund is larger than the remaining payment")
     return payment.minus(already).minus(wanted)
 '''
 RECEIPTS = '''\
@@ -86,7 +86,7 @@ from shop.money import Money
 
 
 def send_receipt(address: str, total: Money) -> str:
-    """The text of the mail that a customer gets after paying."""
+    """The text of the mail to a customer who has paid."""
     return f"To {address}: thank you, {total.cents / 100:.2f} {total.currency}"
 '''
 ERRORS = '''\
@@ -111,9 +111,9 @@ COMMITS: tuple[tuple[str, dict[str, str]], ...] = (
 )  # fmt: skip
 NODES: tuple[dict[str, Any], ...] = (
     {"uri": "molecule:security", "name": "Security",
-     "content": "Nothing that a user sent is trusted before shop/auth has seen it. Two people review a change."},
+     "content": "Trust no user input before shop/auth has checked it. Two people review each change."},
     {"uri": "atom:sessions", "name": "Sessions",
-     "content": "Keys rotate every Monday, and the key before stays valid for a week: sign people out by hand only"
+     "content": "Keys rotate every Monday, and the one before stays valid for a week: sign people out by hand only"
                 " after a leak. Call rotate() when a user signs in. A session holds ids and never personal data.",
      "data": {"paths": ["shop/auth/session.py", "shop/auth/keys.py"], "moleculeId": "molecule://shop/security"}},
     {"uri": "atom:csrf", "name": "CSRF protection",
@@ -125,19 +125,19 @@ NODES: tuple[dict[str, Any], ...] = (
                 " ones: read it in the same transaction.",
      "data": {"paths": ["shop/payments/**", "shop/money.py"]}},
     {"uri": "decision:no-floats", "name": "No floats for money",
-     "content": "Cents as integers everywhere. Decimal was slower in the checkout, and floats lost a cent in one order"
+     "content": "Use integer cents everywhere. Decimal was slower in the checkout, and floats lost a cent in one order"
                 " of two hundred.",
      "data": {"cites": ["shop/money.py"]}},
     {"uri": "decision:vouchers-later", "name": "Vouchers are a means of payment",
-     "content": "A voucher pays like a card and is no discount, because the tax office wants the full price on the"
+     "content": "A voucher is a payment like a card, not a discount, because the tax office wants the full price on the"
                 " receipt. Agreed with accounting in March."},
     {"uri": "gotcha:partial-refunds", "name": "Partial refunds add up",
-     "content": "The provider accepts two partial refunds that are larger than the payment together. Only our own check"
+     "content": "The provider accepts two partial refunds that together are larger than the payment. Only our own check"
                 " prevents that.",
      "data": {"cites": ["shop/payments/refunds.py"]}},
     {"uri": "gotcha:receipt-language", "name": "Receipts go out in the shop's language",
-     "content": "The mail has the language of the shop and not of the customer, as the law wants it. Do not translate"
-                " it by the browser's header.",
+     "content": "The law requires the mail to be in the shop's language, not the customer's. Do not translate it by the"
+                " browser's header.",
      "data": {"cites": ["shop/mail/receipts.py"]}},
     {"uri": "insight:support-hours", "name": "Answering complaints",
      "content": "Support answers within four hours on workdays. Maria decides about goodwill above 50 euros."},

@@ -1,4 +1,4 @@
-"""The page `docs/transcripts.md`: questions of an agent, each with the call and the text that it gets."""
+"""The page `docs/transcripts.md`: an agent's questions, each with the call and the text that the model receives."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from tests.waiting import at_rest, until
 HEAD = """\
 # Transcripts: an agent asks
 
-Eleven questions of an agent to a small workspace: a shop's code with five commits, and eleven notes of its team. Each
-shows the call, and the text that the model gets for it. A test makes this page.
+An agent asks eleven questions in a small workspace: a shop's code with five commits, and eleven notes by its team. Each
+section shows the call and the text that the model receives. A test checks this page.
 """
 
 
@@ -39,7 +39,7 @@ TURNS = (
     Turn("Someone mentions CSRF in the ticket.", "search", {"query": "csrf"}),
     Turn("Where is this method?", "search", {"query": "SessionStore.rotate"}),
     Turn("A user pasted this error.", "search",
-         {"query": "RefundRefused: the refund is larger than what is left of the payment"}),
+         {"query": "RefundRefused: the refund is larger than the remaining payment"}),
     Turn("Which file sends the mail after a payment?", "search", {"query": "which file sends the receipt"}),
     Turn("I have to edit this file.", "context", {"paths": ["shop/payments/refunds.py"]}),
     Turn("Why is this line here?", "context", {"paths": ["shop/payments/refunds.py:9"]}),
@@ -52,7 +52,7 @@ TURNS = (
 
 
 def lines(folder: Path) -> Iterator[str]:
-    """The page, line by line, from a workspace that is made in the folder."""
+    """The page, line by line, from a workspace created in the folder."""
     make_code(folder / "shop")
     home = Home.at(str(folder / "home"))
     home.prepare()

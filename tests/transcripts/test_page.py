@@ -1,4 +1,4 @@
-"""The transcripts in the manual are what kgd answers now."""
+"""The transcripts in the manual show kgd's present answers."""
 
 from __future__ import annotations
 
@@ -13,5 +13,5 @@ PAGE = Path(__file__).parents[2] / "docs/transcripts.md"
 
 @pytest.mark.slow
 def test_the_manual_shows_todays_answers(tmp_path: Path) -> None:
-    again = "Write the page again: python -m tests.transcripts > docs/transcripts.md"
+    again = "Regenerate the page: python -m tests.transcripts > docs/transcripts.md"
     assert "\n".join(lines(tmp_path)) + "\n" == PAGE.read_text(), again

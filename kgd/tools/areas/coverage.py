@@ -33,9 +33,9 @@ MOVED = 20
 
 
 class CoverageParams(Params):
-    path: Annotated[str, Field(description="a folder of the code tree; the top where it is left out")] = ""
+    path: Annotated[str, Field(description="a folder of the code tree; default: its top")] = ""
     area: Annotated[str | None, Field(description="instead: the files of this atom")] = None
-    order: Annotated[Literal["name", "gaps"], Field(description="gaps: folders with the most uncovered first")] = "name"
+    order: Annotated[Literal["name", "gaps"], Field(description="gaps: most uncovered files first")] = "name"
     limit: Annotated[int, Field(ge=1, le=500)] = 50
     cursor: str | None = None
     workspace: str | None = None
@@ -80,7 +80,7 @@ class OverlapAnswer(TypedDict):
 
 
 class MovedAnswer(TypedDict):
-    """An area in which `changed` lines of code changed since its knowledge was written or verified."""
+    """An area whose code has `changed` changed lines since its knowledge was written or verified."""
 
     uri: str
     name: str
@@ -261,7 +261,7 @@ def _path(text: str, workspace: Workspace) -> str:
 COVERAGE = Operation(
     name="coverage",
     title="What areas cover",
-    description="How much of the code tree has an area, folder by folder; where areas overlap; the files of an area.",
+    description="Coverage of the code tree by areas, per folder; overlapping areas; the files of an area.",
     Params=CoverageParams,
     Result=CoverageResult,
     hints=Hints(read_only=True, idempotent=True),

@@ -22,5 +22,5 @@ def from_hub(session: Session, workspace: str, tool: str, params: Params) -> Env
     said = session.daemon.elsewhere.call(workspace, tool, given)
     answer: dict[str, Any] = checked(Envelope, said)
     if answer.get("success") is not True:
-        raise Unavailable("what the hub answered is not what its tool promises", next="Its kgd may be older.")
+        raise Unavailable("the hub's answer does not match its tool", next="The hub may run an older kgd.")
     return answered(origins.fence(answer["data"]))

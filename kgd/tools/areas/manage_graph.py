@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 _GLOBS = WithJsonSchema({"type": "array", "items": {"type": "string"}, "description": "globs"})
 _ATOMS = WithJsonSchema({"type": "array", "items": {"type": "object"}, "description": "[{atomId, reason}]"})
 _MOLECULES = WithJsonSchema({"type": "array", "items": {"type": "object"}, "description": "[{moleculeId, reason}]"})
-"""The specification has JSON texts, which are accepted too."""
+"""The specification uses JSON texts, which are accepted too."""
 _NULLABLE = WithJsonSchema({"type": ["string", "null"]})
 
 _SHARED = frozenset({"operation", "entityType", "workspace", "projectId"})
@@ -82,15 +82,15 @@ class ManageGraphParams(parameters.AreaParams):
     def contradictions(cls, operation: str, given: Mapping[str, Any]) -> Iterator[KgdError]:
         maker, last = given.get("createdByTaskId"), given.get("lastTaskId")
         if operation == "create" and maker and last and maker != last:
-            yield Invalid("the task that creates an area is its last task too", at="lastTaskId", next="Leave it out.")
+            yield Invalid("a new area has the same creating and last task", at="lastTaskId", next="Leave it out.")
         if operation == "update" and given.get("knowledgeMode") == "append" and not _has_text(given, "knowledge"):
             yield Invalid("there is nothing to append", at="knowledge")
         if operation == "delete" and given.get("cascade") and given.get("entityType") == ATOM:
-            yield Invalid("an atom has nothing below it", at="cascade", next="Leave it out.")
+            yield Invalid("only a molecule can be deleted with its atoms", at="cascade", next="Leave it out.")
 
 
 def _has_text(given: Mapping[str, Any], name: str) -> bool:
-    """Whether a text is not blank; a refused one counts as text."""
+    """Whether a text is not blank; a refused text counts as not blank."""
     return bool((given.get(name, "refused") or "").strip())
 
 
@@ -101,7 +101,7 @@ class DeletedAnswer(TypedDict):
 
 
 class ManageGraphData(TypedDict, total=False):
-    """The present atom or molecule, or its deletion; for a molecule also the outcome for its atoms."""
+    """The present atom or molecule, or its deletion; for a molecule, also the result for its atoms."""
 
     atom: AreaAnswer | DeletedAnswer
     molecule: AreaAnswer | DeletedAnswer
@@ -219,7 +219,7 @@ def _delete(session: Session, params: ManageGraphParams) -> dict[str, Any]:
 
 
 def _fields(params: ManageGraphParams) -> dict[str, Any]:
-    """The fields of `data` that depend on no workspace."""
+    """The fields of `data` that do not depend on a workspace."""
     if params.entityType == ATOM and params.paths is not None:
         return {"paths": parameters.patterns(params.paths)}
     return {}

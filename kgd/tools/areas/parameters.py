@@ -40,10 +40,9 @@ class Use:
 
 
 class AreaParams(Params):
-    """Arguments of an area tool. One refusal names all missing, meaningless and wrong ones.
+    """Arguments of an area tool. One refusal names all missing, unused and wrong arguments.
 
-    Texts that are too long are refused by the specification's own bounds; pydantic's only has them searched for halves
-    of characters.
+    The specification's own bounds refuse long texts; pydantic's bound only triggers the check for unpaired surrogates.
     """
 
     model_config = ConfigDict(str_max_length=100_000_000)
@@ -90,8 +89,8 @@ class AreaParams(Params):
         allowed = {*use.needs, *use.takes}
         idle = [name for name in cls.model_fields if name not in allowed and cls._is_given(name, given)]
         if idle:
-            what = _listed_names(idle, "means nothing", "mean nothing")
-            yield Invalid(f"{what} for {operation}", at=idle[0], next=f"Leave {'them' if idle[1:] else 'it'} out.")
+            what = _listed_names(idle, "does not apply", "do not apply")
+            yield Invalid(f"{what} to {operation}", at=idle[0], next=f"Leave {'them' if idle[1:] else 'it'} out.")
         for name, check in cls.checks.items():
             if name in allowed and given.get(name) is not None:
                 try:
@@ -113,7 +112,7 @@ def _listed_names(names: Sequence[str], one: str, several: str) -> str:
 
 
 def _joined(refusals: Sequence[KgdError]) -> KgdError:
-    """One refusal at the place of the first, with the sentences of all."""
+    """One refusal, at the place of the first, with the messages of all."""
     first = refusals[0]
     if len(refusals) == 1:
         return first

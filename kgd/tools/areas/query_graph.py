@@ -47,7 +47,7 @@ _USES = {
 
 
 _PATHS = WithJsonSchema({"type": "array", "items": {"type": "string"}, "description": "for context"})
-"""The specification has a text separated by commas, which is accepted too."""
+"""The specification uses a text separated by commas, which is accepted too."""
 
 
 class QueryGraphParams(parameters.AreaParams):
@@ -78,7 +78,7 @@ class QueryGraphParams(parameters.AreaParams):
         atoms_only = [name for name in ("moleculeId", "orphansOnly") if given.get(name)]
         if given.get("entityType") == MOLECULE:
             for name in atoms_only:
-                yield Invalid(f"'{name}' is about atoms", at=name, next="Leave it out, or set entityType to atom.")
+                yield Invalid(f"'{name}' is only for atoms", at=name, next="Leave it out, or set entityType to atom.")
         elif len(atoms_only) == 2:
             yield Invalid("an orphan has no molecule", at="orphansOnly", next="Give moleculeId or orphansOnly.")
 
@@ -258,9 +258,9 @@ QUERY_GRAPH = Operation(
     name="query_graph",
     title="Read areas",
     description=(
-        "Knowledge by area of the code. An atom owns path globs, a molecule groups atoms. context (paths): what is "
-        "known about these files, and which have no area. get (entityType, id). search (entityType; query, "
-        "moleculeId, orphansOnly)."
+        "Knowledge by area of the code. An atom owns path globs, a molecule groups atoms. context (paths): knowledge "
+        "about these files, and files without an area. get (entityType, id). search (entityType; query, moleculeId, "
+        "orphansOnly)."
     ),
     Params=QueryGraphParams,
     Result=QueryGraphResult,

@@ -261,7 +261,8 @@ class Looking:
         yield from self._broken()
 
     def _broken(self) -> Iterator[Pruned]:
-        """Links broken for too long, counted from the later of the source's last write and the target's deletion."""
+        """Links that have been broken for too long, counted from the source's last write or the target's deletion, the
+        later of both."""
         workspace = self._workspace
         for link in workspace.broken_links(MOST_BROKEN):
             if not self._may(link.source) or workspace_of(link.target) not in (None, workspace.id):

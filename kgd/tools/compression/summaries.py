@@ -42,7 +42,7 @@ class GroupTask(TypedDict):
 
 
 class SummaryTask(TypedDict):
-    """The task that a model would get, for an agent to do. Its answer is the `text` of the next call."""
+    """The task for a model, returned to an agent instead. Its answer is the `text` of the next call."""
 
     instructions: str
     groups: list[GroupTask]

@@ -41,7 +41,7 @@ is_digest = re.compile("[0-9a-f]{16}").fullmatch
 
 @dataclass(frozen=True, slots=True)
 class _Trace:
-    """A value in history: the files to follow, the value's text, and a function that reads that text in a commit."""
+    """A value in history: the files to follow, the value's text, and a function that reads this text from a commit."""
 
     files: tuple[str, ...]
     text: str
@@ -57,7 +57,7 @@ class _Trace:
 def with_authors(
     workspace: Workspace, found: OpenConflict, *, sees: visibility.Sees | None = None
 ) -> dict[str, ConflictField]:
-    """The fields of a conflict with their sides and the sides' authors, where the searched history has them.
+    """The fields of a conflict, with their sides and, if the searched history has them, the sides' authors.
 
     Args:
         sees: Predicate for readable nodes, or None if unrestricted. The authors of other nodes are left out.

@@ -49,7 +49,7 @@ class ModelAnswer(TypedDict):
 
 
 class ConflictsResult(TypedDict):
-    """`settled` describes a requested `id` that is no longer open; `goes_on` are open conflicts of the same field."""
+    """`settled` is set if the requested `id` is no longer open; `goes_on` lists open conflicts of the same field."""
 
     workspace: str
     total: int
@@ -92,7 +92,7 @@ def conflicts(session: Session, params: ConflictsParams) -> ConflictsResult:
 
 
 def _is_there(workspace: Workspace, uri: Uri, sees: visibility.Sees | None) -> bool:
-    """Whether the node exists at a URI that the caller may read: it may have moved to a hidden one."""
+    """Whether the node exists at a URI that the caller may read; it may have moved to a hidden URI."""
     here = workspace.graph.resolve(uri)
     return (sees is None or sees(here)) and workspace.exists(here)
 
@@ -185,7 +185,7 @@ def settled_in(workspace: Workspace, id: str) -> Entry | None:
 CONFLICTS = Operation(
     name="conflicts",
     title="Open conflicts",
-    description="Different values by two people: each side with its letter, author and commit.",
+    description="Conflicting values from two people: each side with its letter, author and commit.",
     Params=ConflictsParams,
     Result=ConflictsResult,
     hints=Hints(read_only=True, idempotent=True),

@@ -1,4 +1,4 @@
-"""The tools `resolve` and `resolve_conflicts`: open conflicts, settled by a user or by an agent for one."""
+"""The tools `resolve` and `resolve_conflicts`: settlement of open conflicts by users and agents."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 SIDES = {"a": 0, "b": 1}
 IDS_NAMED = 8
 LISTED = 20
-"""Largest number of conflicts handled by a call that names none."""
+"""Largest number of conflicts to handle if the call names none."""
 
 
 class Resolution(Params):
@@ -84,7 +84,7 @@ def resolve(session: Session, params: ResolveParams) -> ResolveResult:
 
 
 def _take_over(session: Session, workspace: Workspace, params: ResolveParams) -> ResolveResult:
-    """Accept or dismiss suggestions; each accepted one is a commit of its own."""
+    """Accept or dismiss suggestions. Each accepted suggestion is a separate commit."""
     commit, nodes, warnings, would = None, [], [], None
     for one in params.resolutions:
         done = usage.decide(session, workspace, one.id, one.take, dry_run=params.dry_run)
@@ -196,7 +196,7 @@ class Remaining(TypedDict):
 
 
 class ResolveConflictsResult(TypedDict):
-    """`open` counts the open conflicts, `more` the remaining ones left out for lack of room."""
+    """`open` counts the open conflicts, `more` the remaining conflicts left out for lack of room."""
 
     workspace: str
     resolved: list[Resolved]

@@ -12,9 +12,9 @@ Answer = Mapping[str, Any]
 _ITEM = frozenset({"uri", "kind", "name", "why", "summary", "text", "more"})
 _CODE = frozenset({"uri", "name", "why", "summary", "text"})
 _LISTS = {
-    "lines": "lines asked about", "changes": "changed lately", "tried_before": "past commits about it",
-    "likely_files": "files that it may touch", "changed_together": "usually changed together with them",
-    "known_by": "known by", "cut": "left out",
+    "lines": "requested lines", "changes": "recent changes", "tried_before": "related past commits",
+    "likely_files": "likely files", "changed_together": "files that usually change with them",
+    "known_by": "main authors", "cut": "left out",
 }  # fmt: skip
 
 
@@ -45,7 +45,7 @@ def _item(item: Answer, home: str) -> Iterator[str]:
     if text := item.get("text"):
         yield fence(text)
     if "more" in item:
-        yield "(more by get)"
+        yield "(more with get)"
 
 
 def _code(one: Answer, home: str) -> Iterator[str]:

@@ -43,7 +43,7 @@ EMBEDDED_WITHIN = 3.0
 MOST_CODE = 20
 """Nodes of the code tree in an answer."""
 OPTIONAL = ("described", "code", "lines", *recent.OPTIONAL)
-"""Lists that an answer has only if they are not empty."""
+"""Lists that are left out of an answer if they are empty."""
 SHRUNK = ("working_set", "hint", "nearest", "code", *recent.OPTIONAL, "changed_together", "changes", "described",
           "missing", "items", "lines", "unmatched_paths", "cut")  # fmt: skip
 """Lists in the order in which they are cut if an answer is too large."""
@@ -80,11 +80,11 @@ class Missing(TypedDict):
 
 
 class ContextResult(TypedDict):
-    """`items` is what people and agents wrote, `code` what the code tree says; `nearest` comes closest to a question
-    that nothing in `items` answers. `unmatched_paths` belong to no area; something names those in `described` all the
-    same, the others nothing.
+    """`items` is knowledge that people and agents wrote; `code` is from the code tree. `nearest` lists the closest
+    nodes if nothing in `items` answers the question. `unmatched_paths` belong to no area; other nodes still refer to
+    those in `described`.
 
-    `lines`: the commits of lines asked about. `likely_files` and `tried_before`: what past commits say about a task.
+    `lines`: the commits of the requested lines. `likely_files` and `tried_before`: from past commits about a task.
     `working_set`: with a `context_id`, the nodes that the conversation saw before this call, the most recent first.
     """
 
@@ -110,7 +110,7 @@ class ContextResult(TypedDict):
 
 @dataclass(slots=True)
 class _Asked:
-    """The findings about a question, before they are fitted into a budget."""
+    """The findings about a question, before they are cut to a budget."""
 
     findings: Findings
     places: Places = field(default_factory=Places)
@@ -173,7 +173,7 @@ def context(session: Session, params: ContextParams) -> ContextResult:
 
 
 def _gathered(session: Session, workspace: Workspace, params: ContextParams) -> _Asked:
-    """All findings for the parameters. Paths, task and question each contribute all of theirs."""
+    """All findings for the paths, the task and the question together."""
     asked = _Asked(Findings(session, workspace, *period(params.since, params.until)))
     asked.findings.with_symbols = "symbols" in params.include
     texts = list(params.paths)
@@ -242,7 +242,8 @@ def _tasks_called(workspace: Workspace, text: str) -> list[Uri]:
 
 
 def _missing(asked: _Asked, is_known: bool) -> Missing | None:
-    """The gaps in the knowledge about the parameters, with calls that fill them; None if there is no gap."""
+    """The gaps in the knowledge about the paths, task or question, with calls that fill them; None if there are
+    none."""
     gaps = [printable(path) for path in asked.covered.unmatched if path not in asked.places.outside]
     workspace = asked.findings.workspace.id
     if asked.places.asked or asked.places.outside:
@@ -254,9 +255,9 @@ def _missing(asked: _Asked, is_known: bool) -> Missing | None:
         which = "it" if len(gaps) == 1 else "them" if len(bare) == len(gaps) else f"{len(bare)} of them"
         also = f", and nothing names {which} by path" if bare else ""
         absent = [path for path in gaps if path in new]
-        told = f" {_some(absent)} not in the code tree so far." if absent else ""
-        told += " A sentence is asked as `task` or `question`." if any(" " in path for path in absent) else ""
-        message = f"{what}{also}.{told} Record what the code cannot say: why it is so, its rules, its traps."
+        told = f" {_some(absent)} not in the code tree yet." if absent else ""
+        told += " Pass a sentence as `task` or `question`." if any(" " in path for path in absent) else ""
+        message = f"{what}{also}.{told} Record what the code does not show: reasons, rules, traps."
         area = _an_area(asked, gaps)
         return {"message": message, "record": [area, _a_trap(workspace, [*bare, *gaps][0])]}
     if is_known:
@@ -316,9 +317,9 @@ CONTEXT = Operation(
     name="context",
     title="What must I know",
     description=(
-        "What the team knows before you touch files, begin a task or answer a question: rules of the areas, traps, "
-        "patterns, decisions, neighbours, recent changes, what nobody described yet. One of paths, task, question. "
-        "`more` holds the arguments of a get for the whole."
+        "Team knowledge to read before you touch files, begin a task or answer a question: rules of the areas, traps, "
+        "patterns, decisions, neighbours, recent changes, undescribed files. Give paths, task or question. `more` has "
+        "the get arguments for the full text."
     ),
     Params=ContextParams,
     Result=ContextResult,

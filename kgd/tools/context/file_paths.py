@@ -55,7 +55,7 @@ class _Kept:
 
 
 def places(session: Session, workspace: Workspace, texts: Sequence[str]) -> Places:
-    """The places of the paths in a question.
+    """Locate the paths of a question in the code tree.
 
     Raises:
         Limit: There are more than `MOST_PATHS`.
@@ -63,7 +63,7 @@ def places(session: Session, workspace: Workspace, texts: Sequence[str]) -> Plac
     given = [one for text in texts for one in _separated(session, workspace, text)]
     if len(given) > MOST_PATHS:
         raise Limit(
-            f"at most {MOST_PATHS} paths can be asked about at once, these are {len(given)}", at="paths",
+            f"a call has at most {MOST_PATHS} paths, this one has {len(given)}", at="paths",
             next="Name their directories instead.",
         )  # fmt: skip
     kept, sees, caller = _Kept(), visibility.sight(session, workspace.id), _Caller.of(session, workspace)

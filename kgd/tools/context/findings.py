@@ -41,16 +41,16 @@ _ORDER = {kind: number for number, kind in enumerate((*AREAS, *MEMORIES[:-1], "c
 _ORDER["molecule"] = _ORDER["atom"]  # their ranks order atoms and molecules
 _OTHERS = _ORDER["concept"]
 LOOKED_THROUGH = 2_000
-"""Hits of a tag query among which the readable ones are selected."""
+"""Number of hits of a tag query to search for readable nodes."""
 REASONS = 2
-"""Reasons shown per item."""
+"""Largest number of reasons per item."""
 LONGEST_REASON = 160
 CHUNK_TEXT = 400
-"""Characters of a chunk of a document in the code tree."""
+"""Largest number of characters shown of a document's chunk in the code tree."""
 
 
 class CodeAnswer(TypedDict):
-    """A node that only the code tree serves."""
+    """A node of the code tree that is not stored."""
 
     uri: str
     name: str
@@ -101,16 +101,17 @@ class Findings:
         self._found: dict[Uri, Found] = {}
         self._left_out: set[Uri] = set()
         self.beyond: dict[Uri, int] = {}
-        """Number of a node's relations that were skipped because it has too many."""
+        """For each node with too many relations, the number of relations that were skipped."""
         self.code: dict[Uri, CodeAnswer] = {}
         """Nodes of the code tree that are relevant, best first."""
         self.with_symbols = False
-        """Whether the symbols and imports of asked files are wanted."""
+        """Whether the symbols and imports of the requested files are included."""
         self.nearest: tuple[Uri, ...] = ()
-        """Nodes nearest to a question that nothing answers."""
+        """The nearest nodes, if nothing answers the question."""
 
     def add(self, uri: Uri, closeness: int, why: str, *rank: float, paths: list[str] | None = None) -> Found | None:
-        """Add a node under its present URI, or a reason to a present one; the closest occurrence determines its order.
+        """Add a node under its present URI, or add a reason if it was found before; the closest occurrence determines
+        its order.
 
         Returns None if the node is missing or the caller may not read it.
         """
@@ -134,7 +135,7 @@ class Findings:
         return found
 
     def add_code(self, uri: Uri, why: str) -> None:
-        """Add a node that only the code tree serves, unless it is there."""
+        """Add a node of the code tree that is not stored, unless it was added before."""
         if uri in self.code or uri in self._left_out or not self.may_see(uri):
             return
         card = card_of(self.workspace.sources(), uri)

@@ -29,19 +29,19 @@ RELATIONS = 200
 """Relations of one node that are examined, closest first; the others are counted."""
 NEIGHBOURS = 30
 TAGGED = 10
-"""Nodes by tags, as in the specification of context gathering."""
+"""Largest number of nodes by tags, from the specification of context gathering."""
 HITS, CODE_HITS = 20, 8
-"""Hits of a question in knowledge, and in code."""
+"""Largest number of hits for a question, in knowledge and in code."""
 AREAS_FOLLOWED = 40
-"""Areas whose memories and neighbours are examined: as many as an answer of the usual budget can name."""
+"""Largest number of areas whose memories and neighbours are examined, as many as fit into an answer of default size."""
 MENTIONS = 8
-"""Paths that the texts of memories are searched for."""
+"""Largest number of paths to look for in the texts of memories."""
 STARTS = 120
 
 
 @dataclass(frozen=True, slots=True)
 class Covered:
-    """The paths without an area, and the ones that another node names."""
+    """The paths without an area, and the paths among them that another node names."""
 
     unmatched: tuple[str, ...] = ()
     described: tuple[str, ...] = ()
@@ -84,7 +84,7 @@ def by_task(findings: Findings, task: Task) -> None:
 
 
 def _touched_by(findings: Findings, task: Uri) -> None:
-    """Find the areas that were created for the task, or last changed for it; their data names it."""
+    """Find the areas that the task created or last changed; their data names it."""
     named = findings.workspace.text().with_data_keys([task])
     for uri in sorted(uri for uri in named if scheme_of(uri) in AREAS and findings.may_see(uri))[:TAGGED]:
         node = findings.workspace.readable(uri)
@@ -124,7 +124,7 @@ def by_question(findings: Findings, question: str) -> None:
                 files.append(path_of(edge.target))
             elif scheme_of(edge.target) in AREAS:
                 findings.add(edge.target, NEAR, f"{findings.title(one.uri)} {edge.type} it", edge.weight)
-    if hits:  # otherwise nothing is known, and the neighbours of weak hits would pretend otherwise
+    if hits:  # without hits nothing is known, and neighbours of other nodes would suggest otherwise
         _areas(findings, list(dict.fromkeys(files))[:HITS], closeness=NEAR)
         _hanging_on(findings, findings.of_kind(*AREAS)[:AREAS_FOLLOWED], closeness=FAR)
         _neighbours(findings, [one.uri for one in hits[:5]])
@@ -134,7 +134,7 @@ def by_question(findings: Findings, question: str) -> None:
 
 
 def _found(hit: Answered) -> str:
-    """The reason for a hit, in words. The parts of its score are for users of `search`."""
+    """The reason for a hit, in words, without the parts of its score."""
     said = [one for one in hit.why if not one.startswith(("lex ", "vec "))]
     words = [one for one in said if not one.startswith(("via ", "helped by "))]
     ways = [one for one in said if one not in words]
@@ -278,7 +278,7 @@ def _neighbours(findings: Findings, starts: Sequence[Uri]) -> None:
 
 
 def _depends(node: Visited, asked: Collection[str]) -> bool:
-    """Whether a node of the code tree uses its predecessor; the file itself shows its symbols and imports."""
+    """Whether a node of the code tree uses its predecessor. Symbols and imports of the file itself do not count."""
     if scheme_of(node.uri) == "symbol" and any(path_of(node.uri).startswith(f"{path}/") for path in asked):
         return False
     return node.path[-1].direction == "in" and node.path[-1].type not in ("defines", "has_chunk", "part_of")

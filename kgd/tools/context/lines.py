@@ -1,4 +1,4 @@
-"""Lines of code that a caller asks about as ``FILE:LINE``: their commits, and the facts that cite them."""
+"""Lines of code, requested as ``FILE:LINE``: their commits, and the facts that cite them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from kgd.workspace.workspace import Workspace
 
 LINES = 40
-"""Lines of one range."""
+"""Largest number of lines of a range."""
 TEXT = 160
 _FORM = re.compile(r"(?P<path>[^\n,]*[^\n,:\d][^\n,:]*):(?P<first>\d{1,7})(?:(?:-|:)(?P<last>\d{1,7}))?").fullmatch
 
@@ -46,9 +46,10 @@ class AskedLines(NamedTuple):
 
 
 class LineAnswer(TypedDict):
-    """Adjacent lines of one origin. `uncommitted`: written since the last commit, and then the rest is missing.
+    """Adjacent lines of one origin. If `uncommitted`, they were written since the last commit, and the other fields are
+    missing.
 
-    `was` is the line's place in the commit that wrote it, if the file was moved or the line shifted since.
+    `was` is the position in the commit that wrote them, if the file or the lines moved since.
     """
 
     path: str
@@ -67,7 +68,7 @@ class LineAnswer(TypedDict):
 
 
 def separated(session: Session, workspace: Workspace, texts: Sequence[str]) -> tuple[list[str], list[AskedLines]]:
-    """The texts without line numbers, and the lines asked about, their paths still as given.
+    """The texts without line numbers, and the requested lines, with their paths as given.
 
     ``FILE:12`` is a line, ``FILE:12-20`` a range, and ``FILE:12:5`` the line of a column.
 
@@ -113,7 +114,7 @@ def add_citing(findings: Findings, asked: Sequence[AskedLines]) -> None:
 
 
 def answers(session: Session, workspace: Workspace, asked: Sequence[AskedLines]) -> list[LineAnswer]:
-    """The origin of each line asked about; empty for a caller who may not see the code's history."""
+    """The origin of each requested line; empty for a caller who may not see the code's history."""
     root = workspace.layout.code_tree
     code = find_place(root) if root is not None and history_of(session, workspace) is not None else None
     found: list[LineAnswer] = []
@@ -147,7 +148,7 @@ def _joined(
 
 
 def _explain(answer: LineAnswer, session: Session, workspace: Workspace, code: Place, commit: str) -> None:
-    """Add the reason in the commit's message, and whether it is a fix or was reverted."""
+    """Add the reason from the commit's message, and whether the commit is a fix or was reverted."""
     history = history_of(session, workspace)
     known = history.commit(commit) if history is not None else None
     if known is not None:

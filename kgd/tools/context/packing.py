@@ -24,31 +24,32 @@ BYTES_PER_TOKEN = 4
 BRIEF = 240
 """Bytes of text that replace a missing summary."""
 BRIEFER = 100
-"""The same, if otherwise some close nodes would not fit."""
+"""The same, if close nodes would otherwise not fit."""
 RULES = 700
-"""Bytes of text that each requested area may have before any far node."""
+"""Bytes of text for each requested area before any far node."""
 FIRST_HELPING = 1_200
-"""Bytes of text that each item may have before any item gets more."""
+"""Bytes of text for each item before any item gets more."""
 LEAST_TEXT = 80
 SIDE_SHARE = 8
-"""Divisor of the room: the share that each side list may have before the items."""
+"""Each side list may take the room divided by this before the items."""
 PATHS = ("unmatched_paths", "described")
-"""Side lists that are filled before items get more than summaries, each with up to half of the remaining room."""
+"""Side lists that are filled before items get more than summaries. Each may take half of the remaining room."""
 CUT_RESERVE = 500
 HINT_RESERVE = 1_300
 MOST_ITEMS = 80
 MANY = 15
-"""Memories of one kind that may come before other kinds. Without it, the traps of a file would hide its decisions."""
+"""Largest number of memories of one kind before other kinds. Without a limit, the traps of a file would hide its
+decisions."""
 
 
 class More(TypedDict):
-    """Arguments of `get` for the whole of it."""
+    """Arguments of `get` for the full text."""
 
     uris: list[str]
 
 
 class ItemAnswer(TypedDict):
-    """`summary` or the beginning of the `text`, or both. Without `more` this is all there is of it."""
+    """Has `summary`, the beginning of the `text`, or both. Without `more` it is complete."""
 
     uri: str
     kind: str
@@ -62,14 +63,14 @@ class ItemAnswer(TypedDict):
 
 
 class CutAnswer(TypedDict):
-    """How many of a kind were left out for want of room."""
+    """How many of a kind were left out for lack of room."""
 
     what: str
     count: int
 
 
 def room_of(budget: int, fixed: int) -> int:
-    """Bytes for the lists of an answer."""
+    """Bytes available for the lists of an answer."""
     whole = min(budget * BYTES_PER_TOKEN, HARD_LIMIT)
     return max(0, whole - fixed - min(CUT_RESERVE + HINT_RESERVE, whole // 4))
 
@@ -83,8 +84,8 @@ def fill(
 ) -> tuple[dict[str, list[Any]], Counter[str]]:
     """The lists of an answer by name, together at most `room` bytes, and the number of omissions by kind.
 
-    The start of each list in `sides` is served before the items; the items get the room that these starts do not use.
-    The lists are served in the order of `sides`.
+    The start of each list in `sides` is filled before the items, which get the remaining room. Then the lists are
+    filled in the order of `sides`.
     """
     cut: Counter[str] = Counter()
     lists: dict[str, list[Any]] = {name: [] for name in sides}
@@ -216,14 +217,14 @@ class _Items:
 
 
 class _Content(NamedTuple):
-    """The parts of a node that `get` returns: its text, and whether it has a detail or sections."""
+    """The text of a node, and whether `get` returns more, such as a detail or sections."""
 
     uri: Uri
     text: str
     has_detail: bool
 
     def with_more(self, answer: ItemAnswer) -> ItemAnswer:
-        """The item with the arguments that read the rest, if it is incomplete."""
+        """The item, with the arguments of `get` if it is incomplete."""
         answer.pop("more", None)
         if self.has_detail or answer.get("text", "") != self.text:
             answer["more"] = {"uris": [self.uri]}
@@ -243,7 +244,7 @@ def _brief(one: Found, text: str, size: int) -> ItemAnswer:
 
 
 def _cut(text: str, size: int) -> str:
-    """The longest start of the text within `size` bytes, cut after a paragraph, a sentence or a word."""
+    """The longest beginning of the text within `size` bytes, cut after a paragraph, a sentence or a word."""
     if size_of(text) <= size:
         return text
     if size < LEAST_TEXT:

@@ -34,13 +34,13 @@ BUDGET = 1_500
 """Tokens. Hosts cut the output of a start hook at 10,000 characters."""
 CHARACTERS_PER_TOKEN = 4
 FIRST = 3
-"""Lines of each list before any list gets more."""
+"""Number of lines of each list before any list gets more."""
 LISTED = 12
 LOOKED_AT = 40
-"""Newest tasks that are checked for an open status."""
+"""Number of newest tasks to check for an open status."""
 AREAS = 60
 LINE = 220
-"""Characters of one line; the node has the rest."""
+"""Largest number of characters of a line; the node has the rest."""
 _MARKS = re.compile(r"^(#{1,6} |---\[[^\]\n]*\]---$)", re.MULTILINE).sub
 """Marks with a meaning only at the start of a line: heading signs, and dates of knowledge appended to an area."""
 
@@ -53,9 +53,9 @@ BEFORE = (
     "question: `context` with `question`, or `search`. In a shell: `kgd context PATH...`."
 )
 AFTER = (
-    "When you learn something that the code cannot say (a decision and its reason, a trap, a rule), `put` it: "
+    "When you learn something that the code does not show (a decision and its reason, a trap, a rule), `put` it: "
     '{"op": "upsert", "type": "gotcha", "name": "...", "summary": "...", "relations": [{"type": "about", "target": '
-    '"./path/of/the/file"}]}. One fact a node.'
+    '"./path/of/the/file"}]}. One fact per node.'
 )
 WORTH_RECORDING = (
     "Worth recording first: the reasons for the architecture (`decision`), code that breaks easily (`gotcha`), "
@@ -71,7 +71,7 @@ class PrimeParams(Params):
 
 
 class SectionAnswer(TypedDict):
-    """`lines` are Markdown. `more` is the number of further lines found."""
+    """`lines` are Markdown. `more` counts the lines left out."""
 
     title: str
     lines: list[str]
@@ -104,7 +104,7 @@ def prime(session: Session, params: PrimeParams) -> PrimeResult:
     if workspace is None:
         raise NotFound("this directory has no kgd workspace", next="`kgd up` makes one in a code repository.")
     knowledge = [section for section in _knowledge(workspace) if section.lines]
-    sections = [_Section(f"kgd: what the team knows in `{workspace.id}`", [INTRODUCTION, _holds(workspace)])]
+    sections = [_Section(f"kgd: team knowledge in `{workspace.id}`", [INTRODUCTION, _holds(workspace)])]
     sections += [one for one in (_waiting(workspace), _Section("Before you work", [BEFORE])) if one.lines]
     sections += knowledge or [_Section("What is known", [_none_of_use(len(workspace.graph))])]
     sections.append(_Section("When you are done", [AFTER]))
@@ -230,7 +230,7 @@ def _printable(text: str) -> str:
 PRIME = Operation(
     name="prime",
     title="What to start with",
-    description="What an agent should know when it starts, within a budget.",
+    description="Knowledge for the start of an agent's session, within a budget.",
     Params=PrimeParams,
     Result=PrimeResult,
     hints=Hints(read_only=True, idempotent=True),

@@ -1,7 +1,7 @@
-"""What the past says: entries in the changelogs of areas, and the history of the code.
+"""Past changes: entries in the changelogs of areas, and the history of the code.
 
-History of the code is for callers on this machine. The holder of a token gets none: a message may describe files that
-they may not read, and names of people stay here.
+The history of the code is only for callers on this machine. The holder of a token gets none: a message may describe
+files that they may not read, and names of people stay on the machine.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from kgd.workspace.workspace import Workspace
 
 ENTRIES = 3
-"""Entries of each area's changelog."""
+"""Largest number of entries of each area's changelog."""
 AREAS_ASKED = 12
 COMMITS_SHOWN = 8
 LINE = 200
@@ -32,15 +32,16 @@ EXPERTS = 3
 LIKELY = 6
 SIMILAR = 5
 SEARCHED = 60
-"""Files found by their text that are ranked with the files of past commits."""
+"""Largest number of files found by text to rank with the files of past commits."""
 PATHS = 200
-"""Paths of one question to the history."""
+"""Largest number of paths to look up in the history."""
 OPTIONAL = ("known_by", "likely_files", "tried_before")
-"""Lists that an answer has only if they are not empty."""
+"""Lists that are left out of an answer if they are empty."""
 
 
 class ChangeAnswer(TypedDict):
-    """An entry in the changelog of an `area`; or a code `commit`, with its author and the requested `paths` in it.
+    """An entry in the changelog of an `area`, or a code `commit` with its author and the requested `paths` that it
+    changed.
 
     `why` is the reason in the message's body, `kind` is ``fix`` or ``revert``.
     """
@@ -58,7 +59,7 @@ class ChangeAnswer(TypedDict):
 
 
 class TogetherAnswer(TypedDict):
-    """A file that `count` of the `of` newest commits on the requested paths changed too."""
+    """A file that also changed in `count` of the `of` newest commits on the requested paths."""
 
     path: str
     count: int
@@ -66,7 +67,7 @@ class TogetherAnswer(TypedDict):
 
 
 class KnownByAnswer(TypedDict):
-    """An author of the paths, and how many of their commits."""
+    """An author of the paths, with the number of their commits."""
 
     name: str
     commits: int
@@ -74,7 +75,7 @@ class KnownByAnswer(TypedDict):
 
 
 class LikelyFileAnswer(TypedDict):
-    """A file that the task may touch, and past commits that say so."""
+    """A file that the task is likely to touch, and past commits that suggest it."""
 
     path: str
     why: list[str]
@@ -87,11 +88,11 @@ def history_of(session: Session, workspace: Workspace) -> CodeHistory | None:
 
 
 def sides(findings: Findings, paths: Sequence[str], files: Sequence[str], query: str) -> dict[str, Sequence[Any]]:
-    """The lists of an answer about the past, by name.
+    """The lists about the past in an answer, by name.
 
     Args:
-        paths: The paths asked about, directories with a slash at their end.
-        files: The files among and below them.
+        paths: The requested paths; directories end in a slash.
+        files: The files among and below the paths.
         query: The text of a task or a question; empty without one.
     """
     history = history_of(findings.session, findings.workspace)
@@ -149,7 +150,7 @@ def _commit(one: PastCommit, asked: Sequence[str]) -> ChangeAnswer:
 
 
 def _about(workspace: Workspace, history: CodeHistory, query: str) -> dict[str, Sequence[Any]]:
-    """Files that a task may touch, and past commits about it."""
+    """Files that a task is likely to touch, and past commits about it."""
     found, _ = workspace.files_with(query, SEARCHED)
     seeds = {one.path: one.score for one in found}
     likely: list[LikelyFileAnswer] = []

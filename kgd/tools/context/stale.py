@@ -55,7 +55,7 @@ class StaleResult(TypedDict):
 
 
 def stale(session: Session, params: StaleParams) -> StaleResult:
-    """List the nodes whose code changed since they were last verified; mark those in `verify` as verified now."""
+    """List the nodes whose code changed since their last verification. First mark the nodes in `verify` as verified."""
     workspace = addressing.choose(session, params.workspace, params.verify, writing=bool(params.verify))
     written = _verify(session, workspace, params) if params.verify else None
     freshness = Freshness.of(workspace)

@@ -29,9 +29,9 @@ STANDARD_OUTPUT = "-"
 
 
 class ExportParams(Params):
-    target: Annotated[str, Field(min_length=1, description="a file or folder; - answers the text")]
-    format: Annotated[str, Field(min_length=1, description="which format")]
-    roots: Annotated[Many[str], Field(description="only these nodes and the nodes in reach of them")] = Field(
+    target: Annotated[str, Field(min_length=1, description="a file or folder; - returns the text")]
+    format: Annotated[str, Field(min_length=1, description="the format")]
+    roots: Annotated[Many[str], Field(description="only these nodes and the nodes within reach")] = Field(
         default_factory=list
     )
     max_cost: Annotated[float | None, Field(ge=0, description="largest cost of a path")] = 1.0
@@ -125,7 +125,7 @@ EXPORT = Operation(
             ("export nodes as files of another program; never overwrites files written by hand"),
             (
                 option("target", "a file or folder; - is standard output", "TARGET"),
-                option("--to", "which format (docs/exchange.md)", "FORMAT", dest="format", required=True),
+                option("--to", "its format (docs/exchange.md)", "FORMAT", dest="format", required=True),
                 option(
                     "--root",
                     "only this node and the nodes a walk from it reaches; may be repeated",

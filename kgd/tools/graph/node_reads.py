@@ -147,7 +147,7 @@ NODES = Operation(
     name="nodes",
     title="Read complete nodes",
     description=(
-        "Complete nodes by URI, by namespace or by source, for programs. Pages continue by `cursor`. With neither, "
+        "Complete nodes by URI, by namespace or by source, for programs. `cursor` continues. With none of these, "
         "the answer only names the workspace."
     ),
     Params=NodesParams,

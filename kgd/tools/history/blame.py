@@ -26,9 +26,10 @@ if TYPE_CHECKING:
     from kgd.workspace.workspace import Workspace
 
 MOST_VERSIONS = 100
-"""Versions compared per call. If a node has more, the range of the oldest compared version is marked `earlier`."""
+"""Largest number of versions to compare per call. If a node has more, the range of the oldest compared version is
+marked `earlier`."""
 MOST_CHARACTERS = 10_000_000
-"""Characters of content over all versions, after which no older version is read."""
+"""Number of characters, over all versions, after which no older version is read."""
 
 
 class BlameParams(Params):
@@ -39,7 +40,7 @@ class BlameParams(Params):
 
 
 class Range(TypedDict):
-    """Lines that one commit wrote. `earlier`: this is the oldest compared commit; the lines may be older."""
+    """Lines that one commit wrote. If `earlier`, it is the oldest compared commit, and the lines may be older."""
 
     first: int
     last: int

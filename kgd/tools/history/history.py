@@ -92,7 +92,7 @@ def history(session: Session, params: HistoryParams) -> HistoryResult:
         shown = answer["commits"]
         told = _commit(workspace, entry, uri, params.diff, sees) if entry and len(shown) < params.limit else None
         if told is None or (not room.take(told) and shown):
-            # The cursor holds the last shown commit and the scan rounds behind it, so it names no hidden commit.
+            # The cursor holds the last shown commit and the number of rounds after it, so it names no hidden commit.
             answer["cursor"] = cursors.write("history", question, [after, rounds if entry else rounds + 1])
             break
         shown.append(told)
@@ -135,8 +135,8 @@ def _entries(
 def _in_sight(found: Iterator[Entry], sees: visibility.Sees, rounds: int) -> Iterator[Entry | None]:
     """The entries that changed a readable node.
 
-    Yields None after `LOOKED_THROUGH` consecutive other entries. `rounds` times as many were scanned by earlier calls
-    and do not count.
+    Yields None after `LOOKED_THROUGH` consecutive other entries. `rounds` times as many were scanned by earlier calls;
+    these do not count.
     """
     unseen = 0
     for entry in found:
@@ -203,7 +203,8 @@ class UndoParams(Params):
 
 
 def undo(session: Session, params: UndoParams) -> RevertResult:
-    """Revert the newest change that is not undone yet; a revert counts as a change. Each further call goes one back.
+    """Revert the newest change that is not undone yet; a revert counts as a change. Each further call undoes the change
+    before.
 
     A change without any remaining effect is skipped, for example if a merge brought the same edit from two people.
 
@@ -277,7 +278,7 @@ HISTORY = Operation(
     name="history",
     title="What changed, and why",
     description=(
-        "Commits with author, message and changed nodes, newest first; of a node, an author or a span of time. `diff`"
+        "Commits with author, message and changed nodes, newest first; for a node, an author or a period. `diff`"
         " adds each changed field before and after."
     ),
     Params=HistoryParams,
@@ -299,7 +300,7 @@ HISTORY = Operation(
                 SINCE,
                 UNTIL,
                 option("--author", "only commits of this author", "TEXT"),
-                option("--diff", "with the fields that changed"),
+                option("--diff", "include the changed fields"),
                 LIMIT,
                 CURSOR,
             ),

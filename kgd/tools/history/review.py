@@ -44,7 +44,7 @@ REVIEWED = "refs/kgd/reviewed/"
 """Ref prefix of the last reviewed commit of each person."""
 MOST_COMMITS = 2_000
 MOST_NODES = 200_000
-"""Largest number of nodes of one commit, and of all cached commits."""
+"""Largest number of nodes to cache for one commit, and for all."""
 LONGEST_VALUE = 2_000
 OWN_CLIENTS = ("", "kgd-cli", "kgd ui")
 """Programs that people use; every other client counts as an agent."""
@@ -53,9 +53,9 @@ BATCH = 25
 FIELDS_OF_LONG, SHORT_VALUE = 40, 300
 """Limits for a node too large for an answer: number of fields, characters of each value."""
 By = tuple[str, str, bool, str]
-"""A writer: author, client, whether it is an agent, and pusher."""
+"""A writer: author, client, whether the client is an agent, and pusher."""
 UNASKED = ("init", "merge")
-"""Operations that bring in changes of others. Those are reviewed under their own authors."""
+"""Operations that import changes of other authors, which are reviewed under these authors."""
 
 
 class ReviewParams(Params):
@@ -104,7 +104,7 @@ class Reviewed(TypedDict):
 
 
 class ReviewResult(TypedDict):
-    """`until` is the newest examined commit; `more` nodes had no room, and continue at `cursor`.
+    """`until` is the newest examined commit; `more` nodes are left out and follow at `cursor`.
 
     `reviewed` is the time and commit of this person's last review.
     """
@@ -165,7 +165,7 @@ def review(session: Session, params: ReviewParams) -> ReviewResult:
 
 
 class _Known:
-    """A cache of the nodes that commits changed, so that another page reads only new commits."""
+    """A cache of the nodes that commits changed, so that the next page reads only new commits."""
 
     def __init__(self, workspace: Workspace) -> None:
         self._past, self._lock = workspace.past, threading.Lock()
@@ -188,7 +188,7 @@ class _Known:
 
 
 def is_agent(client: str, email: str = "") -> bool:
-    """Whether an agent wrote it rather than a person."""
+    """Whether an agent wrote it, not a person."""
     return client not in OWN_CLIENTS or email.endswith("@token.invalid")
 
 
@@ -263,7 +263,7 @@ class _Learned:
         return {commit for nodes in self._by.values() for commit in nodes.get(uri, ())}
 
     def tell(self, answer: ReviewResult, question: list[Any], params: ReviewParams) -> None:
-        """Add a page to the answer, as large as there is room for."""
+        """Add a page to the answer, as much as there is room for."""
         every = [(who, uri) for who in sorted(self._by) for uri in sorted(self._by[who])]
         if params.cursor:
             begin = cursors.read("review", question, params.cursor)
@@ -288,7 +288,7 @@ class _Learned:
             answer["cursor"] = cursors.write("review", question, [*who, uri])
 
     def _each(self, wanted: Sequence[tuple[By, Uri]]) -> Iterator[tuple[By, Learned | None]]:
-        """Read lazily. Each commit is read once for all nodes of a batch, oldest first."""
+        """Read a batch of nodes. Each commit is read only once, oldest first."""
         for start in range(0, len(wanted), BATCH):
             sums = {one: _Sum(self._by[one[0]][one[1]]) for one in wanted[start : start + BATCH]}
             by_commit: dict[str, dict[Uri, _Sum]] = {}

@@ -80,8 +80,8 @@ class JoinResult(HubAnswer):
     registered: list[str]
     kept: list[Kept]
     token: NotRequired[str]
-    """A reference to the stored token, never the token. Absent if no workspace of the hub was registered: the token
-    would have no use, so it is not stored."""
+    """A reference to the stored token, never the token. Absent if no workspace of the hub was registered; the token is
+    then not stored."""
 
 
 class LeaveResult(TypedDict):

@@ -166,7 +166,7 @@ def mint(session: Session, params: MintParams) -> MintResult:
 
 
 def child(session: Session, params: ChildParams) -> MintResult:
-    """Mint a token with at most the permissions of its parent. It ends with its parent."""
+    """Mint a token with at most the permissions of its parent. It becomes invalid when its parent does."""
     tokens = _tokens(session)
     parent = tokens.record(params.id).holder
     return _minted(mint_child(tokens, parent, params))
@@ -289,10 +289,10 @@ def _split(texts: Iterable[str]) -> list[str]:
 
 
 def _end(text: str, now: float) -> int:
-    """The end of a token in epoch seconds, from a span or a date.
+    """The expiry of a token in epoch seconds, from a duration or a date.
 
     Raises:
-        Invalid: The text is neither, or the end is in the past or more than a year away.
+        Invalid: The text is neither, or the expiry is in the past or more than a year away.
     """
     if span := _SPAN(text.strip()):
         end = int(now) + int(span[1]) * _SECONDS[span[2]]
@@ -300,7 +300,7 @@ def _end(text: str, now: float) -> int:
         try:
             found = datetime.fromisoformat(text.strip())
         except ValueError:
-            raise Invalid("an end is a duration such as 30d or 12h, or a date", at="expires") from None
+            raise Invalid("an expiry is a duration such as 30d or 12h, or a date", at="expires") from None
         end = int((found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp())
     if not now < end <= now + LONGEST_DAYS * 86_400:
         raise Invalid(f"a token ends within the next {LONGEST_DAYS} days", at="expires", next="Rotate it before then.")

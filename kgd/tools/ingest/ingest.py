@@ -115,7 +115,8 @@ def ingest(session: Session, params: IngestParams) -> IngestResult:
 
 
 def _refuse_private(session: Session, workspace: Workspace, path: Path) -> None:
-    """Refuse a file that an agent may not ingest by itself: the team could read it, and a text may have asked for it.
+    """Refuse a file that an agent may not ingest by itself: the team could then read it, and a text may have tricked
+    the agent into it.
 
     Raises:
         Forbidden: The file is hidden, belongs to kgd, or is ignored by the code repository that contains it.
@@ -134,7 +135,7 @@ def _refuse_private(session: Session, workspace: Workspace, path: Path) -> None:
 
 
 def _refuse_single(total: int | None, counts: Mapping[str, int], trouble: Sequence[str], path: Path) -> None:
-    """Raise an error if a single requested file cannot be ingested; a line of the report could be overlooked.
+    """Raise an error if a single requested file cannot be ingested: a line in the report could be overlooked.
 
     Raises:
         Invalid: The reason.
@@ -204,7 +205,7 @@ def _uri(session: Session, workspace: Workspace, text: str | None) -> str:
 
 
 def _in_tree(workspace: Workspace, path: Path) -> str | None:
-    """The path in the code tree of a file or folder that it serves; None for any other, such as an ignored file."""
+    """The path of a file or folder that the code tree serves; None for any other, such as an ignored file."""
     root, overlay = workspace.layout.code_tree, overlay_of(workspace)
     if root is None or overlay is None:
         return None
@@ -219,12 +220,12 @@ def _in_tree(workspace: Workspace, path: Path) -> str | None:
 
 
 def _is_stored(kind: str) -> bool:
-    """Whether this kind is stored even from the code tree if requested by name."""
+    """Whether files of this kind are stored even from the code tree, if the kind is given."""
     return kind in KINDS and KINDS[kind].from_tree
 
 
 def _served(session: Session, workspace: Workspace, path: Path, inside: str, params: IngestParams) -> IngestResult:
-    """Scan the code tree instead of storing a file or folder that it serves."""
+    """Scan the code tree instead of storing one of its files or folders."""
     if path.is_dir():
         answer = _of_tree(tree.look(session, str(path), workspace.id, dry_run=params.dry_run))
     else:
@@ -281,8 +282,8 @@ INGEST = Operation(
     title="Ingest documents and conversations",
     description=(
         "Ingest documents (Markdown, HTML, PDF, Office) or conversations from a file, folder or text; search finds "
-        "them. Repeating it stores only what changed. kind entities: your host's model proposes nodes for what `uri` "
-        "names. kind compression: proposes merging duplicates and dropping old nodes."
+        "them. Repeating it stores only what changed. kind entities: your host's model proposes nodes for names in "
+        "`uri`. kind compression: proposes merging duplicates and dropping old nodes."
     ),
     Params=IngestParams,
     Result=IngestResult,

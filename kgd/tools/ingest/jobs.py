@@ -46,7 +46,7 @@ class JobParams(Params):
 
 
 def job(session: Session, params: JobParams) -> JobAnswer:
-    """The state of a job; with `wait`, returns when the job is over, or after that many seconds."""
+    """The state of a job. With `wait`, returns when the job has ended, or after that many seconds."""
     if session.principal is not None:
         raise Forbidden("only the machine that runs a job can show it")
     workspace = addressing.choose(session, params.workspace)
@@ -55,7 +55,7 @@ def job(session: Session, params: JobParams) -> JobAnswer:
 
 
 def listed(jobs: Jobs) -> list[JobAnswer]:
-    """Unfinished jobs, then the newest finished ones; each with a few lines of trouble."""
+    """Unfinished jobs, then the newest finished jobs, each with a few problems."""
     found = jobs.all()
     chosen = [one for one in found if not one.is_over] + [one for one in found if one.is_over]
     return [shown(one, TROUBLES_LISTED, nodes=3) for one in chosen[:LISTED]]

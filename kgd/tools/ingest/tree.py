@@ -1,4 +1,4 @@
-"""Scans of the code tree, and its storage as nodes for teammates who do not have it."""
+"""Scans of the code tree. Its files can be stored as nodes for teammates who do not have it."""
 
 from __future__ import annotations
 

@@ -82,7 +82,7 @@ def would_submit(session: Session, params: SubmitParams) -> PlanResult:
 
 
 def _tried(session: Session, workspace: Workspace, params: SubmitParams, outcome: Would, look: str) -> PlanResult:
-    """Try the changes on the local copy. With `params.base` they are compared with the current tip."""
+    """Try the changes on the local copy. With `params.base`, they are compared with the current tip."""
     made = edits(session, workspace, params.changes or [])
     hints.check_molecules(session, workspace, made)
     changes = ChangeSet(made, session.author(workspace), params.message, operation="submit")

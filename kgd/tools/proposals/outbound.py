@@ -185,10 +185,9 @@ def decided_there(session: Session, workspace: str, tool: str, given: Mapping[st
 
 
 def take_off(session: Session, workspace: Workspace, found: Proposal, reason: str) -> str:
-    """Remove a fetched proposal from its remote: a hub rejects it, a git server deletes its branch.
+    """Remove a fetched proposal from its remote: the hub rejects it, or the git server deletes its branch.
 
-    A failure leaves the local removal in place. Returns the reason why the remote still lists the proposal; empty on
-    success.
+    A failure does not restore it locally. Returns the reason why the remote still lists the proposal; empty on success.
     """
     if session.principal is not None:
         return "only the hub's administrator decides about its upstream"

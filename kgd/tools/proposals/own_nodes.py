@@ -48,7 +48,7 @@ class Piece:
 
 
 def piece(own: Workspace, into: str, there: There, roots: Mapping[Uri, float], *, base: str = "") -> Piece:
-    """The changes that bring copies up to date; without `roots`, of everything submitted there before.
+    """The changes that bring copies up to date; without `roots`, all nodes submitted there before.
 
     Args:
         roots: Nodes to submit, each with the largest cost of its walk.
@@ -191,7 +191,7 @@ def note(own: Workspace, done: Piece) -> None:
 
 
 def only_receiver(own: Workspace) -> str | None:
-    """The only workspace that received submissions from here; None if there are several or none."""
+    """The only workspace that received submissions from here; None if there is none or more than one."""
     found = [file.stem for file in _note(own, "").parent.glob("*.json")]
     return found[0] if len(found) == 1 and found[0] != own.id else None
 

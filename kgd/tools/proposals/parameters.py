@@ -17,7 +17,7 @@ class SubmitParams(Params):
     changes: ChangesAsInPut | None = None
     roots: Annotated[
         Many[str],
-        Field(description="or these nodes and what max_cost reaches; neither: changes since the last time"),
+        Field(description="or these nodes and all within max_cost; neither: changes since the last submission"),
     ] = Field(default_factory=list)
     max_cost: Annotated[float, Field(ge=0)] = 0.0
     base: Annotated[str, Field(description="the commit you saw")] = ""

@@ -256,7 +256,7 @@ class RejectResult(TypedDict):
     proposal: str
     kept: str
     still_there: NotRequired[str]
-    """The reason why the remote still lists the proposal, which is closed here."""
+    """The reason why the remote still lists a proposal that is closed here."""
 
 
 def reject(session: Session, params: RejectParams) -> RejectResult:
@@ -309,7 +309,7 @@ def decide(session: Session, workspace: Workspace, id: str, take: str | None, on
 
     Raises:
         Invalid: `take` is neither.
-        NotFound, Stale: No such proposal is open, or it has moved to another commit than the id names.
+        NotFound, Stale: No such proposal is open, or it has moved from the commit in the id.
         Forbidden: The caller may not write some of the nodes that it changes.
     """
     if take == "reject" and not only:
@@ -354,7 +354,8 @@ def _is_permitted(workspace: Workspace, one: Proposal, permit: Permit | None) ->
 
 
 def _is_seen(workspace: Workspace, one: Proposal, sees: visibility.Sees) -> bool:
-    """Whether every node that it changes is readable. False for a merged or broken proposal: its nodes are unknown."""
+    """Whether every node that it changes is readable. False for a merged or broken proposal, whose nodes are
+    unknown."""
     try:
         touched = deciding.touches(workspace, one)
     except KgdError:

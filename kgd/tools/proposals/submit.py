@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 def submit(session: Session, params: SubmitParams) -> SubmitResult:
-    """Submit changes; all are merged, all wait in a proposal, or nothing happens."""
+    """Submit changes. All are merged, or all wait in a proposal, or nothing happens."""
     target = target_of(session, params)
     if params.changes:
         return outbound.send(session, target, params, given(params)) if target is not None else _here(session, params)
@@ -92,7 +92,7 @@ def target_of(session: Session, params: SubmitParams) -> outbound.Target | None:
 
 
 def _inferred(session: Session, params: SubmitParams) -> str | None:
-    """The workspace on a hub or in a clone that the URIs of the changes name; None for one of this machine.
+    """The workspace on a hub or in a clone that the URIs of the changes name; None for a workspace of this machine.
 
     Without changes and roots: the only workspace that received submissions before.
     """
@@ -135,7 +135,7 @@ def submit_here(session: Session, workspace: Workspace, changes: ChangeSet, *, b
     """Submit the caller's changes against a base of this workspace; they are merged or become a proposal.
 
     Raises:
-        Unauthorized, Forbidden: The caller may not even propose all of them. Nothing was written.
+        Unauthorized, Forbidden: The caller may not propose some of the changes. Nothing was written.
         KgdError: As `submission.submit`.
     """
     # Checked first, so that no later refusal reveals nodes outside the caller's scopes.

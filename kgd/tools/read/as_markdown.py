@@ -1,4 +1,5 @@
-"""The answers of `get`, `traverse` and `search` as Markdown for models, with the facts of the structured answers."""
+"""The answers of `get`, `traverse` and `search` as Markdown for models, with the same facts as the structured
+answers."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ class GetParams(Params):
 
 class Missing(TypedDict):
     """A requested node without an answer. `reason` is gone, forbidden, unreachable or unknown_workspace for a node of a
-    hub; not_then for a node that did not exist at the requested commit; invalid for a text that is not an address."""
+    hub; not_then for a node that did not exist at the requested commit; invalid for text that is not an address."""
 
     uri: str
     similar: list[str]
@@ -170,7 +170,8 @@ def _from_hub(reads: HubReads, home: str, asked: Sequence[Uri], index: int) -> F
 def _with_trust(session: Session, home: str, found: Found | FarNode, node: dict[str, Any]) -> dict[str, Any]:
     """Add the trust level of the node's workspace, and fence text of others.
 
-    For an agent of this machine, the origin of its own nodes is only the commit: the answer has the rest elsewhere.
+    For an agent of this machine, the origin of its own nodes is only the commit; the rest is in other fields of the
+    answer.
     """
     if isinstance(found, FarNode):
         return node
@@ -301,7 +302,8 @@ def _add_state(answer: dict[str, Any], found: Found, include: Sequence[str]) -> 
 
 
 def _take_text(text: str, room: Room, *, first: bool) -> int:
-    """The number of characters that fit. A small remainder is left out, unless the answer would otherwise be empty."""
+    """The number of characters that fit. A part that is too small is left out, unless the answer would otherwise be
+    empty."""
     if room.take(text):
         return len(text)
     if room.left < LEAST and not first:
@@ -316,7 +318,7 @@ def _take_items(items: Sequence[Any], begin: int, room: Room) -> int:
     end = begin
     while end < len(items) and room.take(items[end]):
         end += 1
-    # A cursor that does not advance would never end.
+    # Paging would never end if the cursor did not advance.
     return end if end > begin or begin >= len(items) or room.used > LEAST else begin + 1
 
 
@@ -356,7 +358,7 @@ GET = Operation(
     title="Read nodes",
     description=(
         "Read nodes in full: content, relations, version, open conflicts. `include` adds incoming relations, the last"
-        " commits, mentions, or the messages of a thread. Absent nodes are in `missing` with similar names. A long "
+        " commits, mentions, or the messages of a thread. `missing` lists absent nodes with similar names. A long "
         "answer continues with `cursor`."
     ),
     Params=GetParams,

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from kgd.workspace.workspace import Workspace
 
 MOLECULES, ATOMS = 24, 120
-"""Largest numbers of areas in a picture of the whole workspace; the first by name."""
+"""Largest number of areas in a picture of the whole workspace; the first by name are shown."""
 TYPES = 20
 NEWEST = 12
 """Largest number of start nodes in a picture of some types."""
@@ -149,7 +149,7 @@ GRAPH_VIEW = Operation(
     title="Show the graph",
     description=(
         "A picture for a person: the nodes near one or more nodes, by cost; without a start the workspace by area, "
-        "with counts. The answer has the same as text, like traverse."
+        "with counts. The answer also has this as text, like traverse."
     ),
     Params=GraphViewParams,
     Result=GraphViewResult,

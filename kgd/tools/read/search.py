@@ -40,12 +40,12 @@ if TYPE_CHECKING:
     from kgd.workspace.workspace import Workspace
 
 DEEPEST = 10_000
-"""Largest number of hits to page through; a narrower question finds the rest."""
+"""Largest number of hits to page through; a narrower query finds the rest."""
 TYPES_SHOWN = 40
 LIKELY = 30
-"""Files that past commits speak for."""
+"""Largest number of files that past commits suggest."""
 KNOWLEDGE_SHARE = 65
-"""Percent of the budget for knowledge; code gets the rest, and what knowledge left over."""
+"""Percentage of the budget for knowledge; code gets the rest, including what knowledge does not use."""
 
 
 class SearchParams(Params):
@@ -54,11 +54,11 @@ class SearchParams(Params):
     tags: Annotated[Many[str], Field(description="any of them")] = Field(default_factory=list)
     namespace: Annotated[str, Field(description="a path prefix")] = ""
     edge_types: EdgeTypes = Field(default_factory=list)
-    max_depth: Annotated[int | None, Field(ge=0, le=10, description="steps of relations; answers them too")] = None
+    max_depth: Annotated[int | None, Field(ge=0, le=10, description="steps along relations; also returns them")] = None
     include: Annotated[Many[Literal["edges"]], Field(description="also the hits' relations")] = Field(
         default_factory=list
     )
-    lanes: Annotated[Literal["two", "one"], Field(description="one: code after knowledge in hits")] = "two"
+    lanes: Annotated[Literal["two", "one"], Field(description="one: a single list, code after knowledge")] = "two"
     min_score: Annotated[float, Field(ge=0, le=1)] = 0.0
     since: When = None
     until: When = None
@@ -69,7 +69,7 @@ class SearchParams(Params):
 
 
 class HitAnswer(TypedDict):
-    """`path` leads from the node that words or meaning found to this one; it is left out for those."""
+    """`path` leads here from a node that matched by words or meaning; direct matches have none."""
 
     uri: str
     type: str
@@ -83,8 +83,8 @@ class HitAnswer(TypedDict):
 
 
 class SearchResult(TypedDict):
-    """`hits` is what people and agents wrote, `code` what the code tree says. `nearest` are nodes that come closest to
-    a query that nothing in `hits` answers."""
+    """`hits` is knowledge that people and agents wrote; `code` is from the code tree. `nearest` lists the closest nodes
+    if nothing in `hits` answers the query."""
 
     workspace: str
     hits: list[HitAnswer]
@@ -97,12 +97,12 @@ class SearchResult(TypedDict):
 
 
 def search(session: Session, params: SearchParams) -> SearchResult:
-    """Find nodes, best first: written knowledge in one list, the code tree in another."""
+    """Find nodes, best first, in two lists: knowledge and code."""
     return _searched(session, params, "search", LANES)
 
 
 def recall(session: Session, params: SearchParams) -> SearchResult:
-    """The first list of `search` alone."""
+    """Return only the first list of `search`."""
     return _searched(session, params, "recall", KNOWLEDGE)
 
 
@@ -162,12 +162,12 @@ class _Page:
         self.sees = visibility.sight(session, workspace.id)
         self.is_far = origins.trust_in(session, workspace) == "remote"
         self.used = 0
-        """Tokens of the lists so far."""
+        """Size of the lists so far, in tokens."""
         self._workspace = workspace
         self._sources = visibility.sources(session, workspace.id, workspace.sources())
 
     def take(self, found: Sequence[Answered], budget: int) -> tuple[list[HitAnswer], int]:
-        """The hits that fit, at least one, and how many were looked at; nodes gone since are skipped."""
+        """The hits that fit, at least one, and the number of examined hits; deleted nodes are skipped."""
         room, hits, looked_at = Room(budget), [], 0
         for hit in found:
             answer = _answer(self._sources, hit)
@@ -186,7 +186,7 @@ class _Page:
 def _unknown_types(workspace: Workspace, types: Sequence[str], sees: visibility.Sees | None) -> str:
     """A hint if no node has one of the types, with the types in use; empty if all are in use.
 
-    Node types are free text. Restricted callers see kgd's own types only, whether such nodes exist or not.
+    Node types are free text. Restricted callers see only built-in types, whether such nodes exist or not.
     """
     index = workspace.text()
     known = index.types() if sees is None else sorted(OWNED)
@@ -214,7 +214,7 @@ def answered(session: Session, workspace: Workspace, question: Question, offset:
 
 
 def _likely(workspace: Workspace, query: str) -> dict[Uri, float]:
-    """The files that past commits speak for; nothing for a caller with a token, see `docs/hub.md`."""
+    """The files that past commits suggest; none for a caller with a token, see `docs/code-history.md`."""
     found = CodeHistory.of(workspace).files_for(query, LIKELY)
     return {uri: one.score for one in found if (uri := uri_at("file", workspace.id, one.path)) is not None}
 
@@ -268,7 +268,7 @@ class SeenMentions(visibility.Seen):
         return [other for other in found if self._sees(other)] if self._sees(uri) else []
 
     def _strength(self, uri: Uri) -> float:
-        """The strength by readable texts alone; the number of hidden ones must not show."""
+        """The strength, from readable texts only, so that it does not reveal the number of hidden texts."""
         return strength_of(sum(map(self._sees, self._found.mentioning(uri))))
 
 
@@ -276,8 +276,8 @@ SEARCH = Operation(
     name="search",
     title="Find knowledge",
     description=(
-        "Start here. Find what the team knows (`hits`) and where the code says it (`code`), by words, meaning, names, "
-        "tags, type or namespace. An exact name comes first. Each hit says why it is there. A document is one hit; "
+        "Start here. Find team knowledge (`hits`) and code (`code`) by words, meaning, names, "
+        "tags, type or namespace. Exact names come first; `why` gives the reason for a hit. A document is one hit; "
         "types=chunk lists its chunks."
     ),
     Params=SearchParams,
@@ -318,7 +318,7 @@ RECALL = replace(
     SEARCH,
     name="recall",
     title="Recall knowledge",
-    description="The first list of search alone: what people and agents wrote.",
+    description="Only the first list of search: knowledge that people and agents wrote.",
     run=recall,
     offered="",
     place=0,

@@ -1,4 +1,4 @@
-"""Messages of a thread, from its start, its end or one message on, as pages of an answer."""
+"""Messages of a thread, from its start, its end or a given message, as pages of an answer."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ AROUND = 400
 
 
 def check(include: Sequence[str], as_of: str | None, *, is_far: bool) -> None:
-    """Return if the call can be answered.
+    """Check that the call can be answered.
 
     Raises:
         Invalid: It includes messages, and reads a past commit or a workspace on a hub.
@@ -47,12 +47,12 @@ def part(include: Sequence[str]) -> str | None:
 def page(found: Found, way: str, room: Room, last: str) -> tuple[list[MessageAnswer], str | None]:
     """The messages of one page, and the position after which the next page starts; None at the end.
 
-    O(answer). A message that exceeds the room of a whole page is cut; a read of its own URI has all of it. Hidden
-    messages are left out. A node that is neither thread nor message has no messages.
+    O(answer). A message larger than a whole page is cut; reading its own URI returns all of it. Hidden messages are
+    left out. Nodes other than threads and messages have none.
 
     Args:
         way: ONWARD or BACK.
-        room: Is reduced by the size of the messages.
+        room: Reduced by the size of the messages.
         last: The position from the page before; empty for the first page.
     """
     if scheme_of(found.uri) not in ("thread", "message"):

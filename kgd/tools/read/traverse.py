@@ -77,8 +77,8 @@ PathStep = TypedDict("PathStep", {"from": str, "type": str, "direction": NotRequ
 class Via(PathStep):
     """The last relation of a node's path, leaving its predecessor `from`.
 
-    `through` are the steps before it, if the answer omits the nodes between them. The whole path is the path of the
-    first step's node, which is on this page or an earlier one, followed by these steps.
+    `through` are the steps before it, if the answer omits the nodes between them. The whole path is the path to the
+    node that the first step leaves, on this page or an earlier one, followed by these steps.
     """
 
     through: NotRequired[list[PathStep]]
@@ -109,7 +109,7 @@ class EdgeAnswer(TypedDict):
 
 
 class CutAnswer(TypedDict):
-    """Nodes that a limit left out, at least `count`; `at` is the first place where it applied."""
+    """A limit left out at least `count` nodes; `at` is the first node where it applied."""
 
     limit: str
     at: str
@@ -145,12 +145,12 @@ def traverse(session: Session, params: TraverseParams) -> TraverseResult:
 
 
 def _answers_edges(session: Session, params: TraverseParams) -> bool:
-    """A hub always answers them: clones of kgd 0.1.0 need them and cannot ask."""
+    """A hub always includes them: clones with kgd 0.1.0 need them and cannot request them."""
     return "edges" in params.include or session.principal is not None
 
 
 def at_once(session: Session, params: TraverseParams) -> TraverseResult:
-    """`traverse` in one answer of any length, for a picture. It does not enter a working set."""
+    """`traverse` in one answer of any length, for a picture. It does not affect a working set."""
     _, answer = _walked(session, params, Room(BOUNDLESS, limit=BOUNDLESS), MOST_NODES)
     return cast("TraverseResult", answer)
 
@@ -324,7 +324,7 @@ def _step(step: Step) -> PathStep:
 
 
 def _via(node: Visited, listed: Mapping[Uri, tuple[Step, ...]]) -> Via:
-    """The end of a node's path, from its last node whose own path is a prefix of this one."""
+    """The end of a node's path, from the last node whose own path is a prefix of this path."""
     path = node.path
     at = len(path) - 1
     # `types` may hide a predecessor, or the answer may list it with a cheaper path that is too long for `max_depth`.
@@ -373,7 +373,7 @@ TRAVERSE = Operation(
     description=(
         "Nodes near one or more nodes or paths, cheapest first, each with its cost and last relation (`via`); broken "
         "links and open conflicts. A relation's weight is its cost: 0 belongs together, 1 is a full step. direction "
-        "in finds dependents. `cut` names what a limit left out."
+        "in finds dependents. `cut` counts the nodes that a limit left out."
     ),
     Params=TraverseParams,
     Result=TraverseResult,

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 BROKEN_SHOWN = 20
 HOME = frozenset({(), ("",), ("tree",), ("", "tree")})
-"""Origins of a node that only the asked workspace has."""
+"""Origins of a node that only the requested workspace has."""
 
 
 class Detail(TypedDict):
@@ -92,7 +92,7 @@ class Asked:
 
     @property
     def inside(self) -> str:
-        """The id of the workspace behind the walk's own sources; empty if the home is on a hub."""
+        """The id of the workspace of the walk's own sources; empty if the home is on a hub."""
         return self.workspace.id if self.workspace else ""
 
     def sources(self, session: Session, edge_types: Sequence[str] = ()) -> Sequence[EdgeSource]:
@@ -121,7 +121,7 @@ class Sources:
         self._trust: dict[str, origins.Trust] = {}
 
     def of(self, node: Visited) -> list[Origin]:
-        """The origins of a node; none if only the asked workspace has it and the caller has no token."""
+        """The origins of a node; none if only the requested workspace has it and the caller has no token."""
         if node.origins in HOME and self._session.principal is None:
             return []
         holders = [self._crossing.home if origin in ("", "tree") else origin for origin in node.origins]

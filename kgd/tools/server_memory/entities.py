@@ -36,9 +36,9 @@ if TYPE_CHECKING:
     from kgd.workspace.workspace import Workspace
 
 KEPT = 8 * 2**20
-"""Characters of entities that are kept as read, as many as an answer can have: about 20 MB of memory."""
+"""Characters of cached entities, as many as an answer can have: about 20 MB of memory."""
 TURNS = 64
-"""Locks for writers, by name: enough that writers of different names rarely wait for each other."""
+"""Number of locks for writers, by name: enough that writers of different names rarely wait for each other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class Stored:
     Attributes:
         blob: The stored version.
         links: The target of each relation to another entity, and the relation. It has the target's name at the time of
-            reading, unless the relation itself has the name.
+            reading, unless the relation itself stores the name.
     """
 
     uri: Uri
@@ -72,7 +72,7 @@ class Catalogue:
         self._last = 0
         self._changed = Changed(workspace, SCHEME)
         self._elsewhere: dict[str, set[Uri]] = {}
-        """Entities at URIs other than their names imply, by name."""
+        """Entities whose URI does not follow from their name, by name."""
         self._names: dict[Uri, str] = {}
         self._said = Said(workspace, self._read_ahead)
         self._kept: dict[Uri, Stored] = {}
@@ -117,7 +117,7 @@ class Catalogue:
         return found
 
     def _read_ahead(self, uri: Uri) -> bool:
-        with suppress(KgdError):  # a damaged one is reported to the call that needs it
+        with suppress(KgdError):  # a damaged entity is reported to the call that needs it
             self.stored(uri)
         return self._kept_size < 0.9 * KEPT
 
@@ -176,7 +176,7 @@ class Catalogue:
 
     @contextmanager
     def turn(self, names: Iterable[str]) -> Iterator[None]:
-        """Hold the locks of these names, so that the answer of a call describes its own commit.
+        """Hold the locks of these names, so that a call's answer describes its own commit.
 
         Writes by other tools take no lock; the expected versions of a commit detect them.
         """

@@ -77,7 +77,7 @@ def open_nodes(session: Session, params: OpenNodes) -> GraphAnswer:
 
 
 def workspace_of(session: Session, *, writing: bool = False) -> Workspace:
-    """The workspace of the client's directory; these tools cannot name another.
+    """The workspace of the client's directory; these tools cannot select another.
 
     Raises:
         NotFound: The directory has no workspace; suggests a remedy.

@@ -1,7 +1,7 @@
 """A substring index over many texts, by their words.
 
-A word is a run of characters without blanks. A text that contains a phrase has its inner words, a word that ends with
-its first one, and a word that begins with its last one. There are far fewer words than texts; all of them are one
+A word is a run of characters without blanks. A text that contains a phrase has the phrase's inner words, a word that
+ends with its first word, and a word that begins with its last word. There are far fewer words than texts; they form one
 string, which is searched at memory speed.
 """
 
@@ -16,11 +16,11 @@ from kgd.index.words import clean
 T = TypeVar("T")
 
 FRESH = 5_000
-"""New words that are searched one by one before they join the one string."""
+"""Largest number of new words that are searched one by one before they are added to the string."""
 STALE = 2
-"""Outdated entries per text, beyond which the index should be rebuilt."""
+"""Number of outdated entries per text beyond which the index should be rebuilt."""
 FEW = 20
-"""Candidates that are faster to check than to narrow down."""
+"""Number of candidates that are faster to check than to narrow down."""
 
 
 class Pieces(Generic[T]):
@@ -61,7 +61,7 @@ class Pieces(Generic[T]):
         return self._stale > STALE * len(self._keys) + FRESH
 
     def candidates(self, piece: str) -> Iterable[T]:
-        """The keys of all texts that contain the substring, and of some that do not, or no longer do."""
+        """The keys of all texts that contain the substring, and of some that do not, or no longer, contain it."""
         first, *more = clean(piece).lower().split() or [""]
         if not first:
             return list(self._keys)
@@ -89,7 +89,7 @@ class Pieces(Generic[T]):
         return found
 
     def _words_with(self, part: str) -> Iterator[str]:
-        """The known words with the part; a line end in it is the beginning or end of the word."""
+        """The known words with the part; a newline in it marks the beginning or end of the word."""
         if len(self._fresh) > FRESH:
             self._words = f"{self._words}{chr(10).join(self._fresh)}\n"
             self._fresh = []

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 AT_ONCE = 200
-"""Texts between two pauses: half of the time is left to concurrent calls."""
+"""Texts between two pauses, which leave half of the time to concurrent calls."""
 
 
 def texts_of(entity: Entity) -> tuple[str, ...]:
@@ -43,7 +43,7 @@ class Said:
         self._lock = threading.Lock()
         self._pieces: Pieces[Uri] | None = None
         self._read: list[tuple[Uri, str]] | None = None
-        """All texts in lower case, while the index is built from them."""
+        """All texts in lower case, while the index is being built."""
         self._late: set[Uri] = set()
         """Entities that changed since then."""
         self._stop = threading.Event()

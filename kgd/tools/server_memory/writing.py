@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from kgd.workspace.workspace import Workspace
 
 ATTEMPTS = 50
-"""Attempts of a call that concurrent writes of the same entities by other tools overtake."""
+"""Attempts of a call while other tools write the same entities."""
 
 T = TypeVar("T")
 
@@ -196,7 +196,8 @@ def _subject(operation: str, edits: Sequence[Edit]) -> str:
 
 
 def _may_pass(refusal: KgdError, attempt: int) -> bool:
-    """Whether a repeat may succeed: a name that just got a twin is stored elsewhere, but a broken file stays broken."""
+    """Whether a retry may succeed: an entity whose name just got a twin is stored elsewhere, but a broken file stays
+    broken."""
     return isinstance(refusal, Stale) or attempt < 3
 
 

@@ -58,7 +58,7 @@ class Text(TypedDict):
 
 
 class Task(TypedDict):
-    """The task that a model would get, for an agent to do."""
+    """The task for a model, returned to an agent instead."""
 
     instructions: str
     types: list[str]

@@ -110,12 +110,12 @@ def _carried_out(workspace: Workspace, one: Suggestion | Offer) -> tuple[tuple[E
 
 
 def _offers(session: Session, workspace: Workspace) -> list[Offer]:
-    """The open offers. Holders of tokens get none: the names come from texts that they may be unable to read."""
+    """The open offers. Token holders get none: the names come from texts that they may be unable to read."""
     return mentions.offered(workspace) if session.principal is None else []
 
 
 def _open(session: Session, workspace: Workspace) -> list[Suggestion]:
-    """The open suggestions. Holders of tokens get none: what users of this machine read is private."""
+    """The open suggestions. Token holders get none: the reads of this machine's users are private."""
     return Usage.of(workspace).suggestions() if session.principal is None else []
 
 

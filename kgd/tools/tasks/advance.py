@@ -49,9 +49,9 @@ SUGGESTED_ACTIONS = (
 LOOKED_AT = 50
 """Versions of a task that are searched for the change that set its status."""
 ATTEMPTS = 10
-"""Attempts of a completion that concurrent calls overtake by recording one of the same facts."""
+"""Attempts of a completion while concurrent calls record the same facts."""
 OWN = "changes[0]"
-"""Place of an error about the task itself, whose edit comes first."""
+"""The place of an error about the task itself, whose edit comes first."""
 _NUMBER = re.compile(r"^changes\[\d+\]\s*")
 _NOTHING = Recorded((), (), (), ())
 
@@ -210,7 +210,7 @@ def _check_texts(params: AdvanceParams) -> None:
 
 
 def _check_version(found: Found, version: int) -> None:
-    """Refuse an outdated version early: the error should not be about a status change that is no longer allowed."""
+    """Refuse an outdated version first, before an error about a status change that is no longer allowed."""
     current = found.version.count if found.version else 0
     if version != current:
         raise _stale(found, version, current)
@@ -227,7 +227,7 @@ def _status_after(task: Task, wanted: str | None) -> str:
     """The new status.
 
     Raises:
-        Invalid: There is no such status, or no way to it from the present one; names the possible ones.
+        Invalid: There is no such status, or the task cannot change to it; names the possible ones.
     """
     allowed = NEXT.get(task.status, STATUSES)
     if wanted is None:
@@ -292,8 +292,8 @@ ADVANCE = Operation(
     title="Advance a task",
     description=(
         "Moves a task to its next status (pending, in-progress, completed; or cancelled), with sections added or "
-        "replaced. On completion each line of the sections Patterns and Gotchas becomes a node that the team finds "
-        "again. Needs the version you read."
+        "replaced. On completion each line of the sections Patterns and Gotchas becomes a node. Needs the "
+        "version you read."
     ),
     Params=AdvanceParams,
     Result=AdvanceResult,

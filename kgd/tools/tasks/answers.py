@@ -96,7 +96,7 @@ def task_of(found: Found) -> Task:
 
 
 def task_answer(found: Found, task: Task) -> TaskAnswer:
-    """The answer for a task. An `advance` that expects this version detects any change since this read."""
+    """The answer for a task. An `advance` that expects this version detects later changes."""
     head = nodes.head(found, found.uri)
     answer: TaskAnswer = {
         "id": found.uri,

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 CONNECTED_TO, ABOUT = "connected_to", "about"
 ABOUT_COST = 0.5
 FEW = 5
-"""Largest number of files that an item is about; more files describe the task instead of the item."""
+"""Largest number of files that an item is about; more files would describe the task, not the item."""
 PATHS_LOOKED_AT = 50
 _LEADING_PATH = re.compile(r"\s*`?[^\s`]*[/.][^\s`]*`?:\s+(?=\S)")
 """A leading path such as ``src/main.py: ``, which adds nothing to a name."""
@@ -43,7 +43,7 @@ class Recorded:
 
 
 def learned(workspace: Workspace, task: Task, sees: Sees | None = None) -> Recorded:
-    """One node for each pattern and gotcha, connected to the task. Facts that are recorded already are only linked.
+    """One node for each pattern and gotcha, connected to the task. Known facts are only linked.
 
     A node's URI contains a digest of its text, so that repeated completions of a task, even in two clones, name the
     same nodes. The node is in the namespace of the task, so that the same write permission applies.
@@ -95,7 +95,7 @@ def about_files(workspace: Workspace, paths: Sequence[str], sees: Sees | None = 
 
 def _made(workspace: Workspace, uri: Uri, type: str, text: str, task: Task, sees: Sees | None) -> Upsert:
     """The node of one item. It is about the files that it names and cites them, so that it becomes stale when they
-    change. An item without files is about the files of its task, if these are few.
+    change. An item without files is about the files of its task, if there are few.
     """
     named = about_files(workspace, read_paths(text), sees)
     about = named or about_files(workspace, task.files, sees)

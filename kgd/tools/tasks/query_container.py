@@ -79,7 +79,7 @@ def query_container(session: Session, params: QueryContainerParams) -> Envelope:
 
 
 def _shown(session: Session, workspace: Workspace, data: QueryContainerData) -> Mapping[str, Any]:
-    """Fence text by strangers: every character of it is visible."""
+    """Fence text written by others: every character of it is visible."""
     return origins.fence(data) if origins.trust_in(session, workspace) == "remote" else data
 
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from kgd.workspace.workspace import Workspace
 
 LOOK_AGAIN = 2.0
-"""Seconds that blocked or waiting stages get to continue after a repair."""
+"""Seconds for blocked or waiting stages to continue after a repair."""
 
 HUB_IDS = 8
 
@@ -219,7 +219,7 @@ def _finding(workspace: Workspace, one: Finding, state: str) -> Check:
 
 
 def _unread(workspace: Workspace, known: set[str]) -> Iterator[Check]:
-    """Unreadable files that wait for a repair by hand, except the `known` paths."""
+    """Unreadable files that need a repair by hand, except the `known` paths."""
     for one in workspace.invalid_files():
         if one.path not in known:
             told = nodes.invalid(workspace, one)

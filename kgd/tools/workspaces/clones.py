@@ -49,7 +49,7 @@ def clone_to(
 
     Args:
         where: An empty or missing directory, or the place of a code repository.
-        entry: Its remote and ref are cloned. An empty id accepts any workspace.
+        entry: The entry whose remote and ref to clone. An empty id accepts any workspace.
         environment: Replaces the user's environment for git and for the token, unless empty.
         allow: Called with the id of the remote's workspace before anything is kept; may raise to refuse it.
 

@@ -27,8 +27,8 @@ class MissingAnswer(TypedDict):
 
 
 class CodeAnswer(TypedDict):
-    """Contents of the code files. `waiting`: the tree is not listed yet. `left` files are still to be read; `left_out`
-    counts the skipped files by reason."""
+    """Contents of the code files. `waiting`: the tree is not listed yet. `left` counts the unread files, `left_out` the
+    skipped files by reason."""
 
     state: Literal["waiting", "reading", "ready"]
     left: int

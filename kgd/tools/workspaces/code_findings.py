@@ -13,13 +13,13 @@ if TYPE_CHECKING:
     from kgd.workspace.workspace import Workspace
 
 NAMED = 20
-"""Commits that are named of one finding, newest first."""
+"""Largest number of commits to name for a finding, newest first."""
 
 
 class FindingAnswer(TypedDict):
-    """A sentence about the code's newest commits, and `commits` of the `count` that it rests on.
+    """A sentence about the code's newest commits. `commits` are some of the `count` commits that support it.
 
-    `chance` is the probability of the like without a reason (Fisher's exact test, before correction).
+    `chance` is the probability of such a result by chance (Fisher's exact test, before correction).
     """
 
     what: str
@@ -29,7 +29,7 @@ class FindingAnswer(TypedDict):
 
 
 def code_findings(workspace: Workspace) -> list[FindingAnswer]:
-    """Up to three findings. A second at most for a newly checked-out commit, then from memory."""
+    """Up to three findings. Takes at most a second for a newly checked-out commit, then none."""
     return [
         {
             "what": printable(one.text), "count": len(one.commits), "commits": [id[:12] for id in one.commits[:NAMED]],

@@ -1,4 +1,4 @@
-"""The `notice` operation: a git hook reports that a branch moved, and the daemon looks at once."""
+"""The `notice` operation: a git hook reports that a branch moved, and the daemon checks at once."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def notice(session: Session, params: NoticeParams) -> NoticeResult:
         Forbidden: The caller is not one of this machine's own git hooks.
     """
     if not session.trusted:
-        raise Forbidden("only this machine's own git hooks tell of commits")
+        raise Forbidden("only this machine's own git hooks may report commits")
     place = Path(params.git_dir)
     concerned = [one for one in session.daemon.opened() if one.layout.git_dir == place]
     for workspace in concerned:
@@ -38,6 +38,6 @@ def notice(session: Session, params: NoticeParams) -> NoticeResult:
 
 
 NOTICE = Operation(
-    name="notice", title="A branch moved", description="What a git hook tells; the daemon looks at once.",
+    name="notice", title="A branch moved", description="A git hook reports a moved branch; the daemon checks at once.",
     Params=NoticeParams, Result=NoticeResult, hints=Hints(idempotent=True), run=notice,
 )  # fmt: skip

@@ -1,6 +1,6 @@
 """Remedies for every state in which a part of kgd fails.
 
-docs/recovery.md lists the same sentences. A test compares the two and finds states without a remedy.
+docs/recovery.md lists the same sentences. A test compares both lists and finds states without a remedy.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ SENTENCES = {
     "too few file descriptors:": "Close some clients, or raise the limit: `ulimit -n 65536`, then `kgd down`.",
     "too many folders": "Changes are noticed within seconds; the named command makes that immediate.",
     "changes cannot be watched": "Changes are noticed within seconds; `kgd down` and any command start watching again.",
-    "refs/kgd/head was moved": "Restore the commits, or drop them, with one of the two commands of the line.",
+    "refs/kgd/head was moved": "Restore the commits, or drop them, with one of the two commands in the line.",
     "history:": "A remote with the objects repairs it; otherwise copy them from another clone, as the line says.",
     "refs/": "In the workspace's repository: `git update-ref NAME VALUE`, from this line or another copy.",
 }

@@ -176,7 +176,7 @@ def let_go_of(session: Session, id: str, layout: Layout) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """A found or created workspace. `cloned` is the registry entry that names the clone's source."""
+    """A found or created workspace. `cloned` is the registry entry with the clone's source."""
 
     layout: Layout
     created: bool = False
@@ -202,7 +202,7 @@ def _found(directory: Path, id: str | None, params: UpParams) -> Made | None:
 def _make(session: Session, directory: Path, id: str | None, params: UpParams, entry: Entry | None) -> Made:
     """Clone from the registry's remote, adopt the workspace of the code's remote, or create one.
 
-    If a remote of the code cannot be reached, the answer names it: it may have a workspace.
+    If a remote of the code cannot be reached, the answer names it, because it may have a workspace.
     """
     place = None if params.standalone else find_place(directory)
     id = id or (entry.id if entry is not None else None)

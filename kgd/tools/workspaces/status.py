@@ -236,7 +236,7 @@ STATUS = Operation(
     name="status",
     title="Health",
     description=(
-        "Health of the daemon and a workspace: stages and what blocks them, conflicts, invalid files, counts, stale "
+        "Health of the daemon and a workspace: stages and their blockers, conflicts, invalid files, counts, stale "
         "nodes."
     ),
     Params=WorkspaceParams,

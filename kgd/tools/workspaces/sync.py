@@ -32,12 +32,12 @@ if TYPE_CHECKING:
     from kgd.workspace.workspace import Workspace
 
 GIVEN_UP = ("vanished", "unrelated", "other-workspace")
-"""Kinds of trouble in the first sync after which a new remote is dropped: it is not the intended one."""
+"""Problems of the first sync after which a new remote is dropped, because it is not the intended one."""
 _CONFIRM = re.compile(r"(?:yes|[0-9a-fA-F]{7,64})?").fullmatch
 
 
 class WaitAnswer(TypedDict):
-    """Work that waits for a decision. `commit` is the value for `confirm`."""
+    """A change that waits for a decision. `commit` is the value for `confirm`."""
 
     kind: str
     reason: str
@@ -48,7 +48,7 @@ class WaitAnswer(TypedDict):
 class RemoteAnswer(TypedDict):
     """One remote. `state` is ok, waiting, blocked, diverged, held or emptied; counts are commits.
 
-    `ahead` are commits only here, `behind` commits only there, as far as is known.
+    `ahead` counts commits that are only here, `behind` commits that are only there, as far as known.
     """
 
     name: str
@@ -86,7 +86,7 @@ class SyncParams(WorkspaceParams):
     direction: Literal["both", "pull", "push"] = "both"
     confirm: Annotated[
         str, BeforeValidator(_confirm),
-        Field(description="a held-back commit, although it deletes much or rewrites history"),
+        Field(description="the held-back commit to accept, although it deletes much or rewrites history"),
     ] = ""  # fmt: skip
 
 
@@ -309,8 +309,8 @@ SYNC = Operation(
     name="sync",
     title="Sync with remotes",
     description=(
-        "Fetch, merge and push now; the daemon also does it by itself. Reports what moved and what is held back. To "
-        "accept a change that is held back, pass its commit as confirm."
+        "Fetch, merge and push now; the daemon also does this by itself. Reports transferred and held-back changes. "
+        "To accept a held-back change, pass its commit as confirm."
     ),
     Params=SyncParams,
     Result=RemotesResult,

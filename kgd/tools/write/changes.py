@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from kgd.workspace.workspace import Workspace
 
 Spell = Callable[[str, str], Uri]
-"""(text, at) to the canonical URI. For the changed node its workspace must be known, for a target it need not be."""
+"""Maps (text, at) to the canonical URI. A changed node's workspace must be known; a target's need not be."""
 
 
 class SourceParams(Params):
@@ -71,7 +71,7 @@ class Upsert(Params):
         )  # fmt: skip
 
     def _named(self, workspace: str) -> Uri:
-        """The URI from type and name, which the same type and name give again. The whole name is one segment."""
+        """The URI for a type and name, always the same. The whole name is one segment."""
         if not self.type or not self.name:
             raise Invalid("a node needs `uri`, or `type` and `name`", at="uri")
         scheme = self.type if self.type in uris.OWNED - {"file", "dir"} else "concept"

@@ -141,7 +141,7 @@ def answer_of(
 class RememberParams(Params):
     text: Annotated[str, Field(description="a fact in one sentence, or more")]
     about: Many[str] = Field(default_factory=list)
-    cites: Annotated[Many[str], Field(description="path#symbol of the code that it says something about")] = Field(
+    cites: Annotated[Many[str], Field(description="path#symbol of the code that it is about")] = Field(
         default_factory=list
     )
     tags: Many[str] = Field(default_factory=list)
@@ -191,7 +191,7 @@ def _also_cited(workspace: Workspace, uri: Uri, cites: list[str]) -> list[str]:
 
 
 def _uri_of_fact(workspace: Workspace, type: str, text: str) -> tuple[Uri, bool]:
-    """The URI of a fact, from its first words, and whether no node has it yet.
+    """The URI of a fact, from its first words, and whether it is unused.
 
     On a name clash with another fact, a hash of the content is appended.
     """

@@ -108,7 +108,7 @@ def rebased(session: Session, workspace: Workspace, changes: ChangeSet, *, dry_r
 
 
 def after(outcome: Outcome, resolved: Iterable[Resolved]) -> Outcome:
-    """The outcome with the node versions after conflicts were settled right behind the change.
+    """The outcome with the node versions after conflicts were settled directly after the change.
 
     If another writer changed a node in between, its older version stays, so that a change that expects it is compared.
     """
@@ -132,7 +132,7 @@ class _Late:
 
     @property
     def is_clear(self) -> bool:
-        """Whether nothing that the upsert names changed since, not even to the same value, as by two counters."""
+        """Whether no field that the upsert names changed since, not even to the same value, as with two counters."""
         edit, read, now = self.edit, self.read, self.current
         fields = [field for field in (*SCALARS, "source") if getattr(edit, field) is not None or field in edit.unset]
         is_same = all(getattr(read, field) == getattr(now, field) for field in fields)
@@ -140,7 +140,7 @@ class _Late:
         return self.conflict is None and is_same and upserted(self.current, self.edit) == self.merged
 
     def decided(self, decision: Decision) -> Upsert | None:
-        """The upsert that turns the current node into the decided one; None if no upsert does exactly that."""
+        """The upsert that turns the current node into the decided node; None if no upsert does exactly that."""
         try:
             wanted = self.merged
             for field, value in decision.fields.items():
@@ -173,8 +173,8 @@ def _late_ones(workspace: Workspace, changes: ChangeSet) -> list[Upsert]:
 
 
 def _compared(workspace: Workspace, edit: Upsert) -> _Late | None:
-    """Compare a late upsert with the current node; None if the node at its expected version is unknown."""
-    if edit.detail is not None:  # only its author can merge prose
+    """Compare an outdated upsert with the current node; None if the node at its expected version is unknown."""
+    if edit.detail is not None:  # only an author can merge prose
         return None
     uri = workspace.graph.resolve(edit.uri)
     # Read the version before the node: a write in between makes it outdated, and the upsert is then refused.

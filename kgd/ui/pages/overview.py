@@ -17,7 +17,7 @@ RECENT = 12
 STALE = 30
 BROKEN = 100
 NAMED = 3
-"""Most nodes named per commit."""
+"""Largest number of nodes to name per commit."""
 STAGES = {
     "commit": "Writes", "publish": "Publishing to your files", "integrate": "Reading your edits",
     "index": "Search by words", "embedding": "Search by meaning", "mentions": "Mentions",

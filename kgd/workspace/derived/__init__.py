@@ -1,1 +1,1 @@
-"""Data that can be made again from the tip: search words, versions, text embeddings."""
+"""Data that can be rebuilt from the tip: search words, versions, text embeddings."""

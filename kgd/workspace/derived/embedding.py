@@ -37,7 +37,7 @@ SAMPLE = 1_000
 SHORTENED = 1_000
 """Characters kept of a text that an embedder refused."""
 MANY = 2_000
-"""Texts embedded at once; then the memory is released."""
+"""Number of texts to embed before the memory is released."""
 _PROBE = "text"
 """A text that no embedder has a reason to refuse."""
 

@@ -34,7 +34,7 @@ LOAD_AFTER = 3.0
 SETTLE = 0.2
 """Seconds to collect changes once the model is loaded."""
 LOOK_AGAIN = 5.0
-"""Seconds between two checks of the user's choice."""
+"""Seconds between checks of the user's setting."""
 LOADING = 1.0
 """Total seconds that the first questions after a start wait for vectors of an earlier run."""
 RETRY, RETRY_MOST = 5.0, 300.0
@@ -292,7 +292,7 @@ class Meaning:
             self._embedding.bring_forward(choice)
 
     def _at_work(self, about: str, left: int) -> Stage:
-        """The stage while working; a few waiting texts do not change it."""
+        """The stage during work; a few waiting texts do not change it."""
         blocker = "texts are being embedded; search finds the others by their words" if left > FEW else ""
         return Stage("embedding", "waiting" if blocker else "ok", self._stage.last_success, blocker, None, about)
 

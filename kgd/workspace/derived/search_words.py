@@ -14,12 +14,12 @@ from kgd.model.uri import Uri
 from kgd.workspace.answers import Similar
 
 ASKED = 3
-"""Most new nodes of an answer to compare."""
+"""Largest number of new nodes to compare per answer."""
 SAID = 3
-"""Most similar nodes named for each."""
+"""Largest number of similar nodes to name for each."""
 LOOKED_AT = 10
 MOST_IDS = 40
-"""Addresses and ids in a node's data that are found as such."""
+"""Largest number of addresses and ids in a node's data that can be looked up."""
 
 
 def doc(node: Node, detail: str, updated: int) -> Doc:
@@ -56,11 +56,11 @@ def _ids(value: Json, is_id: bool = False) -> Iterator[str]:
 _IS_METADATA = re.compile(
     r"(?:.*(?:_|-|[a-z](?=[A-Z])))?(?:[Ii]ds?|ID|[Uu]r[il]|UR[IL]|hash|sha|commit|etag|token|workspace|[Aa]t)\Z"
 ).match
-"""Keys whose values identify something, and are not about it."""
+"""Keys whose values are identifiers, not text."""
 
 
 def _dated(node: Node) -> int | None:
-    """The time of a message, which its name holds behind the kind of its sender: ``user:2026-11-20T10:00:00Z``."""
+    """The time of a message, from its name, where it follows the kind of sender: ``user:2026-11-20T10:00:00Z``."""
     span = written(node.name.partition(":")[2].removeprefix("~")) if node.type == "message" else None
     return span.begin if span else None
 

@@ -58,7 +58,7 @@ class MergedFile:
 
 
 def merge_file(path: str, base: Data, ours: Data, theirs: Data, records: Three = NOTHING_OPEN) -> MergedFile:
-    """Merge three versions of one file; no content makes it raise.
+    """Merge three versions of one file; never raises, for any content.
 
     Moves and other changes across files are merged in `kgd.workspace.merging.histories`. `records` are the open
     conflicts about fields of settings and memories; then `conflicts` are all remaining ones.
@@ -188,7 +188,7 @@ def _side_of(data: Data, side: Node | str | None) -> Json:
 
 
 def decoded(path: str, data: Data) -> Node | str | None:
-    """The node in these bytes, or the reason why they hold none."""
+    """The node in these bytes, or the reason why there is none."""
     if data is None:
         return None
     try:

@@ -2,7 +2,7 @@
 
 A proposal is a commit, or a chain of them, at ``refs/heads/proposals/<name>``; a remote's proposal is at
 ``refs/kgd/in/<remote>/proposals/<name>``. It changes nothing until it is accepted: whole by kgd's own merge, or in part
-as one commit with the chosen nodes (`kgd.workspace.proposals.deciding`). Rejected ones stay under
+as one commit with the chosen nodes (`kgd.workspace.proposals.deciding`). Rejected proposals stay under
 ``refs/kgd/rejected/``.
 """
 

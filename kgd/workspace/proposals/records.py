@@ -3,7 +3,7 @@
 A commit's author is its maker's claim, so the owner is a token, by its identity. The token's line is recorded too,
 since it bounds pending proposals. A proposal without an owner belongs to the user of this machine.
 
-The nodes of a bundle are accepted together. Otherwise a duplicate could be deleted although no node took its place.
+The nodes of a bundle are accepted together. Otherwise a duplicate could be deleted without a replacement.
 """
 
 from __future__ import annotations

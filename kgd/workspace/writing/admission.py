@@ -83,7 +83,7 @@ def _refuse_citations(node: Node, before: Node | None, place: Place | None) -> N
 
 
 def _refuse_validity(node: Node, before: Node | None, place: Place | None) -> None:
-    """A validity of another form would never expire."""
+    """A validity in another form would never expire."""
     valid = node.data.get(VALID)
     if valid is None or (before is not None and before.data.get(VALID) == valid):
         return
