@@ -8,7 +8,7 @@ from __future__ import annotations
 import random
 import shutil
 import statistics
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlsplit
@@ -92,7 +92,7 @@ def _views(made: Made) -> dict[str, str]:
     return {"overview": "overview", "graph": f"graph?from={some}", "node": f"node?uri={some}"}
 
 
-def _paints(browser: Any, state: Any, link: str, made: Made, looks: int) -> Iterator[Row]:
+def _paints(browser: Any, state: Any, link: str, made: Made, looks: int) -> Generator[Row, None, dict[str, float]]:
     medians: dict[str, float] = {}
     for view, place in _views(made).items():
         times, sent = [], 0.0

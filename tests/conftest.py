@@ -9,7 +9,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pygit2
@@ -68,7 +68,7 @@ def chromium() -> str | None:
     return shutil.which("chromium-headless-shell") or shutil.which("chromium")
 
 
-PROGRAMS = {
+PROGRAMS: dict[str, Callable[[], bool]] = {
     "zsh": lambda: bool(shutil.which("zsh")),
     "fish": lambda: bool(shutil.which("fish")),
     "man": lambda: bool(shutil.which("man")),

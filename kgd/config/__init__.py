@@ -14,6 +14,7 @@ import sys
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from typing import Self
 
 
 SOCKET_PATH_LIMIT = 100
@@ -35,13 +36,13 @@ class Home:
         self.config, self.state, self.logs = config, state, logs
 
     @classmethod
-    def at(cls, root: str) -> Home:
+    def at(cls, root: str) -> Self:
         """A home in one folder, as for `KGD_HOME`."""
         root = os.path.abspath(root)
         return cls(root, os.path.join(root, "state"), os.path.join(root, "state", "logs"))
 
     @classmethod
-    def find(cls, environ: Mapping[str, str] | None = None, platform: str = sys.platform) -> Home:
+    def find(cls, environ: Mapping[str, str] | None = None, platform: str = sys.platform) -> Self:
         """The home from the environment: `KGD_HOME`, else the platform's usual folders."""
         env = os.environ if environ is None else environ
         if root := env.get("KGD_HOME"):

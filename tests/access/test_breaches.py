@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import random
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -101,13 +102,14 @@ def random_policy(chance: random.Random) -> Policy:
 def random_edit(chance: random.Random, commits: list[str]) -> Edit:
     one, two = chance.choice(SUBJECTS), chance.choice(SUBJECTS)
     relation = Relation(chance.choice(["uses", "about"]), two, 0.5)
-    return chance.choice([
+    makers: list[Callable[[], Edit]] = [
         lambda: upsert(one, name=f"n{chance.random()}"), lambda: upsert(one, relation, summary="s"),
         lambda: upsert(one, aliases=(two,)), lambda: upsert(one, unset=("aliases",)), lambda: Append(one, "more"),
         lambda: Delete(one), lambda: Relate(one, relation), lambda: Unrelate(one, two, "uses"),
         lambda: Untag(one, ("t",)), lambda: Move(one, two), lambda: Move(one, two),
         lambda: Revert(chance.choice(commits)),
-    ])()  # fmt: skip
+    ]  # fmt: skip
+    return chance.choice(makers)()
 
 
 def breaches(folder: Path, seed: int, graphs: int, cases: int) -> tuple[int, int]:

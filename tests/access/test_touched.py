@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import pytest
 
 from kgd.codec import bulk, documents, paths
@@ -23,7 +25,7 @@ NONE = frozenset[str]()
 LONG = "x" * 220
 
 
-def of(ws: Workspace, files: dict[str, str | None], before: dict[str, str | None] | None = None) -> Touched:
+def of(ws: Workspace, files: Mapping[str, str | None], before: Mapping[str, str | None] | None = None) -> Touched:
     """The nodes touched by writing these files onto a tree with the files of `before`."""
     staging = Staging(ws.store, ws.store.tree_of(bytes.fromhex(ws.tip)))
     for given in (before or {}, files):

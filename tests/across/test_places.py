@@ -52,7 +52,10 @@ def write_and_wait(here: Site, remote: Path, branch: str = "main") -> None:
 def test_an_entry_at_the_path_of_another_workspace_reaches_nothing(here: Site, tool: str) -> None:
     tip = here.up("shop", node("concept://shop/a")).tip
     here.know("wrongname", path=str(here.root / "shop"))
-    arguments = {"put": {"changes": [{"op": "upsert", "type": "concept", "name": "b"}]}, "get": {"uris": ["a"]}}
+    arguments: dict[str, dict[str, Any]] = {
+        "put": {"changes": [{"op": "upsert", "type": "concept", "name": "b"}]},
+        "get": {"uris": ["a"]},
+    }
     with pytest.raises(InvariantViolation, match=r"'wrongname' at a path that holds the workspace 'shop'"):
         here.ask(tool, workspace="wrongname", **arguments.get(tool, {}))
     assert here.daemon.workspace("shop").tip == tip

@@ -42,7 +42,8 @@ def rows() -> list[Row]:
 
 
 def uris(answer: Answer) -> list[str]:
-    return [one["uri"] for one in answer.get("items", answer.get("nodes", []))]
+    nodes: list[dict[str, Any]] = answer.get("nodes", [])
+    return [one["uri"] for one in answer.get("items", nodes)]
 
 
 DOES: dict[str, Callable[[Answer], object]] = {

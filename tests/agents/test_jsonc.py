@@ -37,7 +37,7 @@ def containers(draw: st.DrawFn, inner: st.SearchStrategy[str], *, is_object: boo
     for name in names:
         key = f"{json.dumps(name)}{draw(gap)}:{draw(gap)}" if name is not None else ""
         parts.append(f"{draw(gap)}{key}{draw(inner)}{draw(gap)}")
-    last = f",{draw(gap)}" if parts and draw(st.booleans()) else draw(gap)
+    last = f",{draw(gap)}" if bool(parts) and draw(st.booleans()) else draw(gap)
     opening, closing = "{}" if is_object else "[]"
     return f"{opening}{','.join(parts)}{last}{closing}"
 

@@ -31,7 +31,8 @@ def test_sixteen_threads_read_and_write_at_once(turn: Turn, ws: kgd.Workspace) -
             tag = f"tag-{number}"
             made = ws.create_node("concept", "same", namespace=f"t{step}", content=f"text {number}", tags=[tag])
             ws.create_edge(made, hub, "of")
-            ws.update_node(hub, data={f"k{number}": step}, **({"content": f"by {number}"} if step == STEPS - 1 else {}))
+            content = f"by {number}" if step == STEPS - 1 else None
+            ws.update_node(hub, data={f"k{number}": step}, content=content)
             found = ws.get_node(made)
             assert found is not None
             assert found.content == f"text {number}"

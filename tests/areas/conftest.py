@@ -39,7 +39,7 @@ class Graph:
         assert json.loads(result.content[0].text) == envelope  # type: ignore[union-attr]
         assert result.is_error is not envelope["success"]
         assert set(envelope) == {"success", "error" if result.is_error else "data"}
-        return envelope
+        return dict(envelope)
 
     async def query(self, operation: str, **arguments: Any) -> dict[str, Any]:
         return dict((await self.call("query_graph", operation=operation, projectId="shop", **arguments))["data"])

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from kgd.errors import Invalid, InvariantViolation
 from kgd.tools.areas import parameters
+from kgd.workspace.writing.area_bounds import MAX_PATTERNS
 
 texts = st.text(max_size=12) | st.text("ab/*[]{}.,", max_size=12)
 values = st.recursive(
@@ -41,7 +42,7 @@ def test_patterns_are_read_once_and_stay_as_they_are(value: Any) -> None:
     if found is None:
         assert place.startswith("paths")
         return
-    assert 1 <= len(found) <= parameters.MAX_PATTERNS
+    assert 1 <= len(found) <= MAX_PATTERNS
     assert parameters.patterns(found) == parameters.patterns(json.dumps(found)) == found
 
 

@@ -12,6 +12,7 @@ from kgd.codec import bulk, canonical, documents, paths
 from kgd.codec import settings as settings_file
 from kgd.git.creation import first_commit
 from kgd.model.change import LogEntry
+from kgd.model.fields import FIELDS
 from kgd.model.uri import OWNED, parse, settings_uri
 
 TEXT = (Path(__file__).resolve().parents[2] / "docs/format.md").read_text()
@@ -45,7 +46,7 @@ def test_its_examples_are_in_the_canonical_form() -> None:
 def test_it_names_every_scheme_and_every_field() -> None:
     assert set(re.search(r"^`(concept file .*)`$", TEXT, re.M)[1].split()) == OWNED  # type: ignore[index]
     table = TEXT.partition("## 5. Nodes")[2].partition("## 6. Conflicts")[0]
-    assert re.findall(r"^\| `([a-z]+)` \|", table, re.M) == list(documents.fields.FIELDS)
+    assert re.findall(r"^\| `([a-z]+)` \|", table, re.M) == list(FIELDS)
 
 
 def test_its_changelog_entry_and_settings_record_match_the_code() -> None:

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from kgd.compression.summaries import Group, Old, clusters, fenced, judge, question
+from kgd.compression.summaries import Group, Old, clusters, judge, question
 from kgd.errors import Refused
+from kgd.model.fenced_json import fenced
 from kgd.model.uri import Uri
 from kgd.tools.session import Session
 from kgd.workspace.workspace import Workspace

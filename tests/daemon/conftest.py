@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from kgd.client import start
+from kgd.config import Home
 from kgd.daemon.lock import holder
 from tests.daemon.rehearsal import RehearsalHome
 
@@ -26,7 +27,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[RehearsalH
     end_daemon(made)
 
 
-def end_daemon(home: RehearsalHome) -> None:
+def end_daemon(home: Home) -> None:
     """Kill the home's daemon, if it runs, and wait for its end."""
     deadline = time.monotonic() + 10
     while start.running(home) and time.monotonic() < deadline:

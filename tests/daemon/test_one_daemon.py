@@ -67,7 +67,7 @@ def test_a_hundred_clients_that_find_no_daemon_start_one(home: RehearsalHome) ->
 @pytest.mark.requirement("B1")
 def test_a_second_daemon_is_refused_within_a_second_with_pid_version_and_start(home: RehearsalHome) -> None:
     pid = pid_of(home)
-    took = []
+    took: list[float] = []
     while not took or (took[-1] >= 1.0 and len(took) < 3):  # a measurement on a busy machine proves nothing
         began = time.monotonic()
         second = subprocess.run(home.daemon_command(), capture_output=True, text=True, check=False)

@@ -17,6 +17,7 @@ from kgd.config import Home
 from kgd.daemon.daemon import Daemon
 from kgd.errors import Unavailable, of_defect
 from kgd.git.layout import locate
+from kgd.model.uri import Uri
 from kgd.tools.session import Session
 from kgd.workspace.workspace import Workspace
 from tests.git.support import git
@@ -67,7 +68,7 @@ def test_without_a_free_inotify_instance_hand_edits_are_still_noticed(session: S
     file = workspace.layout.work_tree / "nodes/concept/a.yaml"
     until(file.exists)
     file.write_text(file.read_text().replace("before", "after"))
-    until(lambda: (node := workspace.node("concept://shop/a")) and node.name == "after")
+    until(lambda: (node := workspace.node(Uri("concept://shop/a"))) and node.name == "after")
 
 
 def test_an_opening_that_cannot_start_a_thread_leaves_nothing_open(

@@ -79,15 +79,18 @@ def test_a_new_folder_is_watched_with_its_content(tree: Path, heard: Heard) -> N
 
 @pytest.mark.usefixtures("watch")
 def test_a_folder_that_is_removed_and_restored_is_watched_again(tree: Path, heard: Heard) -> None:
-    for again in range(3):
+    def once(late: Path) -> None:
         before = heard.everything
         shutil.rmtree(tree / "src")
         until(lambda: str(tree / "src") in heard.paths)
         heard.paths.clear()
-        (tree / "src" / "deep").mkdir(parents=True)
-        until(lambda before=before: heard.everything > before)
-        (tree / "src" / "deep" / f"late{again}").write_text("1")
-        until(lambda again=again: str(tree / "src" / "deep" / f"late{again}") in heard.paths, 5)
+        late.parent.mkdir(parents=True)
+        until(lambda: heard.everything > before)
+        late.write_text("1")
+        until(lambda: str(late) in heard.paths, 5)
+
+    for again in range(3):
+        once(tree / "src" / "deep" / f"late{again}")
 
 
 @pytest.mark.usefixtures("watch")

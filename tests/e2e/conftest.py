@@ -22,7 +22,7 @@ PIP_CACHE = os.environ.get("PIP_CACHE_DIR") or str(Path.home() / ".cache/pip")
 KGD = [sys.executable, "-P", "-m", "kgd.cli"]
 
 
-def git(where: Path, *words: str, check: bool = True) -> str:
+def git(where: Path, *words: str | Path, check: bool = True) -> str:
     """The output of git without optional locks: these tests compare the index byte for byte."""
     done = subprocess.run(
         ["git", "-C", where, *words], env={**os.environ, "GIT_OPTIONAL_LOCKS": "0"}, capture_output=True, text=True,

@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,7 +20,7 @@ from tests.waiting import until
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def fingerprint(code: Path) -> dict[str, object]:
+def fingerprint(code: Path) -> dict[str, Any]:
     """The foreign content of a code repository as bytes: files, refs, stash, index, hooks and configuration.
 
     Without Python's compiled files, which appear at the first import.
@@ -105,7 +106,7 @@ def test_uninstall_leaves_only_the_knowledge_and_reports_its_place(machine: Mach
     assert not Path(machine.home.config).exists()
     assert not Path(machine.home.socket).exists()
     after = fingerprint(code)
-    left = {name for name in after["git"] if name not in before["git"]}  # type: ignore[attr-defined]
+    left = {name for name in after["git"] if name not in before["git"]}
     assert all((code / ".git" / name).is_relative_to(kept) for name in left)
     assert {**after, "git": before["git"]} == before
     machine("up")

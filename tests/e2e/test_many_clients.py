@@ -14,7 +14,7 @@ import pytest
 
 from tests.e2e import lean
 from tests.e2e.conftest import KGD, Machine, git
-from tests.faults.audit import fsck
+from tests.git.support import fsck
 
 pytestmark = pytest.mark.slow
 

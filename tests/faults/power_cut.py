@@ -93,7 +93,7 @@ def made(line: Connection, place: str) -> None:
 
 
 def scribble_unflushed(line: Connection, place: str, diary: str, seed: int, publish: bool) -> None:
-    os.fsync = lambda fd: None  # type: ignore[assignment]
+    os.fsync = lambda fd: None
     scribble(line, place, diary, seed, publish)
 
 

@@ -32,7 +32,8 @@ def ws(tmp_path: Path) -> Iterator[Workspace]:
 
 def at_once(jobs: Sequence[Callable[[], object]]) -> list[object]:
     """Start all at once; return their answers, with refusals as values."""
-    gate, answers = threading.Barrier(len(jobs)), [Missing] * len(jobs)
+    gate = threading.Barrier(len(jobs))
+    answers: list[object] = [Missing] * len(jobs)
 
     def run(number: int) -> None:
         gate.wait()

@@ -269,14 +269,14 @@ def _disputed(
 ) -> tuple[Files, Files, Files]:
     """A base that is itself a merge, with its conflicts, of which the sides settle or edit some."""
     path = next((path for files in found for path in files), "")
-    texts = [files[path].encode() if path in files else None for files in found]
-    merged = merge_file(path, *texts)
+    was, ours, theirs = (files[path].encode() if path in files else None for files in found)
+    merged = merge_file(path, was, ours, theirs)
     base = {p: d.decode() for p, d in record_files(merged.conflicts, frozenset()).items()}
     base |= {path: merged.data.decode()} if merged.data else {}
 
     def side() -> Files:
         files = {p: text for p, text in base.items() if p == path or chance.random() < 0.7}
-        return files | make(chance) if chance.random() < 0.6 else files
+        return {**files, **make(chance)} if chance.random() < 0.6 else files
 
     return base, side(), side()
 

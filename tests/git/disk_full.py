@@ -43,7 +43,7 @@ def mount(place: Path, options: str) -> None:
 
 def careful(made: layout.Layout) -> tuple[list[bytes], int]:
     """Twelve refusals in a row, with smaller and larger changes, are taken for a full disk."""
-    pen, acknowledged, refused, in_a_row = Pen(made), [], 0, 0
+    pen, acknowledged, refused, in_a_row = Pen(made), list[bytes](), 0, 0
     while in_a_row < 12 and len(acknowledged) < 200:
         try:
             body = b"%d " % len(acknowledged) * (10 if in_a_row % 2 else 200)
@@ -66,7 +66,7 @@ def afterwards(made: layout.Layout) -> list[str]:
 
 
 def naive(made: layout.Layout) -> tuple[list[bytes], int]:
-    repository, acknowledged, refused, in_a_row = pygit2.Repository(str(made.work_tree)), [], 0, 0
+    repository, acknowledged, refused, in_a_row = pygit2.Repository(str(made.work_tree)), list[bytes](), 0, 0
     who = pygit2.Signature("a", "a@x", 1, 0)
     while in_a_row < 12 and len(acknowledged) < 200:
         try:

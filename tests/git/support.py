@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
 
 from kgd.git import refs
@@ -47,11 +48,11 @@ class Pen:
         self.head = self.staged = self._tip()
         self.staging = Staging(self.store, self.store.tree_of(self.head))
 
-    def write(self, files: dict[str, bytes | None], message: str = "change", author: Signature = ANN) -> ObjectId:
+    def write(self, files: Mapping[str, bytes | None], message: str = "change", author: Signature = ANN) -> ObjectId:
         self.stage(files, message, author)
         return self.flush()
 
-    def stage(self, files: dict[str, bytes | None], message: str = "change", author: Signature = ANN) -> ObjectId:
+    def stage(self, files: Mapping[str, bytes | None], message: str = "change", author: Signature = ANN) -> ObjectId:
         for path, data in files.items():
             if data is None:
                 self.staging.remove(path)

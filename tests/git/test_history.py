@@ -61,7 +61,7 @@ def walked(store: ObjectStore, tip: ObjectId) -> Counter[str]:
     """The same, slowly: each commit's tree against each parent's."""
     found: Counter[str] = Counter()
     for commit in store.history([tip]):
-        parents = [store.tree_of(parent) for parent in commit.parents] or [None]
+        parents: list[ObjectId | None] = [store.tree_of(parent) for parent in commit.parents] or [None]
         differing = [{d.path for d in store.diff(parent, commit.tree)} for parent in parents]
         found.update(set.intersection(*differing))
     return found

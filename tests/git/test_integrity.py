@@ -5,6 +5,7 @@ import subprocess
 import sys
 import time
 import zlib
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -47,7 +48,7 @@ def test_a_lock_of_a_move_that_the_ref_has_overtaken_goes(pen: Pen) -> None:
     assert not head.exists()
 
 
-DAMAGE = {
+DAMAGE: dict[str, Callable[[bytes], bytes]] = {
     "empty": lambda data: b"",
     "zeros": lambda data: bytes(len(data)),
     "cut in the middle": lambda data: data[: len(data) // 2],
@@ -98,22 +99,21 @@ def test_an_object_that_is_also_in_a_pack_survives_the_loss_of_its_broken_copy(p
     assert fsck(pen.layout.git_dir) == []
 
 
-def test_only_objects_newer_than_the_last_checkpoint_are_inflated(workspace: Layout) -> None:
+def test_only_objects_newer_than_the_last_checkpoint_are_inflated(
+    workspace: Layout, monkeypatch: pytest.MonkeyPatch
+) -> None:
     integrity.checkpoint(workspace)
     path = loose(workspace, make("blob", b"old"))
     path.write_bytes(b"")
     note = workspace.derived_dir / "checkpoint"
     later = time.time() + 100
     os.utime(note, (later, later))
-    real, time_module = time.time, integrity.time
     assert recover(workspace).broken_objects, "a checkpoint from the future is not believed"
     path.write_bytes(b"")
     os.utime(note, (later, later))
-    try:
-        time_module.time = lambda: real() + 200
-        assert recover(workspace) == Report()
-    finally:
-        time_module.time = real
+    real = time.time
+    monkeypatch.setattr(time, "time", lambda: real() + 200)
+    assert recover(workspace) == Report()
 
 
 def test_objects_beyond_the_budget_are_counted_and_checked_next_time(workspace: Layout) -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import shutil
 import stat
 import time
 from pathlib import Path
@@ -94,6 +95,6 @@ def test_large_input_and_output_do_not_block_each_other(workspace: Layout) -> No
 
 
 def test_a_missing_program_is_named(workspace: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(program.shutil, "which", lambda name, path=None: None)
+    monkeypatch.setattr(shutil, "which", lambda name, path=None: None)
     with pytest.raises(Unavailable, match="git is not installed"):
         program.run(workspace.git_dir, ["version"])

@@ -71,7 +71,7 @@ def test_a_move_from_a_stale_value_is_refused_and_changes_nothing(workspace: Lay
 
 
 def test_a_move_lost_by_the_disk_is_not_reported_as_done(workspace: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(refs.os, "rename", lambda lock, path: os.unlink(lock))
+    monkeypatch.setattr(os, "rename", lambda lock, path: os.unlink(lock))
     with pytest.raises(RefMoved) as caught:
         refs.move_ref(workspace.git_dir, workspace.derived_dir, NAME, None, A)
     assert caught.value.ours_first

@@ -239,7 +239,7 @@ def test_a_kept_pack_is_left_alone(pen: Pen) -> None:
 
 def test_a_roll_up_that_a_gc_spoils_is_tried_again_and_loses_nothing(pen: Pen, monkeypatch: pytest.MonkeyPatch) -> None:
     tips = [pen.write({f"nodes/{n}.yaml": b"%d\n" % n}) for n in range(25)]
-    run, spoiled = program.run, []
+    run, spoiled = program.run, list[str]()
 
     def spoil(git_dir: object, arguments: list[str], **rest: object) -> bytes:
         if arguments[0] == "pack-objects" and not spoiled:

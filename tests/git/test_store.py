@@ -12,7 +12,7 @@ import pytest
 from kgd.errors import Damaged, Limit, Unavailable
 from kgd.git import pack, refs, store
 from kgd.git.layout import Layout
-from kgd.git.objects import EMPTY_TREE, FILE, FOLDER, ObjectId, make, tree_body
+from kgd.git.objects import EMPTY_TREE, FILE, FOLDER, ObjectId, Tree, make, tree_body
 from kgd.git.store import READ_AGAIN_AFTER, Difference, ObjectStore
 from tests.git.support import ANN, Pen, git
 
@@ -182,7 +182,12 @@ def test_a_difference_visits_only_differing_folders(pen: Pen, monkeypatch: pytes
     a, b, c = (open_store.tree_of(tip) for tip in (old, new, newest))
     read: list[ObjectId] = []
     tree = open_store.tree
-    monkeypatch.setattr(open_store, "tree", lambda id: read.append(id) or tree(id))
+
+    def counted(id: ObjectId) -> Tree:
+        read.append(id)
+        return tree(id)
+
+    monkeypatch.setattr(open_store, "tree", counted)
     assert list(open_store.diff(a, b)) == [
         Difference("nodes/b/2.yaml", blob["x"], blob["y"]),
         Difference("nodes/c/1.yaml", blob["x"], None),

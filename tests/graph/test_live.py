@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import threading
 from collections.abc import Callable
+from typing import Any
 
 import orjson
 import pytest
@@ -42,13 +43,17 @@ def state(graph: LiveGraph, names: str = "abcdef") -> object:
     )  # fmt: skip
 
 
+Put = tuple[str, dict[tuple[str, str], float], set[str]]
+Write = Put | str
+"""A node with its links and aliases, or the name of a removed one."""
+
 NAMES = st.sampled_from("abcdef")
 LINKS = st.dictionaries(st.tuples(st.sampled_from("st"), NAMES), st.sampled_from([0.0, 0.5, 1.0]), max_size=4)
 PUTS = st.tuples(NAMES, LINKS, st.sets(NAMES, max_size=2))
 WRITES = st.lists(st.one_of(PUTS, NAMES), max_size=14)
 
 
-def apply(graph: LiveGraph, write: object) -> None:
+def apply(graph: LiveGraph, write: Write) -> None:
     if isinstance(write, str):
         graph.remove(uri(write))
     else:
@@ -56,8 +61,8 @@ def apply(graph: LiveGraph, write: object) -> None:
         put(graph, name, *((type, target, w) for (type, target), w in links.items()), aliases=tuple(aliases))
 
 
-def last_state(writes: list) -> dict[str, object]:
-    found: dict[str, object] = {}
+def last_state(writes: list[Write]) -> dict[str, Put]:
+    found: dict[str, Put] = {}
     for write in writes:
         if isinstance(write, str):
             found.pop(write, None)
@@ -68,7 +73,7 @@ def last_state(writes: list) -> dict[str, object]:
 
 @settings(max_examples=3 * settings().max_examples, deadline=None)
 @given(WRITES, st.booleans())
-def test_any_writes_lead_to_the_graph_that_their_outcome_alone_makes(writes: list, ask_between: bool) -> None:
+def test_any_writes_lead_to_the_graph_that_their_outcome_alone_makes(writes: list[Write], ask_between: bool) -> None:
     graph = LiveGraph()
     for write in writes:
         apply(graph, write)
@@ -82,7 +87,7 @@ def test_any_writes_lead_to_the_graph_that_their_outcome_alone_makes(writes: lis
 
 @settings(max_examples=settings().max_examples, deadline=None)
 @given(WRITES)
-def test_a_graph_read_from_its_rows_is_the_same(writes: list) -> None:
+def test_a_graph_read_from_its_rows_is_the_same(writes: list[Write]) -> None:
     graph, copy = LiveGraph(), LiveGraph()
     for write in writes:
         apply(graph, write)
@@ -253,24 +258,27 @@ def test_an_export_beside_writes_is_the_graph_at_one_moment() -> None:
         assert one.summary == two.summary == stamp
 
 
-def _without_uris(rows: dict) -> None:
+Rows = dict[str, Any]
+
+
+def _without_uris(rows: Rows) -> None:
     del rows["uris"]
 
 
-def _cut_edges(rows: dict) -> None:
+def _cut_edges(rows: Rows) -> None:
     rows["edges"][0] = rows["edges"][0][:-1]
 
 
-def _far_target(rows: dict) -> None:
+def _far_target(rows: Rows) -> None:
     rows["edges"][0][0] = 99
 
 
-def _not_hex(rows: dict) -> None:
+def _not_hex(rows: Rows) -> None:
     rows["blobs"][0] = "zz"
 
 
 @pytest.mark.parametrize("spoil", [_without_uris, _cut_edges, _far_target, _not_hex])
-def test_rows_that_are_not_rows_leave_an_empty_graph(spoil: Callable[[dict], None]) -> None:
+def test_rows_that_are_not_rows_leave_an_empty_graph(spoil: Callable[[Rows], None]) -> None:
     graph = LiveGraph()
     put(graph, "a", ("t", "b", 1))
     rows = graph.export()[1]

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import random
 import threading
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any, SupportsIndex, overload
 
 import networkx as nx
 import pytest
@@ -12,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kgd.errors import Invalid
-from kgd.graph.edges import BrokenLink, Card
+from kgd.graph.edges import BrokenLink, Card, Edge
 from kgd.graph.live_graph import LiveGraph
 from kgd.graph.traverse import Cut, Link, Step, Walk, traverse
 from kgd.model.node import Relation
@@ -60,6 +62,7 @@ def worlds(draw: st.DrawFn) -> World:
     return World(present, draw(st.dictionaries(ends, WEIGHTS, max_size=24)))
 
 
+Limits = dict[str, Any]
 LIMITS = st.fixed_dictionaries(
     {
         "max_cost": st.sampled_from([None, 0.0, 0.3, 1.0, 2.5]),
@@ -83,7 +86,7 @@ def live(world: World, order: random.Random, nodes: set[int] | None = None, orig
     return graph
 
 
-def reference(world: World, start: int, limits: dict) -> list[tuple[float, int, Uri]]:
+def reference(world: World, start: int, limits: Limits) -> list[tuple[float, int, Uri]]:
     """Cost and hops of every node within the limits: the cheapest way of at most n hops, for n = 0, 1, 2, ..."""
     steps = []
     for (source, target, type), weight in world.links.items():
@@ -112,7 +115,7 @@ def reference(world: World, start: int, limits: dict) -> list[tuple[float, int, 
     )
 
 
-def check_paths(world: World, walk: Walk, start: int, limits: dict) -> None:
+def check_paths(world: World, walk: Walk, start: int, limits: Limits) -> None:
     for node in walk.nodes:
         ends = [*(step.uri for step in node.path[1:]), node.uri][: len(node.path)]
         assert len(node.path) == node.hops
@@ -130,7 +133,7 @@ def check_paths(world: World, walk: Walk, start: int, limits: dict) -> None:
 @pytest.mark.requirement("E5")
 @settings(max_examples=4 * settings().max_examples, deadline=None)
 @given(worlds(), LIMITS, st.integers(0, 2**32))
-def test_a_walk_finds_what_trying_every_path_finds(world: World, limits: dict, seed: int) -> None:
+def test_a_walk_finds_what_trying_every_path_finds(world: World, limits: Limits, seed: int) -> None:
     start = min(world.present)
     walk = traverse([live(world, random.Random(seed))], uri(start), max_nodes=None, **limits)
     assert [(n.cost, n.hops, n.uri) for n in walk.nodes] == reference(world, start, limits)
@@ -152,7 +155,7 @@ def test_costs_equal_the_costs_of_networkx_on_the_same_graph(world: World) -> No
 @settings(max_examples=2 * settings().max_examples, deadline=None)
 @given(worlds(), LIMITS, st.integers(0, 2**32), st.integers(1, 4))
 def test_the_order_of_writing_does_not_show_and_a_cap_takes_the_first(
-    world: World, limits: dict, seed: int, cap: int
+    world: World, limits: Limits, seed: int, cap: int
 ) -> None:
     start = uri(min(world.present))
     one = traverse([live(world, random.Random(seed))], start, max_nodes=cap, **limits)
@@ -165,7 +168,7 @@ def test_the_order_of_writing_does_not_show_and_a_cap_takes_the_first(
 
 @settings(max_examples=2 * settings().max_examples, deadline=None)
 @given(worlds(), LIMITS, st.data())
-def test_several_sources_are_walked_as_one_graph(world: World, limits: dict, data: st.DataObject) -> None:
+def test_several_sources_are_walked_as_one_graph(world: World, limits: Limits, data: st.DataObject) -> None:
     ours = data.draw(st.sets(st.sampled_from(sorted(world.present))))
     theirs = set(world.present) - ours | data.draw(st.sets(st.sampled_from(sorted(world.present))))
     chance = random.Random(1)
@@ -182,7 +185,7 @@ def test_several_sources_are_walked_as_one_graph(world: World, limits: dict, dat
 
 @settings(max_examples=2 * settings().max_examples, deadline=None)
 @given(worlds(), LIMITS)
-def test_edges_are_exactly_those_among_the_answered_nodes(world: World, limits: dict) -> None:
+def test_edges_are_exactly_those_among_the_answered_nodes(world: World, limits: Limits) -> None:
     walk = traverse([live(world, random.Random(0))], uri(min(world.present)), max_nodes=3, **limits)
     listed = {node.uri for node in walk.nodes}
     assert {(e.source, e.target, e.type, e.weight) for e in walk.edges} == {
@@ -300,7 +303,7 @@ def test_a_stored_card_wins_over_the_overlay_and_both_are_named() -> None:
 
 
 @pytest.mark.parametrize("limits", [{"max_cost": -1}, {"max_cost": float("nan")}, {"max_depth": -1}, {"max_nodes": 0}])
-def test_limits_that_mean_nothing_are_refused(limits: dict) -> None:
+def test_limits_that_mean_nothing_are_refused(limits: Limits) -> None:
     with pytest.raises(Invalid):
         traverse([graph_of({"a": []})], uri("a"), **limits)
 
@@ -315,12 +318,16 @@ def test_a_capped_walk_looks_at_no_more_edges_of_a_larger_hub() -> None:
     assert looked_at(4000) == looked_at(400) < 60
 
 
-class Counting(list):
+class Counting(list[Edge]):
     """Edges that count how often one is looked at."""
 
     looked_at = 0
 
-    def __getitem__(self, at):
+    @overload
+    def __getitem__(self, at: SupportsIndex) -> Edge: ...
+    @overload
+    def __getitem__(self, at: slice) -> list[Edge]: ...
+    def __getitem__(self, at: Any) -> Any:
         self.looked_at += 1 if isinstance(at, int) else len(range(*at.indices(len(self))))
         return super().__getitem__(at)
 
@@ -332,7 +339,7 @@ class Watched:
         self.out, self.card, self.resolve, self._graph = graph.out, graph.card, graph.resolve, graph
         self.edges = Counting(graph.into(uri("hub")))
 
-    def into(self, node: Uri):
+    def into(self, node: Uri) -> Sequence[Edge]:
         return self.edges if node == uri("hub") else self._graph.into(node)
 
 

@@ -102,14 +102,12 @@ HELLOS: list[tuple[str, bytes]] = [
 ]  # fmt: skip
 """First lines that no client of kgd sends."""
 
-ODD_HELLOS = [
-    json.dumps({"kgd": "call", **odd}).encode()
-    for odd in (
-        {"cwd": "/nowhere/at/all"}, {"cwd": "\0"}, {"cwd": 7}, {"cwd": "../../.."}, {"cwd": "/proc/self"}, {"cwd": []},
-        {"client": "x" * 100_000}, {"client": "Eve <root@localhost>\nauthor"}, {"version": "999999.0"}, {"version": []},
-        {"cwd": "/" + "a" * 5_000}, {"client": "\x1b[2J\u202e"},
-    )
-]  # fmt: skip
+ODD_CLAIMS: tuple[dict[str, object], ...] = (
+    {"cwd": "/nowhere/at/all"}, {"cwd": "\0"}, {"cwd": 7}, {"cwd": "../../.."}, {"cwd": "/proc/self"}, {"cwd": []},
+    {"client": "x" * 100_000}, {"client": "Eve <root@localhost>\nauthor"}, {"version": "999999.0"}, {"version": []},
+    {"cwd": "/" + "a" * 5_000}, {"client": "\x1b[2J\u202e"},
+)  # fmt: skip
+ODD_HELLOS = [json.dumps({"kgd": "call", **claims}).encode() for claims in ODD_CLAIMS]
 """First lines with an odd claim of the client about itself. The client may still ask."""
 
 CALLS: list[tuple[str, bytes]] = [

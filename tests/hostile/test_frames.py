@@ -136,7 +136,7 @@ class Page:
         self.port, self.cost = target.port, target.memory()
         self.token = (Path(target.home.state) / "http.token").read_text().strip()
 
-    def ask(self, method: str, path: str, body: bytes = b"", **headers: str) -> int:
+    def ask(self, method: str, path: str, body: bytes = b"", /, **headers: str) -> int:
         given = {name.replace("_", "-"): value for name, value in headers.items()}
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=10)
         try:

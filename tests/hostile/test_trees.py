@@ -139,10 +139,14 @@ def checked_out(target: Target) -> None:
     """
 
     def locked() -> bool:
-        words = ["git", "-C", target.work_tree, "reset", "-q", "--hard"]
+        words: list[str | Path] = ["git", "-C", target.work_tree, "reset", "-q", "--hard"]
         return b"index.lock" in subprocess.run(words, capture_output=True, check=False).stderr
 
     until(lambda: not locked())
+
+
+def blocked(target: Target, reason: str) -> None:
+    until(lambda: re.search(reason, target.blocker()), say=target.status)
 
 
 @contextlib.contextmanager
@@ -224,7 +228,7 @@ def test_the_daemon_starts_again_over_each_of_them(fresh_target: Callable[[], Ta
         smith.commit(case.tree(smith, base(target)), target.branch, case.name)
         target.status()  # starts it
         with target.memory():
-            until(lambda t=target, c=case: re.search(c.reason, t.blocker()), say=target.status)
+            blocked(target, case.reason)
             target.put("concept://shop/after", summary="x")
         unharmed(target)
 

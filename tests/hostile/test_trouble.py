@@ -11,6 +11,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -96,9 +97,13 @@ def test_a_client_that_disappears_in_the_middle_of_a_call_leaves_all_of_it_or_no
             request = str({"id": 1, "call": "put", "args": {"changes": changes}}).replace("'", '"').encode()
             wire.send(request[: len(request) * number // 10], end=b"\n" if number >= 10 else b"")
     target.answers()
-    for number in range(20):
+
+    def all_or_nothing(number: int) -> bool:
         uris = [f"concept://shop/gone{number}/n{n}" for n in range(10)]
-        until(lambda u=uris: len(target.call("get", {"uris": u})["nodes"]) in (0, 10))
+        return len(target.call("get", {"uris": uris})["nodes"]) in (0, 10)
+
+    for number in range(20):
+        until(partial(all_or_nothing, number))
     assert target.kgd("fsck").returncode == 0
 
 

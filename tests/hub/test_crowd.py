@@ -55,7 +55,8 @@ def p99(hub: Hub, tokens: list[str], seconds: float) -> float:
     """In milliseconds, of 64 clients together."""
     command = [*CROWD, "honest", str(urlsplit(hub.url).port), str(seconds), *tokens]
     said = subprocess.run(command, cwd=ROOT, capture_output=True, check=True, text=True).stdout
-    return statistics.quantiles(json.loads(said), n=100)[98] * 1_000
+    latencies: list[float] = json.loads(said)
+    return statistics.quantiles(latencies, n=100)[98] * 1_000
 
 
 def rss(hub: Hub, field: str = "VmRSS") -> float:

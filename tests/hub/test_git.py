@@ -245,8 +245,10 @@ def _other_uri(clone: Clone) -> None:
 
 OUTSIDE = [_outside, _outside_then_back, _symbolic_link, _submodule, _moved_in, _settings, _attributes, _evil_merge,
            _merge_that_drops, _deleted_outside, _other_uri]  # fmt: skip
-NAMED = {_symbolic_link: "services/link.yaml", _submodule: "services/sub.yaml", _settings: "kgd.yaml",
-         _attributes: ".gitattributes", _other_uri: "services/auth.yaml"}  # fmt: skip
+NAMED: dict[Steps, str] = {
+    _symbolic_link: "services/link.yaml", _submodule: "services/sub.yaml", _settings: "kgd.yaml",
+    _attributes: ".gitattributes", _other_uri: "services/auth.yaml",
+}  # fmt: skip
 """The file that the refusal is about, where it is not about the node outside."""
 AT_ONCE = (_outside_then_back, _merge_that_drops, _settings)
 

@@ -37,7 +37,7 @@ def anyio_backend() -> str:
 async def connected(hub: Hub, token: str, mode: str, model: Model | None = None) -> AsyncIterator[Client]:
     async with httpx2.AsyncClient(headers={"authorization": f"Bearer {token}"}) as web:
         transport = streamable_http_client(f"{hub.url}/mcp", http_client=web)
-        async with Client(transport, mode=mode, sampling_callback=model) as client:  # type: ignore[arg-type]
+        async with Client(transport, mode=mode, sampling_callback=model) as client:
             yield client
 
 

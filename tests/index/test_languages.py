@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
@@ -37,7 +38,7 @@ def uri(name: str) -> Uri:
     return Uri(f"concept://w/{name}")
 
 
-def found(index: TextIndex, query: str, **options) -> list[str]:
+def found(index: TextIndex, query: str, **options: Any) -> list[str]:
     return [hit.uri.rpartition("/")[2] for hit in index.search(query, **options)]
 
 

@@ -6,6 +6,7 @@ import random
 import string
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -21,11 +22,11 @@ def uri(name: str) -> Uri:
     return Uri(f"concept://w/{name}")
 
 
-def doc(at: str, /, **fields) -> Doc:
+def doc(at: str, /, **fields: Any) -> Doc:
     return Doc(**{"uri": uri(at), "type": "concept", "name": "", **fields})
 
 
-def found(index: TextIndex, query: str, **options) -> list[str]:
+def found(index: TextIndex, query: str, **options: Any) -> list[str]:
     return [hit.uri.split("/", 3)[3] for hit in index.search(query, **options)]
 
 

@@ -210,7 +210,9 @@ def test_a_document_moved_or_written_by_a_user_is_respected(ask: Ask, ws: Worksp
     ask.put(changes=[upsert("document://shop/own.md", name="By hand")])
     with pytest.raises(KgdError, match="comes from another source"):
         ask.ingest(source=str(own))
-    assert ws.node(ask.get(uris="document://shop/own.md")["nodes"][0]["uri"]).name == "By hand"
+    node = ws.node(ask.get(uris="document://shop/own.md")["nodes"][0]["uri"])
+    assert node is not None
+    assert node.name == "By hand"
 
 
 def test_an_agent_ingests_neither_hidden_nor_ignored_files(ask: Ask, code: Path, tmp_path: Path) -> None:

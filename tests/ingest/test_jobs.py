@@ -114,13 +114,15 @@ def test_files_that_are_none_or_too_large_or_never_at_rest_cost_a_line_each(
 
     (folder / "busy.md").write_text("a")
 
-    def growing(fd: int, *, real=os.fstat) -> os.stat_result:
+    real = os.fstat
+
+    def growing(fd: int) -> os.stat_result:
         with open(folder / "busy.md", "a") as file:
             file.write("more\n")
         return real(fd)
 
     with monkeypatch.context() as patched:
-        patched.setattr(ingestion_files.os, "fstat", growing)
+        patched.setattr(os, "fstat", growing)
         with pytest.raises(Invalid, match="changed while it was read"):
             ingestion_files.read_file(folder / "busy.md", 1 << 20)
     assert ingestion_files.read_file(folder / "busy.md", 1 << 20).startswith(b"amore")

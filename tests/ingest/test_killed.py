@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -50,6 +51,10 @@ def written(kgd: Kgd) -> int:
     return int(subprocess.run(words, capture_output=True, text=True, check=True).stdout)
 
 
+def has_written_more(kgd: Kgd, before: int) -> bool:
+    return written(kgd) > before
+
+
 def test_a_daemon_that_is_killed_goes_on_where_it_was_and_nothing_is_double(kgd: Kgd, library: Path) -> None:
     daemon = kgd.json("status")["daemon"]["pid"]
     waiting = started(kgd, "ingest", str(library))
@@ -74,7 +79,7 @@ def test_a_job_continues_when_its_caller_leaves(kgd: Kgd, tmp_path: Path) -> Non
     for number in range(5):  # on a machine with much to do it may be over before the signal is sent
         uri, before = f"document://shop/again-{number}", written(kgd)
         waiting = started(kgd, "ingest", str(library), "--uri", uri)
-        until(lambda before=before: written(kgd) > before)
+        until(partial(has_written_more, kgd, before))
         waiting.send_signal(signal.SIGINT)
         _, said = waiting.communicate(timeout=60)
         if waiting.returncode:

@@ -10,9 +10,11 @@ from mcp import Client
 from mcp.client import advertise
 from mcp.server.apps import APP_MIME_TYPE, EXTENSION_ID
 
+from kgd.graph.cross_workspace import walk_across
 from kgd.index.text import TextIndex
 from kgd.mcp.server import Surface
 from kgd.model.access import Principal, Scope, Verb
+from kgd.model.uri import Uri
 from kgd.tools import TOOLS, call, chosen
 from kgd.tools.read import traverse
 from kgd.tools.read.graph_view import APP, GRAPH_VIEW
@@ -111,7 +113,7 @@ def test_a_picture_takes_one_more_walk_however_small_the_answer(known: Session, 
     broad = [upsert(f"broad/{number}") for number in range(60)]
     call(known, "put", {"changes": [*broad, upsert("broad", relations=relations)]})
     walks: list[int] = []
-    walk = traverse.walk_across
+    walk = walk_across
 
     def counted(*args: Any, **more: Any) -> Any:
         walks.append(1)
@@ -136,7 +138,12 @@ def test_the_newest_of_a_type_are_shown(known: Session) -> None:
 def test_a_type_that_is_named_a_thousand_times_is_looked_for_once(known: Session, monkeypatch: Any) -> None:
     looked: list[str] = []
     newest = TextIndex.newest
-    monkeypatch.setattr(TextIndex, "newest", lambda self, type, limit: looked.append(type) or newest(self, type, limit))
+
+    def counted(self: TextIndex, type: str, limit: int) -> list[Uri]:
+        looked.append(type)
+        return newest(self, type, limit)
+
+    monkeypatch.setattr(TextIndex, "newest", counted)
     types = ["insight"] * 1_000 + [f"type-{number}" for number in range(1_000)]
     call(known, "graph_view", {"workspace": "shop", "types": types})
     assert len(looked) == len(set(looked)) <= 20

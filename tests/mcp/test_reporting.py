@@ -21,6 +21,8 @@ from tests.mcp.lines import client as connected
 
 pytestmark = pytest.mark.anyio
 LOG_LEVEL = "io.modelcontextprotocol/logLevel"
+WARNINGS: Any = {LOG_LEVEL: "warning"}
+"""Untyped: mypy refuses the extra keys that `RequestParamsMeta` admits."""
 
 
 @pytest.fixture
@@ -128,9 +130,9 @@ async def test_a_call_of_the_new_era_gets_the_records_of_the_level_it_names(sess
     async with connected(surface, "auto", logging_callback=messages) as client:
         await client.call_tool("work", {})
         assert not messages.heard
-        await client.call_tool("work", {}, meta={LOG_LEVEL: "warning"})
+        await client.call_tool("work", {}, meta=WARNINGS)
         logging.getLogger("kgd.test").error("of nobody's call")
-        await client.call_tool("status", {}, meta={LOG_LEVEL: "warning"})
+        await client.call_tool("status", {}, meta=WARNINGS)
     (message,) = messages.heard
     assert (message.level, message.logger, message.data) == ("warning", "kgd.test", {"message": "broken", "path": "b"})
 

@@ -6,6 +6,7 @@ import re
 import subprocess
 from collections.abc import Callable
 from threading import Thread
+from typing import Any
 
 import pytest
 
@@ -196,11 +197,11 @@ def test_two_memories_of_one_day_and_topic_have_two_files(ws: Workspace) -> None
     ],
 )
 def test_forbidden_content_is_refused_and_nothing_is_written(
-    ws: Workspace, fields: dict[str, object], refusal: type[KgdError]
+    ws: Workspace, fields: dict[str, Any], refusal: type[KgdError]
 ) -> None:
     before = ws.tip
     with pytest.raises(refusal):
-        ws.submit(change(upsert(str(fields.pop("where")), **fields)))
+        ws.submit(change(upsert(fields.pop("where"), **fields)))
     assert ws.tip == before
 
 

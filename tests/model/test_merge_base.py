@@ -36,7 +36,7 @@ def test_one_common_ancestor_is_itself_and_none_is_nothing() -> None:
     graph = Graph()
     root = graph.commit()
     one, two, other = graph.commit(root), graph.commit(root), graph.commit()
-    assert graph.common(one, two) == {root}
+    assert graph.common(one, two) == frozenset({root})
     assert graph.common(one, other) is None
     assert graph.merges == 0
 
@@ -46,7 +46,7 @@ def test_the_ancestors_of_a_criss_cross_are_merged() -> None:
     root = graph.commit()
     one, two = graph.commit(root), graph.commit(root)
     a, b = graph.commit(one, two), graph.commit(two, one)
-    assert graph.common(a, b) == {root, one, two}
+    assert graph.common(a, b) == frozenset({root, one, two})
     assert graph.merges == 1
 
 

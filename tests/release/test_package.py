@@ -85,7 +85,7 @@ def test_a_release_without_its_section_of_the_changelog_is_refused(tmp_path: Pat
 def test_the_wheel_in_an_empty_environment_runs_the_first_five_minutes(copy: Path, tmp_path: Path) -> None:
     wheel = released(copy)[f"kgd_daemon-{__version__}-py3-none-any.whl"]
     subprocess.run([sys.executable, "-m", "venv", tmp_path / "venv"], check=True)
-    pip = [tmp_path / "venv/bin/python", "-m", "pip", "install", "-q", "--no-compile", "--require-hashes"]
+    pip = [str(tmp_path / "venv/bin/python"), "-m", "pip", "install", "-q", "--no-compile", "--require-hashes"]
     subprocess.run([*pip, "-r", copy / "locks/runtime.txt"], check=True)
     subprocess.run([*pip[:-1], "--no-deps", wheel], check=True)
     program = tmp_path / "venv/bin/kgd"

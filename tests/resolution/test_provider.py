@@ -37,7 +37,7 @@ class Endpoint:
 
     def __init__(self) -> None:
         self.asked: list[tuple[str, dict[str, str], Any]] = []
-        self.behave: Callable[[BaseHTTPRequestHandler], None] = completing(GOOD)
+        self.behave: Callable[[BaseHTTPRequestHandler], object] = completing(GOOD)
         self.stopped = threading.Event()
         endpoint = self
 
@@ -102,7 +102,7 @@ def test_it_is_asked_in_the_common_form_and_its_words_come_back(endpoint: Endpoi
     assert "tools" not in body
 
 
-WRONG: dict[str, Callable[[BaseHTTPRequestHandler], None]] = {
+WRONG: dict[str, Callable[[BaseHTTPRequestHandler], object]] = {
     "an error": sending(b'{"error": "no"}', 500),
     "no right": sending(b"{}", 401),
     "a redirect": sending(b"", 302, Location="http://127.0.0.1:9/v1"),
@@ -118,7 +118,7 @@ WRONG: dict[str, Callable[[BaseHTTPRequestHandler], None]] = {
     "too much": sending(b"x" * (3 * 2**20)),
     "not UTF-8": sending(b"\xff\xfe\x00"),
     "less than promised": sending(b"{}", 200, **{"Content-Length": "10"}),
-    "no HTTP": lambda handler: handler.wfile.write(b"\0\1\2 hello\r\n\r\n") and None,  # type: ignore[func-returns-value]
+    "no HTTP": lambda handler: handler.wfile.write(b"\0\1\2 hello\r\n\r\n"),
 }
 
 

@@ -249,10 +249,12 @@ def _wrong() -> Iterator[Call]:
     """Invalid arguments."""
     yield from ((tool, None) for tool in TOOLS if tool != "read_graph")
     yield from ((tool, {}) for tool in TOOLS if tool != "read_graph")
-    for value in ("text", 5, True, None, {"name": "x"}, [1, None, "x", [], {}, 1.5]):
+    values: list[object] = ["text", 5, True, None, {"name": "x"}, [1, None, "x", [], {}, 1.5]]
+    for value in values:
         yield "create_entities", {"entities": value}
         yield "open_nodes", {"names": value}
-    for query in (5, 0.5, False, None, [], {}):
+    queries: list[object] = [5, 0.5, False, None, [], {}]
+    for query in queries:
         yield "search_nodes", {"query": query}
     yield "create_entities", {"entities": [{"name": 1, "entityType": None, "observations": [1, "a", {}]}, 5]}
     yield "create_entities", {"entities": [{"name": "half"}, entity("whole")]}

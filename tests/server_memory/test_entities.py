@@ -178,7 +178,7 @@ def test_a_call_whose_entity_changes_meanwhile_reads_it_again(
     session: Session, ask: Ask, ws: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ask.create_entities(entities=[entity("a", "t", "first")])
-    submit, interrupted = Session.submit, []
+    submit, interrupted = Session.submit, list[bool]()
 
     def interrupt(self: Session, workspace: Workspace, changes: Any, **options: Any) -> Any:
         if not interrupted:

@@ -169,7 +169,7 @@ class _Kept:
         return documents.decode(self.files[uri]) if uri in self.files else None
 
 
-_texts = st.text(st.characters(exclude_categories=("Cs",)), max_size=12) | st.sampled_from(UNUSUAL)
+_texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=12) | st.sampled_from(UNUSUAL)
 _entities = st.lists(st.tuples(_texts, _texts, st.lists(_texts, max_size=3)), max_size=6, unique_by=lambda one: one[0])
 _relations = st.lists(st.tuples(_texts, _texts, _texts), max_size=6, unique=True)
 

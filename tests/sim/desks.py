@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import TypeVar
 
 from kgd.codec import documents, paths
 from kgd.codec.settings import first_files
@@ -29,13 +30,14 @@ from kgd.model.node import Node
 from kgd.model.uri import Uri, collision_key
 from kgd.workspace.answers import InvalidFile, Outcome
 from kgd.workspace.merging.histories import merge_commits
-from kgd.workspace.publishing.adoption import Job
+from kgd.workspace.writing.surroundings import Surroundings
 from kgd.workspace.writing.transaction import Transaction
 from kgd.workspace.writing.writer import Staged
 
 WS = "ws"
 MAIN = "refs/heads/main"
 SHARDED: frozenset[str] = frozenset()
+Answer = TypeVar("Answer")
 Step = Callable[[str], None]
 """Called between any two steps; raises `Crash` where the process is to end."""
 
@@ -133,7 +135,7 @@ class Desk:
                 found[node.uri] = node
         return found
 
-    def _advance(self, staged: Staged[object]) -> None:
+    def _advance(self, staged: Staged[Answer]) -> None:
         """The writer's steps for the staged changes of one job, in order."""
         if staged.commit is None or staged.commit == self._tip:
             self.staging.reset(self.store.tree_of(self._tip))
@@ -160,7 +162,7 @@ class Replica(Desk):
         self.author = Author(name, f"{name}@example.org")
         self.remote = Remote("origin", parse(str(copy.parent / "upstream")), MAIN)
 
-    def run(self, job: Job, *, alone: bool = False) -> object:
+    def run(self, job: Callable[[Staging, ObjectId], Staged[Answer]], *, alone: bool = False) -> Answer:
         try:
             staged = job(self.staging, self._tip)
         except KgdError:
@@ -172,20 +174,23 @@ class Replica(Desk):
     def submit(self, *edits: Edit) -> Outcome:
         changes = ChangeSet(edits, self.author)
         transaction = Transaction(changes, _Around(self), self._clock())
-        answer = self.run(lambda staging, tip: transaction.stage(staging, tip))
-        assert isinstance(answer, Outcome)
-        return answer
+        return self.run(transaction.stage)
 
     def in_overlay(self, uri: Uri) -> bool:
         return False
 
+    def tell_uncommitted(self) -> None:
+        """Nothing is published, so nothing waits to be committed."""
 
-class _Around:
-    """The context of a change, looked up in the few nodes of the desk."""
+    def twin(self, uri: Uri) -> Uri | None:
+        return _Around(self).twin(uri)
 
-    workspace, sharded = WS, SHARDED
+
+class _Around(Surroundings):
+    """The surroundings of a change, looked up in the few nodes of the desk."""
 
     def __init__(self, desk: Desk) -> None:
+        self.workspace, self.sharded = WS, SHARDED
         self._nodes = desk.nodes()
 
     def resolve(self, uri: Uri) -> Uri:
@@ -205,6 +210,12 @@ class _Around:
 
     def served_blob(self, path: str, version: int) -> bytes | None:
         return None
+
+    def parts_of(self, uri: Uri) -> None:
+        return None
+
+    def memory_names(self) -> list[str]:
+        return [paths.path_of(uri, self.sharded) for uri in self._nodes]
 
     def incoming(self, uri: Uri) -> list[Edge]:
         return [

@@ -64,10 +64,10 @@ def test_trees_merge_to_what_the_graphs_in_them_merge_to(
         nonlocal compared
         compared += 1
         view = Unwritten(store)
-        trees = [tree(view, graph) for graph in (base or Graph(), a, b)]
-        merged = merge_trees(view, *trees, NONE)
+        was, ours, theirs = (tree(view, graph) for graph in (base or Graph(), a, b))
+        merged = merge_trees(view, was, ours, theirs, NONE)
         expected = merge_graphs(base or Graph(), a, b).graph
-        made = applied(view, trees[1], {p: d for p, d in merged.files.items() if "/twin" not in p})
+        made = applied(view, ours, {p: d for p, d in merged.files.items() if "/twin" not in p})
         assert without_twins(view, made) == without_twins(view, tree(view, expected))
         return real(base, a, b)
 

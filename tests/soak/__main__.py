@@ -213,8 +213,8 @@ def main() -> int:
 
 
 def turn(name: str, seed: int, commit: str) -> Counts:
-    began, line = time.monotonic(), {"at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), "proof": name}
-    line |= {"seed": seed, "commit": commit}
+    began, at = time.monotonic(), time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    line: Counts = {"at": at, "proof": name, "seed": seed, "commit": commit}
     with tempfile.TemporaryDirectory(prefix="kgd-soak-", ignore_cleanup_errors=True) as place:
         try:
             counts, result = PROOFS[name](Path(place), seed), "passed"

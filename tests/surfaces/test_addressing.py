@@ -195,8 +195,11 @@ def test_a_node_is_not_moved_into_another_workspace(session: Session, tmp_path: 
     file = ws.layout.work_tree / "nodes/concept/foreign.yaml"
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text("uri: concept://other/foreign\n")
-    git = ["git", "-C", str(ws.layout.work_tree)]
-    for command in (["add", "-A"], ["commit", "-qm", "a foreign node"]):
-        until(lambda command=command: subprocess.run([*git, *command], check=False).returncode == 0)
+
+    def git(*words: str) -> bool:
+        return subprocess.run(["git", "-C", str(ws.layout.work_tree), *words], check=False).returncode == 0
+
+    until(lambda: git("add", "-A"))
+    until(lambda: git("commit", "-qm", "a foreign node"))
     until(lambda: any(one.path == "nodes/concept/foreign.yaml" for one in ws.invalid_files()))
     assert "another workspace" in next(iter(ws.invalid_files())).reason

@@ -86,7 +86,7 @@ async def test_a_client_with_the_token_reads_writes_and_keeps_its_context_by_id(
     async with served(session, token) as (_, url):
         web = httpx2.AsyncClient(headers={"authorization": f"Bearer {token}"})
         transport = streamable_http_client(f"{url}/mcp", http_client=web)
-        async with web, Client(transport, mode=mode) as client:  # type: ignore[arg-type]
+        async with web, Client(transport, mode=mode) as client:
             await client.call_tool("put", {"workspace": "shop", "changes": upsert("a", summary="s")})
             walk = await client.call_tool("traverse", {"start": "concept://shop/a"})
             first = walk.structured_content or {}

@@ -53,7 +53,7 @@ async def call(client: Client, name: str, /, **arguments: Any) -> dict[str, Any]
     assert not result.is_error, result.structured_content
     assert result.structured_content is not None
     assert result.content[0].text == TOOLS[name].text(result.structured_content)  # type: ignore[union-attr]
-    return result.structured_content
+    return dict(result.structured_content)
 
 
 async def refused(client: Client, name: str, arguments: dict[str, Any]) -> dict[str, Any]:

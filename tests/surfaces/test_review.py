@@ -19,7 +19,7 @@ THURSDAY = datetime(2026, 11, 19, 15, 30, tzinfo=timezone(timedelta(hours=2)))
 
 @pytest.fixture
 def person(ask: Ask) -> Ask:
-    return Ask(replace(ask.session, client="kgd-cli"))  # type: ignore[type-var]
+    return Ask(replace(ask.session, client="kgd-cli"))
 
 
 @pytest.fixture
@@ -162,7 +162,7 @@ def test_changes_after_the_shown_commit_are_not_accepted(learned: Ask) -> None:
 
 
 def test_a_change_through_the_pages_is_by_a_person(ask: Ask) -> None:
-    Ask(replace(ask.session, client="kgd ui")).put(changes=upsert("notes/p", name="P"))  # type: ignore[type-var]
+    Ask(replace(ask.session, client="kgd ui")).put(changes=upsert("notes/p", name="P"))
     assert [by["agent"] for by in ask.review(by="person")["authors"]] == [False]
     assert ask.review(by="agent")["authors"] == []
 

@@ -176,9 +176,9 @@ def test_history_answers_alike_for_hidden_and_nonexistent_nodes(filled: Ask, hol
         assert "secret" not in json.dumps(refused.value.as_dict())
     told = []
     for hidden in ("concept://shop/secret/plan", "concept://shop/secret/none"):
-        with pytest.raises(Forbidden) as refused:
+        with pytest.raises(Forbidden) as forbidden:
             mine.history(uri=hidden)
-        told.append(str(refused.value.as_dict()).replace("plan", "none"))
+        told.append(str(forbidden.value.as_dict()).replace("plan", "none"))
     assert told[0] == told[1]
 
 
@@ -250,7 +250,7 @@ def test_a_refusal_does_not_reveal_whether_the_node_exists(filled: Ask, holds: A
 
 def test_a_token_reaches_its_own_workspace_and_no_local_path(filled: Ask, holds: As, ws: Workspace) -> None:
     session = holds("read", "/**").session
-    other = replace(session.principal, scopes=(Scope.of("other", ["read"], ["/**"]),))  # type: ignore[arg-type,type-var]
+    other = replace(session.principal, scopes=(Scope.of("other", ["read"], ["/**"]),))  # type: ignore[type-var]
     stranger = Ask(Session(session.daemon, trusted=False, principal=other))
     with pytest.raises((Forbidden, NotFound)):
         stranger.get(uris="concept://shop/infra/a")
@@ -267,7 +267,7 @@ def test_a_token_reaches_its_own_workspace_and_no_local_path(filled: Ask, holds:
 
 def test_a_token_cannot_call_local_tools(filled: Ask, holds: As) -> None:
     mine = holds("read,write,resolve,admin", "/**")
-    trusted = replace(mine.session, trusted=True)  # type: ignore[type-var]
+    trusted = replace(mine.session, trusted=True)
     for name in LOCAL:
         for session in (mine.session, trusted):
             with pytest.raises(NotFound, match="there is no tool"):
@@ -279,10 +279,11 @@ def test_a_token_cannot_call_local_tools(filled: Ask, holds: As) -> None:
 def test_an_expired_or_revoked_token_changes_nothing(filled: Ask, holds: As, ws: Workspace) -> None:
     tip = ws.tip
     late = holds("read,write", "/**", expires=1_700_000_000.0)
-    for question in (
+    questions: list[Callable[[], object]] = [
         lambda: late.get(uris="concept://shop/infra/a"),
         lambda: late.put(changes=upsert("x", summary="s")),
-    ):
+    ]
+    for question in questions:
         with pytest.raises(Unauthorized, match="expired"):
             question()
     revoked = holds("write", "/**")

@@ -10,6 +10,8 @@ from kgd import tools
 from kgd.config import Home
 from kgd.daemon.daemon import Daemon
 from kgd.git.layout import locate
+from kgd.graph.edges import Card
+from kgd.model.uri import Uri
 from kgd.tools.session import Session
 from kgd.workspace.workspace import Workspace
 from tests.waiting import until
@@ -75,10 +77,14 @@ class Person:
         return dict(found[0]) if found else None
 
     def summary(self, path: str) -> str | None:
-        return self.workspace.graph.card(f"concept://{self.id}/{path}").summary if self.has(path) else None  # type: ignore[union-attr]
+        card = self._card(path)
+        return card.summary if card else None
 
     def has(self, path: str) -> bool:
-        return self.workspace.graph.card(f"concept://{self.id}/{path}") is not None  # type: ignore[arg-type]
+        return self._card(path) is not None
+
+    def _card(self, path: str) -> Card | None:
+        return self.workspace.graph.card(Uri(f"concept://{self.id}/{path}"))
 
     @property
     def workspace(self) -> Workspace:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from random import Random
 
 import pytest
 
@@ -15,14 +16,14 @@ from kgd.sync.round import Done, Wait
 TIP = bytes(20)
 
 
-class Middle:
+class Middle(Random):
     """Chance without any: every jitter is its mean."""
 
     def random(self) -> float:
         return 0.5
 
 
-class Most:
+class Most(Random):
     def random(self) -> float:
         return 1.0
 

@@ -40,7 +40,7 @@ def push(hub: Path, files: dict[str, bytes]) -> None:
 
 def disputed() -> dict[str, bytes]:
     """Ten thousand nodes, each with a summary that two people wrote differently."""
-    files = {}
+    files: dict[str, bytes] = {}
     for number in range(MANY):
         uri = name(number)
         record = Conflict(uri, {"summary": FieldConflict("base", ("by Ann", "by Bob"))}, {"summary": 0})

@@ -52,7 +52,7 @@ def test_they_come_in_and_everything_is_still_answered(shared: Person, hub: Path
         assert node["summary"] == "wombat"
         assert shared.call("history", uri=f"n{n}")["commits"]
     assert shared.call("review")["workspace"] == "infra"
-    until(lambda: len(shared.call("search", query="wombat")["hits"]) == len(IDENTITIES) + 1, "all are found")
+    until(lambda: len(shared.call("search", query="wombat")["hits"]) == len(IDENTITIES) + 1)
     shared.put("n0", summary="edited since")
     assert shared.sync()["state"] == "ok", "later commits are pushed"
     assert git(hub, "rev-parse", "main") == shared.tip

@@ -397,7 +397,7 @@ def test_a_push_never_replaces_commits_that_arrived_after_the_listing(ann: Perso
     ann.share(hub, sync=0)
     bob.share(hub, sync=0)
     network = Network(dict(os.environ))
-    between = [lambda: bob.put("between", summary="b"), lambda: bob.sync()]
+    between: list[Callable[[], object]] = [lambda: bob.put("between", summary="b"), bob.sync]
 
     class Slow(GitRemote):
         def push(self, ref: str, old: bytes | None, new: bytes) -> None:

@@ -187,7 +187,7 @@ def test_a_remote_that_vanished_is_named_and_works_again_when_it_is_back(shared:
     hub.rename(hub.with_name("away"))
     told = shared.sync()
     assert waits(told) == ["vanished"]
-    assert str(hub) in told["waits"][0]["reason"]  # type: ignore[index]
+    assert str(hub) in told["waits"][0]["reason"]
     assert shared.has("n0")
     hub.with_name("away").rename(hub)
     assert shared.sync()["state"] == "ok"
@@ -207,10 +207,10 @@ def test_a_sync_that_would_remove_much_is_held_until_confirmed(person: People, h
     bob.put("mine", summary="meanwhile")
     told = bob.sync()
     assert (told["state"], waits(told)) == ("held", ["held"])
-    assert "12 of 31 nodes" in told["waits"][0]["reason"]  # type: ignore[index]
+    assert "12 of 31 nodes" in told["waits"][0]["reason"]
     assert len(bob.workspace.graph) == 31
     assert bob.stage("fetch")["state"] == "blocked"
-    commit = told["waits"][0]["commit"]  # type: ignore[index]
+    commit = told["waits"][0]["commit"]
     assert commit == ann.tip
     assert bob.sync(confirm=commit)["state"] == "ok"
     assert len(bob.workspace.graph) == 19

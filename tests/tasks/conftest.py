@@ -21,7 +21,7 @@ def put_task(ask: Ask, name: str = "Idempotent webhooks", sections: Any = WEBHOO
     """Create a pending task and return it as `query_container` does."""
     data = {"sections": sections} if sections is not None else {}
     ask.put(changes=[{"op": "upsert", "type": "task", "name": name, "data": data, **fields}])
-    return got(ask, name)["task"]
+    return dict(got(ask, name)["task"])
 
 
 def got(ask: Ask, id: str, **more: Any) -> Data:

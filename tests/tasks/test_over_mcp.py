@@ -42,7 +42,7 @@ async def call(client: Client, tool: str, /, **arguments: Any) -> dict[str, Any]
     text = json.dumps(answer, separators=(",", ":")) if result.is_error else EVERY[tool].text(answer)
     assert result.content[0].text == text  # type: ignore[union-attr]
     assert answer.get("success", True) is not result.is_error
-    return answer
+    return dict(answer)
 
 
 async def created(client: Client, kind: str, name: str, knowledge: str, **fields: Any) -> dict[str, Any]:

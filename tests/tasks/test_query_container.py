@@ -65,7 +65,7 @@ and further files if needed. N/A
 
 @pytest.mark.requirement("A15")
 def test_without_context_files_or_with_prose_in_them_the_graph_context_is_empty(ask: Ask) -> None:
-    empty = {"molecules": [], "orphanAtoms": [], "unmatchedPaths": []}
+    empty: dict[str, list[object]] = {"molecules": [], "orphanAtoms": [], "unmatchedPaths": []}
     put_task(ask, "bare", sections=None)
     assert "graphContext" not in got(ask, "bare")
     assert got(ask, "bare", includeGraphContext=True)["graphContext"] == empty

@@ -152,7 +152,7 @@ def axe(page: Page) -> list[str]:
     page.evaluate(AXE.read_text())  # not by a script element, which the page's policy would refuse
     found: list[str] = []
     for scheme in ("light", "dark"):
-        page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
+        page.emulate_media(color_scheme=scheme)
         told = page.evaluate("axe.run().then(found => found.violations)")
         found += [f"{scheme}: {one['id']}: {one['nodes'][0]['html'][:200]}" for one in told]
     return found

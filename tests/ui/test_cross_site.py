@@ -11,6 +11,7 @@ import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlencode, urlsplit
 
 import pytest
@@ -170,7 +171,7 @@ def test_a_link_from_another_site_does_not_switch_the_session_unasked(
         ({"Sec_Fetch_Site": "none"}, 200),
     ],
 )  # fmt: skip
-def test_the_origin_that_a_browser_reports_is_checked(door: Door, headers: dict[str, str], status: int) -> None:
+def test_the_origin_that_a_browser_reports_is_checked(door: Door, headers: dict[str, Any], status: int) -> None:
     answer = door.ask("GET", "/ui/w/shop/overview", **headers)
     assert answer.status == status
     assert ("Recent changes" in answer.body) is (status == 200)
@@ -186,7 +187,7 @@ def test_a_form_needs_the_proof_of_its_own_session(desk: Desk, door: Door) -> No
     assert door.ask("POST", END_ALL, {"proof": proof(door.key)}, Content_Type="text/plain").status == 422
     body = json.dumps({"proof": proof(door.key)}).encode()
     assert door.ask("POST", END_ALL, body, Content_Type="application/json").status == 422
-    cross = {"Sec_Fetch_Site": "cross-site", "Sec_Fetch_Mode": "navigate", "Sec_Fetch_Dest": "document"}
+    cross: dict[str, Any] = {"Sec_Fetch_Site": "cross-site", "Sec_Fetch_Mode": "navigate", "Sec_Fetch_Dest": "document"}
     assert door.ask("POST", END_ALL, {"proof": proof(door.key)}, **cross).status == 403
     assert is_let_in(door)
     assert is_let_in(other)

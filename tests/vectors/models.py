@@ -73,7 +73,7 @@ class Endpoint:
     def __init__(self) -> None:
         self.asked: list[tuple[str, dict[str, str], Any]] = []
         self.stopped = threading.Event()
-        self.behave: Callable[[BaseHTTPRequestHandler, Any], None] = answering(by_words)
+        self.behave: Callable[[BaseHTTPRequestHandler, Any], object] = answering(by_words)
         endpoint = self
 
         class Handler(BaseHTTPRequestHandler):

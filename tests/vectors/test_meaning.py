@@ -325,7 +325,7 @@ def test_one_text_that_an_endpoint_refuses_does_not_hold_the_others_up(desk: Des
         bad = any("forbidden" in text or len(text) > 2_000 for text in body["input"])
         (failing(400, {"error": "too long"}) if bad else answering(by_words))(handler, body)  # type: ignore[arg-type]
 
-    endpoint.behave = picky  # type: ignore[assignment]
+    endpoint.behave = picky
     desk.choice = Choice("openai", url=endpoint.url, model="m")
     ws = desk.open()
     fill(ws, {**TEXTS, "long": "word " * 1_000, "bad": "forbidden words"})

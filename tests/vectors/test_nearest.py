@@ -20,7 +20,8 @@ def some(count: int, seed: int = 0, dim: int = DIM) -> NDArray[np.float32]:
     chance = np.random.default_rng(seed)
     middles = chance.normal(size=(20, dim))
     found = middles[chance.integers(0, 20, count)] + chance.normal(size=(count, dim)) * 0.7
-    return (found / np.linalg.norm(found, axis=1)[:, None]).astype(np.float32)
+    units: NDArray[np.float64] = found / np.linalg.norm(found, axis=1)[:, None]
+    return units.astype(np.float32)
 
 
 def name(number: int) -> Uri:
@@ -71,9 +72,13 @@ def test_equal_texts_come_in_the_order_of_their_uris_and_all_of_them_count() -> 
 def test_a_uri_with_two_texts_counts_once_with_the_nearer() -> None:
     nearest, [one, two] = Nearest(DIM), some(2)
     nearest.put([(name(1), ""), (name(1), "file://ws/a.md")], np.stack([one, two]))
-    assert nearest.search(two, 5).hits == [(name(1), pytest.approx(1.0, abs=1e-3))]
+    [(found, likeness)] = nearest.search(two, 5).hits
+    assert found == name(1)
+    assert likeness == pytest.approx(1.0, abs=1e-3)
     nearest.drop([(name(1), "file://ws/a.md")])
-    assert nearest.search(two, 5).hits == [(name(1), pytest.approx(float(one @ two), abs=1e-3))]
+    [(found, likeness)] = nearest.search(two, 5).hits
+    assert found == name(1)
+    assert likeness == pytest.approx(float(one @ two), abs=1e-3)
 
 
 def test_nothing_is_found_among_nothing() -> None:

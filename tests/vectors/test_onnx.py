@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -22,11 +23,13 @@ def load(folder: Path, **how: object) -> Embedder:
 
 
 def row(word: str) -> np.ndarray:
-    return TABLE[WORDS.index(word)]
+    found: np.ndarray = TABLE[WORDS.index(word)]
+    return found
 
 
 def unit(vector: np.ndarray) -> np.ndarray:
-    return vector / np.linalg.norm(vector)
+    found: np.ndarray = vector / np.linalg.norm(vector)
+    return found
 
 
 @pytest.mark.requirement("U6")
@@ -53,7 +56,9 @@ def test_pooling_prefixes_and_the_number_of_tokens_are_the_persons(tmp_path: Pat
 
 def test_settings_that_change_vectors_change_the_id(tmp_path: Path) -> None:
     folder = write_onnx(tmp_path)
-    ways = [{}, {"pooling": "cls"}, {"query_prefix": "q"}, {"document_prefix": "q"}, {"max_tokens": 99}]
+    ways: list[dict[str, Any]] = [
+        {}, {"pooling": "cls"}, {"query_prefix": "q"}, {"document_prefix": "q"}, {"max_tokens": 99},
+    ]  # fmt: skip
     assert len({load(folder, **how).id for how in ways}) == len(ways)
     assert load(folder, batch=3, share=0.9).id == load(folder).id
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from kgd.codec import bulk, documents, memories, paths
@@ -160,9 +162,14 @@ def test_conflicts_are_counted_by_the_nodes_they_mention_and_many_without_readin
     brought(ws, record_files([Conflict(one, {"summary": field}, {"summary": 0}) for one in uris], NONE))
     met = Conflict(uri("seen/1"), {"uri": FieldConflict(None, (uri("hidden/0"), uri("seen/1")))}, {"uri": 1})
     brought(ws, record_files([met], NONE))
-    read = []
+    read: list[str] = []
     decode = documents.read_record
-    monkeypatch.setattr(documents, "read_record", lambda *args: read.append(args[1]) or decode(*args))
+
+    def counted(data: bytes, path: str, *args: Any) -> Conflict:
+        read.append(path)
+        return decode(data, path, *args)
+
+    monkeypatch.setattr(documents, "read_record", counted)
     assert ws.conflicts.count(about=lambda one: "/seen/" in one) == 51, (
         "including the record that mentions another node"
     )

@@ -136,9 +136,11 @@ sides = st.fixed_dictionaries(
 def test_merging_two_trees_gives_the_same_tree_from_either_side(
     store: ObjectStore, base: dict[str, bytes | None], a: dict[str, bytes | None], b: dict[str, bytes | None]
 ) -> None:
-    trees = [tree(store, {path: data for path, data in side.items() if data is not None}) for side in (base, a, b)]
-    one = merged_tree(store, trees[1], merge_trees(store, *trees, NONE))
-    two = merged_tree(store, trees[2], merge_trees(store, trees[0], trees[2], trees[1], NONE))
+    was, ours, theirs = (
+        tree(store, {path: data for path, data in side.items() if data is not None}) for side in (base, a, b)
+    )
+    one = merged_tree(store, ours, merge_trees(store, was, ours, theirs, NONE))
+    two = merged_tree(store, theirs, merge_trees(store, was, theirs, ours, NONE))
     assert one == two
 
 

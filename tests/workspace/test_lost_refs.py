@@ -33,9 +33,9 @@ def packed_refs_missing(git_dir: Path) -> None:
     (git_dir / "packed-refs").unlink()
 
 
-LOSSES: dict[str, Callable[[Path], None]] = {
+LOSSES: dict[str, Callable[[Path], object]] = {
     "its file is gone": lambda git_dir: (git_dir / HEAD).unlink(),
-    "its file is empty": lambda git_dir: (git_dir / HEAD).write_bytes(b"") and None,
+    "its file is empty": lambda git_dir: (git_dir / HEAD).write_bytes(b""),
     "packed-refs is gone": packed_refs_missing,
     "packed-refs is empty": of_packed(lambda data: b""),
     "packed-refs is cut": of_packed(lambda data: data[: len(data) // 3]),

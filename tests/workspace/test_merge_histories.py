@@ -18,7 +18,7 @@ from kgd.model.node import Node
 from kgd.model.uri import Uri
 from kgd.workspace.merging.files import record_files
 from kgd.workspace.merging.histories import merge_commits, merged_tree
-from kgd.workspace.merging.trees import MergedTree, merge_trees
+from kgd.workspace.merging.trees import merge_trees
 from kgd.workspace.publishing import adoption
 from kgd.workspace.publishing.adoption import merge_commit
 from kgd.workspace.workspace import Workspace
@@ -335,8 +335,8 @@ def test_only_changed_files_are_read(past: Histories) -> None:
 
     past.store.read = counted  # type: ignore[method-assign]
     try:
-        trees = [past.store.tree_of(commit) for commit in (base, one, two)]
-        merged: MergedTree = merge_trees(past.store, *trees, NONE)
+        was, ours, theirs = (past.store.tree_of(commit) for commit in (base, one, two))
+        merged = merge_trees(past.store, was, ours, theirs, NONE)
     finally:
         del past.store.read
     assert list(merged.files) == ["nodes/concept/area2/n2.yaml"]

@@ -9,6 +9,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -288,7 +289,7 @@ def test_two_people_with_plain_git_edit_different_fields_of_a_hundred_nodes_with
 ) -> None:
     """Bob has neither kgd nor a merge driver: files hold nothing volatile, so git's own merge works."""
     ann = Desk(Workspace.open(code_layout(tmp_path / "ann")))
-    fields = {"summary": "start", "tags": ("t",), "content": "Prose.\n", "data": {"importance": "low"}}
+    fields: dict[str, Any] = {"summary": "start", "tags": ("t",), "content": "Prose.\n", "data": {"importance": "low"}}
     ann.ws.submit(change(*(upsert(f"n{i}", name=f"N{i}", **fields) for i in range(100))))
     ann.published()
     bob = tmp_path / "bob"

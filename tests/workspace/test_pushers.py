@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from kgd.git.objects import Signature
 from kgd.git.refs import NOTES, move_ref
+from kgd.git.staging import KGD, Staging
 from kgd.git.store import ObjectStore
 from kgd.model.access import Principal
 from kgd.workspace.history import pushers
@@ -50,9 +52,9 @@ def test_records_of_two_hubs_are_united(ws: Workspace) -> None:
 
 @pytest.mark.parametrize("note", [b"hello\n", b"Kgd-Pushed-By: a\x1b[2J (x), person\n", b"x" * 5_000])
 def test_a_foreign_note_names_no_pusher(ws: Workspace, note: bytes) -> None:
-    git = pushers.Staging(ws.store, None)
+    git = Staging(ws.store, None)
     git.put(f"{ONE.hex()[:2]}/{ONE.hex()[2:]}", note)
-    made = git.commit(git.write_tree(), [], pushers.Signature(*pushers.KGD, 0), "notes")
+    made = git.commit(git.write_tree(), [], Signature(*KGD, 0), "notes")
     ws.store.release(ws.store.write(git.objects))
     move_ref(ws.layout.git_dir, ws.layout.derived_dir, NOTES, None, made)
     assert pushers.of(ObjectStore(ws.layout.git_dir), ONE) is None

@@ -36,7 +36,7 @@ def test_a_change_is_one_commit_with_author_message_and_the_nodes_it_touched(ws:
     outcome = ws.submit(change(upsert("a", name="A"), upsert("b", name="B"), message="why it was done"))
     assert len(commits(ws)) == len(before) + 1
     shown = subprocess.run(
-        ["git", "-C", ws.layout.git_dir, "show", "-s", "--format=%an <%ae>%n%B", outcome.commit],
+        ["git", "-C", ws.layout.git_dir, "show", "-s", "--format=%an <%ae>%n%B", str(outcome.commit)],
         capture_output=True,
         text=True,
         check=True,

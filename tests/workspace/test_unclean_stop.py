@@ -54,7 +54,7 @@ def desk(layout: Layout, monkeypatch: pytest.MonkeyPatch) -> Iterator[Desk]:
 
 
 @contextmanager
-def after_a_cut(desk: Desk, tmp_path: Path, damage: Callable[[Desk], None]) -> Iterator[Desk]:
+def after_a_cut(desk: Desk, tmp_path: Path, damage: Callable[[Desk], object]) -> Iterator[Desk]:
     """A copy of the workspace made while it was open, damaged and opened again."""
     subprocess.run(["cp", "-a", str(desk.tree.parent), str(tmp_path / "cut")], check=True)
     layout = locate(tmp_path / "cut")
@@ -64,7 +64,7 @@ def after_a_cut(desk: Desk, tmp_path: Path, damage: Callable[[Desk], None]) -> I
 
 
 @contextmanager
-def opened(layout: Layout, before: Callable[[], None]) -> Iterator[Desk]:
+def opened(layout: Layout, before: Callable[[], object]) -> Iterator[Desk]:
     before()
     ws = Workspace.open(layout)
     try:
@@ -200,7 +200,7 @@ def test_a_missing_folder_comes_back_whole(desk: Desk, tmp_path: Path) -> None:
     published_twice(desk)
     with after_a_cut(
         desk, tmp_path, lambda files: subprocess.run(["rm", "-r", files.tree / "nodes"], check=True)
-    ) as cut:  # type: ignore[arg-type,return-value]
+    ) as cut:
         eventually(lambda: all(cut.file(f"n{i}").exists() for i in range(NODES)))
         cut.published()
         assert (cut.ws.tip, by_hand(cut)) == (desk.ws.tip, "")

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from kgd.git import files
 from kgd.git.layout import Layout
 from kgd.model.change import Delete
 from kgd.workspace.publishing import unpublished
@@ -155,7 +156,7 @@ def test_a_merged_edit_undone_between_look_and_exchange_blocks_nothing(
 
 
 def test_a_briefly_full_disk_loses_no_record(desk: Desk, layout: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
-    failed, real = list[str](), unpublished.replace
+    failed, real = list[str](), files.replace
 
     def replace(path: Path, data: bytes) -> None:
         if not failed:
