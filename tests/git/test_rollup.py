@@ -211,7 +211,12 @@ def test_a_stopped_commit_graph_leaves_no_lock(pen: Pen, monkeypatch: pytest.Mon
     slow.write_text(f"#!/bin/sh\ntouch {lock}\nexec sleep 60\n")
     slow.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-    stopper = threading.Thread(target=lambda: (until(lock.exists), stop.set()))
+
+    def stop_once_it_is_locked() -> None:
+        until(lock.exists)
+        stop.set()
+
+    stopper = threading.Thread(target=stop_once_it_is_locked)
     stopper.start()
     with pytest.raises(Unavailable, match="stopped"):
         rollup.write_commit_graph(pen.layout.git_dir, stop)

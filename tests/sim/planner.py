@@ -20,7 +20,7 @@ from kgd.model.conflict import PLACE, TWIN, WHOLE, Conflict, FieldConflict, by_f
 from kgd.model.fields import field_of, plain
 from kgd.model.merge import Merged, is_of_node
 from kgd.model.merge_base import common_content
-from kgd.model.merge_graph import EMPTY, Graph, combined, merge_graphs, renamed, twins, with_decision
+from kgd.model.merge_graph import Graph, combined, merge_graphs, renamed, twins, with_decision
 from kgd.model.node import Node, Relation
 from kgd.model.uri import Uri
 
@@ -100,7 +100,7 @@ class World:
 
 
 def merged(base: Graph | None, a: Graph, b: Graph) -> Graph:
-    done = merge_graphs(base or EMPTY, a, b).graph
+    done = merge_graphs(base or Graph(), a, b).graph
     found = twins(done.nodes, lambda x, y: any(x in side.nodes and y in side.nodes for side in (a, b)))
     return Graph(done.nodes, {**done.conflicts, **{conflict.id: conflict for conflict in found}}) if found else done
 
@@ -257,7 +257,7 @@ def run(seed: int, tell: Callable[[str], None] | None = None) -> None:
     """
     random = Random(seed)
     world = World(random, random.random() < 0.4, tell)
-    root = world.commit(random.getrandbits(60), EMPTY, [])
+    root = world.commit(random.getrandbits(60), Graph(), [])
     replicas = [Replica(world, f"r{n}", root) for n in range(random.choice((2, 2, 3, 3, 4, 5)))]
     try:
         for _ in range(random.randrange(4, 14)):
