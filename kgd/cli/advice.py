@@ -17,7 +17,7 @@ def spoken(error: KgdError, verb: Verb, given: dict[str, Any]) -> tuple[str, str
     """(message, place, next step) as the command line names things; `given` are the options that were typed."""
     if given.get("changes"):  # a file of changes has the names of the operation's parameters
         return error.message, error.at, error.next
-    flags = {argument.dest: _name(argument) for argument in verb.arguments}
+    flags = {"workspace": "-w"} | {argument.dest: _name(argument) for argument in verb.arguments}
     return _reworded(error.message, flags), _place(error.at, flags, given), _reworded(_said(error.next), flags)
 
 
