@@ -392,13 +392,19 @@ def test_a_question_is_answered_by_its_best_hits_and_then_their_areas(known: Ask
 
 
 def test_a_question_in_other_words_is_answered_by_meaning(known: Ask) -> None:
-    known.put(changes=upsert("garage", name="Garage", content="The automobile was repaired by a mechanic."))
+    about = [{"type": "about", "target": "./src/checkout.py", "weight": 0.25}]
+    known.put(changes=[
+        upsert("garage", name="Garage", content="The automobile was repaired by a mechanic.", relations=about),
+        upsert("gotcha:till", name="Till", summary="Amounts are whole cents.", relations=about),
+    ])  # fmt: skip
     shop = known.session.daemon.workspace("shop")
     shop.meaning.follow()
     assert shop.meaning.catch_up(60)
     answer = known.context(question="who fixed our broken car and truck engine?")
     assert names(answer)[0] == "Garage"
-    assert item(answer, "Garage")["why"].startswith("found by its meaning")
+    assert item(answer, "Garage")["why"].startswith("found by meaning alone")
+    assert "Till" not in names(answer), "it is only about the same file"
+    assert "Till" in names(known.context(question="was the automobile repaired by a mechanic?"))
 
 
 def test_a_question_without_hits_waits_for_the_latest_writes(ask: Ask) -> None:
