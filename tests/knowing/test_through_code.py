@@ -53,6 +53,12 @@ def test_a_note_is_no_answer_only_because_its_file_has_the_words_of_the_question
     assert found(ask.context(question=QUESTION)) == []
 
 
+def test_a_question_without_words_finds_nothing(ask: Ask, note: Note) -> None:
+    note("Amounts are whole cents.")
+    answer = ask.search(query="????")
+    assert (answer["hits"], answer["code"]) == ([], [])
+
+
 def test_a_note_in_other_words_than_the_question_is_found_through_its_file(ask: Ask, note: Note) -> None:
     note("Unsaved documents vanish if a web host is relaunched.")
     hit = ask.search(query=QUESTION)["hits"][0]
