@@ -213,6 +213,12 @@ def test_a_refusal_quotes_the_typed_options(kgd: Kgd, words: list[str], said: st
     assert "secret" not in error
 
 
+def test_outside_of_all_workspaces_the_option_that_names_one_is_named(kgd: Kgd, tmp_path: Path) -> None:
+    refused = kgd.run("remember", "Rain is wet.", "-C", str(tmp_path))
+    assert refused.stderr.startswith("kgd: it is not clear which workspace is meant (-w)\n     Name one with `-w`: ")
+    assert kgd("remember", "Rain is wet.", "-C", str(tmp_path), "-w", "shop").startswith("commit ")
+
+
 def test_counts_are_in_words_and_nothing_is_repeated(kgd: Kgd) -> None:
     assert re.search(r"holds .*\bdirector(y|ies)\b, \d+ bytes?,", kgd("status"))
     kgd("link", "./src/auth", "https://example.org/paper", "--type", "see")

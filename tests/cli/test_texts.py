@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from kgd.cli import printing, printing_context, printing_exchange, printing_running
+from kgd.cli import advice, printing, printing_context, printing_exchange, printing_running
 from kgd.cli.advice import spoken
 from kgd.cli.commands import verb
 from kgd.cli.output import show
@@ -146,6 +146,10 @@ def test_an_unverified_node_in_a_context_is_marked_once_with_its_reason(capsys: 
     answer: dict[str, Any] = {"items": [item], "changes": [], "changed_together": [], "unmatched_paths": [], "cut": []}
     printing_context.context(answer)
     assert f"    ! unverified: {doubt['reason']}\n" in capsys.readouterr().out
+
+
+def test_the_next_step_of_an_answer_names_the_option() -> None:
+    assert advice.advice({"next": "Name one with `workspace`: a, b."})["next"] == "Name one with `-w`: a, b."
 
 
 def test_why_shows_the_line_and_the_knowledge_about_it_and_not_the_rest_of_the_file(
