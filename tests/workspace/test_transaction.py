@@ -184,6 +184,7 @@ def test_untag_removes_tags(ws: Workspace) -> None:
 def test_a_moved_node_keeps_its_old_name_as_alias_and_links_still_work(ws: Workspace) -> None:
     ws.submit(change(upsert("a", name="A"), upsert("b", to("a"))))
     ws.submit(change(Move(uri("a"), uri("deep/a"))))
+    assert ws.history.entries(limit=1)[0].subject == "move concept://ws/a to concept://ws/deep/a"
     node = ws.node(uri("deep/a"))
     assert node is not None
     assert node.aliases == (uri("a"),)
