@@ -22,7 +22,7 @@ def main() -> None:
     program = Path(sys.argv[1]).resolve()
     print(kgd(program, "up"), end="")
     walk = json.loads(kgd(program, "traverse", "./", "--max-cost", "1", "--json"))
-    print(f"\nA walk from the root of this tree with cost 1 met {len(walk['nodes'])} nodes:")
+    print(f"\nA walk from the root of this tree with cost 1 met {len(walk['nodes'])} nodes, first:")
     for node in walk["nodes"][:8]:
         print(f"  {node['cost']:<4g} {node['uri']}")
     print(f'\nTo have kgd on the PATH:   export PATH="{program.parent}:$PATH"')

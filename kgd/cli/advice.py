@@ -10,6 +10,7 @@ from kgd.errors import Advice, Do, KgdError
 
 _PLACE = re.compile(r"(?:changes|resolutions)\[(\d+)\](?:[. ](.*))?\Z").match
 _INDEXED = re.compile(r"(\w+)\[(\d+)\]\Z").match
+_GLOBAL = {"workspace": "-w"}
 _WORD = re.compile(r"`(\w+)`|\b(\w+_\w+)\b")
 
 
@@ -17,7 +18,7 @@ def spoken(error: KgdError, verb: Verb, given: dict[str, Any]) -> tuple[str, str
     """(message, place, next step) as the command line names things; `given` are the options that were typed."""
     if given.get("changes"):  # a file of changes has the names of the operation's parameters
         return error.message, error.at, error.next
-    flags = {argument.dest: _name(argument) for argument in verb.arguments}
+    flags = _GLOBAL | {argument.dest: _name(argument) for argument in verb.arguments}
     return _reworded(error.message, flags), _place(error.at, flags, given), _reworded(_said(error.next), flags)
 
 
@@ -25,7 +26,8 @@ def advice(answer: dict[str, Any]) -> dict[str, Any]:
     """The answer with commands in its next step and warnings."""
     told = {**answer}
     if "next" in told:
-        told["next"] = _said(told["next"])
+        said = _said(told["next"])
+        told["next"] = _reworded(said, _GLOBAL) if isinstance(said, str) else said
     if isinstance(told.get("warnings"), list):
         told["warnings"] = [_said(one) for one in told["warnings"]]
     return told

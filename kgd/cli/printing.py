@@ -290,7 +290,10 @@ def missing(answer: Answer) -> None:
             said, then = f"{said}{tail(one.get('detail'))}{seen} ({one['uri']})", why[1].format(uri=one["uri"])
         else:
             close = ", ".join(one["similar"])
-            said, then = f"there is no such node ({one['uri']})", f"Did you mean {close}?" if close else ""
+            said, then = (
+                f"there is no such node ({one['uri']})",
+                f"Did you mean {close}?" if close else "Look for it with `kgd search`.",
+            )
         sys.stderr.write(f"kgd: {said}\n" + (f"     {then}\n" if then else ""))
 
 

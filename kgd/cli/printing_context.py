@@ -13,16 +13,13 @@ _HEADINGS = {
     "insight": "Facts", "task": "Tasks", "concept": "Concepts", "file": "Files", "dir": "Files",
 }  # fmt: skip
 _NAMED = 20
+_OF_THE_FILE = ("code", "changes", "changed_together", "known_by", "unmatched_paths", "described")
+"""Lists of an answer about a file, not about a line of it."""
 
 
 def context(answer: Answer) -> None:
     _lines(answer)
-    heading = ""
-    for item in answer["items"]:
-        if (found := _HEADINGS.get(item["kind"], "Other nodes")) != heading:
-            heading = found
-            say(bold(heading))
-        _item(item)
+    _items(answer)
     if code := answer.get("code"):
         say(bold("In the code"))
         for one in code:
@@ -51,9 +48,7 @@ def context(answer: Answer) -> None:
             say(f"  {path}{'' if path in described else ' (not described)'}")
         if len(paths) > _NAMED:
             say(f"  and {len(paths) - _NAMED} more")
-    if answer["cut"]:
-        told = ", ".join(f"{one['count']} {one['what'].replace('_', ' ')}" for one in answer["cut"])
-        say(f"left out for lack of room: {told}; raise --budget")
+    _cut(answer["cut"])
     if missing := answer.get("missing"):
         say(missing["message"])
     for uri in answer.get("nearest", ()):
@@ -61,9 +56,28 @@ def context(answer: Answer) -> None:
 
 
 def why(answer: Answer) -> None:
+    """Print the origin of the lines and the knowledge about them, without the rest of the file's context."""
+    _lines(answer)
     if not answer.get("lines"):
         say("no commit found: the file has no such line, or the code has no history here")
-    context(answer)
+        say("Give a line of a file in the code tree, as in `kgd why src/app.py:12`.")
+    _items(answer)
+    _cut([one for one in answer["cut"] if one["what"] not in _OF_THE_FILE])
+
+
+def _items(answer: Answer) -> None:
+    heading = ""
+    for item in answer["items"]:
+        if (found := _HEADINGS.get(item["kind"], "Other nodes")) != heading:
+            heading = found
+            say(bold(heading))
+        _item(item)
+
+
+def _cut(cut: list[Answer]) -> None:
+    if cut:
+        told = ", ".join(f"{one['count']} {one['what'].replace('_', ' ')}" for one in cut)
+        say(f"left out for lack of room: {told}; raise --budget")
 
 
 def _lines(answer: Answer) -> None:

@@ -59,7 +59,8 @@ def files_for(index: CommitIndex, query: str, limit: int, seeds: Mapping[str, fl
     """The files most likely touched by a task, best first. See `CodeHistory.files_for`."""
     terms = content_words(query)
     voted, votes = _by_messages(index, telling(index, index.frequencies(terms)))
-    named = _scaled(dict(index.files_called(terms, NAMED)))
+    subject = [term for term in terms if term.word.casefold() not in words.WEAK]  # "make it faster" is not `make.bat`
+    named = _scaled(dict(index.files_called(subject, NAMED)))
     scores: dict[str, float] = defaultdict(float)
     for weight, found in ((BY_SEARCH, _scaled(seeds)), (BY_MESSAGES, voted), (BY_PATH, named)):
         for path, score in found.items():

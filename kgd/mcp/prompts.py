@@ -37,8 +37,9 @@ While you work and when you are done
 - `put` knowledge that the code cannot express: decisions and their reasons, traps, how parts work together, failed \
 attempts. One fact per node: a name, a summary of at most 100 characters, content of any length, and relations to \
 its files and concepts:
-  {"op": "upsert", "type": "gotcha", "name": "Tokens outlive a key rotation", "summary": "...", "content": "...", \
-"relations": [{"type": "about", "target": "./src/auth/session.py", "weight": 0.5}]}
+  {"changes": [{"op": "upsert", "type": "gotcha", "name": "Tokens outlive a key rotation", "summary": "...", \
+"content": "...", "relations": [{"type": "about", "target": "./src/auth/session.py", "weight": 0.5}]}], \
+"message": "..."}
 - Search first: the same type and name address the same node again, and `similar` in the answer names similar \
 nodes. To replace existing content, `get` it and pass its version as `expect_version`; to add to it, use `append`.
 - Give the reason as `message`, and a `request_id` if you might retry.

@@ -292,7 +292,7 @@ def filters_of(question: Question) -> dict[str, Any]:
 
 def _add_near(workspace: Workspace, index: TextIndex, pool: Pool, filters: dict[str, Any], may: Sees) -> None:
     meaning = workspace.meaning
-    if not pool.question.query.strip() or not meaning.share:
+    if not any(map(str.isalnum, pool.question.query)) or not meaning.share:
         return
     within: Collection[Uri] | None = None
     is_narrow = any(filters[name] for name in ("types", "tags", "namespace"))

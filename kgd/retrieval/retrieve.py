@@ -40,6 +40,9 @@ FILES = 60
 """Largest number of files to rank by whole text or path."""
 
 
+ALONE = "meaning alone"
+"""The reason for a hit that has no words of the query, no requested name and no relation."""
+
 Likely = Callable[[str], Mapping[Uri, float]]
 """Returns the files that past commits suggest for a query, with scores, 0..1."""
 
@@ -344,7 +347,8 @@ def _explained(workspace: Workspace, pool: Pool, page: Sequence[Ranked]) -> list
             answers.append(Answered(one.uri, one.score, hit.snippet, (*hit.why, *past) or ("text",), (one.uri,)))
             continue
         steps = unit.steps
-        why = [*hit.why, _weighed(unit, pool), *past]
+        is_alone = not (hit.why or past or steps or unit.helped or unit.named)
+        why = [*hit.why, *([ALONE] if is_alone else []), _weighed(unit, pool), *past]
         why += [f"via {_shown(step)}" for step in steps[-1:]]
         why += [f"helped by {_shown(unit.helped)}"] if unit.helped and not steps else []
         lex, vec, path = round(unit.lex, 4), round(unit.vec, 4), _path(one.uri, steps)

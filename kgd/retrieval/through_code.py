@@ -52,16 +52,15 @@ def add(pool: Pool, workspace: Workspace, about: Mapping[Uri, Sequence[Uri]], ar
             if gained > found.get(note, (0.0, file))[0]:
                 found[note] = gained, file
     texts = workspace.text().passing(list(found), **{**filters_of(pool.question), "lanes": KNOWLEDGE})
-    for text in texts:
-        unit = pool.take(text)
-        gained, file = found[text.uri]
-        unit.through = gained
-        unit.score += PASSED * gained
-        if not unit.steps and not unit.covered:
-            unit.steps = (Step(text.uri, ABOUT, file, True),)
-    normalise(pool)
+    units = {text.uri: pool.take(text) for text in texts}
     if pool.share:
-        around.measure(pool.units[pool.key(text.uri)] for text in texts)
+        around.measure(units.values())
+    for uri, unit in units.items():
+        unit.through, file = found[uri]
+        unit.score += PASSED * unit.through
+        if not unit.steps and not unit.covered and pool.speaks_of(unit):  # else the file alone would make it a hit
+            unit.steps = (Step(uri, ABOUT, file, True),)
+    normalise(pool)
 
 
 def _gained(file: FileHit, best: FileHit, notes: int) -> float:

@@ -78,7 +78,7 @@ def _chosen(session: Session, named: str | None, texts: Iterable[str], *, writin
         raise NotFound("there is no workspace yet", at="workspace", next=_way_in(session))
     raise NotFound(
         "it is not clear which workspace is meant", at="workspace",
-        next=f"Name one: {_some(known)}; or run `kgd up` in this directory to make one here.",
+        next=f"Name one with `workspace`: {_some(known)}; or run `kgd up` in this directory to make one here.",
     )  # fmt: skip
 
 

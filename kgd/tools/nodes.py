@@ -393,13 +393,17 @@ def moment(at: float) -> str:
 def similar(workspace: Workspace, uri: Uri, sees: Sees | None, limit: int = 3) -> list[str]:
     """Suggestions for a missing URI: first nodes of its folder with a similar name, then search results for its words.
 
+    A concept may be a misspelt path, so files of the same folder are suggested too.
+
     Args:
         sees: Predicate for readable nodes, or None if unrestricted. Other nodes are not suggested.
         limit: The largest number of suggestions.
     """
     words = " ".join(uri.rpartition("://")[2].split("/")[1:]) or uri
     folder, _, name = uri.rpartition("/")
-    beside = {one.rpartition("/")[2]: one for one in _beside(workspace, folder) if sees is None or sees(Uri(one))}
+    folders = (folder.replace("concept://", "file://", 1), folder)
+    near = [one for place in dict.fromkeys(folders) for one in _beside(workspace, place)]
+    beside = {one.rpartition("/")[2]: one for one in near if sees is None or sees(Uri(one))}
     close = [beside[one] for one in get_close_matches(name, beside, n=limit, cutoff=ALIKE)]
     found = (hit.uri for hit in workspace.text().search(words, limit=LOOKED, sees=sees))
     left_out = PIECES - {scheme_of(uri)}

@@ -112,7 +112,10 @@ def explain_one(first: ErrorDetails, model: type[BaseModel]) -> KgdError:
         name = str(first["loc"][-1])
         return Invalid(f"there is no field '{name[:60]}' here", at=at, next=_known(name, first["loc"], model))
     if kind == "missing":
-        return Invalid(f"'{first['loc'][-1]}' is required", at=at, next=_with(str(first["loc"][-1]), first["input"]))
+        name = str(first["loc"][-1])
+        inner = _model_of(first["loc"], model)
+        example = _inside(name, inner) if inner is not None else ""
+        return Invalid(f"'{name}' is required", at=at, next=example or _with(name, first["input"]))
     if kind in ("string_too_long", "too_long"):
         return Limit(f"{_sentence(first['msg'])}", at=at)
     if kind == "too_short":
@@ -123,7 +126,8 @@ def explain_one(first: ErrorDetails, model: type[BaseModel]) -> KgdError:
         return Invalid("an object is expected", at=at, next=known)
     if kind in ("union_tag_invalid", "union_tag_not_found"):
         tags = [tag for one in _models_at(first["loc"], model) for tag in _tags(one)]
-        return Invalid(f"'op' must be one of {', '.join(tags)}", at=f"{at}.op")
+        told = "upsert writes a node, or the given fields of an existing one." if "upsert" in tags else ""
+        return Invalid(f"'op' must be one of {', '.join(tags)}", at=f"{at}.op", next=told)
     return Invalid(_sentence(first["msg"]), at=at)
 
 
@@ -170,7 +174,18 @@ def _known(name: str, location: Sequence[int | str], model: type[BaseModel]) -> 
     if inner is None:
         return "Leave it out."
     close = difflib.get_close_matches(name, inner.model_fields, n=1)
-    return f"Did you mean '{close[0]}'?" if close else _fields(inner)
+    if close:
+        return f"Did you mean '{close[0]}'?"
+    return next(filter(None, (_inside(holder, inner, name) for holder in inner.model_fields)), "") or _fields(inner)
+
+
+def _inside(holder: str, model: type[BaseModel], name: str = "") -> str:
+    """An example of a list of operations with this field in one of them; empty if `holder` is no such list."""
+    for one in _models_at((holder,), model):
+        if (tags := _tags(one)) and (not name or name in one.model_fields):
+            shown = f'"{name}": ...' if name not in ("", "op") else "..."
+            return f'Give it as {{"{holder}": [{{"op": "{tags[0]}", {shown}}}]}}.'
+    return ""
 
 
 def _fields(model: type[BaseModel]) -> str:

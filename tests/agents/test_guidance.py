@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -15,8 +16,11 @@ from kgd.cli.commands import VERBS
 from kgd.mcp.prompts import INSTRUCTIONS
 from kgd.mcp.server import Surface
 from kgd.tools import LOCAL, TOOLS, TOOLSETS
+from kgd.tools.context.prime import AFTER
+from kgd.tools.parameters import read
 from kgd.tools.schemas import input_schema
 from kgd.tools.session import Session
+from kgd.tools.write.put import PutParams
 from tests.surfaces.conftest import code, daemon, session
 
 __all__ = ["code", "daemon", "session"]
@@ -84,6 +88,14 @@ def test_instructions_and_block_name_only_existing_tools() -> None:
     for tool in ("context", "search", "traverse", "get", "put", "history", "status", "query_graph", "manage_graph",
                  "manage_changelog", "resolve_conflicts"):  # fmt: skip
         assert f"`{tool}`" in INSTRUCTIONS
+
+
+def test_the_examples_of_put_can_be_sent_as_they_are() -> None:
+    for text in (INSTRUCTIONS, AFTER):
+        [example] = re.findall(r'{"changes".*}', text)
+        params = read(PutParams, json.loads(example))
+        assert isinstance(params, PutParams)
+        assert [one.op for one in params.changes] == ["upsert"]
 
 
 @pytest.mark.requirement("A18")

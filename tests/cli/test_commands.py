@@ -187,6 +187,9 @@ def test_a_file_that_could_never_be_read_is_named_instead_of_its_node(kgd: Kgd) 
         (["rm", "shelf", "kgd://shop/status"], "(kgd://shop/status)"),
         (["resolve", "nosuch", "--take", "a"], "kgd: this conflict is not open\n"),
         (["get", "shelf", "../../.."], "(../../..)"),
+        (["get", "nosuch"], "(concept://shop/nosuch)\n     Look for it with `kgd search`.\n"),
+        (["history", "nosuch"], "Look for it with `kgd search`."),
+        (["log", "-w", "nosuch"], "(-w)"),
         (["search"], "kgd: there is nothing to look for (WORD)\n"),
         (["serch", "x"], "kgd: there is no command 'serch'\n     Did you mean `kgd search`?\n"),
         (["zzzzzz"], "`kgd --help` lists the commands."),
@@ -199,7 +202,7 @@ def test_a_file_that_could_never_be_read_is_named_instead_of_its_node(kgd: Kgd) 
         (["remote", "rm", "nosuch"], "kgd: there is no remote 'nosuch'\n"),
         (["remote", "add", "origin", "/no/where"], "kgd: there is nothing at /no/where"),
     ],
-    ids=range(18),
+    ids=range(21),
 )  # fmt: skip
 def test_a_refusal_quotes_the_typed_options(kgd: Kgd, words: list[str], said: str) -> None:
     kgd("put", "shelf", "--summary", "s")
@@ -208,6 +211,12 @@ def test_a_refusal_quotes_the_typed_options(kgd: Kgd, words: list[str], said: st
     assert "changes[" not in error
     assert "resolutions[" not in error
     assert "secret" not in error
+
+
+def test_outside_of_all_workspaces_the_option_that_names_one_is_named(kgd: Kgd, tmp_path: Path) -> None:
+    refused = kgd.run("remember", "Rain is wet.", "-C", str(tmp_path))
+    assert refused.stderr.startswith("kgd: it is not clear which workspace is meant (-w)\n     Name one with `-w`: ")
+    assert kgd("remember", "Rain is wet.", "-C", str(tmp_path), "-w", "shop").startswith("commit ")
 
 
 def test_counts_are_in_words_and_nothing_is_repeated(kgd: Kgd) -> None:

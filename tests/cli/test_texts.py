@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from kgd.cli import printing, printing_context, printing_exchange, printing_running
+from kgd.cli import advice, printing, printing_context, printing_exchange, printing_running
 from kgd.cli.advice import spoken
 from kgd.cli.commands import verb
 from kgd.cli.output import show
@@ -146,3 +146,29 @@ def test_an_unverified_node_in_a_context_is_marked_once_with_its_reason(capsys: 
     answer: dict[str, Any] = {"items": [item], "changes": [], "changed_together": [], "unmatched_paths": [], "cut": []}
     printing_context.context(answer)
     assert f"    ! unverified: {doubt['reason']}\n" in capsys.readouterr().out
+
+
+def test_the_next_step_of_an_answer_names_the_option() -> None:
+    assert advice.advice({"next": "Name one with `workspace`: a, b."})["next"] == "Name one with `-w`: a, b."
+
+
+def test_why_shows_the_line_and_the_knowledge_about_it_and_not_the_rest_of_the_file(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    line = {"path": "src/a.py", "first": 3, "last": 3, "text": "x = 1", "commit": "c" * 12,
+            "at": "2026-11-21T12:00:00Z", "by": "Ann", "what": "Round once"}  # fmt: skip
+    item = {"kind": "gotcha", "name": "Cents", "uri": "gotcha://shop/cents", "why": "cites it"}
+    code = {"name": "b.py", "uri": "file://shop/src/b.py", "why": "imports a.py"}
+    commit = {"at": "2026-11-21T12:00:00Z", "commit": "d" * 12, "what": "Something else"}
+    answer: dict[str, Any] = {
+        "lines": [line], "items": [item], "code": [code], "changes": [commit], "changed_together": [],
+        "unmatched_paths": ["src/a.py"], "cut": [{"what": "code", "count": 3}, {"what": "gotcha", "count": 2}],
+    }  # fmt: skip
+    printing_context.why(answer)
+    said = capsys.readouterr().out
+    assert said.splitlines() == [
+        "src/a.py:3", "  | x = 1", "  2026-11-21 cccccccccccc Ann: Round once", "Traps", "  Cents  gotcha://shop/cents",
+        "    cites it", "left out for lack of room: 2 gotcha; --budget N makes more",
+    ]  # fmt: skip
+    printing_context.why({**answer, "lines": []})
+    assert "Give a line of a file in the code tree, as in `kgd why src/app.py:12`.\n" in capsys.readouterr().out

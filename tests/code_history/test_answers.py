@@ -44,6 +44,11 @@ def test_a_companion_follows_the_file_that_the_task_names(shop: CodeHistory) -> 
     assert found["templates/bill.html"].why == ("changes together with src/invoice.py",)
 
 
+def test_a_word_without_a_subject_leads_to_no_file_of_that_name(code: Code) -> None:
+    code.commits([("Build it on Windows", "make.bat"), ("Sum up the prices", "src/cart.py")])
+    assert [file.path for file in code.history().files_for("make the cart faster")] == ["src/cart.py"]
+
+
 def test_words_of_a_path_lead_to_the_file(shop: CodeHistory) -> None:
     assert shop.files_for("nothing but other_7")[0].path == "src/other_7.py"
 

@@ -393,13 +393,19 @@ def test_a_question_is_answered_by_its_best_hits_and_then_their_areas(known: Ask
 
 
 def test_a_question_in_other_words_is_answered_by_meaning(known: Ask) -> None:
-    known.put(changes=upsert("garage", name="Garage", content="The automobile was repaired by a mechanic."))
+    about = [{"type": "about", "target": "./src/checkout.py", "weight": 0.25}]
+    known.put(changes=[
+        upsert("garage", name="Garage", content="The automobile was repaired by a mechanic.", relations=about),
+        upsert("gotcha:till", name="Till", summary="Amounts are whole cents.", relations=about),
+    ])  # fmt: skip
     shop = known.session.daemon.workspace("shop")
     shop.meaning.follow()
     assert shop.meaning.catch_up(60)
     answer = known.context(question="who fixed our broken car and truck engine?")
     assert names(answer)[0] == "Garage"
-    assert item(answer, "Garage")["why"].startswith("found by its meaning")
+    assert item(answer, "Garage")["why"].startswith("found by meaning alone")
+    assert "Till" not in names(answer), "it is only about the same file"
+    assert "Till" in names(known.context(question="was the automobile repaired by a mechanic?"))
 
 
 def test_a_question_without_hits_waits_for_the_latest_writes(ask: Ask) -> None:
@@ -417,9 +423,25 @@ def test_the_text_of_a_document_in_the_code_tree_is_part_of_the_answer(ask: Ask,
     assert "before the new pods start" in next(one["text"] for one in answer["code"] if one["uri"] == uri)
 
 
-def test_a_sentence_given_as_a_path_is_refused_with_the_right_parameter(ask: Ask) -> None:
-    told = ask.context(paths="change how long sessions last")["missing"]["message"]
-    assert "Pass a sentence as `task` or `question`." in told
+@pytest.mark.parametrize("sentence", ["how long do sessions last?", "change how long, at most, sessions last"])
+def test_a_sentence_given_as_a_path_is_asked_as_a_question(known: Ask, sentence: str) -> None:
+    answer = known.context(paths=[sentence, "src/checkout.py"])
+    both = known.context(question=sentence, paths=["src/checkout.py"])
+    assert "Auth" in names(answer)
+    assert (names(answer), answer["unmatched_paths"]) == (names(both), both["unmatched_paths"])
+
+
+@pytest.mark.parametrize("path", ["docs/My Next File.md", "setup.py, tox.ini, my notes.md", "a b c/d", "My File"])
+def test_a_path_with_blanks_is_no_sentence(ask: Ask, path: str) -> None:
+    answer = ask.context(paths=path)
+    assert answer["unmatched_paths"] == [one.strip() for one in path.split(",")]
+    assert "Pass a sentence as `task` or `question`." in answer["missing"]["message"]
+
+
+def test_a_folder_with_the_name_of_a_sentence_is_a_path(ask: Ask, code: Path) -> None:
+    (code / "all we know").mkdir()
+    (code / "all we know" / "x.py").write_text("")
+    until(lambda: ask.context(paths="all we know")["unmatched_paths"] == ["all we know/x.py"])
 
 
 def test_recent_changes_cover_the_areas_and_the_code(known: Ask, code: Path) -> None:

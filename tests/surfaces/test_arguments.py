@@ -63,6 +63,12 @@ def test_an_unknown_field_is_refused_at_every_level_and_placed(model: Any, argum
          "Known: type, target, weight, data."),
         (PUT, {"changes": {"op": "upsert", "uri": "a", "data": [1]}}, "changes[0].data", "Give it as {...}."),
         (PUT, {"changes": {"uri": "a"}}, "changes[0].op", "one of upsert, append, delete, relate"),
+        (PUT, {"changes": {"uri": "a"}}, "changes[0].op", "upsert writes a node"),
+        (PUT, {"uri": "a", "name": "A"}, "uri", 'Give it as {"changes": [{"op": "upsert", "uri": ...}]}.'),
+        (PUT, {"op": "upsert", "uri": "a"}, "op", 'Give it as {"changes": [{"op": "upsert", ...}]}.'),
+        (PUT, {"target": "b"}, "target", 'Give it as {"changes": [{"op": "relate", "target": ...}]}.'),
+        (PUT, {}, "changes", 'Give it as {"changes": [{"op": "upsert", ...}]}.'),
+        (PUT, {"wrong": 1}, "wrong", "Known: changes, message"),
         (PUT, {"changes": []}, "changes", "at least one"),
     ],
 )  # fmt: skip

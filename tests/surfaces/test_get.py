@@ -242,6 +242,8 @@ def test_a_misspelled_name_is_answered_with_its_neighbours(ask: Ask) -> None:
     until(lambda: not ask.get(uris="./src/auth/session.py")["missing"])
     (missing,) = ask.get(uris="./src/auth/sesion.py")["missing"]
     assert missing["similar"][0] == "file://shop/src/auth/session.py"
+    (missing,) = ask.get(uris="src/auth/sesion.py")["missing"]
+    assert missing["similar"][0] == "file://shop/src/auth/session.py", "a bare path is a concept until it exists"
     commit = ask.put(changes=upsert("later", summary="s"))["commit"]
     (missing,) = ask.get(uris="./src/auth/session.py", as_of=commit)["missing"]
     assert missing["uri"] not in missing["similar"], "a node of the code tree is in no commit of knowledge"

@@ -143,6 +143,11 @@ def test_a_relation_makes_a_missing_resource_and_keeps_a_missing_concept_with_a_
     assert [link.target for link in ws.broken_links()] == [uri("nobody")]
 
 
+def test_a_resource_with_a_misspelt_scheme_is_made_with_a_warning(ws: Workspace) -> None:
+    outcome = ws.submit(change(upsert("a", to("gotca:trap"), to("mailto:ann@example.org"))))
+    assert outcome.warnings == ("gotca:trap was created as a resource; did you mean gotcha:trap?",)
+
+
 @pytest.mark.requirement("E18")
 @pytest.mark.requirement("U2")
 def test_deleting_a_node_takes_its_outgoing_relations_and_breaks_the_incoming_ones(ws: Workspace) -> None:
@@ -179,6 +184,7 @@ def test_untag_removes_tags(ws: Workspace) -> None:
 def test_a_moved_node_keeps_its_old_name_as_alias_and_links_still_work(ws: Workspace) -> None:
     ws.submit(change(upsert("a", name="A"), upsert("b", to("a"))))
     ws.submit(change(Move(uri("a"), uri("deep/a"))))
+    assert ws.history.entries(limit=1)[0].subject == "move concept://ws/a to concept://ws/deep/a"
     node = ws.node(uri("deep/a"))
     assert node is not None
     assert node.aliases == (uri("a"),)

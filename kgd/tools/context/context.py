@@ -20,7 +20,7 @@ from kgd.tools import addressing, origins
 from kgd.tools.budget import size_of
 from kgd.tools.commands import BUDGET, CONTEXT_ID, SINCE, UNTIL, Command, option
 from kgd.tools.context import as_markdown, gathering, lines, packing, recent
-from kgd.tools.context.file_paths import Places, common_directory, places
+from kgd.tools.context.file_paths import Places, common_directory, places, sentences
 from kgd.tools.context.findings import CodeAnswer, Findings
 from kgd.tools.context.lines import AskedLines, LineAnswer
 from kgd.tools.context.packing import CutAnswer, ItemAnswer
@@ -131,6 +131,7 @@ def context(session: Session, params: ContextParams) -> ContextResult:
         )
     texts = [*params.paths, *([params.task] if "://" in params.task[:40] and " " not in params.task else [])]
     workspace = addressing.choose(session, params.workspace, texts)
+    params = _with_sentences_asked(session, workspace, params)
     asked = _gathered(session, workspace, params)
     if params.question.strip() and not asked.findings.ordered() and workspace.meaning.catch_up(EMBEDDED_WITHIN):
         asked = _gathered(session, workspace, params)  # texts written a moment ago may match by meaning now
@@ -170,6 +171,15 @@ def context(session: Session, params: ContextParams) -> ContextResult:
     answer.update(enter(session, params.context_id, [Uri(item["uri"]) for item in answer["items"]]))
     packing.shrink(answer, params.budget, SHRUNK)
     return answer  # type: ignore[return-value]
+
+
+def _with_sentences_asked(session: Session, workspace: Workspace, params: ContextParams) -> ContextParams:
+    """The parameters with a sentence among the paths as the question, unless there is one."""
+    found = [] if params.question.strip() else sentences(session, workspace, params.paths)
+    if not found:
+        return params
+    paths = [text for text in params.paths if text not in found]
+    return params.model_copy(update={"paths": paths, "question": " ".join(found)})
 
 
 def _gathered(session: Session, workspace: Workspace, params: ContextParams) -> _Asked:
@@ -335,7 +345,7 @@ CONTEXT = Operation(
             "Reading",
             "knowledge to read before you edit files, start a task or answer a question",
             (
-                option("paths", "files or directories of the code", "PATH", nargs="*"),
+                option("paths", "files or directories of the code, or a question", "PATH", nargs="*"),
                 option("--task", "a task's URI or name, or its text", "TASK"),
                 option("--question", "a question in words", "TEXT"),
                 SINCE,

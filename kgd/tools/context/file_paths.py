@@ -89,6 +89,23 @@ def places(session: Session, workspace: Workspace, texts: Sequence[str]) -> Plac
     return Places(tuple(kept.asked), tuple(kept.files), tuple(kept.outside), kept.more, tuple(kept.absent))
 
 
+def sentences(session: Session, workspace: Workspace, texts: Sequence[str]) -> list[str]:
+    """The texts that are sentences and no paths: ``how long do sessions last?``.
+
+    A text without a question mark needs three words in a row, none with a slash or an extension.
+    """
+    caller = _Caller.of(session, workspace)
+    return [text for text in texts if _is_sentence(text) and caller.may_miss(text)]
+
+
+def _is_sentence(text: str) -> bool:
+    words = text.split()
+    if text.rstrip().endswith("?"):
+        return len(words) > 1
+    is_path = any(sign in word.rstrip(".,;:!") for word in words for sign in "/\\.")
+    return not is_path and any(len(part.split()) > 2 for part in _SEPARATORS.split(text))
+
+
 def above(path: str) -> Iterator[str]:
     """The directories that contain a path, the nearest first, the top ("") last."""
     path = path.rstrip("/")
@@ -157,6 +174,11 @@ class _Caller:
         """Whether no file is at the path; False if the caller has no code tree."""
         tops = [top for top in (self.root, self.other) if top is not None]
         return bool(tops) and not any(os.path.lexists(top / place) for top in tops)
+
+    def may_miss(self, text: str) -> bool:
+        """Whether no file is at the path of a text; True if the caller may not learn it."""
+        place = self.place(text)
+        return place is None or self.root is None or self.misses(place)
 
     def _near(self, text: str) -> str | None:
         plain = text.strip()

@@ -127,7 +127,9 @@ def by_question(findings: Findings, question: str) -> None:
     if hits:  # without hits nothing is known, and neighbours of other nodes would suggest otherwise
         _areas(findings, list(dict.fromkeys(files))[:HITS], closeness=NEAR)
         _hanging_on(findings, findings.of_kind(*AREAS)[:AREAS_FOLLOWED], closeness=FAR)
-        _neighbours(findings, [one.uri for one in hits[:5]])
+        # A hit by meaning alone may be a wrong answer, and its neighbours would be further ones.
+        by_words = {hit.uri for hit in answers.hits if hit.lex or not hit.vec}
+        _neighbours(findings, [one.uri for one in hits[:5] if one.uri in by_words])
 
 
 # ---- steps
@@ -138,7 +140,7 @@ def _found(hit: Answered) -> str:
     said = [one for one in hit.why if not one.startswith(("lex ", "vec "))]
     words = [one for one in said if not one.startswith(("via ", "helped by "))]
     ways = [one for one in said if one not in words]
-    return "found " + ", ".join(([f"by {', '.join(words)}"] if words else [] if ways else ["by its meaning"]) + ways)
+    return "found " + (", ".join(([f"by {', '.join(words)}"] if words else []) + ways) or "by its name")
 
 
 def _areas(findings: Findings, paths: Sequence[str], closeness: int = DIRECT) -> set[str]:

@@ -54,8 +54,8 @@ BEFORE = (
 )
 AFTER = (
     "When you learn something that the code does not show (a decision and its reason, a trap, a rule), `put` it: "
-    '{"op": "upsert", "type": "gotcha", "name": "...", "summary": "...", "relations": [{"type": "about", "target": '
-    '"./path/of/the/file"}]}. One fact per node.'
+    '{"changes": [{"op": "upsert", "type": "gotcha", "name": "...", "summary": "...", "relations": [{"type": "about", '
+    '"target": "./path/of/the/file"}]}]}. One fact per node.'
 )
 WORTH_RECORDING = (
     "Worth recording first: the reasons for the architecture (`decision`), code that breaks easily (`gotcha`), "

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, NotRequired, cast
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from kgd.errors import NotFound
+from kgd.errors import Advice, Do, NotFound
 from kgd.model.access import Verb
 from kgd.model.change import ChangeSet, Revert
 from kgd.model.uri import Uri
@@ -113,7 +113,11 @@ def _check_known(workspace: Workspace, uri: Uri, sees: visibility.Sees | None) -
             place = f"{told['path']}:{told['line']}"
             raise NotFound(f"its file cannot be read: {told['reason']}", at=place, next=told["next"])
         close = ", ".join(nodes.similar(workspace, uri, sees))
-        raise NotFound("there is no such node", at=uri, next=f"Did you mean {close}?" if close else "")
+        raise NotFound(
+            "there is no such node",
+            at=uri,
+            next=f"Did you mean {close}?" if close else Advice("Look for it with ", Do("search"), "."),
+        )
 
 
 def _entries(

@@ -113,7 +113,7 @@ def sentence(waiting: list[Waiting], stuck: list[str]) -> str:
         said.append(f"{_listed(needs)} need{'s' if alone else ''} your attention.")
     if stuck:
         said.append(f"Problems: {_listed(stuck)}.")
-    return " ".join(said) or "Nothing needs your attention."
+    return " ".join(said) or ("Nothing is urgent." if waiting else "Nothing needs your attention.")
 
 
 def _listed(texts: list[str]) -> str:

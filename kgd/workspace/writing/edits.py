@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from difflib import get_close_matches
 from functools import singledispatch
 from typing import Any
 
@@ -17,13 +18,15 @@ from kgd.model.conflict import WHOLE, Conflict, canonical_json
 from kgd.model.fields import field_of, plain
 from kgd.model.merge_graph import renamed
 from kgd.model.node import FILE, MEMORY_TYPES, Json, Node, Relation, folded
-from kgd.model.uri import Uri, is_owned, path_of, scheme_of, workspace_of
+from kgd.model.uri import OWNED, Uri, is_owned, path_of, scheme_of, workspace_of
 from kgd.workspace.files import memory_files
 from kgd.workspace.writing.draft import Draft, is_resource
 from kgd.workspace.writing.reverting import revert
 from kgd.workspace.writing.settling import carry, is_about_node, settle
 
 DETAIL = "detail"
+LIKE_A_TYPE = 0.8
+"""Similarity from which the scheme of a new resource is taken for a misspelt one of kgd's."""
 
 CLEARABLE = ("type", "name", "summary", "content", "tags", "source", "relations", "aliases", "data")
 
@@ -279,6 +282,9 @@ def _check_link(draft: Draft, relation: Relation) -> None:
         draft.put(Node(target))
         if is_owned(target):
             draft.warnings.append(f"{target} is not in the code tree; it was created as a resource")
+        elif meant := get_close_matches(scheme_of(target), OWNED, n=1, cutoff=LIKE_A_TYPE):
+            rest = target.partition(":")[2]
+            draft.warnings.append(f"{target} was created as a resource; did you mean {meant[0]}:{rest}?")
     else:
         or_file = f", and no file {path_of(target)}" if scheme_of(target) == "concept" else ""
         draft.warnings.append(f"no node is called {target}{or_file}: a broken link until it is written")

@@ -143,7 +143,10 @@ def message_of(changes: ChangeSet, touched: Iterable[Uri], settled: Iterable[str
 
 def subject_of(changes: Iterable[Edit], uris: list[Uri]) -> str:
     """A subject for a change without a message."""
-    kinds = {type(edit) for edit in changes}
+    edits = list(changes)
+    if len(edits) == 1 and isinstance(edits[0], Move):
+        return f"move {edits[0].uri}"[:100] + f" to {edits[0].to}"[:100]
+    kinds = {type(edit) for edit in edits}
     verbs = {
         Upsert: "put",
         Append: "append to",
