@@ -29,6 +29,8 @@ WHOLE = {
     r"SELECT .* FROM (totals|nodes|pairs|links|decided)\b": "read into memory once",
     r"SELECT .* FROM tokens ORDER BY created, id": "a hub's tokens are listed whole",
     r"SELECT language, state, count": "for `kgd status`",
+    r"SELECT key, first, size FROM keys": "all names, for searching texts for them",
+    r".* AND 0\b": "a condition that nothing meets",
     r"SELECT DISTINCT origin FROM docs": "once, when derived files are compared with the tip",
 }  # fmt: skip
 """Statements that may read a whole table, and why."""

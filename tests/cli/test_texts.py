@@ -168,7 +168,7 @@ def test_why_shows_the_line_and_the_knowledge_about_it_and_not_the_rest_of_the_f
     said = capsys.readouterr().out
     assert said.splitlines() == [
         "src/a.py:3", "  | x = 1", "  2026-11-21 cccccccccccc Ann: Round once", "Traps", "  Cents  gotcha://shop/cents",
-        "    cites it", "left out for lack of room: 2 gotcha; --budget N makes more",
+        "    cites it", "left out for lack of room: 2 gotcha; raise --budget",
     ]  # fmt: skip
     printing_context.why({**answer, "lines": []})
     assert "Give a line of a file in the code tree, as in `kgd why src/app.py:12`.\n" in capsys.readouterr().out
