@@ -152,14 +152,28 @@ class Run:
 
 Section = Callable[[Run], Iterator[Row]]
 SECTIONS: dict[str, Section] = {
-    "starts": Run.starts, "calls": Run.calls, "memory": Run.memory,
-    "restarts": Run.restarts, "writes": Run.writes, "walks": Run.walks,
-    "searches": Run.searches, "languages": Run.languages, "clients": Run.clients, "trees": Run.trees,
-    "merges": Run.merges, "parts": Run.parts,
-    "sharing": Run.sharing, "hubs": Run.hubs, "crossing": Run.crossing, "knowing": Run.knowing,
-    "histories": Run.histories, "meaning": Run.meanings, "documents": Run.documents,
-    "pages": Run.pages, "idle": Run.idle,
-}  # fmt: skip
+    "starts": Run.starts,
+    "calls": Run.calls,
+    "memory": Run.memory,
+    "restarts": Run.restarts,
+    "writes": Run.writes,
+    "walks": Run.walks,
+    "searches": Run.searches,
+    "languages": Run.languages,
+    "clients": Run.clients,
+    "trees": Run.trees,
+    "merges": Run.merges,
+    "parts": Run.parts,
+    "sharing": Run.sharing,
+    "hubs": Run.hubs,
+    "crossing": Run.crossing,
+    "knowing": Run.knowing,
+    "histories": Run.histories,
+    "meaning": Run.meanings,
+    "documents": Run.documents,
+    "pages": Run.pages,
+    "idle": Run.idle,
+}
 
 
 def main() -> int:
@@ -236,8 +250,12 @@ def _reasons(error: BaseException) -> Iterator[str]:
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench", description="The rows of docs/performance.md.")
     parser.add_argument("sections", nargs="*", metavar="section", help=f"only these: {', '.join(SECTIONS)}")
-    parser.add_argument("--sizes", type=lambda text: tuple(map(int, text.split(","))), default=SIZES,
-                        help="nodes, with commas (default: 1000,10000,100000)")  # fmt: skip
+    parser.add_argument(
+        "--sizes",
+        type=lambda text: tuple(map(int, text.split(","))),
+        default=SIZES,
+        help="nodes, with commas (default: 1000,10000,100000)",
+    )
     options = parser.parse_args()
     if unknown := set(options.sections) - set(SECTIONS):
         parser.error(f"no such section: {', '.join(sorted(unknown))}")

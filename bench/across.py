@@ -50,8 +50,12 @@ def rows(folder: Path) -> Iterator[Row]:
             def once() -> Any:
                 # A new limit has no cached answer.
                 cost = 1.0 + (next(limits) * 1e-6 if anew else 0.0)
-                args = {"start": [f"concept://shop/{where}"], "max_cost": cost, "max_nodes": REACHED + 1,
-                        "budget": 10_000}  # fmt: skip
+                args = {
+                    "start": [f"concept://shop/{where}"],
+                    "max_cost": cost,
+                    "max_nodes": REACHED + 1,
+                    "budget": 10_000,
+                }
                 found = call(session, "traverse", args)
                 assert len(found["nodes"]) == REACHED + 1
                 return found
@@ -117,8 +121,9 @@ def _hub(folder: Path) -> Iterator[tuple[str, str]]:
     with _daemon(folder) as session:
         _fill(session, folder, "beyond")
     env = {**os.environ, "KGD_HOME": str(folder / "home")}
-    hub = subprocess.Popen([*KGD, "serve", "--listen", "127.0.0.1:0"], env=env, stdout=subprocess.DEVNULL,
-                           stderr=subprocess.DEVNULL)  # fmt: skip
+    hub = subprocess.Popen(
+        [*KGD, "serve", "--listen", "127.0.0.1:0"], env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
     try:
         yield _address(env), _said(env, "token", "mint", "beyond", "--name", "bench", "--quiet").strip()
     finally:

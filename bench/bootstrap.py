@@ -83,14 +83,19 @@ def _measure(root: Path) -> list[dict[str, Any]]:
     bound = round(best["bound"], 4)
     return [
         {
-            "what": what, **size, "peer": peer, "s": round(best[name], 4), "peer_s": bound,
-            "ratio": round(best[name] / best["bound"], 3), "target": target,
+            "what": what,
+            **size,
+            "peer": peer,
+            "s": round(best[name], 4),
+            "peer_s": bound,
+            "ratio": round(best[name] / best["bound"], 3),
+            "target": target,
         }
         for what, name, target in (
             ("bootstrap of a code tree", "bootstrap", TARGET),
             ("the same after a restart, facts kept", "restart", None),
         )
-    ] + [{"what": f"rescan after {TOUCHED} files changed", **size, "s": round(_rescan(overlay, root), 4)}]  # fmt: skip
+    ] + [{"what": f"rescan after {TOUCHED} files changed", **size, "s": round(_rescan(overlay, root), 4)}]
 
 
 def _read_and_hash(root: Path) -> list[bytes]:

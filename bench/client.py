@@ -30,8 +30,10 @@ CLIENTS, LOAD_SECONDS = 64, 8.0
 FOLDERS, IDLE_SECONDS = 10_000, 65.0
 """More than two of the full scans of all folders, which run every thirty seconds beside the watcher."""
 INITIALIZE = {
-    "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "bench", "version": "1"},
-}  # fmt: skip
+    "protocolVersion": "2025-06-18",
+    "capabilities": {},
+    "clientInfo": {"name": "bench", "version": "1"},
+}
 
 
 def rows(made: Made, folder: Path, *, starts: int = STARTS, trips: int = TRIPS) -> list[Row]:
@@ -73,9 +75,15 @@ def load(made: Made, folder: Path, *, clients: int = CLIENTS, seconds: float = L
     worst = percentile(times, 0.99)
     return [
         value(f"p99 of calls of {clients} clients", "s", worst, LOAD_P99, nodes=made.nodes, note=rate),
-        value(f"errors among the calls of {clients} clients", "calls", len(errors), 0.0, nodes=made.nodes,
-              note="; ".join(sorted(set(errors))[:2]) or f"of {len(times)}"),
-    ]  # fmt: skip
+        value(
+            f"errors among the calls of {clients} clients",
+            "calls",
+            len(errors),
+            0.0,
+            nodes=made.nodes,
+            note="; ".join(sorted(set(errors))[:2]) or f"of {len(times)}",
+        ),
+    ]
 
 
 def idle(folder: Path, *, folders: int = FOLDERS, seconds: float = IDLE_SECONDS) -> list[Row]:
@@ -102,9 +110,12 @@ class Host:
 
     def __init__(self, house: House, made: Made) -> None:
         self._process = subprocess.Popen(
-            [*KGD, "mcp"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=house.environment,
+            [*KGD, "mcp"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env=house.environment,
             cwd=made.layout.work_tree,
-        )  # fmt: skip
+        )
         self._last = 0
         self.request("initialize", INITIALIZE)
         self._send({"jsonrpc": "2.0", "method": "notifications/initialized"})
@@ -151,10 +162,16 @@ def _starts(house: House, made: Made, rounds: int) -> list[Row]:
         hosts.pop().close()
     middle = {name: statistics.median(found) * 1e3 for name, found in times.items()}
     return [
-        compare("`kgd mcp` from its start to the answer of initialize", "`python -c pass`", "ms", middle["pump"],
-                middle["plain"], START),
+        compare(
+            "`kgd mcp` from its start to the answer of initialize",
+            "`python -c pass`",
+            "ms",
+            middle["pump"],
+            middle["plain"],
+            START,
+        ),
         value("`kgd --help`", "ms", middle["help"], HELP_MS),
-    ]  # fmt: skip
+    ]
 
 
 def _round_trip(house: House, made: Made, rounds: int) -> Row:

@@ -77,10 +77,18 @@ class Mine:
 
     def submit(self, nodes: list[Node]) -> None:
         edits = tuple(
-            Upsert(n.uri, type=n.type, name=n.name, summary=n.summary, content=n.content, tags=n.tags,
-                   relations=n.relations, data=n.data)
+            Upsert(
+                n.uri,
+                type=n.type,
+                name=n.name,
+                summary=n.summary,
+                content=n.content,
+                tags=n.tags,
+                relations=n.relations,
+                data=n.data,
+            )
             for n in nodes
-        )  # fmt: skip
+        )
         self.workspace.submit(ChangeSet(edits, ANN))
 
     def settled(self) -> None:
@@ -164,13 +172,30 @@ def _many_writers(mine: Mine, raw: Raw, log: int, made: Made, rounds: int, secon
     what = f"durable commits, {WRITERS} writers"
     peer = "libgit2 commit with fsync"
     return [
-        compare(what, f"{peer}, one writer", "per_s", middle["kgd"], middle["raw"], RATE, nodes=made.nodes,
-                note=f"libgit2 with {WRITERS} writers {middle['raw 32']:.0f}/s"),
-        compare(what, "append and fdatasync, one writer", "per_s", middle["kgd"], middle["append"], APPEND,
-                nodes=made.nodes),
-        compare(f"longest stall of another thread under {WRITERS} writers", peer, "ms", ours, theirs, STALL,
-                nodes=made.nodes, note="median of the longest of each burst"),
-    ]  # fmt: skip
+        compare(
+            what,
+            f"{peer}, one writer",
+            "per_s",
+            middle["kgd"],
+            middle["raw"],
+            RATE,
+            nodes=made.nodes,
+            note=f"libgit2 with {WRITERS} writers {middle['raw 32']:.0f}/s",
+        ),
+        compare(
+            what, "append and fdatasync, one writer", "per_s", middle["kgd"], middle["append"], APPEND, nodes=made.nodes
+        ),
+        compare(
+            f"longest stall of another thread under {WRITERS} writers",
+            peer,
+            "ms",
+            ours,
+            theirs,
+            STALL,
+            nodes=made.nodes,
+            note="median of the longest of each burst",
+        ),
+    ]
 
 
 def _theirs(mine: Mine, made: Made, base: ObjectId) -> ObjectId:

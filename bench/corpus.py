@@ -65,10 +65,15 @@ def node(number: int, total: int, chance: random.Random) -> Node:
         type = chance.choice(TYPES)
         relations[type, uri_of(target)] = Relation(type, uri_of(target), chance.choice(WEIGHTS))
     return Node(
-        uri_of(number), KINDS[number % len(KINDS)], _said(chance, 3)[:-1], _said(chance, 8)[:100],
-        "\n".join(_said(chance, 7) for _ in range(2)), tuple(chance.sample(WORDS[:500], 3)),
-        {"importance": round(chance.random(), 2)}, relations=tuple(relations.values()),
-    )  # fmt: skip
+        uri_of(number),
+        KINDS[number % len(KINDS)],
+        _said(chance, 3)[:-1],
+        _said(chance, 8)[:100],
+        "\n".join(_said(chance, 7) for _ in range(2)),
+        tuple(chance.sample(WORDS[:500], 3)),
+        {"importance": round(chance.random(), 2)},
+        relations=tuple(relations.values()),
+    )
 
 
 def newcomer(total: int, chance: random.Random) -> Node:
@@ -142,7 +147,12 @@ def write_peer_file(file: Path, total: int) -> None:
 def upsert(one: Node) -> dict[str, Any]:
     """The change that creates this node, as a client of `put` writes it."""
     return {
-        "op": "upsert", "uri": one.uri, "type": one.type, "name": one.name, "summary": one.summary,
-        "content": one.content, "tags": list(one.tags),
+        "op": "upsert",
+        "uri": one.uri,
+        "type": one.type,
+        "name": one.name,
+        "summary": one.summary,
+        "content": one.content,
+        "tags": list(one.tags),
         "relations": [{"type": r.type, "target": r.target, "weight": r.weight} for r in one.relations],
-    }  # fmt: skip
+    }

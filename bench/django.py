@@ -136,8 +136,10 @@ def main() -> int:
             *first, tip = asked.take_in()
             begun = time.monotonic()
             asked.settle()
-            print(f"taken in: documents {first[0]:.1f} s, release notes {first[1]:.1f} s; "
-                  f"then read, indexed and embedded in {time.monotonic() - begun:.0f} s")  # fmt: skip
+            print(
+                f"taken in: documents {first[0]:.1f} s, release notes {first[1]:.1f} s; "
+                f"then read, indexed and embedded in {time.monotonic() - begun:.0f} s"
+            )
             *again, after = asked.take_in()
             same = "nothing changed" if after == tip else "SOMETHING CHANGED"
             print(f"a second time: {sum(again):.1f} s, {sum(again) / sum(first):.3f} of the first; {same}\n")

@@ -78,8 +78,13 @@ def one_node(made: Made, folder: Path, rounds: int = ROUNDS, by_itself: int = BY
             second.came.clear()
             outcome = first.submit(corpus.newcomer(made.nodes, chance))
             waits.append(second.arrival(str(outcome.commit)))
-        yield value("one node from daemon to daemon, a hub, without a call", "s", statistics.median(waits),
-                    nodes=made.nodes, note="a hub is looked at every 5 s")  # fmt: skip
+        yield value(
+            "one node from daemon to daemon, a hub, without a call",
+            "s",
+            statistics.median(waits),
+            nodes=made.nodes,
+            note="a hub is looked at every 5 s",
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,8 +101,15 @@ class Hub:
 
     def mint(self, verb: str = "read") -> str:
         verbs = ["read", "write"] if verb == "write" else [verb]
-        asked = {"workspace": corpus.WORKSPACE, "name": "bench", "verbs": verbs, "paths": ["/**"],
-                 "requests_per_minute": PLENTY, "nodes_per_day": PLENTY, "expires": "1d"}  # fmt: skip
+        asked = {
+            "workspace": corpus.WORKSPACE,
+            "name": "bench",
+            "verbs": verbs,
+            "paths": ["/**"],
+            "requests_per_minute": PLENTY,
+            "nodes_per_day": PLENTY,
+            "expires": "1d",
+        }
         return str(self.call("token_mint", **asked)["token"])
 
 
@@ -140,13 +152,27 @@ def load(hub: Hub, made: Made, clients: int, seconds: float, seed: int = 0) -> l
     times, errors = asyncio.run(_ask_together(hub, made, tokens, seconds, seed))
     many = f"{clients} clients of a hub"
     return [
-        value(f"p99 of calls of {many}", "s", percentile(times, 0.99), LOAD_P99, nodes=made.nodes,
-              note=f"p50 {percentile(times, 0.5) * 1e3:.0f} ms"),
-        value(f"errors among the calls of {many}", "calls", len(errors), 0.0, nodes=made.nodes,
-              note="; ".join(sorted(set(errors))[:2]) or f"of {len(times)}"),
-        {**value(f"calls of {many}", "per_s", len(times) / seconds, LOAD_RATE, nodes=made.nodes),
-         "per_s": round(len(times) / seconds, 1)},
-    ]  # fmt: skip
+        value(
+            f"p99 of calls of {many}",
+            "s",
+            percentile(times, 0.99),
+            LOAD_P99,
+            nodes=made.nodes,
+            note=f"p50 {percentile(times, 0.5) * 1e3:.0f} ms",
+        ),
+        value(
+            f"errors among the calls of {many}",
+            "calls",
+            len(errors),
+            0.0,
+            nodes=made.nodes,
+            note="; ".join(sorted(set(errors))[:2]) or f"of {len(times)}",
+        ),
+        {
+            **value(f"calls of {many}", "per_s", len(times) / seconds, LOAD_RATE, nodes=made.nodes),
+            "per_s": round(len(times) / seconds, 1),
+        },
+    ]
 
 
 async def _ask_together(

@@ -87,8 +87,13 @@ def main() -> int:
     parser.add_argument("folder", type=Path, help="where the trees are, or come to be")
     parser.add_argument("languages", nargs="*", metavar="LANGUAGE", help=f"only these: {', '.join(ENDINGS)}")
     parser.add_argument("--misses", action="store_true", help="list the false and the missing edges")
-    parser.add_argument("--tree", action="append", default=[], metavar="LANGUAGE=DIR[:ROOT,…]",
-                        help="measure this tree instead, with these roots of Python's path")  # fmt: skip
+    parser.add_argument(
+        "--tree",
+        action="append",
+        default=[],
+        metavar="LANGUAGE=DIR[:ROOT,…]",
+        help="measure this tree instead, with these roots of Python's path",
+    )
     options = parser.parse_args()
     folder = options.folder.absolute()
     folder.mkdir(parents=True, exist_ok=True)
@@ -103,8 +108,11 @@ def main() -> int:
         true = {(a, b) for a, b in _truth(tree, top, files, folder) if a in sources}
         right = len(found & true)
         precision, recall = right / max(1, len(found)), right / max(1, len(true))
-        print(f"| {tree.language} | {tree.package} | {len(true):,} | {len(found):,} | {precision:.3f} | {recall:.3f} "
-              f"| {read.seconds:.1f} |", flush=True)  # fmt: skip
+        print(
+            f"| {tree.language} | {tree.package} | {len(true):,} | {len(found):,} | {precision:.3f} | {recall:.3f} "
+            f"| {read.seconds:.1f} |",
+            flush=True,
+        )
         if options.misses:
             print("".join(f"  false    {a} -> {b}\n" for a, b in sorted(found - true)), end="")
             print("".join(f"  missing  {a} -> {b}\n" for a, b in sorted(true - found)), end="")
@@ -142,8 +150,10 @@ def _from_pypi(tree: Tree, scratch: Path) -> Path:
     command = [sys.executable, "-m", "pip", "download", "-q", "--no-clean", "--no-deps", "--no-build-isolation"]
     subprocess.run(
         [*command, "--no-binary", ":all:", "--dest", scratch / "packed", tree.package],
-        env={**os.environ, "TMPDIR": str(scratch)}, check=False, capture_output=True,
-    )  # fmt: skip
+        env={**os.environ, "TMPDIR": str(scratch)},
+        check=False,
+        capture_output=True,
+    )
     unpacked = [one for one in scratch.glob("pip-download-*/*") if any(one.iterdir())]
     if not unpacked:
         raise SystemExit(f"{tree.package} was not downloaded")
@@ -172,8 +182,11 @@ def _read(top: Path, files: Sequence[str]) -> Read:
         while reader.follow():
             pass
         seconds = time.process_time() - begun
-        rows = index.rows("SELECT a.path, b.path FROM edges JOIN files a ON a.id = edges.file"
-                          " JOIN files b ON b.id = edges.target_file WHERE edges.type = ?", IMPORTS)  # fmt: skip
+        rows = index.rows(
+            "SELECT a.path, b.path FROM edges JOIN files a ON a.id = edges.file"
+            " JOIN files b ON b.id = edges.target_file WHERE edges.type = ?",
+            IMPORTS,
+        )
         sources = set(index.column("SELECT path FROM files WHERE state = ?", READ))
         index.close()
     return Read({(a, b) for a, b in rows}, sources, seconds)
@@ -194,8 +207,11 @@ def _truth(tree: Tree, top: Path, files: Sequence[str], folder: Path) -> Edges:
     compiler = fetched(Tree("typescript", TYPESCRIPT, "npm"), folder) / "lib/typescript.js"
     told = subprocess.run(
         ["node", "--max-old-space-size=2000", SCRIPTS, compiler],
-        input=json.dumps({"top": str(top), "files": scripts}), capture_output=True, text=True, check=True,
-    )  # fmt: skip
+        input=json.dumps({"top": str(top), "files": scripts}),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     return {(source, target) for source, target in json.loads(told.stdout)}
 
 

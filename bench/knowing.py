@@ -53,16 +53,23 @@ def rows(folder: Path, sizes: Sequence[int] = SIZES) -> Iterator[Row]:
         yield from _calls(times[patterns], patterns)
     fewer, most = sizes[-2:]
     for count in (1, PATHS):
-        yield compare(f"context of {count} paths, {most:,} patterns", f"{fewer:,} patterns", "ms",
-                      times[most][f"{count}"], times[fewer][f"{count}"], 3.0)  # fmt: skip
+        yield compare(
+            f"context of {count} paths, {most:,} patterns",
+            f"{fewer:,} patterns",
+            "ms",
+            times[most][f"{count}"],
+            times[fewer][f"{count}"],
+            3.0,
+        )
 
 
 def _made(patterns: int) -> tuple[Areas, list[str]]:
     """About so many patterns, three per area, and paths that mostly match some of them."""
     chance = random.Random(4)
     tops = ["pages", "api", "shared", "lib", "workers", *(f"mod{n}" for n in range(patterns // 120))]
-    folders = [f"src/{top}/{one}/{two}" for top in tops for one in chance.sample(NAMES, 12)
-               for two in chance.sample(NAMES, 3)]  # fmt: skip
+    folders = [
+        f"src/{top}/{one}/{two}" for top in tops for one in chance.sample(NAMES, 12) for two in chance.sample(NAMES, 3)
+    ]
 
     def pattern() -> str:
         folder, name, kind = chance.choice(folders), chance.choice(NAMES), chance.random()
@@ -76,8 +83,10 @@ def _made(patterns: int) -> tuple[Areas, list[str]]:
             return f"**/{name}.test{chance.randrange(50)}.ts"
         return f"{folder}/**/*.{name}.ts" if kind < 0.95 else f"{folder}/{name}.ts"
 
-    areas = [(Uri(f"atom://shop/area-{n:05d}"), [pattern() for _ in range(PER_AREA)])
-             for n in range(max(1, patterns // PER_AREA))]  # fmt: skip
+    areas = [
+        (Uri(f"atom://shop/area-{n:05d}"), [pattern() for _ in range(PER_AREA)])
+        for n in range(max(1, patterns // PER_AREA))
+    ]
     paths = [
         f"{chance.choice(folders)}/{chance.choice(NAMES)}{chance.choice(['', '-1', '.test7'])}.ts" for _ in range(PATHS)
     ]
@@ -110,8 +119,11 @@ def _matching(areas: Areas, paths: list[str], patterns: int) -> Iterator[Row]:
         what, "a list of compiled expressions", "ms", ms["kgd"], ms["list"], 1 / 50 if patterns >= 10_000 else None
     )
     if patterns == 1_000:
-        yield (compare(what, "an re2 Set", "ms", ms["kgd"], ms["re2"], 1.0) if together
-               else missing(what, "an re2 Set", "google-re2 is missing"))  # fmt: skip
+        yield (
+            compare(what, "an re2 Set", "ms", ms["kgd"], ms["re2"], 1.0)
+            if together
+            else missing(what, "an re2 Set", "google-re2 is missing")
+        )
 
 
 def _expression(pattern: str) -> str:
@@ -162,8 +174,10 @@ def _asked(folder: Path, areas: Areas, paths: Sequence[str]) -> dict[str, float]
         workspace = daemon.workspace("shop")
         ann = Author("Ann", "ann@example.org")
         for start in range(0, len(areas), 1_000):
-            edits = tuple(Upsert(uri, name=uri[-10:], content="What there is to know.", data={"paths": own})
-                          for uri, own in areas[start : start + 1_000])  # fmt: skip
+            edits = tuple(
+                Upsert(uri, name=uri[-10:], content="What there is to know.", data={"paths": own})
+                for uri, own in areas[start : start + 1_000]
+            )
             workspace.submit(ChangeSet(edits, ann))
         return {
             "first": _ms(lambda: call(session, "context", {"paths": [paths[0]]}), 1),

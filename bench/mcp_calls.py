@@ -21,10 +21,14 @@ from kgd.model.node import Node
 
 PEER = "official memory server"
 TARGETS = {
-    ("put", 1_000): 1 / 1.5, ("put", 10_000): 1 / 15, ("put", 100_000): 1 / 100,
-    ("search", 10_000): 1 / 25, ("search", 100_000): 1 / 200,
-    ("get", 10_000): 1 / 30, ("get", 100_000): 1 / 300,
-}  # fmt: skip
+    ("put", 1_000): 1 / 1.5,
+    ("put", 10_000): 1 / 15,
+    ("put", 100_000): 1 / 100,
+    ("search", 10_000): 1 / 25,
+    ("search", 100_000): 1 / 200,
+    ("get", 10_000): 1 / 30,
+    ("get", 100_000): 1 / 300,
+}
 PEERS_CALL = {"put": "create_entities", "search": "search_nodes", "get": "open_nodes"}
 GROWTH, GET_FLOOR, TRAVERSE_FLOOR = 1.5, 1.3, 2.0
 CAP = 100
@@ -142,47 +146,87 @@ async def _in_turn(asks: dict[str, Ask], rounds: int) -> Times:
 
 def _against_peer(op: str, nodes: int, beside: Times) -> Row:
     return compare(
-        f"{op} over MCP", f"{PEERS_CALL[op]} of the {PEER}", "ms", _ms(beside[op]), _ms(beside[f"peer {op}"]),
-        TARGETS.get((op, nodes)), nodes=nodes, calls=len(beside[op]),
-    )  # fmt: skip
+        f"{op} over MCP",
+        f"{PEERS_CALL[op]} of the {PEER}",
+        "ms",
+        _ms(beside[op]),
+        _ms(beside[f"peer {op}"]),
+        TARGETS.get((op, nodes)),
+        nodes=nodes,
+        calls=len(beside[op]),
+    )
 
 
 def _memory(house: House, made: Made) -> list[Row]:
     found = machine.memory(house.pid)
     target = MEMORY_MB if made.nodes >= 100_000 else None
-    return [value("memory of the daemon after a start from git", "MB", found["now"], target, nodes=made.nodes,
-                  note=f"peak {found['peak']:.0f} MB")]  # fmt: skip
+    return [
+        value(
+            "memory of the daemon after a start from git",
+            "MB",
+            found["now"],
+            target,
+            nodes=made.nodes,
+            note=f"peak {found['peak']:.0f} MB",
+        )
+    ]
 
 
 def _memory_beside(house: House, made: Made, peer: Caller) -> Row:
     ours = machine.memory(house.pid)["now"]
     theirs = max(machine.memory(pid)["now"] for pid in peer.pids)
     return {
-        "what": "memory of the daemon", "nodes": made.nodes, "peer": PEER, "mb": round(ours), "peer_mb": round(theirs),
-        "ratio": round(ours / theirs, 3), "target": 1.0 if made.nodes >= 100_000 else None,
-    }  # fmt: skip
+        "what": "memory of the daemon",
+        "nodes": made.nodes,
+        "peer": PEER,
+        "mb": round(ours),
+        "peer_mb": round(theirs),
+        "ratio": round(ours / theirs, 3),
+        "target": 1.0 if made.nodes >= 100_000 else None,
+    }
 
 
 def _growth(by_size: dict[int, Times]) -> list[Row]:
     small, large = min(by_size), max(by_size)
     return [
-        compare(f"{op} over MCP, growth", f"{small:,} nodes", "ms", _ms(by_size[large][op]), _ms(by_size[small][op]),
-                GROWTH, nodes=large)
+        compare(
+            f"{op} over MCP, growth",
+            f"{small:,} nodes",
+            "ms",
+            _ms(by_size[large][op]),
+            _ms(by_size[small][op]),
+            GROWTH,
+            nodes=large,
+        )
         for op in ("put", "get", "traverse")
-    ]  # fmt: skip
+    ]
 
 
 def _floor(nodes: int, times: Times) -> list[Row]:
     empty = _ms(times["empty"])
     return [
         compare("get over MCP", "an empty call (ping)", "ms", _ms(times["get"]), empty, GET_FLOOR, nodes=nodes),
-        compare(f"traverse over MCP, cap {CAP}", "an empty call (ping)", "ms", _ms(times["traverse"]), empty,
-                TRAVERSE_FLOOR, nodes=nodes),
-        compare("traverse over MCP, both ways, up to 100 nodes or 40 KB", "an empty call (ping)", "ms",
-                _ms(times["wide"]), empty, None, nodes=nodes),
+        compare(
+            f"traverse over MCP, cap {CAP}",
+            "an empty call (ping)",
+            "ms",
+            _ms(times["traverse"]),
+            empty,
+            TRAVERSE_FLOOR,
+            nodes=nodes,
+        ),
+        compare(
+            "traverse over MCP, both ways, up to 100 nodes or 40 KB",
+            "an empty call (ping)",
+            "ms",
+            _ms(times["wide"]),
+            empty,
+            None,
+            nodes=nodes,
+        ),
         compare("search over MCP", "an empty call (ping)", "ms", _ms(times["search"]), empty, None, nodes=nodes),
         value("search right behind a put, which it must find", "ms", _ms(times["search behind put"]), nodes=nodes),
-    ]  # fmt: skip
+    ]
 
 
 def _ms(seconds: Sequence[float]) -> float:

@@ -26,13 +26,19 @@ from kgd.exchange import jsonl
 from kgd.exchange.plan import Reading
 
 TARGETS = {
-    ("create_entities", 1_000): 1 / 1.5, ("create_entities", 10_000): 1 / 15, ("create_entities", 100_000): 1 / 100,
-    ("search_nodes", 10_000): 1 / 25, ("search_nodes", 100_000): 1 / 200,
-    ("open_nodes", 10_000): 1 / 30, ("open_nodes", 100_000): 1 / 300,
-}  # fmt: skip
+    ("create_entities", 1_000): 1 / 1.5,
+    ("create_entities", 10_000): 1 / 15,
+    ("create_entities", 100_000): 1 / 100,
+    ("search_nodes", 10_000): 1 / 25,
+    ("search_nodes", 100_000): 1 / 200,
+    ("open_nodes", 10_000): 1 / 30,
+    ("open_nodes", 100_000): 1 / 300,
+}
 SEARCHES = {
-    "search_nodes, one common word": 1, "search_nodes, two common words": 2, "search_nodes, four common words": 4,
-}  # fmt: skip
+    "search_nodes, one common word": 1,
+    "search_nodes, two common words": 2,
+    "search_nodes, four common words": 4,
+}
 ASKED = ("create_entities", "add_observations", "search_nodes", *SEARCHES, "open_nodes")
 IMPORTED_UP_TO = 10_000
 SECONDS = 420.0
@@ -157,9 +163,10 @@ def _lines(entities: int) -> Iterator[bytes]:
 
 def _entity(number: int, chance: random.Random) -> dict[str, Any]:
     return {
-        "name": _name(number), "entityType": ("person", "service", "project")[number % 3],
+        "name": _name(number),
+        "entityType": ("person", "service", "project")[number % 3],
         "observations": [_said(chance) for _ in range(OBSERVATIONS)],
-    }  # fmt: skip
+    }
 
 
 def _name(number: int) -> str:

@@ -48,9 +48,15 @@ def rows(made: Made) -> Iterator[Row]:
         other.append(_timed(lambda: repository.merge_trees(ancestor, mine, others, flags=flags)))
     conflicts = len(merge_trees(store, base, ours, theirs, NONE).conflicts)
     yield compare(
-        "merge of two trees, 1 % edited on each side", "pygit2 merge_trees", "ms",
-        statistics.median(one), statistics.median(other), TARGET, nodes=made.nodes, conflicts=conflicts,
-    )  # fmt: skip
+        "merge of two trees, 1 % edited on each side",
+        "pygit2 merge_trees",
+        "ms",
+        statistics.median(one),
+        statistics.median(other),
+        TARGET,
+        nodes=made.nodes,
+        conflicts=conflicts,
+    )
 
 
 def _edited(store: ObjectStore, tree: ObjectId, nodes: int, chance: random.Random, field: str) -> ObjectId:

@@ -20,9 +20,15 @@ from bench.row import Row, missing, value
 
 CHROMIUM = ("chromium", "chromium-headless-shell")
 QUIET = (
-    "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
-    "--disable-component-update", "--disable-sync", "--enable-precise-memory-info",
-)  # fmt: skip
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--enable-precise-memory-info",
+)
 LOOKS = 5
 CHANGES = 1_000
 PAINT_MS, EXPAND_MS, BYTES_KB, GROWTH, TAB_MB = 1_000.0, 200.0, 300.0, 1.5, 20.0
@@ -72,8 +78,13 @@ def rows(workspaces: Sequence[Made], folder: Path, *, looks: int = LOOKS, change
     least, most = min(painted), max(painted)
     if least < most:
         for view, first in painted[least].items():
-            yield value(f"first paint of {view} as a share of {least:,} nodes", "x", painted[most][view] / first,
-                        GROWTH, nodes=most)  # fmt: skip
+            yield value(
+                f"first paint of {view} as a share of {least:,} nodes",
+                "x",
+                painted[most][view] / first,
+                GROWTH,
+                nodes=most,
+            )
 
 
 def _let_in(browser: Any, link: str) -> Any:

@@ -104,12 +104,17 @@ class Kgd:
     def _converse(self, group: str, session: str, rows: Sequence[Row]) -> None:
         thread = build("thread", self._workspace, [_slug(group).encode(), _slug(session).encode()])
         lines = [
-            orjson.dumps({
-                "id": row["id"], "sender": row["speaker"], "role": "user",
-                "content": row["text"].removeprefix(f"{row['speaker']}: "), "date": row.get("date"),
-            }).decode()
+            orjson.dumps(
+                {
+                    "id": row["id"],
+                    "sender": row["speaker"],
+                    "role": "user",
+                    "content": row["text"].removeprefix(f"{row['speaker']}: "),
+                    "date": row.get("date"),
+                }
+            ).decode()
             for row in rows
-        ]  # fmt: skip
+        ]
         call(self._session, "ingest", {"text": "\n".join(lines), "kind": "conversation", "uri": thread})
 
     def settle(self, *, embedded: bool) -> None:

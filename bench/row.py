@@ -19,9 +19,15 @@ def compare(
     """A figure of kgd and a peer's. `target` is an upper bound of the ratio, and for a rate a lower bound."""
     size = {"nodes": nodes} if nodes else {}
     return {
-        "what": what, **size, "peer": peer, unit: _rounded(ours), f"peer_{unit}": _rounded(theirs),
-        "ratio": _rounded(ours / theirs), "target": target, **more,
-    }  # fmt: skip
+        "what": what,
+        **size,
+        "peer": peer,
+        unit: _rounded(ours),
+        f"peer_{unit}": _rounded(theirs),
+        "ratio": _rounded(ours / theirs),
+        "target": target,
+        **more,
+    }
 
 
 def value(what: str, unit: str, ours: float, target: float | None = None, *, nodes: int = 0, **more: Any) -> Row:

@@ -141,9 +141,14 @@ def _compare(
 ) -> dict[str, Any]:
     ours, others = (sorted(times)[len(times) // 2] / 1e6 for times in (mine, theirs))
     return {
-        "what": what, "nodes": nodes, "peer": peer, "ms": round(ours, 3), "peer_ms": round(others, 3),
-        "ratio": round(ours / others, 4), "target": target,
-    }  # fmt: skip
+        "what": what,
+        "nodes": nodes,
+        "peer": peer,
+        "ms": round(ours, 3),
+        "peer_ms": round(others, 3),
+        "ratio": round(ours / others, 4),
+        "target": target,
+    }
 
 
 if __name__ == "__main__":

@@ -43,11 +43,14 @@ def without_cache(git_dir: Path, nodes: int, rounds: int = ROUNDS) -> list[Row]:
     what = "start until the first answer, no cache"
     found = [
         compare(what, YAML, "s", times["kgd"], times["yaml"], NO_CACHE, nodes=nodes)
-        if times["yaml"] else missing(what, YAML, "PyYAML is missing")
-    ]  # fmt: skip
+        if times["yaml"]
+        else missing(what, YAML, "PyYAML is missing")
+    ]
     _forget(git_dir)
-    return [*found, value("the same until versions and full text are there as well", "s", _start("kgd-all", git_dir),
-                          nodes=nodes)]  # fmt: skip
+    return [
+        *found,
+        value("the same until versions and full text are there as well", "s", _start("kgd-all", git_dir), nodes=nodes),
+    ]
 
 
 def with_cache(git_dir: Path, nodes: int, rounds: int = ROUNDS) -> list[Row]:
@@ -147,8 +150,9 @@ def restart(folder: Path, made: Made, *, seconds: float = 0.5) -> Row:
     house.call("get", workspace=corpus.WORKSPACE, uris=[corpus.uri_of(0)])
     took = time.perf_counter() - begun
     house.stop()
-    return value("restart after kill -9 until an answer, checks included", "s", took, RESTART.get(made.nodes),
-                 nodes=made.nodes)  # fmt: skip
+    return value(
+        "restart after kill -9 until an answer, checks included", "s", took, RESTART.get(made.nodes), nodes=made.nodes
+    )
 
 
 # ---- the processes that are timed

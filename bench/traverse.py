@@ -189,14 +189,25 @@ def _interleaved(
 
 
 def _compare(
-    what: str, taken: dict[str, list[int]], ours: str, peer: str, target: float | None, nodes: int,
+    what: str,
+    taken: dict[str, list[int]],
+    ours: str,
+    peer: str,
+    target: float | None,
+    nodes: int,
     percentile: float = 0.5,
-) -> dict[str, Any]:  # fmt: skip
+) -> dict[str, Any]:
     mine, theirs = _us(taken[ours], percentile), _us(taken[peer], percentile)
     return {
-        "what": what, "nodes": nodes, "percentile": percentile, "peer": peer, "us": mine, "peer_us": theirs,
-        "ratio": round(mine / theirs, 4), "target": target,
-    }  # fmt: skip
+        "what": what,
+        "nodes": nodes,
+        "percentile": percentile,
+        "peer": peer,
+        "us": mine,
+        "peer_us": theirs,
+        "ratio": round(mine / theirs, 4),
+        "target": target,
+    }
 
 
 def _us(nanoseconds: list[int], percentile: float) -> float:

@@ -150,9 +150,18 @@ class Internal(KgdError):
 BY_CODE: dict[str, type[KgdError]] = {
     cls.code: cls
     for cls in (
-        Invalid, NotFound, InvariantViolation, Forbidden, Unauthorized, Limit, Unavailable, Damaged, Refused, Internal,
+        Invalid,
+        NotFound,
+        InvariantViolation,
+        Forbidden,
+        Unauthorized,
+        Limit,
+        Unavailable,
+        Damaged,
+        Refused,
+        Internal,
     )
-}  # fmt: skip
+}
 """Every code except CONFLICT, which needs a version; see ``from_dict``."""
 
 

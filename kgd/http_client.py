@@ -41,9 +41,10 @@ class Address:
             Invalid: It is not such an address. Plain http is for this machine: a token never travels unencrypted.
         """
         refusal = Invalid(
-            f"this is not the address of a {of}", at=of,
+            f"this is not the address of a {of}",
+            at=of,
             next="Write https://host[:port]; plain http is for 127.0.0.1 alone.",
-        )  # fmt: skip
+        )
         try:
             parts = urlsplit(url)
             port = parts.port
@@ -140,9 +141,15 @@ class HttpClient:
         return http.client.HTTPSConnection(host, port, context=self._tls)
 
     def _exchange(
-        self, connection: http.client.HTTPConnection, method: str, path: str, body: bytes | None,
-        headers: Mapping[str, str], end: float, limit: int,
-    ) -> tuple[Response, bool]:  # fmt: skip
+        self,
+        connection: http.client.HTTPConnection,
+        method: str,
+        path: str,
+        body: bytes | None,
+        headers: Mapping[str, str],
+        end: float,
+        limit: int,
+    ) -> tuple[Response, bool]:
         if connection.sock is None:
             connection.timeout = _left(end)
             connection.connect()

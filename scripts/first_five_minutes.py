@@ -21,11 +21,16 @@ from urllib.parse import urlencode, urlsplit
 
 ROOT = Path(__file__).resolve().parent.parent
 FACT = {
-    "changes": [{
-        "op": "upsert", "type": "decision", "name": "Sign tokens with HS256",
-        "summary": "one service signs and checks", "relations": [{"type": "about", "target": "./src/auth"}],
-    }]
-}  # fmt: skip
+    "changes": [
+        {
+            "op": "upsert",
+            "type": "decision",
+            "name": "Sign tokens with HS256",
+            "summary": "one service signs and checks",
+            "relations": [{"type": "about", "target": "./src/auth"}],
+        }
+    ]
+}
 SESSION = "def check(token):\n    return token\n"
 
 

@@ -91,12 +91,27 @@ OPEN_FILES = 1024
 
 
 LONGEST = (
-    "sim/test_teams.py", "faults/test_kill.py", "faults/test_each_step.py", "e2e/test_first_steps.py",
-    "hostile/test_trees.py", "sim/test_planner.py", "e2e/test_django.py", "e2e/test_two_teams.py",
-    "access/test_breaches.py", "test_bench.py", "faults/test_disks.py", "e2e/test_places.py",
-    "surfaces/test_clients.py", "test_commands_in_docs.py", "workspace/test_publication.py", "ui/test_node.py",
-    "ui/test_graph.py", "ui/test_conflicts.py", "test_docs.py", "workspace/test_person.py",
-)  # fmt: skip
+    "sim/test_teams.py",
+    "faults/test_kill.py",
+    "faults/test_each_step.py",
+    "e2e/test_first_steps.py",
+    "hostile/test_trees.py",
+    "sim/test_planner.py",
+    "e2e/test_django.py",
+    "e2e/test_two_teams.py",
+    "access/test_breaches.py",
+    "test_bench.py",
+    "faults/test_disks.py",
+    "e2e/test_places.py",
+    "surfaces/test_clients.py",
+    "test_commands_in_docs.py",
+    "workspace/test_publication.py",
+    "ui/test_node.py",
+    "ui/test_graph.py",
+    "ui/test_conflicts.py",
+    "test_docs.py",
+    "workspace/test_person.py",
+)
 """The slowest files. They start first, since one worker runs a whole file."""
 
 

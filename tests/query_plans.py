@@ -22,17 +22,19 @@ WHOLE = {
     r"SELECT path FROM files WHERE symbols \+ chunks > 0": "read again after a change of the reader",
     r"SELECT id FROM commits": "compared with the whole history, when it is read",
     r"SELECT path, id FROM paths WHERE present = 1": "compared with the whole code tree, when it is read",
-    r"SELECT (was, path FROM renames|id FROM paths WHERE present = 1 AND id IN \(SELECT was|id, current FROM paths)":
-        "renames are followed again after a change of the tree; few files are renamed",
-    r"SELECT text FROM pending|(INSERT OR IGNORE INTO pending )?SELECT number FROM texts$":
-        "texts to be searched for names, in the background",
+    r"SELECT (was, path FROM renames|id FROM paths WHERE present = 1 AND id IN|id, current FROM paths)": (
+        "renames are followed again after a change of the tree; few files are renamed"
+    ),
+    r"SELECT text FROM pending|(INSERT OR IGNORE INTO pending )?SELECT number FROM texts$": (
+        "texts to be searched for names, in the background"
+    ),
     r"SELECT .* FROM (totals|nodes|pairs|links|decided)\b": "read into memory once",
     r"SELECT .* FROM tokens ORDER BY created, id": "a hub's tokens are listed whole",
     r"SELECT language, state, count": "for `kgd status`",
     r"SELECT key, first, size FROM keys": "all names, for searching texts for them",
     r".* AND 0\b": "a condition that nothing meets",
     r"SELECT DISTINCT origin FROM docs": "once, when derived files are compared with the tip",
-}  # fmt: skip
+}
 """Statements that may read a whole table, and why."""
 
 _SCAN = re.compile(r"SCAN (\w+)(?! VIRTUAL TABLE INDEX \d+:[=M])")

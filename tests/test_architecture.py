@@ -27,8 +27,13 @@ def test_imports_follow_the_layers() -> None:
 
 def test_every_file_and_room_that_the_page_names_exists() -> None:
     """A name without its folder, as in "`merging/`: `trees.py`", counts if some file has it."""
-    files = subprocess.run(["git", "ls-files", "--cached", "--others", "--exclude-standard"], cwd=ROOT,
-                           capture_output=True, text=True, check=True).stdout.split()  # fmt: skip
+    files = subprocess.run(
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.split()
     known = {"/".join(parts[start:]) for parts in map(_parts, files) for start in range(len(parts))}
     rooms = {f"{part}/" for path in files for part in Path(path).parts[:-1]}
     rooms |= {f"{folder}/" for path in files for folder in (str(Path(path).parent), str(Path(path).parent)[4:])}

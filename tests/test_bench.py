@@ -123,9 +123,12 @@ def test_a_rate_is_the_better_the_higher_and_a_time_the_lower() -> None:
 def test_a_run_is_printed_as_the_table_of_the_page() -> None:
     rows = [
         {"section": "walks", **row, "verdict": verdict(row)}
-        for row in (compare("walk", "networkx", "us", 10.0, 40.0, 0.5, nodes=1000), value("size", "MB", 3.0, 2.0),
-                    value("without a target", "s", 1.0))
-    ]  # fmt: skip
+        for row in (
+            compare("walk", "networkx", "us", 10.0, 40.0, 0.5, nodes=1000),
+            value("size", "MB", 3.0, 2.0),
+            value("without a target", "s", 1.0),
+        )
+    ]
     assert table(rows).splitlines()[2:] == [
         "| walks | walk, 1,000 nodes | networkx | 0.25 | 10 : 40 us | 0.5 | met |",
         "| walks | size |  |  | 3 MB | 2 | missed |",

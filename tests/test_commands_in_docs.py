@@ -67,9 +67,13 @@ def folder(tmp_path: Path) -> Iterator[Path]:
 def test_the_commands_of_a_page_have_the_described_effect(page: str, folder: Path) -> None:
     world = WORLDS[page]
     environment = {
-        **os.environ, "PATH": f"{folder}/bin:{os.environ['PATH']}", "PYTHONPATH": str(ROOT), "T": str(folder),
-        "KGD_HOME": str(folder / "home"), "HOME": str(folder / "me"),
-    }  # fmt: skip
+        **os.environ,
+        "PATH": f"{folder}/bin:{os.environ['PATH']}",
+        "PYTHONPATH": str(ROOT),
+        "T": str(folder),
+        "KGD_HOME": str(folder / "home"),
+        "HOME": str(folder / "me"),
+    }
     hub = None
     if world.has_hub:
         (folder / "hub").mkdir()
@@ -82,9 +86,15 @@ def test_the_commands_of_a_page_have_the_described_effect(page: str, folder: Pat
     script, shown = _script(run, world)
     try:
         done = subprocess.run(
-            ["bash", "-eu", "-o", "pipefail", "-c", script], cwd=folder, env=environment, text=True, check=False,
-            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
-        )  # fmt: skip
+            ["bash", "-eu", "-o", "pipefail", "-c", script],
+            cwd=folder,
+            env=environment,
+            text=True,
+            check=False,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            stdin=subprocess.DEVNULL,
+        )
     finally:
         if hub:
             hub.stop()

@@ -55,9 +55,14 @@ class Session(NamedTuple):
 
     def run(self, script: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            ["bash", "-eu", "-o", "pipefail", "-c", script], cwd=self.directory, env=self.environment,
-            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False,
-        )  # fmt: skip
+            ["bash", "-eu", "-o", "pipefail", "-c", script],
+            cwd=self.directory,
+            env=self.environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+        )
 
 
 _BLOCK = re.compile(r"^```sh walk( soon)?\n(.*?)^```\n(?:\n*```text\n(.*?)^```\n)?", re.M | re.S)
@@ -88,8 +93,11 @@ def session(tmp_path: Path) -> Iterator[Session]:
     program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -P -m kgd.cli "$@"\n')
     program.chmod(0o755)
     environment = {
-        **os.environ, "PATH": f"{programs}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT), "KGD_HOME": home.config,
-    }  # fmt: skip
+        **os.environ,
+        "PATH": f"{programs}:{os.environ['PATH']}",
+        "PYTHONPATH": str(ROOT),
+        "KGD_HOME": home.config,
+    }
     code = tmp_path / "shop"
     (code / "src" / "auth").mkdir(parents=True)
     (code / "src" / "auth" / "session.py").write_text("def check():\n    return True\n")

@@ -32,9 +32,13 @@ def pretended(folder: Path, script: str) -> Path:
 
 def make_up(clone: Path, python: object, **environment: str) -> str:
     done = subprocess.run(
-        ["make", f"PYTHON={python}", "up"], cwd=clone, env={**os.environ, **environment},
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
+        ["make", f"PYTHON={python}", "up"],
+        cwd=clone,
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.returncode != 0
     assert not (clone / ".venv" / ".runtime").exists()
     told = [line for line in done.stderr.splitlines() if not line.startswith("make")]

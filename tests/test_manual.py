@@ -45,8 +45,19 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> dict[Path, Seen]:
 def test_every_document_has_its_place_in_the_order() -> None:
     names = [chapter.name for chapter in manual.chapters()]
     assert sorted(names) == sorted(page[5:-3] for page in PAGES if page.startswith("docs/"))
-    order = ["README", "why", "guides/first-workspace", "guides/agents", "guides/two-teams", "hub", "areas", "search",
-             "recovery", "format", "cli"]  # fmt: skip
+    order = [
+        "README",
+        "why",
+        "guides/first-workspace",
+        "guides/agents",
+        "guides/two-teams",
+        "hub",
+        "areas",
+        "search",
+        "recovery",
+        "format",
+        "cli",
+    ]
     assert [name for name in names if name in order] == order
 
 

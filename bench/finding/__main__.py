@@ -103,8 +103,10 @@ class Report:
         yield f"  {f'answered with nothing, {tool}':34} {share(not one.listed for one in rest):6.1%} of {len(rest)}"
         everything = self.asked[tool]
         tokens = mean(self._tokens(one.sent) for one in everything)
-        yield (f"  {f'size of an answer, {tool}':34} {mean(len(one.sent) for one in everything):,.0f} characters, "
-               f"{tokens:,.0f} tokens; {mean(one.milliseconds for one in everything):.1f} ms")  # fmt: skip
+        yield (
+            f"  {f'size of an answer, {tool}':34} {mean(len(one.sent) for one in everything):,.0f} characters, "
+            f"{tokens:,.0f} tokens; {mean(one.milliseconds for one in everything):.1f} ms"
+        )
         known = [one for one in self._of(tool, "knowledge") if one.within(FIRST)]
         if known:
             spent = sum(self._tokens(one.sent) for one in self._of(tool, "knowledge"))
@@ -148,8 +150,11 @@ def measured(tree: Tree, found: Set, folder: Path, chunks: int, tokenizer: Token
             there = filled.ingest_prose(pages, chunks)
             filled.settle()
             plain, report = WholeFiles(filled.code, tree.suffix), Report(tokenizer)
-            print(f"\n{tree.name}: {plain.files:,} files, {len(found.nodes)} nodes, {there:,} chunks of prose, "
-                  f"ready after {time.monotonic() - begun:.0f} s", flush=True)  # fmt: skip
+            print(
+                f"\n{tree.name}: {plain.files:,} files, {len(found.nodes)} nodes, {there:,} chunks of prose, "
+                f"ready after {time.monotonic() - begun:.0f} s",
+                flush=True,
+            )
             ask(filled, found.questions[0], "search")  # the first call loads the model
             for question in found.questions:
                 for tool in ASKED:
@@ -184,8 +189,9 @@ def main() -> int:
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench.finding", description="finding what a team knows")
-    parser.add_argument("folder", type=Path, nargs="?", default=RESULTS / "trees",
-                        help="where the packages are, or come to be")  # fmt: skip
+    parser.add_argument(
+        "folder", type=Path, nargs="?", default=RESULTS / "trees", help="where the packages are, or come to be"
+    )
     parser.add_argument("--tree", action="append", choices=list(TREES), help="only this tree; may be repeated")
     parser.add_argument("--chunks", type=int, default=0, metavar="N", help="chunks of prose beside the notes")
     parser.add_argument("--holdout", action="store_true", help="the hold-out set, for the final check only")

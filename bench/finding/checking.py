@@ -77,8 +77,10 @@ def main() -> int:
                     print(line)
                 counts = Counter(one.kind for one in found.questions)
                 apart = sum(one.apart for one in found.questions)
-                print(f"{tree.name}{', hold-out' if holdout else ''}: {len(found.nodes)} nodes, {dict(counts)}, "
-                      f"{apart} knowledge questions without a common word")  # fmt: skip
+                print(
+                    f"{tree.name}{', hold-out' if holdout else ''}: {len(found.nodes)} nodes, {dict(counts)}, "
+                    f"{apart} knowledge questions without a common word"
+                )
     return int(failed)
 
 

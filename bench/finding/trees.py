@@ -28,22 +28,37 @@ TREES = {
     tree.name: tree
     for tree in (
         Tree(
-            "django", "Django-5.2.tar.gz", "1a47f7a7a3d43ce64570d350e008d2949abe8c7e21737b351b6a1611277c6d89",
+            "django",
+            "Django-5.2.tar.gz",
+            "1a47f7a7a3d43ce64570d350e008d2949abe8c7e21737b351b6a1611277c6d89",
             (sys.executable, "-m", "pip", "download", "-q", "--no-deps", "--no-binary", "django", "django==5.2"),
-            "django-5.2/django", "django", ".py", "django-5.2/docs",
+            "django-5.2/django",
+            "django",
+            ".py",
+            "django-5.2/docs",
         ),
         Tree(
-            "rxjs", "rxjs-7.8.1.tgz", "c532167725ab7d085123209156c93cef22f2479cb9c8527060f1cd903aa9d149",
-            ("npm", "pack", "--silent", "rxjs@7.8.1"), "package/src", "src", ".ts", "package/CHANGELOG.md",
+            "rxjs",
+            "rxjs-7.8.1.tgz",
+            "c532167725ab7d085123209156c93cef22f2479cb9c8527060f1cd903aa9d149",
+            ("npm", "pack", "--silent", "rxjs@7.8.1"),
+            "package/src",
+            "src",
+            ".ts",
+            "package/CHANGELOG.md",
         ),
         Tree(
-            "react-native", "react-native-0.70.15.tgz",
+            "react-native",
+            "react-native-0.70.15.tgz",
             "937d2850f71d42ed4341f0229dc132b95f20c52af290a8557a072e07c2c3d310",
             ("npm", "pack", "--silent", "react-native@0.70.15"),
-            "package/ReactAndroid/src/main/java", "src/main/java", ".java", "package/README.md",
+            "package/ReactAndroid/src/main/java",
+            "src/main/java",
+            ".java",
+            "package/README.md",
         ),
     )
-}  # fmt: skip
+}
 
 
 def fetched(tree: Tree, folder: Path) -> Path:
@@ -68,8 +83,11 @@ def unpack(tree: Tree, archive: Path, code: Path) -> None:
 
 def prose(tree: Tree, archive: Path) -> dict[str, str]:
     """The documentation of the package, by path."""
-    return {name: text.decode(errors="replace") for name, text in _below(archive, tree.docs)
-            if not name or name.endswith((".txt", ".md"))}  # fmt: skip
+    return {
+        name: text.decode(errors="replace")
+        for name, text in _below(archive, tree.docs)
+        if not name or name.endswith((".txt", ".md"))
+    }
 
 
 def _below(archive: Path, top: str) -> list[tuple[str, bytes]]:

@@ -68,9 +68,10 @@ def chosen(names: Iterable[str], where: Where) -> tuple[str, ...]:
     named = list(dict.fromkeys(name.strip().lower() for name in names if name.strip()))
     if unknown := [name for name in named if name not in TITLES]:
         raise Invalid(
-            f"kgd cannot set up '{unknown[0][:40]}'", at="--client",
+            f"kgd cannot set up '{unknown[0][:40]}'",
+            at="--client",
             next=f"Known: {', '.join(TITLES)}; `kgd agents show` prints the settings for other clients.",
-        )  # fmt: skip
+        )
     return tuple(name for name in TITLES if name in named) or seen(where)
 
 
@@ -129,8 +130,10 @@ def _rules(clients: Sequence[str], where: Where, create: bool) -> Iterator[Piece
     common = tuple(name for name in clients if name != "claude")
     claude = tuple(name for name in clients if name == "claude")
     if where.scope == "user":
-        files = [(folders.codex / "AGENTS.md", tuple(name for name in clients if name == "codex")),
-                 (folders.claude / "CLAUDE.md", claude)]  # fmt: skip
+        files = [
+            (folders.codex / "AGENTS.md", tuple(name for name in clients if name == "codex")),
+            (folders.claude / "CLAUDE.md", claude),
+        ]
     elif _leads_to(root / "CLAUDE.md", root / "AGENTS.md"):
         files = [(root / "AGENTS.md", tuple(clients))]
     else:

@@ -96,8 +96,11 @@ def uninstall(pieces: Sequence[Piece], notes: Notes, *, dry_run: bool = False) -
 
 def not_shared(pieces: Sequence[Piece], of_others: Sequence[Piece], notes: Notes) -> list[Piece]:
     """The pieces whose files no other set-up host reads; shared rules and skills stay."""
-    there = {report.clients[0] for report in status([one for one in of_others if one.entry.kind == "server"], notes)
-             if report.did in ("present", "outdated", "own")}  # fmt: skip
+    there = {
+        report.clients[0]
+        for report in status([one for one in of_others if one.entry.kind == "server"], notes)
+        if report.did in ("present", "outdated", "own")
+    }
     shared = {one.path for one in of_others if there.intersection(one.clients)}
     return [one for one in pieces if one.path not in shared]
 

@@ -83,10 +83,18 @@ def source_of(source: Source | tuple[str, str] | None) -> dict[str, str] | None:
 def new_node(node: NewNode) -> dict[str, Any]:
     """The given fields."""
     given = {
-        "uri": node.uri, "type": node.type, "name": node.name, "namespace": node.namespace, "summary": node.summary,
-        "content": node.content, "tags": texts(node.tags), "data": node.data, "source": source_of(node.source),
-        "aliases": texts(node.aliases), "detail": node.detail,
-    }  # fmt: skip
+        "uri": node.uri,
+        "type": node.type,
+        "name": node.name,
+        "namespace": node.namespace,
+        "summary": node.summary,
+        "content": node.content,
+        "tags": texts(node.tags),
+        "data": node.data,
+        "source": source_of(node.source),
+        "aliases": texts(node.aliases),
+        "detail": node.detail,
+    }
     return {name: value for name, value in given.items() if value not in (None, "", [], {})}
 
 

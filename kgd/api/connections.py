@@ -110,9 +110,10 @@ def _as_json(name: str, args: Mapping[str, Any]) -> dict[str, Any]:
         raise Invalid("a text holds half of a character", at=name, next="Leave it out.") from None
     except (TypeError, ValueError, RecursionError) as error:
         raise Invalid(
-            f"this cannot be written as JSON: {error}"[:200], at=name,
+            f"this cannot be written as JSON: {error}"[:200],
+            at=name,
             next="data holds text, numbers, booleans, None, lists, and dicts with text as keys.",
-        ) from None  # fmt: skip
+        ) from None
     if size > LINE_LIMIT - 1_000:
         raise Limit(f"a call has at most {LINE_LIMIT // 2**20} MiB", at=name, next="Send it in parts.")
     plain: dict[str, Any] = json.loads(text)

@@ -14,9 +14,15 @@ class EdgeOperations(Calling):
     """Create, read and delete; by node and direction, by ends, by id."""
 
     def create_edge(
-        self, source: NodeRef, target: NodeRef, type: str, *, weight: float | None = None,
-        data: dict[str, Any] | None = None, message: str = "",
-    ) -> Edge:  # fmt: skip
+        self,
+        source: NodeRef,
+        target: NodeRef,
+        type: str,
+        *,
+        weight: float | None = None,
+        data: dict[str, Any] | None = None,
+        message: str = "",
+    ) -> Edge:
         """Create an edge, or change the weight or data of the existing edge of this type.
 
         The target may be missing: a file or an address becomes a node. Otherwise the edge is broken until the node is

@@ -20,10 +20,19 @@ class KnowledgeOperations(Calling):
     """Retrieval with the names of the unified graph and of the tagged memory."""
 
     def retrieve(
-        self, query: str, *, namespace: str = "", node_types: Sequence[str] = (), edge_types: Sequence[str] = (),
-        max_depth: int = 1, limit: int = 10, min_similarity: float = 0.0, content: bool = False,
-        since: str | None = None, until: str | None = None,
-    ) -> GraphResult:  # fmt: skip
+        self,
+        query: str,
+        *,
+        namespace: str = "",
+        node_types: Sequence[str] = (),
+        edge_types: Sequence[str] = (),
+        max_depth: int = 1,
+        limit: int = 10,
+        min_similarity: float = 0.0,
+        content: bool = False,
+        since: str | None = None,
+        until: str | None = None,
+    ) -> GraphResult:
         """The nodes that answer a question, with their edges, and the path by which each was found.
 
         Words and meaning find seeds; edges add related nodes.
@@ -43,11 +52,19 @@ class KnowledgeOperations(Calling):
         """
         return reading.result(
             self._call(
-                "retrieve", query=query, namespace=namespace, types=texts(node_types), edge_types=texts(edge_types),
-                max_depth=max_depth, limit=limit, min_similarity=min_similarity, content=content,
-                since=since, until=until,
+                "retrieve",
+                query=query,
+                namespace=namespace,
+                types=texts(node_types),
+                edge_types=texts(edge_types),
+                max_depth=max_depth,
+                limit=limit,
+                min_similarity=min_similarity,
+                content=content,
+                since=since,
+                until=until,
             )
-        )  # fmt: skip
+        )
 
     def search_chunks(
         self, query: str, *, limit: int = 10, namespace: str = "", min_similarity: float = 0.0
@@ -96,9 +113,15 @@ class KnowledgeOperations(Calling):
         return [reading.node(one) for one in answer["nodes"]]
 
     def gather_context(
-        self, task: str = "", *, question: str = "", paths: Sequence[str] = (), budget: int = 4_000,
-        since: str | None = None, until: str | None = None,
-    ) -> Context:  # fmt: skip
+        self,
+        task: str = "",
+        *,
+        question: str = "",
+        paths: Sequence[str] = (),
+        budget: int = 4_000,
+        since: str | None = None,
+        until: str | None = None,
+    ) -> Context:
         """Knowledge to read before a task: decisions, patterns, gotchas and similar tasks, as summaries.
 
         Args:
@@ -112,13 +135,19 @@ class KnowledgeOperations(Calling):
             self._call(
                 "context", task=task, question=question, paths=texts(paths), budget=budget, since=since, until=until
             )
-        )  # fmt: skip
+        )
 
     def traverse(
-        self, start: NodeRef | Sequence[NodeRef], *, max_cost: float | None = 1.0, max_depth: int | None = None,
-        edge_types: Sequence[str] = (), types: Sequence[str] = (), direction: Literal["out", "in", "both"] = "out",
+        self,
+        start: NodeRef | Sequence[NodeRef],
+        *,
+        max_cost: float | None = 1.0,
+        max_depth: int | None = None,
+        edge_types: Sequence[str] = (),
+        types: Sequence[str] = (),
+        direction: Literal["out", "in", "both"] = "out",
         limit: int = 1_000,
-    ) -> Walk:  # fmt: skip
+    ) -> Walk:
         """The nodes whose cheapest path costs at most `max_cost`, cheapest first, including the start.
 
         The walk continues in other registered workspaces.
@@ -135,10 +164,18 @@ class KnowledgeOperations(Calling):
         paths, cut, cursor = dict[str, tuple[Step, ...]](), tuple[Cut, ...](), None
         while True:
             page = self._call(
-                "traverse", max_cost=max_cost, start=[uri_of(one) for one in starts], max_depth=max_depth,
-                edge_types=texts(edge_types), types=texts(types), direction=direction, budget=PAGE_TOKENS,
-                include="edges", max_nodes=max(1, min(PAGE_NODES, limit - len(nodes))), cursor=cursor,
-            )  # fmt: skip
+                "traverse",
+                max_cost=max_cost,
+                start=[uri_of(one) for one in starts],
+                max_depth=max_depth,
+                edge_types=texts(edge_types),
+                types=texts(types),
+                direction=direction,
+                budget=PAGE_TOKENS,
+                include="edges",
+                max_nodes=max(1, min(PAGE_NODES, limit - len(nodes))),
+                cursor=cursor,
+            )
             for one in page["nodes"]:
                 nodes.append(reading.reached(one, paths))
                 paths[one["uri"]] = nodes[-1].path
@@ -151,9 +188,15 @@ class KnowledgeOperations(Calling):
                 return Walk(tuple(nodes), tuple(edges.values()), cut, tuple(broken.values()))
 
     def history(
-        self, node: NodeRef | None = None, *, limit: int = 20, since: str | None = None, until: str | None = None,
-        author: str | None = None, diff: bool = False,
-    ) -> list[Commit]:  # fmt: skip
+        self,
+        node: NodeRef | None = None,
+        *,
+        limit: int = 20,
+        since: str | None = None,
+        until: str | None = None,
+        author: str | None = None,
+        diff: bool = False,
+    ) -> list[Commit]:
         """The commits of the workspace, or of one node, newest first.
 
         Args:
@@ -163,9 +206,15 @@ class KnowledgeOperations(Calling):
         found, cursor = list[Commit](), None
         while len(found) < limit:
             page = self._call(
-                "history", uri=None if node is None else uri_of(node), since=since, until=until, author=author,
-                diff=diff, limit=min(200, limit - len(found)), cursor=cursor,
-            )  # fmt: skip
+                "history",
+                uri=None if node is None else uri_of(node),
+                since=since,
+                until=until,
+                author=author,
+                diff=diff,
+                limit=min(200, limit - len(found)),
+                cursor=cursor,
+            )
             found += map(reading.commit, page["commits"])
             cursor = page.get("cursor")
             if cursor is None:

@@ -15,10 +15,20 @@ class NodeOperations(Calling):
     """Create, read, update, delete; in batches, by namespace, by source."""
 
     def create_node(
-        self, type: str = "", name: str = "", *, namespace: str = "", uri: str | None = None, summary: str = "",
-        content: str = "", tags: Sequence[str] = (), data: dict[str, Any] | None = None,
-        source: Source | tuple[str, str] | None = None, detail: str = "", message: str = "",
-    ) -> Node:  # fmt: skip
+        self,
+        type: str = "",
+        name: str = "",
+        *,
+        namespace: str = "",
+        uri: str | None = None,
+        summary: str = "",
+        content: str = "",
+        tags: Sequence[str] = (),
+        data: dict[str, Any] | None = None,
+        source: Source | tuple[str, str] | None = None,
+        detail: str = "",
+        message: str = "",
+    ) -> Node:
         """Create a new node.
 
         Its URI is made of type, namespace and name, with a number after the name if that URI is taken. A `uri` that you
@@ -70,17 +80,28 @@ class NodeOperations(Calling):
         found = self._found([uri_of(one) for one in uris], content=content, elsewhere=elsewhere)
         if elsewhere:
             raise Unavailable(
-                "this node is in a workspace on a hub", at=elsewhere[0],
+                "this node is in a workspace on a hub",
+                at=elsewhere[0],
                 next=Advice("Reach it with ", Do("traverse"), " from a node of this workspace."),
-            )  # fmt: skip
+            )
         return found
 
     def update_node(
-        self, node: NodeRef, *, type: str | None = None, name: str | None = None, summary: str | None = None,
-        content: str | None = None, tags: Sequence[str] | None = None, data: dict[str, Any] | None = None,
-        source: Source | tuple[str, str] | None = None, detail: str | None = None, unset: Sequence[str] = (),
-        expect_version: int | None = None, message: str = "",
-    ) -> Node:  # fmt: skip
+        self,
+        node: NodeRef,
+        *,
+        type: str | None = None,
+        name: str | None = None,
+        summary: str | None = None,
+        content: str | None = None,
+        tags: Sequence[str] | None = None,
+        data: dict[str, Any] | None = None,
+        source: Source | tuple[str, str] | None = None,
+        detail: str | None = None,
+        unset: Sequence[str] = (),
+        expect_version: int | None = None,
+        message: str = "",
+    ) -> Node:
         """Replace the given fields; returns the changed node.
 
         Without `expect_version` the current node is changed. With the `version` of a node that you have read, the call
@@ -96,10 +117,20 @@ class NodeOperations(Calling):
             Stale: The node has changed since; `current` is its version.
         """
         answer = self._write(
-            "update_node", uri=uri_of(node), type=type, name=name, summary=summary, content=content,
-            tags=None if tags is None else texts(tags), data=data, source=source_of(source), detail=detail,
-            unset=texts(unset), expect_version=expect_version, message=message,
-        )  # fmt: skip
+            "update_node",
+            uri=uri_of(node),
+            type=type,
+            name=name,
+            summary=summary,
+            content=content,
+            tags=None if tags is None else texts(tags),
+            data=data,
+            source=source_of(source),
+            detail=detail,
+            unset=texts(unset),
+            expect_version=expect_version,
+            message=message,
+        )
         return reading.node(answer["node"])
 
     def delete_node(self, node: NodeRef, *, expect_version: int | None = None, message: str = "") -> None:

@@ -30,19 +30,35 @@ def node(answer: Answer) -> Node:
     created, updated = answer.get("created", {}), answer.get("updated", {})
     source, detail = answer.get("source"), answer.get("detail")
     return Node(
-        answer["uri"], answer["type"], answer["name"], answer.get("summary", ""), answer.get("content"),
-        tuple(answer.get("tags", ())), answer.get("data", {}), Source(source["type"], source["id"]) if source else None,
-        tuple(answer.get("aliases", ())), detail["text"] if detail else None, answer["version"],
-        created.get("at", ""), created.get("by", ""), updated.get("at", ""), updated.get("by", ""),
+        answer["uri"],
+        answer["type"],
+        answer["name"],
+        answer.get("summary", ""),
+        answer.get("content"),
+        tuple(answer.get("tags", ())),
+        answer.get("data", {}),
+        Source(source["type"], source["id"]) if source else None,
+        tuple(answer.get("aliases", ())),
+        detail["text"] if detail else None,
+        answer["version"],
+        created.get("at", ""),
+        created.get("by", ""),
+        updated.get("at", ""),
+        updated.get("by", ""),
         answer["origin"]["trust"],
-    )  # fmt: skip
+    )
 
 
 def edge(answer: Answer) -> Edge:
     return Edge(
-        answer["source"], answer["target"], answer["type"], answer["weight"], answer.get("data", {}),
-        answer.get("broken", False), answer.get("derived", False),
-    )  # fmt: skip
+        answer["source"],
+        answer["target"],
+        answer["type"],
+        answer["weight"],
+        answer.get("data", {}),
+        answer.get("broken", False),
+        answer.get("derived", False),
+    )
 
 
 def result(answer: Answer) -> GraphResult:
@@ -70,9 +86,14 @@ def reached(answer: Answer, paths: Mapping[str, tuple[Step, ...]]) -> Reached:
             Step(step["from"], step["type"], step.get("direction") == "in") for step in steps
         )
     return Reached(
-        answer["uri"], answer["type"], answer["name"], answer["cost"], answer.get("summary", ""), path,
+        answer["uri"],
+        answer["type"],
+        answer["name"],
+        answer["cost"],
+        answer.get("summary", ""),
+        path,
         answer.get("stored", True),
-    )  # fmt: skip
+    )
 
 
 def cut(answer: Answer) -> Cut:
@@ -89,25 +110,40 @@ def context(answer: Answer) -> Context:
 
 def commit(answer: Answer) -> Commit:
     return Commit(
-        answer["commit"], answer["at"], answer["author"], answer["message"], tuple(answer["nodes"]),
-        answer.get("client", ""), answer.get("operation", ""), tuple(answer.get("diff", ())),
-    )  # fmt: skip
+        answer["commit"],
+        answer["at"],
+        answer["author"],
+        answer["message"],
+        tuple(answer["nodes"]),
+        answer.get("client", ""),
+        answer.get("operation", ""),
+        tuple(answer.get("diff", ())),
+    )
 
 
 def written(answer: Answer) -> Written:
     return Written(
-        answer["commit"], {one["uri"]: one["version"] for one in answer["nodes"]}, tuple(answer["created"]),
-        tuple(answer.get("deleted", ())), tuple(answer["warnings"]), answer.get("repeated", False),
+        answer["commit"],
+        {one["uri"]: one["version"] for one in answer["nodes"]},
+        tuple(answer["created"]),
+        tuple(answer.get("deleted", ())),
+        tuple(answer["warnings"]),
+        answer.get("repeated", False),
         answer.get("dry_run", False),
-    )  # fmt: skip
+    )
 
 
 def ingested(answer: Answer) -> Ingested:
     return Ingested(
-        answer["kind"], answer["source"], dict(answer["counts"]), tuple(answer.get("nodes", ())),
-        tuple(answer.get("trouble", ())), answer.get("job", ""), answer.get("state", "done") == "done",
+        answer["kind"],
+        answer["source"],
+        dict(answer["counts"]),
+        tuple(answer.get("nodes", ())),
+        tuple(answer.get("trouble", ())),
+        answer.get("job", ""),
+        answer.get("state", "done") == "done",
         answer.get("dry_run", False),
-    )  # fmt: skip
+    )
 
 
 def message(found: Node) -> Message:
@@ -117,6 +153,11 @@ def message(found: Node) -> Message:
     calls = data.get("toolCalls")
     at = found.name.partition(":")[2]
     return Message(
-        found.uri, found.content or "", sender or "", kind or "", at,
-        tuple(call for call in calls if isinstance(call, dict)) if isinstance(calls, list) else (), data,
-    )  # fmt: skip
+        found.uri,
+        found.content or "",
+        sender or "",
+        kind or "",
+        at,
+        tuple(call for call in calls if isinstance(call, dict)) if isinstance(calls, list) else (),
+        data,
+    )

@@ -27,9 +27,16 @@ class SourceOperations(Calling):
     """Documents and conversations."""
 
     def ingest(
-        self, source: str | os.PathLike[str] | None = None, *, text: str | None = None, kind: str = "auto",
-        uri: str | None = None, dry_run: bool = False, wait: bool = True, progress: Progress | None = None,
-    ) -> Ingested:  # fmt: skip
+        self,
+        source: str | os.PathLike[str] | None = None,
+        *,
+        text: str | None = None,
+        kind: str = "auto",
+        uri: str | None = None,
+        dry_run: bool = False,
+        wait: bool = True,
+        progress: Progress | None = None,
+    ) -> Ingested:
         """Ingest a file, a folder or a text; a repeat updates only changed parts (docs/ingest.md).
 
         With neither, the code tree is read again. It is served from disk and needs no ingest.
@@ -46,9 +53,14 @@ class SourceOperations(Calling):
             Unavailable: The job failed. The same call continues it.
         """
         answer = self._call(
-            "ingest", progress, source=None if source is None else os.fspath(source), text=text, kind=kind, uri=uri,
+            "ingest",
+            progress,
+            source=None if source is None else os.fspath(source),
+            text=text,
+            kind=kind,
+            uri=uri,
             dry_run=dry_run,
-        )  # fmt: skip
+        )
         job = answer.get("job")
         while wait and job and answer["state"] == "running":
             answer = {**self._call("job", progress, id=job, wait=WAIT_SECONDS), "job": job}

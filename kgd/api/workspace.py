@@ -51,8 +51,12 @@ class Workspace(NodeOperations, EdgeOperations, KnowledgeOperations, SourceOpera
         self._connections.close()
 
     def put(
-        self, *changes: Change, message: str = "", request_id: str | None = None, dry_run: bool = False,
-    ) -> Written:  # fmt: skip
+        self,
+        *changes: Change,
+        message: str = "",
+        request_id: str | None = None,
+        dry_run: bool = False,
+    ) -> Written:
         """Apply changes of any kind in one commit, or none; at most 1,000. docs/mcp.md describes each `op`.
 
         Args:
@@ -66,14 +70,23 @@ class Workspace(NodeOperations, EdgeOperations, KnowledgeOperations, SourceOpera
         return self.put_many(changes, message=message, request_id=request_id, dry_run=dry_run)
 
     def put_many(
-        self, changes: Iterable[Change], *, message: str = "", request_id: str | None = None, dry_run: bool = False,
-    ) -> Written:  # fmt: skip
+        self,
+        changes: Iterable[Change],
+        *,
+        message: str = "",
+        request_id: str | None = None,
+        dry_run: bool = False,
+    ) -> Written:
         """`put` for a list."""
         given: dict[str, Any] = {"request_id": request_id} if request_id else {}
         answer = self._write(
-            "put", changes=[dict(one) for one in changes], message=message, conflicts="show",
-            **({"dry_run": True} if dry_run else {}), **given,
-        )  # fmt: skip
+            "put",
+            changes=[dict(one) for one in changes],
+            message=message,
+            conflicts="show",
+            **({"dry_run": True} if dry_run else {}),
+            **given,
+        )
         return reading.written(answer)
 
     def status(self) -> dict[str, Any]:
@@ -82,9 +95,12 @@ class Workspace(NodeOperations, EdgeOperations, KnowledgeOperations, SourceOpera
 
 
 def open(
-    directory: str | os.PathLike[str] = ".", *, workspace: str | None = None, create: bool = False,
+    directory: str | os.PathLike[str] = ".",
+    *,
+    workspace: str | None = None,
+    create: bool = False,
     client: str = "python",
-) -> Workspace:  # fmt: skip
+) -> Workspace:
     """Open the workspace of a directory or of one above it.
 
     Calls go to your kgd daemon, which is started if none runs.

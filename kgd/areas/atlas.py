@@ -106,8 +106,11 @@ class Atlas:
         """The atoms of a molecule, by name, then by URI. O(answer)."""
         with self._lock:
             self._refresh()
-            named = {uri for one in (molecule, *self._workspace.graph.aliases(molecule))
-                     for uri in self._members.get(one, ())}  # fmt: skip
+            named = {
+                uri
+                for one in (molecule, *self._workspace.graph.aliases(molecule))
+                for uri in self._members.get(one, ())
+            }
             found = (self._shown(self._atoms[uri]) for uri in named)
             return sorted((atom for atom in found if atom.molecule == molecule), key=_by_name)
 
@@ -141,9 +144,13 @@ class Atlas:
             yield known
 
     def matching(
-        self, paths: Sequence[str], *, sees: Callable[[Uri], bool] | None = None, at_home: bool = True,
+        self,
+        paths: Sequence[str],
+        *,
+        sees: Callable[[Uri], bool] | None = None,
+        at_home: bool = True,
         most: int | None = None,
-    ) -> Matches:  # fmt: skip
+    ) -> Matches:
         """The areas of these paths; a path may have any number of them.
 
         Args:

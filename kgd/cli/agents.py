@@ -102,9 +102,7 @@ def agents(given: Given, options: Given) -> int:
     from kgd.config.hosts import host_folders
 
     action, dry_run = given["action"], bool(given.get("dry_run"))
-    where = hosts.Where(
-        "user" if given.get("user") else "project", _root(Path.cwd()), host_folders(), program()
-    )  # fmt: skip
+    where = hosts.Where("user" if given.get("user") else "project", _root(Path.cwd()), host_folders(), program())
     if action == "show":
         return _show(printing_running.agents_shown, {"entries": _shown(where)}, options)
     names = [name for text in given.get("client", ()) for name in text.split(",")]

@@ -137,15 +137,20 @@ def _again() -> bool:
 def _node(answer: Given) -> Node:
     source = answer.get("source")
     return Node(
-        Uri(answer["uri"]), type=answer.get("type", ""), name=answer.get("name", ""),
-        summary=answer.get("summary", ""), content=answer.get("content", ""), tags=tuple(answer.get("tags", ())),
-        data=answer.get("data", {}), source=Source(source["type"], source["id"]) if source else None,
+        Uri(answer["uri"]),
+        type=answer.get("type", ""),
+        name=answer.get("name", ""),
+        summary=answer.get("summary", ""),
+        content=answer.get("content", ""),
+        tags=tuple(answer.get("tags", ())),
+        data=answer.get("data", {}),
+        source=Source(source["type"], source["id"]) if source else None,
         relations=tuple(
             Relation(one["type"], Uri(one["target"]), one["weight"], one.get("data", {}))
             for one in answer.get("relations", ())
         ),
         aliases=tuple(map(Uri, answer.get("aliases", ()))),
-    )  # fmt: skip
+    )
 
 
 def _plain(relation: Relation) -> Given:

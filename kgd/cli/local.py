@@ -189,10 +189,14 @@ def config(given: Given, options: Given) -> int:
     file = RegistryFile(home)
     registry = file.current()
     answer: Given = {
-        "registry": home.registry, "state": home.state, "logs": home.logs, "socket": home.socket,
-        "manual": _manual(), "settings": asdict(registry.settings) | {"embedder": str(registry.settings.embedder)},
+        "registry": home.registry,
+        "state": home.state,
+        "logs": home.logs,
+        "socket": home.socket,
+        "manual": _manual(),
+        "settings": asdict(registry.settings) | {"embedder": str(registry.settings.embedder)},
         "workspaces": {one.id: one.path or one.hub or one.remote for one in registry.entries.values()},
-    }  # fmt: skip
+    }
     show("printing_running.config", answer, options)
     if file.problem:
         raise file.problem

@@ -148,8 +148,13 @@ def _read(argv: Sequence[str]) -> dict[str, Any]:
 
 def _parser(argv: Sequence[str]) -> argparse.ArgumentParser:
     """The parser of this command line. Only the command in use gets its arguments, which saves most of the time."""
-    parser = _Parser(prog="kgd", usage="kgd [options] COMMAND ...", description=_overview(), add_help=True,
-                     formatter_class=argparse.RawDescriptionHelpFormatter)  # fmt: skip
+    parser = _Parser(
+        prog="kgd",
+        usage="kgd [options] COMMAND ...",
+        description=_overview(),
+        add_help=True,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     parser.add_argument("--version", action="version", version=f"kgd {__version__}")
     for argument in GLOBAL:
         _add(parser, argument, hidden_default=False)

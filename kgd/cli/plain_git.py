@@ -25,14 +25,21 @@ def install(given: Given) -> Given:
 
     here = clone.of_directory(Path.cwd())
     report = install.install(
-        here, program(), person_environment(), strategy=shutil.which(install.STRATEGY),
+        here,
+        program(),
+        person_environment(),
+        strategy=shutil.which(install.STRATEGY),
         dry_run=bool(given.get("dry_run")),
-    )  # fmt: skip
+    )
     answer: Given = {
-        "git_dir": str(report.place), "server": here.top is None,
-        "changed": report.changed, "hooks": report.hooks, "chained": report.chained,
-        "settings": report.settings, "warnings": report.warnings,
-    }  # fmt: skip
+        "git_dir": str(report.place),
+        "server": here.top is None,
+        "changed": report.changed,
+        "hooks": report.hooks,
+        "chained": report.chained,
+        "settings": report.settings,
+        "warnings": report.warnings,
+    }
     return {**answer, "dry_run": True} if given.get("dry_run") else answer
 
 
@@ -52,8 +59,11 @@ def remove_here(given: Given) -> Given | None:
     if not report.changed:
         return None
     gone: Given = {
-        "git_dir": str(report.place), "hooks": report.hooks, "chained": report.chained, "warnings": report.warnings
-    }  # fmt: skip
+        "git_dir": str(report.place),
+        "hooks": report.hooks,
+        "chained": report.chained,
+        "warnings": report.warnings,
+    }
     return {**gone, "dry_run": True} if given.get("dry_run") else gone
 
 

@@ -9,9 +9,17 @@ from kgd.cli.terminal import bold, say
 
 Answer = dict[str, Any]
 _HEADINGS = {
-    "molecule": "Areas", "atom": "Areas", "gotcha": "Traps", "pattern": "Patterns", "decision": "Decisions",
-    "insight": "Facts", "task": "Tasks", "concept": "Concepts", "file": "Files", "dir": "Files",
-}  # fmt: skip
+    "molecule": "Areas",
+    "atom": "Areas",
+    "gotcha": "Traps",
+    "pattern": "Patterns",
+    "decision": "Decisions",
+    "insight": "Facts",
+    "task": "Tasks",
+    "concept": "Concepts",
+    "file": "Files",
+    "dir": "Files",
+}
 _NAMED = 20
 _OF_THE_FILE = ("code", "changes", "changed_together", "known_by", "unmatched_paths", "described")
 """Lists of an answer about a file, not about a line of it."""

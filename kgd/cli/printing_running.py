@@ -242,10 +242,15 @@ def jobs(answer: Answer) -> None:
 
 
 _SAID = {
-    "added": "added", "updated": "updated", "removed": "removed", "present": "present",
-    "absent": "absent", "outdated": "from an earlier kgd: `kgd agents install` updates it",
-    "own": "yours, left unchanged", "no file": "no such file; --create makes it",
-}  # fmt: skip
+    "added": "added",
+    "updated": "updated",
+    "removed": "removed",
+    "present": "present",
+    "absent": "absent",
+    "outdated": "from an earlier kgd: `kgd agents install` updates it",
+    "own": "yours, left unchanged",
+    "no file": "no such file; --create makes it",
+}
 _WOULD = {"added": "would be added", "updated": "would be updated", "removed": "would be removed"}
 
 

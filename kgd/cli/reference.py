@@ -74,19 +74,22 @@ def _meaning(argument: Argument) -> str:
 
 def _exit_codes() -> str:
     rows = [f"| {number} | `{code}` | {meaning} |" for code, (number, meaning) in EXIT_CODES.items()]
-    return "\n".join([
-        "## Exit codes\n",
-        "| code | error | meaning |\n|---|---|---|",
-        "| 0 | | done |",
-        *rows,
-        f"| {UNHEALTHY} | | `doctor` or `fsck` found something |",
-        "| 75 | | `serve`: another daemon of this home runs already |",
-        f"| {INTERRUPTED} | | interrupted |",
-        "| 141 | | the reader of the output has gone |",
-        "",
-        "Errors go to standard error: `kgd: ` with one sentence and the place, then what to do next on its own line.",
-        "",
-    ])  # fmt: skip
+    return "\n".join(
+        [
+            "## Exit codes\n",
+            "| code | error | meaning |\n|---|---|---|",
+            "| 0 | | done |",
+            *rows,
+            f"| {UNHEALTHY} | | `doctor` or `fsck` found something |",
+            "| 75 | | `serve`: another daemon of this home runs already |",
+            f"| {INTERRUPTED} | | interrupted |",
+            "| 141 | | the reader of the output has gone |",
+            "",
+            "Errors go to standard error: `kgd: ` with one sentence and the place, "
+            "then what to do next on its own line.",
+            "",
+        ]
+    )
 
 
 if __name__ == "__main__":

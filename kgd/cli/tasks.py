@@ -13,10 +13,18 @@ Given = dict[str, Any]
 
 STEPS = {"start": "in-progress", "done": "completed", "cancel": "cancelled"}
 ONLY_FOR = {
-    "objective": ("add",), "accept": ("add",), "file": ("add",), "depends": ("add",), "tags": ("add",),
-    "status": ("list",), "limit": ("list",), "notes": ("start", "done", "cancel"), "pattern": ("done",),
-    "gotcha": ("done",), "summary": ("done", "cancel"),
-}  # fmt: skip
+    "objective": ("add",),
+    "accept": ("add",),
+    "file": ("add",),
+    "depends": ("add",),
+    "tags": ("add",),
+    "status": ("list",),
+    "limit": ("list",),
+    "notes": ("start", "done", "cancel"),
+    "pattern": ("done",),
+    "gotcha": ("done",),
+    "summary": ("done", "cancel"),
+}
 """The actions that each option belongs to."""
 
 

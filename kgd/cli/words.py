@@ -4,9 +4,22 @@ from __future__ import annotations
 
 from typing import Any
 
-_SINGULAR = {"directories": "directory", "commits": "commit", "nodes": "node", "files": "file", "conflicts": "conflict",
-             "links": "link", "browsers": "browser", "symlinks": "symlink", "proposals": "proposal", "entries": "entry",
-             "documents": "document", "chunks": "chunk", "messages": "message", "symbols": "symbol"}  # fmt: skip
+_SINGULAR = {
+    "directories": "directory",
+    "commits": "commit",
+    "nodes": "node",
+    "files": "file",
+    "conflicts": "conflict",
+    "links": "link",
+    "browsers": "browser",
+    "symlinks": "symlink",
+    "proposals": "proposal",
+    "entries": "entry",
+    "documents": "document",
+    "chunks": "chunk",
+    "messages": "message",
+    "symbols": "symbol",
+}
 
 
 def counted(count: int, thing: str) -> str:

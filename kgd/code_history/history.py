@@ -300,9 +300,17 @@ def _told(index: CommitIndex, scored: Sequence[tuple[int, float]]) -> list[PastC
 def _past(row: CommitRow, paths: Sequence[str], reverts: Sequence[CommitRow], score: float) -> PastCommit:
     by = tuple(one.id for one in reverts if _reverts(one, row))
     return PastCommit(
-        row.id, row.at, row.author, row.subject, messages.reason(row.body), row.kind, row.reverts, by, tuple(paths),
+        row.id,
+        row.at,
+        row.author,
+        row.subject,
+        messages.reason(row.body),
+        row.kind,
+        row.reverts,
+        by,
+        tuple(paths),
         score,
-    )  # fmt: skip
+    )
 
 
 def _reverts(later: CommitRow, row: CommitRow) -> bool:

@@ -72,14 +72,22 @@ def files_for(index: CommitIndex, query: str, limit: int, seeds: Mapping[str, fl
     ids = {row.number: row.id for row in index.commits({n for path in best for n in votes.get(path, ())}).values()}
     return [
         LikelyFile(
-            path, round(scores[path] / top, 4), tuple(ids[n] for n in votes.get(path, ())),
-            tuple(why for why, has in (
-                ("past commits", path in voted), ("path", path in named), ("content", path in seeds),
-                ("changes together with " + helped.get(path, ""), path in helped),
-            ) if has),
+            path,
+            round(scores[path] / top, 4),
+            tuple(ids[n] for n in votes.get(path, ())),
+            tuple(
+                why
+                for why, has in (
+                    ("past commits", path in voted),
+                    ("path", path in named),
+                    ("content", path in seeds),
+                    ("changes together with " + helped.get(path, ""), path in helped),
+                )
+                if has
+            ),
         )
         for path in best
-    ]  # fmt: skip
+    ]
 
 
 def content_words(query: str) -> list[Term]:

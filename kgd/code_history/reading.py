@@ -87,9 +87,17 @@ def new_commit(commit: CodeCommit) -> NewCommit:
     """A commit of the log as the index stores it."""
     told = messages.parse(commit.message)
     return NewCommit(
-        commit.id, commit.at, commit.author, told.subject, told.body, told.kind, told.reverts, commit.files,
-        [change.path for change in commit.changes], [(one.was, one.path) for one in commit.changes if one.was],
-    )  # fmt: skip
+        commit.id,
+        commit.at,
+        commit.author,
+        told.subject,
+        told.body,
+        told.kind,
+        told.reverts,
+        commit.files,
+        [change.path for change in commit.changes],
+        [(one.was, one.path) for one in commit.changes if one.was],
+    )
 
 
 def _batches(code: Place, tip: str, ids: Sequence[str], stop: Event | None) -> Iterator[list[NewCommit]]:

@@ -347,9 +347,10 @@ def _line_in_list(lines: list[bytes], number: int, key: bytes) -> int:
 def _bounded(data: bytes, limit: int, at: str) -> bytes:
     if len(data) > limit:
         raise Limit(
-            f"this would be {len(data) // 1024} KiB; at most {limit // 1024} KiB are stored in one file", at=at,
+            f"this would be {len(data) // 1024} KiB; at most {limit // 1024} KiB are stored in one file",
+            at=at,
             next="Split it into several nodes.",
-        )  # fmt: skip
+        )
     return data
 
 

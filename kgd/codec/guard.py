@@ -66,9 +66,10 @@ def checked_text(data: bytes, at: str) -> str:
     """
     if len(data) > NODE_BYTES:
         raise Limit(
-            f"a file has at most {NODE_BYTES // 1024} KiB, this one has {len(data) // 1024} KiB", at=at,
+            f"a file has at most {NODE_BYTES // 1024} KiB, this one has {len(data) // 1024} KiB",
+            at=at,
             next="Split it into several nodes.",
-        )  # fmt: skip
+        )
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -77,9 +78,10 @@ def checked_text(data: bytes, at: str) -> str:
     text = text.removeprefix("\ufeff")
     if marker := _MARKER(text):
         raise Refused(
-            "the file holds conflict markers", at=place(at, text.count("\n", 0, marker.start()) + 1),
+            "the file holds conflict markers",
+            at=place(at, text.count("\n", 0, marker.start()) + 1),
             next="Keep one side of each, or both, and delete the lines with markers.",
-        )  # fmt: skip
+        )
     if control := _CONTROL(text):
         raise Refused("the file holds a control character", at=place(at, text.count("\n", 0, control.start()) + 1))
     return text

@@ -36,9 +36,13 @@ _TOP_KEY = re.compile(r'(?:([^\s#"\'][^:]*)|"([^"\\]*)"|\'([^\']*)\')\s*:(?:\s|\
 
 
 def rewrite(
-    previous: bytes | None, values: Mapping[str, Json], plain: bytes, reads_back: Callable[[bytes], bool],
-    *, in_any_form: bool = False,
-) -> bytes:  # fmt: skip
+    previous: bytes | None,
+    values: Mapping[str, Json],
+    plain: bytes,
+    reads_back: Callable[[bytes], bool],
+    *,
+    in_any_form: bool = False,
+) -> bytes:
     """`values` in the form of `previous` if that has comments, else `plain`, their canonical bytes.
 
     `reads_back` tells whether bytes mean exactly `values`. With `in_any_form` a form without comments is kept as well.

@@ -61,9 +61,10 @@ def decode(data: bytes, *, at: str = "") -> Memory:
         head, fence = head.removesuffix("\n---"), FENCE
     if not text.startswith(FENCE) or not fence:
         raise Invalid(
-            "a memory begins with front matter between two lines of '---'", at=f"{at}:1",
+            "a memory begins with front matter between two lines of '---'",
+            at=f"{at}:1",
             next="Bring its first lines back: id, type, date and tags.",
-        )  # fmt: skip
+        )
     head += "\n"
     return Memory(documents.read_mapping(head.encode(), at), prose, head)
 

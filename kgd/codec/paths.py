@@ -116,9 +116,10 @@ def check_place(uri: Uri, path: str, workspace: str, sharded: frozenset[str] = f
         raise Invalid(f"the file says it is {uri}, which belongs in {right}", at=f"{path}:1", next="Move the file.")
     if workspace_of(uri) not in (None, workspace):
         raise Invalid(
-            f"the file says it is {uri}, a node of another workspace", at=f"{path}:1",
+            f"the file says it is {uri}, a node of another workspace",
+            at=f"{path}:1",
             next=f"Write '{workspace}' as its workspace, or remove the file.",
-        )  # fmt: skip
+        )
 
 
 def is_node_path(path: str) -> bool:

@@ -100,9 +100,10 @@ def decode_settings(data: bytes, *, at: str = PATH, newer: bool = False) -> Sett
     format = values.get("format")
     if _is_newer(format) and not newer:
         raise Unavailable(
-            f"the workspace has format {format}, this kgd knows {FORMAT}", at=_place(data, "format", at),
+            f"the workspace has format {format}, this kgd knows {FORMAT}",
+            at=_place(data, "format", at),
             next=_UPGRADE,
-        )  # fmt: skip
+        )
     try:
         settings = settings_from_plain(values)
     except KgdError as error:

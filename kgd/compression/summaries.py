@@ -173,10 +173,15 @@ def change(workspace: str, summary: Summary) -> Change:
     place = namespace_of(group.nodes[0].uri)
     uri = parse("/".join(["concept:/", workspace, *filter(None, [place]), f"summary-{group.id}"]))
     made = Upsert(
-        uri, type=SUMMARY, name=summary.name, summary=cut_at_word(summary.text), content=f"{summary.text}\n",
+        uri,
+        type=SUMMARY,
+        name=summary.name,
+        summary=cut_at_word(summary.text),
+        content=f"{summary.text}\n",
         data={"quotes": [{"node": node, "quote": quote} for node, quote in summary.quotes]},
-        relations=tuple(Relation(SUMMARISES, node.uri) for node in group.nodes), expect_version=0,
-    )  # fmt: skip
+        relations=tuple(Relation(SUMMARISES, node.uri) for node in group.nodes),
+        expect_version=0,
+    )
     links = tuple(Relate(node.uri, Relation(SUMMARISED_BY, uri)) for node in group.nodes)
     reason = f"{len(group.nodes)} nodes that were not changed or read for a long time, summarised by a model"
     return Change("summary", (uri, *(node.uri for node in group.nodes)), reason, (made, *links))

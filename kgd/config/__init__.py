@@ -84,8 +84,18 @@ class Home:
 
     def daemon_command(self) -> list[str]:
         """The command that starts a daemon. `-P` ignores a folder named kgd in the caller's directory."""
-        return [sys.executable, "-P", "-m", "kgd.serve", "--config", self.config, "--state", self.state,
-                "--logs", self.logs]  # fmt: skip
+        return [
+            sys.executable,
+            "-P",
+            "-m",
+            "kgd.serve",
+            "--config",
+            self.config,
+            "--state",
+            self.state,
+            "--logs",
+            self.logs,
+        ]
 
     def prepare(self) -> None:
         """Make the folders, readable only by this user.
@@ -166,8 +176,23 @@ def has_screen() -> bool:
 def person_environment() -> dict[str, str]:
     """The part of the environment that git needs to act for the user: identity, agents, proxies, language."""
     prefixes = ("GIT_", "SSH_", "XDG_", "LC_")
-    names = {"HOME", "PATH", "USER", "LOGNAME", "LANG", "TMPDIR", "DISPLAY", "http_proxy", "https_proxy", "no_proxy",
-             "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY", "all_proxy"}  # fmt: skip
+    names = {
+        "HOME",
+        "PATH",
+        "USER",
+        "LOGNAME",
+        "LANG",
+        "TMPDIR",
+        "DISPLAY",
+        "http_proxy",
+        "https_proxy",
+        "no_proxy",
+        "HTTP_PROXY",
+        "HTTPS_PROXY",
+        "NO_PROXY",
+        "ALL_PROXY",
+        "all_proxy",
+    }
     return {name: value for name, value in os.environ.items() if name in names or name.startswith(prefixes)}
 
 

@@ -53,8 +53,11 @@ def secret(reference: str, environ: Mapping[str, str] | None = None) -> str:
     )
     found = found.strip()
     if not found or not found.isprintable() or " " in found:
-        raise Unauthorized("there is no credential under this reference", at=reference,
-                           next="Put it there, on one line, and try again.")  # fmt: skip
+        raise Unauthorized(
+            "there is no credential under this reference",
+            at=reference,
+            next="Put it there, on one line, and try again.",
+        )
     return found
 
 
@@ -62,9 +65,10 @@ def _variable(name: str, environ: Mapping[str, str]) -> str:
     value = environ.get(name, "")
     if not value:
         raise Unauthorized(
-            "the daemon's environment has no such variable", at=f"env:{name}",
+            "the daemon's environment has no such variable",
+            at=f"env:{name}",
             next="Set it and restart the daemon (`kgd down`, then any command), or use file:PATH.",
-        )  # fmt: skip
+        )
     return value
 
 
@@ -75,14 +79,20 @@ def _file(name: str, environ: Mapping[str, str]) -> str:
         try:
             found = os.fstat(fd)
             if not stat.S_ISREG(found.st_mode) or found.st_mode & 0o077:
-                raise Unavailable("a credential's file must be a plain file that only its owner can read", at=name,
-                                  next=f"`chmod 600 {name}`.")  # fmt: skip
+                raise Unavailable(
+                    "a credential's file must be a plain file that only its owner can read",
+                    at=name,
+                    next=f"`chmod 600 {name}`.",
+                )
             return os.read(fd, FILE_LIMIT).decode("utf-8", "replace")
         finally:
             os.close(fd)
     except FileNotFoundError:
-        raise Unauthorized(f"the credential's file {name} does not exist", at=f"file:{name}"[-80:],
-                           next="Create it, or name another reference with --token.") from None  # fmt: skip
+        raise Unauthorized(
+            f"the credential's file {name} does not exist",
+            at=f"file:{name}"[-80:],
+            next="Create it, or name another reference with --token.",
+        ) from None
     except OSError as error:
         raise Unavailable(f"the credential cannot be read: {error.strerror}", at=f"file:{name}") from None
 
@@ -93,16 +103,22 @@ def _keyring(name: str, environ: Mapping[str, str]) -> str:
     else:
         command = ["secret-tool", "lookup", "service", SERVICE, "account", name]
     if not shutil.which(command[0], path=environ.get("PATH")):
-        raise Unavailable(f"there is no keyring here: `{command[0]}` is not installed", at=f"keyring:{name}",
-                          next="Use file:PATH instead.")  # fmt: skip
+        raise Unavailable(
+            f"there is no keyring here: `{command[0]}` is not installed",
+            at=f"keyring:{name}",
+            next="Use file:PATH instead.",
+        )
     try:
         done = subprocess.run(command, capture_output=True, timeout=KEYRING_SECONDS, check=False, env=dict(environ))
     except (subprocess.TimeoutExpired, OSError):
         raise Unavailable("the keyring does not answer", at=f"keyring:{name}", next="Unlock it.") from None
     if done.returncode:
         store = " ".join(command[:1]) + f" store --label=kgd service {SERVICE} account {name}"
-        raise Unauthorized("the keyring has no entry of this name", at=f"keyring:{name}",
-                           next=f"`{store}` adds it." if sys.platform != "darwin" else "")  # fmt: skip
+        raise Unauthorized(
+            "the keyring has no entry of this name",
+            at=f"keyring:{name}",
+            next=f"`{store}` adds it." if sys.platform != "darwin" else "",
+        )
     return done.stdout.decode("utf-8", "replace")
 
 
@@ -172,8 +188,9 @@ def _program(env: Mapping[str, str]) -> str | None:
 
 def _run(words: list[str], fed: str, env: Mapping[str, str]) -> bool:
     try:
-        done = subprocess.run(words, input=fed.encode(), capture_output=True, timeout=KEYRING_SECONDS, check=False,
-                              env=dict(env))  # fmt: skip
+        done = subprocess.run(
+            words, input=fed.encode(), capture_output=True, timeout=KEYRING_SECONDS, check=False, env=dict(env)
+        )
     except (subprocess.TimeoutExpired, OSError):
         return False
     return done.returncode == 0

@@ -142,10 +142,13 @@ class Settings:
         "", Form("(env|keyring|file):[!-~]+", "env:NAME, keyring:NAME, file:PATH"), "reference to the endpoint's token"
     )
     resolver_seconds: int = _setting(60, range(1, 601), "seconds that the endpoint, or a client's model, may take")
-    embedder: Choice = field(default=Choice(), metadata={
-        "allowed": EmbedderForm(),
-        "meaning": "model for text embeddings, so that search finds texts of similar meaning; see embeddings.md",
-    })  # fmt: skip
+    embedder: Choice = field(
+        default=Choice(),
+        metadata={
+            "allowed": EmbedderForm(),
+            "meaning": "model for text embeddings, so that search finds texts of similar meaning; see embeddings.md",
+        },
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,8 +232,11 @@ def is_shared_file(organisation: str) -> bool:
 
 def _entry(id: str, given: dict[str, Any], data: bytes, where: str) -> Entry:
     if not is_workspace_id(id):
-        raise Invalid(f"'{id[:70]}' is not a workspace id", at=_place(id, data, where),
-                      next="An id has lower-case letters, digits and dashes.")  # fmt: skip
+        raise Invalid(
+            f"'{id[:70]}' is not a workspace id",
+            at=_place(id, data, where),
+            next="An id has lower-case letters, digits and dashes.",
+        )
     at = _place(id, data, where)
     _known(given, {f.name for f in fields(Entry)} - {"id"}, data, where)
     for name in ("path", "code", "remote", "hub", "ref", "token"):
@@ -246,8 +252,9 @@ def _entry(id: str, given: dict[str, Any], data: bytes, where: str) -> Entry:
     if not (path or remote or hub) or (hub and (path or remote)):
         raise Invalid(f"workspace '{id}' needs a 'path', a 'remote' or a 'hub'; a hub excludes the others", at=at)
     seconds = given.get("sync")
-    if seconds is not None and (isinstance(seconds, bool) or not isinstance(seconds, int | float)
-                                or not 0 <= seconds <= SYNC_LIMIT):  # fmt: skip
+    if seconds is not None and (
+        isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 <= seconds <= SYNC_LIMIT
+    ):
         raise Invalid(f"workspace '{id}': 'sync' is seconds, 0 to {SYNC_LIMIT}", at=at)
     _check_remote(id, given, at)
     return Entry(id, path, code, standalone, remote, hub, given.get("ref", ""), given.get("token", ""), seconds)
@@ -309,8 +316,11 @@ def _mapping(value: Any, name: str, data: bytes, where: str) -> dict[str, Any]:
 def _known(given: dict[str, Any], allowed: set[str], data: bytes, where: str) -> None:
     for name in given:
         if name not in allowed:
-            raise Invalid(f"'{name[:70]}' is not known here", at=_place(name, data, where),
-                          next=f"Known: {', '.join(sorted(allowed))}.")  # fmt: skip
+            raise Invalid(
+                f"'{name[:70]}' is not known here",
+                at=_place(name, data, where),
+                next=f"Known: {', '.join(sorted(allowed))}.",
+            )
 
 
 def _place(key: str, data: bytes, where: str) -> str:

@@ -30,9 +30,16 @@ from kgd.config.entries import (
 from kgd.errors import Invalid, InvariantViolation, KgdError
 
 __all__ = [
-    "SHARED_LIMIT", "Entry", "Registry", "RegistryFile", "Settings", "is_shared_file", "parse", "parse_shared",
+    "SHARED_LIMIT",
+    "Entry",
+    "Registry",
+    "RegistryFile",
+    "Settings",
+    "is_shared_file",
+    "parse",
+    "parse_shared",
     "spelled",
-]  # fmt: skip
+]
 
 
 class RegistryFile:
@@ -78,9 +85,10 @@ class RegistryFile:
             moved = known is not None and known.path not in ("", entry.path)
             if known and moved and not replace and (is_alive is None or is_alive(known)):
                 raise InvariantViolation(
-                    f"another repository is registered as '{entry.id}'", at=known.path,
+                    f"another repository is registered as '{entry.id}'",
+                    at=known.path,
                     next="Use it there, or replace its entry with `kgd up --replace`.",
-                )  # fmt: skip
+                )
             return with_entry(text, entry.id, entry.written())
 
         self._rewrite(change)
@@ -111,8 +119,11 @@ class RegistryFile:
         path = self._shared_path(organisation)
         before = _file(path)
         if not fresh and before and parse_shared(before):
-            raise Invalid("the organisation's registry is empty now; its entries are kept", at=organisation,
-                          next="If that is intended, remove `registry:` from workspaces.yaml.")  # fmt: skip
+            raise Invalid(
+                "the organisation's registry is empty now; its entries are kept",
+                at=organisation,
+                next="If that is intended, remove `registry:` from workspaces.yaml.",
+            )
         if data != before:
             os.makedirs(self._state, mode=0o700, exist_ok=True)
             _replace(path, data)
@@ -142,9 +153,10 @@ class RegistryFile:
             fresh = parse(data, self.path)
             if self._own.entries and not fresh.entries:
                 raise Invalid(
-                    "the registry is empty now; its workspaces are kept until the daemon restarts", at=self.path,
+                    "the registry is empty now; its workspaces are kept until the daemon restarts",
+                    at=self.path,
                     next="Restore them, or run `kgd down`.",
-                )  # fmt: skip
+                )
             self._own, self.problem, self._believed = fresh, None, True
             self._keep_copy(data)
         except KgdError as error:
@@ -265,8 +277,11 @@ def _block(lines: list[str]) -> tuple[int, int, str]:
         if not line.startswith("workspaces"):
             continue
         if not _HEAD(line):
-            raise Invalid("'workspaces' is not written as a block, so kgd does not edit it", at=f"line {number + 1}",
-                          next="Write one workspace per block, as workspaces.example.yaml does.")  # fmt: skip
+            raise Invalid(
+                "'workspaces' is not written as a block, so kgd does not edit it",
+                at=f"line {number + 1}",
+                next="Write one workspace per block, as workspaces.example.yaml does.",
+            )
         end, indent = number + 1, ""
         for below in range(number + 1, len(lines)):
             if not _is_content(lines[below]):

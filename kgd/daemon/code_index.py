@@ -130,10 +130,16 @@ class ReadingTree:
             left_out[f"beyond the first {FILES_LIMIT:,} files"] += self._too_many
         state = "ready" if self.is_current else "reading" if self._looked else "waiting"
         return {
-            "state": state, "left": self._left, "symbols": symbols,
-            "languages": languages, "documents": documents, "chunks": chunks, "left_out": dict(left_out),
-            "missing": self._missing(), **({"trouble": self._trouble} if self._trouble else {}),
-        }  # fmt: skip
+            "state": state,
+            "left": self._left,
+            "symbols": symbols,
+            "languages": languages,
+            "documents": documents,
+            "chunks": chunks,
+            "left_out": dict(left_out),
+            "missing": self._missing(),
+            **({"trouble": self._trouble} if self._trouble else {}),
+        }
 
     # In the thread
 

@@ -63,9 +63,13 @@ class Daemon:
     """
 
     def __init__(
-        self, home: Home, *, since: str, locate: Callable[[Path], Layout | None],
+        self,
+        home: Home,
+        *,
+        since: str,
+        locate: Callable[[Path], Layout | None],
         open_workspace: Callable[..., Workspace],
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.home, self.version, self.pid, self.since = home, __version__, os.getpid(), since
         self.registry = RegistryFile(home)
         self._settings = self.registry.current().settings
@@ -80,9 +84,10 @@ class Daemon:
         self.elsewhere = Elsewhere(self, self.registry, Path(home.state) / "seen", secret)
         self.clones = Clones(Path(home.state) / "clones", lambda entry, stop: network_of(entry.token, stop=stop))
         self.organisation = Organisation(
-            self.registry, Path(home.state) / "organisation",
+            self.registry,
+            Path(home.state) / "organisation",
             lambda stop: Network(person_environment(), pack_bytes=PACK_BYTES, stop=stop),
-        )  # fmt: skip
+        )
         self.places = Places(self.registry, locate)
         self._open_workspace = open_workspace
         self._lock = threading.Lock()
@@ -124,12 +129,23 @@ class Daemon:
             )
         if entry.hub:
             raise Unavailable(
-                f"workspace '{entry.id}' is on a hub, and not here", at=entry.hub,
+                f"workspace '{entry.id}' is on a hub, and not here",
+                at=entry.hub,
                 next=Advice(
-                    Do("get"), ", ", Do("search"), ", ", Do("traverse"), " and ", Do("history"), " read it there; ",
-                    Do("submit_subgraph"), " hands in changes, and `kgd ui -w ", entry.id, "` opens its pages.",
+                    Do("get"),
+                    ", ",
+                    Do("search"),
+                    ", ",
+                    Do("traverse"),
+                    " and ",
+                    Do("history"),
+                    " read it there; ",
+                    Do("submit_subgraph"),
+                    " hands in changes, and `kgd ui -w ",
+                    entry.id,
+                    "` opens its pages.",
                 ),
-            )  # fmt: skip
+            )
         if not entry.path:
             return self._at(self.clones.layout(entry), publish=False)
         found = self._at(self.places.layout(entry))
@@ -299,9 +315,10 @@ class Daemon:
         )
         workspace.meaning.follow(lambda: self.registry.current().settings.embedder, secret)
         tending = WorkspaceWatch(
-            workspace, self.registry.current().settings.rescan_seconds,
+            workspace,
+            self.registry.current().settings.rescan_seconds,
             lambda uris: self._announce_code(workspace.id, uris),
-        )  # fmt: skip
+        )
         undo.callback(_quietly, tending.close)
         tending.start()
         syncing = Syncing(workspace, lambda: self.registry.current().entries.get(workspace.id))
@@ -339,9 +356,10 @@ class Daemon:
         """Close workspaces that were moved: their locks moved along and would block opening them at the new path."""
         with self._lock:
             gone = [
-                place for place, one in self._open.items()
+                place
+                for place, one in self._open.items()
                 if _inode(place) != one.inode or not one.workspace.is_in_place
-            ]  # fmt: skip
+            ]
             closing = [self._open.pop(place) for place in gone]
         for one in closing:
             log.warning("moved or deleted while it was open", extra={"workspace": one.workspace.id})

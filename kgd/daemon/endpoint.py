@@ -58,9 +58,13 @@ class Endpoint:
     """
 
     def __init__(
-        self, path: str, version: str, dispatch: Dispatch, serve_mcp: ServeMcp | None = None,
+        self,
+        path: str,
+        version: str,
+        dispatch: Dispatch,
+        serve_mcp: ServeMcp | None = None,
         check: Callable[[Peer], None] = lambda peer: None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._path, self.version, self.check = path, version, check
         self.dispatch, self.serve_mcp = dispatch, serve_mcp
         self.workers = ThreadPoolExecutor(WORKERS, thread_name_prefix="kgd-call")
@@ -188,9 +192,12 @@ class _Connection:
             if uid != os.getuid():
                 raise Forbidden("this daemon belongs to another user")
             peer = Peer(
-                cwd=str(hello.get("cwd", "")), client=str(hello.get("client", ""))[:200],
-                tools=str(hello.get("tools", ""))[:200], version=str(hello.get("version", "")), pid=pid,
-            )  # fmt: skip
+                cwd=str(hello.get("cwd", "")),
+                client=str(hello.get("client", ""))[:200],
+                tools=str(hello.get("tools", ""))[:200],
+                version=str(hello.get("version", "")),
+                pid=pid,
+            )
             self._endpoint.check(peer)
             serve = self._serve_mcp if hello["kgd"] == "mcp" else self._serve_calls
         except KgdError as error:

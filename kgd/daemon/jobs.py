@@ -114,9 +114,13 @@ class Jobs:
                 raise Limit(f"{WAITING} jobs are waiting", next="Ask again when `kgd status` shows fewer.")
             self._claim(request)
             job = Job(
-                secrets.token_hex(4), request.source, request.kind, request.uri,
-                (author.name, author.email, author.client), time.time(),
-            )  # fmt: skip
+                secrets.token_hex(4),
+                request.source,
+                request.kind,
+                request.uri,
+                (author.name, author.email, author.client),
+                time.time(),
+            )
             self._jobs[job.id] = job
             over = [id for id, one in self._jobs.items() if one.is_over]
             for id in over[:-KEPT]:
@@ -171,9 +175,10 @@ class Jobs:
             if kind.names_itself(head):  # exports are always called conversations.json
                 return
             raise InvariantViolation(
-                f"'{name[:80]}' was ingested from another place", at=known[-80:],
+                f"'{name[:80]}' was ingested from another place",
+                at=known[-80:],
                 next=f"Choose another uri, such as {kind.scheme}://{self._workspace.id}/<name>.",
-            )  # fmt: skip
+            )
         self._roots[name] = request.source
 
     def _wake(self) -> None:
@@ -216,9 +221,16 @@ class Jobs:
                 self._changed.notify_all()
 
         taking = TakingIn(
-            self._workspace, Request(job.source, "", job.kind, job.uri), submit, report, told, self._stop,
-            person_environment(), skip=job.done, limit=self._limit(),
-        )  # fmt: skip
+            self._workspace,
+            Request(job.source, "", job.kind, job.uri),
+            submit,
+            report,
+            told,
+            self._stop,
+            person_environment(),
+            skip=job.done,
+            limit=self._limit(),
+        )
         try:
             taking.run()
         finally:

@@ -89,8 +89,9 @@ class Elsewhere:
         except Unavailable as error:
             at = self.last_seen(workspace)
             last = f"It was last seen {_moment(at)}." if at else "It was never seen from here."
-            raise Unavailable(f"workspace '{workspace}' cannot be reached: {error.message}", at=error.at,
-                              next=last) from error  # fmt: skip
+            raise Unavailable(
+                f"workspace '{workspace}' cannot be reached: {error.message}", at=error.at, next=last
+            ) from error
 
     def client(self, workspace: str) -> HubClient:
         """The client of a workspace's hub, for writes, with a freshly read token."""
@@ -190,9 +191,10 @@ class Elsewhere:
             if hub is None:
                 reference = entry.token
                 hub = self._hubs[key] = Hub(
-                    entry.hub, lambda: self._secret(reference) if reference else "",
+                    entry.hub,
+                    lambda: self._secret(reference) if reference else "",
                     lambda: self._seen.note([_seen_as(entry)]),
-                )  # fmt: skip
+                )
             return hub
 
 
@@ -302,16 +304,22 @@ def _sees(workspace: str, principal: Principal | None) -> Sees | None:
 def _explore(client: HubClient, question: Question, deadline: float) -> Patch:
     end, pages, cursor, count = time.monotonic() + deadline, list[dict[str, Any]](), None, 0
     args = {
-        "start": list(question.starts), "max_cost": question.max_cost, "max_depth": question.max_depth,
-        "edge_types": list(question.edge_types), "direction": question.direction, "max_nodes": question.max_nodes,
+        "start": list(question.starts),
+        "max_cost": question.max_cost,
+        "max_depth": question.max_depth,
+        "edge_types": list(question.edge_types),
+        "direction": question.direction,
+        "max_nodes": question.max_nodes,
         "budget": PAGE_TOKENS,
-    }  # fmt: skip
+    }
     while True:
         try:
             page = client.call(
-                question.workspace, "traverse", {**args, **({"cursor": cursor} if cursor else {})},
+                question.workspace,
+                "traverse",
+                {**args, **({"cursor": cursor} if cursor else {})},
                 deadline=max(0.05, end - time.monotonic()),
-            )  # fmt: skip
+            )
         except Unavailable:
             if not pages:
                 raise

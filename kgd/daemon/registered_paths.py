@@ -38,12 +38,16 @@ class Places:
         if (found := self.find(entry)) is not None:
             return found
         if entry.remote:
-            raise Unavailable(f"workspace '{entry.id}' is not cloned yet", at=entry.path,
-                              next=f"`kgd clone {entry.id}` clones it from {entry.remote}.")  # fmt: skip
+            raise Unavailable(
+                f"workspace '{entry.id}' is not cloned yet",
+                at=entry.path,
+                next=f"`kgd clone {entry.id}` clones it from {entry.remote}.",
+            )
         raise Unavailable(
-            f"workspace '{entry.id}' is not at its registered path", at=entry.path,
+            f"workspace '{entry.id}' is not at its registered path",
+            at=entry.path,
             next="Run `kgd up` in its new folder, or remove it from workspaces.yaml.",
-        )  # fmt: skip
+        )
 
     def find(self, entry: Entry) -> Layout | None:
         """The layout of the workspace at an entry's path, which may have another id; None if there is none."""
@@ -97,9 +101,10 @@ class Places:
 def misnamed(entry: Entry, id: str) -> InvariantViolation:
     """The error for an entry whose path holds the workspace `id`."""
     return InvariantViolation(
-        f"workspaces.yaml has '{entry.id}' at a path that holds the workspace '{id}'", at=entry.path,
+        f"workspaces.yaml has '{entry.id}' at a path that holds the workspace '{id}'",
+        at=entry.path,
         next=f"Name the entry '{id}', or give it the path of '{entry.id}'. Nothing was read or written.",
-    )  # fmt: skip
+    )
 
 
 def _with_code(layout: Layout, entry: Entry) -> Layout:

@@ -238,8 +238,11 @@ class _Runner:
 
     def round(self, direction: str, confirm: str, *, by_hand: bool) -> Answer:
         if not self._busy.acquire(timeout=BUSY_SECONDS):
-            raise Unavailable("a sync with this remote is running", at=self.machine.remote.name,
-                              next="Ask again in a moment; `kgd status` shows its progress.")  # fmt: skip
+            raise Unavailable(
+                "a sync with this remote is running",
+                at=self.machine.remote.name,
+                next="Ask again in a moment; `kgd status` shows its progress.",
+            )
         try:
             return self._round(direction, confirm, by_hand)
         finally:
@@ -258,15 +261,29 @@ class _Runner:
         try:
             transport = self.transport()
             answer.done = rounds.run(
-                syncing.workspace, machine.remote, transport, direction=direction, confirm=confirm,
-                chance=_CHANCE, sleep=self._stopping.wait, refused=machine.refused, done=answer.done,
-            )  # fmt: skip
+                syncing.workspace,
+                machine.remote,
+                transport,
+                direction=direction,
+                confirm=confirm,
+                chance=_CHANCE,
+                sleep=self._stopping.wait,
+                refused=machine.refused,
+                done=answer.done,
+            )
             machine.record_success(answer.done, now, _CHANCE)
             if answer.done.proposals or answer.done.withdrawn:
                 syncing.workspace.tell_uncommitted()
             if answer.done.pulled or answer.done.pushed:
-                log.info("synced", extra={"workspace": syncing.workspace.id, "remote": machine.remote.name,
-                                          "pulled": answer.done.pulled, "pushed": answer.done.pushed})  # fmt: skip
+                log.info(
+                    "synced",
+                    extra={
+                        "workspace": syncing.workspace.id,
+                        "remote": machine.remote.name,
+                        "pulled": answer.done.pulled,
+                        "pushed": answer.done.pushed,
+                    },
+                )
         except (KgdError, OSError) as error:
             known = error if isinstance(error, KgdError) else Unavailable(f"disk error: {error.strerror}")
             answer.error = known
@@ -274,8 +291,14 @@ class _Runner:
                 syncing.history.start(whole=True)
             if not (isinstance(known, Trouble) and known.kind == "stopped"):
                 machine.record_failure(known, answer.done.stage, now, _CHANCE)
-                log.warning("sync failed", extra={"workspace": syncing.workspace.id, "remote": machine.remote.name,
-                                                  "reason": str(known)[:300]})  # fmt: skip
+                log.warning(
+                    "sync failed",
+                    extra={
+                        "workspace": syncing.workspace.id,
+                        "remote": machine.remote.name,
+                        "reason": str(known)[:300],
+                    },
+                )
         except Exception as defect:
             log.exception("a sync failed with a defect")
             answer.error = Unavailable(f"a defect of kgd: {defect!r}"[:200])

@@ -131,9 +131,16 @@ class Tokens:
             return self._opened
 
     def mint(
-        self, name: str, kind: Kind, scopes: Iterable[Scope], expires: int, *, quota: Quota | None = None, by: str = "",
+        self,
+        name: str,
+        kind: Kind,
+        scopes: Iterable[Scope],
+        expires: int,
+        *,
+        quota: Quota | None = None,
+        by: str = "",
         root: str = "",
-    ) -> Minted:  # fmt: skip
+    ) -> Minted:
         """A new token; its text is returned only here. `root` is the root of the token that it replaces.
 
         Raises:
@@ -161,9 +168,7 @@ class Tokens:
             self._refuse_taken(name, above)
         if len(self.lineage(above)) >= GENERATIONS:
             raise Limit(f"child tokens are at most {GENERATIONS} deep", next="Make it from an older token.")
-        made = self._make(
-            name, kind, tuple(scopes), expires, parent=parent, quota=above.quota, root=above.holder.line
-        )  # fmt: skip
+        made = self._make(name, kind, tuple(scopes), expires, parent=parent, quota=above.quota, root=above.holder.line)
         try:
             check_narrower(made.record.holder, above.holder)
         except Forbidden as error:
@@ -189,9 +194,14 @@ class Tokens:
             made = self.mint_child(holder.parent, holder.name, holder.kind, holder.scopes, expires, again=True)
         else:
             made = self.mint(
-                holder.name, holder.kind, holder.scopes, expires, quota=old.quota, by=f"rotation of {id}",
+                holder.name,
+                holder.kind,
+                holder.scopes,
+                expires,
+                quota=old.quota,
+                by=f"rotation of {id}",
                 root=holder.line,
-            )  # fmt: skip
+            )
         self.revoke(id, "rotated")
         return made
 
@@ -332,9 +342,16 @@ class Tokens:
         return self._clock()
 
     def _make(
-        self, name: str, kind: Kind, scopes: tuple[Scope, ...], expires: int, *, quota: Quota, parent: str = "",
+        self,
+        name: str,
+        kind: Kind,
+        scopes: tuple[Scope, ...],
+        expires: int,
+        *,
+        quota: Quota,
+        parent: str = "",
         root: str,
-    ) -> Minted:  # fmt: skip
+    ) -> Minted:
         text, id, digest = tokens.write(kind, self._entropy(tokens.ID_BYTES), self._entropy(tokens.SECRET_BYTES))
         holder = Principal(id, name, kind, scopes, float(expires), parent, root)
         return Minted(text, TokenRecord(holder, digest, int(self._clock()), quota=quota))

@@ -38,9 +38,14 @@ warnings.filterwarnings("ignore", message="Callback with id", category=RuntimeWa
 # Without this filter watchdog asks for open and close events too; its own walk of a large tree then feeds the queue
 # until it overflows, and the walk starts again: with some thousand folders one core stays busy permanently.
 EVENTS: list[type[FileSystemEvent]] = [
-    FileCreatedEvent, FileModifiedEvent, FileMovedEvent, FileDeletedEvent,
-    DirCreatedEvent, DirMovedEvent, DirDeletedEvent,
-]  # fmt: skip
+    FileCreatedEvent,
+    FileModifiedEvent,
+    FileMovedEvent,
+    FileDeletedEvent,
+    DirCreatedEvent,
+    DirMovedEvent,
+    DirDeletedEvent,
+]
 
 QUIET_SECONDS = 0.03
 """Seconds that a hint waits for more hints. In a burst it waits up to `LONGEST_SECONDS`, so that a checkout is one
@@ -73,9 +78,13 @@ class Watch(FileSystemEventHandler):
     """
 
     def __init__(
-        self, folders: Iterable[Folder], on_change: OnChange, *, rescan_seconds: float = 30.0,
+        self,
+        folders: Iterable[Folder],
+        on_change: OnChange,
+        *,
+        rescan_seconds: float = 30.0,
         quiet_seconds: float = QUIET_SECONDS,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.degraded = ""
         self._folders, self._on_change = list(folders), on_change
         self._rescan_seconds, self._quiet_seconds = rescan_seconds, quiet_seconds

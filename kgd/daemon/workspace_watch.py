@@ -40,9 +40,11 @@ class WorkspaceWatch:
     """
 
     def __init__(
-        self, workspace: Workspace, rescan_seconds: float,
+        self,
+        workspace: Workspace,
+        rescan_seconds: float,
         changed: Callable[[frozenset[Uri]], object] = lambda uris: None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._workspace, layout, self._changed = workspace, workspace.layout, changed
         self._stop = threading.Event()
         self._freshness, self._usage = Freshness.of(workspace), Usage.of(workspace)
@@ -54,9 +56,11 @@ class WorkspaceWatch:
         self._watches = [Watch(self._own_folders(), self._work_tree_changed, rescan_seconds=rescan_seconds)]
         if layout.code_tree is not None:
             self._overlay = Overlay(
-                layout.code_tree, workspace.id, environment=person_environment(),
+                layout.code_tree,
+                workspace.id,
+                environment=person_environment(),
                 cache=layout.derived_dir / "overlay",
-            )  # fmt: skip
+            )
             workspace.overlay = overlay = self._overlay
             workspace.code_files = lambda: _files(overlay, overlay.uris())
             try:

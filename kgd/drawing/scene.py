@@ -111,9 +111,17 @@ def scene_of_workspace(workspace: str, areas: Sequence[Mapping[str, Any]], types
         count = area.get("count")
         told = "" if count is None else _many(count, "area inside" if kind == "molecule" else "node leads to it")
         dots.append(
-            Dot(area["uri"], area["name"], kind, 1.0 if inside == middle.uri else 2.0, inside, "area",
-                told=told or "an area", size=8.0 if kind == "molecule" else 5.5)
-        )  # fmt: skip
+            Dot(
+                area["uri"],
+                area["name"],
+                kind,
+                1.0 if inside == middle.uri else 2.0,
+                inside,
+                "area",
+                told=told or "an area",
+                size=8.0 if kind == "molecule" else 5.5,
+            )
+        )
     for type, count in types.items():
         name, size = f"{type} {count:,}", 6.0 + 2.0 * log10(max(1, count))
         dots.append(Dot(f"type:{type}", name, "", 1.0, middle.uri, "group", told=_many(count, "node"), size=size))
@@ -145,9 +153,15 @@ def _dot(node: Mapping[str, Any], known: Collection[str], disputed: Iterable[str
     if node.get("origin", {}).get("trust") == "remote":
         marks.append("foreign")
     return Dot(
-        node["uri"], node["name"], _type(node), node["cost"], _parent(node, known), _shape(node["uri"]),
-        node.get("summary", ""), tuple(marks),
-    )  # fmt: skip
+        node["uri"],
+        node["name"],
+        _type(node),
+        node["cost"],
+        _parent(node, known),
+        _shape(node["uri"]),
+        node.get("summary", ""),
+        tuple(marks),
+    )
 
 
 def _type(node: Mapping[str, Any]) -> str:

@@ -39,16 +39,20 @@ def draw(scene: Scene, *, leads: Leads = lambda dot: "", title: str = "", alone:
     begin = f'xmlns="http://www.w3.org/2000/svg" width="{wide:g}" height="{high:g}"' if alone else 'id="drawing"'
     said = f' aria-label="{_text(title)}"' if title else ""
     paper = f'<rect x="{left:g}" y="{top:g}" width="{wide:g}" height="{high:g}" fill="{PAPER}"/>' if alone else ""
-    return "".join([
-        f'<svg {begin} viewBox="{view}" role="group"{said} class="drawing" font-family="system-ui, sans-serif" '
-        f'font-size="12">{name}{paper}',
-        '<g class="rings" fill="none" aria-hidden="true">',
-        *(_ring(ring, scene.is_measured) for ring in layout.rings), "</g>",
-        '<g class="lines" fill="none" aria-hidden="true">',
-        *(_line(line, layout) for line in reversed(scene.lines)), "</g>",
-        *(_dot(dot, layout.points[dot.uri], labels[dot.uri], leads(dot)) for dot in scene.dots),
-        "</svg>",
-    ])  # fmt: skip
+    return "".join(
+        [
+            f'<svg {begin} viewBox="{view}" role="group"{said} class="drawing" font-family="system-ui, sans-serif" '
+            f'font-size="12">{name}{paper}',
+            '<g class="rings" fill="none" aria-hidden="true">',
+            *(_ring(ring, scene.is_measured) for ring in layout.rings),
+            "</g>",
+            '<g class="lines" fill="none" aria-hidden="true">',
+            *(_line(line, layout) for line in reversed(scene.lines)),
+            "</g>",
+            *(_dot(dot, layout.points[dot.uri], labels[dot.uri], leads(dot)) for dot in scene.dots),
+            "</svg>",
+        ]
+    )
 
 
 def description(dot: Dot) -> str:

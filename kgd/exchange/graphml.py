@@ -18,11 +18,19 @@ LABEL = 60
 
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _KEYS = (
-    ("uri", "node", "string"), ("label", "node", "string"), ("type", "node", "string"), ("summary", "node", "string"),
-    ("tags", "node", "string"), ("missing", "node", "boolean"), ("color", "node", "string"),
-    ("type", "edge", "string"), ("label", "edge", "string"), ("weight", "edge", "double"),
-    ("missing", "edge", "boolean"), ("color", "edge", "string"),
-)  # fmt: skip
+    ("uri", "node", "string"),
+    ("label", "node", "string"),
+    ("type", "node", "string"),
+    ("summary", "node", "string"),
+    ("tags", "node", "string"),
+    ("missing", "node", "boolean"),
+    ("color", "node", "string"),
+    ("type", "edge", "string"),
+    ("label", "edge", "string"),
+    ("weight", "edge", "double"),
+    ("missing", "edge", "boolean"),
+    ("color", "edge", "string"),
+)
 """(name, element, type) of each attribute; its id is ``n_`` or ``e_`` and the name."""
 
 
@@ -33,13 +41,14 @@ def own(data: bytes) -> bool:
 def write(view: View) -> Export:
     """One document. Relations to existing nodes outside the view are left out and counted."""
     out = [
-        '<?xml version="1.0" encoding="UTF-8"?>', SIGN,
+        '<?xml version="1.0" encoding="UTF-8"?>',
+        SIGN,
         '<graphml xmlns="http://graphml.graphdrawing.org/xmlns" xmlns:y="http://www.yworks.com/xml/graphml">',
         *(f'  <key id="{of[0]}_{name}" for="{of}" attr.name="{name}" attr.type="{kind}"/>' for name, of, kind in _KEYS),
         '  <key id="n_graphics" for="node" yfiles.type="nodegraphics"/>',
         '  <key id="e_graphics" for="edge" yfiles.type="edgegraphics"/>',
         f'  <graph id={_attribute(view.workspace)} edgedefault="directed">',
-    ]  # fmt: skip
+    ]
     graph = drawing(view)
     for node in graph.nodes:
         out += _node(node)
@@ -51,9 +60,15 @@ def write(view: View) -> Export:
 
 def _node(node: DrawnNode) -> list[str]:
     missing = node.is_missing
-    values = {"uri": node.uri, "label": node.title, "type": node.type, "summary": node.summary,
-              "tags": ", ".join(node.tags), "missing": "true" if missing else "false",
-              "color": RED if missing else PLAIN}  # fmt: skip
+    values = {
+        "uri": node.uri,
+        "label": node.title,
+        "type": node.type,
+        "summary": node.summary,
+        "tags": ", ".join(node.tags),
+        "missing": "true" if missing else "false",
+        "color": RED if missing else PLAIN,
+    }
     line, width = ("dashed", "2.0") if missing else ("line", "1.0")
     return [
         f"    <node id={_attribute(node.uri)}>",
@@ -66,9 +81,13 @@ def _node(node: DrawnNode) -> list[str]:
 
 
 def _edge(number: int, edge: DrawnEdge) -> list[str]:
-    values = {"type": edge.type, "label": edge.type, "weight": repr(edge.weight),
-              "missing": "true" if edge.is_broken else "false",
-              "color": RED if edge.is_broken else INK}  # fmt: skip
+    values = {
+        "type": edge.type,
+        "label": edge.type,
+        "weight": repr(edge.weight),
+        "missing": "true" if edge.is_broken else "false",
+        "color": RED if edge.is_broken else INK,
+    }
     line = "dashed" if edge.is_broken else "line"
     return [
         f'    <edge id="e{number}" source={_attribute(edge.source)} target={_attribute(edge.target)}>',

@@ -115,11 +115,16 @@ class Entries:
                 self.trouble(at, f"it has no {' and no '.join(missing)}; skipped")
                 continue
             entry = Entry(
-                _text(values["id"]), _text(values["type"]), f"{GRAPH} {_text(values['id'])[:60]}",
-                _text(values["summary"]), strings(values.get("tags")), _text(values.get("file")),
-                _text(values.get("created")), strings(values.get("connections")),
+                _text(values["id"]),
+                _text(values["type"]),
+                f"{GRAPH} {_text(values['id'])[:60]}",
+                _text(values["summary"]),
+                strings(values.get("tags")),
+                _text(values.get("file")),
+                _text(values.get("created")),
+                strings(values.get("connections")),
                 {key: value for key, value in values.items() if key not in _KNOWN and value is not None},
-            )  # fmt: skip
+            )
             if isinstance(own := values.get(OURS), Mapping):
                 _take_ours(entry, own)
             if entry.file:
@@ -128,8 +133,9 @@ class Entries:
 
     def memories(self) -> None:
         """Read the memory files that no node names."""
-        for name in self.folder.paths(lambda path: path.startswith(MEMORIES) and path.endswith(".md"),
-                                      lambda path: path == MEMORIES.strip("/")):  # fmt: skip
+        for name in self.folder.paths(
+            lambda path: path.startswith(MEMORIES) and path.endswith(".md"), lambda path: path == MEMORIES.strip("/")
+        ):
             if name in self._files:
                 continue
             self._files.add(name)
@@ -194,9 +200,16 @@ class Entries:
         if kept:
             data[KEPT] = kept
         node = Node(
-            uri, entry.type, entry.name[:NAME_LIMIT], cut_at_word(summary), content, tuple(tags), data,
-            Source(KIND, f"{self.root.resolve().parent.name}/{entry.id}"), tuple(relations.values()),
-        )  # fmt: skip
+            uri,
+            entry.type,
+            entry.name[:NAME_LIMIT],
+            cut_at_word(summary),
+            content,
+            tuple(tags),
+            data,
+            Source(KIND, f"{self.root.resolve().parent.name}/{entry.id}"),
+            tuple(relations.values()),
+        )
         return node, detail
 
     def _nodes(self) -> list[Any]:

@@ -24,15 +24,27 @@ from kgd.model.node import Json
 JOURNAL = "journal/"
 INDEX = "journal/index.md"
 STATES = (
-    "orchestrator_state.json", "orchestrator_state.yaml", "orchestrator_state.yml", "orchestrator_state.md",
-    "state.json", "state.yaml", "state.yml", "state.md", "orchestrator_memory.md", "session_state.md",
-)  # fmt: skip
+    "orchestrator_state.json",
+    "orchestrator_state.yaml",
+    "orchestrator_state.yml",
+    "orchestrator_state.md",
+    "state.json",
+    "state.yaml",
+    "state.yml",
+    "state.md",
+    "orchestrator_memory.md",
+    "session_state.md",
+)
 COMPLETED = frozenset({"completed", "complete", "done"})
 WORDS = 6
 KINDS: Mapping[str, str] = {
-    "key decisions": "decision", "decisions": "decision",
-    "patterns": "pattern", "learned patterns": "pattern", "gotchas": "gotcha", "learned gotchas": "gotcha",
-}  # fmt: skip
+    "key decisions": "decision",
+    "decisions": "decision",
+    "patterns": "pattern",
+    "learned patterns": "pattern",
+    "gotchas": "gotcha",
+    "learned gotchas": "gotcha",
+}
 """Headings whose list items are one entry each."""
 
 _TASK_ID = re.compile(r"\btask-[\w.-]*\w", re.I)
@@ -140,8 +152,12 @@ def _title(heading: re.Match[str]) -> str:
 
 def _journal(folder: Folder, known: Collection[str], files: Collection[str], reading: Reading) -> Iterator[Entry]:
     """The completed tasks without a node in the graph, by id or by file."""
-    names = list(folder.paths(lambda path: path.startswith(JOURNAL) and path.endswith(".md") and path != INDEX,
-                              lambda path: path == JOURNAL.strip("/")))  # fmt: skip
+    names = list(
+        folder.paths(
+            lambda path: path.startswith(JOURNAL) and path.endswith(".md") and path != INDEX,
+            lambda path: path == JOURNAL.strip("/"),
+        )
+    )
     is_there = (folder.root / INDEX).is_file() and not folder.leads_out(INDEX)
     index = folder.text(INDEX) if is_there else None
     statuses, ids = _index(index or ""), _ids_of_files(index or "")
@@ -165,8 +181,9 @@ def _journal(folder: Folder, known: Collection[str], files: Collection[str], rea
         notes = found.section("handoff notes", "handoff", "notes")
         summary = found.summary or _first_line(notes) or _first_line(objective) or found.title or id
         tags = found.tags or list(reading.keywords(f"{objective}\n{notes}"))
-        yield Entry(id, "task", name, summary, tags, name, found.created, found.dependencies, found.data,
-                    name=found.title)  # fmt: skip
+        yield Entry(
+            id, "task", name, summary, tags, name, found.created, found.dependencies, found.data, name=found.title
+        )
     if unfinished:
         folder.troubles.append(Trouble(JOURNAL, f"{unfinished} tasks are not completed and were skipped"))
     absent = sorted(id for id, status in statuses.items() if status in COMPLETED and id not in listed | set(known))
@@ -182,8 +199,25 @@ def _index(text: str) -> dict[str, str]:
         if id is None:
             continue
         words = set(re.findall(r"[a-z]+(?:[-_][a-z]+)?", line[: id.start()].lower() + " " + line[id.end() :].lower()))
-        status = next((word for word in ("completed", "complete", "done", "in-progress", "in_progress", "pending",
-                                         "blocked", "failed", "cancelled", "todo") if word in words), "")  # fmt: skip
+        status = next(
+            (
+                word
+                for word in (
+                    "completed",
+                    "complete",
+                    "done",
+                    "in-progress",
+                    "in_progress",
+                    "pending",
+                    "blocked",
+                    "failed",
+                    "cancelled",
+                    "todo",
+                )
+                if word in words
+            ),
+            "",
+        )
         if not status and re.search(r"\[x\]|✅|✓", line, re.I):
             status = "completed"
         elif not status and "[ ]" in line:
@@ -268,14 +302,26 @@ def _of_prose(text: str, name: str) -> Iterator[tuple[str, Any, str]]:
 
 def _learned(kind: str, item: Any, at: str, reading: Reading) -> Entry | None:
     values: Mapping[str, Any] = item if isinstance(item, Mapping) else {}
-    said = item if isinstance(item, str) else next(
-        (values[key] for key in ("summary", "decision", "description", "pattern", "gotcha", "text", "title")
-         if isinstance(values.get(key), str)), "")  # fmt: skip
+    said = (
+        item
+        if isinstance(item, str)
+        else next(
+            (
+                values[key]
+                for key in ("summary", "decision", "description", "pattern", "gotcha", "text", "title")
+                if isinstance(values.get(key), str)
+            ),
+            "",
+        )
+    )
     text = re.sub(r"[*_`]{1,3}", "", one_line(said)).strip()
     if not text:
         return None
-    more = "\n\n".join(f"{key}: {values[key]}" for key in ("rationale", "reason", "why", "details", "context")
-                       if isinstance(values.get(key), str))  # fmt: skip
+    more = "\n\n".join(
+        f"{key}: {values[key]}"
+        for key in ("rationale", "reason", "why", "details", "context")
+        if isinstance(values.get(key), str)
+    )
     id = str(values.get("id") or "") or _made_id(kind, text)
     tags = strings(values.get("tags")) or list(reading.keywords(text))
     created = str(values.get("date") or values.get("created") or "")

@@ -58,7 +58,7 @@ FILES: tuple[RuleFile, ...] = (
     RuleFile("", "", re.compile(r"(?P<base>)(?P<name>\.github/copilot-instructions\.md|\.claude/CLAUDE\.md)")),
     RuleFile("", "", re.compile(r"(?P<base>)(?P<name>\.cursorrules)")),
     RuleFile("", "", re.compile(r"(?:(?P<base>.+)/)?(?P<name>CLAUDE\.md|AGENTS\.md|GEMINI\.md)")),
-)  # fmt: skip
+)
 
 
 def kind_of(path: str) -> tuple[RuleFile, str, str] | None:
@@ -74,8 +74,15 @@ def sniff(path: Path) -> bool:
         return any(kind_of("/".join(path.parts[-n:])) is not None for n in range(1, 6))
     if not path.is_dir() or (path / ".obsidian").is_dir():
         return False
-    places = ("CLAUDE.md", "AGENTS.md", ".cursorrules", ".cursor/rules", ".claude/rules", ".github/instructions",
-              ".github/copilot-instructions.md")  # fmt: skip
+    places = (
+        "CLAUDE.md",
+        "AGENTS.md",
+        ".cursorrules",
+        ".cursor/rules",
+        ".claude/rules",
+        ".github/instructions",
+        ".github/copilot-instructions.md",
+    )
     return path.name in ("rules", "instructions") or any((path / place).exists() for place in places)
 
 
@@ -90,9 +97,11 @@ def read(source: Path, reading: Reading) -> Plan:
     below = source.relative_to(root).as_posix()
     folder = Folder(root if source == root or source.is_file() else source)
     before = "" if folder.root == root else below + "/"
-    names = [below] if source.is_file() else [
-        before + name for name in folder.paths(lambda path: kind_of(before + path) is not None, _enters)
-    ]  # fmt: skip
+    names = (
+        [below]
+        if source.is_file()
+        else [before + name for name in folder.paths(lambda path: kind_of(before + path) is not None, _enters)]
+    )
     folder.root, folder.left = root, {}
     rules = Rules(reading, folder.troubles)
     wanted: list[Wanted] = []
@@ -176,13 +185,14 @@ class Rules:
             patterns = self._patterns(path, "", [f"{base}/**"])
         if len(patterns) > PATTERNS:
             raise Invalid(f"it has {len(patterns)} globs; an area has at most {PATTERNS}")
-        applies = is_whole or not kind.program or front.get("alwaysApply") is True or (
-            kind.program == "claude" and not given)  # fmt: skip
+        applies = (
+            is_whole or not kind.program or front.get("alwaysApply") is True or (kind.program == "claude" and not given)
+        )
         return self._made(path, kind, base, name, page, patterns, applies=applies)
 
     def _made(
         self, path: str, kind: RuleFile, base: str, name: str, page: Page, patterns: Sequence[str], *, applies: bool
-    ) -> Node:  # fmt: skip
+    ) -> Node:
         front = without_nulls(page.front or {})
         scheme = "atom" if patterns else "molecule"
         where = "/".join(part for part in (self.reading.below, base, kind.program, name) if part)
@@ -201,10 +211,14 @@ class Rules:
         heading = _HEADING(page.body)
         title = (heading[1].rstrip("# \t") or heading[1]) if heading else f"{base}/{name}" if base else name
         return Node(
-            from_path(scheme, self.reading.workspace, where), name=one_line(title)[:NAME_LIMIT],
+            from_path(scheme, self.reading.workspace, where),
+            name=one_line(title)[:NAME_LIMIT],
             summary=cut_at_word(one_line(described)) if isinstance(described, str) else "",
-            content=page.body, data=data, source=Source(KIND, path), relations=relations,
-        )  # fmt: skip
+            content=page.body,
+            data=data,
+            source=Source(KIND, path),
+            relations=relations,
+        )
 
     def _patterns(self, path: str, base: str, given: Sequence[str]) -> list[str]:
         kept: list[str] = []

@@ -43,8 +43,10 @@ class Program:
 
 def _cursor(area: Area) -> str:
     said = one_line(area.node.summary or area.node.title)
-    return f"---\ndescription: {json.dumps(said, ensure_ascii=False)}\n{_cursor_globs(area.globs)}" \
-           f"alwaysApply: {'true' if area.always else 'false'}\n---\n"  # fmt: skip
+    return (
+        f"---\ndescription: {json.dumps(said, ensure_ascii=False)}\n{_cursor_globs(area.globs)}"
+        f"alwaysApply: {'true' if area.always else 'false'}\n---\n"
+    )
 
 
 def _cursor_globs(globs: tuple[str, ...]) -> str:

@@ -46,8 +46,11 @@ class Folder:
             for name in sorted(names):
                 looked += 1
                 if looked > MOST_FILES:
-                    raise Limit(f"a folder has at most {MOST_FILES:,} files", at=str(self.root)[-80:],
-                                next="Import a part of it.")  # fmt: skip
+                    raise Limit(
+                        f"a folder has at most {MOST_FILES:,} files",
+                        at=str(self.root)[-80:],
+                        next="Import a part of it.",
+                    )
                 if wants(before + name):
                     yield before + name
                 elif not name.startswith("."):

@@ -169,10 +169,16 @@ class Vault:
         is_detail = mine.get("text") == DETAIL
         content = mine.get("content") or "" if is_detail else page.body
         values: dict[str, Any] = {
-            "uri": uri, "type": mine.get("type", ""), "name": mine.get("name", ""), "content": content,
-            "summary": front.get("summary") or "", "tags": strings(front.get("tags")),
-            "relations": mine.get("relations") or [], "data": mine.get("data") or {}, "source": mine.get("source"),
-        }  # fmt: skip
+            "uri": uri,
+            "type": mine.get("type", ""),
+            "name": mine.get("name", ""),
+            "content": content,
+            "summary": front.get("summary") or "",
+            "tags": strings(front.get("tags")),
+            "relations": mine.get("relations") or [],
+            "data": mine.get("data") or {},
+            "source": mine.get("source"),
+        }
         kinds = {"type": str, "name": str, "summary": str, "relations": list, "data": Mapping}
         try:
             if not all(isinstance(values[key], kind) for key, kind in kinds.items()):

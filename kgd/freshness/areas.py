@@ -147,10 +147,11 @@ def judge(churn: Sequence[Churn], lines: int) -> Unverified | None:
         return None
     commits = len({one.commit for one in churn})
     return Unverified(
-        since.commit, since.at,
+        since.commit,
+        since.at,
         f"{sum_so_far} lines changed in {commits} commit{'s' if commits > 1 else ''} since it was last confirmed, "
         f"in an area of {lines} lines",
-    )  # fmt: skip
+    )
 
 
 def written_at(workspace: Workspace, uri: Uri) -> int:

@@ -150,9 +150,21 @@ class Code:
 
     def _history(self, path: str) -> list[Revision]:
         out = self._git(
-            "log", "--raw", "-z", "--abbrev=40", "--no-renames", "--no-ext-diff", "--no-textconv", "-m",
-            "--first-parent", "--format=%x01%H %ct", f"-n{COMMITS}", self._head, "--", path,
-        )  # fmt: skip
+            "log",
+            "--raw",
+            "-z",
+            "--abbrev=40",
+            "--no-renames",
+            "--no-ext-diff",
+            "--no-textconv",
+            "-m",
+            "--first-parent",
+            "--format=%x01%H %ct",
+            f"-n{COMMITS}",
+            self._head,
+            "--",
+            path,
+        )
         found: list[Revision] = []
         for commit, at, record in _by_commit(out):
             if record.startswith(b":"):
@@ -180,9 +192,19 @@ class Code:
     def churn(self, since: int, most: int) -> list[Churn]:
         """The changes of the newest commits since a time, newest first."""
         out = self._git(
-            "log", "--numstat", "-z", "--relative", "--no-renames", "--no-ext-diff", "--no-textconv", "--no-merges",
-            "--format=%x01%H %ct", f"-n{most}", f"--since=@{since} +0000", self._head,
-        )  # fmt: skip
+            "log",
+            "--numstat",
+            "-z",
+            "--relative",
+            "--no-renames",
+            "--no-ext-diff",
+            "--no-textconv",
+            "--no-merges",
+            "--format=%x01%H %ct",
+            f"-n{most}",
+            f"--since=@{since} +0000",
+            self._head,
+        )
         found: list[Churn] = []
         for commit, at, record in _by_commit(out):
             if record.count(b"\t") >= 2:

@@ -72,9 +72,7 @@ def verification(workspace: Workspace, uri: Uri) -> Upsert:
         older = {note("", commit): None for commit in citations.confirmed_at(node)}
         data[VERIFIED] = {**marks, **older, note("", head[:ID]): True}
     if not data and not any(one.at or one.text in notes_of(node) for one in cited.values()):
-        raise Invalid(
-            "this node cites no code", at=uri, next='Add a citation: data {"cites": ["path#symbol"]}.'
-        )  # fmt: skip
+        raise Invalid("this node cites no code", at=uri, next='Add a citation: data {"cites": ["path#symbol"]}.')
     return Upsert(current, data=data)
 
 
@@ -87,9 +85,10 @@ def _verified_now(code: Code, node: Node, cited: Mapping[str, Citation]) -> Iter
         if not now.id:
             why = "is not in the code tree" if now.known else "cannot be read here"
             raise Invalid(
-                f"{one.path[:200]} {why}", at=node.uri,
+                f"{one.path[:200]} {why}",
+                at=node.uri,
                 next="Cite its replacement (data.cites, or the relation), then verify.",
-            )  # fmt: skip
+            )
         if now.id not in notes.get(text, ()):
             yield note(text, now.id), True
         for id in sorted(notes.get(text, set()) - {now.id})[KEPT - 1 :]:

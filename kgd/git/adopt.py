@@ -169,9 +169,10 @@ def vet(store: ObjectStore, tip: ObjectId) -> None:
         store.check_history(tip)
     except (Damaged, Limit) as error:
         raise Refused(
-            f"the remote's workspace cannot be adopted: {error.message}", at=error.at,
+            f"the remote's workspace cannot be adopted: {error.message}",
+            at=error.at,
             next="Tell its maintainer; `kgd up --standalone` in another folder creates a separate one.",
-        ) from error  # fmt: skip
+        ) from error
     settings = False
     for path, mode, id in store.files(store.tree_of(tip)):
         header = store.kind_and_size(id) if mode == FILE else None

@@ -28,9 +28,17 @@ MESSAGE = 4_000
 LOCAL = ("-c", "protocol.allow=never")
 """A partial clone would fetch each missing object over the network."""
 _LOG = (
-    "log", "--name-status", "-z", "--find-renames=60%", "-l100", "--no-ext-diff", "--no-textconv", "--no-color",
-    "--encoding=UTF-8", "--format=%x01%H %ct %P%x02%an%x02%B",
-)  # fmt: skip
+    "log",
+    "--name-status",
+    "-z",
+    "--find-renames=60%",
+    "-l100",
+    "--no-ext-diff",
+    "--no-textconv",
+    "--no-color",
+    "--encoding=UTF-8",
+    "--format=%x01%H %ct %P%x02%an%x02%B",
+)
 """git looks for inexact renames among 100 files at most, and always for exact ones (by id)."""
 
 
@@ -68,9 +76,14 @@ def head(code: Place) -> str:
 
 
 def commits(
-    code: Place, tip: str, *, limit: int | None = None, ids: Sequence[str] | None = None, seconds: float = SECONDS,
+    code: Place,
+    tip: str,
+    *,
+    limit: int | None = None,
+    ids: Sequence[str] | None = None,
+    seconds: float = SECONDS,
     stop: Event | None = None,
-) -> Iterator[CodeCommit]:  # fmt: skip
+) -> Iterator[CodeCommit]:
     """Commits with their changes: those reachable from `tip`, newest first, or exactly `ids` in their order.
 
     Raises:

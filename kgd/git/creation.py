@@ -88,9 +88,10 @@ def create_standalone(directory: Path, workspace_id: str, first_files: Mapping[s
         return _take_clone(layout)
     if directory.exists() and any(not _HALF(file.name) for file in directory.iterdir()):
         raise InvariantViolation(
-            "the directory has files but no git repository", at=str(directory),
+            "the directory has files but no git repository",
+            at=str(directory),
             next="Run `git init` first, or run this in an empty directory.",
-        )  # fmt: skip
+        )
     directory.mkdir(parents=True, exist_ok=True)
     build_repository(layout, lambda half: write_first_commit(half, layout.branch, workspace_id, first_files))
     fill_work_tree(layout)

@@ -144,29 +144,35 @@ def check_configuration(git_dir: Path, work_tree: Path | None) -> None:
     problems = (
         (
             found.get("extensions.objectformat", "sha1") != "sha1",
-            "the repository uses SHA-256, kgd reads SHA-1", "Make it with sha1.",
+            "the repository uses SHA-256, kgd reads SHA-1",
+            "Make it with sha1.",
         ),
         (
             found.get("extensions.refstorage", "files") != "files",
-            "the repository keeps its refs as reftable", "Run `git refs migrate`.",
+            "the repository keeps its refs as reftable",
+            "Run `git refs migrate`.",
         ),
         (
             "extensions.partialclone" in found or any(name.endswith(".promisor") for name in found),
-            "the repository is a partial clone", "Clone it without --filter.",
+            "the repository is a partial clone",
+            "Clone it without --filter.",
         ),
         (
             found.get("extensions.worktreeconfig", "false") == "true",
-            "the repository has configuration per worktree", "Remove the extension.",
+            "the repository has configuration per worktree",
+            "Remove the extension.",
         ),
         (
             elsewhere is not None and not _expected(git_dir, elsewhere, work_tree),
-            "core.worktree leads somewhere else", "Remove it from the config.",
+            "core.worktree leads somewhere else",
+            "Remove it from the config.",
         ),
         (
             alternates.exists() and bool(alternates.read_bytes().strip()),
-            "the repository borrows objects from another repository", "Run `git repack -ad`, remove alternates.",
+            "the repository borrows objects from another repository",
+            "Run `git repack -ad`, remove alternates.",
         ),
-    )  # fmt: skip
+    )
     for has_problem, message, next_step in problems:
         if has_problem:
             raise Unavailable(message, at=str(git_dir), next=next_step)

@@ -64,9 +64,12 @@ class _Listed(NamedTuple):
 
 
 def versions(
-    git_dir: Path, tip: ObjectId, *, since: ObjectId | None = None,
+    git_dir: Path,
+    tip: ObjectId,
+    *,
+    since: ObjectId | None = None,
     counted: Callable[[Sequence[Change]], Iterable[str]] = _paths,
-) -> Iterator[Versioned]:  # fmt: skip
+) -> Iterator[Versioned]:
     """Count the commits reachable from `tip`, and not from `since`, that changed each path, with the oldest and the
     newest.
 

@@ -70,10 +70,22 @@ def copied(
         source, other = (beside, home) if missing and beside else (home, beside)
         program.run(
             source.git_dir,
-            ["-c", "core.commitGraph=false", "pack-objects", "-q", "--revs", "--non-empty", "--threads=1",
-             "--window=0", *(["--local"] if missing else []), str(scratch / "objects/pack/pack")],
-            input="\n".join([*lines, ""]).encode(), deadline=COPY_SECONDS, environment=_borrowing(other),
-        )  # fmt: skip
+            [
+                "-c",
+                "core.commitGraph=false",
+                "pack-objects",
+                "-q",
+                "--revs",
+                "--non-empty",
+                "--threads=1",
+                "--window=0",
+                *(["--local"] if missing else []),
+                str(scratch / "objects/pack/pack"),
+            ],
+            input="\n".join([*lines, ""]).encode(),
+            deadline=COPY_SECONDS,
+            environment=_borrowing(other),
+        )
         return Incoming(scratch, home, tips)
     except BaseException:
         shutil.rmtree(scratch, ignore_errors=True)

@@ -65,9 +65,10 @@ def rewrite(source: Path, target: Path, replacements: Iterable[Replacement]) -> 
     except (pygit2.GitError, OSError) as error:
         target.unlink(missing_ok=True)
         raise Unavailable(
-            "the index is of a kind that kgd cannot read (split or sparse)", at=str(source),
+            "the index is of a kind that kgd cannot read (split or sparse)",
+            at=str(source),
             next="Run `git update-index --no-split-index` and `git sparse-checkout disable` in the workspace.",
-        ) from error  # fmt: skip
+        ) from error
     unmerged = next(iter(index.conflicts or ()), None)
     if unmerged is not None:
         target.unlink(missing_ok=True)

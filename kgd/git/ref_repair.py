@@ -142,8 +142,10 @@ def _lost(git_dir: Path) -> list[str]:
     logs = git_dir / "logs"
     names = [
         os.path.relpath(os.path.join(folder, file), logs)
-        for above in _LOGGED for folder, _, files in os.walk(logs / above) for file in files
-    ]  # fmt: skip
+        for above in _LOGGED
+        for folder, _, files in os.walk(logs / above)
+        for file in files
+    ]
     there = refs.list_refs(git_dir)
     return sorted(name for name in names if name not in there and name != refs.HEAD)
 

@@ -38,17 +38,36 @@ REFS_LIMIT = 10_000
 HAVES_LIMIT = 64
 
 _SWITCHES = (
-    "credential.helper=", "core.askPass=", "http.followRedirects=false", "http.sslVerify=true",
-    "http.cookieFile=", "http.emptyAuth=false", "http.delegation=none", "fetch.unpackLimit=1", "transfer.unpackLimit=1",
-    "fetch.writeCommitGraph=false", "fetch.negotiationAlgorithm=default", "push.gpgSign=false", "push.followTags=false",
-    "core.bigFileThreshold=1m", "core.alternateRefsCommand=:", "pack.threads=1",
+    "credential.helper=",
+    "core.askPass=",
+    "http.followRedirects=false",
+    "http.sslVerify=true",
+    "http.cookieFile=",
+    "http.emptyAuth=false",
+    "http.delegation=none",
+    "fetch.unpackLimit=1",
+    "transfer.unpackLimit=1",
+    "fetch.writeCommitGraph=false",
+    "fetch.negotiationAlgorithm=default",
+    "push.gpgSign=false",
+    "push.followTags=false",
+    "core.bigFileThreshold=1m",
+    "core.alternateRefsCommand=:",
+    "pack.threads=1",
     "core.fsync=none",  # fetched objects are flushed when they leave the scratch repository
-)  # fmt: skip
+)
 _SSH_OPTIONS = (
-    "BatchMode=yes", "StrictHostKeyChecking=yes", "ForwardAgent=no", "ForwardX11=no", "ClearAllForwardings=yes",
-    "PermitLocalCommand=no", "ControlMaster=no", "ConnectTimeout=10", "ServerAliveInterval=10",
+    "BatchMode=yes",
+    "StrictHostKeyChecking=yes",
+    "ForwardAgent=no",
+    "ForwardX11=no",
+    "ClearAllForwardings=yes",
+    "PermitLocalCommand=no",
+    "ControlMaster=no",
+    "ConnectTimeout=10",
+    "ServerAliveInterval=10",
     "ServerAliveCountMax=3",
-)  # fmt: skip
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,8 +162,17 @@ class GitRemote:
         """Fetch into a repository that has `haves`; without any, no object of ours is used."""
         scratch = scratch_repository(self._scratch, haves)
         try:
-            arguments = ["fetch", "--progress", "--no-tags", "--no-write-fetch-head", "--refmap=", "--no-prune",
-                         "--no-auto-maintenance", "--", self.url.text]  # fmt: skip
+            arguments = [
+                "fetch",
+                "--progress",
+                "--no-tags",
+                "--no-write-fetch-head",
+                "--refmap=",
+                "--no-prune",
+                "--no-auto-maintenance",
+                "--",
+                self.url.text,
+            ]
             arguments += [f"+{ref}:refs/in/{number}" for number, ref in enumerate(wanted)]
             self._run(scratch, arguments, borrows=bool(haves))
             tips = {}
@@ -216,8 +244,18 @@ class GitRemote:
             return None
 
     def _push(self, ref: str, old: ObjectId | None, what: str) -> bytes:
-        arguments = ["push", "--porcelain", "--progress", "--no-verify", "--no-recurse-submodules", "--no-signed",
-                     f"--force-with-lease={ref}:{old.hex() if old else ''}", "--", self.url.text, what]  # fmt: skip
+        arguments = [
+            "push",
+            "--porcelain",
+            "--progress",
+            "--no-verify",
+            "--no-recurse-submodules",
+            "--no-signed",
+            f"--force-with-lease={ref}:{old.hex() if old else ''}",
+            "--",
+            self.url.text,
+            what,
+        ]
         return self._run(self._asking(), arguments, of_push)
 
     def _asking(self) -> Path:
@@ -253,9 +291,10 @@ class GitRemote:
         if directory is not None and repository_at(directory) is None:
             problem = "there is no git repository" if directory.exists() else "there is nothing"
             raise Trouble(
-                "vanished", f"{problem} at {directory}",
+                "vanished",
+                f"{problem} at {directory}",
                 next="Check the address; restore the repository, or create an empty one with `git init --bare`.",
-            )  # fmt: skip
+            )
         network = self.network
         bounds = Bounds(network.patience, network.total, network.pack_bytes, network.memory_bytes, network.stop)
         switches = [word for switch in _SWITCHES for word in ("-c", switch)]
@@ -279,8 +318,12 @@ class GitRemote:
         settings: dict[str, str] = {}
         if url.kind in (HTTP, HTTPS):
             base = f"http.{url.text}"
-            settings |= {f"{base}.followRedirects": "false", f"{base}.sslVerify": "true",
-                         f"{base}.lowSpeedLimit": "1", f"{base}.lowSpeedTime": f"{network.patience:.0f}"}  # fmt: skip
+            settings |= {
+                f"{base}.followRedirects": "false",
+                f"{base}.sslVerify": "true",
+                f"{base}.lowSpeedLimit": "1",
+                f"{base}.lowSpeedTime": f"{network.patience:.0f}",
+            }
             if network.secret:
                 user = network.secret if ":" in network.secret else f"x-access-token:{network.secret}"
                 token = base64.b64encode(user.encode()).decode()

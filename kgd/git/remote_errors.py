@@ -36,41 +36,70 @@ class _Known(NamedTuple):
 
 
 _KNOWN = (
-    _Known(r"HOST IDENTIFICATION HAS CHANGED|Host key verification failed|host key is known|differs from the key",
-           "host-key", "the host's key is unknown or has changed",
-           "Verify its fingerprint with the host's administrator, then `ssh-keyscan HOST >> ~/.ssh/known_hosts`."),
-    _Known(r"certificate|SSL|TLS", "certificate", "the host's certificate is not valid",
-           "Repair it, or name your own authority with git's http.sslCAInfo."),
-    _Known(r"unable to update url base from redirection|requested URL returned error: 30\d|redirect",
-           "redirect", "the address redirects, and redirects are not followed",
-           "Use the new address: `kgd remote remove NAME`, then `kgd remote add NAME NEW-URL`."),
-    _Known(r"Permission denied \(|publickey|Authentication failed|could not read (Username|Password)|error: 40[13]"
-           r"|Invalid username or password|terminal prompts disabled|Access denied|HTTP Basic",
-           "credentials", "the remote rejects the credentials",
-           "Give a token by reference: `kgd remote add NAME URL --token env:NAME`."),
-    _Known(r"Operation timed out|timed out|transfer speed|Operation too slow", "hangs",
-           "the remote did not answer in time"),
-    _Known(r"Could not resolve host|Name or service not known|Connection refused|Network is unreachable"
-           r"|No route to host|Failed to connect|Couldn't connect|Connection reset|Connection closed",
-           "unreachable", "the remote's host cannot be reached"),
-    _Known(r"not found|does not exist|does not appear to be a git repository|no such repository|error: 404",
-           "vanished", "there is no such repository at the remote's address",
-           "Bring it back, or correct the address: `kgd remote remove NAME`, then `kgd remote add NAME URL`."),
-    _Known(r"File size limit exceeded|signal 25|SIGXFSZ|Out of memory|memory exhausted|cannot allocate|mmap failed"
-           r"|Cannot allocate memory|unable to create thread",
-           "limit", "the remote sends more than kgd accepts at once"),
+    _Known(
+        r"HOST IDENTIFICATION HAS CHANGED|Host key verification failed|host key is known|differs from the key",
+        "host-key",
+        "the host's key is unknown or has changed",
+        "Verify its fingerprint with the host's administrator, then `ssh-keyscan HOST >> ~/.ssh/known_hosts`.",
+    ),
+    _Known(
+        r"certificate|SSL|TLS",
+        "certificate",
+        "the host's certificate is not valid",
+        "Repair it, or name your own authority with git's http.sslCAInfo.",
+    ),
+    _Known(
+        r"unable to update url base from redirection|requested URL returned error: 30\d|redirect",
+        "redirect",
+        "the address redirects, and redirects are not followed",
+        "Use the new address: `kgd remote remove NAME`, then `kgd remote add NAME NEW-URL`.",
+    ),
+    _Known(
+        r"Permission denied \(|publickey|Authentication failed|could not read (Username|Password)|error: 40[13]"
+        r"|Invalid username or password|terminal prompts disabled|Access denied|HTTP Basic",
+        "credentials",
+        "the remote rejects the credentials",
+        "Give a token by reference: `kgd remote add NAME URL --token env:NAME`.",
+    ),
+    _Known(
+        r"Operation timed out|timed out|transfer speed|Operation too slow", "hangs", "the remote did not answer in time"
+    ),
+    _Known(
+        r"Could not resolve host|Name or service not known|Connection refused|Network is unreachable"
+        r"|No route to host|Failed to connect|Couldn't connect|Connection reset|Connection closed",
+        "unreachable",
+        "the remote's host cannot be reached",
+    ),
+    _Known(
+        r"not found|does not exist|does not appear to be a git repository|no such repository|error: 404",
+        "vanished",
+        "there is no such repository at the remote's address",
+        "Bring it back, or correct the address: `kgd remote remove NAME`, then `kgd remote add NAME URL`.",
+    ),
+    _Known(
+        r"File size limit exceeded|signal 25|SIGXFSZ|Out of memory|memory exhausted|cannot allocate|mmap failed"
+        r"|Cannot allocate memory|unable to create thread",
+        "limit",
+        "the remote sends more than kgd accepts at once",
+    ),
     _Known(r"No space left on device", "disk", "the disk is full", "Free some space; kgd retries by itself."),
-    _Known(r"dubious ownership|safe.directory", "ownership", "the remote's directory belongs to another user",
-           "If you trust them: `git config --global --add safe.directory DIRECTORY`."),
+    _Known(
+        r"dubious ownership|safe.directory",
+        "ownership",
+        "the remote's directory belongs to another user",
+        "If you trust them: `git config --global --add safe.directory DIRECTORY`.",
+    ),
     _Known(r"transport '.*' not allowed", "protocol", "the address uses a protocol that is not allowed"),
-    _Known(r"fsck error|fatal: fsck|hasDot|badTree|zeroPadded|unknownType|nullSha1|index-pack died|index-pack failed"
-           r"|invalid index-pack|unpack-objects|early EOF|inflate|pack is corrupted|bad object|did not send all"
-           r"|remote error|pack has bad object|invalid.*pack",
-           "bad-objects", "the remote's objects are cut, damaged or invalid",
-           "Nothing was stored. Ask its maintainer to run `git fsck` there."),
-    _Known(r"hung up unexpectedly|unexpected disconnect|RPC failed|Broken pipe|EOF", "cut",
-           "the connection was lost"),
-)  # fmt: skip
+    _Known(
+        r"fsck error|fatal: fsck|hasDot|badTree|zeroPadded|unknownType|nullSha1|index-pack died|index-pack failed"
+        r"|invalid index-pack|unpack-objects|early EOF|inflate|pack is corrupted|bad object|did not send all"
+        r"|remote error|pack has bad object|invalid.*pack",
+        "bad-objects",
+        "the remote's objects are cut, damaged or invalid",
+        "Nothing was stored. Ask its maintainer to run `git fsck` there.",
+    ),
+    _Known(r"hung up unexpectedly|unexpected disconnect|RPC failed|Broken pipe|EOF", "cut", "the connection was lost"),
+)
 
 
 def of_failure(failed: GitFailed, url: RemoteUrl) -> Trouble:
@@ -100,18 +129,30 @@ def of_push(failed: GitFailed, url: RemoteUrl) -> Exception:
         if flag != "!":
             continue
         reason = summary.partition("(")[2].rstrip(")") or summary
-        if any(word in summary for word in ("stale info", "fetch first", "non-fast-forward", "cannot lock ref",
-                                            "failed to update ref", "reference already exists",
-                                            "failed to lock", "incorrect old value")):  # fmt: skip
+        if any(
+            word in summary
+            for word in (
+                "stale info",
+                "fetch first",
+                "non-fast-forward",
+                "cannot lock ref",
+                "failed to update ref",
+                "reference already exists",
+                "failed to lock",
+                "incorrect old value",
+            )
+        ):
             return LostRace(reason)
         if "remote failure" in summary or "remote end hung up" in failed.complaints:
             break
         output = _server_words(failed.complaints, reason)
         if "fetch first" in output:  # a hub's hook reports it in a sentence
             return LostRace(output)
-        return Trouble("refused", f"the remote refused the push: {output}",
-                       next="Ask its maintainer for push access, or share under another ref "
-                            "(`kgd share --ref refs/heads/kgd`).")  # fmt: skip
+        return Trouble(
+            "refused",
+            f"the remote refused the push: {output}",
+            next="Ask its maintainer for push access, or share under another ref (`kgd share --ref refs/heads/kgd`).",
+        )
     return of_failure(failed, url)
 
 

@@ -122,9 +122,10 @@ def add(layout: Layout, wanted: Remote) -> None:
     there = values.get(f"{base}.url")
     if there is not None and parse_stored(layout, take_credential(there)[0]) != wanted.url:
         raise InvariantViolation(
-            f"the remote '{wanted.name}' has another address", at=wanted.name,
+            f"the remote '{wanted.name}' has another address",
+            at=wanted.name,
             next=f"Give this one another name, or run `kgd remote remove {wanted.name}` first.",
-        )  # fmt: skip
+        )
     if f"{base}.kgdref" not in values:
         forget(layout, wanted.name)  # another remote may have had that name and was removed with git alone
     if there is None and len(remotes(layout)) >= LIMIT:
@@ -193,9 +194,10 @@ def settings_of(layout: Layout, name: str) -> dict[str, str]:
     values = _values(layout)
     upstream = values.get(f"branch.{branch}.remote") == name
     return {
-        key: value for key, value in values.items()
+        key: value
+        for key, value in values.items()
         if key.startswith(f"remote.{name}.") or (upstream and key.startswith(f"branch.{branch}."))
-    }  # fmt: skip
+    }
 
 
 def check_ref(ref: str) -> None:
@@ -206,9 +208,10 @@ def check_ref(ref: str) -> None:
     """
     if len(ref) > 200 or not _REF(ref) or any(ref == one or ref.startswith(f"{one}/") for one in _RESERVED):
         raise Invalid(
-            "a workspace cannot be kept under this ref", at="ref",
+            "a workspace cannot be kept under this ref",
+            at="ref",
             next="Name a branch, such as refs/heads/kgd, or refs/kgd/main where branches trigger builds.",
-        )  # fmt: skip
+        )
 
 
 def parse_stored(layout: Layout, url: str) -> RemoteUrl:
@@ -223,12 +226,14 @@ def _remote(name: str, given: dict[str, str]) -> Remote:
         seconds = float(given["kgdseconds"]) if given.get("kgdseconds") else None
     except (Invalid, ValueError) as error:
         raise Unavailable(
-            f"the settings of the remote '{name}' are not valid: {error}"[:300], at=name,
+            f"the settings of the remote '{name}' are not valid: {error}"[:300],
+            at=name,
             next=f"`kgd remote remove {name}` and add it again.",
-        ) from None  # fmt: skip
+        ) from None
     direction = given.get("kgddirection", "both")
-    return Remote(name, url, given["kgdref"], given.get("kgdtoken", ""), seconds,
-                  direction if direction in DIRECTIONS else "both")  # fmt: skip
+    return Remote(
+        name, url, given["kgdref"], given.get("kgdtoken", ""), seconds, direction if direction in DIRECTIONS else "both"
+    )
 
 
 def _values(layout: Layout) -> dict[str, str]:

@@ -89,8 +89,9 @@ def _with_scheme(text: str) -> RemoteUrl:
     if "?" in text or "#" in text:
         raise Invalid(
             "a remote's address has no query or fragment: a token there would appear in every configuration and log",
-            at="url", next="Leave it out; give a token by reference: --token env:NAME, keyring:NAME or file:PATH.",
-        )  # fmt: skip
+            at="url",
+            next="Leave it out; give a token by reference: --token env:NAME, keyring:NAME or file:PATH.",
+        )
     if parts.scheme == "file":
         if parts.netloc not in ("", "localhost") or not parts.path.startswith("/"):
             raise Invalid("a file:// address names a directory of this machine", at="url")
@@ -102,9 +103,9 @@ def _with_scheme(text: str) -> RemoteUrl:
     if password is not None or (parts.scheme != SSH and parts.username is not None):
         raise Invalid(
             "credentials do not belong in an address: every reader of the configuration would have them",
-            at="url", next="Give them by reference: --token env:NAME, keyring:NAME or file:PATH.",
-        )  # fmt: skip
+            at="url",
+            next="Give them by reference: --token env:NAME, keyring:NAME or file:PATH.",
+        )
     if parts.scheme == HTTP and host not in _LOOPBACK:
-        raise Invalid("plain http beyond this machine can be read and changed in transit", at="url",
-                      next="Use https.")  # fmt: skip
+        raise Invalid("plain http beyond this machine can be read and changed in transit", at="url", next="Use https.")
     return RemoteUrl(text, parts.scheme)

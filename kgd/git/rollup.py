@@ -181,9 +181,13 @@ def _listed(git_dir: Path, stems: list[Path]) -> bytes:
         return _list(git_dir, stems)
     code = f"import sys; sys.path[:] = {sys.path!r}; from kgd.git import rollup; rollup.list_for_parent()"
     done = subprocess.run(
-        [sys.executable, "-I", "-c", code, git_dir, *(stem.name for stem in stems)], stdin=subprocess.DEVNULL,
-        capture_output=True, timeout=DEADLINE, check=False, start_new_session=True,
-    )  # fmt: skip
+        [sys.executable, "-I", "-c", code, git_dir, *(stem.name for stem in stems)],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        timeout=DEADLINE,
+        check=False,
+        start_new_session=True,
+    )
     if done.returncode:
         raise ValueError(f"objects could not be listed: {done.stderr.decode(errors='replace').strip()[-200:]}")
     return done.stdout

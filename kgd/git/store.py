@@ -241,9 +241,10 @@ class ObjectStore:
         names = [tip.hex(), *(f"^{id.hex()}" for id in known)]
         try:
             output = program.run(
-                self.git_dir, ["rev-list", "--topo-order", "--reverse", f"--max-count={limit + 1}", *names],
+                self.git_dir,
+                ["rev-list", "--topo-order", "--reverse", f"--max-count={limit + 1}", *names],
                 environment=self._sight(),
-            )  # fmt: skip
+            )
         except program.GitFailed as error:
             raise Damaged(f"history cannot be read: {error.said}", at=tip.hex()) from error
         found = [bytes.fromhex(line) for line in output.decode().split()]

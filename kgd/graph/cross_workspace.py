@@ -169,10 +169,16 @@ def walk_across(
             state.enter(workspace)
     for left in reversed(range(ROUNDS)):
         found = traverse(
-            [*sources, *state.sources()] or [Region(())], starts, max_cost=max_cost, max_depth=max_depth,
-            edge_types=edge_types or None, types=types or None, direction=direction, max_nodes=max_nodes,
+            [*sources, *state.sources()] or [Region(())],
+            starts,
+            max_cost=max_cost,
+            max_depth=max_depth,
+            edge_types=edge_types or None,
+            types=types or None,
+            direction=direction,
+            max_nodes=max_nodes,
             keep_met=bool(state.regions),
-        )  # fmt: skip
+        )
         if not state.advance(found, may_ask=left > 0):
             break
     return Crossing(found, home, state.cut(), state.joined.keys(), state.regions, state.absences, state.hubs)
@@ -182,9 +188,14 @@ class _State:
     """The knowledge of one walk about other workspaces."""
 
     def __init__(
-        self, home: str, world: World, limits: tuple[float | None, int | None, int], edge_types: tuple[str, ...],
-        filtered: bool, direction: str,
-    ) -> None:  # fmt: skip
+        self,
+        home: str,
+        world: World,
+        limits: tuple[float | None, int | None, int],
+        edge_types: tuple[str, ...],
+        filtered: bool,
+        direction: str,
+    ) -> None:
         self.home, self.world, self.edge_types, self.direction = home, world, edge_types, direction
         self.max_cost = FAR if limits[0] is None or limits[0] * UNIT >= FAR else round(limits[0] * UNIT)
         self.max_depth = FAR if limits[1] is None else limits[1]
@@ -254,9 +265,10 @@ class _State:
             uri: met
             for region in self.regions.values()
             for uri, reach in region.reached.items()
-            if (met := found.met.get(uri)) and workspace_of(uri) not in self.absences
+            if (met := found.met.get(uri))
+            and workspace_of(uri) not in self.absences
             and (reach.cost < end - met.cost or reach.hops < self.max_depth - met.hops)
-        }  # fmt: skip
+        }
 
     def _ask(self, wanted: Mapping[str, Mapping[Uri, Met]]) -> bool:
         """Ask all hubs at once, nearest nodes first if they exceed one call; True if one answered."""
@@ -299,10 +311,14 @@ class _State:
         served = self.regions[hub].workspaces
         owners = {owner for uri in entries if (owner := workspace_of(uri)) in served and owner}
         return Question(
-            min(owners or served), tuple(entries),
-            None if self.max_cost >= FAR else need / UNIT, None if self.max_depth >= FAR else hops,
-            min(nodes * (FILTERED if self.filtered else 1), MOST_ASKED), self.edge_types, self.direction,
-        )  # fmt: skip
+            min(owners or served),
+            tuple(entries),
+            None if self.max_cost >= FAR else need / UNIT,
+            None if self.max_depth >= FAR else hops,
+            min(nodes * (FILTERED if self.filtered else 1), MOST_ASKED),
+            self.edge_types,
+            self.direction,
+        )
 
     def cut(self) -> tuple[Cut, ...]:
         """Nodes that no hub was asked for, or not with enough budget."""

@@ -72,8 +72,12 @@ class Region:
             if workspace_of(card.uri) not in (None, *self.workspaces):
                 continue
             self._cards[card.uri] = card
-            here = Reach(*(max(0, FAR if limit >= FAR else limit - spent)
-                           for limit, spent in zip(patch.reach, (cost, hops), strict=True)))  # fmt: skip
+            here = Reach(
+                *(
+                    max(0, FAR if limit >= FAR else limit - spent)
+                    for limit, spent in zip(patch.reach, (cost, hops), strict=True)
+                )
+            )
             known = self.reached.get(card.uri)
             if known is None or here > known:
                 self.reached[card.uri] = here

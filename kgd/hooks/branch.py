@@ -78,8 +78,9 @@ def found_in(store: ObjectStore, git_dir: Path) -> str | None:
         if len(found) > 1:
             raise InvariantViolation(
                 "several branches here hold a kgd.yaml, so the guarded branch is unknown",
-                at=", ".join(found)[:120], next=f"On the server: `git config {KEY} <full name of the ref>`.",
-            )  # fmt: skip
+                at=", ".join(found)[:120],
+                next=f"On the server: `git config {KEY} <full name of the ref>`.",
+            )
         if found:
             return found[0]
     return None

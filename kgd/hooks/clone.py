@@ -104,9 +104,10 @@ def of_directory(directory: Path) -> Clone:
     head = clone.head()
     if head is None or settings_at(clone.open(), head) is None:
         raise InvariantViolation(
-            "this git repository is not a workspace", at=str(place.top or place.git_dir),
+            "this git repository is not a workspace",
+            at=str(place.top or place.git_dir),
             next="Run it in a clone of a workspace, or make one with `kgd up`.",
-        )  # fmt: skip
+        )
     return clone
 
 

@@ -112,9 +112,13 @@ def _twins(index: _Index, changed: Sequence[Staged], head: str, settings: Settin
     before, staged = index.trees(head)
     store = index.clone.open()
     found = colliding_names.colliding(
-        store, (before, staged, staged), (added, []), {}, settings.sharded,
+        store,
+        (before, staged, staged),
+        (added, []),
+        {},
+        settings.sharded,
         lambda _, record: store.entry(staged, record) is not None,
-    )  # fmt: skip
+    )
     return {one.at.rpartition(":")[0]: one for one in twins_among(found, store, before, settings.sharded)}
 
 

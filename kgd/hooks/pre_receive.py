@@ -48,9 +48,15 @@ def pre_receive(
             raise Unavailable("another push came first", at=update.ref, next="Pull, then push again.")
     principal = holder or _unnamed(settings.workspace)
     return check_push(
-        store, updates, principal, settings, branch=branch, quarantine=Path(quarantine) if quarantine else None,
-        only_ours=holder is not None, proposals=proposals_beside(branch),
-    )  # fmt: skip
+        store,
+        updates,
+        principal,
+        settings,
+        branch=branch,
+        quarantine=Path(quarantine) if quarantine else None,
+        only_ours=holder is not None,
+        proposals=proposals_beside(branch),
+    )
 
 
 def _update(line: str) -> Update:

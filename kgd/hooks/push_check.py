@@ -129,9 +129,10 @@ def _judge(pushed: Pushed, update: Update) -> Verdict | None:
     if pushed.only_ours or update.ref.startswith((INTERNAL, NOTES)):
         name = _short(pushed.branch)
         raise Forbidden(
-            "this ref cannot be pushed to", at=update.ref,
+            "this ref cannot be pushed to",
+            at=update.ref,
             next=f"Push to {name}, or to {_short(pushed.proposals)}<your name> to propose it.",
-        )  # fmt: skip
+        )
     return None
 
 
@@ -146,9 +147,10 @@ def _judge_branch(pushed: Pushed, update: Update) -> Verdict:
     _is_commit(store, new)
     if old is not None and not store.is_ancestor(old, new):
         raise Forbidden(
-            "history is never rewritten here", at=update.ref,
+            "history is never rewritten here",
+            at=update.ref,
             next="Pull (merge, no rebase), then push without --force.",
-        )  # fmt: skip
+        )
     found = _commits(pushed, [old] if old else [], new) | _net(pushed, old, new)
     try:
         touched_nodes.authorize_all(pushed.principal, pushed.settings.policy, Verb.WRITE, found)
@@ -178,8 +180,11 @@ def _judge_proposal(pushed: Pushed, update: Update) -> Verdict:
         raise Forbidden("a proposal is not rewritten", at=update.ref, next="Push it under another name.")
     bases = store.merge_bases(main, tip)
     if not bases:
-        raise Invalid("this has no commit in common with the workspace", at=update.ref,
-                      next="Clone the workspace and work on that.")  # fmt: skip
+        raise Invalid(
+            "this has no commit in common with the workspace",
+            at=update.ref,
+            next="Clone the workspace and work on that.",
+        )
     found = _commits(pushed, [main], tip)
     if tip not in bases:
         merged = merged_tree(store, (main, tip), pushed.settings.sharded)

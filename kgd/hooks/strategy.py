@@ -143,9 +143,10 @@ def _update_work_tree(clone: Clone, ours: ObjectId, tree: ObjectId) -> None:
     staged = clone.git("diff-index", "--cached", "--name-only", "-z", ours.hex(), "--").split(b"\0")[:-1]
     if staged:
         raise InvariantViolation(
-            f"{len(staged)} staged changes would become part of the merge", at=os.fsdecode(staged[0]),
+            f"{len(staged)} staged changes would become part of the merge",
+            at=os.fsdecode(staged[0]),
             next="Commit them, or run `git stash`.",
-        )  # fmt: skip
+        )
     clone.git("read-tree", "-m", "-u", ours.hex(), tree.hex())
 
 

@@ -38,9 +38,14 @@ log = logging.getLogger("kgd.hub")
 
 
 def application(
-    listen: Listen, api: Api, *, git: ASGIApp | None = None, mcp: ASGIApp | None = None, pages: Sequence[Route] = (),
+    listen: Listen,
+    api: Api,
+    *,
+    git: ASGIApp | None = None,
+    mcp: ASGIApp | None = None,
+    pages: Sequence[Route] = (),
     running: Callable[[], AbstractAsyncContextManager[None]] | None = None,
-) -> Starlette:  # fmt: skip
+) -> Starlette:
     """The application. `mcp` and `pages` authenticate clients themselves; `running` is its lifespan context."""
 
     @contextlib.asynccontextmanager
@@ -130,11 +135,19 @@ class HubServer(uvicorn.Server):
         self._listening, self._closing = listening, closing
         self._connections = Connections(by_address=not listen.behind_proxy)
         config = uvicorn.Config(
-            app, log_config=None, log_level=logging.ERROR, access_log=False, server_header=False, proxy_headers=False,
-            timeout_graceful_shutdown=STOP_SECONDS, timeout_keep_alive=KEEP_ALIVE_SECONDS,
-            ssl_certfile=listen.cert or None, ssl_keyfile=listen.key or None,
-            h11_max_incomplete_event_size=HEADER_LIMIT, http=HubConnection,
-        )  # fmt: skip
+            app,
+            log_config=None,
+            log_level=logging.ERROR,
+            access_log=False,
+            server_header=False,
+            proxy_headers=False,
+            timeout_graceful_shutdown=STOP_SECONDS,
+            timeout_keep_alive=KEEP_ALIVE_SECONDS,
+            ssl_certfile=listen.cert or None,
+            ssl_keyfile=listen.key or None,
+            h11_max_incomplete_event_size=HEADER_LIMIT,
+            http=HubConnection,
+        )
         super().__init__(config)
 
     @property
@@ -195,17 +208,22 @@ class HubServer(uvicorn.Server):
     def _open(self, accepted: socket.socket, address: str) -> None:
         accepted.setblocking(False)
         connection = HubConnection(
-            self._connections, address, config=self.config, server_state=self.server_state,
+            self._connections,
+            address,
+            config=self.config,
+            server_state=self.server_state,
             app_state=self.lifespan.state,
-        )  # fmt: skip
+        )
         self._connections.add(connection)
 
         async def opened() -> None:
             try:
                 await asyncio.get_running_loop().connect_accepted_socket(
-                    lambda: connection, accepted, ssl=self.config.ssl,
+                    lambda: connection,
+                    accepted,
+                    ssl=self.config.ssl,
                     ssl_handshake_timeout=HEADER_SECONDS if self.config.ssl else None,
-                )  # fmt: skip
+                )
             except (OSError, asyncio.CancelledError):  # a failed or cancelled handshake
                 self._connections.remove(connection)
                 accepted.close()

@@ -47,9 +47,13 @@ class Gate:
         """The caller of the HTTP API. Raises like `admit`."""
         record = self.admit(authorization)
         return Holder(
-            self._daemon, record, self.workspaces(record), lambda id: self.workspace(record, id),
-            lambda: self.still_live(record), lambda size: self.spend(record, size),
-        )  # fmt: skip
+            self._daemon,
+            record,
+            self.workspaces(record),
+            lambda id: self.workspace(record, id),
+            lambda: self.still_live(record),
+            lambda size: self.spend(record, size),
+        )
 
     def spend(self, record: TokenRecord, size: int) -> None:
         """Count bytes of a body. Raises TooMuch."""

@@ -56,9 +56,14 @@ class Holder:
     """The holder of a token, limited to its scopes."""
 
     def __init__(
-        self, daemon: Daemon, record: TokenRecord, workspaces: Sequence[str], workspace: Callable[[str], str],
-        still_live: Callable[[], None], spend: Callable[[int], None],
-    ) -> None:  # fmt: skip
+        self,
+        daemon: Daemon,
+        record: TokenRecord,
+        workspaces: Sequence[str],
+        workspace: Callable[[str], str],
+        still_live: Callable[[], None],
+        spend: Callable[[int], None],
+    ) -> None:
         self.record, self.workspace, self.spend = record, workspace, spend
         self.line = record.holder.line
         self._daemon, self.workspaces, self._still_live = daemon, workspaces, still_live
@@ -68,9 +73,13 @@ class Holder:
 
     def session(self, client: str) -> Session:
         return Session(
-            self._daemon, client=client, context_id=None, trusted=False, principal=self.record.holder,
+            self._daemon,
+            client=client,
+            context_id=None,
+            trusted=False,
+            principal=self.record.holder,
             still_live=self._still_live,
-        )  # fmt: skip
+        )
 
     def call(self, session: Session, name: str, arguments: Mapping[str, Any]) -> Answer:
         return call(session, self.record, SERVED, name, arguments)

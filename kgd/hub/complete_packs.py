@@ -70,9 +70,7 @@ def check(body: IO[bytes], workspace: Workspace, record: TokenRecord, place: Pat
 
 
 class _Push:
-    def __init__(
-        self, ids: frozenset[ObjectId], sent: ObjectStore, workspace: Workspace, record: TokenRecord
-    ) -> None:  # fmt: skip
+    def __init__(self, ids: frozenset[ObjectId], sent: ObjectStore, workspace: Workspace, record: TokenRecord) -> None:
         self._ids, self._sent, self._home = ids, sent, workspace.store
         mine = [tip for tip, origin in pending(workspace).values() if origin.is_of(record.holder)]
         branch = workspace.store.ref(workspace.layout.branch)
@@ -149,7 +147,7 @@ def _unpacked(body: IO[bytes], scratch: Path) -> frozenset[ObjectId]:
             return frozenset()
     bounds = program.Bounds(
         SECONDS, SECONDS, memory_bytes=http_backend.MEMORY_LIMIT, file_bytes=http_backend.FILE_LIMIT
-    )  # fmt: skip
+    )
     try:
         program.run(scratch, ["index-pack", str(stem.with_suffix(".pack"))], bounds=bounds)
     except program.GitFailed:

@@ -110,9 +110,10 @@ class Listen:
                 raise
         except OSError as error:
             raise Unavailable(
-                f"the hub cannot listen there: {error.strerror or error}", at=f"{self.host}:{self.port}",
+                f"the hub cannot listen there: {error.strerror or error}",
+                at=f"{self.host}:{self.port}",
                 next="Choose another port, or stop the program that uses it.",
-            ) from error  # fmt: skip
+            ) from error
         return listening
 
     def url(self, port: int) -> str:
@@ -139,9 +140,10 @@ class Listen:
                 raise Invalid(f"the certificate or its key cannot be used: {error}", at="--tls-cert") from error
         if not self.is_loopback and not self.cert and not self.behind_proxy:
             raise Forbidden(
-                "beyond this machine tokens would travel unprotected", at=f"{self.host}:{self.port}",
+                "beyond this machine tokens would travel unprotected",
+                at=f"{self.host}:{self.port}",
                 next="Give --tls-cert and --tls-key, or --behind-proxy where a proxy ends TLS.",
-            )  # fmt: skip
+            )
 
 
 def _name(host: str) -> str:

@@ -16,18 +16,26 @@ from kgd.tools.session import LONGEST_REQUEST
 
 _REFUSALS = (400, 401, 403, 404, 409, 413, 422, 429, 503)
 _WORKSPACE = {
-    "name": "workspace", "in": "path", "required": True, "description": "id of the workspace",
+    "name": "workspace",
+    "in": "path",
+    "required": True,
+    "description": "id of the workspace",
     "schema": {"type": "string", "pattern": "^[a-z0-9][a-z0-9-]{0,62}$"},
-}  # fmt: skip
+}
 _REQUEST_ID = {
-    "name": "X-Request-Id", "in": "header", "required": False,
+    "name": "X-Request-Id",
+    "in": "header",
+    "required": False,
     "schema": {"type": "string", "maxLength": LONGEST_REQUEST},
     "description": "echoed; for writes, also the request_id if the body has none",
-}  # fmt: skip
+}
 _VALIDATOR = {
-    "name": "If-None-Match", "in": "header", "required": False, "schema": {"type": "string"},
+    "name": "If-None-Match",
+    "in": "header",
+    "required": False,
+    "schema": {"type": "string"},
     "description": "the ETag of an earlier answer to the same request; an unchanged answer is 304 without a body",
-}  # fmt: skip
+}
 _PROBLEM = {
     "type": "object",
     "description": "RFC 9457 problem details; code is kgd's own",

@@ -26,10 +26,20 @@ STATUS = {
 }
 """Status by error code. Invalid JSON is 400; an exceeded quota is 429."""
 TITLE = {
-    400: "Bad request", 401: "Unauthorized", 403: "Forbidden", 404: "Not found", 405: "Method not allowed",
-    409: "Conflict", 413: "Too large", 415: "Unsupported media type", 421: "Misdirected request",
-    422: "Invalid request", 429: "Too many requests", 500: "Internal error", 503: "Unavailable",
-}  # fmt: skip
+    400: "Bad request",
+    401: "Unauthorized",
+    403: "Forbidden",
+    404: "Not found",
+    405: "Method not allowed",
+    409: "Conflict",
+    413: "Too large",
+    415: "Unsupported media type",
+    421: "Misdirected request",
+    422: "Invalid request",
+    429: "Too many requests",
+    500: "Internal error",
+    503: "Unavailable",
+}
 MEDIA_TYPE = "application/problem+json"
 RETRY_SECONDS = 2
 

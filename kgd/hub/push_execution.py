@@ -196,8 +196,12 @@ class Receiving:
         said.append(f"waits for review: {name}")
         if name == update.ref:
             return [f"ok {update.ref}"]
-        return [f"ok {update.ref}", f"option refname {name}", f"option old-oid {ZERO}",
-                f"option new-oid {update.new.hex()}"]  # fmt: skip
+        return [
+            f"ok {update.ref}",
+            f"option refname {name}",
+            f"option old-oid {ZERO}",
+            f"option new-oid {update.new.hex()}",
+        ]
 
     @staticmethod
     def _record(push: Push, new: ObjectId) -> None:

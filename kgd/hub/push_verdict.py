@@ -60,7 +60,7 @@ def judge(
     questions = [_question(store, layout.branch, branch, *update) for update in updates]
     verdicts = check_push(
         store, questions, holder, settings, branch=layout.branch, quarantine=quarantine, may_propose=True
-    )  # fmt: skip
+    )
     found = []
     for (ref, _, _), verdict in zip(updates, verdicts, strict=True):
         may_write = verdict.verb is Verb.WRITE
@@ -84,9 +84,10 @@ def _question(
         known = store.kind_and_size(new)
         if known is not None and known[0] == "commit" and not store.is_ancestor(branch, new):
             raise Forbidden(
-                "this is not a fast-forward: fetch first", at=ref,
+                "this is not a fast-forward: fetch first",
+                at=ref,
                 next=f"`git pull`, then push again; or let the hub merge it: git push origin HEAD:{FOR}{short}",
-            )  # fmt: skip
+            )
         return push_check.Update(ref, branch, new)
     return push_check.Update(ref, None if ref.startswith(PROPOSALS) else old, new)
 
@@ -111,9 +112,10 @@ def offer(workspace: Workspace, record: TokenRecord, ref: str, new: ObjectId) ->
     wanted = ref if ref in mine else _wanted(ref, holder)
     if wanted not in mine and (count := of_line(workspace, who.line)) >= record.quota.pending_proposals:
         raise Limit(
-            f"{count} proposals of '{who.name}' are pending", at=ref,
+            f"{count} proposals of '{who.name}' are pending",
+            at=ref,
             next="Wait until some are accepted or rejected, or add to one: push to its name.",
-        )  # fmt: skip
+        )
     if wanted not in mine:
         _check_free(wanted, waiting)
     for _ in range(TRIES):
@@ -153,6 +155,7 @@ def _check_free(name: str, waiting: Iterable[str]) -> None:
             raise Forbidden("another token's proposal has that name", at=name, next="Push it under another name.")
         if other.startswith(f"{name}/") or (name and name.startswith(f"{other}/")):
             raise Invalid(
-                f"git cannot store this name beside the pending {other}", at=name,
+                f"git cannot store this name beside the pending {other}",
+                at=name,
                 next="Push it under another name, or to the branch.",
-            )  # fmt: skip
+            )

@@ -136,9 +136,13 @@ class SmartHttp:
                     await self._run(request, record, workspace, (body, size), (scope, receive, send))
 
     async def _run(
-        self, request: Request, record: TokenRecord, workspace: Workspace, body: tuple[IO[bytes], int],
+        self,
+        request: Request,
+        record: TokenRecord,
+        workspace: Workspace,
+        body: tuple[IO[bytes], int],
         asgi: tuple[Scope, Receive, Send],
-    ) -> None:  # fmt: skip
+    ) -> None:
         scope, receive, send = asgi
         with self._receiving.expecting(record, workspace) as push:
             async with self._program(request, workspace, record, push, body) as process:
@@ -176,7 +180,7 @@ class SmartHttp:
                 raise Forbidden(
                     f"'{record.holder.name}' may not fetch: a fetch reads the whole workspace, which needs read on /**",
                     next="Read what the token allows over /v1 or /mcp.",
-                )  # fmt: skip
+                )
         elif not any(scope.has(Verb.PROPOSE) for scope in here):
             raise Forbidden(f"'{record.holder.name}' may not push: its token has neither propose nor write")
         workspace = self._daemon.workspace(id)
@@ -213,10 +217,15 @@ class SmartHttp:
         if request.method == "GET" and _is_narrow(record, workspace.id):
             hidden = await anyio.to_thread.run_sync(complete_packs.others, workspace, record)
         process = await asyncio.create_subprocess_exec(
-            *http_backend.command(), stdin=file, stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE, cwd="/", start_new_session=True, limit=HEADER_LIMIT,
+            *http_backend.command(),
+            stdin=file,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            cwd="/",
+            start_new_session=True,
+            limit=HEADER_LIMIT,
             env=http_backend.environment(workspace.layout.git_dir, self._hooks, variables, hidden),
-        )  # fmt: skip
+        )
         self._running.add(process)
         complaints = asyncio.create_task(_drain(process))
         try:

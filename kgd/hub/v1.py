@@ -57,9 +57,15 @@ class Api:
     """
 
     def __init__(
-        self, daemon: Daemon, door: Door, *, described: Callable[[], Mapping[str, Any]] = document,
-        invite: Callable[[str, str], str] | None = None, deadline: float = DEADLINE, bodies: Bodies | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        daemon: Daemon,
+        door: Door,
+        *,
+        described: Callable[[], Mapping[str, Any]] = document,
+        invite: Callable[[str, str], str] | None = None,
+        deadline: float = DEADLINE,
+        bodies: Bodies | None = None,
+    ) -> None:
         self._bodies = bodies or Bodies()
         self._daemon, self._door = daemon, door
         self._described, self._invite, self._deadline = described, invite, deadline
@@ -115,8 +121,9 @@ class Api:
                 Unavailable(
                     f"the request took longer than {self._deadline:g} s; its changes may have been written",
                     next="Repeat it with the same request_id: it applies once.",
-                ), request_id=request_id,
-            )  # fmt: skip
+                ),
+                request_id=request_id,
+            )
         except ClientDisconnect:
             return Response(status_code=400)
         if request_id:

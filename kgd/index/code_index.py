@@ -296,9 +296,19 @@ class CodeIndex(Database):
             connection.execute(
                 "UPDATE files SET language = ?, stamp = ?, hash = ?, state = ?, shape = ?, reading = ?, symbols = ?,"
                 " chunks = ?, resolved = ?, told = 0 WHERE id = ?",
-                (written.language, written.stamp, written.hash, written.state, written.shape, written.reading,
-                 len(written.symbols), len(written.chunks), not written.reading, id),
-            )  # fmt: skip
+                (
+                    written.language,
+                    written.stamp,
+                    written.hash,
+                    written.state,
+                    written.shape,
+                    written.reading,
+                    len(written.symbols),
+                    len(written.chunks),
+                    not written.reading,
+                    id,
+                ),
+            )
             for table in ("symbols", "chunks"):
                 connection.execute(f"DELETE FROM {table} WHERE file = ?", (id,))
             connection.executemany(
@@ -379,8 +389,9 @@ def _phrases(asked: Sequence[str]) -> list[str]:
     """Runs of two and of `LONG_PHRASE` words, at most `PHRASES` of each."""
     return [
         f'"{" ".join(asked[start : start + length])}"'
-        for length in (2, LONG_PHRASE) for start in range(min(PHRASES, len(asked) - length + 1))
-    ]  # fmt: skip
+        for length in (2, LONG_PHRASE)
+        for start in range(min(PHRASES, len(asked) - length + 1))
+    ]
 
 
 def _covered(connection: Connection, ids: Sequence[int], weights: Mapping[str, float]) -> dict[int, float]:

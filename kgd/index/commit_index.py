@@ -211,8 +211,14 @@ class CommitIndex(Database):
         )
         for path in paths:
             if not path:
-                found.update(self.column(f"SELECT number FROM commits WHERE files > 0 AND files <= ?{period}"
-                                         " ORDER BY number DESC LIMIT ?", widest, limit))  # fmt: skip
+                found.update(
+                    self.column(
+                        f"SELECT number FROM commits WHERE files > 0 AND files <= ?{period}"
+                        " ORDER BY number DESC LIMIT ?",
+                        widest,
+                        limit,
+                    )
+                )
             elif path.endswith("/"):
                 found.update(self.column(sql.format("now.path >= ? AND now.path < ?"), path, f"{path[:-1]}0", limit))
             else:
@@ -341,9 +347,19 @@ def _add(connection: Connection, ids: _PathIds, number: int, commit: NewCommit) 
     parts = words.parts_text((subject, body))
     done = connection.execute(
         f"INSERT OR IGNORE INTO commits ({_COLUMNS}, parts) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        (number, commit.id, commit.at, commit.files, commit.kind, words.clean(commit.reverts),
-         words.clean(commit.author), subject, body, parts),
-    )  # fmt: skip
+        (
+            number,
+            commit.id,
+            commit.at,
+            commit.files,
+            commit.kind,
+            words.clean(commit.reverts),
+            words.clean(commit.author),
+            subject,
+            body,
+            parts,
+        ),
+    )
     if not done.rowcount:
         return
     connection.execute(

@@ -31,10 +31,27 @@ BATCH = 500
 """Values of one statement."""
 
 _TABLES = (
-    "meta", "docs", "gone", "validity", "tags", "text", "notes_text", "sources_text", "code_text", "names", "data_keys",
-    "people", "wholes", "whole_text", "beside", "files", "file_text",
-    "versions", "served", "requests",
-)  # fmt: skip
+    "meta",
+    "docs",
+    "gone",
+    "validity",
+    "tags",
+    "text",
+    "notes_text",
+    "sources_text",
+    "code_text",
+    "names",
+    "data_keys",
+    "people",
+    "wholes",
+    "whole_text",
+    "beside",
+    "files",
+    "file_text",
+    "versions",
+    "served",
+    "requests",
+)
 _DAMAGE = frozenset({sqlite3.SQLITE_ERROR, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_FORMAT})
 """Includes SQLITE_ERROR: the statements are fixed, so they fail only if a table is not as declared."""
 

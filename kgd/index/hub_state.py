@@ -215,13 +215,15 @@ class SqliteHubState:
         if application == APPLICATION and version > SCHEMA_VERSION:
             raise Unavailable(
                 f"a newer kgd wrote the hub's tokens: format {version}, this kgd reads {SCHEMA_VERSION}",
-                at=str(self.path), next="Install that version again. Nothing was changed.",
-            )  # fmt: skip
+                at=str(self.path),
+                next="Install that version again. Nothing was changed.",
+            )
         if application or version or self._kept.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
             raise Damaged(
-                "this is not a file of a hub's tokens", at=str(self.path),
+                "this is not a file of a hub's tokens",
+                at=str(self.path),
                 next="Restore it from a backup, or move it away to start without tokens.",
-            )  # fmt: skip
+            )
         self._kept.executescript(
             f"PRAGMA journal_mode = WAL; BEGIN; {SCHEMA} PRAGMA application_id = {APPLICATION};"
             f"PRAGMA user_version = {SCHEMA_VERSION}; COMMIT;"
@@ -261,9 +263,10 @@ def _translated(path: Path) -> Iterator[None]:
         raise Unavailable(f"the hub's state cannot be used just now: {error}", at=str(path)) from error
     except sqlite3.DatabaseError as error:
         raise Damaged(
-            "the hub's state is damaged; no token is taken", at=str(path),
+            "the hub's state is damaged; no token is taken",
+            at=str(path),
             next="Restore a copy of it, or move it away and mint new tokens.",
-        ) from error  # fmt: skip
+        ) from error
 
 
 def _row(one: TokenRecord) -> tuple[object, ...]:

@@ -190,13 +190,13 @@ class MentionsFile(Database):
             connection.execute("DELETE FROM pending WHERE text = ?", (number,))
             if not connection.execute("SELECT 1 FROM texts WHERE number = ?", (number,)).fetchone():
                 return
-            connection.executemany("INSERT OR IGNORE INTO keys (key, first, size, phrase) VALUES (?, '', 0, '')",
-                                   [(key,) for key in keys])  # fmt: skip
+            connection.executemany(
+                "INSERT OR IGNORE INTO keys (key, first, size, phrase) VALUES (?, '', 0, '')", [(key,) for key in keys]
+            )
             sql = "SELECT id FROM keys WHERE key IN (SELECT value FROM json_each(?))"
             ids = {id for (id,) in connection.execute(sql, (orjson.dumps(list(keys)).decode(),))}
             old = {id for (id,) in connection.execute("SELECT key FROM occurs WHERE text = ?", (number,))}
-            connection.executemany("DELETE FROM occurs WHERE text = ? AND key = ?",
-                                   [(number, id) for id in old - ids])  # fmt: skip
+            connection.executemany("DELETE FROM occurs WHERE text = ? AND key = ?", [(number, id) for id in old - ids])
             connection.executemany("INSERT INTO occurs VALUES (?, ?)", [(number, id) for id in ids - old])
             connection.executemany(_DROP_UNUSED, [(id,) for id in old - ids])
 
@@ -231,32 +231,52 @@ class MentionsFile(Database):
     def mentioned(self, uris: Collection[Uri], common: int, limit: int) -> dict[str, list[Mention]]:
         """The nodes that each node's text mentions, with the rarest name of each: rarest first, then by URI."""
         return self._met(
-            "t.uri", "d.uri", "texts AS t ON t.uri = asked.value CROSS JOIN occurs AS o ON o.text = t.number"
+            "t.uri",
+            "d.uri",
+            "texts AS t ON t.uri = asked.value CROSS JOIN occurs AS o ON o.text = t.number"
             " CROSS JOIN keys AS k ON k.id = o.key CROSS JOIN names AS n ON n.key = k.id"
-            f" CROSS JOIN texts AS d ON d.number = n.text {_MET}", uris, common, limit,
-        )  # fmt: skip
+            f" CROSS JOIN texts AS d ON d.number = n.text {_MET}",
+            uris,
+            common,
+            limit,
+        )
 
     def mentioning(self, uris: Collection[Uri], common: int, limit: int) -> dict[str, list[Mention]]:
         """The nodes whose texts mention each of these by name, in the same order."""
         return self._met(
-            "d.uri", "t.uri", "texts AS d ON d.uri = asked.value CROSS JOIN names AS n ON n.text = d.number"
+            "d.uri",
+            "t.uri",
+            "texts AS d ON d.uri = asked.value CROSS JOIN names AS n ON n.text = d.number"
             " CROSS JOIN keys AS k ON k.id = n.key CROSS JOIN occurs AS o ON o.key = k.id"
-            f" CROSS JOIN texts AS t ON t.number = o.text {_MET}", uris, common, limit,
-        )  # fmt: skip
+            f" CROSS JOIN texts AS t ON t.number = o.text {_MET}",
+            uris,
+            common,
+            limit,
+        )
 
     def written(self, uris: Collection[Uri], limit: int) -> dict[str, list[Mention]]:
         """Identifiers in each node's text that are no node's name, as keys instead of URIs."""
         return self._met(
-            "t.uri", "k.key", "texts AS t ON t.uri = asked.value CROSS JOIN occurs AS o ON o.text = t.number"
-            " CROSS JOIN keys AS k ON k.id = o.key AND k.size = 0", uris, 0, limit,
-        )  # fmt: skip
+            "t.uri",
+            "k.key",
+            "texts AS t ON t.uri = asked.value CROSS JOIN occurs AS o ON o.text = t.number"
+            " CROSS JOIN keys AS k ON k.id = o.key AND k.size = 0",
+            uris,
+            0,
+            limit,
+        )
 
     def with_written(self, keys: Collection[str], limit: int) -> dict[str, list[Mention]]:
         """The nodes whose texts contain each of these identifiers."""
         return self._met(
-            "k.key", "t.uri", "keys AS k ON k.key = asked.value CROSS JOIN occurs AS o ON o.key = k.id"
-            " CROSS JOIN texts AS t ON t.number = o.text", keys, 0, limit,
-        )  # fmt: skip
+            "k.key",
+            "t.uri",
+            "keys AS k ON k.key = asked.value CROSS JOIN occurs AS o ON o.key = k.id"
+            " CROSS JOIN texts AS t ON t.number = o.text",
+            keys,
+            0,
+            limit,
+        )
 
     def _met(
         self, one: str, other: str, joined: str, asked: Collection[str], common: int, limit: int

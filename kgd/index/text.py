@@ -212,9 +212,18 @@ class TextIndex:
         id = connection.execute(
             "INSERT INTO docs (uri, origin, type, path, updated, dated, source_type, source_id, aliases, lane)"
             " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            (doc.uri, doc.origin or "", doc.type, path, doc.updated, doc.updated if doc.dated is None else doc.dated,
-             *((doc.source.type, doc.source.id) if doc.source else (None, None)), "\n".join(doc.aliases), doc.lane),
-        ).lastrowid  # fmt: skip
+            (
+                doc.uri,
+                doc.origin or "",
+                doc.type,
+                path,
+                doc.updated,
+                doc.updated if doc.dated is None else doc.dated,
+                *((doc.source.type, doc.source.id) if doc.source else (None, None)),
+                "\n".join(doc.aliases),
+                doc.lane,
+            ),
+        ).lastrowid
         assert id is not None
         row = (id, name, tags_text, summary, content, data, parts)
         connection.execute(
@@ -305,9 +314,14 @@ class TextIndex:
             return explain(connection, terms, lowered(first, doubted)[offset:want])
 
     def _of_lane(
-        self, connection: sqlite3.Connection, lane: Lane, terms: list[words.Term], condition: Filter, want: int,
+        self,
+        connection: sqlite3.Connection,
+        lane: Lane,
+        terms: list[words.Term],
+        condition: Filter,
+        want: int,
         sees: Sees | None,
-    ) -> list[Found]:  # fmt: skip
+    ) -> list[Found]:
         if sees is not None:
             return InSight(connection, terms, sees).texts(lane, condition, want)
         return Search(connection, lane, self._frequencies[lane], terms, want).run(condition)

@@ -108,11 +108,14 @@ class VectorFile(Database):
         with self.read() as connection:
             id = self._id(connection, name)
             found = (
-                (key, connection.execute(
-                    "SELECT digest FROM vectors WHERE embedder = ? AND uri = ? AND origin = ?", (id, *key)
-                ).fetchone())
+                (
+                    key,
+                    connection.execute(
+                        "SELECT digest FROM vectors WHERE embedder = ? AND uri = ? AND origin = ?", (id, *key)
+                    ).fetchone(),
+                )
                 for key in keys
-            )  # fmt: skip
+            )
             return {key: row[0] for key, row in found if row}
 
     def store(self, name: str, rows: Sequence[Row], same: Mapping[Key, int], upto: int, dim: int) -> None:

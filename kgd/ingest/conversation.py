@@ -49,9 +49,10 @@ def _taken(read: Read, given: Given, around: Around) -> Iterator[Taken]:
     thread = check_thread(given.uri) if given.uri is not None else None
     if thread is not None and len(conversations) > 1:
         raise Invalid(
-            f"the file has {len(conversations)} conversations, but one uri was given", at="uri",
+            f"the file has {len(conversations)} conversations, but one uri was given",
+            at="uri",
             next="Leave out uri: each becomes a thread of its own.",
-        )  # fmt: skip
+        )
     is_live = given.source.type == TEXT
     now = around.workspace.now() * 1000 if is_live else None
     for one in conversations:

@@ -77,9 +77,13 @@ def natural(name: str) -> list[Any]:
 
 def _message(given: Given, read: Text) -> SourceMessage:
     return SourceMessage(
-        values.clean(read.text), kind="document", at=_date(given.name, read), id=given.name, place=given.name,
+        values.clean(read.text),
+        kind="document",
+        at=_date(given.name, read),
+        id=given.name,
+        place=given.name,
         title=values.line(read.title or posixpath.basename(given.name)),
-    )  # fmt: skip
+    )
 
 
 def _date(name: str, read: Text) -> int | None:

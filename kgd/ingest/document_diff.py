@@ -189,9 +189,9 @@ def _difference(workspace: Workspace, stored: Node | None, node: Node) -> list[E
     if new or name is not None or content is not None or stored.source != node.source:
         version = workspace.node_version(stored.uri)
         count = version.count if version else 0
-        out.append(Upsert(
-            stored.uri, name=name, content=content, source=node.source, relations=new, expect_version=count
-        ))  # fmt: skip
+        out.append(
+            Upsert(stored.uri, name=name, content=content, source=node.source, relations=new, expect_version=count)
+        )
     return out
 
 
@@ -216,10 +216,18 @@ def _of_document(stored: Node | None, node: Node) -> list[Edit]:
         unset = [field for field in ("name", "summary") if getattr(stored, field) and not getattr(node, field)]
     data |= {key: None for key in OWN if key not in data and key in stored.data}
     relations = tuple(one for one in node.relations if stored.relation(one.type, one.target) is None)
-    out.append(Upsert(
-        stored.uri, name=name or None, summary=summary or None, tags=node.tags, data=data, source=node.source,
-        relations=relations, unset=tuple(unset),
-    ))  # fmt: skip
+    out.append(
+        Upsert(
+            stored.uri,
+            name=name or None,
+            summary=summary or None,
+            tags=node.tags,
+            data=data,
+            source=node.source,
+            relations=relations,
+            unset=tuple(unset),
+        )
+    )
     return out
 
 
@@ -235,9 +243,17 @@ def _dropped(stored: Node, node: Node) -> list[Edit]:
 
 def _whole(node: Node) -> Upsert:
     return Upsert(
-        node.uri, node.type, node.name or None, node.summary or None, node.content or None, node.tags, node.data,
-        node.source, node.relations, expect_version=0,
-    )  # fmt: skip
+        node.uri,
+        node.type,
+        node.name or None,
+        node.summary or None,
+        node.content or None,
+        node.tags,
+        node.data,
+        node.source,
+        node.relations,
+        expect_version=0,
+    )
 
 
 def _written(name: str, summary: str) -> str:

@@ -109,9 +109,15 @@ class Limited:
         program = f"import sys; sys.path[:] = {sys.path!r}; from kgd.ingest.readers.sandbox import main; main()"
         try:
             self._process = subprocess.Popen(
-                [sys.executable, "-I", "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL, bufsize=0, env={"LC_ALL": "C.UTF-8"}, cwd="/", start_new_session=True,
-            )  # fmt: skip
+                [sys.executable, "-I", "-c", program],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                bufsize=0,
+                env={"LC_ALL": "C.UTF-8"},
+                cwd="/",
+                start_new_session=True,
+            )
         except OSError as error:
             raise Unavailable(f"no process can be started to read documents: {error.strerror}") from None
         for pipe in (self._process.stdin, self._process.stdout):

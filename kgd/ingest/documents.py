@@ -120,17 +120,26 @@ def is_current(given: Given, around: Around) -> bool:
 def _document(read: Text, uri: Uri, given: Given, title: str, made: list[Node], text: str) -> Node:
     tags = tuple(dict.fromkeys((*read.tags, *(links.tags_of(text) if read.kind == "markdown" else ()))))[: links.TAGS]
     data: dict[str, Any] = {
-        "kind": read.format, STATUS: Stage.COMPLETE, HASH: given.digest, "bytes": len(given.data), "chunks": len(made),
-    }  # fmt: skip
+        "kind": read.format,
+        STATUS: Stage.COMPLETE,
+        HASH: given.digest,
+        "bytes": len(given.data),
+        "chunks": len(made),
+    }
     data |= dict(read.about)
     if given.url:
         data["url"] = given.url
     first = (Relation(FIRST, made[0].uri, 0.5),)
     name = title if title != name_of(uri) else ""
     return Node(
-        uri, name=name[:NAME_LIMIT], summary=_summary(made, title), tags=tags, data=data, source=given.source,
+        uri,
+        name=name[:NAME_LIMIT],
+        summary=_summary(made, title),
+        tags=tags,
+        data=data,
+        source=given.source,
         relations=first,
-    )  # fmt: skip
+    )
 
 
 def _chunk(piece: Chunk, number: int, last: int, document: Uri, given: Given, around: Around) -> Node:

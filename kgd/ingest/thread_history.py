@@ -132,6 +132,11 @@ def message_of(node: Node) -> Message:
     calls = data.get("toolCalls")
     kind, sender = (data.get(key) if isinstance(data.get(key), str) else "" for key in ("senderType", "senderId"))
     return Message(
-        node.uri, node.title, sender or "", kind or "", message_nodes.moment_of(name_of(node.uri)), node.content,
+        node.uri,
+        node.title,
+        sender or "",
+        kind or "",
+        message_nodes.moment_of(name_of(node.uri)),
+        node.content,
         tuple(call for call in calls if isinstance(call, dict)) if isinstance(calls, list) else (),
-    )  # fmt: skip
+    )

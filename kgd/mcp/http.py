@@ -84,9 +84,14 @@ class HttpServer(uvicorn.Server):
     def __init__(self, surface: Surface, token: str, port: int) -> None:
         self._surface = surface
         config = uvicorn.Config(
-            application(surface, token, port), host=LOOPBACK, port=port, log_config=None, access_log=False,
-            timeout_graceful_shutdown=3, server_header=False,
-        )  # fmt: skip
+            application(surface, token, port),
+            host=LOOPBACK,
+            port=port,
+            log_config=None,
+            access_log=False,
+            timeout_graceful_shutdown=3,
+            server_header=False,
+        )
         super().__init__(config)
 
     def stop(self) -> None:

@@ -41,8 +41,15 @@ WAITING = 64
 """Notifications that are queued for a client; later ones are dropped."""
 
 LEVELS = {
-    "debug": 10, "info": 20, "notice": 25, "warning": 30, "error": 40, "critical": 50, "alert": 60, "emergency": 70,
-}  # fmt: skip
+    "debug": 10,
+    "info": 20,
+    "notice": 25,
+    "warning": 30,
+    "error": 40,
+    "critical": 50,
+    "alert": 60,
+    "emergency": 70,
+}
 """MCP's severities (RFC 5424) on Python's scale."""
 
 log = logging.getLogger("kgd.mcp")

@@ -103,27 +103,42 @@ class Resources:
         return ListResourceTemplatesResult(
             resource_templates=[
                 ResourceTemplate(
-                    uri_template="kgd://{workspace}/nodes/{+uri}", name="node", title="A node", mime_type=JSON,
+                    uri_template="kgd://{workspace}/nodes/{+uri}",
+                    name="node",
+                    title="A node",
+                    mime_type=JSON,
                     description="A node with content and relations; uri such as concept://infra/services/auth",
                 ),
                 ResourceTemplate(
-                    uri_template="kgd://{workspace}/jobs/{id}", name="job", title="A job", mime_type=JSON,
+                    uri_template="kgd://{workspace}/jobs/{id}",
+                    name="job",
+                    title="A job",
+                    mime_type=JSON,
                     description="Progress of an ingestion, and files that could not be ingested",
                 ),
                 ResourceTemplate(
-                    uri_template="kgd://{workspace}/contexts/{id}", name="context", title="A working set",
-                    mime_type=JSON, description="The nodes that a conversation has seen, the most recent first",
+                    uri_template="kgd://{workspace}/contexts/{id}",
+                    name="context",
+                    title="A working set",
+                    mime_type=JSON,
+                    description="The nodes that a conversation has seen, the most recent first",
                 ),
                 ResourceTemplate(
-                    uri_template="kgd://{workspace}/status", name="status", title="Status", mime_type=JSON,
+                    uri_template="kgd://{workspace}/status",
+                    name="status",
+                    title="Status",
+                    mime_type=JSON,
                     description="Health of a workspace",
                 ),
                 ResourceTemplate(
-                    uri_template="kgd://{workspace}/conflicts", name="conflicts", title="Conflicts", mime_type=JSON,
+                    uri_template="kgd://{workspace}/conflicts",
+                    name="conflicts",
+                    title="Conflicts",
+                    mime_type=JSON,
                     description="Open conflicts of a workspace, both sides of each",
                 ),
             ]
-        )  # fmt: skip
+        )
 
     async def read(self, ctx: ServerRequestContext[Session], params: ReadResourceRequestParams) -> ReadResourceResult:
         uri = str(params.uri)
@@ -140,9 +155,11 @@ class Resources:
 
 def _listed(workspace: str, what: str) -> Resource:
     return Resource(
-        uri=f"kgd://{workspace}/{what}", name=f"{workspace} {what}", title=f"{what.title()} of {workspace}",
+        uri=f"kgd://{workspace}/{what}",
+        name=f"{workspace} {what}",
+        title=f"{what.title()} of {workspace}",
         mime_type=JSON,
-    )  # fmt: skip
+    )
 
 
 def _read(session: Session, uri: str) -> Any:

@@ -121,9 +121,14 @@ class Surface:
         daemon.on_code(self._changed)
 
     async def serve(
-        self, reader: LineReader, writer: LineWriter, *, cwd: str = "", client: str = "",
+        self,
+        reader: LineReader,
+        writer: LineWriter,
+        *,
+        cwd: str = "",
+        client: str = "",
         context_id: str = "",
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Serve one connection over a line stream until it ends."""
         session = self._session(cwd=Path(cwd) if cwd else None, client=client, context_id=context_id)
         self.subscriptions.start()

@@ -15,9 +15,14 @@ WORDS, NAME = 6, 40
 
 
 def memory(
-    uri: Uri, type: str, text: str, *, tags: Sequence[str] = (), relations: Sequence[Relation] = (),
+    uri: Uri,
+    type: str,
+    text: str,
+    *,
+    tags: Sequence[str] = (),
+    relations: Sequence[Relation] = (),
     detail: str | None = None,
-) -> Upsert:  # fmt: skip
+) -> Upsert:
     """The edit that stores a text as a new node, with its beginning as the summary.
 
     A memory (decision, pattern, gotcha, insight, task) without tags gets the keywords of the text. With a detail, the
@@ -26,9 +31,16 @@ def memory(
     summary = cut_at_word(text)
     found = tuple(tags) or (keywords(f"{text}\n\n{detail or ''}") if type in MEMORY_TYPES else ())
     return Upsert(
-        uri, type=type, name=summary, summary=summary, content=text if text != summary else None, tags=found,
-        relations=tuple(relations), detail=detail, expect_version=0,
-    )  # fmt: skip
+        uri,
+        type=type,
+        name=summary,
+        summary=summary,
+        content=text if text != summary else None,
+        tags=found,
+        relations=tuple(relations),
+        detail=detail,
+        expect_version=0,
+    )
 
 
 def first_words(text: str) -> str:

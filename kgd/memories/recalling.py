@@ -20,8 +20,6 @@ def by_tags(workspace: Workspace, tags: Sequence[str], limit: int = 10) -> list[
 def connected(workspace: Workspace, uri: Uri, depth: int = 1) -> list[Uri]:
     """Nodes within `depth` relations of type `connected_to`, nearest first, without the start."""
     start = workspace.graph.resolve(uri)
-    walk = traverse(
-        [workspace.graph], start, max_cost=None, max_depth=depth, edge_types=[CONNECTED_TO], max_nodes=MOST
-    )  # fmt: skip
+    walk = traverse([workspace.graph], start, max_cost=None, max_depth=depth, edge_types=[CONNECTED_TO], max_nodes=MOST)
     found = [node for node in walk.nodes if node.uri != start]
     return [node.uri for node in sorted(found, key=lambda node: len(node.path))]

@@ -32,9 +32,15 @@ OBJECTIVE, CRITERIA, FILES = "Objective", "Acceptance Criteria", "Context Files"
 NOTES, PATTERNS, GOTCHAS = "Handoff Notes", "Patterns", "Gotchas"
 
 _OTHER_WORDS = {
-    "todo": "pending", "open": "pending", "doing": "in-progress", "started": "in-progress",
-    "done": "completed", "complete": "completed", "closed": "completed", "canceled": "cancelled",
-}  # fmt: skip
+    "todo": "pending",
+    "open": "pending",
+    "doing": "in-progress",
+    "started": "in-progress",
+    "done": "completed",
+    "complete": "completed",
+    "closed": "completed",
+    "canceled": "cancelled",
+}
 _BULLET = re.compile(r"(\s*)(?:[-*+•]|\d{1,4}[.)])\s+(?:\[[ xX]\]\s+)?")
 _HEADING = re.compile(r" {0,3}#{1,6}[ \t]+(\S.*)")
 _NOTHING = frozenset({"none", "n/a", "na", "nothing", "-", "tbd", "no", "none so far", "..."})

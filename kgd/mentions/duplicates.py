@@ -26,9 +26,23 @@ LEAST_LETTERS = 6
 MOST_OF_ONE = 20
 """Nodes of one name that are compared; more of them share the name on purpose."""
 NOT_THINGS = frozenset(
-    ["chunk", "message", "symbol", "file", "dir", "document", "thread", "task", "decision", "gotcha", "insight",
-     "pattern", "atom", "molecule"]
-)  # fmt: skip
+    [
+        "chunk",
+        "message",
+        "symbol",
+        "file",
+        "dir",
+        "document",
+        "thread",
+        "task",
+        "decision",
+        "gotcha",
+        "insight",
+        "pattern",
+        "atom",
+        "molecule",
+    ]
+)
 """Schemes and types whose nodes often share a name."""
 _NUMBER = re.compile(r"\d+")
 
@@ -74,9 +88,11 @@ def doubles(
         known = {node.uri: node for node in of_type}
         pairs = [*_same(of_type), *_alike(of_type)]
         if near is not None:
-            pairs += [(a, b, cosine, f"their texts mean the same (cosine {cosine:.2f})")
-                      for a, b, cosine in near(of_type)
-                      if cosine > NEAR and _has_numbers_of(known[a].names[0], known[b].names[0])]  # fmt: skip
+            pairs += [
+                (a, b, cosine, f"their texts mean the same (cosine {cosine:.2f})")
+                for a, b, cosine in near(of_type)
+                if cosine > NEAR and _has_numbers_of(known[a].names[0], known[b].names[0])
+            ]
         for a, b, score, reason in pairs:
             keep, drop = (one.uri for one in sorted((known[a], known[b]), key=_stays))
             before = found.get((keep, drop))
@@ -171,11 +187,16 @@ def merged(keep: Node, drops: Sequence[Node], versions: Sequence[int]) -> tuple[
     known = {one.key for one in keep.relations}
     itself = [Unrelate(keep.uri, one.target, one.type) for one in keep.relations if one.target in uris - {keep.uri}]
     upsert = Upsert(
-        keep.uri, name=_first(node.name for node in all_of_them), summary=_first(node.summary for node in all_of_them),
-        content=_joined(keep, drops), tags=tuple(tag for node in drops for tag in node.tags), data=data,
+        keep.uri,
+        name=_first(node.name for node in all_of_them),
+        summary=_first(node.summary for node in all_of_them),
+        content=_joined(keep, drops),
+        tags=tuple(tag for node in drops for tag in node.tags),
+        data=data,
         relations=tuple(one for key, one in leading.items() if key not in known),
-        aliases=tuple(uri for node in drops for uri in (node.uri, *node.aliases)), expect_version=versions[0],
-    )  # fmt: skip
+        aliases=tuple(uri for node in drops for uri in (node.uri, *node.aliases)),
+        expect_version=versions[0],
+    )
     gone = (Delete(node.uri, version) for node, version in zip(drops, versions[1:], strict=True))
     return (*itself, *gone, upsert)
 

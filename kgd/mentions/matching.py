@@ -87,9 +87,7 @@ def phrases_in(words: Words, dictionary: Dictionary) -> set[str]:
     longest = dictionary.longest({word for word in folded if word})
     if not longest:
         return set()
-    candidates = {
-        key for at, word in enumerate(folded) if word in longest for key in _from(folded, at, longest[word])
-    }  # fmt: skip
+    candidates = {key for at, word in enumerate(folded) if word in longest for key in _from(folded, at, longest[word])}
     known = dictionary.known(candidates)
     found, at = set[str](), 0
     while at < len(folded):

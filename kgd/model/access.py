@@ -117,9 +117,10 @@ class Principal:
             or set("<>()") & set(name)
         ):
             raise Invalid(
-                f"a holder's name is 1 to {MAX_NAME} printable characters without <, >, ( and )", at="name",
+                f"a holder's name is 1 to {MAX_NAME} printable characters without <, >, ( and )",
+                at="name",
                 next="Name who holds the token, such as billing-agent.",
-            )  # fmt: skip
+            )
 
     @property
     def identity(self) -> str:
@@ -138,9 +139,14 @@ class Principal:
     def as_dict(self) -> dict[str, Any]:
         """Plain data for `principal_from`, without any secret."""
         return {
-            "id": self.id, "name": self.name, "kind": self.kind, "scopes": [scope.as_dict() for scope in self.scopes],
-            "expires": self.expires, "parent": self.parent, "root": self.root,
-        }  # fmt: skip
+            "id": self.id,
+            "name": self.name,
+            "kind": self.kind,
+            "scopes": [scope.as_dict() for scope in self.scopes],
+            "expires": self.expires,
+            "parent": self.parent,
+            "root": self.root,
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,9 +207,10 @@ def authorize_settings(principal: Principal | None, policy: Policy, path: str) -
     scopes = [scope for scope in principal.scopes if scope.workspace == policy.workspace]
     if not any(Verb.ADMIN in scope.verbs and scope.is_whole for scope in scopes):
         raise Forbidden(
-            f"'{principal.name}' may not change {path[:120]}: it is not a node's file, and needs admin on /**", at=path,
+            f"'{principal.name}' may not change {path[:120]}: it is not a node's file, and needs admin on /**",
+            at=path,
             next="Leave that file out, or ask the workspace's administrator to change it.",
-        )  # fmt: skip
+        )
 
 
 def may(principal: Principal | None, policy: Policy, verb: Verb, uri: Uri) -> bool:
@@ -268,9 +275,10 @@ def check_reach(scope: Scope, known: Iterable[Uri]) -> None:
             return
     if left:
         raise Invalid(
-            f"'{left[0].text[:80]}' covers no node of '{scope.workspace}'", at="paths",
+            f"'{left[0].text[:80]}' covers no node of '{scope.workspace}'",
+            at="paths",
             next="Check its spelling: letters' case counts, and /x covers only x itself, /x/** also everything below.",
-        )  # fmt: skip
+        )
 
 
 def principal_from(values: Mapping[str, Any]) -> Principal:
@@ -283,9 +291,14 @@ def principal_from(values: Mapping[str, Any]) -> Principal:
         scopes = tuple(Scope.of(one["workspace"], one["verbs"], one["paths"]) for one in values["scopes"])
         expires = values.get("expires")
         return Principal(
-            str(values["id"]), str(values["name"]), values["kind"], scopes,
-            None if expires is None else float(expires), str(values.get("parent") or ""), str(values.get("root") or ""),
-        )  # fmt: skip
+            str(values["id"]),
+            str(values["name"]),
+            values["kind"],
+            scopes,
+            None if expires is None else float(expires),
+            str(values.get("parent") or ""),
+            str(values.get("root") or ""),
+        )
     except (KeyError, TypeError, ValueError, AttributeError):
         raise Invalid("this is not a token's holder") from None
 

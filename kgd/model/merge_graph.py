@@ -212,10 +212,8 @@ class _Merge:
         at_a, at_b = lineage.at_a or lineage.old, lineage.at_b or lineage.old
         was, ours, theirs = (
             held(PLACE, str(at), _at(conflicts, {at}, at))
-            for at, conflicts in (
-                (lineage.old, self.old_conflicts), (at_a, self.a.conflicts), (at_b, self.b.conflicts)
-            )
-        )  # fmt: skip
+            for at, conflicts in ((lineage.old, self.old_conflicts), (at_a, self.a.conflicts), (at_b, self.b.conflicts))
+        )
         return merge_held(was, ours, theirs)
 
     def _note_places(self, place: Uri, decided: Decided) -> None:
@@ -332,8 +330,9 @@ def with_decision(node: Node | None, uri: Uri, field: str, value: Json) -> Node 
         if value is None:
             return None
         if not isinstance(value, dict) or "uri" not in value:
-            raise Invalid("this version cannot be read", at="fields",
-                          next="Choose the other version, or write the node's fields.")  # fmt: skip
+            raise Invalid(
+                "this version cannot be read", at="fields", next="Choose the other version, or write the node's fields."
+            )
         return from_plain({**value, "uri": uri})
     if field == PLACE:
         return renamed(node or Node(uri), Uri(str(value)) if value else uri)

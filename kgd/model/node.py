@@ -101,9 +101,10 @@ class Node:
             raise Limit(f"a name has at most {NAME_LIMIT} characters", at=self.uri)
         if len(self.summary) > SUMMARY_LIMIT:
             raise Limit(
-                f"a summary has at most {SUMMARY_LIMIT} characters, this one has {len(self.summary)}", at=self.uri,
+                f"a summary has at most {SUMMARY_LIMIT} characters, this one has {len(self.summary)}",
+                at=self.uri,
                 next=f"Put the rest into content; this would fit: {cut_at_word(self.summary)!r}",
-            )  # fmt: skip
+            )
         if "\n" in self.name or "\n" in self.summary:
             raise Invalid("name and summary are one line each", at=self.uri)
         if len(self.tags) > TAGS_LIMIT:

@@ -76,17 +76,19 @@ def parse(text: str) -> Uri:
     scheme, rest = _split(text)
     if scheme == RESERVED:
         raise Invalid(
-            "a kgd:// URI names a resource of kgd itself, not a node", at="uri",
+            "a kgd:// URI names a resource of kgd itself, not a node",
+            at="uri",
             next="Write the URI of a node, as concept://<workspace>/<name>.",
-        )  # fmt: skip
+        )
     if scheme not in OWNED:
         return _parse_external(text, rest)
     workspace, slash, path = rest.partition("/")
     if not is_workspace_id(workspace):
         raise Invalid(
-            f"'{workspace[:70]}' is not a workspace id", at="uri",
+            f"'{workspace[:70]}' is not a workspace id",
+            at="uri",
             next=f"Write {scheme}://<workspace>/<path>; an id has lower-case letters, digits and dashes.",
-        )  # fmt: skip
+        )
     if not slash or not path:
         raise Invalid(
             "a URI needs at least one segment after the workspace",

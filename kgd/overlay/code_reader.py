@@ -146,9 +146,17 @@ class CodeReader:
         symbols = _storable(asked.path, symbols)
         rows = [SymbolRow(*_without_secrets(one)) for one in symbols.symbols]
         written = StoredReading(
-            asked.path, language, asked.stamp, digest, READ, shape_of(symbols), packed(symbols), rows,
-            keys=keys_of(asked.path, symbols), text=_searched(data.decode("utf-8", "replace")),
-        )  # fmt: skip
+            asked.path,
+            language,
+            asked.stamp,
+            digest,
+            READ,
+            shape_of(symbols),
+            packed(symbols),
+            rows,
+            keys=keys_of(asked.path, symbols),
+            text=_searched(data.decode("utf-8", "replace")),
+        )
         self.index.put(written)
         return True
 
@@ -189,18 +197,26 @@ class _Project:
 def packed(symbols: Symbols) -> bytes:
     """The part of a reading that resolution needs, compressed."""
     fields = [
-        symbols.language, symbols.package, [(one.name, one.kind) for one in symbols.symbols], symbols.imports,
-        symbols.uses, [(*at, chain) for at, chain in symbols.types.items()],
-    ]  # fmt: skip
+        symbols.language,
+        symbols.package,
+        [(one.name, one.kind) for one in symbols.symbols],
+        symbols.imports,
+        symbols.uses,
+        [(*at, chain) for at, chain in symbols.types.items()],
+    ]
     return zlib.compress(orjson.dumps(fields, option=orjson.OPT_PASSTHROUGH_SUBCLASS, default=list), 1)
 
 
 def unpacked(data: bytes) -> Symbols:
     language, package, symbols, imports, uses, types = orjson.loads(zlib.decompress(data))
     return Symbols(
-        language, tuple(Symbol(name, kind, 0, 0) for name, kind in symbols), tuple(Import(*one) for one in imports),
-        tuple(Use(*one) for one in uses), {(scope, name): chain for scope, name, chain in types}, package,
-    )  # fmt: skip
+        language,
+        tuple(Symbol(name, kind, 0, 0) for name, kind in symbols),
+        tuple(Import(*one) for one in imports),
+        tuple(Use(*one) for one in uses),
+        {(scope, name): chain for scope, name, chain in types},
+        package,
+    )
 
 
 def shape_of(symbols: Symbols) -> str:

@@ -286,8 +286,14 @@ def _is_answered(pool: Pool) -> bool:
 def filters_of(question: Question) -> dict[str, Any]:
     types = [*question.types, *(["chunk"] if "document" in question.types else [])]
     tags, namespace = question.tags or None, question.namespace
-    return {"types": types or None, "tags": tags, "namespace": namespace, "lanes": question.lanes,
-            "since": question.since, "until": question.until}  # fmt: skip
+    return {
+        "types": types or None,
+        "tags": tags,
+        "namespace": namespace,
+        "lanes": question.lanes,
+        "since": question.since,
+        "until": question.until,
+    }
 
 
 def _add_near(workspace: Workspace, index: TextIndex, pool: Pool, filters: dict[str, Any], may: Sees) -> None:

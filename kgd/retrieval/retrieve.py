@@ -210,17 +210,24 @@ def _by_file(workspace: Workspace, pool: Pool, order: Sequence[Ranked], sees: Se
     texts: list[tuple[Uri, float]] = []
     if not question.types:
         texts = [
-            (uri, one.score) for uri, one in pool.files.items()
+            (uri, one.score)
+            for uri, one in pool.files.items()
             if question.covers(uri) and (not pool.is_strange or one.covered >= COVERED_STRANGE)
-        ]  # fmt: skip
+        ]
     paths = index.bare_files(
-        question.query, types=question.types or None, namespace=question.namespace, limit=max(FILES, wanted), sees=sees,
-        since=question.since, until=question.until,
-    )  # fmt: skip
+        question.query,
+        types=question.types or None,
+        namespace=question.namespace,
+        limit=max(FILES, wanted),
+        sees=sees,
+        since=question.since,
+        until=question.until,
+    )
     units = [
         (one.unit, one.uri, 1.0 + one.unit.named * names.BONUS if one.unit.named else one.unit.score)
-        for one in order if one.unit is not None
-    ]  # fmt: skip
+        for one in order
+        if one.unit is not None
+    ]
     past = {uri: score for uri, score in pool.past.items() if question.covers(uri)}
     hits = code.listed(units, texts, paths, past, pool.noted, question.query, code.file_of)
     return [Ranked(one.uri, round(min(1.0, one.score), SCORE_DIGITS), one.found, one.unit) for one in hits]
@@ -235,9 +242,10 @@ def _nearest(pool: Pool) -> list[Uri]:
 def _only_similar(pool: Pool) -> None:
     if not pool.share:
         raise Unavailable(
-            "there are no vectors (yet) to compute similarity", at="min_similarity",
+            "there are no vectors (yet) to compute similarity",
+            at="min_similarity",
             next="`kgd status` shows the embedder; leave min_similarity out to search by words.",
-        )  # fmt: skip
+        )
     least = pool.question.min_similarity
     pool.units = {key: unit for key, unit in pool.units.items() if (unit.similarity or 0.0) >= least}
 

@@ -116,9 +116,7 @@ def _run(
     return 1
 
 
-async def _serve(
-    home: Home, since: str, lock: HomeLock, make_parts: MakeParts | None, profile: Profile | None
-) -> None:  # fmt: skip
+async def _serve(home: Home, since: str, lock: HomeLock, make_parts: MakeParts | None, profile: Profile | None) -> None:
     """Listen, wait for a reason to stop, and close everything in reverse order."""
     import asyncio
     import gc
@@ -190,9 +188,13 @@ def _hub_parts(home: Home, options: argparse.Namespace) -> MakeParts:
     from kgd.hub.listen import Listen
 
     listen = Listen.parse(
-        options.listen, workspaces=frozenset(options.workspace), cert=options.tls_cert, key=options.tls_key,
-        behind_proxy=options.behind_proxy, names=tuple(name.lower() for name in options.host_name),
-    )  # fmt: skip
+        options.listen,
+        workspaces=frozenset(options.workspace),
+        cert=options.tls_cert,
+        key=options.tls_key,
+        behind_proxy=options.behind_proxy,
+        names=tuple(name.lower() for name in options.host_name),
+    )
     _refuse_unknown(home, options.workspace)
     listening = listen.open()
     _make_room(home)

@@ -60,7 +60,7 @@ class Hub:
         self._daemon.on_code(live.announce)
         app = application(
             self._listen, self._api, git=self._git, mcp=http, running=http.running, pages=self._pages(live)
-        )  # fmt: skip
+        )
 
         def closing() -> None:
             self._git.close()

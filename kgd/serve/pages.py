@@ -63,9 +63,13 @@ class PagesServer:
     """
 
     def __init__(
-        self, daemon: Daemon, home: Home, sessions: Sessions, served: Callable[[str, Live], None],
+        self,
+        daemon: Daemon,
+        home: Home,
+        sessions: Sessions,
+        served: Callable[[str, Live], None],
         ended: Callable[[], None],
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._daemon, self._sessions, self._served, self._on_end = daemon, sessions, served, ended
         self._token = token_of(Path(home.state) / "http.token")
         self._port_file = Path(home.state) / "ui.port"
@@ -156,12 +160,18 @@ class _Server(uvicorn.Server):
         self._live = live
         super().__init__(
             uvicorn.Config(
-                app, log_config=None, access_log=False, server_header=False, proxy_headers=False, lifespan="off",
-                timeout_graceful_shutdown=STOP_SECONDS, http=Connection,
+                app,
+                log_config=None,
+                access_log=False,
+                server_header=False,
+                proxy_headers=False,
+                lifespan="off",
+                timeout_graceful_shutdown=STOP_SECONDS,
+                http=Connection,
                 limit_concurrency=min(CONNECTIONS_LIMIT, process.for_clients() // 2),
                 h11_max_incomplete_event_size=HEADER_LIMIT,
             )
-        )  # fmt: skip
+        )
 
     def stop(self) -> None:
         self._live.close()
@@ -225,9 +235,14 @@ class LocalUser:
         ids = self._daemon.workspace_ids()
         everything = [{"workspace": id, "verbs": [verb.value for verb in Verb], "paths": ["/**"]} for id in ids]
         principal = {
-            "id": "", "name": "the person of this machine", "kind": "person", "state": "live", "scopes": everything,
-            "created": self._daemon.since, "expires": "",
-        }  # fmt: skip
+            "id": "",
+            "name": "the person of this machine",
+            "kind": "person",
+            "state": "live",
+            "scopes": everything,
+            "created": self._daemon.since,
+            "expires": "",
+        }
         return {"workspaces": ids, "principal": principal, "version": __version__}
 
     def known(self) -> None:
@@ -246,7 +261,7 @@ class HomeTokenAuth:
             raise Unauthorized(
                 "the token of this home is needed",
                 next="Send the content of http.token as `Authorization: Bearer TOKEN`; `kgd config` shows its path.",
-            )  # fmt: skip
+            )
         return self._user
 
 

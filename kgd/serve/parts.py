@@ -82,9 +82,12 @@ class Parts:
             call.progress(done, total, message)
 
         session = Session(
-            self.daemon, cwd=Path(call.peer.cwd) if call.peer.cwd else None, client=call.peer.client,
-            context_id=None, progress=progress,
-        )  # fmt: skip
+            self.daemon,
+            cwd=Path(call.peer.cwd) if call.peer.cwd else None,
+            client=call.peer.client,
+            context_id=None,
+            progress=progress,
+        )
         with self.daemon.counted():
             return dict(tool.call(session, args))
 

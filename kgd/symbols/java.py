@@ -10,10 +10,21 @@ from kgd.symbols.walker import STOP, Walker, first, text
 if TYPE_CHECKING:
     from tree_sitter import Node
 
-_COLLECTIONS = frozenset({
-    "List", "Set", "Collection", "Iterable", "Iterator", "ArrayList", "LinkedList", "HashSet", "TreeSet", "Queue",
-    "Deque",
-})  # fmt: skip
+_COLLECTIONS = frozenset(
+    {
+        "List",
+        "Set",
+        "Collection",
+        "Iterable",
+        "Iterator",
+        "ArrayList",
+        "LinkedList",
+        "HashSet",
+        "TreeSet",
+        "Queue",
+        "Deque",
+    }
+)
 _MAPPINGS = frozenset(["Map", "HashMap", "TreeMap", "LinkedHashMap", "ConcurrentHashMap"])
 
 

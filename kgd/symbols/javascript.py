@@ -16,9 +16,15 @@ _WRAPPERS = frozenset({"Promise", "Readonly", "Partial", "Required", "Awaited", 
 
 
 class JavaScript(Walker):
-    names = frozenset({
-        "identifier", "type_identifier", "property_identifier", "private_property_identifier", "jsx_identifier",
-    })  # fmt: skip
+    names = frozenset(
+        {
+            "identifier",
+            "type_identifier",
+            "property_identifier",
+            "private_property_identifier",
+            "jsx_identifier",
+        }
+    )
     words: ClassVar = {"this": "@self", "super": "@super"}
     members: ClassVar = {
         "member_expression": ("object", "property"),
@@ -28,9 +34,11 @@ class JavaScript(Walker):
     calls: ClassVar = {"call_expression": "function", "new_expression": "constructor"}
     items: ClassVar = {"subscript_expression": "object"}
     through: ClassVar = {
-        "await_expression": "", "parenthesized_expression": "", "non_null_expression": "",
+        "await_expression": "",
+        "parenthesized_expression": "",
+        "non_null_expression": "",
         "assignment_expression": "right",
-    }  # fmt: skip
+    }
     defines: ClassVar = {"type_alias_declaration": "type", "enum_declaration": "enum"}
     handlers: ClassVar = {
         "function_declaration": "function",

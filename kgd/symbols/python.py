@@ -15,11 +15,29 @@ from kgd.symbols.symbols import BOUND, CALLS, INHERITS, Gathering, Symbols
 DOTS = 500
 """Longest chain of names joined by dots: for an import, Python's parser keeps every prefix of it."""
 _CHAIN = re.compile(r"(?:\.[\s\\]*\w*[\s\\]*)+")
-_COLLECTIONS = frozenset({
-    "list", "set", "frozenset", "tuple", "List", "Set", "FrozenSet", "Tuple", "Sequence", "MutableSequence",
-    "Iterable", "Iterator", "Collection", "Generator", "AsyncIterator", "AsyncIterable", "AbstractSet", "deque",
-    "Deque",
-})  # fmt: skip
+_COLLECTIONS = frozenset(
+    {
+        "list",
+        "set",
+        "frozenset",
+        "tuple",
+        "List",
+        "Set",
+        "FrozenSet",
+        "Tuple",
+        "Sequence",
+        "MutableSequence",
+        "Iterable",
+        "Iterator",
+        "Collection",
+        "Generator",
+        "AsyncIterator",
+        "AsyncIterable",
+        "AbstractSet",
+        "deque",
+        "Deque",
+    }
+)
 _PARSING = threading.Lock()
 """One parse at a time, because warning filters are global to all threads."""
 _MAPPINGS = frozenset(["dict", "Dict", "Mapping", "MutableMapping", "defaultdict", "DefaultDict", "OrderedDict"])

@@ -19,9 +19,20 @@ _DEEPEST = 25
 _BUDGET = 4_000
 """Steps for one chain; only code made to exhaust the resolver needs more."""
 _BUDGET_OF_FILE = 400_000
-_CLASSES = frozenset({
-    "class", "struct", "interface", "trait", "enum", "record", "annotation", "type", "namespace", "module",
-})  # fmt: skip
+_CLASSES = frozenset(
+    {
+        "class",
+        "struct",
+        "interface",
+        "trait",
+        "enum",
+        "record",
+        "annotation",
+        "type",
+        "namespace",
+        "module",
+    }
+)
 _HOLDS_OTHERS = frozenset({"namespace", "module"})
 
 
@@ -146,10 +157,13 @@ class Resolver:
         symbols = self._project.symbols(file)
         package = f"/{posixpath.dirname(file)}"
         return symbols is not None and any(
-            one.alias == name and not one.scope and one.name  # its own submodules aside
-            and one.module != "." and not package.endswith(f"/{one.module.replace('.', '/')}")
+            one.alias == name
+            and not one.scope
+            and one.name  # its own submodules aside
+            and one.module != "."
+            and not package.endswith(f"/{one.module.replace('.', '/')}")
             for one in symbols.imports
-        )  # fmt: skip
+        )
 
     def _rust_file(self, place: Place, one: Import) -> Sequence[str]:
         """The file of the last module in a path; the items after it are resolved in that module."""
@@ -252,7 +266,7 @@ class Resolver:
 
     def _in_scope(
         self, path: str, scope: str, name: str, symbols: Symbols, depth: int, innermost: bool
-    ) -> _What | bool | None:  # fmt: skip
+    ) -> _What | bool | None:
         """The meaning of a name in one scope: False if it has none there, None if it is unknown."""
         table = self.table(path)
         qualified = f"{scope}.{name}" if scope else name
@@ -384,7 +398,7 @@ class Resolver:
 
     def _stars(
         self, path: str, scope: str, name: str, symbols: Symbols, depth: int, visited: set[tuple[str, str]]
-    ) -> _What | None:  # fmt: skip
+    ) -> _What | None:
         if (path, scope) in visited or (path, scope, name) in self._absent:
             return None
         visited.add((path, scope))

@@ -12,14 +12,40 @@ from kgd.symbols.walker import STOP, Walker, first, text
 if TYPE_CHECKING:
     from tree_sitter import Node
 
-_HOLDERS = frozenset({
-    "Box", "Rc", "Arc", "Option", "Result", "RefCell", "Cell", "Mutex", "RwLock", "Ref", "RefMut", "Cow", "Pin",
-})  # fmt: skip
+_HOLDERS = frozenset(
+    {
+        "Box",
+        "Rc",
+        "Arc",
+        "Option",
+        "Result",
+        "RefCell",
+        "Cell",
+        "Mutex",
+        "RwLock",
+        "Ref",
+        "RefMut",
+        "Cow",
+        "Pin",
+    }
+)
 _COLLECTIONS = frozenset(["Vec", "VecDeque", "HashSet", "BTreeSet", "HashMap", "BTreeMap"])
-_SAME = frozenset({
-    "unwrap", "expect", "clone", "as_ref", "as_mut", "borrow", "borrow_mut", "to_owned", "iter", "iter_mut",
-    "into_iter", "values",
-})  # fmt: skip
+_SAME = frozenset(
+    {
+        "unwrap",
+        "expect",
+        "clone",
+        "as_ref",
+        "as_mut",
+        "borrow",
+        "borrow_mut",
+        "to_owned",
+        "iter",
+        "iter_mut",
+        "into_iter",
+        "values",
+    }
+)
 """Methods whose result has, for name resolution, the type of their receiver."""
 
 
@@ -37,9 +63,14 @@ class Rust(Walker):
     calls: ClassVar = {"call_expression": "function"}
     items: ClassVar = {"index_expression": ""}
     through: ClassVar = {
-        "generic_function": "function", "reference_expression": "value", "try_expression": "", "await_expression": "",
-        "parenthesized_expression": "", "unary_expression": "", "generic_type": "type",
-    }  # fmt: skip
+        "generic_function": "function",
+        "reference_expression": "value",
+        "try_expression": "",
+        "await_expression": "",
+        "parenthesized_expression": "",
+        "unary_expression": "",
+        "generic_type": "type",
+    }
     result = "return_type"
     defines: ClassVar = {"struct_item": "struct", "union_item": "struct", "enum_item": "enum"}
     handlers: ClassVar = {

@@ -27,10 +27,29 @@ _WRITTEN = {
 """The extensions that an extension in an import may refer to."""
 _CONFIGS = ("tsconfig.json", "jsconfig.json")
 _WORKSPACES = ("package.json", "pnpm-workspace.yaml", "lerna.json")
-_OUTPUT = frozenset({
-    "dist", "lib", "build", "out", "output", "esm", "esm5", "esm2015", "cjs", "es", "types", "typings", "dts", "umd",
-    "mjs", "node", "browser", "development", "production",
-})  # fmt: skip
+_OUTPUT = frozenset(
+    {
+        "dist",
+        "lib",
+        "build",
+        "out",
+        "output",
+        "esm",
+        "esm5",
+        "esm2015",
+        "cjs",
+        "es",
+        "types",
+        "typings",
+        "dts",
+        "umd",
+        "mjs",
+        "node",
+        "browser",
+        "development",
+        "production",
+    }
+)
 _DEEPEST = 8
 """Longest chain of configurations that extend one another."""
 _NODE = """
@@ -81,8 +100,9 @@ def _module(target: str, path: str, project: Project) -> str:
     folder = join(target)
     own = manifest(folder, ("package.json",), project)
     for one in declared(own, "entry", project):
-        if found := _script(join(folder, one.name), path, project) or _script(join(folder, one.name, "index"), path,
-                                                                              project):  # fmt: skip
+        if found := _script(join(folder, one.name), path, project) or _script(
+            join(folder, one.name, "index"), path, project
+        ):
             return found
     return _script(join(folder, "index"), path, project)
 

@@ -84,9 +84,7 @@ class Gathering:
         self.uses: dict[Use, None] = {}
         self.types: dict[tuple[str, str], str] = {}
 
-    def define(
-        self, scope: str, name: str, kind: str, line: int, end: int, signature: str = "", doc: str = ""
-    ) -> str:  # fmt: skip
+    def define(self, scope: str, name: str, kind: str, line: int, end: int, signature: str = "", doc: str = "") -> str:
         """Add a symbol and return its qualified name, numbered if the file already has that name."""
         plain = qualified = f"{scope}.{name}" if scope else name
         number = 1
@@ -119,9 +117,13 @@ class Gathering:
 
     def done(self) -> Symbols:
         return Symbols(
-            self.language, tuple(self.symbols.values()), tuple(self.imports), tuple(self.uses), dict(self.types),
+            self.language,
+            tuple(self.symbols.values()),
+            tuple(self.imports),
+            tuple(self.uses),
+            dict(self.types),
             self.package,
-        )  # fmt: skip
+        )
 
 
 def one_line(text: str) -> str:

@@ -38,11 +38,45 @@ KNOWN = {
 }
 """Grammars whose names are resolved. Other languages are searched by the tag queries of their grammars."""
 
-OTHERS = frozenset({
-    "ada", "c", "clojure", "cpp", "crystal", "csharp", "d", "dart", "elixir", "elm", "erlang", "fortran", "fsharp",
-    "haskell", "julia", "kotlin", "lua", "matlab", "nim", "objective-c", "ocaml", "pascal", "perl", "php", "r",
-    "racket", "ruby", "scala", "scheme", "shell", "solidity", "swift", "verilog", "vhdl", "zig",
-})  # fmt: skip
+OTHERS = frozenset(
+    {
+        "ada",
+        "c",
+        "clojure",
+        "cpp",
+        "crystal",
+        "csharp",
+        "d",
+        "dart",
+        "elixir",
+        "elm",
+        "erlang",
+        "fortran",
+        "fsharp",
+        "haskell",
+        "julia",
+        "kotlin",
+        "lua",
+        "matlab",
+        "nim",
+        "objective-c",
+        "ocaml",
+        "pascal",
+        "perl",
+        "php",
+        "r",
+        "racket",
+        "ruby",
+        "scala",
+        "scheme",
+        "shell",
+        "solidity",
+        "swift",
+        "verilog",
+        "vhdl",
+        "zig",
+    }
+)
 """Languages that are read if a wheel with ``queries/tags.scm`` is installed."""
 _NAMES = {"csharp": "c_sharp", "shell": "bash", "objective-c": "objc"}
 

@@ -42,9 +42,14 @@ class NothingThere(Trouble):
 
 
 def clone(
-    layout: Layout, url: RemoteUrl, network: Network, entry: Entry, *, direction: str = "both",
+    layout: Layout,
+    url: RemoteUrl,
+    network: Network,
+    entry: Entry,
+    *,
+    direction: str = "both",
     allow: Callable[[str], None] | None = None,
-) -> str:  # fmt: skip
+) -> str:
     """Clone the remote into the repository of `layout`, without a work tree; returns the cloned ref.
 
     The remote becomes `origin` of the new repository.
@@ -87,8 +92,12 @@ def _look(remote: GitRemote, wanted: Sequence[str]) -> tuple[str, ObjectId]:
     for one in wanted:
         if tip := remote.ls(one).get(one):
             return one, tip
-    raise NothingThere("vanished", f"the remote has no workspace under {' or '.join(wanted)}", at=remote.url.text,
-                       next="Name its ref with `ref:` in workspaces.yaml.")  # fmt: skip
+    raise NothingThere(
+        "vanished",
+        f"the remote has no workspace under {' or '.join(wanted)}",
+        at=remote.url.text,
+        next="Name its ref with `ref:` in workspaces.yaml.",
+    )
 
 
 def _settings(incoming: Incoming, tip: ObjectId) -> Settings:
@@ -130,8 +139,9 @@ class Clones:
         with self._lock:
             failure = self._failed.get(place)
             if failure is not None and time.monotonic() < failure.until:
-                raise Unavailable(f"it could not be fetched: {failure.error.message}", at=entry.remote,
-                                  next=failure.error.next)  # fmt: skip
+                raise Unavailable(
+                    f"it could not be fetched: {failure.error.message}", at=entry.remote, next=failure.error.next
+                )
             if place not in self._running and not self._stop.is_set():
                 thread = threading.Thread(target=self._run, args=(entry, place), name="kgd-clone", daemon=True)
                 self._running[place] = thread

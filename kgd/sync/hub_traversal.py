@@ -53,10 +53,14 @@ def patch_from(pages: Sequence[dict[str, Any]], question: Question, *, more: boo
             moved.update((old, current) for old in starts & _texts(one.get("asked")) if current)
     cut = more or any(one.get("limit") not in _WHOLE for page in pages for one in _dicts(page.get("cut")))
     return Patch(
-        tuple(nodes), tuple(links[:MOST_LINKS]), _reach(question, nodes, cut), moved,
-        frozenset(gone), frozenset(forbidden),
+        tuple(nodes),
+        tuple(links[:MOST_LINKS]),
+        _reach(question, nodes, cut),
+        moved,
+        frozenset(gone),
+        frozenset(forbidden),
         {told.card.uri: stamp for told, stamp in _stamped(pages, nodes)},
-    )  # fmt: skip
+    )
 
 
 def _nodes(pages: Sequence[dict[str, Any]], question: Question) -> Iterable[AnsweredNode]:
@@ -69,10 +73,13 @@ def _nodes(pages: Sequence[dict[str, Any]], question: Question) -> Iterable[Answ
             continue
         hops[uri] = steps
         card = Card(
-            uri, _line(one.get("type"), LONGEST_TYPE) or "concept", _line(one.get("name"), LONGEST_NAME),
-            _line(one.get("summary"), LONGEST_SUMMARY), None if one.get("stored") is False else b"",
+            uri,
+            _line(one.get("type"), LONGEST_TYPE) or "concept",
+            _line(one.get("name"), LONGEST_NAME),
+            _line(one.get("summary"), LONGEST_SUMMARY),
+            None if one.get("stored") is False else b"",
             workspace_of(uri) or question.workspace,
-        )  # fmt: skip
+        )
         yield AnsweredNode(card, round(cost * UNIT), steps)
 
 

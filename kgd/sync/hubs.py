@@ -39,9 +39,16 @@ READS = frozenset({"get", "search", "traverse", "history", "status", "context"})
 _AGENT = "kgd"
 
 _BY_STATUS = {
-    400: "VALIDATION_ERROR", 401: "UNAUTHORIZED", 403: "FORBIDDEN", 404: "NOT_FOUND", 409: "INVARIANT_VIOLATION",
-    413: "LIMIT", 422: "VALIDATION_ERROR", 429: "LIMIT", 503: "UNAVAILABLE",
-}  # fmt: skip
+    400: "VALIDATION_ERROR",
+    401: "UNAUTHORIZED",
+    403: "FORBIDDEN",
+    404: "NOT_FOUND",
+    409: "INVARIANT_VIOLATION",
+    413: "LIMIT",
+    422: "VALIDATION_ERROR",
+    429: "LIMIT",
+    503: "UNAVAILABLE",
+}
 
 T = TypeVar("T")
 
@@ -57,9 +64,13 @@ class HubClient:
     """
 
     def __init__(
-        self, url: str, token: Callable[[], str] = lambda: "", *, tls: ssl.SSLContext | None = None,
+        self,
+        url: str,
+        token: Callable[[], str] = lambda: "",
+        *,
+        tls: ssl.SSLContext | None = None,
         answered: Callable[[], None] = lambda: None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._http = HttpClient(Address.parse(url), tls)
         self._token, self._answered = token, answered
         self._kept: OrderedDict[str, tuple[str, bytes]] = OrderedDict()
@@ -85,8 +96,9 @@ class HubClient:
             raise Unavailable("this is not a workspace or tool of a hub", at=workspace[:63])
         body = orjson.dumps(dict(args), option=orjson.OPT_SORT_KEYS)
         reads = tool in READS
-        return self._ask("POST", f"/v1/{workspace}/{tool}", body, deadline or (DEADLINE if reads else WRITE_DEADLINE),
-                         keep=reads)  # fmt: skip
+        return self._ask(
+            "POST", f"/v1/{workspace}/{tool}", body, deadline or (DEADLINE if reads else WRITE_DEADLINE), keep=reads
+        )
 
     def workspaces(self, *, deadline: float = DEADLINE * 5) -> dict[str, Any]:
         """The hub's `workspaces` and, with a token, its holder."""
@@ -138,9 +150,10 @@ class HubClient:
         """The error for a refusal: from its problem details, or Unavailable if the answer is not a hub's."""
         if 300 <= response.status < 400:
             return Unavailable(
-                "the hub redirects to another address, which is not followed", at=self.url,
+                "the hub redirects to another address, which is not followed",
+                at=self.url,
                 next="If you trust that address, put it into workspaces.yaml.",
-            )  # fmt: skip
+            )
         try:
             said = orjson.loads(response.body)
         except orjson.JSONDecodeError:

@@ -21,8 +21,20 @@ NEAR, FAR = 5.0, 15.0
 LAZY, LAZY_AFTER = 60.0, 600.0
 """The interval after so many seconds without a change."""
 FIRST_BACKOFF, LAST_BACKOFF = 1.0, 300.0
-PATIENT = ("host-key", "certificate", "redirect", "credentials", "refused", "newer", "unrelated", "other-workspace",
-           "vanished", "protocol", "ownership", "bad-objects")  # fmt: skip
+PATIENT = (
+    "host-key",
+    "certificate",
+    "redirect",
+    "credentials",
+    "refused",
+    "newer",
+    "unrelated",
+    "other-workspace",
+    "vanished",
+    "protocol",
+    "ownership",
+    "bad-objects",
+)
 """Troubles that a person has to fix; retried at a slower rate."""
 PATIENT_BACKOFF = 30.0
 DECIDED_THERE = ("proposed", "rejected")

@@ -165,10 +165,14 @@ def _take(
     if theirs is None:
         if known is None or _confirms(confirm, known):
             return True
-        done.waits.append(Wait(
-            "emptied", f"'{remote.ref}' is gone from the remote; the workspace is unchanged",
-            "`kgd sync --confirm` pushes it again; `kgd remote remove` removes the remote.", known.hex(),
-        ))  # fmt: skip
+        done.waits.append(
+            Wait(
+                "emptied",
+                f"'{remote.ref}' is gone from the remote; the workspace is unchanged",
+                "`kgd sync --confirm` pushes it again; `kgd remote remove` removes the remote.",
+                known.hex(),
+            )
+        )
         return False
     if theirs == known and _holds(host, theirs):
         return True
@@ -186,9 +190,14 @@ def _take(
 
 
 def _follow(
-    host: Host, remote: Remote, store: ObjectStore, theirs: ObjectId, done: Done, confirm: str,
+    host: Host,
+    remote: Remote,
+    store: ObjectStore,
+    theirs: ObjectId,
+    done: Done,
+    confirm: str,
     incoming: Incoming | None = None,
-) -> bool:  # fmt: skip
+) -> bool:
     """Merge a vetted tip, or add a wait. `store` reads the tip; objects of `incoming` are kept first."""
     merges = _may_follow(host, remote, store, theirs, done, confirm)
     if incoming is not None and (merges or _known(host, remote.tracking) != theirs):
@@ -201,9 +210,7 @@ def _follow(
     return merges
 
 
-def _may_follow(
-    host: Host, remote: Remote, store: ObjectStore, theirs: ObjectId, done: Done, confirm: str
-) -> bool:  # fmt: skip
+def _may_follow(host: Host, remote: Remote, store: ObjectStore, theirs: ObjectId, done: Done, confirm: str) -> bool:
     known, ours = _known(host, remote.incoming), bytes.fromhex(host.tip)
     confirmed = _confirms(confirm, theirs)
     if known is not None and known != theirs and not store.is_ancestor(known, theirs):
@@ -211,21 +218,28 @@ def _may_follow(
         # The user may have merged the rewritten branch by hand, in the work tree.
         decided = store.is_ancestor(theirs, ours) and not store.is_ancestor(theirs, known)
         if not confirmed and not decided:
-            done.waits.append(Wait(
-                "diverged", "the remote's history was rewritten: it no longer holds "
-                f"{known.hex()[:10]}, which is kept as {remote.kept(known)}",
-                "`kgd sync --confirm` merges the new history; no commit of either side is dropped.", theirs.hex(),
-            ))  # fmt: skip
+            done.waits.append(
+                Wait(
+                    "diverged",
+                    "the remote's history was rewritten: it no longer holds "
+                    f"{known.hex()[:10]}, which is kept as {remote.kept(known)}",
+                    "`kgd sync --confirm` merges the new history; no commit of either side is dropped.",
+                    theirs.hex(),
+                )
+            )
             return False
     found = None if confirmed or store.is_ancestor(theirs, ours) else vetting.held(store, ours, theirs)
     if found:
         gone, total = found
-        done.waits.append(Wait(
-            "held", f"the remote has deleted {gone} of {total} nodes; they are kept until you confirm",
-            "Look with `git log -p` at "
-            f"{theirs.hex()[:10]}; `kgd sync --confirm` deletes them here, a revert on the remote restores them.",
-            theirs.hex(),
-        ))  # fmt: skip
+        done.waits.append(
+            Wait(
+                "held",
+                f"the remote has deleted {gone} of {total} nodes; they are kept until you confirm",
+                "Look with `git log -p` at "
+                f"{theirs.hex()[:10]}; `kgd sync --confirm` deletes them here, a revert on the remote restores them.",
+                theirs.hex(),
+            )
+        )
         return False
     return True
 
@@ -245,10 +259,12 @@ def _unrelated(host: Host, remote: Remote, known: ObjectId | None) -> Trouble:
     if known is not None:
         _keep(host, remote, known)
     return Trouble(
-        "unrelated", "the remote holds another history: it shares no commit with this workspace", at=remote.url.text,
+        "unrelated",
+        "the remote holds another history: it shares no commit with this workspace",
+        at=remote.url.text,
         next="Restore the remote's repository, or share under another ref or address. To use the other history, clone "
-             "it into its own folder.",
-    )  # fmt: skip
+        "it into its own folder.",
+    )
 
 
 def _take_proposals(
@@ -281,9 +297,14 @@ def _take_proposals(
 
 
 def _push(
-    host: Host, remote: Remote, transport: Transport, theirs: ObjectId | None, listed: Mapping[str, ObjectId],
-    done: Done, confirm: str,
-) -> Done:  # fmt: skip
+    host: Host,
+    remote: Remote,
+    transport: Transport,
+    theirs: ObjectId | None,
+    listed: Mapping[str, ObjectId],
+    done: Done,
+    confirm: str,
+) -> Done:
     ours = bytes.fromhex(host.tip)
     if ours == theirs:
         pushed_proposals.forget(host, remote)
@@ -314,16 +335,22 @@ def _push(
 def _wait_for_decision(remote: Remote, stands: pushed_proposals.ProposalState, done: Done) -> None:
     name = stands.name.removeprefix(remote.proposals)
     if stands.how == "waits":
-        done.waits.append(Wait(
-            "proposed", f"the new commits are the proposal {name} on the remote, until it is accepted there",
-            commit=stands.tip.hex(),
-        ))  # fmt: skip
+        done.waits.append(
+            Wait(
+                "proposed",
+                f"the new commits are the proposal {name} on the remote, until it is accepted there",
+                commit=stands.tip.hex(),
+            )
+        )
     elif stands.how == "rejected":
-        done.waits.append(Wait(
-            "rejected", f"the proposal {name} was rejected there, or accepted only in part: the rest is only here",
-            "`kgd sync --confirm` proposes it again with all later commits; `kgd revert` reverts a commit here.",
-            stands.tip.hex(),
-        ))  # fmt: skip
+        done.waits.append(
+            Wait(
+                "rejected",
+                f"the proposal {name} was rejected there, or accepted only in part: the rest is only here",
+                "`kgd sync --confirm` proposes it again with all later commits; `kgd revert` reverts a commit here.",
+                stands.tip.hex(),
+            )
+        )
 
 
 # ---- refs

@@ -78,8 +78,9 @@ def vet(
     except (Limit, Damaged) as error:
         if isinstance(error, Damaged) and _is_ours(incoming, error.at):
             raise
-        raise Trouble("refused", f"the remote's objects are refused: {error.message}", at=error.at,
-                      next=_DROP) from None  # fmt: skip
+        raise Trouble(
+            "refused", f"the remote's objects are refused: {error.message}", at=error.at, next=_DROP
+        ) from None
     return related
 
 
@@ -162,24 +163,30 @@ def _check_top(incoming: ObjectStore, tip: ObjectId, workspace: str, sharded: fr
             raise Trouble("refused", f"on the remote '{folder}' is not a folder", at=folder, next=_MEND)
     mode, id = top.get(SETTINGS.encode(), (b"", b""))
     if not mode.startswith(PLAIN):
-        raise Trouble("other-workspace", "the remote's ref holds no workspace", at=SETTINGS,
-                      next="Name another ref with --ref.")  # fmt: skip
+        raise Trouble(
+            "other-workspace", "the remote's ref holds no workspace", at=SETTINGS, next="Name another ref with --ref."
+        )
     try:
         settings = decode_settings(incoming.read(id, BUDGET.file), newer=True)
     except KgdError as error:
-        raise Trouble("refused", f"the remote's kgd.yaml cannot be read: {error.message}", at=SETTINGS,
-                      next=_MEND) from None  # fmt: skip
+        raise Trouble(
+            "refused", f"the remote's kgd.yaml cannot be read: {error.message}", at=SETTINGS, next=_MEND
+        ) from None
     if settings.workspace != workspace:
         raise Trouble(
-            "other-workspace", f"the remote holds the workspace '{settings.workspace}', this one is '{workspace}'",
-            at=SETTINGS, next="Clone the other into its own folder (`git clone URL`, then `kgd up` there); to "
-                              "join the two, see docs/sync.md, 'Merge two workspaces'.",
-        )  # fmt: skip
+            "other-workspace",
+            f"the remote holds the workspace '{settings.workspace}', this one is '{workspace}'",
+            at=SETTINGS,
+            next="Clone the other into its own folder (`git clone URL`, then `kgd up` there); to "
+            "join the two, see docs/sync.md, 'Merge two workspaces'.",
+        )
     if settings.sharded != sharded:
         raise Trouble(
-            "other-workspace", "the remote's workspace is sharded differently, so the two cannot be one", at=SETTINGS,
+            "other-workspace",
+            "the remote's workspace is sharded differently, so the two cannot be one",
+            at=SETTINGS,
             next="Clone the other into its own folder, and move your nodes there.",
-        )  # fmt: skip
+        )
 
 
 def refuse_newer(store: ObjectStore | Incoming, tip: ObjectId) -> None:
@@ -187,9 +194,11 @@ def refuse_newer(store: ObjectStore | Incoming, tip: ObjectId) -> None:
     blob = store.entry(store.tree_of(tip), SETTINGS)
     if blob and (why := why_too_new(decode_settings(store.read(blob, BUDGET.file), newer=True))):
         raise Trouble(
-            "newer", f"the remote's workspace has {why}", at=SETTINGS,
+            "newer",
+            f"the remote's workspace has {why}",
+            at=SETTINGS,
             next="Install a newer kgd here. Until then nothing is fetched, and your workspace does not change.",
-        )  # fmt: skip
+        )
 
 
 def _refused(what: str, commit: Commit, path: str, then: str = _DROP) -> Trouble:

@@ -44,9 +44,10 @@ def choose(session: Session, named: str | None, texts: Iterable[str] = (), *, wr
 
 def _read_only(workspace: str, how: str) -> Forbidden:
     return Forbidden(
-        f"workspace '{workspace}' is another team's, {how}: it cannot be written from here", at="workspace",
+        f"workspace '{workspace}' is another team's, {how}: it cannot be written from here",
+        at="workspace",
         next=Advice("Hand in your changes with ", Do("submit_subgraph"), "."),
-    )  # fmt: skip
+    )
 
 
 def _chosen(session: Session, named: str | None, texts: Iterable[str], *, writing: bool) -> Workspace:
@@ -77,9 +78,10 @@ def _chosen(session: Session, named: str | None, texts: Iterable[str], *, writin
     if not known:
         raise NotFound("there is no workspace yet", at="workspace", next=_way_in(session))
     raise NotFound(
-        "it is not clear which workspace is meant", at="workspace",
+        "it is not clear which workspace is meant",
+        at="workspace",
         next=f"Name one with `workspace`: {_some(known)}; or run `kgd up` in this directory to make one here.",
-    )  # fmt: skip
+    )
 
 
 def here(session: Session) -> Workspace | None:

@@ -45,7 +45,8 @@ def _span(text: str, now: datetime, at: str) -> Span:
     span = span_of(text, now) if len(text) <= LONGEST else None
     if span is None:
         raise Invalid(
-            "this is not a date or time", at=at,
+            "this is not a date or time",
+            at=at,
             next="Write monday, last week, 2 days ago, May 2026, 2026-11-20 or 2026-11-20T14:00:00Z.",
-        )  # fmt: skip
+        )
     return span

@@ -34,9 +34,16 @@ ENOUGH = 2 * HARD_LIMIT
 LARGEST = 1 << 20
 """Bytes after which reading stops, even within a node. A node file has at most a quarter of it."""
 _PARTS = (
-    "content", "content_cut", "detail", "detail_cut", "relations", "relations_cut", "incoming", "incoming_cut",
+    "content",
+    "content_cut",
+    "detail",
+    "detail_cut",
+    "relations",
+    "relations_cut",
+    "incoming",
+    "incoming_cut",
     "continued",
-)  # fmt: skip
+)
 
 
 @dataclass(slots=True)

@@ -140,9 +140,12 @@ def _ask_provider(session: Session, asking: dict[str, tuple[Conflict, Prompt]], 
 
 
 def _judge(
-    session: Session, asking: dict[str, tuple[Conflict, Prompt]], replies: Mapping[str, Reply], by: Rung,
+    session: Session,
+    asking: dict[str, tuple[Conflict, Prompt]],
+    replies: Mapping[str, Reply],
+    by: Rung,
     found: Consultation,
-) -> None:  # fmt: skip
+) -> None:
     """Keep the replies that pass `judge`; the other conflicts stay undecided.
 
     A reply that fails counts as a failed attempt, unless it is empty and names no model.
@@ -184,10 +187,16 @@ def settle(session: Session, workspace: Workspace, found: Consultation) -> list[
             session.daemon.attempts.failed(decision.conflict.digest, asked)
             found.left[id] = refusal.message
         else:
-            resolved.append({
-                "id": id, "uri": decision.conflict.uri, "by": decision.by, "model": decision.model[:80],
-                "commit": outcome.commit, "fields": dict(decision.fields),
-            })  # fmt: skip
+            resolved.append(
+                {
+                    "id": id,
+                    "uri": decision.conflict.uri,
+                    "by": decision.by,
+                    "model": decision.model[:80],
+                    "commit": outcome.commit,
+                    "fields": dict(decision.fields),
+                }
+            )
             if version := dict(outcome.nodes).get(workspace.graph.resolve(decision.conflict.uri)):
                 resolved[-1]["version"] = version
                 workspace.sent.note_written(outcome.commit or "", outcome.nodes)

@@ -220,9 +220,10 @@ class Found:
     def relations(self) -> list[RelationAnswer]:
         """Stored relations and further relations of the code tree, by weight; at equal weight the stored come first."""
         # `broken` reveals whether the target exists, so it is set for readable targets only.
-        answers = [_relation(self.workspace, r.type, r.target, r.weight, r.data,
-                             bool(self.as_of) or not self._shows(r.target))
-                   for r in (self.stored.relations if self.stored else ())]  # fmt: skip
+        answers = [
+            _relation(self.workspace, r.type, r.target, r.weight, r.data, bool(self.as_of) or not self._shows(r.target))
+            for r in (self.stored.relations if self.stored else ())
+        ]
         known = {(answer["type"], answer["target"]) for answer in answers}
         overlay = overlay_of(self.workspace) if self.served is not None else None
         for edge in overlay.out(self.uri) if overlay else ():

@@ -57,9 +57,10 @@ def verified(session: Session, workspace: Workspace, uri: Uri) -> Upsert:
     session.allow(workspace, Verb.WRITE, [workspace.graph.resolve(uri)])
     if session.principal is not None:
         raise Forbidden(
-            "only the machine with the code tree can verify a node", at=uri,
+            "only the machine with the code tree can verify a node",
+            at=uri,
             next=Advice("Record your findings with ", Do("put"), "; a user of that machine can verify it."),
-        )  # fmt: skip
+        )
     try:
         return verification(workspace, uri)
     except NotFound as missing:

@@ -44,9 +44,10 @@ def enter(session: Session, workspace: Workspace) -> None:
     principal = session.principal
     if principal is not None and not any(scope.workspace == workspace.id for scope in principal.scopes):
         raise Forbidden(
-            f"'{principal.name}' has no scope in '{workspace.id}'", at="workspace",
+            f"'{principal.name}' has no scope in '{workspace.id}'",
+            at="workspace",
             next="Name a workspace that the token is for; `whoami` lists them.",
-        )  # fmt: skip
+        )
 
 
 def sight(session: Session, workspace_id: str) -> Sees | None:
@@ -123,7 +124,7 @@ def refusal(session: Session, error: KgdError, arguments: Mapping[str, Any]) -> 
     return Forbidden(
         f"'{principal.name}' may not do that: it affects nodes that the token may not read",
         next="Leave that part out, or ask for a token that covers it.",
-    )  # fmt: skip
+    )
 
 
 def _may_read(principal: Principal, place: str) -> bool:
@@ -138,10 +139,12 @@ def _may_read(principal: Principal, place: str) -> bool:
 def _is_given(place: str, given: Iterable[str]) -> bool:
     """Whether the caller sent this place, in full or without its first segments; errors shorten long places."""
     return any(
-        place == text or place.endswith(f"/{text}") or (len(place) > 70 and text.startswith(place))
+        place == text
+        or place.endswith(f"/{text}")
+        or (len(place) > 70 and text.startswith(place))
         or unquote(place).endswith(f"/{text}")
         for text in given
-    )  # fmt: skip
+    )
 
 
 def _texts(value: Any) -> Iterable[str]:

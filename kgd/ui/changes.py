@@ -20,15 +20,31 @@ AROUND = 120
 """Characters of unchanged text that are shown before and after a change."""
 GAP = " … "
 TITLES = {
-    "node": "the whole node", "uri": "address", "twin": "two nodes of one name", "type": "type",
-    "name": "name", "summary": "summary", "content": "content", "detail": "detail", "source": "source",
-    "tags": "tags", "aliases": "aliases",
-}  # fmt: skip
+    "node": "the whole node",
+    "uri": "address",
+    "twin": "two nodes of one name",
+    "type": "type",
+    "name": "name",
+    "summary": "summary",
+    "content": "content",
+    "detail": "detail",
+    "source": "source",
+    "tags": "tags",
+    "aliases": "aliases",
+}
 DEEDS = {
-    "put": "changed", "relate": "related", "unrelate": "removed a relation", "append to": "added text",
-    "untag": "removed tags", "verify": "verified", "settle": "resolved a conflict", "delete": "deleted",
-    "move": "changed the address", "review: revert": "reverted", "review: take back": "reverted",
-}  # fmt: skip
+    "put": "changed",
+    "relate": "related",
+    "unrelate": "removed a relation",
+    "append to": "added text",
+    "untag": "removed tags",
+    "verify": "verified",
+    "settle": "resolved a conflict",
+    "delete": "deleted",
+    "move": "changed the address",
+    "review: revert": "reverted",
+    "review: take back": "reverted",
+}
 """Words for a generated commit subject, by its words before the node's URI."""
 _LINE = re.compile(r"[^\n]*\n|[^\n]+")
 _WORD = re.compile(r"\w+|\s+|[^\w\s]")
@@ -175,15 +191,14 @@ def rows(diff: Iterable[Mapping[str, Any]], names: Mapping[str, str] | None = No
     """Return the nodes of a tool's `diff`; `names` maps URIs to names."""
     return [
         NodeRow(
-            one["uri"], (names or {}).get(one["uri"], ""), one["change"],
-            tuple(
-                FieldRow(titled(name), _marks_of(one["change"], field))
-                for name, field in one["fields"].items()
-            ),
+            one["uri"],
+            (names or {}).get(one["uri"], ""),
+            one["change"],
+            tuple(FieldRow(titled(name), _marks_of(one["change"], field)) for name, field in one["fields"].items()),
             any(is_cut(value) for field in one["fields"].values() for value in (field["before"], field["after"])),
         )
         for one in diff
-    ]  # fmt: skip
+    ]
 
 
 def _marks_of(change: str, field: Mapping[str, Any]) -> tuple[Mark, ...]:

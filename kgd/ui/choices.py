@@ -166,9 +166,15 @@ def _dispute(conflict: Mapping[str, Any], name: str, field: Mapping[str, Any]) -
         letter, side = told["side"], told["value"]
         against = before if before is not None else texts[1 - number] if len(texts) == 2 else None
         shown.append(
-            Side(letter, _label(kind, letter, side), texts[number], _marks(texts[number], against, before is None),
-                 letter == shown_now, told)
-        )  # fmt: skip
+            Side(
+                letter,
+                _label(kind, letter, side),
+                texts[number],
+                _marks(texts[number], against, before is None),
+                letter == shown_now,
+                told,
+            )
+        )
     values: dict[str, Json] = {**letters}
     if _has_base(kind, base):
         values["base"] = base
@@ -176,9 +182,19 @@ def _dispute(conflict: Mapping[str, Any], name: str, field: Mapping[str, Any]) -
     if "now" in field and kind not in ("twin", "uri") and not any(_same(now, side) for side in sides):
         values["now"], written_since = now, _text(kind, now)
     return Dispute(
-        conflict["id"], conflict["uri"], name, titled(name), kind, tuple(shown), before or "", _base_label(kind, base),
-        values, _parts(kind, sides), _own_begin(kind, sides, letters[shown_now]), written_since,
-    )  # fmt: skip
+        conflict["id"],
+        conflict["uri"],
+        name,
+        titled(name),
+        kind,
+        tuple(shown),
+        before or "",
+        _base_label(kind, base),
+        values,
+        _parts(kind, sides),
+        _own_begin(kind, sides, letters[shown_now]),
+        written_since,
+    )
 
 
 def _text(kind: str, value: Json) -> str:
@@ -284,9 +300,10 @@ def _own(dispute: Dispute, text: str) -> Json:
         value: Json = json.loads(text)
     except ValueError:
         raise Invalid(
-            f"the text for the {dispute.title} is not JSON", at=dispute.name[:60],
+            f"the text for the {dispute.title} is not JSON",
+            at=dispute.name[:60],
             next='Write a number, true, false, a text in "quotes", a list or an object.',
-        ) from None  # fmt: skip
+        ) from None
     return value
 
 

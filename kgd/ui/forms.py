@@ -17,9 +17,14 @@ FIELDS = ("type", "name", "summary", "content", "detail", "tags", "data")
 LINES = ("type", "name", "summary")
 """Single-line fields."""
 LABELS = {
-    "type": "Type", "name": "Name", "summary": "Summary", "content": "Content", "detail": "In detail", "tags": "Tags",
+    "type": "Type",
+    "name": "Name",
+    "summary": "Summary",
+    "content": "Content",
+    "detail": "In detail",
+    "tags": "Tags",
     "data": "Data",
-}  # fmt: skip
+}
 Texts = Mapping[str, str]
 """The text of each field of a form."""
 

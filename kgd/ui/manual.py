@@ -103,9 +103,12 @@ def read(name: str, places: Places) -> Read:
     around = _Around(name, places)
     body = Markup(_PARSER.render(_text(name), {"around": around}))
     return Read(
-        all_of_them[at], body, tuple(around.headings), all_of_them[at - 1] if at else None,
+        all_of_them[at],
+        body,
+        tuple(around.headings),
+        all_of_them[at - 1] if at else None,
         all_of_them[at + 1] if at + 1 < len(all_of_them) else None,
-    )  # fmt: skip
+    )
 
 
 def glossary(places: Places) -> tuple[Word, ...]:

@@ -68,9 +68,7 @@ def _definitions(env: dict[str, Any]) -> str:
     """Show the targets of reference links and unused definitions, which could otherwise hide text."""
     found = [(label, one) for label, one in env.get("references", {}).items()]
     found += [(str(one.get("label", "")), one) for one in env.get("duplicate_refs", ())]
-    rows = (
-        Markup("<li>[{}]: {} {}</li>").format(label, one["href"], one.get("title", "")) for label, one in found
-    )  # fmt: skip
+    rows = (Markup("<li>[{}]: {} {}</li>").format(label, one["href"], one.get("title", "")) for label, one in found)
     return shown(str(Markup('<ul class="definitions">{}</ul>').format(Markup("").join(rows)))) if found else ""
 
 
@@ -84,9 +82,14 @@ def _parser() -> MarkdownIt:
     made.core.ruler.after("block", "counted", _count_tokens)
     made.core.ruler.push("titles", _titles)
     rules = {
-        "link_open": _link, "image": _picture, "fence": _fence, "heading_open": _heading, "heading_close": _heading,
-        "th_open": _cell, "td_open": _cell,
-    }  # fmt: skip
+        "link_open": _link,
+        "image": _picture,
+        "fence": _fence,
+        "heading_open": _heading,
+        "heading_close": _heading,
+        "th_open": _cell,
+        "td_open": _cell,
+    }
     for name, rule in rules.items():
         made.add_render_rule(name, rule)
     return made

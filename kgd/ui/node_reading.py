@@ -54,8 +54,11 @@ def whole(visit: Visit, uri: str, *beside: str, as_of: str | None = None) -> dic
 def _whole(visit: Visit, uri: str, beside: tuple[str, ...], as_of: str | None) -> dict[str, Any] | Missing | None:
     """Return None if the node changed during the read."""
     question: dict[str, Any] = {
-        "uris": [uri], "include": ["content", *beside], "as_of": as_of, "budget": WHOLE,
-    }  # fmt: skip
+        "uris": [uri],
+        "include": ["content", *beside],
+        "as_of": as_of,
+        "budget": WHOLE,
+    }
     answer = visit.call("get", **question)
     if not answer["nodes"]:
         lacking = answer["missing"][0]

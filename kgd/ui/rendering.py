@@ -75,9 +75,13 @@ def ago(moment: str | float, now: float | None = None) -> str:
 @cache
 def _environment() -> Environment:
     made = Environment(
-        loader=PackageLoader("kgd.ui"), autoescape=True, trim_blocks=True,
-        lstrip_blocks=True, finalize=_finalize, auto_reload=False,
-    )  # fmt: skip
+        loader=PackageLoader("kgd.ui"),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=_finalize,
+        auto_reload=False,
+    )
     made.filters |= {
         "exact": exact,
         "ago": ago,

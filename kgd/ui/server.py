@@ -42,9 +42,18 @@ LONGEST_PLACE = 4_000
 PROOF = "proof"
 """The form field that proves that our page made the form."""
 STATUS = {
-    "VALIDATION_ERROR": 422, "NOT_FOUND": 404, "CONFLICT": 409, "INVARIANT_VIOLATION": 409, "FORBIDDEN": 403,
-    "UNAUTHORIZED": 401, "LIMIT": 413, "UNAVAILABLE": 503, "DAMAGED": 503, "REFUSED_CONTENT": 422, "INTERNAL": 500,
-}  # fmt: skip
+    "VALIDATION_ERROR": 422,
+    "NOT_FOUND": 404,
+    "CONFLICT": 409,
+    "INVARIANT_VIOLATION": 409,
+    "FORBIDDEN": 403,
+    "UNAUTHORIZED": 401,
+    "LIMIT": 413,
+    "UNAVAILABLE": 503,
+    "DAMAGED": 503,
+    "REFUSED_CONTENT": 422,
+    "INTERNAL": 500,
+}
 
 log = logging.getLogger("kgd.ui")
 
@@ -76,9 +85,14 @@ class Ui:
     """
 
     def __init__(
-        self, daemon: Daemon, sessions: Sessions, live: Live, place: Place, tokens: Authenticator | None = None,
+        self,
+        daemon: Daemon,
+        sessions: Sessions,
+        live: Live,
+        place: Place,
+        tokens: Authenticator | None = None,
         bodies: Bodies | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._bodies = bodies or Bodies()
         self._daemon, self._sessions, self._live, self._place, self._tokens = daemon, sessions, live, place, tokens
         self._said: dict[str, str] = {}
@@ -291,14 +305,18 @@ class Ui:
             record = self._tokens.again(visitor.token, size)
         tokens, query = self._tokens, request.query_params
         visit = Visit(
-            daemon=self._daemon, visitor=visitor, workspace=request.path_params.get("workspace", ""),
-            query=dict(query), form={name: value for name, value in form.items() if isinstance(value, str)},
+            daemon=self._daemon,
+            visitor=visitor,
+            workspace=request.path_params.get("workspace", ""),
+            query=dict(query),
+            form={name: value for name, value in form.items() if isinstance(value, str)},
             many=lambda name: [str(value) for value in (*query.getlist(name), *form.getlist(name))],
             path={name: str(value) for name, value in request.path_params.items()},
-            here=_here(request), record=record,
+            here=_here(request),
+            record=record,
             still_live=(lambda: tokens.still_live(record)) if tokens and record else lambda: None,
             served=(lambda: tokens.workspaces(record)) if tokens and record else None,
-        )  # fmt: skip
+        )
         if visit.workspace and visit.workspace not in visit.workspaces():
             raise NotFound("you have no workspace of that name", next="The start page lists your workspaces.")
         return visit

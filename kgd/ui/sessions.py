@@ -220,9 +220,10 @@ class Sessions:
 
 def _cannot(path: Path, error: OSError) -> Unavailable:
     return Unavailable(
-        f"the browser sessions cannot be stored: {error.strerror}", at=str(path),
+        f"the browser sessions cannot be stored: {error.strerror}",
+        at=str(path),
         next="Free disk space, or make the file writable.",
-    )  # fmt: skip
+    )
 
 
 def proof(key: str) -> str:
@@ -253,9 +254,11 @@ def _read(path: Path) -> dict[str, _Kept]:
     with contextlib.suppress(OSError, ValueError, TypeError, KeyError, AttributeError):
         return {
             str(digest): _Kept(
-                Visitor(str(kept["token"])), str(kept.get("program", "")), float(kept.get("since", kept["seen"])),
+                Visitor(str(kept["token"])),
+                str(kept.get("program", "")),
+                float(kept.get("since", kept["seen"])),
                 float(kept["seen"]),
             )
             for digest, kept in orjson.loads(path.read_bytes()).items()
-        }  # fmt: skip
+        }
     return {}

@@ -119,9 +119,13 @@ class Visit:
         if self.record is None:
             return Session(self.daemon, client=CLIENT, context_id=None)
         return Session(
-            self.daemon, client=CLIENT, context_id=None, trusted=False, principal=self.record.holder,
+            self.daemon,
+            client=CLIENT,
+            context_id=None,
+            trusted=False,
+            principal=self.record.holder,
             still_live=self.still_live,
-        )  # fmt: skip
+        )
 
     def workspaces(self) -> list[str]:
         """Return the sorted ids of the workspaces that the visitor may see."""

@@ -19,8 +19,12 @@ Kind = Literal["builtin", "off", "onnx", "fastembed", "openai"]
 Pooling = Literal["mean", "cls"]
 
 NEEDED: Mapping[Kind, tuple[str, ...]] = {
-    "builtin": (), "off": (), "onnx": ("dir",), "fastembed": ("model",), "openai": ("url", "model"),
-}  # fmt: skip
+    "builtin": (),
+    "off": (),
+    "onnx": ("dir",),
+    "fastembed": ("model",),
+    "openai": ("url", "model"),
+}
 _MORE: Mapping[Kind, tuple[str, ...]] = {
     "builtin": ("share",),
     "off": (),
@@ -29,8 +33,11 @@ _MORE: Mapping[Kind, tuple[str, ...]] = {
     "openai": ("key", "query_prefix", "document_prefix", "batch", "seconds", "share"),
 }
 _BOUNDS: Mapping[str, tuple[float, float]] = {
-    "batch": (1, 2_048), "seconds": (1, 600), "max_tokens": (16, 8_192), "share": (0, 1),
-}  # fmt: skip
+    "batch": (1, 2_048),
+    "seconds": (1, 600),
+    "max_tokens": (16, 8_192),
+    "share": (0, 1),
+}
 _TEXT_LIMIT = 500
 FORMS = "builtin; off; or a mapping with kind: onnx, fastembed or openai"
 
@@ -99,8 +106,10 @@ def parse(value: object) -> Choice:
     known = ("kind", *NEEDED[kind], *_MORE[kind])
     for name in value:
         if name not in known:
-            raise Invalid(f"'{str(name)[:70]}' is not a field of an embedder of kind {kind}",
-                          next=f"Its fields: {', '.join(known)}.")  # fmt: skip
+            raise Invalid(
+                f"'{str(name)[:70]}' is not a field of an embedder of kind {kind}",
+                next=f"Its fields: {', '.join(known)}.",
+            )
     for name in NEEDED[kind]:
         if not value.get(name):
             raise Invalid(f"an embedder of kind {kind} needs '{name}'")
@@ -126,8 +135,10 @@ def _checked(choice: Choice) -> Choice:
 
         Address.parse(choice.url, of="model")
     if choice.key and re.match(r"(env|keyring|file):", choice.key) is None:
-        raise Invalid("'key' of an embedder must be a reference to a credential",
-                      next="Write env:NAME, keyring:NAME or file:PATH.")  # fmt: skip
+        raise Invalid(
+            "'key' of an embedder must be a reference to a credential",
+            next="Write env:NAME, keyring:NAME or file:PATH.",
+        )
     return choice
 
 

@@ -88,9 +88,10 @@ class Endpoint(Configured):
             return Invalid(message, at=at, next="Check `url` and `model` of `embedder` in workspaces.yaml.")
         if 300 <= status < 400:
             return Unavailable(
-                f"{message}, a redirect that is not followed", at=at,
+                f"{message}, a redirect that is not followed",
+                at=at,
                 next="Set `url` of `embedder` to the new address if you trust it.",
-            )  # fmt: skip
+            )
         return Unavailable(message, at=at)
 
 
@@ -103,8 +104,10 @@ def _vectors(body: bytes, count: int) -> Vectors:
         with np.errstate(over="ignore"):  # a number that is too large becomes infinite, and `checked` refuses it
             return np.array([row["embedding"] for row in rows], np.float64).astype(np.float32)
     except (ValueError, KeyError, TypeError, OverflowError) as error:
-        raise Invalid("the embedder's endpoint does not follow the protocol of /v1/embeddings",
-                      next="Check `url` of `embedder`: it usually ends in /v1.") from error  # fmt: skip
+        raise Invalid(
+            "the embedder's endpoint does not follow the protocol of /v1/embeddings",
+            next="Check `url` of `embedder`: it usually ends in /v1.",
+        ) from error
 
 
 def _reason(body: bytes) -> str:

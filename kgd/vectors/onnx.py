@@ -69,17 +69,22 @@ class Onnx(Configured):
             tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
             session = onnxruntime.InferenceSession(str(model), options, providers=["CPUExecutionProvider"])
         except OSError as error:
-            raise Unavailable(f"the embedder's model cannot be read: {error.strerror}", at=str(model),
-                              next=_FILES) from error  # fmt: skip
+            raise Unavailable(
+                f"the embedder's model cannot be read: {error.strerror}", at=str(model), next=_FILES
+            ) from error
         except Exception as error:  # both libraries raise plain Exceptions
-            raise Unavailable(f"the embedder's model cannot be read: {error}"[:300], at=str(folder),
-                              next=_FILES) from error  # fmt: skip
+            raise Unavailable(
+                f"the embedder's model cannot be read: {error}"[:300], at=str(folder), next=_FILES
+            ) from error
         tokenizer.no_padding()
         tokenizer.enable_truncation(choice.max_tokens)
         found = cls(session, tokenizer, choice, digest)
         if "input_ids" not in found._inputs or not found._inputs <= set(_INPUTS):
-            raise Invalid(f"the embedder's model takes {', '.join(sorted(found._inputs))}", at=str(model),
-                          next="A sentence model takes input_ids and attention_mask.")  # fmt: skip
+            raise Invalid(
+                f"the embedder's model takes {', '.join(sorted(found._inputs))}",
+                at=str(model),
+                next="A sentence model takes input_ids and attention_mask.",
+            )
         found.dim = int(found.embed(["a"], "document").shape[1])
         return found
 
@@ -118,8 +123,10 @@ class Onnx(Configured):
                 shown = mask[:, :, None].astype(np.float32)
                 hidden = (hidden * shown).sum(axis=1) / shown.sum(axis=1)
         if hidden.ndim != 2 or len(hidden) != len(pieces):
-            raise Invalid(f"the embedder's model answers something of shape {hidden.shape}",
-                          next="A sentence model returns a vector for each token or for each text.")  # fmt: skip
+            raise Invalid(
+                f"the embedder's model answers something of shape {hidden.shape}",
+                next="A sentence model returns a vector for each token or for each text.",
+            )
         return unit(hidden)
 
 

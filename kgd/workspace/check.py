@@ -160,8 +160,12 @@ def _memories(workspace: Workspace, beat: Beat) -> Iterator[Finding]:
                 yield Finding("warning", file, f"its front matter differs from {uri}", "Correct the wrong one.")
     for path in sorted(found.keys() - named.keys()):
         owner = memory_files.owner_of(found[path])
-        yield Finding("warning", path, f"no node names this memory, whose owner is {owner}",
-                      "Delete it, or let the node name it in data.file.")  # fmt: skip
+        yield Finding(
+            "warning",
+            path,
+            f"no node names this memory, whose owner is {owner}",
+            "Delete it, or let the node name it in data.file.",
+        )
 
 
 def _graph(workspace: Workspace, beat: Beat) -> Iterator[Finding]:

@@ -51,9 +51,10 @@ class Ownership:
             holder = os.pread(self._file, 64, 0).decode("ascii", "replace").strip() or "unknown"
             self.release()
             raise Unavailable(
-                f"another kgd (pid {holder}) has this workspace open", at=str(derived_dir.parent),
+                f"another kgd (pid {holder}) has this workspace open",
+                at=str(derived_dir.parent),
                 next="Use that daemon's home (KGD_HOME), or stop it with `kgd down`.",
-            )  # fmt: skip
+            )
         with contextlib.suppress(OSError):  # a full disk hides the pid, but the lock holds
             os.ftruncate(self._file, 0)
             os.pwrite(self._file, str(os.getpid()).encode(), 0)

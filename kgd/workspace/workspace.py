@@ -112,9 +112,14 @@ class Workspace:
             self.history = History(self.past, self._served, self.sent, self.version, lambda: self._writer.tip)
             self.conflicts = OpenConflicts(self._store, self._served, self.id, self.sharded)
             self._derived = Derived(
-                self._store, self._served, derived_dir, clock, lambda: self.code_files(), lambda: self.code_docs(),
+                self._store,
+                self._served,
+                derived_dir,
+                clock,
+                lambda: self.code_files(),
+                lambda: self.code_docs(),
                 self.seal,
-            )  # fmt: skip
+            )
             opened.callback(self._derived.close)
             known = lambda id: self.is_registered(id)  # noqa: E731
             around = (self.past, self._served, self.sent, self.version, self.in_overlay, known)
@@ -139,9 +144,10 @@ class Workspace:
                 opened.close()
             if isinstance(failure, Damaged):
                 raise Damaged(
-                    f"the newest change cannot be read: {failure.message}", at=failure.at,
+                    f"the newest change cannot be read: {failure.message}",
+                    at=failure.at,
                     next=integrity.recovery_advice(layout),
-                ) from failure  # fmt: skip
+                ) from failure
             raise
 
     @classmethod

@@ -91,8 +91,13 @@ def test_a_uri_that_is_not_canonical_is_refused_before_matching() -> None:
 
 def test_the_last_rule_that_covers_a_path_and_speaks_of_the_holder_counts() -> None:
     agent, person = holder("write", "/**"), holder("write", "/**", kind="person")
-    cases = {"db/a": (False, True), "notes/a": (True, True), "security/a": (False, False), "law/a": (False, False),
-             "law/a/b": (False, True)}  # fmt: skip
+    cases = {
+        "db/a": (False, True),
+        "notes/a": (True, True),
+        "security/a": (False, False),
+        "law/a": (False, False),
+        "law/a/b": (False, True),
+    }
     for name, (by_agent, by_person) in cases.items():
         assert may(agent, POLICY, Verb.WRITE, uri(name)) is by_agent, name
         assert may(person, POLICY, Verb.WRITE, uri(name)) is by_person, name
@@ -116,9 +121,14 @@ def test_files_that_are_no_node_s_need_admin_on_everything() -> None:
 
 @pytest.mark.parametrize(
     ("verbs", "paths", "at"),
-    [([], ["/**"], "verbs"), (["write"], [], "paths"), (["write"], ["infra"], "paths"), (["rule"], ["/**"], "verbs"),
-     (["write"], ["/x"] * 1 + [f"/{n}" for n in range(70)], "paths")],
-)  # fmt: skip
+    [
+        ([], ["/**"], "verbs"),
+        (["write"], [], "paths"),
+        (["write"], ["infra"], "paths"),
+        (["rule"], ["/**"], "verbs"),
+        (["write"], ["/x"] * 1 + [f"/{n}" for n in range(70)], "paths"),
+    ],
+)
 def test_a_scope_that_allows_nothing_is_refused(verbs: list[str], paths: list[str], at: str) -> None:
     with pytest.raises(KgdError) as caught:
         Scope.of("ws", verbs, paths)
@@ -137,11 +147,14 @@ def test_a_child_is_never_wider_than_its_parent() -> None:
     for verbs, paths in (("read", ["/infra/db/**"]), ("write,propose", ["/infra/**"]), ("read", ["/docs/x"])):
         check_narrower(replace(holder(verbs, *paths), expires=900.0), parent)
     wider = [
-        replace(holder("read", "/**"), expires=900.0), replace(holder("resolve", "/infra/**"), expires=900.0),
-        replace(holder("read", "/docs/**"), expires=900.0), replace(holder("read", "/infra/**"), expires=1001.0),
-        holder("read", "/infra/**"), replace(holder("read", "/infra/**", workspace="other"), expires=1.0),
+        replace(holder("read", "/**"), expires=900.0),
+        replace(holder("resolve", "/infra/**"), expires=900.0),
+        replace(holder("read", "/docs/**"), expires=900.0),
+        replace(holder("read", "/infra/**"), expires=1001.0),
+        holder("read", "/infra/**"),
+        replace(holder("read", "/infra/**", workspace="other"), expires=1.0),
         replace(holder("read", "/infra/**", kind="person"), expires=1.0),
-    ]  # fmt: skip
+    ]
     for child in wider:
         with pytest.raises(Forbidden):
             check_narrower(child, parent)
@@ -170,13 +183,14 @@ def test_the_policy_is_part_of_the_settings_and_keeps_its_order() -> None:
 @pytest.mark.parametrize(
     ("text", "line", "rule"),
     [
-        ("policy: 3", 2, ""), ("policy:\n- agents: write", 3, "policy[0]"),
+        ("policy: 3", 2, ""),
+        ("policy:\n- agents: write", 3, "policy[0]"),
         ("policy: [{paths: [/**]}]", 2, "policy[0]"),
         ("policy:\n- paths: [/**]\n  agents: maybe", 3, "policy[0].agents"),
         ("policy:\n# why\n  - paths: [/a]\n    agents: none\n  - paths: [b]\n    agents: none", 6, "policy[1].paths"),
         ("policy:\n- paths: [/**]\n  robots: none", 3, "policy[0]"),
     ],
-)  # fmt: skip
+)
 def test_a_policy_that_cannot_be_read_is_refused_with_its_line_and_locks_the_workspace_meanwhile(
     text: str, line: int, rule: str
 ) -> None:

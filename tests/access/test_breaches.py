@@ -26,11 +26,34 @@ from tests.builders import ANN, WS, change, new_layout, upsert, uri
 
 TOP = ["infra", "db", "Infra", "infrared", "_"]
 NAMES = [f"{top}{rest}" for top in TOP for rest in ("", "/a", "/a/b", "/a%20b", "/infra")]
-OTHERS = ["file://ws/infra/x.py", "file://ws/db/x.py", "https://example.com/docs/a", "https://example.com/docs/../s",
-          "https://example.com/docs/%2e%2e/s", "entity://ws/infra", "dir://ws/infra", "mailto:a@b.example"]  # fmt: skip
-GLOBS = ["/**", "/infra/**", "/infra", "/infra/*", "/*", "/**/infra", "/infra/a/**", "/db/**", "/_/**", "/inf*/**",
-         "/https/example.com/docs/**", "/https/**", "/**/a", "/Infra/**",
-         "/infra/a%20b", "/https/example.com/**"]  # fmt: skip
+OTHERS = [
+    "file://ws/infra/x.py",
+    "file://ws/db/x.py",
+    "https://example.com/docs/a",
+    "https://example.com/docs/../s",
+    "https://example.com/docs/%2e%2e/s",
+    "entity://ws/infra",
+    "dir://ws/infra",
+    "mailto:a@b.example",
+]
+GLOBS = [
+    "/**",
+    "/infra/**",
+    "/infra",
+    "/infra/*",
+    "/*",
+    "/**/infra",
+    "/infra/a/**",
+    "/db/**",
+    "/_/**",
+    "/inf*/**",
+    "/https/example.com/docs/**",
+    "/https/**",
+    "/**/a",
+    "/Infra/**",
+    "/infra/a%20b",
+    "/https/example.com/**",
+]
 SUBJECTS = [uri(name) for name in (*NAMES, *OTHERS)]
 
 
@@ -92,10 +115,14 @@ def random_token(chance: random.Random) -> tuple[Principal, list[str], list[str]
 
 def random_policy(chance: random.Random) -> Policy:
     rules = [
-        {"paths": chance.sample(GLOBS, chance.choice([1, 2])), **chance.choice([
-            {"agents": "propose"}, {"people": "none"}, {"agents": "write"}, {"agents": "none", "people": "write"}])}
+        {
+            "paths": chance.sample(GLOBS, chance.choice([1, 2])),
+            **chance.choice(
+                [{"agents": "propose"}, {"people": "none"}, {"agents": "write"}, {"agents": "none", "people": "write"}]
+            ),
+        }
         for _ in range(chance.choice([0, 0, 1, 3]))
-    ]  # fmt: skip
+    ]
     return Policy(WS, read_rules(rules))
 
 
@@ -103,12 +130,19 @@ def random_edit(chance: random.Random, commits: list[str]) -> Edit:
     one, two = chance.choice(SUBJECTS), chance.choice(SUBJECTS)
     relation = Relation(chance.choice(["uses", "about"]), two, 0.5)
     makers: list[Callable[[], Edit]] = [
-        lambda: upsert(one, name=f"n{chance.random()}"), lambda: upsert(one, relation, summary="s"),
-        lambda: upsert(one, aliases=(two,)), lambda: upsert(one, unset=("aliases",)), lambda: Append(one, "more"),
-        lambda: Delete(one), lambda: Relate(one, relation), lambda: Unrelate(one, two, "uses"),
-        lambda: Untag(one, ("t",)), lambda: Move(one, two), lambda: Move(one, two),
+        lambda: upsert(one, name=f"n{chance.random()}"),
+        lambda: upsert(one, relation, summary="s"),
+        lambda: upsert(one, aliases=(two,)),
+        lambda: upsert(one, unset=("aliases",)),
+        lambda: Append(one, "more"),
+        lambda: Delete(one),
+        lambda: Relate(one, relation),
+        lambda: Unrelate(one, two, "uses"),
+        lambda: Untag(one, ("t",)),
+        lambda: Move(one, two),
+        lambda: Move(one, two),
         lambda: Revert(chance.choice(commits)),
-    ]  # fmt: skip
+    ]
     return chance.choice(makers)()
 
 

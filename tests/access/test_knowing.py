@@ -54,8 +54,15 @@ def test_the_order_does_not_reveal_the_content_of_a_hidden_file(
     right = id_of((code / KEYS).read_bytes(), KEYS)[0]
     guesses = {"a": "0" * 12, "b": right}
     for name, id in guesses.items():
-        holder.put(changes=[upsert(f"gotcha://shop/pay/{name}", summary="zebra", data={
-            "cites": [KEYS], "verified": {f"{KEYS}@{id}": True}})])  # fmt: skip
+        holder.put(
+            changes=[
+                upsert(
+                    f"gotcha://shop/pay/{name}",
+                    summary="zebra",
+                    data={"cites": [KEYS], "verified": {f"{KEYS}@{id}": True}},
+                )
+            ]
+        )
     freshness = Freshness.of(ws)
     freshness.look_through()
     assert freshness.settle()

@@ -183,9 +183,15 @@ def commit_on(ws: Workspace, parent: str, *files: tuple[str, str | None], mode: 
     import os
 
     git_dir = str(ws.layout.git_dir)
-    env = {**os.environ, "GIT_INDEX_FILE": str(ws.layout.derived_dir / "test-index"), "GIT_DIR": git_dir,
-           "GIT_AUTHOR_NAME": "Eve", "GIT_AUTHOR_EMAIL": "eve@example.org", "GIT_COMMITTER_NAME": "Eve",
-           "GIT_COMMITTER_EMAIL": "eve@example.org"}  # fmt: skip
+    env = {
+        **os.environ,
+        "GIT_INDEX_FILE": str(ws.layout.derived_dir / "test-index"),
+        "GIT_DIR": git_dir,
+        "GIT_AUTHOR_NAME": "Eve",
+        "GIT_AUTHOR_EMAIL": "eve@example.org",
+        "GIT_COMMITTER_NAME": "Eve",
+        "GIT_COMMITTER_EMAIL": "eve@example.org",
+    }
 
     def git(*arguments: str, input: str = "") -> str:
         done = subprocess.run(["git", *arguments], env=env, input=input.encode(), capture_output=True, check=True)
@@ -212,9 +218,11 @@ def test_a_change_reverted_within_the_proposal_is_judged_too(ws: Workspace) -> N
     base = put(ws, upsert("infra/a", name="A"), upsert("secret/b", name="B"))
     hidden = commit_on(ws, base, ("nodes/concept/secret/b.yaml", "uri: concept://ws/secret/b\nname: stolen\n"))
     taken_back = commit_on(
-        ws, hidden, ("nodes/concept/secret/b.yaml", "uri: concept://ws/secret/b\nname: B\n"),
+        ws,
+        hidden,
+        ("nodes/concept/secret/b.yaml", "uri: concept://ws/secret/b\nname: B\n"),
         ("nodes/concept/infra/a.yaml", "uri: concept://ws/infra/a\nname: fine\n"),
-    )  # fmt: skip
+    )
     made = offered(ws, taken_back)
     assert [c.uri for c in proposals.look(ws, made).changes] == [uri("infra/a")]
     with pytest.raises(Forbidden, match="secret/b"):

@@ -64,13 +64,19 @@ def test_with_propose_a_submission_waits_and_moves_nothing(ws: Workspace) -> Non
 
 
 OUTSIDE: list[list[Edit]] = [
-    [upsert("db/x", name="X")], [upsert("infra/a", name="A"), upsert("db/x")],
-    [Move(uri("infra/old"), uri("db/x"))], [Move(uri("db/old"), uri("infra/x"))],
-    [Delete(uri("db/old"))], [Relate(uri("db/old"), to("infra/a"))],
-    [upsert("infra/a", aliases=(uri("db/x"),))], [upsert("infra/a", to("https://example.com/x"))],
-    [upsert("infra/a", to("file://ws/db/new.py"))], [upsert("infrared/a")], [upsert("Infra/a")],
+    [upsert("db/x", name="X")],
+    [upsert("infra/a", name="A"), upsert("db/x")],
+    [Move(uri("infra/old"), uri("db/x"))],
+    [Move(uri("db/old"), uri("infra/x"))],
+    [Delete(uri("db/old"))],
+    [Relate(uri("db/old"), to("infra/a"))],
+    [upsert("infra/a", aliases=(uri("db/x"),))],
+    [upsert("infra/a", to("https://example.com/x"))],
+    [upsert("infra/a", to("file://ws/db/new.py"))],
+    [upsert("infrared/a")],
+    [upsert("Infra/a")],
     [upsert("old-name", name="through an alias")],
-]  # fmt: skip
+]
 
 
 @pytest.mark.requirement("E16")

@@ -74,9 +74,19 @@ def test_a_move_touches_both_ends_and_an_alias_the_name_that_it_takes(ws: Worksp
 
 
 @pytest.mark.parametrize(
-    "name", ["infra/a", "infra/a.yaml", "dir://ws/_", "dir://ws/%5F", "entity://ws/Auth%20Service",
-             "https://example.com/a/b", "https://example.com/a?q=1", f"infra/{LONG}", "file://ws/.github/x.yaml"],
-)  # fmt: skip
+    "name",
+    [
+        "infra/a",
+        "infra/a.yaml",
+        "dir://ws/_",
+        "dir://ws/%5F",
+        "entity://ws/Auth%20Service",
+        "https://example.com/a/b",
+        "https://example.com/a?q=1",
+        f"infra/{LONG}",
+        "file://ws/.github/x.yaml",
+    ],
+)
 def test_a_conflict_s_record_is_about_the_node_in_conflict(ws: Workspace, name: str) -> None:
     subject = parse(name) if ":" in name else uri(name)
     conflict = Conflict(subject, {"name": FieldConflict("a", ("b", "c"))}, {"name": 0})
@@ -111,9 +121,13 @@ def test_a_side_that_a_merge_kept_beside_a_file_is_about_the_same_node(ws: Works
     node_file, log_file = paths.path_of(deep), paths.log_path(Uri("atom://ws/infra/page"), "01J00000000000000000000000")
     assert of(ws, {variant_of(node_file, b"uri: ["): "uri: ["}).uris == {deep}
     assert of(ws, {variant_of(log_file, b"x"): "x"}).uris == {Uri("atom://ws/infra/page")}
-    for lost in ("kept/unreadable-0a1b2c3d.txt", "kept/nodes/concept/a.yaml", "kept/concept/infra/a.txt",
-                 "kept/kept/nodes/concept/a.variant-0a1b2c3d.yaml",
-                 "kept/kgd-0a1b2c3d.txt"):  # fmt: skip
+    for lost in (
+        "kept/unreadable-0a1b2c3d.txt",
+        "kept/nodes/concept/a.yaml",
+        "kept/concept/infra/a.txt",
+        "kept/kept/nodes/concept/a.variant-0a1b2c3d.yaml",
+        "kept/kgd-0a1b2c3d.txt",
+    ):
         assert of(ws, {lost: "x"}).settings == {lost}
 
 
@@ -151,8 +165,10 @@ def test_a_record_that_would_give_a_node_another_name_is_about_that_name_too(
 
 
 def test_a_record_about_a_memory_or_the_settings_needs_the_right_to_write_them(ws: Workspace) -> None:
-    named = {"nodes/concept/app/checkout.yaml": node("app/checkout", data={"file": "memories/b.md"}),
-             "memories/b.md": "---\nid: concept://ws/app/checkout\n---\nb\n"}  # fmt: skip
+    named = {
+        "nodes/concept/app/checkout.yaml": node("app/checkout", data={"file": "memories/b.md"}),
+        "memories/b.md": "---\nid: concept://ws/app/checkout\n---\nb\n",
+    }
     planted = record(uri("infra/a"), "memories/b.md/prose", "b", "evil")
     assert of(ws, planted, dict(named)).uris == {uri("infra/a"), uri("app/checkout")}
     (path,) = lost = record(uri("infra/a"), "memories/nobodys.md/prose", "b", "evil")
@@ -176,7 +192,7 @@ def test_a_memory_is_about_its_own_node_even_if_other_nodes_name_it(ws: Workspac
     assert of(ws, taken, before).uris == {uri("app/checkout"), uri("x")}
     assert of(ws, {"memories/a.md": text.format("c")}, {**named, "memories/a.md": "spoiled"}).uris == {
         uri("app/checkout")
-    }  # fmt: skip
+    }
 
 
 def test_a_bulk_part_is_about_the_nodes_in_it_that_changed(ws: Workspace) -> None:
@@ -195,8 +211,10 @@ def test_a_bulk_part_with_foreign_nodes_is_about_all_its_nodes(ws: Workspace) ->
     inside, other = Node(Uri("message://ws/talk/1")), Node(Uri("concept://ws/app/checkout"))
     assert of(ws, {path: bulk.encode(bulk.Part((inside,))).decode()}).uris == {inside.uri}
     assert of(ws, {path: bulk.encode(bulk.Part((inside, other))).decode()}).uris == {
-        Uri("thread://ws/talk"), inside.uri, other.uri
-    }  # fmt: skip
+        Uri("thread://ws/talk"),
+        inside.uri,
+        other.uri,
+    }
 
 
 def test_a_bulk_part_is_about_its_thread_or_document(ws: Workspace) -> None:
@@ -207,8 +225,19 @@ def test_a_bulk_part_is_about_its_thread_or_document(ws: Workspace) -> None:
         assert of(ws, {wrong: "x"}).settings == {wrong}
 
 
-@pytest.mark.parametrize("path", ["kgd.yaml", ".gitattributes", "README.md", "nodes/x.txt", "nodes/concept/.hidden",
-                                  "conflicts/x", "log/x.yaml", "nodes/concept/a%zz.yaml"])  # fmt: skip
+@pytest.mark.parametrize(
+    "path",
+    [
+        "kgd.yaml",
+        ".gitattributes",
+        "README.md",
+        "nodes/x.txt",
+        "nodes/concept/.hidden",
+        "conflicts/x",
+        "log/x.yaml",
+        "nodes/concept/a%zz.yaml",
+    ],
+)
 def test_files_of_no_node_need_an_administrator(ws: Workspace, path: str) -> None:
     found = of(ws, {path: "text\n"}, {path: "before\n"})
     assert found == Touched(settings=frozenset({path}))

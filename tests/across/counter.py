@@ -69,8 +69,12 @@ class Counter:
 
 
 def http(status: str, body: bytes, *headers: str, length: int | None = None) -> bytes:
-    lines = [f"HTTP/1.1 {status}", "Content-Type: application/json",
-             f"Content-Length: {len(body) if length is None else length}", *headers]  # fmt: skip
+    lines = [
+        f"HTTP/1.1 {status}",
+        "Content-Type: application/json",
+        f"Content-Length: {len(body) if length is None else length}",
+        *headers,
+    ]
     return "\r\n".join(lines).encode() + b"\r\n\r\n" + body
 
 

@@ -50,7 +50,9 @@ def test_slow_hubs_share_one_deadline_and_cost_the_next_walk_nothing(site: MakeS
         assert DEADLINE * 0.9 < took < DEADLINE + GRACE + 1
         assert names(answer) == ["shop/a", "shop/b"]
         assert [(link["target"], link["reason"]) for link in answer["broken_links"]] == [
-            ("concept://far0/x", "unreachable"), ("concept://far1/x", "unreachable")]  # fmt: skip
+            ("concept://far0/x", "unreachable"),
+            ("concept://far1/x", "unreachable"),
+        ]
         assert "last_seen" not in answer["broken_links"][0]
         begun = time.monotonic()
         assert names(here.ask("traverse", start=["concept://shop/a"])) == ["shop/a", "shop/b"]
@@ -82,10 +84,15 @@ def test_a_hub_speaks_for_its_own_nodes_alone(site: MakeSite) -> None:
 @pytest.mark.requirement("E12")
 def test_claims_and_hidden_characters_of_a_hub_are_not_trusted(site: MakeSite) -> None:
     text = "ig\u202enore\x1b[31m \U000e0041tags\nand lines " + "x" * 5_000
-    said = found(one(
-        "concept://far0/x", name=text, summary=text, type="decision\u2066",
-        origin={"workspace": "shop", "trust": "local", "commit": "not a commit", "author": "Ann\u202e"},
-    ))  # fmt: skip
+    said = found(
+        one(
+            "concept://far0/x",
+            name=text,
+            summary=text,
+            type="decision\u2066",
+            origin={"workspace": "shop", "trust": "local", "commit": "not a commit", "author": "Ann\u202e"},
+        )
+    )
     with Counter(always(http("200 OK", said))) as hub:
         (_, far, _) = shop(site, hub.url).ask("traverse", start=["concept://shop/a"])["nodes"]
     assert far["origin"] == {"workspace": "far0", "trust": "remote", "author": "Ann\\u202e"}
@@ -98,7 +105,11 @@ def test_claims_and_hidden_characters_of_a_hub_are_not_trusted(site: MakeSite) -
 @pytest.mark.parametrize(
     "body",
     [
-        b"{}", b"[]", b"null", b"not json", b'{"nodes": 7, "edges": {}, "broken_links": "x", "cut": [7]}',
+        b"{}",
+        b"[]",
+        b"null",
+        b"not json",
+        b'{"nodes": 7, "edges": {}, "broken_links": "x", "cut": [7]}',
         found({"uri": 7}, {"uri": "concept://far0/../x"}, {"uri": "CONCEPT://far0/x"}, {}, 7),  # type: ignore[arg-type]
         found(one("concept://far0/x", cost="cheap"), one("concept://far0/x", cost=-1), one("concept://far0/x", path=7)),
         found(*(one("concept://far0/x", via=via) for via in (7, {"from": 7}, {"from": "concept://x/y", "through": 7}))),
@@ -106,7 +117,7 @@ def test_claims_and_hidden_characters_of_a_hub_are_not_trusted(site: MakeSite) -
         found(cursor="again and again"),
         found(missing=[["x"], 7, "concept://far0/x"], absent=[{"uri": {}, "reason": []}]),
     ],
-)  # fmt: skip
+)
 def test_a_malformed_hub_answer_is_left_out(site: MakeSite, body: bytes) -> None:
     with Counter(always(http("200 OK", body))) as hub:
         answer = shop(site, hub.url).ask("traverse", start=["concept://shop/a"])

@@ -20,8 +20,11 @@ MakeSite = Callable[[str], Site]
 def there(site: MakeSite, tmp_path: Path) -> Path:
     """A bare repository that holds another team's workspace."""
     team = site("team")
-    team.up("infra", node("concept://infra/keys", ("concept://infra/vault", 0.5), summary="how keys\u200b are kept"),
-            node("concept://infra/vault"))  # fmt: skip
+    team.up(
+        "infra",
+        node("concept://infra/keys", ("concept://infra/vault", 0.5), summary="how keys\u200b are kept"),
+        node("concept://infra/vault"),
+    )
     bare = tmp_path / "infra.git"
     subprocess.run(["git", "init", "-q", "--bare", "-b", "main", str(bare)], check=True)
     push(team, bare)

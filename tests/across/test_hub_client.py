@@ -125,9 +125,19 @@ def test_a_hub_that_closes_after_each_answer_is_read_to_the_end() -> None:
 
 @pytest.mark.parametrize(
     "url",
-    ["http://hub.example.org", "ftp://hub", "https://me:secret@hub", "https://hub?x=1", "https://hub:99999",
-     "https://", "hub.example.org", "https://hub\n.org", "https://hub/ x", "file:///etc/passwd"],
-)  # fmt: skip
+    [
+        "http://hub.example.org",
+        "ftp://hub",
+        "https://me:secret@hub",
+        "https://hub?x=1",
+        "https://hub:99999",
+        "https://",
+        "hub.example.org",
+        "https://hub\n.org",
+        "https://hub/ x",
+        "file:///etc/passwd",
+    ],
+)
 def test_only_the_address_of_a_hub_is_accepted(url: str) -> None:
     with pytest.raises(Invalid):
         Address.parse(url)
@@ -141,10 +151,29 @@ def test_plain_http_is_for_this_machine_alone() -> None:
 def test_an_untrusted_certificate_is_refused_before_the_token_is_sent(tmp_path: Path) -> None:
     cert, key = tmp_path / "cert.pem", tmp_path / "key.pem"
     subprocess.run(
-        ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2",
-         "-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost", "-keyout", key, "-out", cert],
-        check=True, capture_output=True,
-    )  # fmt: skip
+        [
+            "openssl",
+            "req",
+            "-x509",
+            "-newkey",
+            "ec",
+            "-pkeyopt",
+            "ec_paramgen_curve:prime256v1",
+            "-nodes",
+            "-days",
+            "2",
+            "-subj",
+            "/CN=localhost",
+            "-addext",
+            "subjectAltName=DNS:localhost",
+            "-keyout",
+            key,
+            "-out",
+            cert,
+        ],
+        check=True,
+        capture_output=True,
+    )
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(cert, key)
 

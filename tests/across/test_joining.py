@@ -104,9 +104,12 @@ def test_an_unused_token_can_be_forgotten(site: MakeSite, infra: Hub) -> None:
 def test_joining_an_invalid_hub_is_refused(site: MakeSite) -> None:
     here = site("here")
     answers = (
-        b'{"workspaces": ["../../etc", "ok"], "principal": 7}', b'{"workspaces": "all"}', b"[]", b"<html>",
+        b'{"workspaces": ["../../etc", "ok"], "principal": 7}',
+        b'{"workspaces": "all"}',
+        b"[]",
+        b"<html>",
         b'{"workspaces": []}',
-    )  # fmt: skip
+    )
     for body in answers:
         with Counter(always(http("200 OK", body))) as server, pytest.raises(KgdError):
             here.ask("join", url=server.url, token="kgd_x")

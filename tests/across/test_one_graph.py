@@ -60,20 +60,34 @@ class Cloud:
         """Answer as the tool of a hub, which knows only its own workspaces."""
         self.calls += 1
         found = traverse(
-            [Joined(id, self.graphs[id]) for id in sorted(HUBS) if HUBS[id] == hub], list(question.starts),
-            max_cost=question.max_cost, max_depth=question.max_depth, edge_types=question.edge_types,
+            [Joined(id, self.graphs[id]) for id in sorted(HUBS) if HUBS[id] == hub],
+            list(question.starts),
+            max_cost=question.max_cost,
+            max_depth=question.max_depth,
+            edge_types=question.edge_types,
             max_nodes=question.max_nodes,
-        )  # fmt: skip
+        )
         answer: dict[str, Any] = {
-            "nodes": [{"uri": n.uri, "type": n.card.type, "name": n.card.name, "cost": n.cost, **self._way(n)}
-                      for n in found.nodes],
-            "edges": [{"source": e.source, "target": e.target, "type": e.type, "weight": e.weight}
-                      for e in found.edges],
-            "broken_links": [{"source": b.source, "target": b.target, "type": b.type, "weight": b.weight,
-                              "reason": "unknown_workspace"} for b in found.broken],
+            "nodes": [
+                {"uri": n.uri, "type": n.card.type, "name": n.card.name, "cost": n.cost, **self._way(n)}
+                for n in found.nodes
+            ],
+            "edges": [
+                {"source": e.source, "target": e.target, "type": e.type, "weight": e.weight} for e in found.edges
+            ],
+            "broken_links": [
+                {
+                    "source": b.source,
+                    "target": b.target,
+                    "type": b.type,
+                    "weight": b.weight,
+                    "reason": "unknown_workspace",
+                }
+                for b in found.broken
+            ],
             "cut": [{"limit": c.limit} for c in found.cut],
             "missing": found.missing,
-        }  # fmt: skip
+        }
         return patch_from([answer], question, more=False)
 
     @staticmethod
@@ -84,18 +98,31 @@ class Cloud:
 
 
 @given(
-    seed=st.integers(0, 10_000), size=st.integers(1, 60), degree=st.integers(1, 4),
-    max_cost=st.sampled_from((0.3, 0.6, 1.0, 2.0, None)), max_depth=st.sampled_from((None, None, 1, 2, 4)),
-    max_nodes=st.sampled_from((3, 8, 20, 500)), edge_types=st.sampled_from(((), ("a",))),
-)  # fmt: skip
+    seed=st.integers(0, 10_000),
+    size=st.integers(1, 60),
+    degree=st.integers(1, 4),
+    max_cost=st.sampled_from((0.3, 0.6, 1.0, 2.0, None)),
+    max_depth=st.sampled_from((None, None, 1, 2, 4)),
+    max_nodes=st.sampled_from((3, 8, 20, 500)),
+    edge_types=st.sampled_from(((), ("a",))),
+)
 @pytest.mark.requirement("E11")
 def test_a_walk_across_has_the_order_of_one_graph(
-    seed: int, size: int, degree: int, max_cost: float | None, max_depth: int | None, max_nodes: int,
+    seed: int,
+    size: int,
+    degree: int,
+    max_cost: float | None,
+    max_depth: int | None,
+    max_nodes: int,
     edge_types: tuple[str, ...],
-) -> None:  # fmt: skip
+) -> None:
     cloud, start = Cloud(seed, size, degree), Uri("concept://home/start")
-    limits: dict[str, Any] = {"max_cost": max_cost, "max_depth": max_depth, "max_nodes": max_nodes,
-                              "edge_types": edge_types}  # fmt: skip
+    limits: dict[str, Any] = {
+        "max_cost": max_cost,
+        "max_depth": max_depth,
+        "max_nodes": max_nodes,
+        "edge_types": edge_types,
+    }
     wanted = traverse([cloud.whole], start, **limits)
     found = walk_across("home", [cloud.graphs["home"]], [start], cloud, **limits)
     if found.cut and max_depth is not None:
@@ -114,11 +141,15 @@ def test_a_walk_across_has_the_order_of_one_graph(
 def test_a_step_into_a_hub_is_one_call() -> None:
     cloud = Cloud(0, 0, 0)
     home, far = cloud.graphs["home"], cloud.graphs["far"]
-    home.put(Card(Uri("concept://home/start"), "concept", "", "", b"b" * 20, ""),
-             [Relation("a", Uri(f"concept://far/{n}"), n / 20) for n in range(20)])  # fmt: skip
+    home.put(
+        Card(Uri("concept://home/start"), "concept", "", "", b"b" * 20, ""),
+        [Relation("a", Uri(f"concept://far/{n}"), n / 20) for n in range(20)],
+    )
     for n in range(40):
-        far.put(Card(Uri(f"concept://far/{n}"), "concept", "", "", b"b" * 20, ""),
-                [Relation("a", Uri(f"concept://far/{(n + 1) % 40}"), 0.01)])  # fmt: skip
+        far.put(
+            Card(Uri(f"concept://far/{n}"), "concept", "", "", b"b" * 20, ""),
+            [Relation("a", Uri(f"concept://far/{(n + 1) % 40}"), 0.01)],
+        )
     found = walk_across("home", [home], [Uri("concept://home/start")], cloud)
     assert len(found.walk.nodes) == 41
     assert cloud.calls == 1
@@ -129,8 +160,10 @@ def test_another_workspace_cannot_claim_a_name_of_this_workspace() -> None:
     cloud = Cloud(0, 0, 0)
     home, near = cloud.graphs["home"], cloud.graphs["near"]
     stolen, forged = Uri("concept://home/stolen"), Uri("concept://home/forged")
-    home.put(Card(Uri("concept://home/start"), "concept", "", "", b"b" * 20, ""),
-             [Relation("a", uri, 0.1) for uri in (stolen, forged, Uri("concept://near/n"))])  # fmt: skip
+    home.put(
+        Card(Uri("concept://home/start"), "concept", "", "", b"b" * 20, ""),
+        [Relation("a", uri, 0.1) for uri in (stolen, forged, Uri("concept://near/n"))],
+    )
     near.put(Card(Uri("concept://near/n"), "concept", "", "", b"b" * 20, ""), aliases=[stolen])
     near.put(Card(forged, "concept", "", "", b"b" * 20, ""), [Relation("a", Uri("concept://near/n"), 0)])
     found = walk_across("home", [home], [Uri("concept://home/start")], cloud)

@@ -32,8 +32,16 @@ class Person:
         self.address = "127.0.0.1:0"
 
     def run(self, *words: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
-        return subprocess.run([*KGD, *words], cwd=self.folder, env=self.env, input=stdin, capture_output=True,
-                              text=True, check=False, timeout=60)  # fmt: skip
+        return subprocess.run(
+            [*KGD, *words],
+            cwd=self.folder,
+            env=self.env,
+            input=stdin,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60,
+        )
 
     def __call__(self, *words: str, stdin: str = "") -> str:
         done = self.run(*words, stdin=stdin)
@@ -46,9 +54,12 @@ class Person:
     def serve(self) -> None:
         """Start a hub; a restart uses the same port."""
         self.serving = subprocess.Popen(
-            [*KGD, "serve", "--listen", self.address], cwd=self.folder, env=self.env,
-            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-        )  # fmt: skip
+            [*KGD, "serve", "--listen", self.address],
+            cwd=self.folder,
+            env=self.env,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
         found: list[str] = []
 
         def listens() -> bool:
@@ -108,7 +119,11 @@ def test_a_walk_crosses_two_hubs_names_a_stopped_hub_and_recovers(person: Callab
     assert names(found) == whole[:2]
     (link,) = found["broken_links"]
     assert (link["source"], link["target"], link["reason"], link["workspace"]) == (
-        "concept://bea/b", "concept://cem/c", "unreachable", "cem")  # fmt: skip
+        "concept://bea/b",
+        "concept://cem/c",
+        "unreachable",
+        "cem",
+    )
     assert link["last_seen"]
 
     cem.serve()

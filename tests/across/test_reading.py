@@ -26,11 +26,17 @@ def here(site: MakeSite, hub: MakeHub) -> Site:
     there = site("there")
     there.up(
         "infra",
-        node("concept://infra/keys", ("concept://infra/long", 0.5), name="Keys", summary="how keys are kept",
-             content="first line\u202esecond\u2028third", tags=["jwt"]),
+        node(
+            "concept://infra/keys",
+            ("concept://infra/long", 0.5),
+            name="Keys",
+            summary="how keys are kept",
+            content="first line\u202esecond\u2028third",
+            tags=["jwt"],
+        ),
         node("concept://infra/long", content=LONG),
         node("decision://infra/secret/plan", content="not for everybody"),
-    )  # fmt: skip
+    )
     served = hub(there)
     here = site("here")
     here.up("shop", node("concept://shop/a", ("concept://infra/keys", 0.5)))
@@ -42,7 +48,11 @@ def here(site: MakeSite, hub: MakeHub) -> Site:
 def test_a_node_of_a_hub_is_read_in_full_with_its_origin(here: Site) -> None:
     (found,) = here.ask("get", uris=["concept://infra/keys"])["nodes"]
     assert (found["name"], found["summary"], found["tags"], found["version"]) == (
-        "Keys", "how keys are kept", ["jwt"], 1)  # fmt: skip
+        "Keys",
+        "how keys are kept",
+        ["jwt"],
+        1,
+    )
     assert found["relations"] == [{"type": "uses", "target": "concept://infra/long", "weight": 0.5}]
     assert found["origin"]["workspace"] == "infra"
     assert found["origin"]["trust"] == "remote"

@@ -44,8 +44,11 @@ class Teams:
 @pytest.fixture(params=["on this machine", "on a hub"])
 def teams(request: pytest.FixtureRequest, site: MakeSite, hub: Callable[[Site], Hub]) -> Teams:
     shop = site("shop")
-    shop.up("shop", node(LIMITS, (RATES, 0.5), summary="what is allowed", tags=["billing"], data={"unit": "day"}),
-            node(RATES, content="by the hour\n"))  # fmt: skip
+    shop.up(
+        "shop",
+        node(LIMITS, (RATES, 0.5), summary="what is allowed", tags=["billing"], data={"unit": "day"}),
+        node(RATES, content="by the hour\n"),
+    )
     infra = shop if request.param == "on this machine" else site("infra")
     infra.up("infra", node("concept://infra/keys", summary="theirs"))
     if infra is not shop:
@@ -148,8 +151,9 @@ def test_submit_without_arguments_sends_every_change_since_the_last_submit(teams
     teams.put(
         {"op": "upsert", "uri": RATES, "summary": "edited"},
         {"op": "relate", "source": RATES, "target": "concept://shop/taxes", "type": "uses", "weight": 0},
-        node("concept://shop/taxes", summary="new"), node("concept://shop/else", summary="never submitted"),
-    )  # fmt: skip
+        node("concept://shop/taxes", summary="new"),
+        node("concept://shop/else", summary="never submitted"),
+    )
     done = teams.submit(message="more")
     assert {one["uri"] for one in done["changes"]} == {"concept://infra/rates", "concept://infra/taxes"}
     assert (teams.get("rates") or {})["relations"][0]["target"] == "concept://infra/taxes"

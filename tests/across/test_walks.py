@@ -17,8 +17,11 @@ MakeHub = Callable[[Site], Hub]
 @pytest.mark.requirement("E11")
 def test_a_walk_continues_in_another_local_workspace_and_comes_back(site: MakeSite) -> None:
     here = site("here")
-    here.up("beta", node("concept://beta/b", ("concept://beta/c", 0.2), ("concept://alpha/z", 0.1)),
-            node("concept://beta/c", ("concept://beta/b", 0.1)))  # fmt: skip
+    here.up(
+        "beta",
+        node("concept://beta/b", ("concept://beta/c", 0.2), ("concept://alpha/z", 0.1)),
+        node("concept://beta/c", ("concept://beta/b", 0.1)),
+    )
     here.up("alpha", node("concept://alpha/a", ("concept://beta/b", 0.3)), node("concept://alpha/z"))
     found = here.ask("traverse", start=["concept://alpha/a"])
     assert names(found) == ["alpha/a", "beta/b", "alpha/z", "beta/c"]
@@ -35,12 +38,18 @@ def test_two_hubs_and_three_workspaces(site: MakeSite, hub: MakeHub) -> None:
     third = site("third")
     third.up("gamma", node("concept://gamma/g", ("concept://alpha/a", 0), summary="the third team's"))
     second = site("second")
-    second.up("beta", node("concept://beta/b", ("concept://gamma/g", 0.25), ("concept://beta/c", 0.5)),
-              node("concept://beta/c"))  # fmt: skip
+    second.up(
+        "beta",
+        node("concept://beta/b", ("concept://gamma/g", 0.25), ("concept://beta/c", 0.5)),
+        node("concept://beta/c"),
+    )
     second_hub, third_hub = hub(second), hub(third)
     here = site("here")
-    here.up("alpha", node("concept://alpha/a", ("concept://beta/b", 0.25), ("concept://alpha/d", 1)),
-            node("concept://alpha/d"))  # fmt: skip
+    here.up(
+        "alpha",
+        node("concept://alpha/a", ("concept://beta/b", 0.25), ("concept://alpha/d", 1)),
+        node("concept://alpha/d"),
+    )
     here.know_hub(second_hub, "beta")
     here.know_hub(third_hub, "gamma")
     whole = ["alpha/a", "beta/b", "gamma/g", "beta/c", "alpha/d"]
@@ -56,8 +65,7 @@ def test_two_hubs_and_three_workspaces(site: MakeSite, hub: MakeHub) -> None:
     found = here.ask("traverse", start=["concept://alpha/a"])
     assert names(found) == ["alpha/a", "beta/b", "beta/c", "alpha/d"]
     (link,) = found["broken_links"]
-    assert (link["source"], link["target"], link["reason"]) == (
-        "concept://beta/b", "concept://gamma/g", "unreachable")  # fmt: skip
+    assert (link["source"], link["target"], link["reason"]) == ("concept://beta/b", "concept://gamma/g", "unreachable")
     assert link["workspace"] == "gamma"
     assert link["last_seen"]
 
@@ -96,19 +104,30 @@ def test_walks_through_each_other_and_writers_never_wait_in_a_circle(site: MakeS
 
 def test_a_walk_contains_only_nodes_that_the_token_may_read(site: MakeSite, hub: MakeHub) -> None:
     there = site("there")
-    there.up("infra", node("concept://infra/open", ("concept://infra/secret/plan", 0.1), ("concept://infra/also", 0.2),
-                           ("concept://shop/b", 0.3)),
-             node("concept://infra/secret/plan", ("concept://infra/open", 0.1), name="the plan"),
-             node("concept://infra/also"))  # fmt: skip
+    there.up(
+        "infra",
+        node(
+            "concept://infra/open",
+            ("concept://infra/secret/plan", 0.1),
+            ("concept://infra/also", 0.2),
+            ("concept://shop/b", 0.3),
+        ),
+        node("concept://infra/secret/plan", ("concept://infra/open", 0.1), name="the plan"),
+        node("concept://infra/also"),
+    )
     served = hub(there)
     here = site("here")
-    here.up("shop", node("concept://shop/a", ("concept://infra/open", 0.1), ("concept://infra/secret/plan", 0.1)),
-            node("concept://shop/b"))  # fmt: skip
+    here.up(
+        "shop",
+        node("concept://shop/a", ("concept://infra/open", 0.1), ("concept://infra/secret/plan", 0.1)),
+        node("concept://shop/b"),
+    )
     here.know_hub(served, "infra", token=served.token(["infra"], paths=["/open", "/also"]))
     found = here.ask("traverse", start=["concept://shop/a"])
     assert names(found) == ["shop/a", "infra/open", "infra/also", "shop/b"]
     assert [(one["target"], one["reason"]) for one in found["broken_links"]] == [
-        ("concept://infra/secret/plan", "forbidden")]  # fmt: skip
+        ("concept://infra/secret/plan", "forbidden")
+    ]
     assert "the plan" not in repr(found)
 
 
@@ -157,10 +176,16 @@ def test_a_node_deleted_elsewhere_is_a_broken_link_and_the_walk_continues(site: 
     found = here.ask("traverse", start=["concept://shop/a"])
     assert names(found) == ["shop/a", "infra/other", "shop/b"]
     assert found["broken_links"] == [
-        {"source": "concept://shop/a", "type": "uses", "target": f"concept://{workspace}/{name}", "weight": weight,
-         "reason": "gone", "workspace": workspace}
+        {
+            "source": "concept://shop/a",
+            "type": "uses",
+            "target": f"concept://{workspace}/{name}",
+            "weight": weight,
+            "reason": "gone",
+            "workspace": workspace,
+        }
         for workspace, name, weight in (("infra", "keys", 0.1), ("near", "gone", 0.3))
-    ]  # fmt: skip
+    ]
     there.ask("put", workspace="infra", changes=[node("concept://infra/keys")])
     assert len(here.ask("traverse", start=["concept://shop/a"])["nodes"]) == 4
 
@@ -181,4 +206,6 @@ def test_a_hub_does_not_walk_beyond_the_workspaces_of_a_token(site: MakeSite, hu
     client.close()
     assert names(found) == ["infra/keys"]
     assert [(link["target"], link["reason"]) for link in found["broken_links"]] == [
-        ("concept://gamma/g", "unknown_workspace"), ("concept://vault/v", "unknown_workspace")]  # fmt: skip
+        ("concept://gamma/g", "unknown_workspace"),
+        ("concept://vault/v", "unknown_workspace"),
+    ]

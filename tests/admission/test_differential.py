@@ -20,26 +20,57 @@ from tests.admission.ways import Change, Ways
 from tests.builders import ANN, change
 
 NAMES = (
-    "concept://ws/auth", "concept://ws/Auth", "concept://ws/old", "concept://ws/new", "concept://ws/deep/er",
-    "decision://ws/pub/mine", "decision://ws/pub/new", "gotcha://ws/new", "entity://ws/Ann", "entity://ws/ann",
-    "concept://other/x", "https://example.com/a?b", "x.y-z+1://h/a", "file://ws/src/a.py", "atom://ws/area",
+    "concept://ws/auth",
+    "concept://ws/Auth",
+    "concept://ws/old",
+    "concept://ws/new",
+    "concept://ws/deep/er",
+    "decision://ws/pub/mine",
+    "decision://ws/pub/new",
+    "gotcha://ws/new",
+    "entity://ws/Ann",
+    "entity://ws/ann",
+    "concept://other/x",
+    "https://example.com/a?b",
+    "x.y-z+1://h/a",
+    "file://ws/src/a.py",
+    "atom://ws/area",
     "concept://ws/" + "y" * 220,
-)  # fmt: skip
+)
 FIELDS: dict[str, tuple[Any, ...]] = {
     "name": ("A name", "N" * 255, "N" * 256, "two\nlines", "\u202eeman"),
     "summary": ("One", "s" * 100, "s" * 101, "a\tb", "\ufeffhidden"),
     "content": ("text\n", "text", f"key {KEY}", "a\x01b", "w " * 140_000),
     "tags": (["t"], ["T", "t"], [""], ["a b"], ["x\u200b"]),
     "type": ("decision", "note", " x", "y" * 129),
-    "data": ({"a": 1}, {"a": [1.5, None, {"b": []}]}, deep(12), deep(13), deep(15), deep(40), {"k": KEY},
-             {"k" * 257: 1}, {"a\u202e": 1}, {"file": "memories/none.md"}, {"file": "?"}, {"file": "src/a.py"},
-             {"n": 2**63}, {"n": 2**63 - 1}, {"paths": [f"{n}/**" for n in range(20)]},
-             {"paths": [f"{n}/**" for n in range(21)]}, {"paths": ["p" * 513]}),
-    "relations": ([{"type": "t", "target": "concept://ws/auth"}], [{"type": "t", "target": "concept://far/x"}],
-                  [{"type": "t", "target": "concept://ws/auth", "weight": 1.5}], [{"type": " ", "target": "x:y"}],
-                  [{"type": "t", "target": "x:y", "data": deep(14)}],
-                  [{"type": "related_to", "target": f"atom://ws/{n}"} for n in range(51)]),
-}  # fmt: skip
+    "data": (
+        {"a": 1},
+        {"a": [1.5, None, {"b": []}]},
+        deep(12),
+        deep(13),
+        deep(15),
+        deep(40),
+        {"k": KEY},
+        {"k" * 257: 1},
+        {"a\u202e": 1},
+        {"file": "memories/none.md"},
+        {"file": "?"},
+        {"file": "src/a.py"},
+        {"n": 2**63},
+        {"n": 2**63 - 1},
+        {"paths": [f"{n}/**" for n in range(20)]},
+        {"paths": [f"{n}/**" for n in range(21)]},
+        {"paths": ["p" * 513]},
+    ),
+    "relations": (
+        [{"type": "t", "target": "concept://ws/auth"}],
+        [{"type": "t", "target": "concept://far/x"}],
+        [{"type": "t", "target": "concept://ws/auth", "weight": 1.5}],
+        [{"type": " ", "target": "x:y"}],
+        [{"type": "t", "target": "x:y", "data": deep(14)}],
+        [{"type": "related_to", "target": f"atom://ws/{n}"} for n in range(51)],
+    ),
+}
 
 
 def anything(chance: random.Random, ways: Ways) -> Change:
@@ -53,8 +84,10 @@ def anything(chance: random.Random, ways: Ways) -> Change:
     if known is not None:  # a file holds the whole node, and an edit leaves what it does not name
         if "file" in known.data and "data" in values:
             values["data"] = {"file": known.data["file"], **values["data"]}
-        values = {**{name: getattr(known, name) for name in ("name", "summary", "content") if getattr(known, name)},
-                  **values}  # fmt: skip
+        values = {
+            **{name: getattr(known, name) for name in ("name", "summary", "content") if getattr(known, name)},
+            **values,
+        }
         values["data"] = {**known.data, **values.get("data", {})}
         values["tags"] = [*known.tags, *values.get("tags", [])]
         values.setdefault("type", known.type)

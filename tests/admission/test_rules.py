@@ -48,11 +48,15 @@ RULES: dict[str, dict[str, Any]] = {
     "deep data": {"uri": "concept://ws/x", "data": deep(30)},
     "very deep data": {"uri": "concept://ws/x", "data": deep(500)},
     "deep data of a relation": {
-        "uri": "concept://ws/x", "relations": [{"type": "t", "target": "concept://ws/auth", "data": deep(30)}]},
+        "uri": "concept://ws/x",
+        "relations": [{"type": "t", "target": "concept://ws/auth", "data": deep(30)}],
+    },
     "too much content": {"uri": "concept://ws/x", "content": "word " * 60_000},
     "a tag with a blank at its end": {"uri": "concept://ws/x", "tags": ["a "]},
     "a weight above one": {
-        "uri": "concept://ws/x", "relations": [{"type": "t", "target": "concept://ws/auth", "weight": 2}]},
+        "uri": "concept://ws/x",
+        "relations": [{"type": "t", "target": "concept://ws/auth", "weight": 2}],
+    },
     "a key with a direction character": {"uri": "concept://ws/x", "data": {"a\u202eb": 1}},
     "a node of another workspace": {"uri": "concept://other/x"},
     "a node of another workspace, in a file whose name is cut": {"uri": "concept://other/" + "y" * 220},
@@ -62,11 +66,12 @@ RULES: dict[str, dict[str, Any]] = {
     "an atom with a pattern too long": {"uri": "atom://ws/x", "data": {"paths": ["p" * 513]}},
     "a molecule of too many relations": {
         "uri": "molecule://ws/x",
-        "relations": [{"type": "related_to", "target": f"molecule://ws/{n}"} for n in range(51)]},
+        "relations": [{"type": "related_to", "target": f"molecule://ws/{n}"} for n in range(51)],
+    },
     "a memory that is not there": {"uri": "decision://ws/pub/new", "data": {"file": "memories/none.md"}},
     "the memory of another node": {"uri": "decision://ws/pub/new", "data": {"file": "?"}},
     "the memory of another node in place of its own": {"uri": "decision://ws/pub/mine", "data": {"file": "?"}},
-}  # fmt: skip
+}
 
 
 def rule(ws: Workspace, name: str) -> Change:
@@ -142,9 +147,11 @@ def test_names_that_collide_after_a_sync_are_a_conflict(ways: Ways) -> None:
 def test_status_and_fsck_name_the_same_files_of_another_workspace(ways: Ways) -> None:
     ws = ways.ws
     cut = "concept://other/" + "y" * 220
-    for path, text in (("nodes/concept/far.yaml", "uri: concept://other/far\n"),
-                       (paths.path_of(Uri(cut)), f"uri: {cut}\n"),
-                       ("nodes/concept/near.yaml", "uri: concept://ws/elsewhere\n")):  # fmt: skip
+    for path, text in (
+        ("nodes/concept/far.yaml", "uri: concept://other/far\n"),
+        (paths.path_of(Uri(cut)), f"uri: {cut}\n"),
+        ("nodes/concept/near.yaml", "uri: concept://ws/elsewhere\n"),
+    ):
         commit_file(ws, path, text)
     named = {one.path: one.reason for one in ws.invalid_files()}
     assert len(named) == 3
@@ -181,8 +188,11 @@ def test_a_part_holds_no_node_that_names_a_memory(ways: Ways) -> None:
 
 @pytest.mark.parametrize("levels", [16, 500, 990, 5_000])
 def test_deep_data_is_never_an_internal_error(ws: Workspace, levels: int) -> None:
-    for edit in (upsert("x", data=deep(levels)), upsert("x", to("y", deep=deep(levels))),
-                 Relate(uri("x"), to("y", deep=deep(levels)))):  # fmt: skip
+    for edit in (
+        upsert("x", data=deep(levels)),
+        upsert("x", to("y", deep=deep(levels))),
+        Relate(uri("x"), to("y", deep=deep(levels))),
+    ):
         with pytest.raises(Limit, match="nested"):
             ws.submit(change(edit))
 

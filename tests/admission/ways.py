@@ -49,9 +49,13 @@ class Change:
         }
         relations = tuple(Relation(**relation) for relation in self.values.get("relations", ()))
         return Upsert(
-            self.uri, tags=tuple(self.values.get("tags", ())), relations=relations, detail=self.detail or None,
-            expect_version=ws.version(ws.path(self.uri)) if ws.node(self.uri) else None, **known,
-        )  # fmt: skip
+            self.uri,
+            tags=tuple(self.values.get("tags", ())),
+            relations=relations,
+            detail=self.detail or None,
+            expect_version=ws.version(ws.path(self.uri)) if ws.node(self.uri) else None,
+            **known,
+        )
 
     def files(self, ws: Workspace) -> dict[str, bytes]:
         """The file as a person writes it by hand. The node is JSON, which is YAML, and may be invalid in any way."""
@@ -82,9 +86,13 @@ class Ways:
 
     def all(self) -> dict[str, Callable[[Change], KgdError | None]]:
         return {
-            "put": self.put, "submit": self.submit, "import": self.import_, "push": self.push,
-            "proposal": self.proposal, "save": self.save,
-        }  # fmt: skip
+            "put": self.put,
+            "submit": self.submit,
+            "import": self.import_,
+            "push": self.push,
+            "proposal": self.proposal,
+            "save": self.save,
+        }
 
     def put(self, one: Change) -> KgdError | None:
         return _refusal(lambda: self.ws.submit(change(one.edit(self.ws)), dry_run=True))
@@ -102,9 +110,15 @@ class Ways:
         def run() -> None:
             edit = one.edit(self.ws)
             node = Node(
-                edit.uri, edit.type or "", edit.name or "", edit.summary or "", edit.content or "", edit.tags,
-                edit.data, relations=edit.relations,
-            )  # fmt: skip
+                edit.uri,
+                edit.type or "",
+                edit.name or "",
+                edit.summary or "",
+                edit.content or "",
+                edit.tags,
+                edit.data,
+                relations=edit.relations,
+            )
             found = reconcile(self.ws, [Wanted(node, one.detail, at="x")], replace=True)
             edits = tuple(edit for step in found.steps for edit in step.edits)
             if edits:

@@ -64,8 +64,25 @@ def quoted(text: str) -> set[str]:
     return set(re.findall(r"`([a-z_A-Z]+)`", text))
 
 
-KINDS = {"decision", "gotcha", "pattern", "insight", "about", "tasks", "unverified", "code", "next", "origin", "hint",
-         "message", "at", "cut", "similar", "remaining", "broken_links"}  # fmt: skip
+KINDS = {
+    "decision",
+    "gotcha",
+    "pattern",
+    "insight",
+    "about",
+    "tasks",
+    "unverified",
+    "code",
+    "next",
+    "origin",
+    "hint",
+    "message",
+    "at",
+    "cut",
+    "similar",
+    "remaining",
+    "broken_links",
+}
 
 
 @pytest.mark.requirement("A18")
@@ -85,8 +102,19 @@ def test_the_skill_is_valid_and_names_only_existing_tools() -> None:
 def test_instructions_and_block_name_only_existing_tools() -> None:
     for text in (INSTRUCTIONS, BLOCK, TEXTS.read_text()):
         assert quoted(text) - words_there_are() - KINDS == set()
-    for tool in ("context", "search", "traverse", "get", "put", "history", "status", "query_graph", "manage_graph",
-                 "manage_changelog", "resolve_conflicts"):  # fmt: skip
+    for tool in (
+        "context",
+        "search",
+        "traverse",
+        "get",
+        "put",
+        "history",
+        "status",
+        "query_graph",
+        "manage_graph",
+        "manage_changelog",
+        "resolve_conflicts",
+    ):
         assert f"`{tool}`" in INSTRUCTIONS
 
 

@@ -35,9 +35,11 @@ def load(path: Path) -> Any:
 
 
 SERVERS = {
-    ".mcp.json": "mcpServers", ".cursor/mcp.json": "mcpServers", ".vscode/mcp.json": "servers",
+    ".mcp.json": "mcpServers",
+    ".cursor/mcp.json": "mcpServers",
+    ".vscode/mcp.json": "servers",
     ".codex/config.toml": "mcp_servers",
-}  # fmt: skip
+}
 
 
 @pytest.mark.slow

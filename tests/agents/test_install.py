@@ -41,10 +41,15 @@ CODEX = (
     '# mine\r\nmodel = "o9" # fast\r\n\r\n[mcp_servers.docs]\r\ncommand = "docs"\r\n[mcp_servers.docs.env]\r\nA = "1"'
 )
 FILES = {
-    ".claude.json": CLAUDE_JSON, ".claude/settings.json": SETTINGS, ".claude/CLAUDE.md": "# Me\n\nBe brief.",
-    ".cursor/mcp.json": CURSOR, ".cursor/hooks.json": CURSOR_HOOKS, ".config/Code/User/mcp.json": CODE,
-    ".codex/config.toml": CODEX, ".codex/AGENTS.md": "",
-}  # fmt: skip
+    ".claude.json": CLAUDE_JSON,
+    ".claude/settings.json": SETTINGS,
+    ".claude/CLAUDE.md": "# Me\n\nBe brief.",
+    ".cursor/mcp.json": CURSOR,
+    ".cursor/hooks.json": CURSOR_HOOKS,
+    ".config/Code/User/mcp.json": CODE,
+    ".codex/config.toml": CODEX,
+    ".codex/AGENTS.md": "",
+}
 
 
 class Desk:
@@ -131,9 +136,10 @@ def test_a_home_with_all_four_clients_is_set_up_and_given_back(desk: Desk) -> No
     assert desk.snapshot() == changed
 
     for name, path in (
-        (".claude.json", ["mcpServers"]), (".cursor/mcp.json", ["mcpServers"]),
+        (".claude.json", ["mcpServers"]),
+        (".cursor/mcp.json", ["mcpServers"]),
         (".config/Code/User/mcp.json", ["servers"]),
-    ):  # fmt: skip
+    ):
         was, now = jsonc.parse(FILES[name].lstrip("\ufeff")).data, jsonc.parse((desk.home / name).read_text()).data
         assert now[path[0]].pop("kgd")["args"] == ["mcp"]
         assert now == was
@@ -205,11 +211,16 @@ def test_rule_files_are_made_only_where_that_is_asked_for(desk: Desk) -> None:
 
 
 def test_files_that_cannot_be_edited_are_reported_and_the_rest_continues(desk: Desk) -> None:
-    desk.write({
-        ".claude.json": '{\n "mcpServers": {\n  oops\n }\n}', ".claude/settings.json": "{}",
-        ".cursor/mcp.json": '{"mcpServers": []}', ".cursor/hooks.json": "\xff\x00".encode("latin-1").decode("latin-1"),
-        ".codex/config.toml": 'model = "open\n', ".codex/hooks.json": '{"hooks": 1}',
-    })  # fmt: skip
+    desk.write(
+        {
+            ".claude.json": '{\n "mcpServers": {\n  oops\n }\n}',
+            ".claude/settings.json": "{}",
+            ".cursor/mcp.json": '{"mcpServers": []}',
+            ".cursor/hooks.json": "\xff\x00".encode("latin-1").decode("latin-1"),
+            ".codex/config.toml": 'model = "open\n',
+            ".codex/hooks.json": '{"hooks": 1}',
+        }
+    )
     (desk.home / ".cursor/hooks.json").write_bytes(b"\xff\xfe{}")
     (desk.home / ".claude/settings.json").chmod(0o444)
     before = desk.snapshot()
@@ -268,8 +279,10 @@ def test_a_users_own_entry_stays_and_is_reported(desk: Desk) -> None:
     before = desk.snapshot()
     states = desk.states("install", "--user")
     assert states == {
-        "me/.cursor/mcp.json": "own", "me/.cursor/hooks.json": "added", "me/.agents/skills/kgd/SKILL.md": "own",
-    }  # fmt: skip
+        "me/.cursor/mcp.json": "own",
+        "me/.cursor/hooks.json": "added",
+        "me/.agents/skills/kgd/SKILL.md": "own",
+    }
     assert "yours, left unchanged" in desk.run("agents", "status", "--user").stdout
     desk.states("uninstall", "--user")
     assert desk.snapshot() == before
@@ -308,9 +321,13 @@ def test_the_environment_says_where_hosts_keep_their_files(desk: Desk, monkeypat
         "kgd/state/agents.json"
     }
     assert made == {
-        "c/.claude.json", "c/settings.json", "c/skills/kgd/SKILL.md", "x/config.toml", "x/hooks.json",
+        "c/.claude.json",
+        "c/settings.json",
+        "c/skills/kgd/SKILL.md",
+        "x/config.toml",
+        "x/hooks.json",
         ".agents/skills/kgd/SKILL.md",
-    }  # fmt: skip
+    }
 
 
 def test_any_other_client_gets_its_entry_printed(desk: Desk) -> None:

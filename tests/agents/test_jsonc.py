@@ -116,11 +116,22 @@ def test_json_is_read_as_the_standard_library_reads_it(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "line"),
     [
-        ('{\n  "a": 1\n  "b": 2\n}', 3), ("{", 1), ('{"a" 1}', 1), ('{\n"a": nope}', 2), ('{"a": 1} x', 1),
-        ('{"a": "\n"}', 1), ("[1,,2]", 1), ('{"a": 01}', 1), ("{a: 1}", 1), ('{"mcpServers": []}', 1),
-        ('{\n\n"mcpServers": "no"}', 3), ("[]", 1), ("/* open", 1), ("[" * 5000, 1),
+        ('{\n  "a": 1\n  "b": 2\n}', 3),
+        ("{", 1),
+        ('{"a" 1}', 1),
+        ('{\n"a": nope}', 2),
+        ('{"a": 1} x', 1),
+        ('{"a": "\n"}', 1),
+        ("[1,,2]", 1),
+        ('{"a": 01}', 1),
+        ("{a: 1}", 1),
+        ('{"mcpServers": []}', 1),
+        ('{\n\n"mcpServers": "no"}', 3),
+        ("[]", 1),
+        ("/* open", 1),
+        ("[" * 5000, 1),
     ],
-)  # fmt: skip
+)
 def test_broken_json_is_refused_with_its_line(text: str, line: int) -> None:
     with pytest.raises(Invalid) as refusal:
         ENTRY.put(text)

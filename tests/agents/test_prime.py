@@ -40,19 +40,27 @@ def test_without_knowledge_it_suggests_what_to_record(session: Session) -> None:
 
 
 def test_it_shows_rules_traps_decisions_and_current_work(session: Session, ask: Ask) -> None:
-    ask.put(changes=[
-        upsert("gotcha", "Tokens outlive a key rotation", summary="They are signed with the old key for an hour."),
-        upsert("decision", "Use Postgres", summary="One store for everything."),
-        upsert("task", "Rotate keys", summary="Weekly.", data={"status": "in-progress"}),
-        upsert("task", "Old task", data={"status": "completed"}),
-    ])  # fmt: skip
-    area = {"operation": "create", "entityType": "molecule", "name": "Payments", "knowledge": "Book in cents.\nMore.",
-            "createdByTaskId": "https://tracker.example/1"}  # fmt: skip
+    ask.put(
+        changes=[
+            upsert("gotcha", "Tokens outlive a key rotation", summary="They are signed with the old key for an hour."),
+            upsert("decision", "Use Postgres", summary="One store for everything."),
+            upsert("task", "Rotate keys", summary="Weekly.", data={"status": "in-progress"}),
+            upsert("task", "Old task", data={"status": "completed"}),
+        ]
+    )
+    area = {
+        "operation": "create",
+        "entityType": "molecule",
+        "name": "Payments",
+        "knowledge": "Book in cents.\nMore.",
+        "createdByTaskId": "https://tracker.example/1",
+    }
     molecule = ask.manage_graph(**area)["data"]["molecule"]["id"]
     ask.manage_graph(
         **{**area, "entityType": "atom", "name": "Webhooks", "knowledge": "All are idempotent."},
-        paths='["src/payments/**"]', moleculeId=molecule,
-    )  # fmt: skip
+        paths='["src/payments/**"]',
+        moleculeId=molecule,
+    )
     shown = sections(session)
     assert shown["Areas and their rules"] == [
         f"- Payments: Book in cents. More. ({molecule})",
@@ -117,10 +125,22 @@ def test_a_node_without_a_name_is_called_by_its_uri(ask: Ask, session: Session) 
 
 def test_markup_of_an_areas_knowledge_is_omitted_from_its_one_line(ask: Ask, session: Session) -> None:
     area = {"entityType": "molecule", "projectId": "shop"}
-    made = ask.manage_graph(**area, operation="create", name="Payments", knowledge="# Payments\nIn cents #1.",
-                            createdByTaskId="https://tracker.example/1")["data"]["molecule"]  # fmt: skip
-    ask.manage_graph(**area, operation="update", id=made["id"], version=1, knowledge="Never in floats.",
-                     knowledgeMode="append", lastTaskId="https://tracker.example/1")  # fmt: skip
+    made = ask.manage_graph(
+        **area,
+        operation="create",
+        name="Payments",
+        knowledge="# Payments\nIn cents #1.",
+        createdByTaskId="https://tracker.example/1",
+    )["data"]["molecule"]
+    ask.manage_graph(
+        **area,
+        operation="update",
+        id=made["id"],
+        version=1,
+        knowledge="Never in floats.",
+        knowledgeMode="append",
+        lastTaskId="https://tracker.example/1",
+    )
     (line,) = sections(session)["Areas and their rules"]
     assert line == f"- Payments: Payments In cents #1. Never in floats. ({made['id']})"
 

@@ -177,8 +177,12 @@ def test_an_ingested_document_is_found_and_a_conversation_is_read_back(ws: kgd.W
 def test_messages_made_as_nodes_are_read_in_the_order_in_which_they_answer(ws: kgd.Workspace) -> None:
     """Phase 3 of the unified graph, literally: named by sender and time, and REPLIED_BY from message to reply."""
     ws.create_node("thread", "talk")
-    said = [("user", 1_700_000_001_000), ("assistant", 1_700_000_002_000), ("user", 1_700_000_003_000),
-            ("assistant", 1_700_000_003_000)]  # fmt: skip
+    said = [
+        ("user", 1_700_000_001_000),
+        ("assistant", 1_700_000_002_000),
+        ("user", 1_700_000_003_000),
+        ("assistant", 1_700_000_003_000),
+    ]
     made = [
         ws.create_node("message", f"{who}:{at}", namespace="talk", content=f"{number}", data={"senderType": who})
         for number, (who, at) in enumerate(said)

@@ -17,9 +17,15 @@ from tests.api.conftest import Turn
 @pytest.mark.requirement("U3")
 def test_a_graph_is_built_read_changed_and_deleted_on_every_surface(turn: Turn, ws: kgd.Workspace, code: Path) -> None:
     auth = ws.create_node(
-        "concept", "auth", namespace="services", summary="Issues tokens", content="Tokens last 15 minutes.\n",
-        tags=["security"], data={"tier": 1, "deep": {"a": [1, None]}}, source=("document", "handbook"),
-    )  # fmt: skip
+        "concept",
+        "auth",
+        namespace="services",
+        summary="Issues tokens",
+        content="Tokens last 15 minutes.\n",
+        tags=["security"],
+        data={"tier": 1, "deep": {"a": [1, None]}},
+        source=("document", "handbook"),
+    )
     assert auth.uri == "concept://shop/services/auth"
     assert (auth.namespace, auth.version, auth.trust) == ("services", 1, "local")
     assert auth.content == "Tokens last 15 minutes.\n"

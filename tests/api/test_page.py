@@ -52,8 +52,11 @@ def rows(heading: str) -> list[list[str]]:
 
 
 def test_the_table_maps_every_operation_of_the_specifications_to_an_existing_one() -> None:
-    mapped = {name: set(re.findall(r"`(\w+)`", row[1])) for row in rows("From the specifications to Python")
-              for name in re.findall(r"`(\w+)`", row[0]) or [row[0]]}  # fmt: skip
+    mapped = {
+        name: set(re.findall(r"`(\w+)`", row[1]))
+        for row in rows("From the specifications to Python")
+        for name in re.findall(r"`(\w+)`", row[0]) or [row[0]]
+    }
     asked = """createNode createNodes getNode updateNode deleteNode deleteNodesBySource getNodesByNamespace createEdge
         createEdges getEdges getEdgesForNode deleteEdge deleteEdgesForNode retrieve searchNodes traverseGraph
         searchChunks findRelated findRelatedNodes getContext getNodeById getMessageHistory addNode queryByTags

@@ -115,9 +115,13 @@ import kgd
 
 def run(body: str, code: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-P", "-c", PROGRAM.format(root=str(ROOT), body=body)], cwd=code, capture_output=True,
-        text=True, check=False, timeout=60,
-    )  # fmt: skip
+        [sys.executable, "-P", "-c", PROGRAM.format(root=str(ROOT), body=body)],
+        cwd=code,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
 
 
 @pytest.mark.slow

@@ -39,17 +39,22 @@ def edit(dice: random.Random, ws: Workspace) -> Edit:
         return Delete(uri)
     if there and what < 0.35 and area(kind, f"{name}-moved") not in ws.graph:
         return Move(uri, area(kind, f"{name}-moved"))
-    data = {"paths": dice.choice([dice.sample(PATTERNS, 2), "no list", None]),
-            "moleculeId": dice.choice([area("molecule", dice.choice([*NAMES, "a-moved"])), None])}  # fmt: skip
+    data = {
+        "paths": dice.choice([dice.sample(PATTERNS, 2), "no list", None]),
+        "moleculeId": dice.choice([area("molecule", dice.choice([*NAMES, "a-moved"])), None]),
+    }
     return Upsert(uri, name=dice.choice(["One", "Two", name]), data=data if kind == "atom" else {})
 
 
 def everything(atlas: Atlas) -> object:
     found = atlas.matching(PATHS)
     return (
-        atlas.atoms(), atlas.molecules(), list(found.by_atom.items()), found.unmatched,
+        atlas.atoms(),
+        atlas.molecules(),
+        list(found.by_atom.items()),
+        found.unmatched,
         [(one.uri, atlas.atoms_of(one.uri)) for one in atlas.molecules()],
-    )  # fmt: skip
+    )
 
 
 @pytest.mark.parametrize("seed", [1, 2])
@@ -82,9 +87,7 @@ def test_matches_are_in_the_order_of_names_and_paths_in_the_order_of_asking(ws: 
     for name, title in (("1", "Zebra"), ("2", "Ant"), ("3", "Ant")):
         ws.submit(change(Upsert(area("atom", name), name=title, data={"paths": ["src/**"]})))
     found = Atlas.of(ws).matching(["src/z.py", "no.md", "src/a.py", "src/z.py", "a.md"])
-    assert list(found.by_atom.items()) == [
-        (area("atom", name), ["src/z.py", "src/a.py"]) for name in ("2", "3", "1")
-    ]  # fmt: skip
+    assert list(found.by_atom.items()) == [(area("atom", name), ["src/z.py", "src/a.py"]) for name in ("2", "3", "1")]
     assert found.unmatched == ["no.md", "a.md"]
     seen = Atlas.of(ws).matching(["src/z.py", "src/a.py"], sees=lambda uri: False)
     assert (seen.by_atom, seen.unmatched) == ({}, ["src/z.py", "src/a.py"])

@@ -46,8 +46,9 @@ def test_a_folder_is_listed_with_its_direct_content(covered: Ask) -> None:
     inside = covered.coverage(path="./src/auth/")
     assert [told(one)[0] for one in inside["folders"]] == []
     assert [(one["path"], [area["name"] for area in one["areas"]]) for one in inside["files"]] == [
-        ("src/auth/keys.py", ["Auth", "Python"]), ("src/auth/session.py", ["Auth", "Python"]),
-    ]  # fmt: skip
+        ("src/auth/keys.py", ["Auth", "Python"]),
+        ("src/auth/session.py", ["Auth", "Python"]),
+    ]
     assert covered.coverage(path="dir://shop/src")["folder"] == covered.coverage(path="src")["folder"]
 
 
@@ -140,18 +141,27 @@ def test_a_token_is_not_told_what_this_machine_has(covered: Ask, tool: Operation
 
 @pytest.mark.requirement("E9")
 def test_broken_links_are_listed_by_missing_node(ask: Ask) -> None:
-    ask.put(changes=[
-        upsert("a", name="A", relations=[{"type": "needs", "target": "concept://shop/nobody"},
-                                         {"type": "needs", "target": "concept://shop/z"}]),
-        upsert("b", name="B", relations=[{"type": "knows", "target": "concept://shop/nobody", "weight": 0.5}]),
-    ])  # fmt: skip
+    ask.put(
+        changes=[
+            upsert(
+                "a",
+                name="A",
+                relations=[
+                    {"type": "needs", "target": "concept://shop/nobody"},
+                    {"type": "needs", "target": "concept://shop/z"},
+                ],
+            ),
+            upsert("b", name="B", relations=[{"type": "knows", "target": "concept://shop/nobody", "weight": 0.5}]),
+        ]
+    )
     answer = ask.broken()
     assert answer["links"] == 3
     nobody, z = answer["broken"]
     assert (nobody["uri"], z["uri"]) == ("concept://shop/nobody", "concept://shop/z")
     assert [(link["source"], link["type"]) for link in nobody["links"]] == [
-        ("concept://shop/a", "needs"), ("concept://shop/b", "knows"),
-    ]  # fmt: skip
+        ("concept://shop/a", "needs"),
+        ("concept://shop/b", "knows"),
+    ]
     first = ask.broken(limit=1)
     rest = ask.broken(limit=5, cursor=first["cursor"])
     assert [len(one["links"]) for one in (*first["broken"], *rest["broken"])] == [1, 1, 1]

@@ -23,15 +23,21 @@ def held(session: Session, verbs: str, *paths: str) -> Ask:
 
 @pytest.fixture
 def areas(ask: Ask) -> Ask:
-    ask.put(changes=[
-        {"op": "upsert", "uri": "molecule://shop/secret/domain", "name": "Domain", "content": "zebra"},
-        {"op": "upsert", "uri": "atom://shop/pay/bus", "name": "Bus", "data": {
-            "paths": ["bus/**"], "moleculeId": "molecule://shop/secret/domain"},
-         "relations": [{"type": "related_to", "target": "atom://shop/secret/x", "data": {"reason": "zebra"}}]},
-        {"op": "upsert", "uri": "atom://shop/secret/x", "name": "X", "content": "zebra", "data": {"paths": ["**"]}},
-        {"op": "upsert", "uri": "task://shop/secret/t", "name": "T"},
-        {"op": "upsert", "uri": TASK},
-    ])  # fmt: skip
+    ask.put(
+        changes=[
+            {"op": "upsert", "uri": "molecule://shop/secret/domain", "name": "Domain", "content": "zebra"},
+            {
+                "op": "upsert",
+                "uri": "atom://shop/pay/bus",
+                "name": "Bus",
+                "data": {"paths": ["bus/**"], "moleculeId": "molecule://shop/secret/domain"},
+                "relations": [{"type": "related_to", "target": "atom://shop/secret/x", "data": {"reason": "zebra"}}],
+            },
+            {"op": "upsert", "uri": "atom://shop/secret/x", "name": "X", "content": "zebra", "data": {"paths": ["**"]}},
+            {"op": "upsert", "uri": "task://shop/secret/t", "name": "T"},
+            {"op": "upsert", "uri": TASK},
+        ]
+    )
     return ask
 
 
@@ -70,13 +76,19 @@ def test_a_holder_writes_to_the_areas_of_their_paths_alone(areas: Ask, session: 
         (Forbidden, "manage_graph", {**update, "version": 2, "lastTaskId": "secret/t"}),
         (Forbidden, "manage_graph", {**update, "version": 2, "lastTaskId": "secret/nothing"}),
         (NotFound, "manage_graph", {**update, "id": "pay/nothing"}),
-        (Forbidden, "manage_graph", {"operation": "create", "entityType": "atom", "name": "Top", "paths": ["a"],
-                                     "createdByTaskId": TASK}),
-        (Forbidden, "manage_graph", {"operation": "delete", "entityType": "molecule", "id": "secret/domain",
-                                     "version": 1}),
+        (
+            Forbidden,
+            "manage_graph",
+            {"operation": "create", "entityType": "atom", "name": "Top", "paths": ["a"], "createdByTaskId": TASK},
+        ),
+        (
+            Forbidden,
+            "manage_graph",
+            {"operation": "delete", "entityType": "molecule", "id": "secret/domain", "version": 1},
+        ),
         (Forbidden, "manage_changelog", {**log, "parentId": "secret/x"}),
         (Forbidden, "manage_changelog", {**log, "parentId": "secret/nothing"}),
-    ]  # fmt: skip
+    ]
     for kind, tool, arguments in refused:
         with pytest.raises(kind):
             getattr(mine, tool)(**arguments)

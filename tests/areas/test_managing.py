@@ -33,8 +33,9 @@ def molecule(ask: Ask, name: str, **fields: Any) -> dict[str, Any]:
 def atoms(ask: Ask, count: int, **data: Any) -> list[str]:
     """Many at once, written as nodes; their URIs."""
     known = {"paths": ["src/**"], **data}
-    made = ask.put(changes=[{"op": "upsert", "type": "atom", "name": f"Atom {n:02}", "data": known}
-                            for n in range(count)])  # fmt: skip
+    made = ask.put(
+        changes=[{"op": "upsert", "type": "atom", "name": f"Atom {n:02}", "data": known} for n in range(count)]
+    )
     return list(made["created"])
 
 
@@ -111,20 +112,15 @@ BAD: list[tuple[type[KgdError], str, dict[str, Any]]] = [
     (Invalid, "id", {"operation": "update", "id": "molecule://shop/Domain", "version": 1, "lastTaskId": TASK}),
     (Stale, "atom://shop/There", {"operation": "update", "id": "There", "version": 2, "lastTaskId": TASK}),
     (InvariantViolation, "paths", {**UPDATE, "paths": "[]"}),
-    (InvariantViolation, "moleculeId",
-     {**UPDATE, "moleculeId": "molecule://other/x"}),
-    (Invalid, "createdByTaskId",
-     {**UPDATE, "createdByTaskId": TASK}),
-    (Invalid, "knowledge",
-     {**UPDATE, "knowledgeMode": "append"}),
-    (Invalid, "knowledge",
-     {**UPDATE, "knowledgeMode": "append", "knowledge": " "}),
-    (Invalid, "knowledge",
-     {**UPDATE, "knowledgeMode": "append", "knowledge": "k" * 32 * 1024}),
+    (InvariantViolation, "moleculeId", {**UPDATE, "moleculeId": "molecule://other/x"}),
+    (Invalid, "createdByTaskId", {**UPDATE, "createdByTaskId": TASK}),
+    (Invalid, "knowledge", {**UPDATE, "knowledgeMode": "append"}),
+    (Invalid, "knowledge", {**UPDATE, "knowledgeMode": "append", "knowledge": " "}),
+    (Invalid, "knowledge", {**UPDATE, "knowledgeMode": "append", "knowledge": "k" * 32 * 1024}),
     (Invalid, "version", {"operation": "delete", "id": "There"}),
     (Stale, "atom://shop/There", {"operation": "delete", "id": "There", "version": 9}),
     (Invalid, "cascade", {"operation": "delete", "id": "There", "version": 1, "cascade": True}),
-]  # fmt: skip
+]
 
 
 @pytest.mark.requirement("A13")
@@ -149,9 +145,12 @@ def test_invalid_input_is_refused_with_its_place_and_nothing_is_written(ask: Ask
 def test_input_at_the_limits_is_accepted(ask: Ask) -> None:
     others = atoms(ask, 50)
     made = atom(
-        ask, "ü" * 255, knowledge=f"\n {'k' * 32 * 1024} \n", relatedAtoms=related(*others),
+        ask,
+        "ü" * 255,
+        knowledge=f"\n {'k' * 32 * 1024} \n",
+        relatedAtoms=related(*others),
         paths=json.dumps([f"{'p' * 508}/{n}" for n in range(10, 20)] + [f"./a{n}/" for n in range(10)]),
-    )  # fmt: skip
+    )
     assert made["name"] == "ü" * 255
     assert made["knowledge"] == "k" * 32 * 1024
     assert made["paths"][-1] == "a9/**"
@@ -174,8 +173,13 @@ def test_an_update_changes_only_its_fields_and_adds_one_version(ask: Ask, ws: Wo
         return dict(ask.manage_graph(**{"lastTaskId": "https://tracker.example/T-2", **given})["data"]["atom"])
 
     renamed = update(1, name="Event Bus")
-    assert renamed == {**made, "name": "Event Bus", "lastTaskId": "https://tracker.example/T-2", "version": 2,
-                       "updatedAt": renamed["updatedAt"]}  # fmt: skip
+    assert renamed == {
+        **made,
+        "name": "Event Bus",
+        "lastTaskId": "https://tracker.example/T-2",
+        "version": 2,
+        "updatedAt": renamed["updatedAt"],
+    }
     rewired = update(2, relatedAtoms=related(c, a), paths='["bus/**"]', moleculeId=other)
     assert [(one["atomId"], one["reason"]) for one in rewired["relatedAtoms"]] == [(c, "because 0"), (a, "because 1")]
     assert (rewired["paths"], rewired["moleculeId"], rewired["version"]) == (["bus/**"], other, 3)
@@ -222,8 +226,9 @@ def test_a_deleted_molecule_leaves_its_atoms_or_takes_them_along_in_one_commit(a
     again = molecule(ask, "Domain")["id"]
     assert again == "molecule://shop/Domain-2"  # a URI that was used is not used again
     for number in range(3):
-        ask.manage_graph(operation="update", entityType="atom", id=f"Atom {number:02}", version=2, lastTaskId=TASK,
-                         moleculeId=again)  # fmt: skip
+        ask.manage_graph(
+            operation="update", entityType="atom", id=f"Atom {number:02}", version=2, lastTaskId=TASK, moleculeId=again
+        )
     gone = ask.manage_graph(operation="delete", entityType="molecule", id=again, version=1, cascade=True)["data"]
     assert gone["deletedAtoms"] == [f"atom://shop/Atom%20{n:02}" for n in range(3)]
     assert log_files(ws) == []
@@ -239,8 +244,10 @@ def log_files(ws: Workspace) -> list[str]:
 def test_areas_of_one_name_get_distinct_unused_uris(ask: Ask) -> None:
     first, second = atom(ask, "Retry"), atom(ask, "Retry")
     assert (first["id"], second["id"], atom(ask, "RETRY")["id"]) == (
-        "atom://shop/Retry", "atom://shop/Retry-2", "atom://shop/RETRY-3",
-    )  # fmt: skip
+        "atom://shop/Retry",
+        "atom://shop/Retry-2",
+        "atom://shop/RETRY-3",
+    )
     ask.manage_graph(operation="delete", entityType="atom", id=second["id"], version=1)
     assert atom(ask, "Retry")["id"] == "atom://shop/Retry-4"
     slashed = atom(ask, "API / Auth: 50%?")
@@ -254,8 +261,10 @@ def test_areas_of_one_name_get_distinct_unused_uris(ask: Ask) -> None:
 @pytest.mark.requirement("A7")
 def test_a_task_is_a_node_or_an_address_and_may_be_deleted_later(ask: Ask, ws: Workspace) -> None:
     ask.put(changes=[{"op": "upsert", "type": "task", "name": "Fix it"}])
-    by = [atom(ask, "A", createdByTaskId=text)["createdByTaskId"]
-          for text in ("task://shop/Fix%20it", "task:Fix it", " Fix it ", f"{TASK}?id=1", TASK)]  # fmt: skip
+    by = [
+        atom(ask, "A", createdByTaskId=text)["createdByTaskId"]
+        for text in ("task://shop/Fix%20it", "task:Fix it", " Fix it ", f"{TASK}?id=1", TASK)
+    ]
     assert by == ["task://shop/Fix%20it"] * 3 + [f"{TASK}?id=1", TASK]
     assert f"{TASK}?id=1" in ws.graph
     ask.put(changes=[{"op": "delete", "uri": "task://shop/Fix%20it"}, {"op": "delete", "uri": TASK}])
@@ -268,11 +277,18 @@ def test_a_task_is_a_node_or_an_address_and_may_be_deleted_later(ask: Ask, ws: W
 
 def test_an_area_is_a_node_like_any_other(ask: Ask) -> None:
     domain = molecule(ask, "Domain")["id"]
-    answer = ask.put(changes=[
-        {"op": "upsert", "type": "atom", "name": "By hand", "content": "Known.\n",
-         "data": {"paths": ["src/auth/**", "", 7, "/no"], "moleculeId": domain},
-         "relations": [{"type": "related_to", "target": "atom://shop/gone"}]},
-    ])  # fmt: skip
+    answer = ask.put(
+        changes=[
+            {
+                "op": "upsert",
+                "type": "atom",
+                "name": "By hand",
+                "content": "Known.\n",
+                "data": {"paths": ["src/auth/**", "", 7, "/no"], "moleculeId": domain},
+                "relations": [{"type": "related_to", "target": "atom://shop/gone"}],
+            },
+        ]
+    )
     told = [text for text in answer["warnings"] if "matches nothing" in text]
     assert len(told) == 3
     found = ask.query_graph(operation="context", paths="./src/auth/session.py")["data"]
@@ -291,14 +307,19 @@ def test_a_bad_entry_is_refused(ask: Ask, ws: Workspace) -> None:
     molecule(ask, "Domain")
     good = {"operation": "append", "parentType": "atom", "parentId": "Bus", "taskId": TASK, "summary": "why"}
     cases: list[tuple[type[KgdError], str, dict[str, Any]]] = [
-        (Invalid, "summary", {"summary": " \n "}), (Invalid, "summary", {"summary": None}),
-        (Invalid, "summary", {"summary": "s" * 4097}), (Invalid, "taskId", {"taskId": None}),
-        (NotFound, "taskId", {"taskId": "nothing"}), (NotFound, "parentId", {"parentId": "nobody"}),
-        (Invalid, "parentId", {"parentId": "molecule://shop/Domain"}), (NotFound, "parentId", {"parentId": "Domain"}),
-        (Invalid, "limit", {"limit": 3}), (Invalid, "limit", {"operation": "search", "limit": 0}),
+        (Invalid, "summary", {"summary": " \n "}),
+        (Invalid, "summary", {"summary": None}),
+        (Invalid, "summary", {"summary": "s" * 4097}),
+        (Invalid, "taskId", {"taskId": None}),
+        (NotFound, "taskId", {"taskId": "nothing"}),
+        (NotFound, "parentId", {"parentId": "nobody"}),
+        (Invalid, "parentId", {"parentId": "molecule://shop/Domain"}),
+        (NotFound, "parentId", {"parentId": "Domain"}),
+        (Invalid, "limit", {"limit": 3}),
+        (Invalid, "limit", {"operation": "search", "limit": 0}),
         (Invalid, "offset", {"operation": "search", "offset": -1}),
         (Invalid, "summary", {"operation": "search", "taskId": None}),
-    ]  # fmt: skip
+    ]
     tip = ws.tip
     for kind, at, fields in cases:
         with pytest.raises(KgdError) as refused:
@@ -328,7 +349,7 @@ def test_a_question_that_makes_no_sense_is_refused(ask: Ask) -> None:
         (Invalid, "changelogLimit", {"operation": "context", "paths": "a", "changelogLimit": -1}),
         (NotFound, "id", {"operation": "get", "entityType": "atom", "id": "Domain"}),
         (Invalid, "id", {"operation": "get", "entityType": "atom", "id": "atom://other/x", "projectId": "shop"}),
-    ]  # fmt: skip
+    ]
     for kind, at, fields in cases:
         with pytest.raises(KgdError) as refused:
             ask.query_graph(**fields)
@@ -342,8 +363,12 @@ def test_an_answer_too_large_for_clients_is_refused(
     ask.put(changes=[{"op": "upsert", "uri": "molecule://shop/All"}])
     data = {"paths": ["a"], "moleculeId": "molecule://shop/All"}
     for first in range(0, 600, 200):
-        ask.put(changes=[{"op": "upsert", "type": "atom", "name": f"Big {n}", "content": "k" * 32_000, "data": data}
-                         for n in range(first, first + 200)])  # fmt: skip
+        ask.put(
+            changes=[
+                {"op": "upsert", "type": "atom", "name": f"Big {n}", "content": "k" * 32_000, "data": data}
+                for n in range(first, first + 200)
+            ]
+        )
     ask.query_graph(operation="context", paths="elsewhere")  # reads every area once
     read = areas_read(monkeypatch)
     for question in (
@@ -362,8 +387,12 @@ def test_a_search_for_areas_with_long_reasons_is_refused_by_its_size(
 ) -> None:
     related = [{"type": "related_to", "target": f"atom://shop/{n}", "data": {"reason": "r" * 4_000}} for n in range(50)]
     for first in (0, 36):
-        ask.put(changes=[{"op": "upsert", "type": "atom", "name": f"Big {n}", "content": "k" * 32_000,
-                          "relations": related} for n in range(first, first + 36)])  # fmt: skip
+        ask.put(
+            changes=[
+                {"op": "upsert", "type": "atom", "name": f"Big {n}", "content": "k" * 32_000, "relations": related}
+                for n in range(first, first + 36)
+            ]
+        )
     ask.query_graph(operation="context", paths="elsewhere")  # reads every area once
     read = areas_read(monkeypatch)
     with pytest.raises(Limit, match="8 are sent at once"):

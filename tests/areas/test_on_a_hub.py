@@ -41,8 +41,9 @@ def test_a_hubs_areas_are_read_here_and_written_there(ask: Ask, hub: Hub, tmp_pa
     with pytest.raises(NotFound):
         ask.query_graph(operation="get", entityType="atom", id="atom://infra/infra/nothing")
     with pytest.raises(Forbidden, match="submit_subgraph"):
-        ask.manage_graph(operation="create", entityType="atom", name="x", paths=["a"], createdByTaskId=TASK,
-                         projectId="infra")  # fmt: skip
+        ask.manage_graph(
+            operation="create", entityType="atom", name="x", paths=["a"], createdByTaskId=TASK, projectId="infra"
+        )
 
 
 @pytest.mark.slow

@@ -31,30 +31,45 @@ def stripped(value: Any) -> Any:
 async def test_the_context_of_paths_is_the_answer_in_the_specification(tasks: list[str], graph: Graph) -> None:
     molecule = (
         await graph.manage(
-            "create", "molecule", name="Payment Domain", createdByTaskId="t-1",
+            "create",
+            "molecule",
+            name="Payment Domain",
+            createdByTaskId="t-1",
             knowledge="Communicates with Stripe, idempotent webhooks, event sourcing",
         )
-    )["molecule"]["id"]  # fmt: skip
+    )["molecule"]["id"]
     stripe = (
         await graph.manage(
-            "create", "atom", name="Stripe Integration", createdByTaskId="t-1", moleculeId=molecule,
+            "create",
+            "atom",
+            name="Stripe Integration",
+            createdByTaskId="t-1",
+            moleculeId=molecule,
             paths='["src/stripe/**"]',
         )
-    )["atom"]["id"]  # fmt: skip
+    )["atom"]["id"]
     handlers = (
         await graph.manage(
-            "create", "atom", name="Webhook Handlers", createdByTaskId="t-1", moleculeId=molecule,
+            "create",
+            "atom",
+            name="Webhook Handlers",
+            createdByTaskId="t-1",
+            moleculeId=molecule,
             paths='["src/payments/webhook-*.ts", "src/payments/stripe-*.ts"]',
             knowledge="8 handlers, all extend BaseWebhookHandler, locales from registry",
             relatedAtoms=json.dumps([{"atomId": stripe, "reason": "webhooks call gateway for processing"}]),
         )
-    )["atom"]["id"]  # fmt: skip
+    )["atom"]["id"]
     retry = (
         await graph.manage(
-            "create", "atom", name="Retry Utilities", createdByTaskId="t-1", paths='["src/shared/retry-utils.ts"]',
+            "create",
+            "atom",
+            name="Retry Utilities",
+            createdByTaskId="t-1",
+            paths='["src/shared/retry-utils.ts"]',
             knowledge="Generic exponential backoff",
         )
-    )["atom"]["id"]  # fmt: skip
+    )["atom"]["id"]
     await graph.changelog("append", parentType="atom", parentId=handlers, taskId="t-2", summary="Locales moved")
 
     found = await graph.query(
@@ -66,15 +81,22 @@ async def test_the_context_of_paths_is_the_answer_in_the_specification(tasks: li
     assert stripped(found) == {
         "molecules": [
             {
-                "id": molecule, "name": "Payment Domain",
+                "id": molecule,
+                "name": "Payment Domain",
                 "knowledge": "Communicates with Stripe, idempotent webhooks, event sourcing",
                 "atoms": [
                     {
-                        "id": handlers, "name": "Webhook Handlers",
+                        "id": handlers,
+                        "name": "Webhook Handlers",
                         "knowledge": "8 handlers, all extend BaseWebhookHandler, locales from registry",
                         "matchedPaths": ["src/payments/webhook-handler.ts", "src/payments/stripe-gateway.ts"],
-                        "relatedAtoms": [{"atomId": stripe, "name": "Stripe Integration",
-                                          "reason": "webhooks call gateway for processing"}],
+                        "relatedAtoms": [
+                            {
+                                "atomId": stripe,
+                                "name": "Stripe Integration",
+                                "reason": "webhooks call gateway for processing",
+                            }
+                        ],
                         "changelog": [{"taskId": "task://shop/t-2", "summary": "Locales moved", "createdAt": "T"}],
                     }
                 ],
@@ -82,23 +104,37 @@ async def test_the_context_of_paths_is_the_answer_in_the_specification(tasks: li
             }
         ],
         "orphanAtoms": [
-            {"id": retry, "name": "Retry Utilities", "knowledge": "Generic exponential backoff",
-             "matchedPaths": ["src/shared/retry-utils.ts"], "relatedAtoms": [], "changelog": []}
+            {
+                "id": retry,
+                "name": "Retry Utilities",
+                "knowledge": "Generic exponential backoff",
+                "matchedPaths": ["src/shared/retry-utils.ts"],
+                "relatedAtoms": [],
+                "changelog": [],
+            }
         ],
         "unmatchedPaths": ["src/payments/new-handler.ts"],
-    }  # fmt: skip
+    }
 
 
 PATTERNS = [
-    (["src/pages/checkout/**"], ["src/pages/checkout/a.tsx", "src/pages/checkout/deep/er/b.tsx"],
-     ["src/pages/profile.tsx", "src/pages/checkout.tsx"]),
-    (["src/payments/gateway/**", "src/payments/stripe-*.ts"],
-     ["src/payments/gateway/x/y.ts", "src/payments/stripe-client.ts"],
-     ["src/payments/paypal.ts", "src/payments/stripe-x/index.ts"]),
+    (
+        ["src/pages/checkout/**"],
+        ["src/pages/checkout/a.tsx", "src/pages/checkout/deep/er/b.tsx"],
+        ["src/pages/profile.tsx", "src/pages/checkout.tsx"],
+    ),
+    (
+        ["src/payments/gateway/**", "src/payments/stripe-*.ts"],
+        ["src/payments/gateway/x/y.ts", "src/payments/stripe-client.ts"],
+        ["src/payments/paypal.ts", "src/payments/stripe-x/index.ts"],
+    ),
     (["src/shared/email-client.ts"], ["src/shared/email-client.ts"], ["src/shared/email-client.tsx"]),
-    (["src/pages/checkout/**", "src/components/checkout-*.tsx"], ["src/components/checkout-form.tsx"],
-     ["src/components/form.tsx"]),
-]  # fmt: skip
+    (
+        ["src/pages/checkout/**", "src/components/checkout-*.tsx"],
+        ["src/components/checkout-form.tsx"],
+        ["src/components/form.tsx"],
+    ),
+]
 
 
 @pytest.mark.requirement("A12")
@@ -128,10 +164,15 @@ async def test_appended_knowledge_is_behind_the_separator_in_the_specification(t
     assert made["knowledge"] == "Layout."
     grown = (
         await graph.manage(
-            "update", "molecule", id=made["id"], version=1, lastTaskId="t-2", knowledge="Guards in middleware.\n",
+            "update",
+            "molecule",
+            id=made["id"],
+            version=1,
+            lastTaskId="t-2",
+            knowledge="Guards in middleware.\n",
             knowledgeMode="append",
         )
-    )["molecule"]  # fmt: skip
+    )["molecule"]
     head, stamp, tail = re.fullmatch(
         r"(.*?)\n\n---\[(\S+) task:task://shop/t-2\]---\n(.*)", grown["knowledge"], re.S
     ).groups()  # type: ignore[union-attr]
@@ -163,25 +204,39 @@ async def test_areas_are_got_and_found_with_what_belongs_to_them(tasks: list[str
         "molecule"
     ]
     assert stripped(pages) == {
-        "id": "molecule://shop/Pages", "projectId": "shop", "name": "Pages", "knowledge": "Layouts",
-        "relatedMolecules": [], "createdByTaskId": "task://shop/t-1", "lastTaskId": "task://shop/t-1", "version": 1,
-        "createdAt": "T", "updatedAt": "T",
-    }  # fmt: skip
+        "id": "molecule://shop/Pages",
+        "projectId": "shop",
+        "name": "Pages",
+        "knowledge": "Layouts",
+        "relatedMolecules": [],
+        "createdByTaskId": "task://shop/t-1",
+        "lastTaskId": "task://shop/t-1",
+        "version": 1,
+        "createdAt": "T",
+        "updatedAt": "T",
+    }
     for name in ("Profile Page", "Checkout Page", "Checkout Page"):
         await graph.manage(
             "create", "atom", name=name, createdByTaskId="t-1", paths=["src/pages/**"], moleculeId=pages["id"]
         )
-    await graph.manage("create", "atom", name="Event Bus", createdByTaskId="t-1", paths='["src/bus.ts"]',
-                       knowledge="Carries the checkout events")  # fmt: skip
+    await graph.manage(
+        "create",
+        "atom",
+        name="Event Bus",
+        createdByTaskId="t-1",
+        paths='["src/bus.ts"]',
+        knowledge="Carries the checkout events",
+    )
     for number in range(7):
         await graph.changelog("append", parentType="molecule", parentId="Pages", taskId="t-1", summary=f"step {number}")
 
     got = await graph.query("get", entityType="molecule", id=pages["id"])
     assert [entry["summary"] for entry in got["molecule"]["changelog"]] == [f"step {n}" for n in (6, 5, 4, 3, 2)]
     assert [(one["name"], one["id"]) for one in got["atoms"]] == [
-        ("Checkout Page", "atom://shop/Checkout%20Page"), ("Checkout Page", "atom://shop/Checkout%20Page-2"),
+        ("Checkout Page", "atom://shop/Checkout%20Page"),
+        ("Checkout Page", "atom://shop/Checkout%20Page-2"),
         ("Profile Page", "atom://shop/Profile%20Page"),
-    ]  # fmt: skip
+    ]
     assert {one["moleculeId"] for one in got["atoms"]} == {pages["id"]}
     two = await graph.query("get", entityType="molecule", id="Pages", changelogLimit=2)
     assert [entry["summary"] for entry in two["molecule"]["changelog"]] == ["step 6", "step 5"]
@@ -214,9 +269,13 @@ async def test_a_changelog_is_written_once_and_read_newest_first(tasks: list[str
         for task in ("t-1", "https://tracker.example/PAY-7", "task://shop/t-3")
     ]
     assert stripped(made[1]) == {
-        "id": made[1]["id"], "parentType": "atom", "parentId": "atom://shop/Bus",
-        "taskId": "https://tracker.example/PAY-7", "summary": "https://tracker.example/PAY-7 did it", "createdAt": "T",
-    }  # fmt: skip
+        "id": made[1]["id"],
+        "parentType": "atom",
+        "parentId": "atom://shop/Bus",
+        "taskId": "https://tracker.example/PAY-7",
+        "summary": "https://tracker.example/PAY-7 did it",
+        "createdAt": "T",
+    }
     found = await graph.changelog("search", parentType="atom", parentId="Bus")
     assert found == {"entries": made[::-1], "total": 3}
     page = await graph.changelog("search", parentType="atom", parentId="Bus", limit=1, offset=1)
@@ -244,9 +303,11 @@ async def test_a_refusal_has_the_envelope_too(tasks: list[str], graph: Graph) ->
 async def test_a_refusal_has_place_and_next_step_beside_its_sentence(tasks: list[str], graph: Graph) -> None:
     error = await graph.refused("query_graph", operation="get", entityType="atom", id="x")
     assert error == {
-        "code": "NOT_FOUND", "message": "there is no such atom", "at": "id",
+        "code": "NOT_FOUND",
+        "message": "there is no such atom",
+        "at": "id",
         "next": "Look for it with search with types=atom.",
-    }  # fmt: skip
+    }
 
 
 WRONG: list[tuple[str, dict[str, Any], str, list[str]]] = [
@@ -256,15 +317,35 @@ WRONG: list[tuple[str, dict[str, Any], str, list[str]]] = [
     ("manage_graph", {}, "operation", ["operation", "entityType"]),
     ("manage_graph", {"operation": "delete"}, "entityType", ["entityType", "id", "version"]),
     ("manage_graph", {"operation": "delete", "entityType": "atom", "version": "x"}, "id", ["id", "version"]),
-    ("manage_graph", {"operation": "create", "entityType": "atom", "name": " ", "paths": ["/a"], "id": "x"},
-     "createdByTaskId", ["createdByTaskId", "id", "name", "paths[0]"]),
-    ("manage_graph", {"operation": "update", "entityType": "atom", "id": "x", "version": 1, "lastTaskId": "t-1",
-                      "relatedAtoms": "no", "knowledgeMode": "append"}, "relatedAtoms", ["relatedAtoms", "knowledge"]),
+    (
+        "manage_graph",
+        {"operation": "create", "entityType": "atom", "name": " ", "paths": ["/a"], "id": "x"},
+        "createdByTaskId",
+        ["createdByTaskId", "id", "name", "paths[0]"],
+    ),
+    (
+        "manage_graph",
+        {
+            "operation": "update",
+            "entityType": "atom",
+            "id": "x",
+            "version": 1,
+            "lastTaskId": "t-1",
+            "relatedAtoms": "no",
+            "knowledgeMode": "append",
+        },
+        "relatedAtoms",
+        ["relatedAtoms", "knowledge"],
+    ),
     ("query_graph", {"operation": "get", "limit": 0, "colour": 1}, "colour", ["colour", "id", "entityType", "limit"]),
     ("manage_changelog", {"operation": "append"}, "parentType", ["parentType", "parentId", "taskId", "summary"]),
-    ("manage_changelog", {"operation": "append", "parentType": "atom", "parentId": "x", "taskId": "t-1",
-                          "summary": " ", "limit": 3}, "limit", ["limit", "summary"]),
-]  # fmt: skip
+    (
+        "manage_changelog",
+        {"operation": "append", "parentType": "atom", "parentId": "x", "taskId": "t-1", "summary": " ", "limit": 3},
+        "limit",
+        ["limit", "summary"],
+    ),
+]
 
 
 @pytest.mark.parametrize(("tool", "given", "at", "named"), WRONG)

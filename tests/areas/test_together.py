@@ -46,8 +46,16 @@ def test_two_people_append_to_one_area_and_its_changelog(
     bob.share(hub)
     bob.sync()
     for who, word in ((ann, "ann"), (bob, "bob")):
-        update(who, "atom", bus, 1, word, knowledge=f"{word} was here.", knowledgeMode="append",
-               paths=f'["bus/**", "{word}/**"]')  # fmt: skip
+        update(
+            who,
+            "atom",
+            bus,
+            1,
+            word,
+            knowledge=f"{word} was here.",
+            knowledgeMode="append",
+            paths=f'["bus/**", "{word}/**"]',
+        )
         update(who, "molecule", empty, 1, word, knowledge=f"{word} began it.", knowledgeMode="append")
         log(who, "atom", bus, f"by {word}")
     update(ann, "atom", other, 1, "x", relatedAtoms=[{"atomId": bus, "reason": "for ann"}])

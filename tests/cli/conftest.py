@@ -24,9 +24,14 @@ class Kgd:
 
     def run(self, *words: str, stdin: str = "", **environment: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            [sys.executable, "-P", "-m", "kgd.cli", *words], cwd=self.directory, input=stdin,
-            env={**os.environ, **environment}, capture_output=True, text=True, check=False,
-        )  # fmt: skip
+            [sys.executable, "-P", "-m", "kgd.cli", *words],
+            cwd=self.directory,
+            input=stdin,
+            env={**os.environ, **environment},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
 
     def __call__(self, *words: str, stdin: str = "") -> str:
         done = self.run(*words, stdin=stdin)

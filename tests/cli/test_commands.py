@@ -31,8 +31,18 @@ def test_up_says_where_everything_is_and_how_clients_are_wired_and_again_changes
 
 
 def test_a_node_is_put_shown_changed_and_deleted(kgd: Kgd) -> None:
-    kgd("put", "cart", "--summary", "What a customer wants", "--tags", "shop", "--relations", "uses:prices@0.5",
-        "-m", "cart is known")  # fmt: skip
+    kgd(
+        "put",
+        "cart",
+        "--summary",
+        "What a customer wants",
+        "--tags",
+        "shop",
+        "--relations",
+        "uses:prices@0.5",
+        "-m",
+        "cart is known",
+    )
     kgd("append", "cart", "It expires after a day.")
     kgd("tag", "cart", "old")
     kgd("tag", "cart", "old", "--remove")
@@ -41,8 +51,9 @@ def test_a_node_is_put_shown_changed_and_deleted(kgd: Kgd) -> None:
     assert (node["uri"], node["summary"], node["tags"]) == ("concept://shop/cart", "What a customer wants", ["shop"])
     assert node["content"].strip() == "It expires after a day."
     assert {(r["type"], r["target"], r["weight"]) for r in node["relations"]} == {
-        ("uses", "concept://shop/prices", 0.5), ("about", "dir://shop/src/auth", 0.25),
-    }  # fmt: skip
+        ("uses", "concept://shop/prices", 0.5),
+        ("about", "dir://shop/src/auth", 0.25),
+    }
     kgd("unlink", "cart", "./src/auth", "--type", "about")
     kgd("mv", "cart", "concept://shop/basket")
     shown = kgd("show", "basket")
@@ -67,8 +78,9 @@ def test_the_code_tree_is_walked_and_a_limit_says_what_it_left_out(kgd: Kgd) -> 
 
 def test_a_walk_shows_the_path_to_each_node_and_its_last_part_on_a_later_page(kgd: Kgd) -> None:
     uris = [f"concept://shop/step{n}" for n in range(9)]
-    steps = [{"op": "upsert", "uri": uri, "relations": [{"type": "uses", "target": next}]}
-             for uri, next in pairwise(uris)]  # fmt: skip
+    steps = [
+        {"op": "upsert", "uri": uri, "relations": [{"type": "uses", "target": next}]} for uri, next in pairwise(uris)
+    ]
     kgd("put", "--changes", "-", stdin=json.dumps([{"op": "upsert", "uri": uris[-1]}, *steps]))
     walk = ("traverse", "step0", "--max-cost", "none", "--max-nodes", "4")
     assert "step0 > step1 > step2 > step3\n" in kgd(*walk)
@@ -145,8 +157,12 @@ def test_the_past_is_shown_compared_and_taken_back(kgd: Kgd) -> None:
 
 def test_a_missing_node_is_not_found_and_similar_names_are_suggested(kgd: Kgd) -> None:
     kgd("put", "services/payment", "--summary", "Takes money")
-    for words in (["get", "service/payment"], ["history", "service/payment"], ["show", "service/payment"],
-                  ["get", "service/payment", "--quiet"]):  # fmt: skip
+    for words in (
+        ["get", "service/payment"],
+        ["history", "service/payment"],
+        ["show", "service/payment"],
+        ["get", "service/payment", "--quiet"],
+    ):
         done = kgd.run(*words)
         assert done.returncode == EXIT_CODES["NOT_FOUND"][0]
         assert done.stdout == ""
@@ -178,9 +194,11 @@ def test_a_file_that_could_never_be_read_is_named_instead_of_its_node(kgd: Kgd) 
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["put", "x", "--summary", "s", "--expect-version", "7"],
-         "kgd: the node is at version 0, the change expected 7 (concept://shop/x)\n"
-         "     Look with `kgd get` at the change, then write with the current version.\n"),
+        (
+            ["put", "x", "--summary", "s", "--expect-version", "7"],
+            "kgd: the node is at version 0, the change expected 7 (concept://shop/x)\n"
+            "     Look with `kgd get` at the change, then write with the current version.\n",
+        ),
         (["link", "a", "b", "--weight", "2"], "(--weight)"),
         (["put", "--summary", "s"], "kgd: a node needs `URI`, or `--type` and `--name`\n"),
         (["rm", "nosuch"], "Look for it with `kgd search`, or make it with `kgd put`."),
@@ -203,7 +221,7 @@ def test_a_file_that_could_never_be_read_is_named_instead_of_its_node(kgd: Kgd) 
         (["remote", "add", "origin", "/no/where"], "kgd: there is nothing at /no/where"),
     ],
     ids=range(21),
-)  # fmt: skip
+)
 def test_a_refusal_quotes_the_typed_options(kgd: Kgd, words: list[str], said: str) -> None:
     kgd("put", "shelf", "--summary", "s")
     error = kgd.run(*words).stderr
@@ -312,8 +330,15 @@ def test_status_doctor_and_fsck_say_that_all_is_well(kgd: Kgd) -> None:
 
 def test_a_command_that_needs_no_daemon_starts_none(kgd: Kgd, tmp_path: Path) -> None:
     home = {"KGD_HOME": str(tmp_path / "other")}
-    for words in (["config"], ["service", "systemd"], ["service", "launchd"], ["completion", "zsh"], ["down"],
-                  ["--help"], ["--version"]):  # fmt: skip
+    for words in (
+        ["config"],
+        ["service", "systemd"],
+        ["service", "launchd"],
+        ["completion", "zsh"],
+        ["down"],
+        ["--help"],
+        ["--version"],
+    ):
         assert kgd.run(*words, **home).returncode == 0
     assert not os.path.exists(tmp_path / "other" / "state")
 

@@ -43,8 +43,18 @@ def full(kgd: Kgd, code: Path, tmp_path: Path) -> Kgd:
     for number in range(6):
         kgd("put", f"page/{number}", "--summary", f"lantern {number}", "-q")
         kgd("link", "page/hub", f"page/{number}", "--weight", "0.1", "-q")
-    kgd("put", "page/long", "--relations", "uses:page/gone", "--relations", "uses:page/lost", "-q", "--content", "-",
-        stdin="\n\n".join(f"Line {number} about something long." for number in range(6_000)))  # fmt: skip
+    kgd(
+        "put",
+        "page/long",
+        "--relations",
+        "uses:page/gone",
+        "--relations",
+        "uses:page/lost",
+        "-q",
+        "--content",
+        "-",
+        stdin="\n\n".join(f"Line {number} about something long." for number in range(6_000)),
+    )
     for number in range(2):
         second = [kgd.json("put", f"page/{number}", "--summary", text)["commit"] for text in ("x", "lantern y")][1]
         kgd("put", f"page/{number}", "--summary", f"lantern z{number}", "-q")

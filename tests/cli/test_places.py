@@ -99,9 +99,12 @@ def second(kgd: Kgd, shop: Path) -> Path:
     """Another clone of the code whose workspace is shared and here already."""
     bare = shop.with_name("shared.git")
     for command in (
-        ["init", "-q", "--bare", str(bare)], ["-C", str(shop), "add", "."], ["-C", str(shop), "commit", "-qm", "a"],
-        ["-C", str(shop), "remote", "add", "origin", str(bare)], ["-C", str(shop), "push", "-q", "origin", "HEAD"],
-    ):  # fmt: skip
+        ["init", "-q", "--bare", str(bare)],
+        ["-C", str(shop), "add", "."],
+        ["-C", str(shop), "commit", "-qm", "a"],
+        ["-C", str(shop), "remote", "add", "origin", str(bare)],
+        ["-C", str(shop), "push", "-q", "origin", "HEAD"],
+    ):
         subprocess.run(["git", *command], check=True)
     kgd("share")
     made = shop.with_name("second")

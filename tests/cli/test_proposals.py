@@ -16,9 +16,14 @@ def test_a_proposal_is_listed_shown_accepted_in_part_and_rejected(kgd: Kgd, tmp_
     base = kgd.json("put", "wait/b", "--summary", "one")["commit"]
     kgd("put", "wait/a", "--summary", "another", "-q")
     changes = tmp_path / "changes.json"
-    changes.write_text(json.dumps([
-        {"op": "upsert", "uri": "wait/a", "summary": "mine"}, {"op": "upsert", "uri": "wait/c", "summary": "new"},
-    ]))  # fmt: skip
+    changes.write_text(
+        json.dumps(
+            [
+                {"op": "upsert", "uri": "wait/a", "summary": "mine"},
+                {"op": "upsert", "uri": "wait/c", "summary": "new"},
+            ]
+        )
+    )
     said = kgd("submit", "--changes", str(changes), "--base", base, "-m", "from afar")
     assert said.startswith("proposed in shop as ")
     assert "the same nodes were changed here too" in said

@@ -20,8 +20,14 @@ from tests.daemon.conftest import ROOT
 
 def test_a_line_about_the_whole_of_an_export_has_no_empty_place_before_it(capsys: pytest.CaptureFixture[str]) -> None:
     troubles = [{"at": "", "reason": "3 relations have no place"}, {"at": "a.md", "reason": "was left"}]
-    answer: dict[str, Any] = {"target": "out", "format": "vault", "wrote": {"notes": 1}, "files": {"new": 1}, "cut": 0,
-                              "troubles": troubles}  # fmt: skip
+    answer: dict[str, Any] = {
+        "target": "out",
+        "format": "vault",
+        "wrote": {"notes": 1},
+        "files": {"new": 1},
+        "cut": 0,
+        "troubles": troubles,
+    }
     printing_exchange.exported(answer)
     assert capsys.readouterr().out.splitlines()[2:] == ["  ! 3 relations have no place", "  ! a.md: was left"]
 
@@ -36,11 +42,21 @@ def test_ingested_items_are_counted_in_plain_words(capsys: pytest.CaptureFixture
 
 
 def test_the_problem_of_a_step_is_shown_once(capsys: pytest.CaptureFixture[str]) -> None:
-    stages = [{"name": "embedding", "state": "degraded", "about": "5 of 6 texts", "blocker": "it is down"},
-              {"name": "publish", "state": "waiting", "blocker": "no remote answers"}]  # fmt: skip
+    stages = [
+        {"name": "embedding", "state": "degraded", "about": "5 of 6 texts", "blocker": "it is down"},
+        {"name": "publish", "state": "waiting", "blocker": "no remote answers"},
+    ]
     daemon = {"version": "1", "pid": 1, "since": "now", "log": "log"}
-    answer = {"daemon": daemon, "health": "degraded", "stages": stages, "degraded": ["embedding: it is down"],
-              "invalid_files": [], "proposals": 0, "counts": {}, "conflicts": 0}  # fmt: skip
+    answer = {
+        "daemon": daemon,
+        "health": "degraded",
+        "stages": stages,
+        "degraded": ["embedding: it is down"],
+        "invalid_files": [],
+        "proposals": 0,
+        "counts": {},
+        "conflicts": 0,
+    }
     printing_running.status(answer)
     told = capsys.readouterr().out
     assert (told.count("it is down"), told.count("no remote answers")) == (1, 1)
@@ -72,9 +88,11 @@ def test_a_file_that_is_left_is_named_once_with_its_place(
     whole = {"path": path, "state": "", "error": {"message": "this file is not UTF-8", "at": path}}
     printing_running.agents({"entries": [broken, whole]})
     assert capsys.readouterr().out.splitlines() == [
-        "! a.json: this is no JSON (line 3)", "    nothing was written to it.",
-        "! a.json: this file is not UTF-8", "    nothing was written to it.",
-    ]  # fmt: skip
+        "! a.json: this is no JSON (line 3)",
+        "    nothing was written to it.",
+        "! a.json: this file is not UTF-8",
+        "    nothing was written to it.",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -109,8 +127,11 @@ def _advised() -> Iterator[str]:
         for found in ast.walk(ast.parse(path.read_text())):
             given = [found.value] if isinstance(found, ast.keyword) and found.arg == "next" else []
             if isinstance(found, ast.Dict):
-                given = [v for k, v in zip(found.keys, found.values, strict=True)
-                         if isinstance(k, ast.Constant) and k.value == "next"]  # fmt: skip
+                given = [
+                    v
+                    for k, v in zip(found.keys, found.values, strict=True)
+                    if isinstance(k, ast.Constant) and k.value == "next"
+                ]
             called = {one for value in given for do in ast.walk(value) if _is_do(do) for one in ast.walk(do)}
             inner = (
                 one for value in given for one in ast.walk(value) if isinstance(one, ast.Constant) and one not in called
@@ -155,20 +176,38 @@ def test_the_next_step_of_an_answer_names_the_option() -> None:
 def test_why_shows_the_line_and_the_knowledge_about_it_and_not_the_rest_of_the_file(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    line = {"path": "src/a.py", "first": 3, "last": 3, "text": "x = 1", "commit": "c" * 12,
-            "at": "2026-11-21T12:00:00Z", "by": "Ann", "what": "Round once"}  # fmt: skip
+    line = {
+        "path": "src/a.py",
+        "first": 3,
+        "last": 3,
+        "text": "x = 1",
+        "commit": "c" * 12,
+        "at": "2026-11-21T12:00:00Z",
+        "by": "Ann",
+        "what": "Round once",
+    }
     item = {"kind": "gotcha", "name": "Cents", "uri": "gotcha://shop/cents", "why": "cites it"}
     code = {"name": "b.py", "uri": "file://shop/src/b.py", "why": "imports a.py"}
     commit = {"at": "2026-11-21T12:00:00Z", "commit": "d" * 12, "what": "Something else"}
     answer: dict[str, Any] = {
-        "lines": [line], "items": [item], "code": [code], "changes": [commit], "changed_together": [],
-        "unmatched_paths": ["src/a.py"], "cut": [{"what": "code", "count": 3}, {"what": "gotcha", "count": 2}],
-    }  # fmt: skip
+        "lines": [line],
+        "items": [item],
+        "code": [code],
+        "changes": [commit],
+        "changed_together": [],
+        "unmatched_paths": ["src/a.py"],
+        "cut": [{"what": "code", "count": 3}, {"what": "gotcha", "count": 2}],
+    }
     printing_context.why(answer)
     said = capsys.readouterr().out
     assert said.splitlines() == [
-        "src/a.py:3", "  | x = 1", "  2026-11-21 cccccccccccc Ann: Round once", "Traps", "  Cents  gotcha://shop/cents",
-        "    cites it", "left out for lack of room: 2 gotcha; raise --budget",
-    ]  # fmt: skip
+        "src/a.py:3",
+        "  | x = 1",
+        "  2026-11-21 cccccccccccc Ann: Round once",
+        "Traps",
+        "  Cents  gotcha://shop/cents",
+        "    cites it",
+        "left out for lack of room: 2 gotcha; raise --budget",
+    ]
     printing_context.why({**answer, "lines": []})
     assert "Give a line of a file in the code tree, as in `kgd why src/app.py:12`.\n" in capsys.readouterr().out

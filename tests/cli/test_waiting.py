@@ -26,9 +26,12 @@ class Watched:
         self.shown = ""
         self._end, theirs = pty.openpty()
         self._process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "kgd.cli", *words], cwd=kgd.directory, stderr=theirs,
-            stdout=subprocess.PIPE, text=True,
-        )  # fmt: skip
+            [sys.executable, "-P", "-m", "kgd.cli", *words],
+            cwd=kgd.directory,
+            stderr=theirs,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
         os.close(theirs)
 
     def until(self, holds: Callable[[str], object], seconds: float = 20) -> bool:

@@ -26,9 +26,13 @@ class Host:
 
     def __init__(self, home: RehearsalHome, **environment: str) -> None:
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "tests.client.pump_program", home.config], cwd=ROOT,
-            env={**os.environ, **environment}, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-        )  # fmt: skip
+            [sys.executable, "-m", "tests.client.pump_program", home.config],
+            cwd=ROOT,
+            env={**os.environ, **environment},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
         self._key = 0
 
     def send(self, method: str, **params: Any) -> int:
@@ -149,9 +153,14 @@ def test_a_daemon_that_retires_is_followed_and_no_request_is_lost(
     waiting = host.send("wait", started=str(tmp_path / "s"), until=str(tmp_path / "go"))
     until((tmp_path / "s").exists)
     leaving = subprocess.Popen(
-        [sys.executable, "-c", "import sys; from kgd.client import start; from kgd.config import Home; "
-         "start.retire(Home.at(sys.argv[1]))", home.config], env={**os.environ, "PYTHONPATH": str(ROOT)},
-    )  # fmt: skip
+        [
+            sys.executable,
+            "-c",
+            "import sys; from kgd.client import start; from kgd.config import Home; start.retire(Home.at(sys.argv[1]))",
+            home.config,
+        ],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
     until(lambda: not os.path.exists(home.socket))
     late = host.send("tools/call")  # not read: the old daemon accepts no more requests
     (tmp_path / "go").touch()
@@ -234,7 +243,10 @@ def test_nothing_dear_is_imported_before_the_first_message_is_sent(home: Rehears
         "'logging', 'inspect', 'kgd.errors'} & set(sys.modules)))"
     )
     done = subprocess.run(
-        [sys.executable, "-S", "-c", program, home.config], env={**os.environ, "PYTHONPATH": str(ROOT)},
-        capture_output=True, text=True, check=True,
-    )  # fmt: skip
+        [sys.executable, "-S", "-c", program, home.config],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     assert done.stdout.split() == []

@@ -73,8 +73,9 @@ def test_nothing_is_predicted_from_nothing(shop: CodeHistory) -> None:
 @pytest.mark.requirement("N3")
 def test_past_attempts_are_found_and_reverts_marked(code: Code) -> None:
     tried = code.commit("Cache sessions in Redis\n\nThe database was too slow.", "src/session.py")
-    undone = code.commit(f'Revert "Cache sessions in Redis"\n\nThis reverts commit {tried}.\nIt lost logins.',
-                         "src/session.py")  # fmt: skip
+    undone = code.commit(
+        f'Revert "Cache sessions in Redis"\n\nThis reverts commit {tried}.\nIt lost logins.', "src/session.py"
+    )
     code.commits([("Tidy up", f"src/{number}.py") for number in range(20)])
     found = {one.id: one for one in code.history().commits_for("sessions in redis")}
     assert set(found) == {tried, undone}
@@ -119,8 +120,10 @@ def test_a_commit_that_was_reverted_again_after_its_return_counts_as_reverted(co
 def test_fixes_are_marked_and_fixed_typos_are_not(code: Code) -> None:
     code.commits([("Fix the rounding of prices", "a"), ("Fix typo in prices", "a"), ("Prefix all prices", "a")])
     assert {one.subject: one.kind for one in code.history().lately(["a"])} == {
-        "Fix the rounding of prices": "fix", "Fix typo in prices": "", "Prefix all prices": "",
-    }  # fmt: skip
+        "Fix the rounding of prices": "fix",
+        "Fix typo in prices": "",
+        "Prefix all prices": "",
+    }
 
 
 def test_commits_that_share_only_common_words_are_not_about_the_question(shop: CodeHistory) -> None:
@@ -150,11 +153,17 @@ def test_a_sweep_over_many_files_does_not_make_companions(code: Code) -> None:
 
 @pytest.mark.requirement("N3")
 def test_the_last_changes_say_why(code: Code) -> None:
-    code.commits([
-        ("Add it", "src/a.py"),
-        ("Sign tokens\n\nhttps://example.org/issue/7\n\nOthers could forge them,\nas in June.", "src/a.py", "src/b.py"),
-        ("Other", "docs/x.md"),
-    ])  # fmt: skip
+    code.commits(
+        [
+            ("Add it", "src/a.py"),
+            (
+                "Sign tokens\n\nhttps://example.org/issue/7\n\nOthers could forge them,\nas in June.",
+                "src/a.py",
+                "src/b.py",
+            ),
+            ("Other", "docs/x.md"),
+        ]
+    )
     [newest, first] = code.history().lately(["src/a.py"])
     assert (newest.subject, newest.reason) == ("Sign tokens", "Others could forge them, as in June.")
     assert (first.subject, first.reason) == ("Add it", "")

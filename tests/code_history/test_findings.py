@@ -50,8 +50,15 @@ def test_a_file_and_its_test_or_the_changelog_are_no_finding(code: Code) -> None
 
 @pytest.mark.requirement("N3")
 def test_a_file_that_is_reverted_again_and_again_is_a_finding(code: Code) -> None:
-    code.commits([*other(480), ("Cache it", "src/cache.py"), ('Revert "Cache it"', "src/cache.py"),
-                  ("Cache it better", "src/cache.py"), ('Revert "Cache it better"', "src/cache.py")])  # fmt: skip
+    code.commits(
+        [
+            *other(480),
+            ("Cache it", "src/cache.py"),
+            ('Revert "Cache it"', "src/cache.py"),
+            ("Cache it better", "src/cache.py"),
+            ('Revert "Cache it better"', "src/cache.py"),
+        ]
+    )
     one = found(code)["reverted"]
     assert one.text == "src/cache.py was reverted twice in 4 commits"
     assert len(one.commits) == 2

@@ -34,8 +34,11 @@ def test_commits_are_stored_with_subject_reason_time_and_paths(code: Code) -> No
     )
     [newest, first] = code.history().lately([""], 10)
     assert (newest.id, newest.at, newest.subject, newest.reason) == (
-        tip, BEGIN + 2 * DAY, "Rotate keys", "Keys leaked in May.",
-    )  # fmt: skip
+        tip,
+        BEGIN + 2 * DAY,
+        "Rotate keys",
+        "Keys leaked in May.",
+    )
     assert (newest.paths, first.paths) == (("a.md", "src/keys.py"), ("src/session.py",))
 
 

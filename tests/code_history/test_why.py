@@ -37,19 +37,24 @@ def test_a_line_is_joined_with_its_commit_and_the_reason(ask: Ask, code: Path) -
     [line] = ask.context(paths=f"{SESSION}:2")["lines"]
     assert git(code, "rev-parse", "HEAD").startswith(line["commit"])
     assert (line["text"], line["what"], line["why"], line["by"]) == (
-        "    check(token)", "Check tokens before signing", "Forged ones were signed in May.", "Ann Person",
-    )  # fmt: skip
+        "    check(token)",
+        "Check tokens before signing",
+        "Forged ones were signed in May.",
+        "Ann Person",
+    )
 
 
 @pytest.mark.requirement("N5")
 def test_facts_that_cite_the_line_come_before_facts_that_cite_the_file(ask: Ask) -> None:
-    ask.put(changes=[
-        upsert("gotcha:aaa", summary="About the file.", data={"cites": [SESSION]}),
-        upsert("gotcha:zzz", summary="About signing.", data={"cites": [f"{SESSION}#sign"]}),
-        upsert("gotcha:mmm", summary="About the other.", data={"cites": [f"{SESSION}#other"]}),
-        upsert("atom:auth", name="Auth", content="Never log a token.", data={"paths": ["src/auth/**"]}),
-        upsert("decision:jwt", summary="JWT it is.", relations=[{"type": "about", "target": "./src/auth/"}]),
-    ])  # fmt: skip
+    ask.put(
+        changes=[
+            upsert("gotcha:aaa", summary="About the file.", data={"cites": [SESSION]}),
+            upsert("gotcha:zzz", summary="About signing.", data={"cites": [f"{SESSION}#sign"]}),
+            upsert("gotcha:mmm", summary="About the other.", data={"cites": [f"{SESSION}#other"]}),
+            upsert("atom:auth", name="Auth", content="Never log a token.", data={"paths": ["src/auth/**"]}),
+            upsert("decision:jwt", summary="JWT it is.", relations=[{"type": "about", "target": "./src/auth/"}]),
+        ]
+    )
     until(lambda: ask.get(uris="symbol://shop/src/auth/session.py/sign")["nodes"])
     items = ask.context(paths=f"{SESSION}:3")["items"]
     assert items[0]["uri"] == "atom://shop/auth"
@@ -135,8 +140,9 @@ def test_a_task_is_answered_with_likely_files_and_past_attempts(ask: Ask, code: 
 def test_a_daemon_follows_commits_and_reads_a_long_history_beside(ask: Ask, code: Path, ws: Workspace) -> None:
     lines = "".join(
         f"commit refs/heads/long\ncommitter A <a@b> {1_700_000_000 + number} +0000\ndata 9\nzebra {number % 10} x\n"
-        f"M 100644 inline z.txt\ndata {len(str(number))}\n{number}\n" for number in range(700)
-    )  # fmt: skip
+        f"M 100644 inline z.txt\ndata {len(str(number))}\n{number}\n"
+        for number in range(700)
+    )
     subprocess.run(["git", "-C", code, "fast-import", "--quiet"], input=lines.encode(), check=True)
     git(code, "checkout", "-q", "-f", "long")
     until(lambda: len(ask.context(paths="z.txt", budget=8_000)["changes"]) == 8)

@@ -167,9 +167,22 @@ data: {date: 2026-11-20, ten: 010, octal: 0o10, hex: 0x1F, under: 1_000, exp: 1e
     with pytest.raises(Refused):
         documents.decode(text)
     assert documents.decode(text.replace(b', null: "x"', b"")).data == {
-        "date": "2026-11-20", "ten": 10, "octal": 8, "hex": 31, "under": "1_000", "exp": 1000.0, "time": "12:30:45",
-        "no": "yes", "on": "off", "nothing": None, "empty": None, "dot": 1.0, "half": 0.5, "plus": 1, "quoted": "1",
-    }  # fmt: skip
+        "date": "2026-11-20",
+        "ten": 10,
+        "octal": 8,
+        "hex": 31,
+        "under": "1_000",
+        "exp": 1000.0,
+        "time": "12:30:45",
+        "no": "yes",
+        "on": "off",
+        "nothing": None,
+        "empty": None,
+        "dot": 1.0,
+        "half": 0.5,
+        "plus": 1,
+        "quoted": "1",
+    }
 
 
 def test_an_empty_field_is_an_absent_one_and_windows_line_ends_are_read() -> None:

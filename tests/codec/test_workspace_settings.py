@@ -40,12 +40,21 @@ def test_a_newer_format_and_newer_rules_are_reported_and_can_still_be_read(newer
 @pytest.mark.parametrize(
     "text",
     [
-        b"", b"format: 1\n", b"workspace: Infra\n", b"workspace: 5\n", b"workspace: a\nformat: one\n",
+        b"",
+        b"format: 1\n",
+        b"workspace: Infra\n",
+        b"workspace: 5\n",
+        b"workspace: a\nformat: one\n",
         b"workspace: a\nformat: 0\n",
-        b"workspace: a\nsharded: [https]\n", b"workspace: a\nsharded: message\n", b"workspace: a\nmerge_rules: true\n",
-        b"workspace: a\nworkspace: b\n", b"<<<<<<< a\nworkspace: a\n", b"[" * 4000, b"workspace: &a a\n",
+        b"workspace: a\nsharded: [https]\n",
+        b"workspace: a\nsharded: message\n",
+        b"workspace: a\nmerge_rules: true\n",
+        b"workspace: a\nworkspace: b\n",
+        b"<<<<<<< a\nworkspace: a\n",
+        b"[" * 4000,
+        b"workspace: &a a\n",
     ],
-)  # fmt: skip
+)
 def test_bad_settings_are_refused_with_their_line(text: bytes) -> None:
     with pytest.raises(KgdError) as caught:
         settings_file.decode_settings(text)

@@ -51,37 +51,51 @@ PLANTED = {
 
 
 def plant(ask: Ask, clock: Clock) -> None:
-    ask.put(changes=[
-        upsert("facts/limit-old", name="Upload limit", content="An upload has at most 10 MB.", tags=["contradicted"]),
-        upsert("facts/quota-old", name="Mail quota", content="It is 1 GB."),
-        upsert("keys", name="Key vault", content="Keeps keys."),
-        upsert("ledger", name="Ledger", content="Books all payments."),
-        upsert("facts/port-2019", name="Port in 2019", content="The service listens on 8080."),
-    ])  # fmt: skip
+    ask.put(
+        changes=[
+            upsert(
+                "facts/limit-old", name="Upload limit", content="An upload has at most 10 MB.", tags=["contradicted"]
+            ),
+            upsert("facts/quota-old", name="Mail quota", content="It is 1 GB."),
+            upsert("keys", name="Key vault", content="Keeps keys."),
+            upsert("ledger", name="Ledger", content="Books all payments."),
+            upsert("facts/port-2019", name="Port in 2019", content="The service listens on 8080."),
+        ]
+    )
     clock.days(100)
-    ask.put(changes=[
-        upsert("auth", name="Auth service", content="Signs tokens.", tags=["a"], data={"observations": ["x", "y"]}),
-        upsert("old/auth", name="Auth Service", content="Never cache a key.", tags=["b"],
-               data={"observations": ["y", "z"], "port": 80}),
-        upsert("old/auth-2", name="auth service", content="Signs tokens."),
-        upsert("mail/sender", name="Notification sender", content="Sends mail."),
-        upsert("mail/senders", name="Notification senders", content="Retries thrice."),
-        upsert("facts/quota", name="Mail quota", content="It is 5 GB.", tags=["correction"]),
-        upsert("facts/limit", name="Upload limit", content="An upload has at most 50 MB."),
-        upsert("facts/port", name="Port since 2024", content="The service listens on 443."),
-        upsert("shop", name="Till", content="Where people pay."),
-        upsert("note", name="Note", content="The Key vault is slow on Mondays."),
-        upsert("services/pay/overview", name="Overview", content=PAYING),
-        upsert("services/mail/overview", name="Overview", content=SENDING),
-        upsert("release-1", name="Release notes 1", content="First."),
-        upsert("release-2", name="Release notes 2", content="Second."),
-        relate("old/auth", "keys", "depends_on"), relate("shop", "old/auth", "calls", 0.4),
-        relate("facts/port", "facts/port-2019", "SUPERSEDES"),
-        relate("shop", "ledger", "uses", 0.3), relate("shop", "ledger", "related_to", 0.9),
-        relate("ledger", "keys", "uses", 0.3), relate("shop", "keys", "related_to", 0.6),
-        relate("ledger", "shop", "related_to", 0.5),
-        relate("note", "keys", "mentions"),
-    ])  # fmt: skip
+    ask.put(
+        changes=[
+            upsert("auth", name="Auth service", content="Signs tokens.", tags=["a"], data={"observations": ["x", "y"]}),
+            upsert(
+                "old/auth",
+                name="Auth Service",
+                content="Never cache a key.",
+                tags=["b"],
+                data={"observations": ["y", "z"], "port": 80},
+            ),
+            upsert("old/auth-2", name="auth service", content="Signs tokens."),
+            upsert("mail/sender", name="Notification sender", content="Sends mail."),
+            upsert("mail/senders", name="Notification senders", content="Retries thrice."),
+            upsert("facts/quota", name="Mail quota", content="It is 5 GB.", tags=["correction"]),
+            upsert("facts/limit", name="Upload limit", content="An upload has at most 50 MB."),
+            upsert("facts/port", name="Port since 2024", content="The service listens on 443."),
+            upsert("shop", name="Till", content="Where people pay."),
+            upsert("note", name="Note", content="The Key vault is slow on Mondays."),
+            upsert("services/pay/overview", name="Overview", content=PAYING),
+            upsert("services/mail/overview", name="Overview", content=SENDING),
+            upsert("release-1", name="Release notes 1", content="First."),
+            upsert("release-2", name="Release notes 2", content="Second."),
+            relate("old/auth", "keys", "depends_on"),
+            relate("shop", "old/auth", "calls", 0.4),
+            relate("facts/port", "facts/port-2019", "SUPERSEDES"),
+            relate("shop", "ledger", "uses", 0.3),
+            relate("shop", "ledger", "related_to", 0.9),
+            relate("ledger", "keys", "uses", 0.3),
+            relate("shop", "keys", "related_to", 0.6),
+            relate("ledger", "shop", "related_to", 0.5),
+            relate("note", "keys", "mentions"),
+        ]
+    )
 
 
 TWIN = "Whoever opens the shop in the morning switches on the lights, the till and the coffee machine, in that order.\n"
@@ -214,14 +228,27 @@ def test_a_double_that_was_edited_since_is_not_lost(planted: Ask) -> None:
 
 
 def test_old_broken_links_and_unfollowed_relations_are_pruned(ask: Ask, ws: Workspace, clock: Clock) -> None:
-    ask.put(changes=[upsert("a", name="Alpha"), upsert("gone", name="Goes"), relate("a", "gone", "uses"),
-                     relate("a", "never", "uses")])  # fmt: skip
+    ask.put(
+        changes=[
+            upsert("a", name="Alpha"),
+            upsert("gone", name="Goes"),
+            relate("a", "gone", "uses"),
+            relate("a", "never", "uses"),
+        ]
+    )
     clock.days(200)
     ask.put(changes=[{"op": "delete", "uri": "gone"}, upsert("b", name="Beta"), relate("b", "later", "uses")])
-    shown = {(f"concept://shop/{one}", "concept://shop/x", "related_to"): count
-             for one, count in (("idle", 40), ("lively", 60))}  # fmt: skip
-    ask.put(changes=[*map(upsert, ("x", "idle", "lively")), relate("idle", "x", "related_to"),
-                     relate("lively", "x", "related_to")])  # fmt: skip
+    shown = {
+        (f"concept://shop/{one}", "concept://shop/x", "related_to"): count
+        for one, count in (("idle", 40), ("lively", 60))
+    }
+    ask.put(
+        changes=[
+            *map(upsert, ("x", "idle", "lively")),
+            relate("idle", "x", "related_to"),
+            relate("lively", "x", "related_to"),
+        ]
+    )
     tally = Tally(60, 60, 60)
     tally.offered.update({(Uri(a), Uri(b), type): count for (a, b, type), count in shown.items()})
     tally.followed.update({(Uri("concept://shop/lively"), Uri("concept://shop/x"), "related_to"): 30})
@@ -261,10 +288,18 @@ def test_a_decision_that_was_superseded_is_marked_in_its_file_too(ask: Ask) -> N
 
 
 def test_a_big_find_is_proposed_in_pieces_that_a_person_can_read(ask: Ask) -> None:
-    names = [f"{one} {two}" for one in ("Mail", "Shop", "Card", "Bank", "Hotel", "Ticket", "Garden", "River")
-             for two in ("writer", "reader", "server", "planner", "keeper", "finder", "maker")]  # fmt: skip
-    ask.put(changes=[upsert(f"{place}/{name.lower().replace(' ', '-')}", name=name)
-                     for place in ("a", "some/other") for name in names])  # fmt: skip
+    names = [
+        f"{one} {two}"
+        for one in ("Mail", "Shop", "Card", "Bank", "Hotel", "Ticket", "Garden", "River")
+        for two in ("writer", "reader", "server", "planner", "keeper", "finder", "maker")
+    ]
+    ask.put(
+        changes=[
+            upsert(f"{place}/{name.lower().replace(' ', '-')}", name=name)
+            for place in ("a", "some/other")
+            for name in names
+        ]
+    )
     seen = set()
     for turn in range(4):
         found = ask.compress()
@@ -282,21 +317,36 @@ def test_a_foreign_proposal_named_compress_neither_hides_nor_joins_a_change(plan
     theirs = ws.store.commit(bytes.fromhex(planted.proposals()["proposals"][0]["commit"]))
     planted.reject(name=trial["proposal"])
     git_dir = str(ws.layout.git_dir)
-    for ref in subprocess.run(["git", "--git-dir", git_dir, "for-each-ref", "--format=%(refname)", "refs/kgd/rejected"],
-                              capture_output=True, text=True, check=True).stdout.split():  # fmt: skip
+    for ref in subprocess.run(
+        ["git", "--git-dir", git_dir, "for-each-ref", "--format=%(refname)", "refs/kgd/rejected"],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.split():
         subprocess.run(["git", "--git-dir", git_dir, "update-ref", "-d", ref], check=True)
     made = subprocess.run(
         ["git", "--git-dir", git_dir, "commit-tree", theirs.tree.hex(), "-p", ws.tip, "-F", "-"],
-        input=theirs.message, capture_output=True, text=True, check=True,
-    ).stdout.strip()  # fmt: skip
+        input=theirs.message,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.strip()
     subprocess.run(["git", "--git-dir", git_dir, "update-ref", "refs/heads/proposals/compress-7", made], check=True)
     assert named(planted.compress(kinds=["merges"], dry_run=True)) == named(trial)
 
 
 def test_a_relation_to_both_duplicates_becomes_one_to_the_kept_node(ask: Ask, ws: Workspace) -> None:
-    ask.put(changes=[upsert("auth", name="Auth service"), upsert("old/auth", name="Auth Service"), upsert("shop"),
-                     relate("shop", "auth", "uses", 0.5), relate("shop", "old/auth", "uses", 0.2),
-                     relate("old/auth", "auth", "related_to"), relate("auth", "old/auth", "same_as")])  # fmt: skip
+    ask.put(
+        changes=[
+            upsert("auth", name="Auth service"),
+            upsert("old/auth", name="Auth Service"),
+            upsert("shop"),
+            relate("shop", "auth", "uses", 0.5),
+            relate("shop", "old/auth", "uses", 0.2),
+            relate("old/auth", "auth", "related_to"),
+            relate("auth", "old/auth", "same_as"),
+        ]
+    )
     ask.accept(name=ask.compress()["proposal"])
     out = ws.graph.out(Uri("concept://shop/shop"))
     assert [(edge.type, edge.target, edge.weight) for edge in out] == [("uses", "concept://shop/auth", 0.2)]

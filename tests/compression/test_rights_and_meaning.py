@@ -21,8 +21,12 @@ def holder(session: Session, verbs: list[Verb], *paths: str) -> Session:
 
 def test_a_token_proposes_where_it_may_and_learns_of_nothing_else(ask: Ask, session: Session) -> None:
     for place in ("open", "secret"):
-        ask.put(changes=[upsert(f"{place}/mail", name=f"Mail server {place}"),
-                         upsert(f"{place}/old/mail", name=f"Mail Server {place}")])  # fmt: skip
+        ask.put(
+            changes=[
+                upsert(f"{place}/mail", name=f"Mail server {place}"),
+                upsert(f"{place}/old/mail", name=f"Mail Server {place}"),
+            ]
+        )
     reader = holder(session, [Verb.READ], "/**")
     with pytest.raises(Forbidden, match="propose"):
         call(reader, "ingest", {"kind": "compression"})
@@ -39,8 +43,12 @@ def test_a_token_proposes_where_it_may_and_learns_of_nothing_else(ask: Ask, sess
 
 @pytest.mark.slow
 def test_old_nodes_are_grouped_by_meaning(ask: Ask, ws: Workspace, clock: Clock) -> None:
-    other = ["Customers pay with cards through Nova Bank.", "Users sign in with a password.", "A dark theme since May.",
-             "Eight workers take jobs from a queue."]  # fmt: skip
+    other = [
+        "Customers pay with cards through Nova Bank.",
+        "Users sign in with a password.",
+        "A dark theme since May.",
+        "Eight workers take jobs from a queue.",
+    ]
     ask.put(changes=[upsert(f"notes/n{n}", name=f"Note {n}", content=text) for n, text in enumerate([*SAID, *other])])
     clock.days(200)
     ws.meaning.follow()

@@ -77,8 +77,16 @@ def test_a_lie_costs_itself_and_is_not_quoted() -> None:
 
 
 def test_an_invalid_answer_is_refused() -> None:
-    for text in ("", "[]", "no", '{"summaries": 1}', '{"summaries": [], "changes": []}', "[" * 90_000, "x" * 90_000,
-                 '{"summaries": [], "summaries": []}'):  # fmt: skip
+    for text in (
+        "",
+        "[]",
+        "no",
+        '{"summaries": 1}',
+        '{"summaries": [], "changes": []}',
+        "[" * 90_000,
+        "x" * 90_000,
+        '{"summaries": [], "summaries": []}',
+    ):
         with pytest.raises(Refused):
             judge({GROUP.id: GROUP}, text)
 
@@ -103,10 +111,12 @@ def test_old_nodes_are_brought_together_by_meaning_within_a_place_or_by_tag() ->
 
 
 def plant(clock: Clock, ask: Ask) -> None:
-    ask.put(changes=[
-        upsert(f"importer/n{n}", name=name, content=text, tags=["importer"])
-        for n, (name, text) in enumerate(zip(("Importer", "Failure in March", "Quota"), SAID, strict=True))
-    ])  # fmt: skip
+    ask.put(
+        changes=[
+            upsert(f"importer/n{n}", name=name, content=text, tags=["importer"])
+            for n, (name, text) in enumerate(zip(("Importer", "Failure in March", "Quota"), SAID, strict=True))
+        ]
+    )
     clock.days(200)
     ask.put(changes=[upsert("importer/new", content="The importer was moved.", tags=["importer"])])
 

@@ -56,10 +56,15 @@ def test_an_invalid_reference_is_refused_and_not_repeated(text: str) -> None:
     assert TOKEN not in str(refused.value)
 
 
-@pytest.mark.parametrize("line", [
-    f"token: {TOKEN}", f"remote: https://ann:{TOKEN}@example.org/x.git", f"remote: https://{TOKEN}@example.org/x.git",
-    f"hub: https://x:{TOKEN}@example.org",
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "line",
+    [
+        f"token: {TOKEN}",
+        f"remote: https://ann:{TOKEN}@example.org/x.git",
+        f"remote: https://{TOKEN}@example.org/x.git",
+        f"hub: https://x:{TOKEN}@example.org",
+    ],
+)
 def test_a_credential_itself_is_refused_in_the_registry(line: str) -> None:
     path = "" if line.startswith(("remote", "hub")) else "    path: /x\n"
     with pytest.raises(Invalid) as refused:
@@ -69,12 +74,25 @@ def test_a_credential_itself_is_refused_in_the_registry(line: str) -> None:
     assert "--token" not in refused.value.next, "a file has no options"
 
 
-@pytest.mark.parametrize("fields", [
-    "{}", "{hub: 'https://h', path: /x}", "{hub: 'https://h', remote: 'https://r/x'}", "{path: x}",
-    "{path: /x, sync: -1}",
-    "{path: /x, sync: true}", "{path: /x, sync: 1e9}", "{path: /x, ref: main}", "{path: /x, ref: refs/tags/x}",
-    "{remote: 'ext::sh -c x'}", "{hub: 'ssh://h/x'}", "{hub: /srv/x}", "{path: 3}", "{path: /x, token: [a]}",
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "fields",
+    [
+        "{}",
+        "{hub: 'https://h', path: /x}",
+        "{hub: 'https://h', remote: 'https://r/x'}",
+        "{path: x}",
+        "{path: /x, sync: -1}",
+        "{path: /x, sync: true}",
+        "{path: /x, sync: 1e9}",
+        "{path: /x, ref: main}",
+        "{path: /x, ref: refs/tags/x}",
+        "{remote: 'ext::sh -c x'}",
+        "{hub: 'ssh://h/x'}",
+        "{hub: /srv/x}",
+        "{path: 3}",
+        "{path: /x, token: [a]}",
+    ],
+)
 def test_an_entry_that_makes_no_sense_is_refused_with_its_line(fields: str) -> None:
     with pytest.raises(KgdError) as refused:
         parse(f"workspaces:\n  infra: {fields}\n".encode(), "workspaces.yaml")

@@ -15,8 +15,10 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 def test_kgd_home_holds_everything() -> None:
     home = Home.find({"KGD_HOME": "/x", "HOME": "/home/ann"})
     assert (home.registry, home.socket, home.log) == (
-        "/x/workspaces.yaml", "/x/state/kgd.sock", "/x/state/logs/daemon.log",
-    )  # fmt: skip
+        "/x/workspaces.yaml",
+        "/x/state/kgd.sock",
+        "/x/state/logs/daemon.log",
+    )
 
 
 def test_on_linux_the_xdg_folders_are_followed_and_relative_ones_ignored() -> None:
@@ -43,9 +45,13 @@ def test_a_folder_named_kgd_in_the_current_directory_is_not_started(tmp_path: Pa
     (tmp_path / "kgd" / "__init__.py").write_text("raise SystemExit('not ours')")
     command = Home.at(str(tmp_path / "home")).daemon_command()
     done = subprocess.run(
-        [*command, "--help"], cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT)},
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
+        [*command, "--help"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert (done.returncode, "not ours" in done.stderr) == (0, False)
 
 
@@ -53,7 +59,10 @@ def test_importing_the_home_costs_next_to_nothing() -> None:
     dear = "{'typing', 'dataclasses', 'pathlib', 'json', 're', 'ruamel', 'logging', 'hashlib'}"
     program = f"import sys; import kgd.config; print(*sorted({dear} & set(sys.modules)))"
     done = subprocess.run(
-        [sys.executable, "-S", "-c", program], env={**os.environ, "PYTHONPATH": str(ROOT)},
-        capture_output=True, text=True, check=True,
-    )  # fmt: skip
+        [sys.executable, "-S", "-c", program],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     assert done.stdout.split() == []

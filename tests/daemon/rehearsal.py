@@ -75,8 +75,13 @@ class Stage:
             await asyncio.to_thread(_wait, params)
         if message["method"] == "subscriptions/listen":
             return
-        result = {"method": message["method"], "pid": os.getpid(), **told, "cwd": peer.cwd,
-                  "payload": "x" * params.get("bytes", 0)}  # fmt: skip
+        result = {
+            "method": message["method"],
+            "pid": os.getpid(),
+            **told,
+            "cwd": peer.cwd,
+            "payload": "x" * params.get("bytes", 0),
+        }
         writer.write(json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": result}).encode() + b"\n")
         await writer.drain()
 

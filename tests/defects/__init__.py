@@ -28,11 +28,14 @@ def catalogue() -> dict[str, Bug]:
 def table() -> str:
     """The defects with the tests that find them, as Markdown."""
     lines = [
-        "# Defects and the tests that find them", "",
+        "# Defects and the tests that find them",
+        "",
         "`python -m tests.defects KEY` plants a defect into a copy of the code; each of its tests must then fail.",
-        "`python -m tests.defects --table` writes this file.", "",
-        "| key | defect | tests |", "|---|---|---|",
-    ]  # fmt: skip
+        "`python -m tests.defects --table` writes this file.",
+        "",
+        "| key | defect | tests |",
+        "|---|---|---|",
+    ]
     for key, bug in catalogue().items():
         tests = "<br>".join(f"`{test.removeprefix('tests/').replace('|', chr(92) + '|')}`" for test in bug.tests)
         lines.append(f"| {key} | {bug.what} | {tests} |")

@@ -116,9 +116,10 @@ def _answer(nodes: list[dict[str, Any]], **more: Any) -> dict[str, Any]:
 def test_a_node_is_marked_by_its_state() -> None:
     a, b, c = (f"concept://w/{name}" for name in "abc")
     nodes = [
-        _node(a), _node(b, 0.5, [a], unverified={"reason": "changed"}),
+        _node(a),
+        _node(b, 0.5, [a], unverified={"reason": "changed"}),
         _node(c, 1.0, [a, b], origin={"workspace": "x", "trust": "remote"}),
-    ]  # fmt: skip
+    ]
     scene = scene_of_walk(_answer(nodes, conflicts=[{"uri": b}]))
     assert [dot.marks for dot in scene.dots] == [("start",), ("conflict", "unverified"), ("foreign",)]
     assert scene.marks == ["start", "conflict", "unverified", "foreign"]

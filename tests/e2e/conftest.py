@@ -25,9 +25,13 @@ KGD = [sys.executable, "-P", "-m", "kgd.cli"]
 def git(where: Path, *words: str | Path, check: bool = True) -> str:
     """The output of git without optional locks: these tests compare the index byte for byte."""
     done = subprocess.run(
-        ["git", "-C", where, *words], env={**os.environ, "GIT_OPTIONAL_LOCKS": "0"}, capture_output=True, text=True,
-        errors="surrogateescape", check=False,
-    )  # fmt: skip
+        ["git", "-C", where, *words],
+        env={**os.environ, "GIT_OPTIONAL_LOCKS": "0"},
+        capture_output=True,
+        text=True,
+        errors="surrogateescape",
+        check=False,
+    )
     assert not check or done.returncode == 0, done.stderr + done.stdout
     return done.stdout
 

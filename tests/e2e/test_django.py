@@ -120,8 +120,10 @@ def test_the_graph_has_every_file_of_django_and_follows_the_tree_without_a_commi
     with here.client() as client:
         assert_holds(here, client, files, folders)
         peak = _peak(here.pid())
-        print(f"django: {len(files)} files, {len(folders)} directories; up {seconds:.2f} s, whole graph {whole:.2f} s, "
-              f"peak memory {peak:.0f} MB")  # fmt: skip
+        print(
+            f"django: {len(files)} files, {len(folders)} directories; up {seconds:.2f} s, whole graph {whole:.2f} s, "
+            f"peak memory {peak:.0f} MB"
+        )
         tip = git(django / ".git/kgd", "show-ref")
         follow(client, django)
         assert git(django / ".git/kgd", "show-ref") == tip, "following stores nothing"

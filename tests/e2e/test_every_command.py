@@ -110,20 +110,35 @@ RIGHT = [
     Right(["whoami"], r"Ann Person"),
     Right(["token", "list"], r"no tokens|token"),
     Right(["task"], r"kgd task add"),
-    Right(["task", "add", "ship it", "--objective", "out by May", "--accept", "it runs",
-           "--file", "./src/auth/session.py", "--dry-run"], r"would add ship it[\s\S]*`src/auth/session.py`"),
+    Right(
+        [
+            "task",
+            "add",
+            "ship it",
+            "--objective",
+            "out by May",
+            "--accept",
+            "it runs",
+            "--file",
+            "./src/auth/session.py",
+            "--dry-run",
+        ],
+        r"would add ship it[\s\S]*`src/auth/session.py`",
+    ),
     Right(["task", "add", "ship it", "--objective", "out by May", "--file", "src/auth"], r"added ship it"),
     Right(["task", "add", "then", "--depends", "ship it"], r"added then"),
     Right(["task", "show", "then"], r"depends on +task://shop/ship%20it"),
     Right(["task", "start", "ship it", "--notes", "begun in April"], r"ship it .*: in-progress"),
-    Right(["task", "done", "ship it", "--gotcha", "May has 31 days", "--notes", "it was June",
-           "--pattern", "ship early"], r"begun in April\n +it was June[\s\S]*"
-          r"recorded 2 nodes[\s\S]*gotcha +May has 31 days"),
+    Right(
+        ["task", "done", "ship it", "--gotcha", "May has 31 days", "--notes", "it was June", "--pattern", "ship early"],
+        r"begun in April\n +it was June[\s\S]*"
+        r"recorded 2 nodes[\s\S]*gotcha +May has 31 days",
+    ),
     Right(["task", "cancel", "then"], r"then .*: cancelled"),
     Right(["task", "list", "--status", "completed"], r"completed +ship it: out by May"),
     Right(["task", "list", "June"], r"ship it"),
     Right(["recall", "31 days"], r"May has 31 days"),
-]  # fmt: skip
+]
 
 WRONG = [
     Wrong(["updog"], BAD, r"updog"),
@@ -222,12 +237,27 @@ WRONG = [
     Wrong(["install", "here"], BAD, r"here"),
     Wrong(["hook", "update"], BAD, r"not a hook of kgd"),
     Wrong(["merge-driver"], BAD, r"FILE"),
-]  # fmt: skip
+]
 
 ELSEWHERE = {
-    "mcp", "serve", "edit", "down", "uninstall", "resolve", "share", "sync", "install", "hook", "merge-driver",
-    "accept", "reject", "submit", "join", "leave", "clone",
-}  # fmt: skip
+    "mcp",
+    "serve",
+    "edit",
+    "down",
+    "uninstall",
+    "resolve",
+    "share",
+    "sync",
+    "install",
+    "hook",
+    "merge-driver",
+    "accept",
+    "reject",
+    "submit",
+    "join",
+    "leave",
+    "clone",
+}
 """Commands that other tests run; every client runs `mcp`."""
 
 

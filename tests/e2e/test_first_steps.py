@@ -155,9 +155,13 @@ def test_a_fact_goes_from_one_mcp_client_to_another_in_ten_commands(machine: Mac
     program.chmod(0o755)
     assert 5 < script.read_text().count("watch.run(") <= 10
     done = subprocess.run(
-        [sys.executable, script, tmp_path / "five"], env={**os.environ, "KGD": str(program)},
-        capture_output=True, text=True, check=False, timeout=100,
-    )  # fmt: skip
+        [sys.executable, script, tmp_path / "five"],
+        env={**os.environ, "KGD": str(program)},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=100,
+    )
     assert done.returncode == 0, done.stderr + done.stdout
     assert "recalled by another after a restart, shown on the page" in done.stdout.splitlines()[-1]
 

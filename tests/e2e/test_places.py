@@ -28,8 +28,14 @@ def fill(machine: Machine) -> None:
     with machine.client() as client:
         for number in range(20):
             relation = {"type": "about", "target": "./src/auth/session.py", "weight": 0.5}
-            change = {"op": "upsert", "uri": f"fact/{number}", "summary": f"zebra number {number}",
-                      "tags": [f"t{number % 3}"], "content": "long " * number, "relations": [relation]}  # fmt: skip
+            change = {
+                "op": "upsert",
+                "uri": f"fact/{number}",
+                "summary": f"zebra number {number}",
+                "tags": [f"t{number % 3}"],
+                "content": "long " * number,
+                "relations": [relation],
+            }
             client.call("put", changes=[change], message=f"the {number}th")
         for number in range(0, 20, 2):
             client.call("put", changes=[{"op": "append", "uri": f"fact/{number}", "text": "more"}])

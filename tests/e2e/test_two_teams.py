@@ -30,9 +30,13 @@ def played(folder: Path, *arguments: str, **environment: str) -> None:
     programs = str(Path(sys.executable).parent)
     known = {name: os.environ[name] for name in ("HOME", "LC_ALL", "XDG_CONFIG_HOME") if name in os.environ}
     done = subprocess.run(
-        ["sh", str(SCRIPT), str(folder), *arguments], capture_output=True, text=True, check=False, timeout=110,
+        ["sh", str(SCRIPT), str(folder), *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=110,
         env={**known, "PATH": f"{programs}:{os.environ['PATH']}", "GIT_CONFIG_NOSYSTEM": "1", **environment},
-    )  # fmt: skip
+    )
     assert done.returncode == 0, f"{done.stdout[-3000:]}\n{done.stderr[-3000:]}"
     assert "nothing is lost" in done.stdout
 
@@ -56,9 +60,14 @@ def test_over_a_hub(folder: Path, tmp_path: Path) -> None:
     hub = new_hub(tmp_path / "hub").start()
     try:
         token = hub.call(
-            "token_mint", workspace="infra", verbs=["read", "write"], paths=["/**"], name="teams", kind="person",
+            "token_mint",
+            workspace="infra",
+            verbs=["read", "write"],
+            paths=["/**"],
+            name="teams",
+            kind="person",
             expires="1d",
-        )["token"]  # fmt: skip
+        )["token"]
         kept = tmp_path / "token"
         kept.touch(0o600)
         kept.write_text(f"{token}\n")

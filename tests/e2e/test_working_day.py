@@ -18,8 +18,12 @@ def test_a_fact_of_one_person_reaches_the_next_and_is_verified(tmp_path: Path) -
     programs = str(Path(sys.executable).parent)
     known = {name: os.environ[name] for name in ("HOME", "LC_ALL", "XDG_CONFIG_HOME") if name in os.environ}
     done = subprocess.run(
-        ["sh", str(SCRIPT), str(tmp_path / "day")], capture_output=True, text=True, check=False, timeout=110,
+        ["sh", str(SCRIPT), str(tmp_path / "day")],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=110,
         env={**known, "PATH": f"{programs}:{os.environ['PATH']}", "GIT_CONFIG_NOSYSTEM": "1"},
-    )  # fmt: skip
+    )
     assert done.returncode == 0, f"{done.stdout[-3000:]}\n{done.stderr[-3000:]}"
     assert "known to hold" in done.stdout

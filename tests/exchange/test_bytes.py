@@ -18,13 +18,47 @@ from kgd.model.uri import Uri
 
 PIECES = st.sampled_from(
     [
-        "---\n", "---", "\n", "\r\n", "tags: [a, b]\n", "tags:\n- x\n", "title: T\n", "summary: s\n", "up: '[[B]]'\n",
-        "status: null\n", "a: {b: null, c: 1.50}\n", "date: 2024-01-01\n", "no: yes\n", "kgd: x\n", "aliases: c, d\n",
-        "[[A]]", "![[B|c]]", "#tag ", "# Head\n", "text ", "\t", "\u2028", "\x07", "\ufeff", "[x](a.md)", "é",
-        "e\u0301", "globs: *.py,src/**\n", "paths:\n  - **/a\n", "applyTo: '**'\n", "alwaysApply: true\n",
-        "description: d\n", "<!-- kgd: end -->", "&a ", "*a\n", "imported: 1\n", "file: x\n", "vault: y\n", "rule: z\n",
+        "---\n",
+        "---",
+        "\n",
+        "\r\n",
+        "tags: [a, b]\n",
+        "tags:\n- x\n",
+        "title: T\n",
+        "summary: s\n",
+        "up: '[[B]]'\n",
+        "status: null\n",
+        "a: {b: null, c: 1.50}\n",
+        "date: 2024-01-01\n",
+        "no: yes\n",
+        "kgd: x\n",
+        "aliases: c, d\n",
+        "[[A]]",
+        "![[B|c]]",
+        "#tag ",
+        "# Head\n",
+        "text ",
+        "\t",
+        "\u2028",
+        "\x07",
+        "\ufeff",
+        "[x](a.md)",
+        "é",
+        "e\u0301",
+        "globs: *.py,src/**\n",
+        "paths:\n  - **/a\n",
+        "applyTo: '**'\n",
+        "alwaysApply: true\n",
+        "description: d\n",
+        "<!-- kgd: end -->",
+        "&a ",
+        "*a\n",
+        "imported: 1\n",
+        "file: x\n",
+        "vault: y\n",
+        "rule: z\n",
     ]
-)  # fmt: skip
+)
 TEXTS = st.one_of(
     st.lists(PIECES, max_size=12).map("".join),
     st.lists(PIECES, max_size=8).map(lambda some: f"---\n{''.join(some)}\n---\nbody"),
@@ -72,8 +106,18 @@ def test_a_note_that_was_not_edited_has_its_bytes(text: str) -> None:
     assert digest(stored) == stored.data["imported"]
 
 
-@given(TEXTS, st.sampled_from([".cursor/rules/a.mdc", ".claude/rules/a.md", "CLAUDE.md", "d/AGENTS.md",
-                               ".github/instructions/a.instructions.md"]))  # fmt: skip
+@given(
+    TEXTS,
+    st.sampled_from(
+        [
+            ".cursor/rules/a.mdc",
+            ".claude/rules/a.md",
+            "CLAUDE.md",
+            "d/AGENTS.md",
+            ".github/instructions/a.instructions.md",
+        ]
+    ),
+)
 def test_a_rule_that_was_not_edited_has_its_bytes(text: str, path: str) -> None:
     wanted = Rules(Reading("w", check_pattern=check_pattern)).wanted(path, text)
     assume(wanted is not None)

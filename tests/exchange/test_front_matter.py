@@ -13,10 +13,34 @@ from kgd.model.wiki_links import Link, Names, links, prose, tags
 
 words = st.sampled_from(
     [
-        "a", "yes", "no", "null", "true", "False", "~", "1", "0o7", "1e3", ".5", "2024-12-10", "2024-01-01T10:00",
-        "x-y", "[a,b]", "{a}", "a:b", "'q'", '"q"', "#", "|", ">", "&", "*", "!", "%",
+        "a",
+        "yes",
+        "no",
+        "null",
+        "true",
+        "False",
+        "~",
+        "1",
+        "0o7",
+        "1e3",
+        ".5",
+        "2024-12-10",
+        "2024-01-01T10:00",
+        "x-y",
+        "[a,b]",
+        "{a}",
+        "a:b",
+        "'q'",
+        '"q"',
+        "#",
+        "|",
+        ">",
+        "&",
+        "*",
+        "!",
+        "%",
     ]
-)  # fmt: skip
+)
 values = st.one_of(
     words,
     st.lists(words, max_size=4).map(lambda some: f"[{', '.join(some)}]"),
@@ -56,9 +80,14 @@ def test_usual_front_matter_takes_the_quick_way() -> None:
     quick = front_matter.as_canonical(inner)
     assert quick is not None
     assert canonical.load(quick) == {
-        "title": "A note", "tags": ["a", "b/c"], "date": "2024-12-10", "aliases": ["foo", "bar baz"], "empty": None,
-        "done": True, "count": 3,
-    }  # fmt: skip
+        "title": "A note",
+        "tags": ["a", "b/c"],
+        "date": "2024-12-10",
+        "aliases": ["foo", "bar baz"],
+        "empty": None,
+        "done": True,
+        "count": 3,
+    }
 
 
 begins = st.sampled_from(["", "---\n", "---\r\n", "\ufeff---\n"])
@@ -100,8 +129,19 @@ def test_a_link_means_the_nearest_note_of_its_name() -> None:
     assert names.find(Link("../A.md", False, True), "deep/down/C") == "deep/A"
 
 
-@pytest.mark.parametrize("text", ["[[" * 60_000, "`" * 120_000, "%%[[a" * 30_000, "<!--" * 40_000, "#" + "1" * 120_000,
-                                  "![](" * 40_000, "~~~\n" * 40_000, "---\n" * 40_000])  # fmt: skip
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[[" * 60_000,
+        "`" * 120_000,
+        "%%[[a" * 30_000,
+        "<!--" * 40_000,
+        "#" + "1" * 120_000,
+        "![](" * 40_000,
+        "~~~\n" * 40_000,
+        "---\n" * 40_000,
+    ],
+)
 def test_the_cost_of_a_hostile_text_is_linear(text: str) -> None:
     page = front_matter.read(text)
     cleaned = prose(page.body)

@@ -31,14 +31,20 @@ LINE = re.compile(
 def planted(ask: Ask) -> None:
     ask.put(
         changes=[
-            upsert("auth", name='<Auth> "&" ]]>', summary="who is who", relations=[
-                {"type": "needs", "target": "concept:sessions"}, {"type": "needs", "target": "keys", "weight": 0.2},
-                {"type": "about", "target": "./src/auth/keys.py"},
-            ]),
+            upsert(
+                "auth",
+                name='<Auth> "&" ]]>',
+                summary="who is who",
+                relations=[
+                    {"type": "needs", "target": "concept:sessions"},
+                    {"type": "needs", "target": "keys", "weight": 0.2},
+                    {"type": "about", "target": "./src/auth/keys.py"},
+                ],
+            ),
             upsert("keys", name="Keys", relations=[{"type": "near", "target": "vault"}]),
             upsert("vault", name="Vault"),
         ]
-    )  # fmt: skip
+    )
 
 
 @pytest.mark.requirement("E9")

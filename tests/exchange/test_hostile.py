@@ -77,8 +77,18 @@ def test_a_file_is_not_read_through_a_link_a_pipe_or_a_folder(ask: Ask, tmp_path
 def test_values_that_no_node_holds_cost_their_own_entry_alone(ask: Ask, tmp_path: Path) -> None:
     folder = orchestrator(tmp_path, {"id": "decision-1"})
     half, deep = '"\\ud800"', "[" * 500 + "]" * 500
-    bad = [f'"x": {half}', f'{half}: 1', f'"connections": [{half}]', f'"tags": [{half}]', '"x": NaN', '"x": 1e999',
-           f'"x": {"9" * 400}', f'"x": {deep}', '"id": "../../x"', '"type": "a\\nb\\u202e"']  # fmt: skip
+    bad = [
+        f'"x": {half}',
+        f"{half}: 1",
+        f'"connections": [{half}]',
+        f'"tags": [{half}]',
+        '"x": NaN',
+        '"x": 1e999',
+        f'"x": {"9" * 400}',
+        f'"x": {deep}',
+        '"id": "../../x"',
+        '"type": "a\\nb\\u202e"',
+    ]
     nodes = [f'{{"id": "bad-{n}", "type": "decision", "summary": "s", {one}}}' for n, one in enumerate(bad)]
     nodes.append('{"id": "decision-1", "type": "decision", "summary": "Sound"}')
     (folder / "knowledge_graph.json").write_text(f'{{"nodes": [{", ".join(nodes)}]}}')

@@ -24,22 +24,45 @@ GRAPH: dict[str, Any] = {
     "version": 1,
     "last_updated": "2024-12-10T14:30:00Z",
     "nodes": [
-        {"id": "task-001", "type": "task", "tags": ["auth", "api", "jwt"],
-         "summary": "Implemented JWT authentication flow", "file": "journal/task-001-auth.md",
-         "created": "2024-12-10", "connections": ["decision-001"]},
-        {"id": "decision-001", "type": "decision", "tags": ["database", "architecture", "postgresql"],
-         "summary": "Chose PostgreSQL over SQLite for concurrent write support",
-         "file": "memories/2024-12-10-database-choice.md", "created": "2024-12-10",
-         "connections": ["task-001", "task-005"]},
-        {"id": "pattern-001", "type": "pattern", "tags": ["error-handling", "api", "convention"],
-         "summary": "All API errors use ErrorResponse class with code, message, details", "file": None,
-         "created": "2024-12-10", "connections": []},
-        {"id": "gotcha-001", "type": "gotcha", "tags": ["rate-limit", "api", "external"],
-         "summary": "External payment API rate limit is 100/min, not 1000/min as documented",
-         "file": "memories/2024-12-10-payment-rate-limit.md", "created": "2024-12-10", "connections": ["task-003"]},
+        {
+            "id": "task-001",
+            "type": "task",
+            "tags": ["auth", "api", "jwt"],
+            "summary": "Implemented JWT authentication flow",
+            "file": "journal/task-001-auth.md",
+            "created": "2024-12-10",
+            "connections": ["decision-001"],
+        },
+        {
+            "id": "decision-001",
+            "type": "decision",
+            "tags": ["database", "architecture", "postgresql"],
+            "summary": "Chose PostgreSQL over SQLite for concurrent write support",
+            "file": "memories/2024-12-10-database-choice.md",
+            "created": "2024-12-10",
+            "connections": ["task-001", "task-005"],
+        },
+        {
+            "id": "pattern-001",
+            "type": "pattern",
+            "tags": ["error-handling", "api", "convention"],
+            "summary": "All API errors use ErrorResponse class with code, message, details",
+            "file": None,
+            "created": "2024-12-10",
+            "connections": [],
+        },
+        {
+            "id": "gotcha-001",
+            "type": "gotcha",
+            "tags": ["rate-limit", "api", "external"],
+            "summary": "External payment API rate limit is 100/min, not 1000/min as documented",
+            "file": "memories/2024-12-10-payment-rate-limit.md",
+            "created": "2024-12-10",
+            "connections": ["task-003"],
+        },
     ],
     "tag_index": {"auth": ["task-001"], "api": ["task-001", "pattern-001", "gotcha-001"]},
-}  # fmt: skip
+}
 """The example of the specification."""
 
 CHOICE = """---
@@ -118,9 +141,7 @@ def test_the_example_of_the_specification_comes_in_whole(ask: Ask, ws: Workspace
     assert [one["title"] for one in task.data["sections"]] == ["Objective", "Handoff Notes", "Gotchas"]
     assert at(ws, "pattern://shop/pattern-001").type == "pattern"
     broken = [t for t in answer["troubles"] if "does not exist" in t["reason"]]
-    assert [t["reason"].split(",")[0] for t in broken] == [
-        "it is connected to task-005", "it is connected to task-003"
-    ]  # fmt: skip
+    assert [t["reason"].split(",")[0] for t in broken] == ["it is connected to task-005", "it is connected to task-003"]
 
 
 @pytest.mark.requirement("M9")
@@ -177,11 +198,16 @@ def test_journal_and_state_are_read_where_there_is_no_graph(ask: Ask, ws: Worksp
     )
     (folder / "journal/task-002-later.md").write_text("# Later\n\nStatus: pending\n")
     (folder / "orchestrator_state.json").write_text(
-        json.dumps({
-            "key_decisions": ["Use Redis for sessions", {"decision": "One repository", "rationale": "fewer releases"}],
-            "learned_context": {"patterns": ["Handlers return Result"], "gotchas": ["CI has no network"]},
-        })
-    )  # fmt: skip
+        json.dumps(
+            {
+                "key_decisions": [
+                    "Use Redis for sessions",
+                    {"decision": "One repository", "rationale": "fewer releases"},
+                ],
+                "learned_context": {"patterns": ["Handlers return Result"], "gotchas": ["CI has no network"]},
+            }
+        )
+    )
     (folder / "orchestrator_memory.md").write_text(
         "# Memory\n\n## Key Decisions\n- **Use Redis for sessions**\n- Ship on Fridays\n\n## Notes\n- nothing\n"
     )
@@ -219,12 +245,14 @@ def test_a_task_whose_journal_file_has_another_name_is_one_task(
 def test_one_broken_piece_is_one_line_and_the_rest_goes_on(ask: Ask, ws: Workspace, tmp_path: Path) -> None:
     graph = {
         "nodes": [
-            {"id": "x-1", "type": "decision"}, 7, {"id": "a/../b", "type": "gotcha", "summary": "bad id", "tags": []},
+            {"id": "x-1", "type": "decision"},
+            7,
+            {"id": "a/../b", "type": "gotcha", "summary": "bad id", "tags": []},
             {"id": "gotcha-2", "type": "gotcha", "summary": "away", "tags": ["A B"], "file": "../../etc/passwd"},
             {"id": "gotcha-2", "type": "gotcha", "summary": "again", "tags": []},
             {"id": "rule-1", "type": "rule", "summary": "s" * 140, "tags": ["UP"], "owner": "ann"},
         ]
-    }  # fmt: skip
+    }
     folder = lay(tmp_path, graph)
     (folder / "memories/broken.md").write_text("---\nid: [\n---\nStill here.\n")
     answer = take(ask, folder)
@@ -269,18 +297,24 @@ def test_hidden_notes_alone_make_no_vault_of_a_folder(ask: Ask, tmp_path: Path) 
 def test_memories_that_kgd_had_first_can_be_exported(ask: Ask, tmp_path: Path) -> None:
     ask.put(
         changes=[
-            upsert("insight:caches", summary="Caches lie", tags=["cache"], detail="# Caches\n\nThey do.",
-                   relations=[{"type": "about", "target": "auth"}, {"type": "connected_to", "target": "gotcha:ttl"}]),
+            upsert(
+                "insight:caches",
+                summary="Caches lie",
+                tags=["cache"],
+                detail="# Caches\n\nThey do.",
+                relations=[{"type": "about", "target": "auth"}, {"type": "connected_to", "target": "gotcha:ttl"}],
+            ),
             upsert("gotcha:ttl", summary="A TTL of 0 is forever", tags=["cache"]),
             upsert("auth", summary="no memory"),
         ]
-    )  # fmt: skip
+    )
     out = tmp_path / "out"
     answer = ask.export(target=str(out), format="orchestrator")
     nodes = json.loads((out / "knowledge_graph.json").read_text())["nodes"]
     assert [(node["id"], node["connections"]) for node in nodes] == [
-        ("gotcha-ttl", []), ("insight-caches", ["gotcha-ttl"])
-    ]  # fmt: skip
+        ("gotcha-ttl", []),
+        ("insight-caches", ["gotcha-ttl"]),
+    ]
     assert nodes[1]["file"].startswith("memories/")
     assert "They do." in (out / nodes[1]["file"]).read_text()
     assert {t["reason"] for t in answer["troubles"]} == {
@@ -292,19 +326,30 @@ def test_memories_that_kgd_had_first_can_be_exported(ask: Ask, tmp_path: Path) -
 def test_kgds_own_nodes_survive_export_and_import(ask: Ask, ws: Workspace, tmp_path: Path) -> None:
     sections = [{"title": "Objective", "content": "Renew early.\n"}]
     nodes = [
-        upsert("gotcha:services/clock-skew", name="Clock skew", summary="Clocks differ", tags=["time"],
-               relations=[{"type": "connected_to", "target": "task:Renew tokens"}]),
-        upsert("task:Renew tokens", name="Renew tokens", summary="Renew",
-               data={"status": "completed", "sections": sections}),
+        upsert(
+            "gotcha:services/clock-skew",
+            name="Clock skew",
+            summary="Clocks differ",
+            tags=["time"],
+            relations=[{"type": "connected_to", "target": "task:Renew tokens"}],
+        ),
+        upsert(
+            "task:Renew tokens",
+            name="Renew tokens",
+            summary="Renew",
+            data={"status": "completed", "sections": sections},
+        ),
         upsert("decision:redis", name="Use Redis", summary="Redis it is", content="# Redis\n\nIt was there already.\n"),
         upsert("insight:titled", name="Caches lie", summary="They do", detail="# Caches lie\n\nOften."),
-    ]  # fmt: skip
+    ]
     ask.put(changes=nodes)
     ask.export(target=str(tmp_path / "out"), format="orchestrator")
     uris = [
-        "gotcha://shop/services/clock-skew", "task://shop/Renew%20tokens", "decision://shop/redis",
+        "gotcha://shop/services/clock-skew",
+        "task://shop/Renew%20tokens",
+        "decision://shop/redis",
         "insight://shop/titled",
-    ]  # fmt: skip
+    ]
     before = {uri: at(ws, uri) for uri in uris}
     ask.put(changes=[{"op": "delete", "uri": uri} for uri in uris])
     answer = take(ask, tmp_path / "out")
@@ -331,9 +376,15 @@ def test_node_data_cannot_replace_fields_of_the_format(ask: Ask, ws: Workspace, 
     graph = json.loads((tmp_path / "out/knowledge_graph.json").read_text())
     (entry,) = graph["nodes"]
     assert entry == {
-        "id": "gotcha-a", "type": "gotcha", "tags": ["time"], "summary": "Clocks differ", "file": None,
-        "created": entry["created"], "connections": [], "x": 1,
-    }  # fmt: skip
+        "id": "gotcha-a",
+        "type": "gotcha",
+        "tags": ["time"],
+        "summary": "Clocks differ",
+        "file": None,
+        "created": entry["created"],
+        "connections": [],
+        "x": 1,
+    }
     assert graph["tag_index"] == {"time": ["gotcha-a"]}
 
 

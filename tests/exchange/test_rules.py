@@ -16,14 +16,14 @@ RULES = {
     "CLAUDE.md": "# Shop\n\nRun `make test` before you commit.\n",
     "src/auth/AGENTS.md": "Sessions are signed.\n",
     ".cursor/rules/api.mdc": "---\ndescription: How handlers are written\nglobs: src/**/*.py,*.{ts,tsx}\n"
-                             "alwaysApply: false\npriority: 7\n---\n# Handlers\n\nReturn Result.\n",
+    "alwaysApply: false\npriority: 7\n---\n# Handlers\n\nReturn Result.\n",
     ".cursor/rules/always.mdc": "---\ndescription: House style\nglobs:\nalwaysApply: true\n---\nBe brief.\n",
     ".cursor/rules/asked.mdc": "---\ndescription: When you write migrations\n---\nMigrations are additive.\n",
-    ".claude/rules/db/models.md": "---\npaths:\n  - **/models/*.py\n  - \"src/db/**\"\n---\nModels have no I/O.\n",
+    ".claude/rules/db/models.md": '---\npaths:\n  - **/models/*.py\n  - "src/db/**"\n---\nModels have no I/O.\n',
     ".claude/rules/everywhere.md": "No secrets in code.\n",
     ".github/instructions/py.instructions.md": "---\napplyTo: '**/*.py'\n---\nType everything.\n",
     ".github/copilot-instructions.md": "Use British spelling.\n",
-}  # fmt: skip
+}
 
 
 def lay(root: Path, rules: dict[str, str] = RULES) -> Path:
@@ -49,8 +49,10 @@ def test_each_rule_becomes_the_area_it_applies_to(ask: Ask, ws: Workspace, code:
     api = at(ws, "atom://shop/cursor/api")
     assert api.data["paths"] == ["src/**/*.py", "**/*.{ts,tsx}"]
     assert (api.name, api.summary, api.content) == (
-        "Handlers", "How handlers are written", "# Handlers\n\nReturn Result.\n"
-    )  # fmt: skip
+        "Handlers",
+        "How handlers are written",
+        "# Handlers\n\nReturn Result.\n",
+    )
     assert api.data["rule"]["keys"] == {"priority": 7}
     assert at(ws, "atom://shop/src/auth/AGENTS.md").data["paths"] == ["src/auth/**"]
     assert at(ws, "atom://shop/claude/db/models").data["paths"] == ["**/models/*.py", "src/db/**"]
@@ -88,8 +90,12 @@ def test_only_the_changed_parts_of_a_rule_are_written(ask: Ask, code: Path, tmp_
     out = tmp_path / "out"
     ask.export(target=str(out), format="rules")
     head = (out / ".cursor/rules/api.mdc").read_text().split("---\n")[1]
-    assert head.splitlines() == ["description: Handlers and jobs", "globs: src/**/*.py", "alwaysApply: false",
-                                 "priority: 7"]  # fmt: skip
+    assert head.splitlines() == [
+        "description: Handlers and jobs",
+        "globs: src/**/*.py",
+        "alwaysApply: false",
+        "priority: 7",
+    ]
     left = ask.export(target=str(code), format="rules")
     assert left["files"]["left"] == 1
     assert (code / ".cursor/rules/api.mdc").read_text() == RULES[".cursor/rules/api.mdc"]
@@ -98,23 +104,34 @@ def test_only_the_changed_parts_of_a_rule_are_written(ask: Ask, code: Path, tmp_
 @pytest.mark.parametrize(
     ("name", "file", "head"),
     [
-        ("cursor-rules", ".cursor/rules/kgd/checkout.mdc",
-         '---\ndescription: "Locales come from the registry"\nglobs: src/checkout/**,src/*.tsx\n'
-         "alwaysApply: false\n---\n"),
-        ("claude-rules", ".claude/rules/kgd/checkout.md", '---\npaths:\n- src/checkout/**\n- src/*.tsx\n---\n'),
-        ("copilot-rules", ".github/instructions/kgd/checkout.instructions.md",
-         "---\ndescription: Locales come from the registry\napplyTo: src/checkout/**,src/*.tsx\n---\n"),
+        (
+            "cursor-rules",
+            ".cursor/rules/kgd/checkout.mdc",
+            '---\ndescription: "Locales come from the registry"\nglobs: src/checkout/**,src/*.tsx\n'
+            "alwaysApply: false\n---\n",
+        ),
+        ("claude-rules", ".claude/rules/kgd/checkout.md", "---\npaths:\n- src/checkout/**\n- src/*.tsx\n---\n"),
+        (
+            "copilot-rules",
+            ".github/instructions/kgd/checkout.instructions.md",
+            "---\ndescription: Locales come from the registry\napplyTo: src/checkout/**,src/*.tsx\n---\n",
+        ),
     ],
-)  # fmt: skip
+)
 def test_areas_that_kgd_had_first_become_rules_of_each_program(
     ask: Ask, ws: Workspace, code: Path, name: str, file: str, head: str
 ) -> None:
     ask.put(
         changes=[
-            upsert("atom:checkout", name="Checkout", summary="Locales come from the registry",
-                   content="Never hard-code a locale.\n", data={"paths": ["src/checkout/**", "src/*.tsx"]}),
+            upsert(
+                "atom:checkout",
+                name="Checkout",
+                summary="Locales come from the registry",
+                content="Never hard-code a locale.\n",
+                data={"paths": ["src/checkout/**", "src/*.tsx"]},
+            ),
         ]
-    )  # fmt: skip
+    )
     ask.export(target=str(code), format=name)
     text = (code / file).read_text()
     assert text == f"{head}<!-- written by kgd from atom://shop/checkout -->\n# Checkout\n\nNever hard-code a locale.\n"
@@ -169,14 +186,19 @@ def test_bad_rules_are_a_line_each_and_the_others_go_on(ask: Ask, ws: Workspace,
     assert told["nodes"]["new"] == 3
     assert at(ws, "atom://shop/cursor/half").data["paths"] == ["src/*.py"]
     wanted = (
-        "out.mdc none of its globs", "half.mdc the glob '../x/*.py' was left out", "it has 21 globs",
-        "invalid front matter", "long.md larger than 32 KB", "AGENTS.md a symbolic link",
-    )  # fmt: skip
+        "out.mdc none of its globs",
+        "half.mdc the glob '../x/*.py' was left out",
+        "it has 21 globs",
+        "invalid front matter",
+        "long.md larger than 32 KB",
+        "AGENTS.md a symbolic link",
+    )
     for words in wanted:
         assert any(words in line for line in troubles), words
     assert (at(ws, "molecule://shop/cursor/broken").content, ws.node(Uri("atom://shop/cursor/out"))) == (
-        "Still a rule.\n", None,
-    )  # fmt: skip
+        "Still a rule.\n",
+        None,
+    )
     out = tmp_path / "out"
     ask.export(target=str(out), format="rules")
     assert (out / ".cursor/rules/broken.mdc").read_text() == bad[".cursor/rules/broken.mdc"]

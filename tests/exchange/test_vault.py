@@ -22,9 +22,9 @@ pytestmark = pytest.mark.slow
 
 NOTES = {
     "Home.md": "---\ntitle: Start here\ntags: [index, Team/Web]\naliases: [Start]\n---\n# Home\n\nWhat we know.\n\n"
-               "See [[Payments]] and [[Payments#Webhooks|the webhooks]], ![[assets/flow.png]] and #todo.\n",
-    "areas/Payments.md": "---\nstatus: done\nup: \"[[Home]]\"\ncount: 3\nempty:\n---\nStripe retries for three days.\n"
-                         "![[Retry policy]]\n[back](../Home.md) `[[not a link]]` https://x.example/#no-tag\n",
+    "See [[Payments]] and [[Payments#Webhooks|the webhooks]], ![[assets/flow.png]] and #todo.\n",
+    "areas/Payments.md": '---\nstatus: done\nup: "[[Home]]"\ncount: 3\nempty:\n---\nStripe retries for three days.\n'
+    "![[Retry policy]]\n[back](../Home.md) `[[not a link]]` https://x.example/#no-tag\n",
     "areas/Retry policy.md": "Backs off. [[Missing note]] [[missing NOTE]] [[Start]]\n",
     "crlf.md": "---\r\ntags:\r\n- windows\r\n---\r\nLine one\r\nLine two",
     "broken.md": "---\ntags: [never, closed\nstatus: x\n---\nThe text is good.\n",
@@ -32,7 +32,7 @@ NOTES = {
     "Zürich.md": "\ufeffGrüezi\n",
     ".obsidian/app.json": "{}",
     "assets/flow.png": "not text",
-}  # fmt: skip
+}
 
 
 def lay(root: Path, notes: dict[str, str] = NOTES) -> Path:
@@ -148,8 +148,14 @@ def test_only_the_changed_parts_of_a_note_are_written(ask: Ask, vault: Path, tmp
     text = (tmp_path / "out/Home.md").read_text()
     head, _, body = text.removeprefix("---\n").partition("---\n")
     assert head.splitlines() == [
-        "title: Start here", "tags:", "- Team/Web", "- mine", "aliases:", "- Start", "owner: ann"
-    ]  # fmt: skip
+        "title: Start here",
+        "tags:",
+        "- Team/Web",
+        "- mine",
+        "aliases:",
+        "- Start",
+        "owner: ann",
+    ]
     assert body == NOTES["Home.md"].split("---\n")[2]
 
 
@@ -190,14 +196,24 @@ def test_a_file_that_kgd_wrote_is_kept_up_until_a_person_edits_it(ask: Ask, tmp_
 def test_nodes_of_every_kind_go_through_a_vault_and_back(ask: Ask, ws: Workspace, tmp_path: Path) -> None:
     ask.put(
         changes=[
-            upsert("decision:use-git", name="Use git", summary="git is the truth", content="It merges.\n", tags=["vcs"],
-                   data={"status": "accepted", "cost": 1.5}),
-            upsert("auth", content="Sessions [[x]].\n", relations=[
-                {"type": "depends_on", "target": "decision:use-git", "weight": 0.25, "data": {"why": "history"}},
-                {"type": "title", "target": "missing"},
-            ]),
+            upsert(
+                "decision:use-git",
+                name="Use git",
+                summary="git is the truth",
+                content="It merges.\n",
+                tags=["vcs"],
+                data={"status": "accepted", "cost": 1.5},
+            ),
+            upsert(
+                "auth",
+                content="Sessions [[x]].\n",
+                relations=[
+                    {"type": "depends_on", "target": "decision:use-git", "weight": 0.25, "data": {"why": "history"}},
+                    {"type": "title", "target": "missing"},
+                ],
+            ),
         ]
-    )  # fmt: skip
+    )
     out = tmp_path / "out"
     ask.export(target=str(out), format="vault")
     assert "[[decisions/use-git]]" in (out / "auth.md").read_text()
@@ -323,10 +339,11 @@ def test_no_node_puts_a_file_where_it_does_not_belong(ask: Ask, tmp_path: Path) 
             upsert("concept:.git/hooks/three", summary="a name"),
             upsert("four", source={"type": "vault", "id": "v//etc/four.md"}),
             upsert("atom:five", source={"type": "rules", "id": "../.cursor/rules/x.mdc"}, data={"paths": ["a"]}),
-            upsert("insight:six", summary="s", detail="Text.",
-                   data={"orchestrator": {"file": "memories/../../six.md"}}),
+            upsert(
+                "insight:six", summary="s", detail="Text.", data={"orchestrator": {"file": "memories/../../six.md"}}
+            ),
         ]
-    )  # fmt: skip
+    )
     for name in ("vault", "rules", "orchestrator"):
         ask.export(target=str(out), format=name)
     assert list((out / ".git").iterdir()) == []
@@ -339,10 +356,12 @@ def test_the_prose_of_a_memory_goes_through_a_vault_is_edited_there_and_comes_ba
     ask: Ask, ws: Workspace, tmp_path: Path
 ) -> None:
     prose = "    # indented\n\nTwo signers drifted apart in March.\n\n---\nno front matter"
-    ask.put(changes=[
-        upsert("decision:one-signer", summary="Only auth signs", detail=prose),
-        upsert("gotcha:keys", summary="They rotate", content="Weekly.\n", detail="# Why\nAsk Ann."),
-    ])  # fmt: skip
+    ask.put(
+        changes=[
+            upsert("decision:one-signer", summary="Only auth signs", detail=prose),
+            upsert("gotcha:keys", summary="They rotate", content="Weekly.\n", detail="# Why\nAsk Ann."),
+        ]
+    )
     out = tmp_path / "out"
     assert ask.export(target=str(out), format="vault")["troubles"] == []
     note = out / "decisions" / "one-signer.md"

@@ -112,9 +112,7 @@ class Model(RuleBasedStateMachine):
             with pytest.raises(NotFound):
                 self.ws.submit(change(Relate(uri(name), relation)))
             return
-        self.submit(
-            Relate(uri(name), relation), {**self.nodes, where: self.nodes[where].with_relation(relation)}
-        )  # fmt: skip
+        self.submit(Relate(uri(name), relation), {**self.nodes, where: self.nodes[where].with_relation(relation)})
 
     @rule(name=NAMES, goal=NAMES)
     def unrelate(self, name: str, goal: str) -> None:

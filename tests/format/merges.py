@@ -22,18 +22,26 @@ Files = Mapping[str, str]
 URIS = [
     Uri(text)
     for text in (
-        "concept://ws/a", "concept://ws/b", "concept://ws/c/d", "entity://ws/Ann%20Lee", "file://ws/src/x.py",
-        "decision://ws/2026-01-01-db", "https://example.com/a?q=1",
+        "concept://ws/a",
+        "concept://ws/b",
+        "concept://ws/c/d",
+        "entity://ws/Ann%20Lee",
+        "file://ws/src/x.py",
+        "decision://ws/2026-01-01-db",
+        "https://example.com/a?q=1",
     )
-]  # fmt: skip
+]
 TWINS = [Uri("concept://ws/a"), Uri("concept://ws/A"), Uri("concept://ws/a/x"), Uri("concept://ws/A/x")]
 """Names of which some file systems take two for one."""
 WORDS = ["red", "green", "blue", "one", "two", "null", "Größe", "a: b"]
 LINES = ["- one\n", "- two\n", "- three\n", "\n", "# Title\n", "end\n"]
 BLOCKS = [
-    "\n---[2026-01-01T00:00:00Z task:t1]---\nfirst\n", "\n---[2026-02-01T00:00:00Z task:t2]---\nsecond\n",
-    "\n## 2026-03-01 log\n- third\n", "- undated\n", "\nplain end\n",
-]  # fmt: skip
+    "\n---[2026-01-01T00:00:00Z task:t1]---\nfirst\n",
+    "\n---[2026-02-01T00:00:00Z task:t2]---\nsecond\n",
+    "\n## 2026-03-01 log\n- third\n",
+    "- undated\n",
+    "\nplain end\n",
+]
 VALUES: list[Json] = [None, True, 1, 1.0, 0.5, "red", "green", ["x"], ["x", "y"], {"k": 1}, {"k": 2, "l": "x"}, 10**16]
 
 

@@ -14,18 +14,79 @@ from tests.codec.made import AWKWARD_NAMES
 CANONICAL = 120
 NODES = 200
 PIECES = [
-    "word", "no", "Null", "1", "0.5", ": ", " #", "- ", "|", "'", '"', "\\", "\t", " ", "\n", "\n\n", "\r", "é", "认",
-    "😀", "\x85", "\u2028", "\ufeff", "\x00", "{", "[", "&a", "*a", "!t", "%", "@", "---", "=", "?", ",", "~", "1e3",
-    "2026-11-20", "=======", "/", "_", ":",
-]  # fmt: skip
+    "word",
+    "no",
+    "Null",
+    "1",
+    "0.5",
+    ": ",
+    " #",
+    "- ",
+    "|",
+    "'",
+    '"',
+    "\\",
+    "\t",
+    " ",
+    "\n",
+    "\n\n",
+    "\r",
+    "é",
+    "认",
+    "😀",
+    "\x85",
+    "\u2028",
+    "\ufeff",
+    "\x00",
+    "{",
+    "[",
+    "&a",
+    "*a",
+    "!t",
+    "%",
+    "@",
+    "---",
+    "=",
+    "?",
+    ",",
+    "~",
+    "1e3",
+    "2026-11-20",
+    "=======",
+    "/",
+    "_",
+    ":",
+]
 NUMBERS: list[Json] = [
-    0, -1, 2**63 - 1, -(2**63), 0.5, 1.0, -0.0, 1e-05, 1e16, 1.5e300, 1e22, 123456789.125, 0.0001, True, False, None,
-]  # fmt: skip
+    0,
+    -1,
+    2**63 - 1,
+    -(2**63),
+    0.5,
+    1.0,
+    -0.0,
+    1e-05,
+    1e16,
+    1.5e300,
+    1e22,
+    123456789.125,
+    0.0001,
+    True,
+    False,
+    None,
+]
 KEYS = ["a", "A-b", "a b", "a.b", "yes", "null", "1", "-", "é", 'a"b', "k: v", "_x", ""]
 OUTSIDE = [
-    "https://example.com/a", "https://example.com/a?b#c", "https://example.com/", "mailto:ann@example.com", "s3://b/k/l",
-    "x-y.z+1://h/a", "https://example.com/" + "long/" * 60, "urn:isbn:0451450523", "https://h/" + "ü" * 60,
-]  # fmt: skip
+    "https://example.com/a",
+    "https://example.com/a?b#c",
+    "https://example.com/",
+    "mailto:ann@example.com",
+    "s3://b/k/l",
+    "x-y.z+1://h/a",
+    "https://example.com/" + "long/" * 60,
+    "urn:isbn:0451450523",
+    "https://h/" + "ü" * 60,
+]
 BY_HAND = [
     "# why\nuri: {u}\nname: A # short\n",
     "uri: '{u}'\nname: \"A\"\n",
@@ -124,8 +185,12 @@ def _vector(name: str, path: str, text: str) -> dict[str, Json]:
     if node is None or paths.path_of(node.uri) != path:
         return {"name": name, "path": path, "text": text, "node": None}
     return {
-        "name": name, "path": path, "text": text, "node": plain(node), "canonical": documents.encode(node).decode(),
-    }  # fmt: skip
+        "name": name,
+        "path": path,
+        "text": text,
+        "node": plain(node),
+        "canonical": documents.encode(node).decode(),
+    }
 
 
 def _unsorted(node: Node) -> str:

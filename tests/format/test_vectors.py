@@ -57,10 +57,7 @@ def test_the_vectors_equal_the_generated_ones(tmp_path: Path) -> None:
 
 def test_the_vectors_hold_every_kind_of_conflict_and_stay_small() -> None:
     records = [text for vector in MERGES for text in vector["records"].values()]
-    fields = {
-        next(iter(documents.decode_conflict(text.encode()).fields)).partition("/")[0]
-        for text in records
-    }  # fmt: skip
+    fields = {next(iter(documents.decode_conflict(text.encode()).fields)).partition("/")[0] for text in records}
     assert {"node", "uri", "name", "content", "data", "relations", "source", "type", "memories"} <= fields
     assert any("round:" in text for text in records)
     assert sum(path.stat().st_size for path in FOLDER.glob("*.json")) < SIZE

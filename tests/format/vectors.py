@@ -55,9 +55,13 @@ def vector(merger: Merger, made: Case) -> dict[str, Json]:
     records = {path: text for path, text in merged.items() if path.startswith("conflicts/")}
     result = {path: text for path, text in merged.items() if path not in records}
     return {
-        "name": made.name, "base": dict(made.base), "a": dict(made.a), "b": dict(made.b),
-        "result": result, "records": records,
-    }  # fmt: skip
+        "name": made.name,
+        "base": dict(made.base),
+        "a": dict(made.a),
+        "b": dict(made.b),
+        "result": result,
+        "records": records,
+    }
 
 
 def merges(place: Path, numbers: range = range(MERGES)) -> list[dict[str, Json]]:

@@ -48,8 +48,9 @@ def test_a_stale_node_is_marked_in_every_answer_and_ranks_lower(ask: Ask, code: 
     cite(ask, "README.md", uri="a/tokens", relations=[{"type": "about", "target": "b/tokens", "weight": 0.5}])
     cite(ask, SESSION, uri="b/tokens")
     assert [hit["uri"] for hit in ask.search(query="tokens unsigned")["hits"]] == [
-        "concept://shop/a/tokens", "concept://shop/b/tokens",
-    ]  # fmt: skip
+        "concept://shop/a/tokens",
+        "concept://shop/b/tokens",
+    ]
     commit(code, "README.md", "# Another shop\n")
     becomes_stale(ask, "concept://shop/a/tokens")
     hits = ask.search(query="tokens unsigned")["hits"]
@@ -63,8 +64,12 @@ def test_a_stale_node_is_marked_in_every_answer_and_ranks_lower(ask: Ask, code: 
 
 def test_pages_of_hits_have_no_gap_where_some_of_them_are_unverified(ask: Ask, code: Path) -> None:
     names = [f"n{number:02}" for number in range(12)]
-    ask.put(changes=[upsert(name, summary="the same words", data={"cites": [SESSION]} if number % 3 else {})
-                     for number, name in enumerate(names)])  # fmt: skip
+    ask.put(
+        changes=[
+            upsert(name, summary="the same words", data={"cites": [SESSION]} if number % 3 else {})
+            for number, name in enumerate(names)
+        ]
+    )
     commit(code, SESSION, "changed = True\n")
     until(lambda: ask.stale()["total"] == 8)
     seen, cursor = [], None

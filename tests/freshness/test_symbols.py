@@ -142,8 +142,19 @@ def test_a_citation_names_path_commit_and_symbol(text: str, expected: tuple[str,
 
 
 @pytest.mark.parametrize(
-    "text", ["/etc/passwd", "../up.py", "a/../b", "C:\\a.py", "https://example.org/a.py", "file://other/a.py", "", " ",
-             "a\nb", "file://shop"],
-)  # fmt: skip
+    "text",
+    [
+        "/etc/passwd",
+        "../up.py",
+        "a/../b",
+        "C:\\a.py",
+        "https://example.org/a.py",
+        "file://other/a.py",
+        "",
+        " ",
+        "a\nb",
+        "file://shop",
+    ],
+)
 def test_a_path_outside_the_tree_is_not_a_citation(text: str) -> None:
     assert parse(text, "shop") is None

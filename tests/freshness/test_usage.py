@@ -139,8 +139,11 @@ def test_counts_of_two_spans_add_up_stay_bounded_and_may_be_deleted(tmp_path: Pa
     file.add(first, 1)
     file.add(second, 2)
     found = file.tally(1)
-    assert (found.conversations, found.reads, found.squares) == (60, first.reads + second.reads,
-                                                                 first.squares + second.squares)  # fmt: skip
+    assert (found.conversations, found.reads, found.squares) == (
+        60,
+        first.reads + second.reads,
+        first.squares + second.squares,
+    )
     assert found.nodes == first.nodes + second.nodes
     assert found.pairs == first.pairs + second.pairs
     assert (file.path.stat().st_mode & 0o777) == 0o600

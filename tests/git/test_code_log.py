@@ -41,9 +41,11 @@ def place(code: Path) -> Place:
 def test_commits_are_listed_with_all_their_paths_newest_first(code: Path) -> None:
     found = list(commits(place(code), head(place(code))))
     assert [(one.message.strip(), [change.path for change in one.changes]) for one in found] == [
-        ("four", ["src/a", "src/c"]), ("three", ["src/b"]), ("two: ü 'x'\n\nbecause", ["src/a", "src/c"]),
+        ("four", ["src/a", "src/c"]),
+        ("three", ["src/b"]),
+        ("two: ü 'x'\n\nbecause", ["src/a", "src/c"]),
         ("one", ["src/a", "src/b"]),
-    ]  # fmt: skip
+    ]
     assert found[0].id == git(code, "rev-parse", "HEAD")
     assert found[0].at == int(git(code, "log", "-1", "--format=%ct"))
     assert "@" not in found[0].author

@@ -93,13 +93,20 @@ def a_commit(author: bytes, encoding: bytes = b"", message: bytes = b"m") -> Com
 @pytest.mark.parametrize(
     ("encoding", "name", "read"),
     [
-        (b"", b"J\xfcrgen", "J\ufffdrgen"), (b"", b"\xff\xfe", "\ufffd\ufffd"),
+        (b"", b"J\xfcrgen", "J\ufffdrgen"),
+        (b"", b"\xff\xfe", "\ufffd\ufffd"),
         (b"", b"\xed\xa0\x80", "\ufffd\ufffd\ufffd"),
-        (b"ISO-8859-1", b"J\xfcrgen", "Jürgen"), (b"windows-1252", b"\x80", "€"), (b"euc-jp", b"\xc6\xfc", "日"),
-        (b"euc-jp", b"\xff", "\ufffd"), (b"no-such", b"J\xfc", "J\ufffd"), (b"unicode_escape", b"\\ud800", "\\ud800"),
-        (b"utf-7", b"+2AA-", "+2AA-"), (b"\xff", b"a", "a"), (b"iso8859-99", b"\xfc", "\ufffd"),
+        (b"ISO-8859-1", b"J\xfcrgen", "Jürgen"),
+        (b"windows-1252", b"\x80", "€"),
+        (b"euc-jp", b"\xc6\xfc", "日"),
+        (b"euc-jp", b"\xff", "\ufffd"),
+        (b"no-such", b"J\xfc", "J\ufffd"),
+        (b"unicode_escape", b"\\ud800", "\\ud800"),
+        (b"utf-7", b"+2AA-", "+2AA-"),
+        (b"\xff", b"a", "a"),
+        (b"iso8859-99", b"\xfc", "\ufffd"),
     ],
-)  # fmt: skip
+)
 def test_names_and_messages_in_any_encoding_become_text(encoding: bytes, name: bytes, read: str) -> None:
     commit = a_commit(name + b" <" + name + b"> 7 +0000", encoding, name)
     assert (commit.author_name, commit.author_email, commit.message) == (read, read, read)
@@ -110,10 +117,16 @@ def test_names_and_messages_in_any_encoding_become_text(encoding: bytes, name: b
 @pytest.mark.parametrize(
     ("written", "read"),
     [
-        (b"253402300799", 253_402_300_799), (b"253402300800", 253_402_300_799), (b"9" * 40, 253_402_300_799),
-        (b"1" * 5000, 253_402_300_799), (b"0" * 30 + b"17", 17), (b"-5", 0), (b"-" + b"9" * 30, 0), (b"0", 0),
+        (b"253402300799", 253_402_300_799),
+        (b"253402300800", 253_402_300_799),
+        (b"9" * 40, 253_402_300_799),
+        (b"1" * 5000, 253_402_300_799),
+        (b"0" * 30 + b"17", 17),
+        (b"-5", 0),
+        (b"-" + b"9" * 30, 0),
+        (b"0", 0),
     ],
-)  # fmt: skip
+)
 def test_times_are_valid_calendar_times(written: bytes, read: int) -> None:
     assert a_commit(b"x <x@y> " + written + b" +9999").author_time == read
 

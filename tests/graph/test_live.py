@@ -35,12 +35,16 @@ def state(graph: LiveGraph, names: str = "abcdef") -> object:
     """Everything that can be asked."""
     uris = [uri(name) for name in names]
     return (
-        len(graph), sorted(graph.uris()), graph.broken_links(),
-        [(u, u in graph, graph.card(u), list(graph.out(u)), list(graph.into(u)), graph.resolve(u), graph.aliases(u))
-         for u in uris],
+        len(graph),
+        sorted(graph.uris()),
+        graph.broken_links(),
+        [
+            (u, u in graph, graph.card(u), list(graph.out(u)), list(graph.into(u)), graph.resolve(u), graph.aliases(u))
+            for u in uris
+        ],
         sorted((a, b, type, data["weight"]) for a, b, type, data in graph.graph.edges(keys=True, data=True)),
         sorted(graph.graph.nodes),
-    )  # fmt: skip
+    )
 
 
 Put = tuple[str, dict[tuple[str, str], float], set[str]]
@@ -106,11 +110,15 @@ def test_edges_are_read_in_both_directions_in_order_of_weight() -> None:
     put(graph, "a", ("uses", "c", 1), ("uses", "b", 0.25), ("is_a", "b", 0.25))
     put(graph, "d", ("uses", "b", 0))
     assert graph.out(uri("a")) == [
-        Edge(0.25, uri("b"), "is_a"), Edge(0.25, uri("b"), "uses"), Edge(1.0, uri("c"), "uses")
-    ]  # fmt: skip
+        Edge(0.25, uri("b"), "is_a"),
+        Edge(0.25, uri("b"), "uses"),
+        Edge(1.0, uri("c"), "uses"),
+    ]
     assert graph.into(uri("b")) == [
-        Edge(0.0, uri("d"), "uses"), Edge(0.25, uri("a"), "is_a"), Edge(0.25, uri("a"), "uses")
-    ]  # fmt: skip
+        Edge(0.0, uri("d"), "uses"),
+        Edge(0.25, uri("a"), "is_a"),
+        Edge(0.25, uri("a"), "uses"),
+    ]
 
 
 @pytest.mark.requirement("E3")

@@ -201,9 +201,15 @@ def test_edges_are_exactly_those_among_the_answered_nodes(world: World, limits: 
 @pytest.mark.requirement("E4")
 def test_weight_zero_is_always_together_and_a_step_of_one_is_the_end() -> None:
     graph = graph_of(
-        {"a": [("b", "t", 0), ("c", "t", 1)], "b": [("d", "t", 0)], "c": [("e", "t", 0), ("f", "t", 0.01)],
-         "d": [], "e": [], "f": []}
-    )  # fmt: skip
+        {
+            "a": [("b", "t", 0), ("c", "t", 1)],
+            "b": [("d", "t", 0)],
+            "c": [("e", "t", 0), ("f", "t", 0.01)],
+            "d": [],
+            "e": [],
+            "f": [],
+        }
+    )
     assert names(traverse([graph], uri("a"))) == ["a", "b", "d", "c", "e"]
     assert names(traverse([graph], uri("a"), max_cost=0)) == ["a", "b", "d"]
 
@@ -219,8 +225,9 @@ def test_ten_steps_of_a_tenth_cost_one() -> None:
 
 @pytest.mark.requirement("E5")
 def test_equal_costs_are_ordered_by_hops_then_by_uri() -> None:
-    graph = graph_of({"a": [("z", "t", 0.3), ("m", "t", 0.1), ("b", "t", 0.3)], "m": [("n", "t", 0.2)],
-                      "n": [], "b": [], "z": []})  # fmt: skip
+    graph = graph_of(
+        {"a": [("z", "t", 0.3), ("m", "t", 0.1), ("b", "t", 0.3)], "m": [("n", "t", 0.2)], "n": [], "b": [], "z": []}
+    )
     assert names(traverse([graph], uri("a"))) == ["a", "m", "b", "z", "n"]
 
 
@@ -235,8 +242,9 @@ def test_each_node_has_its_path() -> None:
 
 @pytest.mark.requirement("E5")
 def test_a_cut_names_its_limit_and_place() -> None:
-    graph = graph_of({"a": [(f"n{i}", "t", 0.5) for i in range(5)], **{f"n{i}": [("deep", "t", 0.1)] for i in range(5)},
-                      "deep": []})  # fmt: skip
+    graph = graph_of(
+        {"a": [(f"n{i}", "t", 0.5) for i in range(5)], **{f"n{i}": [("deep", "t", 0.1)] for i in range(5)}, "deep": []}
+    )
     capped = traverse([graph], uri("a"), max_nodes=3)
     assert [(cut.limit, cut.at) for cut in capped.cut] == [("max_nodes", uri("n2"))]
     assert capped.cut[0].count >= 1
@@ -246,12 +254,23 @@ def test_a_cut_names_its_limit_and_place() -> None:
 
 
 def test_a_dearer_way_with_fewer_hops_counts_when_depth_is_limited() -> None:
-    graph = graph_of({"a": [("b", "t", 0.1), ("d", "t", 0.9)], "b": [("c", "t", 0.1)], "c": [("d", "t", 0.1)],
-                      "d": [("e", "t", 0.05)], "e": []})  # fmt: skip
+    graph = graph_of(
+        {
+            "a": [("b", "t", 0.1), ("d", "t", 0.9)],
+            "b": [("c", "t", 0.1)],
+            "c": [("d", "t", 0.1)],
+            "d": [("e", "t", 0.05)],
+            "e": [],
+        }
+    )
     walk = traverse([graph], uri("a"), max_depth=2)
     assert [(n.uri[-1], n.cost, n.hops) for n in walk.nodes] == [
-        ("a", 0, 0), ("b", 0.1, 1), ("c", 0.2, 2), ("d", 0.9, 1), ("e", 0.95, 2)
-    ]  # fmt: skip
+        ("a", 0, 0),
+        ("b", 0.1, 1),
+        ("c", 0.2, 2),
+        ("d", 0.9, 1),
+        ("e", 0.95, 2),
+    ]
 
 
 def test_hidden_types_are_walked_through_and_starts_are_always_listed() -> None:
@@ -298,8 +317,9 @@ def test_a_stored_card_wins_over_the_overlay_and_both_are_named() -> None:
     overlay.put(card("g", origin="overlay", blob=None))
     walk = traverse([stored, overlay], uri("f"))
     assert [(n.card.blob is None, n.origins) for n in walk.nodes] == [
-        (False, ("local", "overlay")), (True, ("overlay",))
-    ]  # fmt: skip
+        (False, ("local", "overlay")),
+        (True, ("overlay",)),
+    ]
 
 
 @pytest.mark.parametrize("limits", [{"max_cost": -1}, {"max_cost": float("nan")}, {"max_depth": -1}, {"max_nodes": 0}])

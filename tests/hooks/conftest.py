@@ -103,8 +103,16 @@ def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A bare repository with a workspace of four nodes; git's own sample hooks are left out."""
     folder = tmp_path_factory.mktemp("template")
-    maker = Person(folder / "maker", {"GIT_AUTHOR_NAME": "Ann", "GIT_AUTHOR_EMAIL": "a@b", "GIT_COMMITTER_NAME": "Ann",
-                                      "GIT_COMMITTER_EMAIL": "a@b", "GIT_CONFIG_GLOBAL": "/dev/null"})  # fmt: skip
+    maker = Person(
+        folder / "maker",
+        {
+            "GIT_AUTHOR_NAME": "Ann",
+            "GIT_AUTHOR_EMAIL": "a@b",
+            "GIT_COMMITTER_NAME": "Ann",
+            "GIT_COMMITTER_EMAIL": "a@b",
+            "GIT_CONFIG_GLOBAL": "/dev/null",
+        },
+    )
     maker.tree.mkdir()
     maker.git("init", "-q", "-b", "main")
     for name, data in first_files(WS).items():

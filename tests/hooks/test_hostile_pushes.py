@@ -60,8 +60,10 @@ ATTACKS: dict[str, tuple[Callable[[Smith], bytes], str]] = {
     "a mere million of names": (wide, "a tree has"),
     "a deep folder": (deep, "nested deeper"),
     "a tree that names itself over and over": (
-        lambda s: s.grafted("HEAD:", b"nodes/bomb", (FOLDER, s.bomb())), "the same few objects"),
-}  # fmt: skip
+        lambda s: s.grafted("HEAD:", b"nodes/bomb", (FOLDER, s.bomb())),
+        "the same few objects",
+    ),
+}
 
 
 @pytest.mark.slow

@@ -17,9 +17,11 @@ INFRA = "infra/dns"
 APP = "app/z"
 
 BILLING = {
-    "id": "t1", "name": "billing", "kind": "agent",
+    "id": "t1",
+    "name": "billing",
+    "kind": "agent",
     "scopes": [{"workspace": "ws", "verbs": ["write"], "paths": ["/infra/**"]}],
-}  # fmt: skip
+}
 _AS = """\
 #!/bin/sh
 KGD_PRINCIPAL='{principal}'

@@ -135,18 +135,34 @@ SIZES = [
     upsert("data of 400 levels", LIMIT, data=NESTED),
     upsert("a key of 1,000 letters", LIMIT, data={"k" * 1_000: 1}),
     put("an append of a megabyte", LIMIT, op="append", uri=GOOD, text="x" * 1_000_000),
-    Bad("a message of a megabyte", "put",
-        {"changes": [{"op": "append", "uri": GOOD, "text": "x"}], "message": "x" * 1_000_000}, LIMIT),
-    Bad("a request id of 10,000 letters", "put",
-        {"changes": [{"op": "append", "uri": GOOD, "text": "x"}], "request_id": "x" * 10_000}, LIMIT),
-    Bad("a request id with a line end", "put",
-        {"changes": [{"op": "append", "uri": GOOD, "text": "x"}], "request_id": "a\nKgd-Actor: root"}, INVALID),
-]  # fmt: skip
+    Bad(
+        "a message of a megabyte",
+        "put",
+        {"changes": [{"op": "append", "uri": GOOD, "text": "x"}], "message": "x" * 1_000_000},
+        LIMIT,
+    ),
+    Bad(
+        "a request id of 10,000 letters",
+        "put",
+        {"changes": [{"op": "append", "uri": GOOD, "text": "x"}], "request_id": "x" * 10_000},
+        LIMIT,
+    ),
+    Bad(
+        "a request id with a line end",
+        "put",
+        {"changes": [{"op": "append", "uri": GOOD, "text": "x"}], "request_id": "a\nKgd-Actor: root"},
+        INVALID,
+    ),
+]
 
 _WORDS = {
-    "a direction mark": RIGHT_TO_LEFT, "a line end": LINE, "a bell": BELL, "NUL": "a\0b",
-    "an escape sequence": "\x1b]0;a\x07", "a line separator": "a\u2028b",
-}  # fmt: skip
+    "a direction mark": RIGHT_TO_LEFT,
+    "a line end": LINE,
+    "a bell": BELL,
+    "NUL": "a\0b",
+    "an escape sequence": "\x1b]0;a\x07",
+    "a line separator": "a\u2028b",
+}
 TEXTS = [
     *(upsert(f"a name with {what}", INVALID, name=text) for what, text in _WORDS.items()),
     *(upsert(f"a summary with {what}", INVALID, summary=text) for what, text in _WORDS.items()),
@@ -163,12 +179,30 @@ TEXTS = [
 ]
 
 _WAYS_OUT = [
-    "concept://shop/..", "concept://shop/../../etc/passwd", "concept://shop/a/../../b", "concept://shop/.",
-    "concept://shop/%2E%2E/%2E%2E/etc/passwd", "concept://shop/%2E", "file://shop/../../etc/passwd",
-    "file://shop/%2E%2E/etc/passwd", "concept://shop/a/%2E%2E/b", "/etc/passwd", "../../etc/passwd", "./../../x",
-    "kgd://shop/status", "concept://shop/", "concept://", "concept:///a", "concept://SHOP/a", "concept://shop//a",
-    "https://", "https://a b", "mailto:\x7f", "", "   ",
-]  # fmt: skip
+    "concept://shop/..",
+    "concept://shop/../../etc/passwd",
+    "concept://shop/a/../../b",
+    "concept://shop/.",
+    "concept://shop/%2E%2E/%2E%2E/etc/passwd",
+    "concept://shop/%2E",
+    "file://shop/../../etc/passwd",
+    "file://shop/%2E%2E/etc/passwd",
+    "concept://shop/a/%2E%2E/b",
+    "/etc/passwd",
+    "../../etc/passwd",
+    "./../../x",
+    "kgd://shop/status",
+    "concept://shop/",
+    "concept://",
+    "concept:///a",
+    "concept://SHOP/a",
+    "concept://shop//a",
+    "https://",
+    "https://a b",
+    "mailto:\x7f",
+    "",
+    "   ",
+]
 WAYS_OUT = [
     *(put(f"an upsert of {text!r}", INVALID, op="upsert", uri=text, summary="x") for text in _WAYS_OUT),
     *(put(f"a move to {text!r}", INVALID, op="move", uri=GOOD, to=text) for text in _WAYS_OUT[:12]),
@@ -191,15 +225,32 @@ WAYS_OUT = [
 _GARBAGE = ["x", "AAAA", "bnVsbA==", "W10=", "é", "\0", "../..", "x" * 100_000, "eyJfX3Byb3RvX18iOjF9"]
 CURSORS = [
     *(Bad(f"the cursor {text[:20]!r}", "get", {"uris": GOOD, "cursor": text}, INVALID) for text in _GARBAGE),
-    *(Bad(f"the cursor of a walk {text[:20]!r}", "traverse", {"start": GOOD, "cursor": text}, INVALID)
-      for text in _GARBAGE),
-    *(Bad(f"the cursor of a search {text[:20]!r}", "search", {"query": "a", "cursor": text}, INVALID)
-      for text in _GARBAGE),
+    *(
+        Bad(f"the cursor of a walk {text[:20]!r}", "traverse", {"start": GOOD, "cursor": text}, INVALID)
+        for text in _GARBAGE
+    ),
+    *(
+        Bad(f"the cursor of a search {text[:20]!r}", "search", {"query": "a", "cursor": text}, INVALID)
+        for text in _GARBAGE
+    ),
     *(Bad(f"the cursor of history {text[:20]!r}", "history", {"cursor": text}, INVALID) for text in _GARBAGE),
-]  # fmt: skip
+]
 
-_NO_COMMITS = ["--output=/tmp/x", "-n1", "HEAD --exec=id", "HEAD;id", "$(id)", "HEAD~999999", "HEAD@{1}",
-               "0" * 40, "zz", "../HEAD", "x" * 100_000, "HEAD:kgd.yaml", "main..HEAD"]  # fmt: skip
+_NO_COMMITS = [
+    "--output=/tmp/x",
+    "-n1",
+    "HEAD --exec=id",
+    "HEAD;id",
+    "$(id)",
+    "HEAD~999999",
+    "HEAD@{1}",
+    "0" * 40,
+    "zz",
+    "../HEAD",
+    "x" * 100_000,
+    "HEAD:kgd.yaml",
+    "main..HEAD",
+]
 COMMITS = [
     *(Bad(f"a look at {text[:20]!r}", "get", {"uris": GOOD, "as_of": text}, MISSING) for text in _NO_COMMITS),
     *(Bad(f"history of commit {text[:20]!r}", "history", {"commit": text}, MISSING) for text in _NO_COMMITS),

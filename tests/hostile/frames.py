@@ -83,40 +83,73 @@ WRONG_REQUESTS = [
     Frame("a call of a number", b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":5}}', INVALID_PARAMS),
     Frame("arguments that are a list", call(b"[]"), INVALID_PARAMS),
     Frame("arguments that are a text", call(b'"rm"'), INVALID_PARAMS),
-    Frame("a file as a resource",
-          b'{"jsonrpc":"2.0","id":1,"method":"resources/read","params":{"uri":"file:///etc/passwd"}}', INVALID_PARAMS),
-    Frame("a way out as a resource",
-          b'{"jsonrpc":"2.0","id":1,"method":"resources/read","params":{"uri":"kgd://shop/nodes/../../etc"}}',
-          INVALID_PARAMS),
-    Frame("a prompt that is none", b'{"jsonrpc":"2.0","id":1,"method":"prompts/get","params":{"name":"x"}}',
-          INVALID_PARAMS),
-]  # fmt: skip
+    Frame(
+        "a file as a resource",
+        b'{"jsonrpc":"2.0","id":1,"method":"resources/read","params":{"uri":"file:///etc/passwd"}}',
+        INVALID_PARAMS,
+    ),
+    Frame(
+        "a way out as a resource",
+        b'{"jsonrpc":"2.0","id":1,"method":"resources/read","params":{"uri":"kgd://shop/nodes/../../etc"}}',
+        INVALID_PARAMS,
+    ),
+    Frame(
+        "a prompt that is none",
+        b'{"jsonrpc":"2.0","id":1,"method":"prompts/get","params":{"name":"x"}}',
+        INVALID_PARAMS,
+    ),
+]
 
 HELLOS: list[tuple[str, bytes]] = [
-    ("no JSON", b"hello"), ("HTTP", b"GET / HTTP/1.1\r"), ("a list", b"[]"), ("null", b"null"), ("a number", b"1"),
-    ("nothing known", b"{}"), ("an unknown kind", b'{"kgd":"root"}'), ("a kind that is a list", b'{"kgd":["call"]}'),
-    ("a kind that is a mapping", b'{"kgd":{"call":1}}'), ("invalid UTF-8", b'{"kgd":"call","cwd":"\xff"}'),
-    ("10,000 deep", b'{"kgd":' + b"[" * 10_000 + b"]" * 10_000 + b"}"), ("a megabyte", b"x" * MIB),
-    ("9 MiB", b"x" * (9 * MIB)), ("TLS", b"\x16\x03\x01\x02\x00\x01"), ("NUL", b"\0" * 16), ("SSH", b"SSH-2.0-x\r"),
+    ("no JSON", b"hello"),
+    ("HTTP", b"GET / HTTP/1.1\r"),
+    ("a list", b"[]"),
+    ("null", b"null"),
+    ("a number", b"1"),
+    ("nothing known", b"{}"),
+    ("an unknown kind", b'{"kgd":"root"}'),
+    ("a kind that is a list", b'{"kgd":["call"]}'),
+    ("a kind that is a mapping", b'{"kgd":{"call":1}}'),
+    ("invalid UTF-8", b'{"kgd":"call","cwd":"\xff"}'),
+    ("10,000 deep", b'{"kgd":' + b"[" * 10_000 + b"]" * 10_000 + b"}"),
+    ("a megabyte", b"x" * MIB),
+    ("9 MiB", b"x" * (9 * MIB)),
+    ("TLS", b"\x16\x03\x01\x02\x00\x01"),
+    ("NUL", b"\0" * 16),
+    ("SSH", b"SSH-2.0-x\r"),
     ("ten megabytes of a directory", json.dumps({"kgd": "call", "cwd": "/" * (10 * MIB)}).encode()),
-]  # fmt: skip
+]
 """First lines that no client of kgd sends."""
 
 ODD_CLAIMS: tuple[dict[str, object], ...] = (
-    {"cwd": "/nowhere/at/all"}, {"cwd": "\0"}, {"cwd": 7}, {"cwd": "../../.."}, {"cwd": "/proc/self"}, {"cwd": []},
-    {"client": "x" * 100_000}, {"client": "Eve <root@localhost>\nauthor"}, {"version": "999999.0"}, {"version": []},
-    {"cwd": "/" + "a" * 5_000}, {"client": "\x1b[2J\u202e"},
-)  # fmt: skip
+    {"cwd": "/nowhere/at/all"},
+    {"cwd": "\0"},
+    {"cwd": 7},
+    {"cwd": "../../.."},
+    {"cwd": "/proc/self"},
+    {"cwd": []},
+    {"client": "x" * 100_000},
+    {"client": "Eve <root@localhost>\nauthor"},
+    {"version": "999999.0"},
+    {"version": []},
+    {"cwd": "/" + "a" * 5_000},
+    {"client": "\x1b[2J\u202e"},
+)
 ODD_HELLOS = [json.dumps({"kgd": "call", **claims}).encode() for claims in ODD_CLAIMS]
 """First lines with an odd claim of the client about itself. The client may still ask."""
 
 CALLS: list[tuple[str, bytes]] = [
-    ("no JSON", b"nonsense"), ("a list", b"[]"), ("null", b"null"), ("no name", b'{"id":1}'),
+    ("no JSON", b"nonsense"),
+    ("a list", b"[]"),
+    ("null", b"null"),
+    ("no name", b'{"id":1}'),
     ("a name that is a number", b'{"id":1,"call":7,"args":{}}'),
     ("arguments that are a list", b'{"id":1,"call":"get","args":[]}'),
-    ("arguments that are null", b'{"id":1,"call":"get","args":null}'), ("invalid UTF-8", b"\xff\xfe"),
+    ("arguments that are null", b'{"id":1,"call":"get","args":null}'),
+    ("invalid UTF-8", b"\xff\xfe"),
     ("10,000 deep", b'{"id":1,"call":"get","args":{"uris":' + b"[" * 10_000 + b"]" * 10_000 + b"}}"),
-    ("NaN", b'{"id":1,"call":"get","args":{"uris":NaN}}'), ("a line of 100 MB", b"x" * (100 * MIB)),
+    ("NaN", b'{"id":1,"call":"get","args":{"uris":NaN}}'),
+    ("a line of 100 MB", b"x" * (100 * MIB)),
     ("half of a surrogate pair", b'{"id":1,"call":"get","args":{"uris":"\\ud800"}}'),
-]  # fmt: skip
+]
 """Invalid calls: each ends its connection, with a reason."""

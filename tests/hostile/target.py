@@ -120,9 +120,14 @@ class Target:
     def kgd(self, *words: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
         """The program, as a person runs it."""
         return subprocess.run(
-            [sys.executable, "-P", "-m", "kgd.cli", *words], cwd=self.code, input=stdin, text=True,
-            env={**os.environ, "KGD_HOME": self.home.config, "PYTHONPATH": str(ROOT)}, capture_output=True, check=False,
-        )  # fmt: skip
+            [sys.executable, "-P", "-m", "kgd.cli", *words],
+            cwd=self.code,
+            input=stdin,
+            text=True,
+            env={**os.environ, "KGD_HOME": self.home.config, "PYTHONPATH": str(ROOT)},
+            capture_output=True,
+            check=False,
+        )
 
     # ---- what it costs
 

@@ -152,12 +152,23 @@ class Page:
 @pytest.mark.requirement("U2")
 def test_a_web_page_reaches_nothing_over_the_loopback_port(target: Target) -> None:
     page = Page(target)
-    known = {"authorization": f"Bearer {page.token}", "content_type": "application/json",
-             "accept": "application/json, text/event-stream"}  # fmt: skip
+    known = {
+        "authorization": f"Bearer {page.token}",
+        "content_type": "application/json",
+        "accept": "application/json, text/event-stream",
+    }
     initialize = json.dumps(
-        {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
-            "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}}}
-    ).encode()  # fmt: skip
+        {
+            "jsonrpc": "2.0",
+            "id": 1,
+            "method": "initialize",
+            "params": {
+                "protocolVersion": "2025-11-25",
+                "capabilities": {},
+                "clientInfo": {"name": "x", "version": "1"},
+            },
+        }
+    ).encode()
     assert page.ask("POST", "/mcp", initialize, **known) == 200
     refused = {
         "no token": (401, {**known, "authorization": ""}),
@@ -186,8 +197,11 @@ def test_a_web_page_reaches_nothing_over_the_loopback_port(target: Target) -> No
 
 def test_invalid_bodies_are_refused_over_http_too(target: Target) -> None:
     page = Page(target)
-    headers = {"authorization": f"Bearer {page.token}", "content_type": "application/json",
-               "accept": "application/json, text/event-stream"}  # fmt: skip
+    headers = {
+        "authorization": f"Bearer {page.token}",
+        "content_type": "application/json",
+        "accept": "application/json, text/event-stream",
+    }
     with target.memory():
         for frame in [*frames.NOT_JSON, *frames.NO_MESSAGE]:
             assert 400 <= page.ask("POST", "/mcp", frame.data, **headers) < 500, frame.name

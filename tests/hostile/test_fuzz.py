@@ -35,10 +35,41 @@ Dice = random.Random
 Attempt = Callable[[Dice], None]
 
 SYLLABLES = [
-    "concept", "file", "dir", "://", "/", "ws", "shop", "..", ".", "%2E", "%2F", "%", "_", "~", "a", "B", ".yaml",
-    "nodes", "\0", "\n", "\u202e", "\ud800", "é", "e\u0301", "\\", ":", " ", "con", ".git", "https", "?x=1", "#f",
-    "a" * 300, "%C3%A4",
-]  # fmt: skip
+    "concept",
+    "file",
+    "dir",
+    "://",
+    "/",
+    "ws",
+    "shop",
+    "..",
+    ".",
+    "%2E",
+    "%2F",
+    "%",
+    "_",
+    "~",
+    "a",
+    "B",
+    ".yaml",
+    "nodes",
+    "\0",
+    "\n",
+    "\u202e",
+    "\ud800",
+    "é",
+    "e\u0301",
+    "\\",
+    ":",
+    " ",
+    "con",
+    ".git",
+    "https",
+    "?x=1",
+    "#f",
+    "a" * 300,
+    "%C3%A4",
+]
 
 
 def text(dice: Dice) -> str:
@@ -72,17 +103,56 @@ def value(dice: Dice, depth: int = 3) -> Any:
         if dice.random() < 0.5:
             return [value(dice, depth - 1) for _ in range(dice.randrange(4))]
         return {dice.choice(WORDS): value(dice, depth - 1) for _ in range(dice.randrange(5))}
-    return dice.choice([
-        None, True, False, 0, 1, -1, 2**63, 1e308, 0.5, "", text(dice), dice.choice(WORDS), "concept://shop/good",
-        "[1]", '{"op": "upsert"}', "HEAD", "x" * 2_000,
-    ])  # fmt: skip
+    return dice.choice(
+        [
+            None,
+            True,
+            False,
+            0,
+            1,
+            -1,
+            2**63,
+            1e308,
+            0.5,
+            "",
+            text(dice),
+            dice.choice(WORDS),
+            "concept://shop/good",
+            "[1]",
+            '{"op": "upsert"}',
+            "HEAD",
+            "x" * 2_000,
+        ]
+    )
 
 
 FIELDS = sorted({name for tool in TOOLS.values() for name in tool.Params.model_fields})
 WORDS = [
-    *FIELDS, "op", "upsert", "append", "delete", "relate", "unrelate", "move", "revert", "untag", "uri", "type", "name",
-    "summary", "content", "tags", "data", "relations", "target", "source", "weight", "to", "text", "__proto__",
-]  # fmt: skip
+    *FIELDS,
+    "op",
+    "upsert",
+    "append",
+    "delete",
+    "relate",
+    "unrelate",
+    "move",
+    "revert",
+    "untag",
+    "uri",
+    "type",
+    "name",
+    "summary",
+    "content",
+    "tags",
+    "data",
+    "relations",
+    "target",
+    "source",
+    "weight",
+    "to",
+    "text",
+    "__proto__",
+]
 OPS = ["upsert", "append", "delete", "relate", "unrelate", "untag", "move", "revert"]
 
 
@@ -119,10 +189,14 @@ def uri_of_path(dice: Dice) -> None:
 
 
 def decode_node(dice: Dice) -> None:
-    base = dice.choice(YAML).data[:20_000] if dice.random() < 0.5 else (
-        b"uri: concept://shop/a\nname: a\nsummary: b\ntags:\n- x\ncontent: |\n  a\n  b\ndata:\n  k: 1\nrelations:\n"
-        b"- type: t\n  target: concept://shop/b\n  weight: 0.5\n"
-    )  # fmt: skip
+    base = (
+        dice.choice(YAML).data[:20_000]
+        if dice.random() < 0.5
+        else (
+            b"uri: concept://shop/a\nname: a\nsummary: b\ntags:\n- x\ncontent: |\n  a\n  b\ndata:\n  k: 1\nrelations:\n"
+            b"- type: t\n  target: concept://shop/b\n  weight: 0.5\n"
+        )
+    )
     node = documents.decode(mutated(dice, base), at="f.yaml")
     assert documents.decode(documents.encode(node), at="f.yaml") == node
 

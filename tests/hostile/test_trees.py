@@ -52,8 +52,12 @@ def file(text: str) -> Callable[[Smith], tuple[bytes, bytes]]:
 
 NAMED = [
     Named("a link", b"nodes/concept/bad1.yaml", lambda s: (LINK, s.blob(b"/etc/passwd")), "symbolic link"),
-    Named("a link whose text is a node", b"nodes/concept/bad2.yaml",
-          lambda s: (LINK, s.blob(b"uri: concept://shop/bad\n")), "symbolic link"),
+    Named(
+        "a link whose text is a node",
+        b"nodes/concept/bad2.yaml",
+        lambda s: (LINK, s.blob(b"uri: concept://shop/bad\n")),
+        "symbolic link",
+    ),
     Named("a link for a folder", b"nodes/entity", lambda s: (LINK, s.blob(b"/etc")), "symbolic link"),
     Named("a submodule", b"nodes/concept/bad3.yaml", lambda s: (SUBMODULE, NOWHERE), "submodule"),
     Named("a submodule for a folder", b"nodes/concept/bad4", lambda s: (SUBMODULE, NOWHERE), "submodule"),
@@ -63,15 +67,27 @@ NAMED = [
     Named("a reserved name", b"nodes/concept/con.yaml", file("uri: concept://shop/good\n"), "belongs"),
     Named("a name that hides", b"nodes/concept/.hidden.yaml", file("uri: concept://shop/good\n"), "belongs"),
     Named("a key given twice", b"nodes/concept/bad5.yaml", file("uri: concept://shop/x\nname: a\nname: b\n"), "twice"),
-    Named("conflict markers", b"nodes/concept/bad6.yaml",
-          file("<<<<<<< HEAD\nuri: concept://shop/bad\n=======\nname: b\n>>>>>>> x\n"), "markers"),
-    Named("another node's name", b"nodes/concept/bad7.yaml", file("uri: concept://shop/good\nsummary: hijacked\n"),
-          "belongs"),
-    Named("a node among the conflicts", b"conflicts/concept/good/0123456789abcdef.yaml",
-          file("uri: concept://shop/good\nsummary: hijacked\n"), "conflict record"),
+    Named(
+        "conflict markers",
+        b"nodes/concept/bad6.yaml",
+        file("<<<<<<< HEAD\nuri: concept://shop/bad\n=======\nname: b\n>>>>>>> x\n"),
+        "markers",
+    ),
+    Named(
+        "another node's name",
+        b"nodes/concept/bad7.yaml",
+        file("uri: concept://shop/good\nsummary: hijacked\n"),
+        "belongs",
+    ),
+    Named(
+        "a node among the conflicts",
+        b"conflicts/concept/good/0123456789abcdef.yaml",
+        file("uri: concept://shop/good\nsummary: hijacked\n"),
+        "conflict record",
+    ),
     Named("300 MB of zeros", b"nodes/concept/bad8.yaml", lambda s: (FILE, s.zeros(300 << 20)), "bytes|MiB"),
     Named("a blob that is missing", b"nodes/concept/bad9.yaml", lambda s: (FILE, NOWHERE), "missing"),
-]  # fmt: skip
+]
 
 
 CASES = [NAMED[1:2], *(pytest.param(cases, marks=pytest.mark.slow) for cases in (NAMED[-1:], NAMED[:-1]))]
@@ -84,25 +100,35 @@ def grafted(path: bytes, entry: Callable[[Smith], tuple[bytes, bytes]] | None) -
 REFUSED = [
     Refused("a git bomb", lambda s, b: s.grafted(b, b"nodes/concept/bomb", (FOLDER, s.bomb())), "too often"),
     Refused("a git bomb beside the nodes", lambda s, b: s.grafted(b, b"docs", (FOLDER, s.bomb())), "too often"),
-    Refused("a folder of a million times the same", lambda s, b: s.grafted(
-        b, b"nodes/concept/wide", (FOLDER, s.tree(Entry(b"%06d" % n, FILE, s.blob(b"x")) for n in range(100_000)))),
-        "too often"),
+    Refused(
+        "a folder of a million times the same",
+        lambda s, b: s.grafted(
+            b, b"nodes/concept/wide", (FOLDER, s.tree(Entry(b"%06d" % n, FILE, s.blob(b"x")) for n in range(100_000)))
+        ),
+        "too often",
+    ),
     Refused("100 folders deep", grafted(b"/".join([b"nodes", *[b"d"] * 100, b"x.yaml"]), file("x")), "deeper"),
     Refused("a repository inside", grafted(b"nodes/concept/.git/config", file("[core]\n")), "name git does not allow"),
     Refused(
         "a repository in capitals", grafted(b".GIT/hooks/post-checkout", file("touch x\n")), "name git does not allow"
     ),
     Refused("a way out", grafted(b"nodes/../../escaped.yaml", file("x")), "name git does not allow"),
-    Refused("a way out in one name", lambda s, b: s.tree(
-        [*s.read(b), Entry(b"nodes/../../escaped", FILE, s.blob(b"x"))]), "name git does not allow"),
+    Refused(
+        "a way out in one name",
+        lambda s, b: s.tree([*s.read(b), Entry(b"nodes/../../escaped", FILE, s.blob(b"x"))]),
+        "name git does not allow",
+    ),
     Refused("an entry without a name", lambda s, b: s.tree([*s.read(b), Entry(b"", FILE, s.blob(b"x"))]), "malformed"),
     Refused("a cut tree", grafted(b"nodes/bad", lambda s: (FOLDER, s.write("tree", b"100644 no"))), "malformed"),
     Refused("a blob for a folder", grafted(b"nodes/bad", lambda s: (FOLDER, s.blob(b"x"))), "tree was expected"),
     Refused("a folder that is missing", grafted(b"nodes/bad", lambda s: (FOLDER, NOWHERE)), "missing"),
     Refused("no settings", grafted(b"kgd.yaml", None), "lacks this plain file"),
     Refused("broken settings", grafted(b"kgd.yaml", file("[[[")), "kgd.yaml"),
-    Refused("settings of another workspace", grafted(b"kgd.yaml", file("workspace: evil\nformat: 1\nmerge_rules: 1\n")),
-            "cannot be changed"),
+    Refused(
+        "settings of another workspace",
+        grafted(b"kgd.yaml", file("workspace: evil\nformat: 1\nmerge_rules: 1\n")),
+        "cannot be changed",
+    ),
     Refused("settings of 300 MB", grafted(b"kgd.yaml", lambda s: (FILE, s.zeros(300 << 20))), "the limit is"),
     Refused("settings that are a link", grafted(b"kgd.yaml", lambda s: (LINK, s.blob(b"/etc/passwd"))), "plain file"),
     Refused("a newer format", grafted(b"kgd.yaml", file("workspace: shop\nformat: 2\nmerge_rules: 1\n")), "format 2"),
@@ -111,7 +137,7 @@ REFUSED = [
     Refused("a link for the nodes", lambda s, b: s.grafted(b, b"nodes", (LINK, s.blob(b"/etc"))), "has to be a folder"),
     Refused("a file for the conflicts", grafted(b"conflicts", file("x")), "has to be a folder"),
     Refused("nothing at all", lambda s, b: s.tree([]), "lacks this plain file"),
-]  # fmt: skip
+]
 
 NEWER = {"format 2", "version 2"}
 """The commit is valid, and the status suggests a newer kgd."""
@@ -342,9 +368,13 @@ def test_the_history_of_a_remote_is_checked_before_it_is_accepted(
     git(target.git_dir, "push", "-q", str(tmp_path / "remote.git"), f"{target.branch}:refs/heads/kgd")
     git(tmp_path, "clone", "-q", "remote.git", "clone")
     done = subprocess.run(
-        [sys.executable, "-P", "-m", "kgd.cli", "up"], cwd=tmp_path / "clone", capture_output=True, text=True,
-        env={**os.environ, "KGD_HOME": target.home.config}, check=False,
-    )  # fmt: skip
+        [sys.executable, "-P", "-m", "kgd.cli", "up"],
+        cwd=tmp_path / "clone",
+        capture_output=True,
+        text=True,
+        env={**os.environ, "KGD_HOME": target.home.config},
+        check=False,
+    )
     assert done.returncode != 0
     assert "cannot be adopted" in done.stderr
     assert not (tmp_path / "clone/.git/kgd").exists()

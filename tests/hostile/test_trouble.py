@@ -38,9 +38,12 @@ def half_done_rebase(target: Target) -> None:
     """A rebase that a person has started and stopped to edit a commit."""
     git(target.work_tree, "commit", "-q", "--allow-empty", "-m", "mine")
     subprocess.run(
-        ["git", "rebase", "-q", "-i", "--keep-empty", "HEAD~1"], cwd=target.work_tree, env={**os.environ, **EDITOR},
-        check=True, capture_output=True,
-    )  # fmt: skip
+        ["git", "rebase", "-q", "-i", "--keep-empty", "HEAD~1"],
+        cwd=target.work_tree,
+        env={**os.environ, **EDITOR},
+        check=True,
+        capture_output=True,
+    )
     assert (target.git_dir / "rebase-merge").exists()
 
 

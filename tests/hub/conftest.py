@@ -132,8 +132,12 @@ def new_hub(folder: Path, *arguments: str, workspaces: tuple[str, ...] = ("infra
     person.mkdir()
     (person / ".gitconfig").write_text("[user]\n\tname = Keeper\n\temail = keeper@example.org\n")
     environment = {
-        **kept, "HOME": str(person), "KGD_HOME": home.config, "GIT_CONFIG_NOSYSTEM": "1", "PYTHONPATH": str(ROOT),
-    }  # fmt: skip
+        **kept,
+        "HOME": str(person),
+        "KGD_HOME": home.config,
+        "GIT_CONFIG_NOSYSTEM": "1",
+        "PYTHONPATH": str(ROOT),
+    }
     return Hub(home, folder, arguments or ("--listen", "127.0.0.1:0"), environment=environment)
 
 
@@ -146,9 +150,15 @@ def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
 def filled_hub(folder: Path) -> Iterator[Hub]:
     """A hub with four nodes in three workspaces, until the iterator ends."""
     found = new_hub(
-        folder, "--listen", "127.0.0.1:0", "--workspace", "infra", "--workspace", "shop",
+        folder,
+        "--listen",
+        "127.0.0.1:0",
+        "--workspace",
+        "infra",
+        "--workspace",
+        "shop",
         workspaces=("infra", "shop", "private"),
-    ).start()  # fmt: skip
+    ).start()
     found.put("concept://infra/services/auth", summary="Issues tokens", content="Signed by the key service.")
     found.put("concept://infra/app/checkout", summary="The way to pay")
     found.put("concept://shop/cart", summary="What a person wants to buy")

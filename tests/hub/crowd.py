@@ -132,9 +132,17 @@ async def _slow_form(reader: asyncio.StreamReader, writer: asyncio.StreamWriter)
 
 
 KINDS = (
-    _silent, _slow_header, _large_header, _byte_by_byte, _large_body, _chunked_body, _slow_form, _kept_alive,
-    _requests_without_end, _not_reading,
-)  # fmt: skip
+    _silent,
+    _slow_header,
+    _large_header,
+    _byte_by_byte,
+    _large_body,
+    _chunked_body,
+    _slow_form,
+    _kept_alive,
+    _requests_without_end,
+    _not_reading,
+)
 
 
 async def hostile(port: int, count: int, seed: int) -> None:

@@ -161,7 +161,7 @@ def test_status_tells_nothing_of_the_machine(hub: Hub) -> None:
 
 @pytest.mark.parametrize(
     ("body", "status"), [(b"{", 400), (b"[]", 400), (b'"x"', 400), (b'{"uris": 5}', 422), (b'{"nope": 1}', 422)]
-)  # fmt: skip
+)
 def test_an_unreadable_body_is_refused_with_the_reason(hub: Hub, body: bytes, status: int) -> None:
     refused(hub.ask("POST", "/v1/infra/get", hub.mint(), body), status, "VALIDATION_ERROR")
 
@@ -298,9 +298,11 @@ def test_a_token_that_may_search_may_recall(hub: Hub) -> None:
     [
         ("put", '{"changes": [{"op": "upsert", "uri": "a", "data": {"k": %s}}]}'),
         ("put", '{"changes": [{"op": "upsert", "uri": "a", "data": {"k": %s}}], "request_id": "deep"}'),
-        ("get", '{"uris": %s}'), ("history", '{"limit": %s}'), ("nosuch", '{"x": %s}'),
+        ("get", '{"uris": %s}'),
+        ("history", '{"limit": %s}'),
+        ("nosuch", '{"x": %s}'),
     ],
-)  # fmt: skip
+)
 def test_deeply_nested_parameters_are_refused_as_such(hub: Hub, tool: str, body: str, depth: int) -> None:
     token = hub.mint("read,write", name="deep")
     answer = hub.ask("POST", f"/v1/infra/{tool}", token, (body % ("[" * depth + "]" * depth)).encode())
@@ -343,25 +345,51 @@ def test_every_operation_answers_what_the_document_says(hub: Hub) -> None:
     document = hub.ask("GET", "/v1/openapi.json").json
     assert document["openapi"] == "3.1.0"
     token = hub.mint("read,propose,write,resolve,admin")
-    hub.put("concept://infra/api/a", summary="A", content="text", tags=["x"], data={"n": None},
-            relations=[{"type": "see", "target": AUTH}])  # fmt: skip
+    hub.put(
+        "concept://infra/api/a",
+        summary="A",
+        content="text",
+        tags=["x"],
+        data={"n": None},
+        relations=[{"type": "see", "target": AUTH}],
+    )
     good: dict[str, Any] = {
-        "search": {"query": "tokens"}, "recall": {"query": "tokens"},
+        "search": {"query": "tokens"},
+        "recall": {"query": "tokens"},
         "get": {"uris": ["api/a"], "include": ["content", "relations", "history"]},
-        "traverse": {"start": ["api/a"]}, "history": {"diff": True}, "status": {}, "sync": {},
+        "traverse": {"start": ["api/a"]},
+        "history": {"diff": True},
+        "status": {},
+        "sync": {},
         "put": {"changes": [{"op": "append", "uri": "concept://infra/api/a", "text": "more"}]},
-        "resolve_conflicts": {}, "context": {"question": "tokens"}, "proposals": {}, "blame": {"uri": "api/a"},
+        "resolve_conflicts": {},
+        "context": {"question": "tokens"},
+        "proposals": {},
+        "blame": {"uri": "api/a"},
         "query_graph": {"operation": "context", "paths": ["api/a.py"]},
-        "manage_graph": {"operation": "create", "entityType": "atom", "name": "Api", "paths": ["api/**"],
-                         "createdByTaskId": "https://tracker.example/1"},
-        "manage_changelog": {"operation": "append", "parentType": "atom", "parentId": "Api",
-                             "taskId": "https://tracker.example/1", "summary": "made"},
-        "accept": {"name": "nobody-1"}, "reject": {"name": "nobody-1"}, "conflicts": {},
+        "manage_graph": {
+            "operation": "create",
+            "entityType": "atom",
+            "name": "Api",
+            "paths": ["api/**"],
+            "createdByTaskId": "https://tracker.example/1",
+        },
+        "manage_changelog": {
+            "operation": "append",
+            "parentType": "atom",
+            "parentId": "Api",
+            "taskId": "https://tracker.example/1",
+            "summary": "made",
+        },
+        "accept": {"name": "nobody-1"},
+        "reject": {"name": "nobody-1"},
+        "conflicts": {},
         "resolve": {"resolutions": [{"id": "concept://infra/api/a", "take": "a"}]},
         "submit_subgraph": {"changes": [{"op": "append", "uri": "concept://infra/api/a", "text": "again"}]},
         "ingest": {"text": "Words to be kept.", "uri": "document://infra/api/words"},
-        "query_container": {"operation": "search"}, "advance": {"id": "nobody", "version": 1, "to": "completed"},
-    }  # fmt: skip
+        "query_container": {"operation": "search"},
+        "advance": {"id": "nobody", "version": 1, "to": "completed"},
+    }
     problem = document["components"]["schemas"]["Problem"]
     called = set()
     for path, methods in document["paths"].items():

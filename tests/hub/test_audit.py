@@ -56,9 +56,10 @@ def test_a_revoked_token_that_is_used_is_noted(hub: Hub) -> None:
     assert hub.post(token, "infra/status").status == 401
     assert hub.post(token, "infra/get", {"uris": [AUTH]}).status == 401
     assert log_of(hub, token)[0] == (
-        "sign in refused", "",
+        "sign in refused",
+        "",
         "UNAUTHORIZED: the token was revoked. Ask the hub's administrator for a new one. (2 times)",
-    )  # fmt: skip
+    )
 
 
 def test_a_fetch_and_a_push_that_are_refused_are_noted(hub: Hub, clone: Callable[..., Clone]) -> None:  # noqa: F811
@@ -109,9 +110,10 @@ def test_refusals_of_one_kind_are_one_line_a_minute(tokens: Tokens, clock: Clock
     tokens.refused(one, "put", Forbidden("not there"), "infra")
     found = [(entry.action, entry.detail) for entry in tokens.trail(one, 10)]
     assert found[:3] == [
-        ("put refused", "FORBIDDEN: not there"), ("get refused", "FORBIDDEN: not there"),
+        ("put refused", "FORBIDDEN: not there"),
+        ("get refused", "FORBIDDEN: not there"),
         ("put refused", "FORBIDDEN: not there (50 times)"),
-    ]  # fmt: skip
+    ]
 
 
 def test_a_flood_of_kinds_is_bounded(tokens: Tokens) -> None:  # noqa: F811
@@ -143,8 +145,10 @@ def test_old_lines_are_moved_to_files_and_stay_in_order(tmp_path: Path, monkeypa
     files = sorted((tmp_path / "audit").iterdir())
     assert len(files) >= 2
     assert {stat.S_IMODE(file.stat().st_mode) for file in files} == {0o600}
-    assert all(set(json.loads(line)) == {"number", "at", "token", "action", "workspace", "detail"}
-               for line in files[0].read_text().splitlines())  # fmt: skip
+    assert all(
+        set(json.loads(line)) == {"number", "at", "token", "action", "workspace", "detail"}
+        for line in files[0].read_text().splitlines()
+    )
     found: list[tuple[int, AuditEntry]] = []
     while page := state.lines(found[-1][0] if found else 0, 70):
         found += page

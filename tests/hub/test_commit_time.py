@@ -36,9 +36,12 @@ def test_a_change_that_waits_while_its_token_is_revoked_is_not_written(daemon: D
     minted = daemon.tokens.mint("late", "agent", [Scope.of("infra", ["read", "write"], ["/**"])], now + 1000)
     record = daemon.tokens.recognise(minted.text)
     session = Session(
-        daemon, trusted=False, principal=record.holder, context_id=None,
+        daemon,
+        trusted=False,
+        principal=record.holder,
+        context_id=None,
         still_live=lambda: daemon.tokens.still_live(record.holder.id),
-    )  # fmt: skip
+    )
     blocked, go_on = threading.Event(), threading.Event()
 
     def hold(staging: object, tip: object) -> Staged[object]:

@@ -26,8 +26,13 @@ class Clone:
     at: Path
 
     def git(self, *words: str, ok: bool | None = True) -> str:
-        done = subprocess.run(["git", "-C", self.at, *words], capture_output=True, text=True, check=False,
-                              env={**os.environ, "GIT_TERMINAL_PROMPT": "0"})  # fmt: skip
+        done = subprocess.run(
+            ["git", "-C", self.at, *words],
+            capture_output=True,
+            text=True,
+            check=False,
+            env={**os.environ, "GIT_TERMINAL_PROMPT": "0"},
+        )
         assert ok is None or (done.returncode == 0) == ok, done.stdout + done.stderr
         return done.stdout + done.stderr
 
@@ -71,8 +76,12 @@ def summary_of(hub: Hub, uri: str) -> str | None:
 
 
 def proposals(hub: Hub) -> list[str]:
-    said = subprocess.run(["git", "-C", hub.workspace("infra"), "for-each-ref", "--format=%(refname:lstrip=2)",
-                           "refs/heads/proposals"], capture_output=True, text=True, check=True)  # fmt: skip
+    said = subprocess.run(
+        ["git", "-C", hub.workspace("infra"), "for-each-ref", "--format=%(refname:lstrip=2)", "refs/heads/proposals"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     return said.stdout.split()
 
 
@@ -243,12 +252,26 @@ def _other_uri(clone: Clone) -> None:
     clone.commit()
 
 
-OUTSIDE = [_outside, _outside_then_back, _symbolic_link, _submodule, _moved_in, _settings, _attributes, _evil_merge,
-           _merge_that_drops, _deleted_outside, _other_uri]  # fmt: skip
+OUTSIDE = [
+    _outside,
+    _outside_then_back,
+    _symbolic_link,
+    _submodule,
+    _moved_in,
+    _settings,
+    _attributes,
+    _evil_merge,
+    _merge_that_drops,
+    _deleted_outside,
+    _other_uri,
+]
 NAMED: dict[Steps, str] = {
-    _symbolic_link: "services/link.yaml", _submodule: "services/sub.yaml", _settings: "kgd.yaml",
-    _attributes: ".gitattributes", _other_uri: "services/auth.yaml",
-}  # fmt: skip
+    _symbolic_link: "services/link.yaml",
+    _submodule: "services/sub.yaml",
+    _settings: "kgd.yaml",
+    _attributes: ".gitattributes",
+    _other_uri: "services/auth.yaml",
+}
 """The file that the refusal is about, where it is not about the node outside."""
 AT_ONCE = (_outside_then_back, _merge_that_drops, _settings)
 
@@ -342,8 +365,17 @@ def test_a_secret_that_a_later_commit_removes_is_refused(hub: Hub, clone: Callab
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("words", [("HEAD:refs/heads/other",), ("HEAD:refs/tags/x",), ("HEAD:refs/kgd/head",),
-                                   ("HEAD:refs/for/other",), (":main",), ("--force", "HEAD~1:main")])  # fmt: skip
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("HEAD:refs/heads/other",),
+        ("HEAD:refs/tags/x",),
+        ("HEAD:refs/kgd/head",),
+        ("HEAD:refs/for/other",),
+        (":main",),
+        ("--force", "HEAD~1:main"),
+    ],
+)
 def test_other_refs_deletions_and_force_are_refused(
     hub: Hub, clone: Callable[..., Clone], words: tuple[str, ...]
 ) -> None:
@@ -422,9 +454,17 @@ def _raw(hub: Hub, token: str, path: str, body: bytes | None = None, **headers: 
 
 def test_only_the_three_addresses_of_the_protocol_are_there(hub: Hub) -> None:
     token = hub.mint("read,write,admin")
-    for path in ("HEAD", "objects/info/packs", "config", "info/refs", "info/refs?service=git-upload-archive",
-                 "info/refs?service=git-upload-pack&x=1", "../infra/info/refs?service=git-upload-pack",
-                 "%2e%2e/config", "kgd/index.sqlite"):  # fmt: skip
+    for path in (
+        "HEAD",
+        "objects/info/packs",
+        "config",
+        "info/refs",
+        "info/refs?service=git-upload-archive",
+        "info/refs?service=git-upload-pack&x=1",
+        "../infra/info/refs?service=git-upload-pack",
+        "%2e%2e/config",
+        "kgd/index.sqlite",
+    ):
         assert _raw(hub, token, path) in (404, 405), path
     assert _raw(hub, token, "info/refs?service=git-upload-pack") == 200
     assert _raw(hub, token, "git-receive-pack", b"0000", Content_Type="text/plain") == 422
@@ -440,8 +480,12 @@ def test_a_clients_claim_about_the_old_value_is_not_trusted(hub: Hub, clone: Cal
     mine.git("fetch", "-q", "origin", "proposals/proposer/later")
     mine.git("checkout", "-q", "FETCH_HEAD")
     tip = mine.edit("nodes/concept/services/on-top.yaml", "On top of it")
-    packed = subprocess.run(["git", "-C", mine.at, "pack-objects", "--revs", "--stdout", "-q"],
-                            input=f"{tip}\n^{proposed}\n".encode(), capture_output=True, check=True)  # fmt: skip
+    packed = subprocess.run(
+        ["git", "-C", mine.at, "pack-objects", "--revs", "--stdout", "-q"],
+        input=f"{tip}\n^{proposed}\n".encode(),
+        capture_output=True,
+        check=True,
+    )
     before = _tip(hub)
     for old in (proposed, tip, "0" * 40):
         line = f"{old} {tip} refs/heads/main\0 report-status\n".encode()
@@ -473,16 +517,21 @@ def _tip(hub: Hub) -> str:
 
 
 def _published(hub: Hub) -> bool:
-    branch = subprocess.run(["git", "-C", hub.workspace("infra"), "rev-parse", "main"], capture_output=True, text=True,
-                            check=True)  # fmt: skip
+    branch = subprocess.run(
+        ["git", "-C", hub.workspace("infra"), "rev-parse", "main"], capture_output=True, text=True, check=True
+    )
     return branch.stdout.strip() == _tip(hub)
 
 
 def _objects(hub: Hub) -> set[str]:
     """Commits that are in the repository, reachable or not, and what quarantine left behind."""
     git_dir = hub.workspace("infra") / ".git"
-    said = subprocess.run(["git", "-C", git_dir, "cat-file", "--batch-all-objects", "--batch-check"],
-                          capture_output=True, text=True, check=True)  # fmt: skip
+    said = subprocess.run(
+        ["git", "-C", git_dir, "cat-file", "--batch-all-objects", "--batch-check"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     left = {path.name for path in (git_dir / "objects").glob("*incoming*")}
     left |= {path.name for path in (git_dir / "kgd").glob("pushes/*")}
     return left | {line for line in said.stdout.splitlines() if " commit " in line}

@@ -29,10 +29,29 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
     folder = tmp_path_factory.mktemp("tls")
     cert, key = folder / "cert.pem", folder / "key.pem"
     subprocess.run(
-        ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2",
-         "-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1",
-         "-keyout", key, "-out", cert], check=True, capture_output=True,
-    )  # fmt: skip
+        [
+            "openssl",
+            "req",
+            "-x509",
+            "-newkey",
+            "ec",
+            "-pkeyopt",
+            "ec_paramgen_curve:prime256v1",
+            "-nodes",
+            "-days",
+            "2",
+            "-subj",
+            "/CN=localhost",
+            "-addext",
+            "subjectAltName=DNS:localhost,IP:127.0.0.1",
+            "-keyout",
+            key,
+            "-out",
+            cert,
+        ],
+        check=True,
+        capture_output=True,
+    )
     return str(cert), str(key)
 
 
@@ -72,12 +91,20 @@ def test_a_port_in_use_is_reported() -> None:
 @pytest.mark.parametrize(
     ("names", "host", "taken"),
     [
-        ((), "127.0.0.1:7601", True), ((), "localhost", True), ((), "[::1]:7601", True), ((), "evil.example", False),
-        ((), "", False), (("hub.example.org",), "hub.example.org:443", True), (("hub.example.org",), "other", False),
-        (("hub.example.org",), "HUB.example.org", True), ((), "127.0.0.1:7601.evil", False), ((), "localhost:", False),
-        ((), "127.0.0.1:7601@evil.example", False), (("hub.example.org",), "hub.example.org:1.evil", False),
+        ((), "127.0.0.1:7601", True),
+        ((), "localhost", True),
+        ((), "[::1]:7601", True),
+        ((), "evil.example", False),
+        ((), "", False),
+        (("hub.example.org",), "hub.example.org:443", True),
+        (("hub.example.org",), "other", False),
+        (("hub.example.org",), "HUB.example.org", True),
+        ((), "127.0.0.1:7601.evil", False),
+        ((), "localhost:", False),
+        ((), "127.0.0.1:7601@evil.example", False),
+        (("hub.example.org",), "hub.example.org:1.evil", False),
     ],
-)  # fmt: skip
+)
 def test_it_is_called_by_its_own_names(names: tuple[str, ...], host: str, taken: bool) -> None:
     assert Listen("127.0.0.1", 7601, names=names).takes_host(host) is taken
 
@@ -92,14 +119,16 @@ def test_it_serves_over_tls(own_hub: Callable[..., Hub], certificate: tuple[str,
         assert json.load(answer)["status"] == "ok"
     token = hub.mint()
     url = hub.url.replace("https://", f"https://x:{token}@") + "/git/infra"
-    said = subprocess.run(["git", "-c", f"http.sslCAInfo={cert}", "ls-remote", url], capture_output=True, text=True,
-                          check=False)  # fmt: skip
+    said = subprocess.run(
+        ["git", "-c", f"http.sslCAInfo={cert}", "ls-remote", url], capture_output=True, text=True, check=False
+    )
     assert "refs/heads/main" in said.stdout, said.stderr
 
 
 def kgd(hub: Hub, *words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([*KGD, *words], env=hub.environment, cwd=hub.folder, capture_output=True, text=True,
-                          check=False, timeout=60)  # fmt: skip
+    return subprocess.run(
+        [*KGD, *words], env=hub.environment, cwd=hub.folder, capture_output=True, text=True, check=False, timeout=60
+    )
 
 
 @pytest.mark.slow
@@ -121,8 +150,10 @@ def test_the_command_line_mints_a_token_alone_on_its_output(own_hub: Callable[..
     assert fresh["revoked"] == [shown["id"]]
     tokens = {one["id"]: one for one in json.loads(kgd(hub, "token", "list", "--json").stdout)["tokens"]}
     assert {id: one["state"] for id, one in tokens.items() if id in (shown["id"], child["id"], fresh["id"])} == {
-        shown["id"]: "revoked", child["id"]: "revoked", fresh["id"]: "live",
-    }  # fmt: skip
+        shown["id"]: "revoked",
+        child["id"]: "revoked",
+        fresh["id"]: "live",
+    }
     assert "revoke" in kgd(hub, "token", "log").stdout
     assert "there is no token 'missing'" in kgd(hub, "token", "log", "missing").stderr
     assert kgd(hub, "token", "revoke").returncode == 2

@@ -23,9 +23,11 @@ ERAS = ["auto", "legacy"]
 AUTH, CHECKOUT = "concept://infra/services/auth", "concept://infra/app/checkout"
 HEADERS = {"accept": "application/json, text/event-stream", "content-type": "application/json"}
 INITIALIZE = {
-    "jsonrpc": "2.0", "id": 1, "method": "initialize",
+    "jsonrpc": "2.0",
+    "id": 1,
+    "method": "initialize",
     "params": {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}},
-}  # fmt: skip
+}
 
 
 @pytest.fixture
@@ -89,8 +91,10 @@ async def test_refused_resources_are_in_the_audit_log(hub: Hub) -> None:
     entries = hub.call("token_log", id=token.split("_")[2])["entries"]
     found = {(one["action"], one.get("workspace")) for one in entries}
     assert {
-        ("resource refused", "infra"), ("resource refused", "private"), ("subscribe refused", "private"),
-    } <= found  # fmt: skip
+        ("resource refused", "infra"),
+        ("resource refused", "private"),
+        ("subscribe refused", "private"),
+    } <= found
 
 
 @pytest.mark.parametrize("mode", ERAS)

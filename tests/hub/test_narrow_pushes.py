@@ -68,8 +68,9 @@ def push_of(mine: Clone, parent: str, files: dict[str, str], *, without: str) ->
     index = {"GIT_INDEX_FILE": str(mine.at / ".git" / "guess")}
 
     def git(*words: str, data: bytes = b"") -> bytes:
-        return subprocess.run(["git", "-C", mine.at, *words], input=data, capture_output=True, check=True,
-                              env={**os.environ, **index}).stdout  # fmt: skip
+        return subprocess.run(
+            ["git", "-C", mine.at, *words], input=data, capture_output=True, check=True, env={**os.environ, **index}
+        ).stdout
 
     git("read-tree", parent)
     for path, id in files.items():
@@ -90,8 +91,13 @@ def test_a_push_does_not_confirm_a_text_that_is_guessed(hub: Hub, clone: Callabl
     until(lambda: "app/pay" in mine.git("fetch") + mine.git("ls-tree", "-r", "--name-only", "origin/main"), 10)
     tip = mine.git("rev-parse", "origin/main").strip()
     there = mine.git("rev-parse", "origin/main:nodes/concept/app/pay.yaml").strip()
-    missing = subprocess.run(["git", "-C", mine.at, "hash-object", "-w", "--stdin"], input=SECRET.replace("42", "43"),
-                             text=True, capture_output=True, check=True).stdout.strip()  # fmt: skip
+    missing = subprocess.run(
+        ["git", "-C", mine.at, "hash-object", "-w", "--stdin"],
+        input=SECRET.replace("42", "43"),
+        text=True,
+        capture_output=True,
+        check=True,
+    ).stdout.strip()
     said = []
     for guess in (there, missing):
         body = push_of(mine, tip, {"nodes/concept/services/guess.yaml": guess}, without=guess)
@@ -115,8 +121,10 @@ def test_a_difference_from_a_text_that_is_guessed_is_no_object(hub: Hub, clone: 
     tip = mine.commit("larger")
     packed = subprocess.run(
         ["git", "-C", mine.at, "pack-objects", "--thin", "--stdout", "--revs", "--delta-base-offset"],
-        input=f"{tip}\n^{tip}~1\n".encode(), capture_output=True, check=True,
-    ).stdout  # fmt: skip
+        input=f"{tip}\n^{tip}~1\n".encode(),
+        capture_output=True,
+        check=True,
+    ).stdout
     line = f"{'0' * 40} {tip} refs/for/main\0report-status\n".encode()
     body = b"%04x" % (len(line) + 4) + line + b"0000" + packed
     answer = hub.ask("POST", "/git/infra/git-receive-pack", token, body, {"Content-Type": PUSH})

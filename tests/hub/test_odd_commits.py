@@ -54,9 +54,12 @@ def cloned(hub: Hub, tmp_path: Path) -> Path:
 
 def answers(hub: Hub, token: str, node: str) -> dict[str, int]:
     asked = {
-        "history": {}, "get": {"uris": [node], "include": ["history"]}, "resolve_conflicts": {},
-        "search": {"query": "wombat"}, "node_history": {"uri": node},
-    }  # fmt: skip
+        "history": {},
+        "get": {"uris": [node], "include": ["history"]},
+        "resolve_conflicts": {},
+        "search": {"query": "wombat"},
+        "node_history": {"uri": node},
+    }
     return {
         name: hub.post(token, f"infra/{name.removeprefix('node_')}", arguments).status
         for name, arguments in asked.items()

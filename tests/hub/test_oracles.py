@@ -84,12 +84,20 @@ def commits(hub: Hub) -> dict[str, str]:
     """A commit of a pending proposal, an unknown commit, and a branch that points to the first."""
     at = hub.workspace("infra")
     here = ["git", "-C", str(at), "-c", "user.name=a", "-c", "user.email=a@example.org"]
-    made = subprocess.run([*here, "commit-tree", "HEAD^{tree}", "-p", "HEAD", "-m", "waits"], check=True,
-                          capture_output=True, text=True).stdout.strip()  # fmt: skip
+    made = subprocess.run(
+        [*here, "commit-tree", "HEAD^{tree}", "-p", "HEAD", "-m", "waits"], check=True, capture_output=True, text=True
+    ).stdout.strip()
     subprocess.run([*here, "update-ref", "refs/heads/proposals/bob-1", made], check=True)
     subprocess.run([*here, "update-ref", "refs/kgd/rejected/bob-2", made], check=True)
-    return {"proposal": made, "short": made[:12], "missing": "f" * 40, "ref": "proposals/bob-1",
-            "rejected": "refs/kgd/rejected/bob-2", "kgd's own": "refs/kgd/head", "branch": "main"}  # fmt: skip
+    return {
+        "proposal": made,
+        "short": made[:12],
+        "missing": "f" * 40,
+        "ref": "proposals/bob-1",
+        "rejected": "refs/kgd/rejected/bob-2",
+        "kgd's own": "refs/kgd/head",
+        "branch": "main",
+    }
 
 
 @pytest.fixture(scope="module")
@@ -107,10 +115,12 @@ def test_a_token_names_commits_that_led_to_the_tip_alone(
 ) -> None:
     token, commit = hub.mint("read,write,propose", scope, name="reader"), names[name]
     asked: list[tuple[str, dict[str, Any]]] = [
-        ("get", {"uris": [AUTH], "as_of": commit}), ("traverse", {"start": AUTH, "as_of": commit}),
-        ("history", {"commit": commit}), ("history", {"commit": commit, "diff": True}),
+        ("get", {"uris": [AUTH], "as_of": commit}),
+        ("traverse", {"start": AUTH, "as_of": commit}),
+        ("history", {"commit": commit}),
+        ("history", {"commit": commit, "diff": True}),
         ("put", {"changes": [{"op": "revert", "commit": commit}], "dry_run": True}),
-    ]  # fmt: skip
+    ]
     for tool, arguments in asked:
         answer = hub.post(token, f"infra/{tool}", arguments)
         assert (answer.status, answer.json["detail"]) == (404, "there is no such commit"), (tool, answer.body)

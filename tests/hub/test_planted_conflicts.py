@@ -32,10 +32,14 @@ PLANTS = {
 
 
 @pytest.mark.requirement("B5")
-@pytest.mark.parametrize("plant", [
-    *[pytest.param(name, marks=pytest.mark.slow) for name in PLANTS][:1], *[*PLANTS][1:2],
-    *[pytest.param(name, marks=pytest.mark.slow) for name in PLANTS][2:],
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "plant",
+    [
+        *[pytest.param(name, marks=pytest.mark.slow) for name in PLANTS][:1],
+        *[*PLANTS][1:2],
+        *[pytest.param(name, marks=pytest.mark.slow) for name in PLANTS][2:],
+    ],
+)
 def test_a_conflict_out_of_scope_cannot_be_planted(hub: Hub, clone: Callable[..., Clone], plant: str) -> None:
     mine = clone(hub.mint("write,propose", "/services/**", name="mallory"))
     for path, data in PLANTS[plant].items():
@@ -78,11 +82,15 @@ def test_a_conflict_tells_nothing_of_a_node_that_its_reader_may_not_see(hub: Hub
     told = [
         hub.post(reader, f"infra/{tool}", arguments).body.decode()
         for tool, arguments in (
-            ("conflicts", {}), ("conflicts", {"id": called.id}), ("conflicts", {"id": before.id}),
-            ("get", {"uris": [met]}), ("traverse", {"start": [met]}), ("resolve_conflicts", {"via": "agent"}),
+            ("conflicts", {}),
+            ("conflicts", {"id": called.id}),
+            ("conflicts", {"id": before.id}),
+            ("get", {"uris": [met]}),
+            ("traverse", {"start": [met]}),
+            ("resolve_conflicts", {"via": "agent"}),
             ("resolve_conflicts", {"ids": [called.id], "via": "agent"}),
         )
-    ]  # fmt: skip
+    ]
     assert not [text for text in told if "hidden-place" in text or "a secret since" in text]
     assert before.digest in told[0]
     assert called.digest not in told[0]

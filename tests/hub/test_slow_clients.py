@@ -59,8 +59,9 @@ def half_sent(hub: Hub) -> Iterator[list[socket.socket]]:
 def test_half_sent_requests_block_no_others(hub: Hub, half_sent: list[socket.socket]) -> None:
     url = hub.git_url(hub.mint(name="quick"))
     for _ in range(2):
-        said = subprocess.run(["git", "ls-remote", url, "refs/heads/main"], capture_output=True, text=True,
-                              check=True, timeout=8)  # fmt: skip
+        said = subprocess.run(
+            ["git", "ls-remote", url, "refs/heads/main"], capture_output=True, text=True, check=True, timeout=8
+        )
         assert said.stdout.endswith("refs/heads/main\n")
     assert not programs(hub), "no program is started before the body has arrived"
 

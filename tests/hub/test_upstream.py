@@ -29,8 +29,12 @@ def over(own_hub: Callable[..., Hub], tmp_path: Path) -> tuple[Hub, Path]:
 
 
 def holds(upstream: Path, commit: str) -> bool:
-    heads = subprocess.run(["git", "-C", upstream, "for-each-ref", "--format=%(objectname)", "--contains", commit],
-                           capture_output=True, text=True, check=False)  # fmt: skip
+    heads = subprocess.run(
+        ["git", "-C", upstream, "for-each-ref", "--format=%(objectname)", "--contains", commit],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     return bool(heads.stdout.strip())
 
 

@@ -50,10 +50,18 @@ class MemoryIndex:
         return len(self._docs)
 
     def search(
-        self, query: str, *, types: Collection[str] | None = None, tags: Collection[str] | None = None,
-        namespace: str = "", lanes: Collection[Lane] | None = None, limit: int = 10, offset: int = 0,
-        doubted: Collection[Uri] = (), sees: Sees | None = None,
-    ) -> list[Hit]:  # fmt: skip
+        self,
+        query: str,
+        *,
+        types: Collection[str] | None = None,
+        tags: Collection[str] | None = None,
+        namespace: str = "",
+        lanes: Collection[Lane] | None = None,
+        limit: int = 10,
+        offset: int = 0,
+        doubted: Collection[Uri] = (),
+        sees: Sees | None = None,
+    ) -> list[Hit]:
         passes = _passing(types, tags, namespace, lanes)
         found = [one for one in self._found(query, passes) if sees is None or sees(one.uri)]
         if not tags and Lane.CODE in (lanes or LANES):
@@ -64,9 +72,17 @@ class MemoryIndex:
         return [hit._replace(score=-score) for score, one in ordered for hit in self.explain(query, [one])]
 
     def gather(
-        self, query: str, lane: Lane, *, types: Collection[str] | None = None, tags: Collection[str] | None = None,
-        namespace: str = "", limit: int = 1_000, surrounded: bool = True, sees: Sees | None = None,
-    ) -> Gathered:  # fmt: skip
+        self,
+        query: str,
+        lane: Lane,
+        *,
+        types: Collection[str] | None = None,
+        tags: Collection[str] | None = None,
+        namespace: str = "",
+        limit: int = 1_000,
+        surrounded: bool = True,
+        sees: Sees | None = None,
+    ) -> Gathered:
         passes = _passing(types, tags, namespace, [lane])
         every = (one for one in self._found(query, passes) if sees is None or sees(one.uri))
         found = sorted(every, key=lambda one: (-one.tier, one.rank, one.uri))[:limit]
@@ -93,9 +109,14 @@ class MemoryIndex:
                 yield Found(-float(count), uri, self._id((uri, None)), SOME, lane=Lane.SOURCES)
 
     def bare_files(
-        self, query: str, *, types: Collection[str] | None = None, namespace: str = "", limit: int = 10,
+        self,
+        query: str,
+        *,
+        types: Collection[str] | None = None,
+        namespace: str = "",
+        limit: int = 10,
         sees: Sees | None = None,
-    ) -> list[Found]:  # fmt: skip
+    ) -> list[Found]:
         found = []
         asked = [term.word.casefold() for term in words.terms(query)]
         stored = {uri for uri, _ in self._docs}
@@ -120,29 +141,45 @@ class MemoryIndex:
 
     def by_people(self, names: Sequence[str], ids: Collection[int]) -> set[int]:
         return {
-            id for key, doc in self._docs.items() if (id := self._id(key)) in ids
+            id
+            for key, doc in self._docs.items()
+            if (id := self._id(key)) in ids
             and {w.casefold() for who in doc.people or speakers(doc.content) for w in words.words_of(who)} & set(names)
-        }  # fmt: skip
+        }
 
     def passing(
-        self, uris: Collection[Uri], *, types: Collection[str] | None = None, tags: Collection[str] | None = None,
-        namespace: str = "", lanes: Collection[Lane] | None = None,
-    ) -> list[Found]:  # fmt: skip
+        self,
+        uris: Collection[Uri],
+        *,
+        types: Collection[str] | None = None,
+        tags: Collection[str] | None = None,
+        namespace: str = "",
+        lanes: Collection[Lane] | None = None,
+    ) -> list[Found]:
         passes = _passing(types, tags, namespace, lanes)
         keys = {uri: (uri, origin) for (uri, origin), doc in self._docs.items() if uri in uris and passes(doc)}
         return [Found(0.0, uri, self._id(keys[uri]), SOME, lane=self._docs[keys[uri]].lane) for uri in sorted(keys)]
 
     def few_in(
-        self, *, types: Collection[str] | None = None, tags: Collection[str] | None = None, namespace: str = "",
+        self,
+        *,
+        types: Collection[str] | None = None,
+        tags: Collection[str] | None = None,
+        namespace: str = "",
         lanes: Collection[Lane] | None = None,
-    ) -> list[Uri] | None:  # fmt: skip
+    ) -> list[Uri] | None:
         passes = _passing(types, tags, namespace, lanes)
         return sorted({doc.uri for doc in self._docs.values() if passes(doc)})
 
     def by_tags(
-        self, tags: Collection[str], *, types: Collection[str] | None = None, namespace: str = "", limit: int = 10,
+        self,
+        tags: Collection[str],
+        *,
+        types: Collection[str] | None = None,
+        namespace: str = "",
+        limit: int = 10,
         offset: int = 0,
-    ) -> list[Hit]:  # fmt: skip
+    ) -> list[Hit]:
         asked = {tag.casefold() for tag in tags}
         passes = _passing(types, None, namespace)
         counted = [(len(asked & {t.casefold() for t in doc.tags}), doc) for doc in self._docs.values() if passes(doc)]
@@ -151,9 +188,10 @@ class MemoryIndex:
 
     def by_source(self, type: str, id: str | None = None) -> list[Uri]:
         return sorted(
-            doc.uri for doc in self._docs.values()
+            doc.uri
+            for doc in self._docs.values()
             if doc.source and doc.source.type == type and id in (None, doc.source.id)
-        )  # fmt: skip
+        )
 
     def types(self) -> list[str]:
         return sorted({doc.type for doc in self._docs.values()} | ({"file", "dir"} if self._files else set()))
@@ -185,9 +223,11 @@ class MemoryIndex:
 
 
 def _passing(
-    types: Collection[str] | None, tags: Collection[str] | None, namespace: str,
+    types: Collection[str] | None,
+    tags: Collection[str] | None,
+    namespace: str,
     lanes: Collection[Lane] | None = None,
-) -> Passes:  # fmt: skip
+) -> Passes:
     asked = {tag.casefold() for tag in tags or ()}
 
     def passes(doc: Doc) -> bool:
@@ -214,8 +254,9 @@ def _words(text: str) -> list[str]:
 
 
 def _has(text: str, word: str) -> bool:
-    return any(one == word or (min(len(one), len(word)) > 3 and one.rstrip("s") == word.rstrip("s"))
-               for one in _words(text))  # fmt: skip
+    return any(
+        one == word or (min(len(one), len(word)) > 3 and one.rstrip("s") == word.rstrip("s")) for one in _words(text)
+    )
 
 
 def _begins(text: str, word: str) -> bool:

@@ -62,15 +62,20 @@ def test_all_words_then_some_then_bare_files_and_scores_fall(index: TextIndex) -
 
 
 def test_types_tags_and_namespace_narrow_every_answer(index: TextIndex) -> None:
-    index.apply([
-        doc("s/a", name="key", tags=("X",)), doc("s/b", name="key", type="task"),
-        doc("sx", name="key", tags=("x", "y")),
-    ])  # fmt: skip
+    index.apply(
+        [
+            doc("s/a", name="key", tags=("X",)),
+            doc("s/b", name="key", type="task"),
+            doc("sx", name="key", tags=("x", "y")),
+        ]
+    )
     for narrowed, expected in (
-        ({"types": ["task"]}, {uri("s/b")}), ({"tags": ["x"]}, {uri("s/a"), uri("sx")}),
-        ({"namespace": "s"}, {uri("s/a"), uri("s/b")}), ({"namespace": "/s/", "tags": ["x"]}, {uri("s/a")}),
+        ({"types": ["task"]}, {uri("s/b")}),
+        ({"tags": ["x"]}, {uri("s/a"), uri("sx")}),
+        ({"namespace": "s"}, {uri("s/a"), uri("s/b")}),
+        ({"namespace": "/s/", "tags": ["x"]}, {uri("s/a")}),
         ({"types": ["nothing"]}, set()),
-    ):  # fmt: skip
+    ):
         assert set(found(index, "key", **narrowed)) == expected
         assert gathered(index, "key", **narrowed) == expected
         passing = index.passing([uri("s/a"), uri("s/b"), uri("sx"), uri("gone")], **narrowed)
@@ -149,8 +154,13 @@ def test_texts_of_a_file_are_separate_from_stored_ones_and_disappear_with_the_fi
 
 
 def test_a_document_has_the_words_of_all_its_chunks_as_they_are_now(index: TextIndex) -> None:
-    index.apply([doc("chunk://w/guide/1", content="lease"), doc("chunk://w/guide/2", content="broker"),
-                 doc("chunk://w/other/1", content="lease")])  # fmt: skip
+    index.apply(
+        [
+            doc("chunk://w/guide/1", content="lease"),
+            doc("chunk://w/guide/2", content="broker"),
+            doc("chunk://w/other/1", content="lease"),
+        ]
+    )
     wholes = index.gather("lease broker together here", Lane.SOURCES).wholes
     assert set(wholes) == {"guide", "other"}
     assert wholes["guide"] > wholes["other"]
@@ -175,9 +185,13 @@ def test_a_message_is_found_together_with_those_beside_it_and_no_others(index: T
 
 
 def test_speakers_are_known_for_messages_and_conversations_in_a_text(index: TextIndex) -> None:
-    index.apply([doc("message://w/t/1", content="lease", people=("Ann Lee",)),
-                 doc("talk", content="lease\nBob: Hello.\nAnn: Hi.\nBob: A lease.\nAnn: No."),
-                 doc("none", content="a lease: nothing")])  # fmt: skip
+    index.apply(
+        [
+            doc("message://w/t/1", content="lease", people=("Ann Lee",)),
+            doc("talk", content="lease\nBob: Hello.\nAnn: Hi.\nBob: A lease.\nAnn: No."),
+            doc("none", content="a lease: nothing"),
+        ]
+    )
     ids = {one.id: one.uri for lane in gather(index, "lease") for one in lane.texts}
     said = {name: {ids[id] for id in index.by_people([name], list(ids))} for name in ("ann", "bob", "lee", "eve")}
     assert said == {
@@ -189,8 +203,12 @@ def test_speakers_are_known_for_messages_and_conversations_in_a_text(index: Text
 
 
 def test_a_file_whose_name_is_no_text_keeps_no_other_from_being_found(index: TextIndex) -> None:
-    index.apply_files([FileDoc(uri("file://w/%FF.py"), "\udcff.py", "python"),
-                       FileDoc(uri("file://w/session.py"), "session.py", "python")])  # fmt: skip
+    index.apply_files(
+        [
+            FileDoc(uri("file://w/%FF.py"), "\udcff.py", "python"),
+            FileDoc(uri("file://w/session.py"), "session.py", "python"),
+        ]
+    )
     assert [one.uri for one in index.bare_files("session")] == ["file://w/session.py"]
 
 
@@ -206,8 +224,14 @@ def test_bare_files_with_all_words_are_apart_from_those_with_some(index: TextInd
 
 def test_tags_sources_and_the_newest(index: TextIndex) -> None:
     mail = Source("mail", "1")
-    index.apply([doc("old", tags=("a", "b"), updated=1, source=mail), doc("new", tags=("A",), updated=9, source=mail),
-                 doc("z", tags=("b",), updated=5), doc("m", tags=("b",), updated=5)])  # fmt: skip
+    index.apply(
+        [
+            doc("old", tags=("a", "b"), updated=1, source=mail),
+            doc("new", tags=("A",), updated=9, source=mail),
+            doc("z", tags=("b",), updated=5),
+            doc("m", tags=("b",), updated=5),
+        ]
+    )
     assert [hit.uri for hit in index.by_tags(["a", "b"])] == [uri(name) for name in ("old", "new", "m", "z")]
     assert (index.by_source("mail"), index.by_source("mail", "2")) == ([uri("new"), uri("old")], [])
     assert index.newest("concept", 3) == [uri("new"), uri("m"), uri("z")]

@@ -17,8 +17,9 @@ from kgd.model.uri import Uri
 
 def fill(database: Database, count: int = 1) -> TextIndex:
     index = TextIndex(database)
-    index.apply([Doc(Uri(f"concept://w/n{n}"), "concept", f"auth {n}", content="word " * 200) for n in range(count)],
-                tree="abc")  # fmt: skip
+    index.apply(
+        [Doc(Uri(f"concept://w/n{n}"), "concept", f"auth {n}", content="word " * 200) for n in range(count)], tree="abc"
+    )
     return index
 
 

@@ -37,9 +37,14 @@ def index(database: Database) -> TextIndex:
 
 def test_a_name_counts_more_than_tags_than_summary_than_content(index: TextIndex) -> None:
     index.apply(
-        [doc("a", content="token"), doc("b", summary="token"), doc("c", tags=("token",)), doc("d", name="token"),
-         doc("e", name="other")]
-    )  # fmt: skip
+        [
+            doc("a", content="token"),
+            doc("b", summary="token"),
+            doc("c", tags=("token",)),
+            doc("d", name="token"),
+            doc("e", name="other"),
+        ]
+    )
     assert found(index, "token") == ["d", "c", "b", "a"]
 
 
@@ -69,8 +74,13 @@ def test_the_last_word_may_be_unfinished_and_whole_words_come_first(index: TextI
     "query", ["getUserName", "get_user_name", "user name", "USER_NAME", "get.user.name", "userName"]
 )
 def test_identifiers_are_found_by_their_parts_however_they_are_written(index: TextIndex, query: str) -> None:
-    index.apply([doc("camel", content="calls getUserName() twice"), doc("snake", content="calls get_user_name"),
-                 doc("other", content="gets a used named thing")])  # fmt: skip
+    index.apply(
+        [
+            doc("camel", content="calls getUserName() twice"),
+            doc("snake", content="calls get_user_name"),
+            doc("other", content="gets a used named thing"),
+        ]
+    )
     assert set(found(index, query)[:2]) == {"camel", "snake"}
 
 
@@ -79,10 +89,17 @@ def test_the_path_of_a_uri_is_searched_too(index: TextIndex) -> None:
     assert found(index, "services auth") == found(index, "session store") == ["services/auth/sessionStore"]
 
 
-@pytest.mark.parametrize(("text", "query"), [
-    ("数据库的设计文档", "设计"), ("データベースの設計", "設計"), ("проверка ключей доступа", "ключей"),
-    ("كلمة المرور الجديدة", "المرور"), ("API文档", "文档"), ("สวัสดีครับ", "สวัสดี"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("text", "query"),
+    [
+        ("数据库的设计文档", "设计"),
+        ("データベースの設計", "設計"),
+        ("проверка ключей доступа", "ключей"),
+        ("كلمة المرور الجديدة", "المرور"),
+        ("API文档", "文档"),
+        ("สวัสดีครับ", "สวัสดี"),
+    ],
+)
 def test_other_scripts_are_searched(index: TextIndex, text: str, query: str) -> None:
     index.apply([doc("a", content=text), doc("b", content="something else")])
     [hit] = index.search(query)
@@ -108,8 +125,14 @@ def test_why_names_the_words_and_the_fields_and_the_snippet_is_around_them(index
 
 
 def test_types_tags_and_namespace_narrow_an_answer(index: TextIndex) -> None:
-    index.apply([doc("s/a", name="key", tags=("x", "y")), doc("s/b", name="key", type="task"), doc("sx", name="key"),
-                 doc("t/a", name="key", tags=("Y",))])  # fmt: skip
+    index.apply(
+        [
+            doc("s/a", name="key", tags=("x", "y")),
+            doc("s/b", name="key", type="task"),
+            doc("sx", name="key"),
+            doc("t/a", name="key", tags=("Y",)),
+        ]
+    )
     assert found(index, "key", types=["task"]) == ["s/b"]
     assert sorted(found(index, "key", tags=["y", "z"])) == ["s/a", "t/a"]
     assert sorted(found(index, "key", namespace="s")) == ["s/a", "s/b"]
@@ -150,8 +173,13 @@ def test_the_order_does_not_depend_on_the_order_of_writing(tmp_path: Path) -> No
 def test_knowledge_comes_before_bare_files_and_a_file_with_knowledge_is_not_bare(index: TextIndex) -> None:
     note = Uri("file://w/src/auth.py")
     index.apply([doc("a", content="something on auth"), Doc(note, "resource", "", summary="who may do what")])
-    index.apply_files([FileDoc(note, "src/auth.py", "python"), FileDoc(Uri("file://w/auth/x.go"), "auth/x.go", "go"),
-                       FileDoc(Uri("dir://w/auth"), "auth", "directory")])  # fmt: skip
+    index.apply_files(
+        [
+            FileDoc(note, "src/auth.py", "python"),
+            FileDoc(Uri("file://w/auth/x.go"), "auth/x.go", "go"),
+            FileDoc(Uri("dir://w/auth"), "auth", "directory"),
+        ]
+    )
     hits = index.search("auth")
     assert {hit.uri for hit in hits[:2]} == {uri("a"), note}
     assert {hit.uri for hit in hits[2:]} == {"file://w/auth/x.go", "dir://w/auth"}
@@ -171,17 +199,30 @@ def test_replaced_and_removed_documents_are_not_found(index: TextIndex) -> None:
 
 @pytest.mark.requirement("M2")
 def test_the_newest_of_a_type_come_first(index: TextIndex) -> None:
-    index.apply([doc("old", updated=1, type="task"), doc("b", updated=5, type="task"), doc("a", updated=5, type="task"),
-                 doc("new", updated=9)])  # fmt: skip
+    index.apply(
+        [
+            doc("old", updated=1, type="task"),
+            doc("b", updated=5, type="task"),
+            doc("a", updated=5, type="task"),
+            doc("new", updated=9),
+        ]
+    )
     assert index.newest("task", 2) == [uri("a"), uri("b")]
     index.apply([doc("old", updated=10, type="task")], [uri("a")])
     assert index.newest("task", 9) == [uri("old"), uri("b")]
 
 
 def test_tags_rank_by_matches_then_newest_then_uri(index: TextIndex) -> None:
-    index.apply([doc("old", tags=("a", "b"), updated=1), doc("new", tags=("a",), updated=9),
-                 doc("z", tags=("b",), updated=5), doc("m", tags=("b",), updated=5), doc("no", tags=("c",)),
-                 doc("task", tags=("a", "b"), type="task", updated=0, summary="Its subject")])  # fmt: skip
+    index.apply(
+        [
+            doc("old", tags=("a", "b"), updated=1),
+            doc("new", tags=("a",), updated=9),
+            doc("z", tags=("b",), updated=5),
+            doc("m", tags=("b",), updated=5),
+            doc("no", tags=("c",)),
+            doc("task", tags=("a", "b"), type="task", updated=0, summary="Its subject"),
+        ]
+    )
     hits = index.by_tags(["A", "b", "a"])
     assert [hit.uri.rsplit("/", 1)[1] for hit in hits] == ["old", "task", "new", "m", "z"]
     assert hits[1].why == ("tags: a, b",)
@@ -192,9 +233,34 @@ def test_tags_rank_by_matches_then_newest_then_uri(index: TextIndex) -> None:
 
 
 HOSTILE = [
-    "AND", "a AND", "NOT", "NEAR(a b)", '"', '""', '"unclosed', "name : x", "{name} : x", "a*", "^a", "a + b", "(", ")",
-    "'; DROP TABLE docs; --", "\x00", "\x01\x02", "\ud800", "%", "_", "*", "-a", "a OR", "😀", "the of and", "?", "\\",
-]  # fmt: skip
+    "AND",
+    "a AND",
+    "NOT",
+    "NEAR(a b)",
+    '"',
+    '""',
+    '"unclosed',
+    "name : x",
+    "{name} : x",
+    "a*",
+    "^a",
+    "a + b",
+    "(",
+    ")",
+    "'; DROP TABLE docs; --",
+    "\x00",
+    "\x01\x02",
+    "\ud800",
+    "%",
+    "_",
+    "*",
+    "-a",
+    "a OR",
+    "😀",
+    "the of and",
+    "?",
+    "\\",
+]
 
 
 @pytest.mark.parametrize("query", HOSTILE)

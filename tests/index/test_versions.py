@@ -28,8 +28,9 @@ def test_versions_are_kept_by_path_together_with_the_commit_they_reflect(version
     versions.bump([("nodes/a.yaml", row(2))], head="c2", removed=["nodes/b.yaml", "nodes/never.yaml"])
     assert versions.head() == "c2"
     assert versions.versions(["nodes/a.yaml", "nodes/b.yaml", "nodes/\udcff.yaml"]) == {
-        "nodes/a.yaml": row(2), "nodes/\udcff.yaml": row(3)
-    }  # fmt: skip
+        "nodes/a.yaml": row(2),
+        "nodes/\udcff.yaml": row(3),
+    }
     versions.replace([("nodes/c.yaml", row(7))], head="c3")
     assert (versions.version("nodes/a.yaml"), versions.version("nodes/c.yaml")) == (None, row(7))
 

@@ -32,34 +32,41 @@ def docx(*paragraphs: str, body: str = "") -> bytes:
     )
     kind = "application/vnd.openxmlformats-officedocument.wordprocessingml.document.main+xml"
     rels = "application/vnd.openxmlformats-package.relationships+xml"
-    return archive({
-        "[Content_Types].xml": f'<Types xmlns="{_PACKAGE}/content-types">'
-        f'<Default Extension="rels" ContentType="{rels}"/>'
-        f'<Override PartName="/word/document.xml" ContentType="{kind}"/></Types>',
-        "_rels/.rels": f'<Relationships xmlns="{_PACKAGE}/relationships"><Relationship Id="r"'
-        f' Type="{_OFFICE}/officeDocument" Target="word/document.xml"/></Relationships>',
-        "word/document.xml": f'<w:document xmlns:w="{_WORD}"><w:body>{text}</w:body></w:document>',
-        "word/styles.xml": f'<w:styles xmlns:w="{_WORD}"><w:style w:type="paragraph" w:styleId="Heading1">'
-        '<w:name w:val="heading 1"/></w:style></w:styles>',
-    })  # fmt: skip
+    return archive(
+        {
+            "[Content_Types].xml": f'<Types xmlns="{_PACKAGE}/content-types">'
+            f'<Default Extension="rels" ContentType="{rels}"/>'
+            f'<Override PartName="/word/document.xml" ContentType="{kind}"/></Types>',
+            "_rels/.rels": f'<Relationships xmlns="{_PACKAGE}/relationships"><Relationship Id="r"'
+            f' Type="{_OFFICE}/officeDocument" Target="word/document.xml"/></Relationships>',
+            "word/document.xml": f'<w:document xmlns:w="{_WORD}"><w:body>{text}</w:body></w:document>',
+            "word/styles.xml": f'<w:styles xmlns:w="{_WORD}"><w:style w:type="paragraph" w:styleId="Heading1">'
+            '<w:name w:val="heading 1"/></w:style></w:styles>',
+        }
+    )
 
 
 def epub(*pages: str) -> bytes:
     items = "".join(f'<item id="p{n}" href="p{n}.html"/>' for n in range(len(pages)))
     spine = "".join(f'<itemref idref="p{n}"/>' for n in reversed(range(len(pages))))
-    return archive({
-        "META-INF/container.xml": '<container><rootfiles><rootfile full-path="in/book.opf"/></rootfiles></container>',
-        "in/book.opf": '<package xmlns:dc="http://purl.org/dc/elements/1.1/"><metadata><dc:title>A Book</dc:title>'
-        f"</metadata><manifest>{items}</manifest><spine>{spine}</spine></package>",
-        **{f"in/p{n}.html": page for n, page in enumerate(pages)},
-    })  # fmt: skip
+    return archive(
+        {
+            "META-INF/container.xml": '<container><rootfiles><rootfile full-path="in/book.opf"/></rootfiles>'
+            "</container>",
+            "in/book.opf": '<package xmlns:dc="http://purl.org/dc/elements/1.1/"><metadata><dc:title>A Book</dc:title>'
+            f"</metadata><manifest>{items}</manifest><spine>{spine}</spine></package>",
+            **{f"in/p{n}.html": page for n, page in enumerate(pages)},
+        }
+    )
 
 
 def pdf(*pages: str) -> bytes:
     """Each page has one line of text."""
-    objects = ["<</Type/Catalog/Pages 2 0 R>>",
-               f"<</Type/Pages/Kids[{' '.join(f'{4 + 2 * n} 0 R' for n in range(len(pages)))}]/Count {len(pages)}>>",
-               "<</Type/Font/Subtype/Type1/BaseFont/Helvetica>>"]  # fmt: skip
+    objects = [
+        "<</Type/Catalog/Pages 2 0 R>>",
+        f"<</Type/Pages/Kids[{' '.join(f'{4 + 2 * n} 0 R' for n in range(len(pages)))}]/Count {len(pages)}>>",
+        "<</Type/Font/Subtype/Type1/BaseFont/Helvetica>>",
+    ]
     for number, text in enumerate(pages):
         drawn = f"BT /F1 12 Tf 50 700 Td ({text}) Tj ET"
         objects += [

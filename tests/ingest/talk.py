@@ -28,9 +28,15 @@ def said(text: str, second: int = 0, /, role: str = "user", **fields: Any) -> di
 
 
 def taken(
-    ws: Workspace, text: str, name: str = "standup.jsonl", *, live: bool = False, uri: str = "", commits: int = 99,
+    ws: Workspace,
+    text: str,
+    name: str = "standup.jsonl",
+    *,
+    live: bool = False,
+    uri: str = "",
+    commits: int = 99,
     take: Take = conversation.take,
-) -> list[Taken]:  # fmt: skip
+) -> list[Taken]:
     """What a text brought, after the first of its commits are written."""
     source = Source("text", uri.partition("://")[2].partition("/")[2]) if live else Source("file", name)
     given = Given("" if live else name, text.encode("utf-8", "surrogatepass"), source, Uri(uri) if uri else None)
@@ -73,17 +79,25 @@ def replies(ws: Workspace, thread: str) -> set[tuple[str, str]]:
 
 def claude_export(*conversations: tuple[str, str, list[dict[str, Any]]]) -> str:
     return json.dumps(
-        [{"uuid": id, "name": name, "created_at": "2026-11-20T10:00:00Z", "chat_messages": messages}
-         for id, name, messages in conversations]
-    )  # fmt: skip
+        [
+            {"uuid": id, "name": name, "created_at": "2026-11-20T10:00:00Z", "chat_messages": messages}
+            for id, name, messages in conversations
+        ]
+    )
 
 
 def branch(
     id: str, parent: str | None, text: str | None = None, at: float | None = None, role: str = "user", **fields: Any
 ) -> Any:
     """A node of the tree in an export of ChatGPT."""
-    message = {"id": id, "author": {"role": role}, "create_time": at, "recipient": "all",
-               "content": {"content_type": "text", "parts": [text]}, **fields}  # fmt: skip
+    message = {
+        "id": id,
+        "author": {"role": role},
+        "create_time": at,
+        "recipient": "all",
+        "content": {"content_type": "text", "parts": [text]},
+        **fields,
+    }
     return {"id": id, "parent": parent, "message": message if text is not None else None, "children": []}
 
 
@@ -95,6 +109,10 @@ def chatgpt_export(title: str, *nodes: Any, **fields: Any) -> str:
 
 def code_line(uuid: str, parent: str | None, content: Any, second: int, type: str = "user", **fields: Any) -> Any:
     return {
-        "type": type, "uuid": uuid, "parentUuid": parent, "sessionId": "f1e2d3c4-0000-4000-8000-000000000001",
-        "timestamp": f"2026-11-20T10:00:{second:02}.000Z", "message": {"role": type, "content": content, **fields},
-    }  # fmt: skip
+        "type": type,
+        "uuid": uuid,
+        "parentUuid": parent,
+        "sessionId": "f1e2d3c4-0000-4000-8000-000000000001",
+        "timestamp": f"2026-11-20T10:00:{second:02}.000Z",
+        "message": {"role": type, "content": content, **fields},
+    }

@@ -40,8 +40,9 @@ def test_versions_of_one_document_leave_one_of_them_whole(ask: Ask, ws: Workspac
 
 def test_all_concurrent_additions_to_a_conversation_are_stored(ask: Ask, ws: Workspace) -> None:
     thread = Uri("thread://shop/standup")
-    lines = [[{"role": "user", "content": f"{n} of {who}", "id": f"{who}-{n}"} for n in range(5)]
-             for who in range(CLIENTS)]  # fmt: skip
+    lines = [
+        [{"role": "user", "content": f"{n} of {who}", "id": f"{who}-{n}"} for n in range(5)] for who in range(CLIENTS)
+    ]
     texts = ["\n".join(json.dumps(line) for line in some) for some in lines]
     at_once(ask, texts, kind="conversation", uri=thread)
     (node,) = ask.get(uris=thread, include=["messages"], budget=20_000)["nodes"]

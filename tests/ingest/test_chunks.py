@@ -52,10 +52,21 @@ def test_an_edit_under_one_heading_leaves_the_chunks_under_the_others_as_they_we
 
 @pytest.mark.parametrize(
     "text",
-    ["[" * 50_000, "> " * 20_000, "#" * 50_000, "# " + " " * 50_000 + "x", "a" * 50_000, "```\n" * 9_999, "- " * 20_000,
-     "# x\n" * 9_999, "\n".join("#" * (n % 7) + f" h{n}\ntext {n}" for n in range(4_000)), "a\n-\n" * 9_000, ""],
+    [
+        "[" * 50_000,
+        "> " * 20_000,
+        "#" * 50_000,
+        "# " + " " * 50_000 + "x",
+        "a" * 50_000,
+        "```\n" * 9_999,
+        "- " * 20_000,
+        "# x\n" * 9_999,
+        "\n".join("#" * (n % 7) + f" h{n}\ntext {n}" for n in range(4_000)),
+        "a\n-\n" * 9_000,
+        "",
+    ],
     ids=range(11),
-)  # fmt: skip
+)
 @pytest.mark.parametrize("kind", ["markdown", "code", "text"])
 def test_any_text_is_cut_in_time_and_nothing_of_it_is_lost(text: str, kind: str) -> None:
     check(text, kind)

@@ -29,21 +29,37 @@ def human(id: str, text: str, second: int, **fields: Any) -> dict[str, Any]:
 
 
 CLAUDE = claude_export(
-    ("0c1d2e3f-0000-4000-8000-000000000001", "Storage choice", [
-        human("m1", "Why?", 0, attachments=[{"file_name": "a.txt", "extracted_content": "inside"}],
-              files=[{"file_name": "x.png"}]),
-        {"uuid": "m2", "sender": "assistant", "created_at": "2026-11-20T10:00:05Z", "content": [
-            {"type": "thinking", "thinking": "hm"}, {"type": "text", "text": "Row locks."},
-            {"type": "tool_use", "id": "t", "name": "search", "input": {"q": "locks"}},
-            {"type": "tool_result", "tool_use_id": "t", "content": [{"type": "text", "text": "3 hits"}]},
-            {"type": "hologram", "name": "cube"}]},
-        human("m3", "Fine.", 9, parent_message_uuid="m2"),
-        human("m4", "", 10, parent_message_uuid="m3"),
-        human("m5", "And now?", 11, parent_message_uuid="m4"),
-    ]),
+    (
+        "0c1d2e3f-0000-4000-8000-000000000001",
+        "Storage choice",
+        [
+            human(
+                "m1",
+                "Why?",
+                0,
+                attachments=[{"file_name": "a.txt", "extracted_content": "inside"}],
+                files=[{"file_name": "x.png"}],
+            ),
+            {
+                "uuid": "m2",
+                "sender": "assistant",
+                "created_at": "2026-11-20T10:00:05Z",
+                "content": [
+                    {"type": "thinking", "thinking": "hm"},
+                    {"type": "text", "text": "Row locks."},
+                    {"type": "tool_use", "id": "t", "name": "search", "input": {"q": "locks"}},
+                    {"type": "tool_result", "tool_use_id": "t", "content": [{"type": "text", "text": "3 hits"}]},
+                    {"type": "hologram", "name": "cube"},
+                ],
+            },
+            human("m3", "Fine.", 9, parent_message_uuid="m2"),
+            human("m4", "", 10, parent_message_uuid="m3"),
+            human("m5", "And now?", 11, parent_message_uuid="m4"),
+        ],
+    ),
     ("0c1d2e3f-0000-4000-8000-000000000002", "", []),
     ("0c1d2e3f-0000-4000-8000-000000000003", "Another", [human("n1", "Alone", 0)]),
-)  # fmt: skip
+)
 
 
 @pytest.mark.requirement("U9")
@@ -51,11 +67,18 @@ def test_an_export_of_claude(plain: Workspace) -> None:
     one, two = taken(plain, CLAUDE, "conversations.json")
     assert one.uri.startswith("thread://ws/storage-choice-")
     assert texts(plain, one.uri) == [
-        "Why?\n\n[a.txt]\n\ninside\n\n[x.png]", "Row locks.\n\n[hologram: cube]", "3 hits", "Fine.", "And now?",
-    ]  # fmt: skip
+        "Why?\n\n[a.txt]\n\ninside\n\n[x.png]",
+        "Row locks.\n\n[hologram: cube]",
+        "3 hits",
+        "Fine.",
+        "And now?",
+    ]
     assert {(a[:4], b[:4]) for a, b in replies(plain, one.uri)} == {
-        ("Why?", "Row "), ("Row ", "3 hi"), ("3 hi", "Fine"), ("Fine", "And "),
-    }  # fmt: skip
+        ("Why?", "Row "),
+        ("Row ", "3 hi"),
+        ("3 hi", "Fine"),
+        ("Fine", "And "),
+    }
     assert told(plain, one.uri)[0][0] == "user:2026-11-20T10:00:00.123Z"
     assert one.trouble == ("element 1 (Storage choice): blocks without text were left out: hologram (1), thinking (1)",)
     assert texts(plain, two.uri) == ["Alone"]
@@ -66,16 +89,19 @@ def test_an_export_of_claude(plain: Workspace) -> None:
 def test_an_export_of_chatgpt_keeps_its_branches(plain: Workspace) -> None:
     tree = chatgpt_export(
         "Branches",
-        branch("root", None), branch("system", "root", "", role="system"),
-        branch("q1", "system", "Q1", 1732000001.5), branch("a1", "q1", "A1", 1732000002, "assistant"),
-        branch("a1 again", "q1", "A1 again", 1732000010, "assistant"), branch("q2", "a1", "Q2", 1732000005),
+        branch("root", None),
+        branch("system", "root", "", role="system"),
+        branch("q1", "system", "Q1", 1732000001.5),
+        branch("a1", "q1", "A1", 1732000002, "assistant"),
+        branch("a1 again", "q1", "A1 again", 1732000010, "assistant"),
+        branch("q2", "a1", "Q2", 1732000005),
         branch("call", "q2", "print(1)", 1732000006, "assistant", recipient="python"),
         branch("result", "call", "1", 1732000007, "tool"),
         branch("hidden", "result", "a prompt", 1732000008, metadata={"is_visually_hidden_from_conversation": True}),
         branch("q3", "hidden", "Q3", 1732000009),
         branch("knot", "knot", "in a circle", 1732000011),
         is_archived=True,
-    )  # fmt: skip
+    )
     [found] = taken(plain, tree, "conversations.json")
     assert texts(plain, found.uri) == ["Q1", "A1", "Q2", "", "1", "Q3", "A1 again", "in a circle"]
     assert {("Q1", "A1"), ("Q1", "A1 again"), ("A1", "Q2"), ("Q2", ""), ("", "1"), ("1", "Q3")} <= replies(
@@ -92,12 +118,21 @@ def test_a_session_of_claude_code(plain: Workspace) -> None:
     talk = [
         {"type": "summary", "summary": "Mend the tests", "leafUuid": "u4"},
         code_line("u1", None, "mend the tests", 0),
-        code_line("u2", "u1", [{"type": "text", "text": "Looking"}, {
-            "type": "tool_use", "id": "t1", "name": "Bash", "input": {"x": "pytest"}}], 1, "assistant", model="m-1"),
+        code_line(
+            "u2",
+            "u1",
+            [
+                {"type": "text", "text": "Looking"},
+                {"type": "tool_use", "id": "t1", "name": "Bash", "input": {"x": "pytest"}},
+            ],
+            1,
+            "assistant",
+            model="m-1",
+        ),
         code_line("p", "u2", None, 1, "progress"),
         code_line("u3", "p", [{"type": "tool_result", "tool_use_id": "t1", "content": "2 failed"}], 2),
         code_line("u4", "u3", [{"type": "text", "text": "Done"}], 3, "assistant", model="m-1"),
-    ]  # fmt: skip
+    ]
     [found] = taken(plain, "not json\n[1]\n" + lines(*talk), "f1e2.jsonl")
     assert [name.partition(":")[0] for name, _ in told(plain, found.uri)] == ["user", "assistant", "tool", "assistant"]
     assert replies(plain, found.uri) == {("mend the tests", "Looking"), ("Looking", "2 failed"), ("2 failed", "Done")}
@@ -153,15 +188,21 @@ def test_messages_in_other_words(words: str) -> None:
 @pytest.mark.parametrize(
     ("value", "at"),
     [
-        ("2026-11-20T10:00:00Z", "2026-11-20T10:00:00Z"), ("2026-11-20T12:00:00.5+02:00", "2026-11-20T10:00:00.500Z"),
-        ("2026-11-20 10:00", "2026-11-20T10:00:00Z"), ("2026-11-20", "2026-11-20T00:00:00Z"),
-        (1732000000, "2024-11-19T07:06:40Z"), (1732000000000, "2024-11-19T07:06:40Z"),
-        ("1732000000.250", "2024-11-19T07:06:40.250Z"), (1732000000000000000, "2024-11-19T07:06:40Z"),
-        ("Fri, 20 Nov 2026 10:00:00 +0000", "2026-11-20T10:00:00Z"), ("May 7, 2025", "2025-05-07T00:00:00Z"),
-        ("8 May 2023", "2023-05-08T00:00:00Z"), ("1:56 pm on 8 May, 2023", "2023-05-08T13:56:00Z"),
+        ("2026-11-20T10:00:00Z", "2026-11-20T10:00:00Z"),
+        ("2026-11-20T12:00:00.5+02:00", "2026-11-20T10:00:00.500Z"),
+        ("2026-11-20 10:00", "2026-11-20T10:00:00Z"),
+        ("2026-11-20", "2026-11-20T00:00:00Z"),
+        (1732000000, "2024-11-19T07:06:40Z"),
+        (1732000000000, "2024-11-19T07:06:40Z"),
+        ("1732000000.250", "2024-11-19T07:06:40.250Z"),
+        (1732000000000000000, "2024-11-19T07:06:40Z"),
+        ("Fri, 20 Nov 2026 10:00:00 +0000", "2026-11-20T10:00:00Z"),
+        ("May 7, 2025", "2025-05-07T00:00:00Z"),
+        ("8 May 2023", "2023-05-08T00:00:00Z"),
+        ("1:56 pm on 8 May, 2023", "2023-05-08T13:56:00Z"),
         ("July 1st, 2020", "2020-07-01T00:00:00Z"),
     ],
-)  # fmt: skip
+)
 def test_a_time_is_read_as_people_and_programs_write_it(value: Any, at: str) -> None:
     found = moment(value)
     assert found is not None
@@ -170,9 +211,29 @@ def test_a_time_is_read_as_people_and_programs_write_it(value: Any, at: str) -> 
 
 @pytest.mark.parametrize(
     "value",
-    ["", "soon", None, True, -5, 0, float("inf"), float("nan"), 10**400, "9" * 60, "99999-01-01", [], {}, "0000-00-00",
-     "2026-13-45", "Mon, 99 Foo 2026 99:99:99", "1" * 19 + ".5", "\0\0\0\0\0", "a" * 64, "1:1:1:1"],
-)  # fmt: skip
+    [
+        "",
+        "soon",
+        None,
+        True,
+        -5,
+        0,
+        float("inf"),
+        float("nan"),
+        10**400,
+        "9" * 60,
+        "99999-01-01",
+        [],
+        {},
+        "0000-00-00",
+        "2026-13-45",
+        "Mon, 99 Foo 2026 99:99:99",
+        "1" * 19 + ".5",
+        "\0\0\0\0\0",
+        "a" * 64,
+        "1:1:1:1",
+    ],
+)
 def test_an_invalid_time_is_none(value: Any) -> None:
     assert moment(value) is None or value in ("9" * 60, "1" * 19 + ".5")
 
@@ -239,14 +300,21 @@ def test_a_text_without_messages_is_refused(plain: Workspace, text: str) -> None
 def test_a_file_is_recognised_by_its_beginning() -> None:
     long = claude_export(("u", "n", [human("m1", "word " * 40_000, 0)]))
     talks = {
-        "conversations.json": long, "c.json": CLAUDE, "s.jsonl": lines(code_line("u", None, "x", 0)),
-        "plain.jsonl": lines(said("x")), "t.json": chatgpt_export("t", branch("a", None, "x" * 90_000)),
+        "conversations.json": long,
+        "c.json": CLAUDE,
+        "s.jsonl": lines(code_line("u", None, "x", 0)),
+        "plain.jsonl": lines(said("x")),
+        "t.json": chatgpt_export("t", branch("a", None, "x" * 90_000)),
         "broken.jsonl": "{\n" + lines(said("x")),
-    }  # fmt: skip
+    }
     others = {
-        "package.json": '{"name": "x", "version": "1"}', "a.md": lines(said("x")), "rows.json": "[[1, 2], [3]]",
-        "data.jsonl": lines({"a": 1}, {"b": 2}), "talk.txt": "Ann: hi", "cut.json": '{"a": ',
-    }  # fmt: skip
+        "package.json": '{"name": "x", "version": "1"}',
+        "a.md": lines(said("x")),
+        "rows.json": "[[1, 2], [3]]",
+        "data.jsonl": lines({"a": 1}, {"b": 2}),
+        "talk.txt": "Ann: hi",
+        "cut.json": '{"a": ',
+    }
     for name, text in talks.items():
         assert recognised(name, text.encode()[:SNIFFED]).name == "conversation", name
     for name, text in others.items():
@@ -254,11 +322,18 @@ def test_a_file_is_recognised_by_its_beginning() -> None:
 
 
 HOSTILE = {
-    "names without an end": "a" * 60_000, "colons": ": " * 30_000, "stars": "*" * 60_000,
+    "names without an end": "a" * 60_000,
+    "colons": ": " * 30_000,
+    "stars": "*" * 60_000,
     "dates": "2026-11-20 " * 6_000,
-    "lines of names": "A: \n" * 15_000, "brackets": "[" * 60_000, "objects": '{"a":' * 12_000, "digits": "1" * 60_000,
-    "a list of lists": "[" + "[]," * 20_000, "lines of brackets": "[\n" * 30_000, "quotes": '"' * 60_000,
-}  # fmt: skip
+    "lines of names": "A: \n" * 15_000,
+    "brackets": "[" * 60_000,
+    "objects": '{"a":' * 12_000,
+    "digits": "1" * 60_000,
+    "a list of lists": "[" + "[]," * 20_000,
+    "lines of brackets": "[\n" * 30_000,
+    "quotes": '"' * 60_000,
+}
 
 
 @pytest.mark.parametrize("what", HOSTILE)

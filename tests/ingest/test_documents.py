@@ -63,13 +63,14 @@ def test_a_document_becomes_a_chain_of_chunks_that_are_found_and_a_second_time_c
     assert (node["name"], node["summary"]) == ("Handbook of the shop", "How we work together here, in short.")
     assert node["source"] == {"type": "file", "id": "handbook.md"}
     assert (node["data"]["status"], node["data"]["kind"], node["data"]["bytes"]) == (
-        "complete", "markdown", book.stat().st_size,
-    )  # fmt: skip
+        "complete",
+        "markdown",
+        book.stat().st_size,
+    )
     made = chunks(ask)
     assert len(made) == first["counts"]["chunks_new"] == node["data"]["chunks"] >= 3
     assert "".join("".join(one["content"].split()) for one in made) == "".join(book.read_text().split())
-    assert all(r["target"] == BOOK
-               for one in made for r in one["relations"] if r["type"] == "part_of")  # fmt: skip
+    assert all(r["target"] == BOOK for one in made for r in one["relations"] if r["type"] == "part_of")
     assert made[-1]["name"] == "Handbook of the shop › Expenses"
     hit = ask.search(query="travel rule", types=["chunk"])["hits"][0]
     assert hit["uri"].startswith("chunk://shop/handbook.md/")
@@ -84,10 +85,15 @@ def test_a_document_becomes_a_chain_of_chunks_that_are_found_and_a_second_time_c
 def test_unchanged_chunks_keep_uri_version_and_user_additions(ask: Ask, ws: Workspace, book: Path) -> None:
     ask.ingest(source=str(book))
     before = {one["name"]: one for one in chunks(ask)}
-    ask.put(changes=[
-        upsert(before["Handbook of the shop › Travel"]["uri"], relations=[{"type": "about", "target": "concept://shop/x"}]),
-        upsert(BOOK, summary="Ann's own words", tags=["important"], data={"owner": "ann"}),
-    ])  # fmt: skip
+    ask.put(
+        changes=[
+            upsert(
+                before["Handbook of the shop › Travel"]["uri"],
+                relations=[{"type": "about", "target": "concept://shop/x"}],
+            ),
+            upsert(BOOK, summary="Ann's own words", tags=["important"], data={"owner": "ann"}),
+        ]
+    )
     # One section is edited where it stands, one is put in between, one goes.
     changed = text("welcome", "leave", "travel").replace("travel rule 3", "travel rule THREE") + section("safety")
     book.write_text(changed.replace("## Travel", section("parking") + "## Travel"))
@@ -128,9 +134,12 @@ def test_links_tags_and_paths_in_a_text_become_relations_and_leave_with_it(ask: 
         return {r["target"] for one in chunks(ask, document) for r in one["relations"] if r["type"] == "links_to"}
 
     assert linked("document://shop/notes/a.md") == {
-        "document://shop/notes/deep/b.md", "concept://shop/Key service".replace(" ", "%20"),
-        "file://shop/src/auth/session.py", "https://example.org/spec?x=1", "entity://shop/ann",
-    }  # fmt: skip
+        "document://shop/notes/deep/b.md",
+        "concept://shop/Key service".replace(" ", "%20"),
+        "file://shop/src/auth/session.py",
+        "https://example.org/spec?x=1",
+        "entity://shop/ann",
+    }
     assert linked("document://shop/notes/deep/b.md") == {"document://shop/notes/a.md"}
     (folder / "a.md").write_text("# Alpha\n\nNothing of it is left but `src/checkout.py`.\n")
     ask.ingest(source=str(folder))
@@ -140,8 +149,18 @@ def test_links_tags_and_paths_in_a_text_become_relations_and_leave_with_it(ask: 
 
 def test_a_folder_is_ingested_without_ignored_files_and_other_formats(ask: Ask, tmp_path: Path) -> None:
     folder = tmp_path / "handbook"
-    for name in ("a.md", "sub/b.txt", "c.html", "d.py", "drafts/x.md", ".hidden/y.md", ".secret.md", "image.png",
-                 "data.json", "node_modules/z.md"):  # fmt: skip
+    for name in (
+        "a.md",
+        "sub/b.txt",
+        "c.html",
+        "d.py",
+        "drafts/x.md",
+        ".hidden/y.md",
+        ".secret.md",
+        "image.png",
+        "data.json",
+        "node_modules/z.md",
+    ):
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(f"What {name} says is not very long.\n")
@@ -156,8 +175,11 @@ def test_a_folder_is_ingested_without_ignored_files_and_other_formats(ask: Ask, 
     assert ask.get(uris="document://shop/handbook/a.md")["missing"]
     answer = ask.ingest(source=str(folder))
     assert sorted(uri.removeprefix("document://shop/handbook/") for uri in answer["nodes"]) == [
-        "a.md", "c.html", "d.py", "sub/b.txt",
-    ]  # fmt: skip
+        "a.md",
+        "c.html",
+        "d.py",
+        "sub/b.txt",
+    ]
     assert any("symbolic link" in line for line in answer["trouble"])
     assert any("not a document by name: 2 .png, 1 .json, 1 without a suffix" in line for line in answer["trouble"])
     other = tmp_path / "other" / "handbook"
@@ -180,10 +202,16 @@ def test_a_text_is_named_by_its_url_its_uri_or_its_beginning(ask: Ask, ws: Works
     assert ask.ingest(text="# Release plan\n\nFirst this.\n")["counts"] == {"documents_unchanged": 1}
     assert ws.tip == tip
     for wrong in (
-        {"text": "  \n"}, {"text": "x", "source": "y"}, {"text": "x", "kind": "tree"}, {"text": "x", "kind": "film"},
-        {"text": "words", "uri": "concept://shop/a"}, {"text": "words", "uri": "document://elsewhere/a"},
-        {"source": "https://example.org/x"}, {"source": "\0"}, {"source": "/proc/self/mem"},
-    ):  # fmt: skip
+        {"text": "  \n"},
+        {"text": "x", "source": "y"},
+        {"text": "x", "kind": "tree"},
+        {"text": "x", "kind": "film"},
+        {"text": "words", "uri": "concept://shop/a"},
+        {"text": "words", "uri": "document://elsewhere/a"},
+        {"source": "https://example.org/x"},
+        {"source": "\0"},
+        {"source": "/proc/self/mem"},
+    ):
         with pytest.raises((Invalid, NotFound)):
             ask.ingest(**wrong)
         assert ws.tip == tip

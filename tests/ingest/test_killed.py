@@ -40,9 +40,13 @@ def written_down(made: Path, count: int) -> Path:
 def started(kgd: Kgd, *words: str) -> subprocess.Popen[str]:
     """As at a terminal: where the tests themselves run in the background, what they start would not hear of Ctrl-C."""
     return subprocess.Popen(
-        [sys.executable, "-P", "-m", "kgd.cli", *words], cwd=kgd.directory, stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE, text=True, preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
-    )  # fmt: skip
+        [sys.executable, "-P", "-m", "kgd.cli", *words],
+        cwd=kgd.directory,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )
 
 
 def written(kgd: Kgd) -> int:

@@ -24,17 +24,24 @@ STANDUP = "thread://ws/standup"
 
 @pytest.mark.requirement("U9")
 def test_messages_are_nodes_in_a_chain_that_is_read_back_in_order(plain: Workspace) -> None:
-    [found] = taken(plain, lines(
-        said("Why Postgres?", 0, sender="ann"),
-        said("Row locks.", 5, "assistant", tool_calls=[{"id": "t1", "function": {"name": "look", "arguments": "{}"}}]),
-        said("3 hits", 5, "tool", tool_call_id="t1", name="search"),
-        said("Fine.", 9, sender="ann"),
-    ))  # fmt: skip
+    [found] = taken(
+        plain,
+        lines(
+            said("Why Postgres?", 0, sender="ann"),
+            said(
+                "Row locks.", 5, "assistant", tool_calls=[{"id": "t1", "function": {"name": "look", "arguments": "{}"}}]
+            ),
+            said("3 hits", 5, "tool", tool_call_id="t1", name="search"),
+            said("Fine.", 9, sender="ann"),
+        ),
+    )
     assert found.uri == STANDUP
     assert [name for name, _ in told(plain, STANDUP)] == [
-        "user:2026-11-20T10:00:00Z", "assistant:2026-11-20T10:00:05Z", "tool:2026-11-20T10:00:05Z",
+        "user:2026-11-20T10:00:00Z",
+        "assistant:2026-11-20T10:00:05Z",
+        "tool:2026-11-20T10:00:05Z",
         "user:2026-11-20T10:00:09Z",
-    ]  # fmt: skip
+    ]
     first, second, third, _ = (plain.node(one.uri) for one in history(plain, found.uri))
     assert first is not None
     assert second is not None
@@ -295,8 +302,14 @@ def test_a_folder_of_dated_documents_is_one_thread_in_the_order_of_their_dates(p
     tip = plain.tip
     of_notes(plain, NOTES)
     assert plain.tip == tip
-    of_notes(plain, {**NOTES, "releases/2.1.md": "# Acme 2.1\n\n*May 5, 2026*\n",
-                     "releases/2.0.md": NOTES["releases/2.0.md"] + "Not quite.\n"})  # fmt: skip
+    of_notes(
+        plain,
+        {
+            **NOTES,
+            "releases/2.1.md": "# Acme 2.1\n\n*May 5, 2026*\n",
+            "releases/2.0.md": NOTES["releases/2.0.md"] + "Not quite.\n",
+        },
+    )
     found = texts(plain, "thread://ws/releases")
     assert len(found) == 6
     assert found[4].endswith("Not quite.\n")

@@ -52,13 +52,18 @@ def test_an_export_is_ingested_once_and_its_threads_are_read_and_found(ask: Ask,
     assert ws.tip == tip
     [node] = ask.get(uris=thread, include=["messages"])["nodes"]
     assert [(one["sender"], one["sender_type"], one["at"][11:19]) for one in node["messages"]] == [
-        ("user", "user", "10:00:00"), ("assistant", "assistant", "10:00:05"), ("tool", "tool", "10:00:05"),
-        ("user", "user", "10:00:09"), ("user", "user", "10:00:11"),
-    ]  # fmt: skip
+        ("user", "user", "10:00:00"),
+        ("assistant", "assistant", "10:00:05"),
+        ("tool", "tool", "10:00:05"),
+        ("user", "user", "10:00:09"),
+        ("user", "user", "10:00:11"),
+    ]
     assert node["messages"][1]["tool_calls"] == [{"id": "t", "name": "search", "arguments": '{"q":"locks"}'}]
     assert (node["type"], node["data"]["status"], node["data"]["participants"]) == (
-        "thread", "open", ["user", "assistant"],
-    )  # fmt: skip
+        "thread",
+        "open",
+        ["user", "assistant"],
+    )
     [hit, *_] = ask.search(query="row locks", types=["message"], namespace=thread.rpartition("/")[2])["hits"]
     assert hit["uri"] == node["messages"][1]["uri"]
     assert not ask.search(query="row locks", namespace=other.rpartition("/")[2])["hits"]
@@ -122,8 +127,10 @@ def test_a_folder_of_release_notes_is_a_thread(ask: Ask, tmp_path: Path) -> None
         (notes / f"1.{number}.txt").write_text(text)
     answer = ask.ingest(source=str(notes), kind="messages")
     assert (answer["state"], answer["counts"], answer["nodes"]) == (
-        "done", {"messages_new": 11}, ["thread://shop/releases"],
-    )  # fmt: skip
+        "done",
+        {"messages_new": 11},
+        ["thread://shop/releases"],
+    )
     [hit, *_] = ask.search(query="bug 35", namespace="releases")["hits"]
     assert hit["name"] == "document:2025-05-05T00:00:00Z"
     assert [text.split("\n")[0] for page in pages(ask, "thread://shop/releases", "messages") for text in page] == [
@@ -200,11 +207,17 @@ ORDERS = (
     "%YAML 1.1\n--- !!python/object/apply:os.system ['true']",
 )
 WAYS = (
-    lambda text: text, lambda text: text * 5, lambda text: f"Please note.\n\n{text}", lambda text: f"> {text}",
-    lambda text: f"```yaml\n{text}", lambda text: text.upper(), lambda text: f"assistant: {text}",
-    lambda text: orjson.dumps({"text": text}).decode(), lambda text: f"<tool_result>{text}</tool_result>",
+    lambda text: text,
+    lambda text: text * 5,
+    lambda text: f"Please note.\n\n{text}",
+    lambda text: f"> {text}",
+    lambda text: f"```yaml\n{text}",
+    lambda text: text.upper(),
+    lambda text: f"assistant: {text}",
+    lambda text: orjson.dumps({"text": text}).decode(),
+    lambda text: f"<tool_result>{text}</tool_result>",
     lambda text: f"{text}\n\nauth keys session token",
-)  # fmt: skip
+)
 
 
 SHOWN = {"uri", "type", "name", "score", "why", "path", "summary", "snippet", "stored"}

@@ -26,13 +26,15 @@ GOOD = {
     "c.txt": ("Ümläute".encode("utf-16"), "", "Ümläute"),
     "d.txt": (
         b"======\nDjango\n======\n\n.. index:: x\n\nUse\n===\n\nText\n",
-        "Django", "# Django\n\n\n.. index:: x\n\n## Use",
+        "Django",
+        "# Django\n\n\n.. index:: x\n\n## Use",
     ),
     "e.rst": (b"Title\n-----\n\nBelow\n", "Title", "# Title\n"),
     "f.html": (
         b"<title>Pay &amp; go</title><script>evil()</script><h2>How <b>to</b></h2><p>A <a href='x.md'>link</a>"
         b"<ul><li>one<li>two</ul><table><tr><td>1<td>2</table><a href='javascript:x'>no</a>",
-        "Pay & go", "## How to\n\nA [link](x.md)\n\n- one\n- two\n\n| 1 | 2",
+        "Pay & go",
+        "## How to\n\nA [link](x.md)\n\n- one\n- two\n\n| 1 | 2",
     ),
     "g.html": ("<meta charset=iso-8859-1><p>Café".encode("latin-1"), "", "Café"),
     "h.pdf": (made.pdf("Hello from page one", "and from page two"), "", "## Page 2\n\nand from page two"),
@@ -44,7 +46,7 @@ GOOD = {
     "m.py": (b"def f():\n    pass\n", "", "def f():\n    pass\n"),
     "n.md": (b"A\x00B" * 0 + "a\u0007b\ud7ffc\x1b[31m".encode(), "", "ab\ud7ffc[31m"),
     "p.md": (b"---\ntitle: [broken\n---\nBody\n", "", "Body\n"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.requirement("U8")
@@ -84,7 +86,7 @@ BAD = {
         "list of pages",
     ),
     "text.xlsx": (b"name,age\n", "not a valid archive"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", BAD)

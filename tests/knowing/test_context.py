@@ -42,11 +42,25 @@ def item(answer: Answer, name: str) -> Answer:
 def test_rules_and_traps_come_first_and_merely_related_nodes_last(known: Ask) -> None:
     answer = known.context(paths=[SESSION])
     assert names(answer) == [
-        "Security", "Auth", "Everything", "Clocks differ", "Keys", "JWT", "latency", "Gateway",
-    ]  # fmt: skip
+        "Security",
+        "Auth",
+        "Everything",
+        "Clocks differ",
+        "Keys",
+        "JWT",
+        "latency",
+        "Gateway",
+    ]
     assert [one["kind"] for one in answer["items"]] == [
-        "molecule", "atom", "atom", "gotcha", "pattern", "decision", "insight", "concept",
-    ]  # fmt: skip
+        "molecule",
+        "atom",
+        "atom",
+        "gotcha",
+        "pattern",
+        "decision",
+        "insight",
+        "concept",
+    ]
     assert answer["unmatched_paths"] == []
     assert "missing" not in answer
 
@@ -79,16 +93,25 @@ def test_a_shortened_item_says_how_to_get_the_rest(known: Ask) -> None:
             break
         got = known.get(**auth["more"], include=["content"], budget=10_000, cursor=got["cursor"])
     assert text == long
-    assert all(one.get("text", "") == known.get(uris=one["uri"])["nodes"][0].get("content", "")
-               for one in answer["items"] if "more" not in one)  # fmt: skip
+    assert all(
+        one.get("text", "") == known.get(uris=one["uri"])["nodes"][0].get("content", "")
+        for one in answer["items"]
+        if "more" not in one
+    )
 
 
 def test_an_answer_never_exceeds_its_budget_and_says_what_it_left_out(known: Ask) -> None:
-    known.put(changes=[
-        upsert(f"gotcha:trap-{number}", summary=f"Trap {number}", content="Words and words. " * number,
-               relations=[{"type": "about", "target": f"./{SESSION}"}])
-        for number in range(60)
-    ])  # fmt: skip
+    known.put(
+        changes=[
+            upsert(
+                f"gotcha:trap-{number}",
+                summary=f"Trap {number}",
+                content="Words and words. " * number,
+                relations=[{"type": "about", "target": f"./{SESSION}"}],
+            )
+            for number in range(60)
+        ]
+    )
 
     def known_in_all() -> int:
         everything = known.context(paths=[SESSION, "src/new.py"], budget=100_000)
@@ -112,10 +135,12 @@ def test_an_answer_never_exceeds_its_budget_and_says_what_it_left_out(known: Ask
 
 @pytest.mark.slow
 def test_nodes_hidden_by_too_many_relations_are_counted(known: Ask) -> None:
-    known.put(changes=[
-        upsert(f"insight:fact-{number}", relations=[{"type": "about", "target": f"./{SESSION}"}])
-        for number in range(210)
-    ])  # fmt: skip
+    known.put(
+        changes=[
+            upsert(f"insight:fact-{number}", relations=[{"type": "about", "target": f"./{SESSION}"}])
+            for number in range(210)
+        ]
+    )
     assert {"what": "relations", "count": 11} in known.context(paths=SESSION)["cut"]
 
 
@@ -138,10 +163,15 @@ def test_a_budget_that_holds_nothing_is_refused(known: Ask) -> None:
 def test_a_path_may_be_written_in_any_way(known: Ask, code: Path) -> None:
     wanted = known.context(paths=[SESSION])
     for spelling in (
-        "./src/auth/session.py", "src\\auth\\session.py", f"{code}/src/auth/session.py", "src/auth/session.py:2",
-        "file://shop/src/auth/session.py", f"file://{code}/src/auth/session.py", '["src/auth/session.py"]',
+        "./src/auth/session.py",
+        "src\\auth\\session.py",
+        f"{code}/src/auth/session.py",
+        "src/auth/session.py:2",
+        "file://shop/src/auth/session.py",
+        f"file://{code}/src/auth/session.py",
+        '["src/auth/session.py"]',
         "src//auth/./session.py",
-    ):  # fmt: skip
+    ):
         found = known.context(paths=spelling)
         assert bool(found.pop("lines", ())) == spelling.endswith(":2")
         assert found == wanted, spelling
@@ -202,8 +232,10 @@ def test_undescribed_files_differ_from_described_files_without_an_area(known: As
 
 
 def test_a_path_without_a_file_is_reported_as_a_possible_typo(ask: Ask) -> None:
-    assert "src/auth/sesion.py is not in the code tree yet" in ask.context(paths="src/auth/sesion.py")["missing"][
-        "message"]  # fmt: skip
+    assert (
+        "src/auth/sesion.py is not in the code tree yet"
+        in ask.context(paths="src/auth/sesion.py")["missing"]["message"]
+    )
     both = ask.context(paths=["README.md", "new/a.py", "new/b.py"])["missing"]["message"]
     assert "2 of them (new/a.py, new/b.py) are not in the code tree yet" in both
     assert "so far" not in ask.context(paths="README.md")["missing"]["message"]
@@ -211,10 +243,13 @@ def test_a_path_without_a_file_is_reported_as_a_possible_typo(ask: Ask) -> None:
 
 def test_many_traps_about_a_file_do_not_hide_the_decisions_about_it(ask: Ask) -> None:
     about = {"relations": [{"type": "about", "target": f"./{SESSION}"}]}
-    ask.put(changes=[
-        *(upsert(f"gotcha:g{n}", name=f"Trap {n}", summary=f"One of many, number {n}", **about) for n in range(60)),
-        upsert("decision:d", name="One signer", **about), upsert("task:t", name="Rotate", **about),
-    ])  # fmt: skip
+    ask.put(
+        changes=[
+            *(upsert(f"gotcha:g{n}", name=f"Trap {n}", summary=f"One of many, number {n}", **about) for n in range(60)),
+            upsert("decision:d", name="One signer", **about),
+            upsert("task:t", name="Rotate", **about),
+        ]
+    )
     answer = ask.context(paths=SESSION, budget=1_500)
     kinds = [one["kind"] for one in answer["items"]]
     assert 15 <= kinds.count("gotcha") < 60
@@ -230,8 +265,13 @@ def paths_of(suggested: dict[str, Any]) -> Any:
 
 def test_every_call_that_an_answer_suggests_fits_the_schema_of_its_tool(ask: Ask) -> None:
     ask.put(changes=upsert("task:t", name="Rotate keys", data={"files": [SESSION]}))
-    answers = [ask.context(paths=["src/auth/keys.py", SESSION]), ask.context(task="task:t"), ask.context(paths="docs"),
-               ask.context(task="task:t", paths=SESSION), ask.context(question="an unknown subject")]  # fmt: skip
+    answers = [
+        ask.context(paths=["src/auth/keys.py", SESSION]),
+        ask.context(task="task:t"),
+        ask.context(paths="docs"),
+        ask.context(task="task:t", paths=SESSION),
+        ask.context(question="an unknown subject"),
+    ]
     suggested = [one for answer in answers for one in answer.get("missing", {}).get("record", ())]
     ask.put(changes=upsert("atom:long", content="A long rule. " * 2_000, data={"paths": ["docs/**"]}))
     cut = [one for one in ask.context(paths="docs")["items"] if "more" in one]
@@ -278,15 +318,25 @@ def test_an_area_is_not_proposed_for_a_folder_that_has_areas_below(known: Ask) -
 
 
 def test_every_area_of_many_brings_its_memories(ask: Ask) -> None:
-    ask.put(changes=[
-        change for number in range(20) for change in (
-            upsert(f"molecule:m{number}", content="What holds for all."),
-            upsert(f"atom:a{number}", content="What is so. " * 60,
-                   data={"paths": [f"lib/{number}.py"], "moleculeId": f"molecule://shop/m{number}"}),
-            upsert(f"gotcha:g{number}", summary=f"Trap {number}",
-                   relations=[{"type": "applies_to", "target": f"atom:a{number}"}]),
-        )
-    ])  # fmt: skip
+    ask.put(
+        changes=[
+            change
+            for number in range(20)
+            for change in (
+                upsert(f"molecule:m{number}", content="What holds for all."),
+                upsert(
+                    f"atom:a{number}",
+                    content="What is so. " * 60,
+                    data={"paths": [f"lib/{number}.py"], "moleculeId": f"molecule://shop/m{number}"},
+                ),
+                upsert(
+                    f"gotcha:g{number}",
+                    summary=f"Trap {number}",
+                    relations=[{"type": "applies_to", "target": f"atom:a{number}"}],
+                ),
+            )
+        ]
+    )
     answer = ask.context(paths=[f"lib/{number}.py" for number in range(20)], budget=6_000)
     assert {one["name"] for one in answer["items"] if one["kind"] == "gotcha"} == {f"g{number}" for number in range(20)}
     tight = ask.context(paths=[f"lib/{number}.py" for number in range(15)])
@@ -295,8 +345,15 @@ def test_every_area_of_many_brings_its_memories(ask: Ask) -> None:
 
 
 def test_the_rules_of_the_areas_come_before_merely_related_nodes(ask: Ask) -> None:
-    near = [upsert(f"atom:near{number}", content="About something else. " * 30, data={"paths": [f"n{number}/**"]},
-                   relations=[{"type": "related_to", "target": "atom:own"}]) for number in range(30)]  # fmt: skip
+    near = [
+        upsert(
+            f"atom:near{number}",
+            content="About something else. " * 30,
+            data={"paths": [f"n{number}/**"]},
+            relations=[{"type": "related_to", "target": "atom:own"}],
+        )
+        for number in range(30)
+    ]
     rules = "A rule of this area. " * 30
     ask.put(changes=[upsert("atom:own", content=rules, data={"paths": ["src/**"]}), *near])
     answer = ask.context(paths=SESSION, budget=1_100)
@@ -306,24 +363,37 @@ def test_the_rules_of_the_areas_come_before_merely_related_nodes(ask: Ask) -> No
 
 
 def test_areas_covered_by_a_narrower_area_come_after_the_others(ask: Ask) -> None:
-    ask.put(changes=[
-        upsert("atom:words", data={"paths": ["apps/*/words/**", "tools/words/merge/run.py"]}),
-        upsert("atom:blog", data={"paths": ["apps/blog/**"]}),
-        upsert("atom:docs", data={"paths": ["docs/**"]}),
-    ])  # fmt: skip
+    ask.put(
+        changes=[
+            upsert("atom:words", data={"paths": ["apps/*/words/**", "tools/words/merge/run.py"]}),
+            upsert("atom:blog", data={"paths": ["apps/blog/**"]}),
+            upsert("atom:docs", data={"paths": ["docs/**"]}),
+        ]
+    )
     wording = ["apps/blog/words/de.txt", "docs/index.md"]
     assert names(ask.context(paths=wording)) == ["words", "docs", "blog"]
     assert names(ask.context(paths=[*wording, "apps/blog/views.py"])) == ["words", "blog", "docs"]
 
 
 def test_memories_about_the_file_are_kept_before_memories_about_its_area(ask: Ask) -> None:
-    hanging = [upsert(f"{kind}:{kind}{number}", summary=f"What holds in all of the area, number {number}",
-                      relations=[{"type": "applies_to", "target": "atom:own"}])
-               for kind in ("gotcha", "pattern", "decision") for number in range(12)]  # fmt: skip
-    ask.put(changes=[
-        upsert("atom:own", data={"paths": ["src/**"]}), *hanging,
-        upsert("insight:this", summary="Of this very file.", relations=[{"type": "about", "target": f"./{SESSION}"}]),
-    ])  # fmt: skip
+    hanging = [
+        upsert(
+            f"{kind}:{kind}{number}",
+            summary=f"What holds in all of the area, number {number}",
+            relations=[{"type": "applies_to", "target": "atom:own"}],
+        )
+        for kind in ("gotcha", "pattern", "decision")
+        for number in range(12)
+    ]
+    ask.put(
+        changes=[
+            upsert("atom:own", data={"paths": ["src/**"]}),
+            *hanging,
+            upsert(
+                "insight:this", summary="Of this very file.", relations=[{"type": "about", "target": f"./{SESSION}"}]
+            ),
+        ]
+    )
     answer = ask.context(paths=SESSION, budget=1_000)
     assert [names(answer)[0], names(answer)[-1]] == ["own", "this"]
     assert {"what": "decision", "count": 12} in answer["cut"]
@@ -341,18 +411,34 @@ def test_a_task_brings_memories_by_its_keywords_its_files_and_what_it_depends_on
     known.put(
         changes=[
             upsert("task:before", name="Sign sessions", summary="Done in May.", data={"status": "completed"}),
-            upsert("task:rotate", name="Rotate keys", type="task", data={"sections": [
-                {"title": "Objective", "content": "Rotate the webhook keys without an outage."},
-                {"title": "Acceptance Criteria", "content": "- the ledger stays whole"},
-                {"title": "Context Files", "content": "Look at these:\n- `src/auth/keys.py` - where they are\n"}]},
-                relations=[{"type": "depends_on", "target": "task:before"}]),
-            upsert("decision:webhook", name="Webhooks retry", tags=["webhook"], summary="Three times.",
-                   content="In full: a long story."),
+            upsert(
+                "task:rotate",
+                name="Rotate keys",
+                type="task",
+                data={
+                    "sections": [
+                        {"title": "Objective", "content": "Rotate the webhook keys without an outage."},
+                        {"title": "Acceptance Criteria", "content": "- the ledger stays whole"},
+                        {
+                            "title": "Context Files",
+                            "content": "Look at these:\n- `src/auth/keys.py` - where they are\n",
+                        },
+                    ]
+                },
+                relations=[{"type": "depends_on", "target": "task:before"}],
+            ),
+            upsert(
+                "decision:webhook",
+                name="Webhooks retry",
+                tags=["webhook"],
+                summary="Three times.",
+                content="In full: a long story.",
+            ),
             upsert("pattern:ledger", name="Ledger first", tags=["ledger", "webhook"], summary="Write, then act."),
             upsert("gotcha:outage", name="Outages", tags=["outage"], summary="They are announced."),
             upsert("insight:cooking", name="Soup", tags=["soup"], summary="Needs salt."),
         ]
-    )  # fmt: skip
+    )
     answer = known.context(task="task://shop/rotate")
     assert {"Sign sessions", "Webhooks retry", "Ledger first", "Outages", "Auth", "Security"} <= set(names(answer))
     assert not {"Soup", "Rotate keys"} & set(names(answer))
@@ -366,8 +452,14 @@ def test_a_task_brings_memories_by_its_keywords_its_files_and_what_it_depends_on
 
 @pytest.mark.requirement("M7", "M10")
 def test_of_a_memory_with_a_long_detail_the_summary_comes_and_the_rest_when_asked_for(known: Ask) -> None:
-    known.put(changes=upsert("decision:webhook", tags=["webhook"], summary="Three times.",
-                             detail="# Webhooks\n\n" + "Because of reasons. " * 50))  # fmt: skip
+    known.put(
+        changes=upsert(
+            "decision:webhook",
+            tags=["webhook"],
+            summary="Three times.",
+            detail="# Webhooks\n\n" + "Because of reasons. " * 50,
+        )
+    )
     found = item(known.context(task="make the webhook idempotent"), "webhook")
     assert found["summary"] == "Three times."
     assert "reasons" not in found.get("text", "")
@@ -394,10 +486,12 @@ def test_a_question_is_answered_by_its_best_hits_and_then_their_areas(known: Ask
 
 def test_a_question_in_other_words_is_answered_by_meaning(known: Ask) -> None:
     about = [{"type": "about", "target": "./src/checkout.py", "weight": 0.25}]
-    known.put(changes=[
-        upsert("garage", name="Garage", content="The automobile was repaired by a mechanic.", relations=about),
-        upsert("gotcha:till", name="Till", summary="Amounts are whole cents.", relations=about),
-    ])  # fmt: skip
+    known.put(
+        changes=[
+            upsert("garage", name="Garage", content="The automobile was repaired by a mechanic.", relations=about),
+            upsert("gotcha:till", name="Till", summary="Amounts are whole cents.", relations=about),
+        ]
+    )
     shop = known.session.daemon.workspace("shop")
     shop.meaning.follow()
     assert shop.meaning.catch_up(60)
@@ -447,8 +541,17 @@ def test_a_folder_with_the_name_of_a_sentence_is_a_path(ask: Ask, code: Path) ->
 def test_recent_changes_cover_the_areas_and_the_code(known: Ask, code: Path) -> None:
     known.put(changes=upsert("task:t7", name="t7"))
     for number in range(5):
-        call(known.session, "manage_changelog", {"operation": "append", "parentType": "atom",
-             "parentId": "atom://shop/auth", "taskId": "task:t7", "summary": f"change {number}"})  # fmt: skip
+        call(
+            known.session,
+            "manage_changelog",
+            {
+                "operation": "append",
+                "parentType": "atom",
+                "parentId": "atom://shop/auth",
+                "taskId": "task:t7",
+                "summary": f"change {number}",
+            },
+        )
     for number in range(8):
         (code / "README.md").write_text(f"other {number}\n")
         git(code, "commit", "-qam", "readme")
@@ -460,8 +563,14 @@ def test_recent_changes_cover_the_areas_and_the_code(known: Ask, code: Path) -> 
     git(code, "commit", "-qam", "readme")
     answer = known.context(paths=SESSION)
     assert [one["what"] for one in answer["changes"]] == [
-        "change 4", "change 3", "change 2", "sign: 2", "sign: 1", "sign: 0", "code",
-    ]  # fmt: skip
+        "change 4",
+        "change 3",
+        "change 2",
+        "sign: 2",
+        "sign: 1",
+        "sign: 0",
+        "code",
+    ]
     assert (answer["changes"][0]["area"], answer["changes"][0]["task"]) == ("atom://shop/auth", "task://shop/t7")
     newest = answer["changes"][3]
     assert git(code, "rev-parse", "HEAD~1").startswith(newest["commit"])
@@ -484,10 +593,14 @@ def test_code_without_history_has_no_changes(known: Ask, code: Path) -> None:
 
 
 def test_stale_facts_are_marked_and_come_later(known: Ask, code: Path, ws: Workspace) -> None:
-    known.put(changes=[
-        upsert("gotcha:a-first", summary="Signing is slow.", data={"cites": [SESSION]}),
-        upsert("gotcha:b-second", summary="Tokens are long.", relations=[{"type": "about", "target": f"./{SESSION}"}]),
-    ])  # fmt: skip
+    known.put(
+        changes=[
+            upsert("gotcha:a-first", summary="Signing is slow.", data={"cites": [SESSION]}),
+            upsert(
+                "gotcha:b-second", summary="Tokens are long.", relations=[{"type": "about", "target": f"./{SESSION}"}]
+            ),
+        ]
+    )
     freshness = Freshness.of(ws)
     assert freshness.settle()
     answer = known.context(paths=SESSION)
@@ -562,8 +675,15 @@ def test_an_issue_leads_to_the_areas_that_were_written_for_it(ask: Ask) -> None:
 
 def test_a_task_whose_name_has_blanks_is_found_by_its_short_address(ask: Ask) -> None:
     ask.put(changes=upsert("decision:signer", name="One signer", summary="One key signs everything"))
-    ask.put(changes={"op": "upsert", "type": "task", "name": "Two words", "summary": "rotate",
-                     "relations": [{"type": "depends_on", "target": "decision:signer", "weight": 0.1}]})  # fmt: skip
+    ask.put(
+        changes={
+            "op": "upsert",
+            "type": "task",
+            "name": "Two words",
+            "summary": "rotate",
+            "relations": [{"type": "depends_on", "target": "decision:signer", "weight": 0.1}],
+        }
+    )
     assert ask.context(task="task:Two words")["items"] == ask.context(task="task://shop/Two%20words")["items"] != []
     sentence = ask.context(task="task: find out why one signer signs")
     assert [one["uri"] for one in sentence["items"]][:1] == ["decision://shop/signer"], (

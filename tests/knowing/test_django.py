@@ -96,8 +96,10 @@ def test_context_names_what_a_reader_of_a_change_to_django_wants(machine: Machin
     owners = share((len(one.expected & set(one.owners)), len(one.owners)) for one in answers)
     areas = share((len(one.expected & set(one.named)), len(one.named)) for one in answers)
     memories = share((len(one.useful & set(one.memories)), len(one.useful)) for one in answers)
-    print(f"recall of areas {recall:.2f}, precision of owners {owners:.2f}, of all areas named {areas:.2f}; "
-          f"recall of memories {memories:.2f}")  # fmt: skip
+    print(
+        f"recall of areas {recall:.2f}, precision of owners {owners:.2f}, of all areas named {areas:.2f}; "
+        f"recall of memories {memories:.2f}"
+    )
     for answer in answers:
         assert answer.told["unmatched_paths"] == answer.change_set["unmatched"], answer.change_set["release"]
         assert answer.named[: len(answer.owners)] == answer.owners, "areas that own a path come before related areas"
@@ -129,15 +131,26 @@ def write(client: LeanClient) -> None:
         for area in areas:
             more = {"paths": json.dumps(area["paths"]), "moleculeId": ids[area["molecule"]]} if entity == "atom" else {}
             made = client.call(
-                "manage_graph", operation="create", entityType=entity, name=area["name"], knowledge=area["knowledge"],
-                createdByTaskId=TASK, **more,
-            )  # fmt: skip
+                "manage_graph",
+                operation="create",
+                entityType=entity,
+                name=area["name"],
+                knowledge=area["knowledge"],
+                createdByTaskId=TASK,
+                **more,
+            )
             ids[area["name"]] = made["data"][entity]["id"]
     related = [
-        {"op": "relate", "source": ids[area["name"]], "target": ids[other["area"]], "type": "related_to",
-         "data": {"reason": other["reason"]}}
-        for area in known["atoms"] for other in area.get("related", ())
-    ]  # fmt: skip
+        {
+            "op": "relate",
+            "source": ids[area["name"]],
+            "target": ids[other["area"]],
+            "type": "related_to",
+            "data": {"reason": other["reason"]},
+        }
+        for area in known["atoms"]
+        for other in area.get("related", ())
+    ]
     client.call("put", changes=related)
     memories = read("memories.yaml")
     uris = {one["name"]: f"{one['type']}:{one['name']}" for one in memories}
@@ -155,9 +168,14 @@ def memory(one: dict[str, Any], areas: dict[str, str], memories: dict[str, str])
     if "cites" in one:
         fields["data"] = {"cites": one["cites"]}
     return {
-        "op": "upsert", "type": one["type"], "name": one["name"], "summary": one["summary"], "tags": one["tags"],
-        "relations": relations, **fields,
-    }  # fmt: skip
+        "op": "upsert",
+        "type": one["type"],
+        "name": one["name"],
+        "summary": one["summary"],
+        "tags": one["tags"],
+        "relations": relations,
+        **fields,
+    }
 
 
 def asked(client: LeanClient, paths: list[str]) -> dict[str, Any]:

@@ -32,8 +32,14 @@ def note(ask: Ask, code: Path) -> Note:
         meaning = ask.session.daemon.workspace("shop").meaning
         meaning.follow()
         (code / "src" / "ledger.py").write_text(LEDGER)
-        ask.put(changes=upsert("gotcha:ledger", name="Ledger", summary=summary,
-                               relations=[{"type": "about", "target": "./src/ledger.py"}]))  # fmt: skip
+        ask.put(
+            changes=upsert(
+                "gotcha:ledger",
+                name="Ledger",
+                summary=summary,
+                relations=[{"type": "about", "target": "./src/ledger.py"}],
+            )
+        )
         assert meaning.catch_up(30)
         until(lambda: "ledger.py" in str(ask.search(query="restarts the development server")["code"]))
 

@@ -80,8 +80,15 @@ async def test_without_the_toolset_apps_are_not_announced(known: Session) -> Non
 
 
 def test_without_a_start_the_whole_graph_is_summed_up_by_area_and_type(known: Session) -> None:
-    area = {"operation": "create", "entityType": "atom", "name": "Auth", "knowledge": "-", "paths": ["src/auth/**"],
-            "createdByTaskId": "https://example.org/1", "workspace": "shop"}  # fmt: skip
+    area = {
+        "operation": "create",
+        "entityType": "atom",
+        "name": "Auth",
+        "knowledge": "-",
+        "paths": ["src/auth/**"],
+        "createdByTaskId": "https://example.org/1",
+        "workspace": "shop",
+    }
     assert call(known, "manage_graph", area)["success"]
     call(known, "put", {"changes": upsert("more", relations={"type": "in", "target": "atom:Auth"})})
     answer = call(known, "graph_view", {"workspace": "shop"})

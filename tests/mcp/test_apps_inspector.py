@@ -17,8 +17,17 @@ __all__ = ["shop"]
 def inspect(code: Path, *arguments: str) -> Any:
     named = [part for name in ("KGD_HOME", "PYTHONPATH") for part in ("-e", f"{name}={environment()[name]}")]
     command = [
-        "mcp-inspector", "--cli", *arguments, *named, "--format", "json", "--quiet", *KGD, "mcp", "--tools=apps",
-    ]  # fmt: skip
+        "mcp-inspector",
+        "--cli",
+        *arguments,
+        *named,
+        "--format",
+        "json",
+        "--quiet",
+        *KGD,
+        "mcp",
+        "--tools=apps",
+    ]
     done = subprocess.run(command, cwd=code, env=with_node(), capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     return json.loads(done.stdout)

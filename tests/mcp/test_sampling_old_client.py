@@ -59,8 +59,15 @@ asyncio.run(main(*sys.argv[1:]))
 
 def run(machine_environment: dict[str, str] | None, cwd: Path, *arguments: str) -> None:
     python = ROOT / ".venv-mcp1/bin/python"
-    done = subprocess.run([python, "-c", CLIENT, *arguments], cwd=cwd, env=machine_environment, capture_output=True,
-                          text=True, timeout=60, check=False)  # fmt: skip
+    done = subprocess.run(
+        [python, "-c", CLIENT, *arguments],
+        cwd=cwd,
+        env=machine_environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr
     answer, found = json.loads(done.stdout)
     assert [(one["by"], one["model"]) for one in answer["resolved"]] == [("sampling", "old-model")]

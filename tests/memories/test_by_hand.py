@@ -29,10 +29,12 @@ def _hurry(monkeypatch: pytest.MonkeyPatch) -> None:
 def desk(tmp_path: Path) -> Iterator[Desk]:
     ws = Workspace.open(code_layout(tmp_path / "code"))
     desk = Desk(ws)
-    ws.submit(change(
-        upsert(CHOICE, summary="Chose PostgreSQL", tags=("database",), detail="# Why\n\nMany writers.\n"),
-        upsert("gotcha://ws/limit", summary="100 a minute", detail="not 1000\n"),
-    ))  # fmt: skip
+    ws.submit(
+        change(
+            upsert(CHOICE, summary="Chose PostgreSQL", tags=("database",), detail="# Why\n\nMany writers.\n"),
+            upsert("gotcha://ws/limit", summary="100 a minute", detail="not 1000\n"),
+        )
+    )
     desk.published()
     yield desk
     ws.close()

@@ -50,8 +50,10 @@ def text(ws: Workspace, path: str) -> str | None:
 def commits(ws: Workspace) -> int:
     done = subprocess.run(
         ["git", "-C", ws.layout.git_dir, "rev-list", "--count", "refs/kgd/head"],
-        capture_output=True, text=True, check=True,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     return int(done.stdout)
 
 
@@ -235,9 +237,12 @@ def test_the_check_names_memories_without_a_node_and_nodes_without_their_memory(
     commit_file(ws, path, f"---\nid: {CHOICE}\ntype: gotcha\ntags: [database, sql]\n---\nx\n")
     found = {(one.level, one.where): one.message for one in check(ws)}
     assert set(found) == {
-        ("warning", "memories/2020-01-01-x.md"), ("warning", "memories/notes.md"), ("error", "insight://ws/a"),
-        ("error", "insight://ws/b"), ("warning", path),
-    }  # fmt: skip
+        ("warning", "memories/2020-01-01-x.md"),
+        ("warning", "memories/notes.md"),
+        ("error", "insight://ws/a"),
+        ("error", "insight://ws/b"),
+        ("warning", path),
+    }
     assert "missing" in found["error", "insight://ws/a"]
 
 

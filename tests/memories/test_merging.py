@@ -43,9 +43,11 @@ def merged(past: Histories, base: Files, one: Files, two: Files) -> Files:
 
 def test_tags_and_prose_of_both_are_kept_and_node_and_file_say_the_same(past: Histories) -> None:
     found = merged(
-        past, both("one\ntwo\nthree\n", "db"), both("ONE\ntwo\nthree\n", "db", "sql"),
+        past,
+        both("one\ntwo\nthree\n", "db"),
+        both("ONE\ntwo\nthree\n", "db", "sql"),
         both("one\ntwo\nTHREE\n", "storage"),
-    )  # fmt: skip
+    )
     assert found == both("ONE\ntwo\nTHREE\n", "sql", "storage")
 
 

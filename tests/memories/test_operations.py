@@ -30,22 +30,38 @@ from tests.surfaces.conftest import Ask
 TYPES = ("task", "decision", "pattern", "gotcha", "insight")
 
 EXAMPLE: list[dict[str, Any]] = [
-    {"op": "upsert", "uri": "task://shop/task-001", "tags": ["auth", "api", "jwt"],
-     "summary": "Implemented JWT authentication flow",
-     "relations": [{"type": "connected_to", "target": "decision://shop/decision-001"}]},
+    {
+        "op": "upsert",
+        "uri": "task://shop/task-001",
+        "tags": ["auth", "api", "jwt"],
+        "summary": "Implemented JWT authentication flow",
+        "relations": [{"type": "connected_to", "target": "decision://shop/decision-001"}],
+    },
     {"op": "upsert", "uri": "task://shop/task-003", "summary": "Payments"},
-    {"op": "upsert", "uri": "decision://shop/decision-001", "tags": ["database", "architecture", "postgresql"],
-     "summary": "Chose PostgreSQL over SQLite for concurrent write support",
-     "data": {"created": "2024-12-10", "file": "memories/2024-12-10-database-choice.md"},
-     "detail": "# Decision: Database Selection\n\n## Decision\nChose PostgreSQL.\n",
-     "relations": [{"type": "connected_to", "target": "task://shop/task-001"}]},
-    {"op": "upsert", "uri": "pattern://shop/pattern-001", "tags": ["error-handling", "api", "convention"],
-     "summary": "All API errors use ErrorResponse class with code, message, details"},
-    {"op": "upsert", "uri": "gotcha://shop/gotcha-001", "tags": ["rate-limit", "api", "external"],
-     "summary": "External payment API rate limit is 100/min, not 1000/min as documented",
-     "detail": "Measured on 2024-12-09.\n",
-     "relations": [{"type": "connected_to", "target": "task://shop/task-003"}]},
-]  # fmt: skip
+    {
+        "op": "upsert",
+        "uri": "decision://shop/decision-001",
+        "tags": ["database", "architecture", "postgresql"],
+        "summary": "Chose PostgreSQL over SQLite for concurrent write support",
+        "data": {"created": "2024-12-10", "file": "memories/2024-12-10-database-choice.md"},
+        "detail": "# Decision: Database Selection\n\n## Decision\nChose PostgreSQL.\n",
+        "relations": [{"type": "connected_to", "target": "task://shop/task-001"}],
+    },
+    {
+        "op": "upsert",
+        "uri": "pattern://shop/pattern-001",
+        "tags": ["error-handling", "api", "convention"],
+        "summary": "All API errors use ErrorResponse class with code, message, details",
+    },
+    {
+        "op": "upsert",
+        "uri": "gotcha://shop/gotcha-001",
+        "tags": ["rate-limit", "api", "external"],
+        "summary": "External payment API rate limit is 100/min, not 1000/min as documented",
+        "detail": "Measured on 2024-12-09.\n",
+        "relations": [{"type": "connected_to", "target": "task://shop/task-003"}],
+    },
+]
 """The knowledge graph of the specification."""
 
 
@@ -75,8 +91,9 @@ async def test_the_example_of_the_specification_is_recorded_found_and_read(sessi
         found = await call("search", tags=["api", "rate-limit", "jwt"])
         assert [hit["uri"].rpartition("/")[2] for hit in found["hits"]] == ["gotcha-001", "task-001", "pattern-001"]
         assert all("content" not in hit and "detail" not in hit for hit in found["hits"])
-        walk = await call("traverse", start="task://shop/task-001", max_cost=None, max_depth=1,
-                          edge_types=["connected_to"])  # fmt: skip
+        walk = await call(
+            "traverse", start="task://shop/task-001", max_cost=None, max_depth=1, edge_types=["connected_to"]
+        )
         assert [node["uri"] for node in walk["nodes"]] == ["task://shop/task-001", "decision://shop/decision-001"]
         (plain,) = (await call("get", uris=["decision://shop/decision-001"], include=["relations"]))["nodes"]
         assert "detail" not in plain
@@ -93,10 +110,17 @@ async def test_the_example_of_the_specification_is_recorded_found_and_read(sessi
 def test_a_long_detail_is_read_in_pages(ask: Ask) -> None:
     text = "\n\n".join(f"{number}. " + "word " * 60 for number in range(200))
     uris = ["decision://shop/long", "decision://shop/short"]
-    ask.put(changes=[
-        {"op": "upsert", "uri": uris[0], "content": "c" * 9_000, "detail": text},
-        {"op": "upsert", "uri": uris[1], "detail": "brief", "relations": [{"type": "connected_to", "target": uris[0]}]},
-    ])  # fmt: skip
+    ask.put(
+        changes=[
+            {"op": "upsert", "uri": uris[0], "content": "c" * 9_000, "detail": text},
+            {
+                "op": "upsert",
+                "uri": uris[1],
+                "detail": "brief",
+                "relations": [{"type": "connected_to", "target": uris[0]}],
+            },
+        ]
+    )
     read: dict[str, dict[str, str]] = {one: {"content": "", "detail": ""} for one in uris}
     cursor, pages = None, 0
     while True:
@@ -107,8 +131,10 @@ def test_a_long_detail_is_read_in_pages(ask: Ask) -> None:
         cursor, pages = page.get("cursor"), pages + 1
         if not cursor:
             break
-    assert read == {uris[0]: {"content": "c" * 9_000, "detail": text.strip("\n")},
-                    uris[1]: {"content": "", "detail": "brief"}}  # fmt: skip
+    assert read == {
+        uris[0]: {"content": "c" * 9_000, "detail": text.strip("\n")},
+        uris[1]: {"content": "", "detail": "brief"},
+    }
     assert 5 < pages < 50
 
 
@@ -145,10 +171,14 @@ def test_tags_rank_by_matches_then_the_newest_then_the_uri_and_ten_are_answered(
 @pytest.mark.requirement("M4")
 def test_connected_nodes_are_those_to_a_depth_each_once_and_without_the_start(ws: Workspace) -> None:
     ring = [f"task://ws/t{number}" for number in range(5)]
-    ws.submit(change(*(
-        upsert(one, to(after, "connected_to", weight), to(one, "connected_to"), to("decision://ws/d", "other"))
-        for one, after, weight in zip(ring, [*ring[1:], ring[0]], [0.0, 1.0, 1.0, 0.5, 1.0], strict=True)
-    )))  # fmt: skip
+    ws.submit(
+        change(
+            *(
+                upsert(one, to(after, "connected_to", weight), to(one, "connected_to"), to("decision://ws/d", "other"))
+                for one, after, weight in zip(ring, [*ring[1:], ring[0]], [0.0, 1.0, 1.0, 0.5, 1.0], strict=True)
+            )
+        )
+    )
     assert recalling.connected(ws, uri(ring[0])) == [ring[1]]
     assert recalling.connected(ws, uri(ring[0]), 3) == ring[1:4]
     assert recalling.connected(ws, uri(ring[0]), 99) == ring[1:]
@@ -182,8 +212,10 @@ def test_the_tag_index_is_exact_after_any_updates_moves_deletions_and_merges(ws:
         if step % 13 == 12:
             ws.run(merge(ws, elsewhere(ws, old, f"insight://ws/m{step}", chance.choice(words))))
             old = ws.tip
-    model = {tag: {one for one in ws.graph.uris() if tag in (ws.node(one).tags if ws.node(one) else ())}  # type: ignore[union-attr]
-             for tag in words}  # fmt: skip
+    model = {
+        tag: {one for one in ws.graph.uris() if tag in (ws.node(one).tags if ws.node(one) else ())}  # type: ignore[union-attr]
+        for tag in words
+    }
     for tag in words:
         assert {hit.uri for hit in ws.text().by_tags([tag], limit=1_000)} == model[tag]
     assert any(model.values())

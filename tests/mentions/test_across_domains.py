@@ -33,7 +33,7 @@ The archive is written at night.
 TALK = [
     {"role": "user", "content": "Why is checkout slow on Fridays?", "timestamp": "2026-11-20T10:00:00Z"},
     {"role": "assistant", "content": "LedgerWriter.post_entry waits.", "timestamp": "2026-11-20T10:01:00Z"},
-]  # fmt: skip
+]
 CONCEPT = "concept://shop/ledger-writer"
 SYMBOL = "symbol://shop/src/billing/ledger.py/LedgerWriter.post_entry"
 

@@ -20,8 +20,14 @@ NOTE = "concept://shop/note"
 TEXT = "Ann Lee of the Ledger team owns the Tally service. It depends on Postgres, which we call PGSQL."
 BATCH = Batch({"t1": (Uri(NOTE), TEXT)})
 TALLY = {"name": "Tally service", "type": "service", "text": "t1", "quote": "owns the Tally service"}
-ANN = {"name": "Ann Lee", "type": "person", "text": "t1", "quote": "Ann Lee of the Ledger team owns the Tally service",
-       "relation": "owns", "target": "Tally service"}  # fmt: skip
+ANN = {
+    "name": "Ann Lee",
+    "type": "person",
+    "text": "t1",
+    "quote": "Ann Lee of the Ledger team owns the Tally service",
+    "relation": "owns",
+    "target": "Tally service",
+}
 PG = {
     "name": "Postgres",
     "type": "technology",
@@ -38,8 +44,10 @@ def said(*items: Any) -> str:
 def test_finds_quoted_from_the_text_are_accepted() -> None:
     found = judge(BATCH, f"```json\n{said(ANN, TALLY, PG)}\n```")
     assert [(one.name, one.type, one.aliases) for one in found.things] == [
-        ("Ann Lee", "person", ()), ("Tally service", "service", ()), ("Postgres", "technology", ("PGSQL",)),
-    ]  # fmt: skip
+        ("Ann Lee", "person", ()),
+        ("Tally service", "service", ()),
+        ("Postgres", "technology", ("PGSQL",)),
+    ]
     assert [(tie.source, tie.relation, tie.target) for tie in found.ties] == [("Ann Lee", "owns", "Tally service")]
     assert found.dropped == ()
 
@@ -73,8 +81,17 @@ def test_one_bad_part_costs_itself_alone() -> None:
 
 
 def test_an_invalid_answer_is_refused_as_a_whole() -> None:
-    for text in ("", "no", "[]", '{"entities": {}}', '{"entities": [], "more": 1}', '{"entities": [], "entities": []}',
-                 said(*[TALLY] * 61), "[" * 100_000, "x" * 100_000):  # fmt: skip
+    for text in (
+        "",
+        "no",
+        "[]",
+        '{"entities": {}}',
+        '{"entities": [], "more": 1}',
+        '{"entities": [], "entities": []}',
+        said(*[TALLY] * 61),
+        "[" * 100_000,
+        "x" * 100_000,
+    ):
         with pytest.raises(Refused):
             judge(BATCH, text)
 
@@ -98,11 +115,15 @@ def test_texts_are_fenced_and_put_into_questions_of_bounded_size() -> None:
 async def test_the_clients_model_reads_and_what_it_found_waits_for_somebody(session: Session, mode: Mode) -> None:
     model = Model(said(ANN, TALLY, PG, TALLY | {"name": "Payroll"}), name="scribe")
     async with in_memory(session) as place, place.client(mode, model) as client:
-        await call(client, "put", changes=[
-            {"op": "upsert", "uri": NOTE, "content": TEXT},
-            {"op": "upsert", "uri": "concept://shop/db", "name": "Postgres"},
-            {"op": "upsert", "uri": "concept://shop/later", "content": "The tally service was slow."},
-        ])  # fmt: skip
+        await call(
+            client,
+            "put",
+            changes=[
+                {"op": "upsert", "uri": NOTE, "content": TEXT},
+                {"op": "upsert", "uri": "concept://shop/db", "name": "Postgres"},
+                {"op": "upsert", "uri": "concept://shop/later", "content": "The tally service was slow."},
+            ],
+        )
         answer = await call(client, "ingest", kind="entities", uri=NOTE)
         assert len(model.asked) == 1
         assert json.dumps(TEXT) in model.asked[0].messages[0].content.text  # type: ignore[union-attr]
@@ -135,9 +156,11 @@ async def test_an_answer_that_invents_or_attacks_changes_nothing(session: Sessio
     model = Model()
     async with in_memory(session) as place, place.client("auto", model) as client:
         uris = [f"concept://shop/attacked{number}" for number in range(len(ATTACKS))]
-        await call(client, "put", changes=[
-            {"op": "upsert", "uri": uri, "content": f"{TEXT} {number}"} for number, uri in enumerate(uris)
-        ])  # fmt: skip
+        await call(
+            client,
+            "put",
+            changes=[{"op": "upsert", "uri": uri, "content": f"{TEXT} {number}"} for number, uri in enumerate(uris)],
+        )
         for uri, attack in zip(uris, ATTACKS, strict=True):
             model.text = attack
             answer = await call(client, "ingest", kind="entities", uri=uri)

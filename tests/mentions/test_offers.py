@@ -30,8 +30,10 @@ def test_phrases_are_runs_of_capitals_within_a_sentence() -> None:
 
 
 def test_candidates_are_counted_by_text_and_existing_names_are_left_out() -> None:
-    texts = [(Uri(f"concept://x/{n}"), f"{who} We asked Nova Bank and Key Store, said Anna.")
-             for n, who in enumerate(["Thanks Anna.", "", "", "Monday."])]  # fmt: skip
+    texts = [
+        (Uri(f"concept://x/{n}"), f"{who} We asked Nova Bank and Key Store, said Anna.")
+        for n, who in enumerate(["Thanks Anna.", "", "", "Monday."])
+    ]
     found = candidates(texts, lambda keys: {"key store"} & set(keys))
     assert [(one.name, one.count) for one in found] == [("Anna", 4), ("Nova Bank", 4)]
     assert found[1].texts == ("concept://x/0", "concept://x/1", "concept://x/2")
@@ -40,8 +42,11 @@ def test_candidates_are_counted_by_text_and_existing_names_are_left_out() -> Non
 
 def test_a_name_from_the_code_is_not_a_new_candidate(ask: Ask) -> None:
     ask.put(changes=[{"op": "upsert", "uri": "symbol://shop/src/ledger.py/LedgerWriter", "summary": "Writes."}])
-    ask.put(changes=[upsert(f"notes/n{n}", content=f"Case {n}: the LedgerWriter gave True, said OffSite.")
-                     for n in range(3)])  # fmt: skip
+    ask.put(
+        changes=[
+            upsert(f"notes/n{n}", content=f"Case {n}: the LedgerWriter gave True, said OffSite.") for n in range(3)
+        ]
+    )
     assert [one["name"] for one in suggested(ask, "entity").values()] == ["OffSite"]
 
 
@@ -100,14 +105,17 @@ OTHER = {"tier": 2, "port": 80, "aliases": ["Login"]}
 
 @pytest.mark.requirement("U10")
 def test_a_merge_keeps_names_texts_relations_and_incoming_links(ask: Ask) -> None:
-    ask.put(changes=[
-        upsert("auth", name="Auth service", content="Signs tokens.", tags=["a"], data={"owner": "ann", "tier": 1}),
-        upsert("old/auth", name="Auth Service", content="Never cache a key.", tags=["b"], data=OTHER),
-        upsert("keys", name="Vault"), upsert("shop", name="Till"),
-        {"op": "relate", "source": "old/auth", "target": "keys", "type": "depends_on"},
-        {"op": "relate", "source": "auth", "target": "old/auth", "type": "same_as"},
-        {"op": "relate", "source": "shop", "target": "old/auth", "type": "calls"},
-    ])  # fmt: skip
+    ask.put(
+        changes=[
+            upsert("auth", name="Auth service", content="Signs tokens.", tags=["a"], data={"owner": "ann", "tier": 1}),
+            upsert("old/auth", name="Auth Service", content="Never cache a key.", tags=["b"], data=OTHER),
+            upsert("keys", name="Vault"),
+            upsert("shop", name="Till"),
+            {"op": "relate", "source": "old/auth", "target": "keys", "type": "depends_on"},
+            {"op": "relate", "source": "auth", "target": "old/auth", "type": "same_as"},
+            {"op": "relate", "source": "shop", "target": "old/auth", "type": "calls"},
+        ]
+    )
     one = suggested(ask, "merge")["concept://shop/auth"]
     assert one["target"] == "concept://shop/old/auth"
     done = ask.resolve_conflicts(resolutions=[{"id": one["id"], "take": "accept"}])["decided"][0]

@@ -22,12 +22,14 @@ def reader(session: Session) -> Session:
 
 @pytest.fixture
 def told(ask: Ask) -> Ask:
-    ask.put(changes=[
-        upsert("services/auth", name="Auth service", content="Issues tokens."),
-        upsert("pages/checkout", name="Checkout page", content="Asks the auth service before it pays."),
-        upsert("secret/plan", name="Plan", content="The Auth Service is to be replaced."),
-        upsert("notes/login", name="Login", content="See src/auth/session.py and concept://shop/services/auth."),
-    ])  # fmt: skip
+    ask.put(
+        changes=[
+            upsert("services/auth", name="Auth service", content="Issues tokens."),
+            upsert("pages/checkout", name="Checkout page", content="Asks the auth service before it pays."),
+            upsert("secret/plan", name="Plan", content="The Auth Service is to be replaced."),
+            upsert("notes/login", name="Login", content="See src/auth/session.py and concept://shop/services/auth."),
+        ]
+    )
     return ask
 
 
@@ -44,9 +46,10 @@ def test_a_walk_goes_along_mentions_where_it_is_asked_to_and_only_there(told: As
 def test_a_node_lists_its_mentions_in_both_directions_on_request(told: Ask) -> None:
     [node] = told.get(uris="services/auth", include=["mentions"])["nodes"]
     assert node["mentions"] == {
-        "out": [], "more": 0,
+        "out": [],
+        "more": 0,
         "into": ["concept://shop/notes/login", "concept://shop/pages/checkout", "concept://shop/secret/plan"],
-    }  # fmt: skip
+    }
     [node] = told.get(uris="notes/login", include=["mentions"])["nodes"]
     assert node["mentions"]["out"] == ["concept://shop/services/auth", "file://shop/src/auth/session.py"]
     [file] = told.get(uris="src/auth/session.py", include=["mentions"])["nodes"]
@@ -66,7 +69,14 @@ def test_search_finds_mentioned_nodes_and_explains_it(told: Ask) -> None:
 def test_a_token_sees_only_mentions_between_readable_nodes(told: Ask, session: Session) -> None:
     [node] = call(reader(session), "get", {"uris": "concept://shop/services/auth", "include": ["mentions"]})["nodes"]
     assert node["mentions"]["into"] == ["concept://shop/pages/checkout"]
-    walked = call(reader(session), "traverse", {
-        "start": "concept://shop/services/auth", "edge_types": [MENTIONS], "direction": "both", "max_cost": 3,
-    })  # fmt: skip
+    walked = call(
+        reader(session),
+        "traverse",
+        {
+            "start": "concept://shop/services/auth",
+            "edge_types": [MENTIONS],
+            "direction": "both",
+            "max_cost": 3,
+        },
+    )
     assert [n["uri"] for n in walked["nodes"]] == ["concept://shop/services/auth", "concept://shop/pages/checkout"]

@@ -314,9 +314,17 @@ def test_a_decision_for_the_shown_value_counts_like_a_new_value() -> None:
 
 FULL_RELATION = Relation("uses", Uri("concept://ws/b"), 0.5, {"why": "speed"})
 FULL = Node(
-    URI, type="idea", name="A", summary="s", content="text\n", tags=("t",), data={"x": 1}, source=Source("doc", "1"),
-    relations=(FULL_RELATION,), aliases=(Uri("concept://ws/old"),),
-)  # fmt: skip
+    URI,
+    type="idea",
+    name="A",
+    summary="s",
+    content="text\n",
+    tags=("t",),
+    data={"x": 1},
+    source=Source("doc", "1"),
+    relations=(FULL_RELATION,),
+    aliases=(Uri("concept://ws/old"),),
+)
 """A node with every field set, so that a field which gets lost is missed."""
 
 

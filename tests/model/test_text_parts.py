@@ -82,8 +82,10 @@ def test_a_text_of_many_lines_is_compared_by_its_unique_lines() -> None:
     old = [f"line {number}" if number % 3 else "" for number in range(3_000)]
     new = [*old[:1_000], "put in", *old[1_000:2_000], *old[2_100:]]
     assert [(run.old, run.new, run.length) for run in common_parts(old, new)] == [
-        (0, 0, 1_000), (1_000, 1_001, 1_000), (2_100, 2_001, 900),
-    ]  # fmt: skip
+        (0, 0, 1_000),
+        (1_000, 1_001, 1_000),
+        (2_100, 2_001, 900),
+    ]
 
 
 def test_a_hostile_text_is_not_compared_forever() -> None:

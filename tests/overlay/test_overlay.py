@@ -29,7 +29,7 @@ from tests.overlay.support import (
     repository,
     scanned,
     write,
-)  # fmt: skip
+)
 
 
 @pytest.fixture
@@ -349,8 +349,11 @@ def test_a_walk_goes_through_directories_to_files(project: Path) -> None:
     assert len(walk.nodes) == 1 + 5 + 80
     up = traverse([overlay], file("src/p1/m01.py"), direction="in", max_cost=None)
     assert [visited.uri for visited in up.nodes] == [
-        file("src/p1/m01.py"), folder("src/p1"), folder("src"), folder(""),
-    ]  # fmt: skip
+        file("src/p1/m01.py"),
+        folder("src/p1"),
+        folder("src"),
+        folder(""),
+    ]
 
 
 def test_a_directory_with_more_members_than_a_node_can_name_is_served() -> None:

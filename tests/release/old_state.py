@@ -37,9 +37,14 @@ class Program:
 
     def __call__(self, folder: str, *words: str, stdin: str = "") -> str:
         done = subprocess.run(
-            [self.program, *words], cwd=self.place / folder, env=self.environment, input=stdin, capture_output=True,
-            text=True, check=False,
-        )  # fmt: skip
+            [self.program, *words],
+            cwd=self.place / folder,
+            env=self.environment,
+            input=stdin,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
         assert done.returncode == 0, (words, done.stderr)
         return done.stdout
 
@@ -61,8 +66,21 @@ def make(kgd: Program) -> dict[str, Any]:
         subprocess.run(["git", *words], cwd=place / "code", env=kgd.environment, check=True)
     kgd("shop", "up", "--standalone", "--id", "shop")
     kgd("code", "up", "--id", "code")
-    kgd("shop", "put", "cart", "--summary", "The wishes of a customer", "--content", "It expires.\n", "--tags", "shop",
-        "--relations", "uses:prices@0.5", "--request-id", "old-request-0001")  # fmt: skip
+    kgd(
+        "shop",
+        "put",
+        "cart",
+        "--summary",
+        "The wishes of a customer",
+        "--content",
+        "It expires.\n",
+        "--tags",
+        "shop",
+        "--relations",
+        "uses:prices@0.5",
+        "--request-id",
+        "old-request-0001",
+    )
     kgd("shop", "put", "prices", "--summary", "Prices in cents")
     second = [kgd.json("shop", "put", "cart", "--summary", text)["commit"] for text in ("one", "two")][1]
     kgd("shop", "put", "cart", "--summary", "three")
@@ -74,8 +92,10 @@ def make(kgd: Program) -> dict[str, Any]:
     (place / "shop.md").write_text("# Checkout\n\nThe checkout page takes payments.\n")
     kgd("shop", "ingest", str(place / "shop.md"))
     kgd("code", "remember", "Sessions outlive a restart", "--about", "session.py", "--cites", "session.py")
-    tokens = {name: kgd.json("shop", "token", "mint", "shop", "--name", name, "--verbs", "read,write") for name in
-              ("kept", "gone")}  # fmt: skip
+    tokens = {
+        name: kgd.json("shop", "token", "mint", "shop", "--name", name, "--verbs", "read,write")
+        for name in ("kept", "gone")
+    }
     kgd("shop", "token", "revoke", tokens["gone"]["id"])
     kgd("shop", "search", "checkout")
     answers = {name: kgd.json("shop", *words) for name, words in ASKED.items()}

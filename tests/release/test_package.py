@@ -39,9 +39,13 @@ def released(clone: Path) -> dict[str, Path]:
 @pytest.mark.slow
 def test_a_release_is_reproducible_small_and_without_pictures(copy: Path) -> None:
     names = {
-        f"kgd_daemon-{__version__}-py3-none-any.whl", f"kgd_daemon-{__version__}.tar.gz", "SHA256SUMS", "NOTES.md",
-        f"kgd-hub-context-{__version__}.tar.gz", f"kgd-daemon-{__version__}.cdx.json",
-    }  # fmt: skip
+        f"kgd_daemon-{__version__}-py3-none-any.whl",
+        f"kgd_daemon-{__version__}.tar.gz",
+        "SHA256SUMS",
+        "NOTES.md",
+        f"kgd-hub-context-{__version__}.tar.gz",
+        f"kgd-daemon-{__version__}.cdx.json",
+    }
     first = {name: made.read_bytes() for name, made in released(copy).items()}
     assert first.keys() == names
     assert {name: made.read_bytes() for name, made in released(copy).items()} == first
@@ -91,9 +95,13 @@ def test_the_wheel_in_an_empty_environment_runs_the_first_five_minutes(copy: Pat
     program = tmp_path / "venv/bin/kgd"
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     done = subprocess.run(
-        [sys.executable, ROOT / "scripts/first_five_minutes.py", tmp_path / "five"], capture_output=True, text=True,
-        env={**environment, "KGD": str(program)}, check=False, cwd=tmp_path,
-    )  # fmt: skip
+        [sys.executable, ROOT / "scripts/first_five_minutes.py", tmp_path / "five"],
+        capture_output=True,
+        text=True,
+        env={**environment, "KGD": str(program)},
+        check=False,
+        cwd=tmp_path,
+    )
     assert done.returncode == 0, done.stderr + done.stdout
     assert "recalled by another after a restart, shown on the page" in done.stdout.splitlines()[-1]
 
@@ -117,8 +125,14 @@ def test_doctor_reports_a_package_that_owns_the_same_import_name(tmp_path: Path)
     environment = {**os.environ, "KGD_HOME": str(tmp_path / "home"), "PYTHONPATH": f"{ROOT}:{tmp_path / 'site'}"}
 
     def kgd(*words: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run([sys.executable, "-P", "-m", "kgd.cli", *words], cwd=tmp_path, env=environment,
-                              capture_output=True, text=True, check=False)  # fmt: skip
+        return subprocess.run(
+            [sys.executable, "-P", "-m", "kgd.cli", *words],
+            cwd=tmp_path,
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
 
     said = kgd("doctor")
     kgd("down")

@@ -41,13 +41,18 @@ class Person:
         subprocess.run(["git", "init", "-q", "--template=", self.code], check=True)
         self.home = Home.at(str(folder / "kgd"))
         self.environment = {
-            "PATH": f"{folder / 'bin'}:{os.environ['PATH']}", "HOME": str(folder), "KGD_HOME": self.home.config,
-            "PYTHONPATH": str(ROOT), "LC_ALL": "C.UTF-8", "GIT_CONFIG_NOSYSTEM": "1",
-        }  # fmt: skip
+            "PATH": f"{folder / 'bin'}:{os.environ['PATH']}",
+            "HOME": str(folder),
+            "KGD_HOME": self.home.config,
+            "PYTHONPATH": str(ROOT),
+            "LC_ALL": "C.UTF-8",
+            "GIT_CONFIG_NOSYSTEM": "1",
+        }
 
     def __call__(self, *words: str, before: tuple[str, ...] = ()) -> str:
-        done = subprocess.run([*before, *KGD, *words], cwd=self.code, env=self.environment, capture_output=True,
-                              text=True, check=False)  # fmt: skip
+        done = subprocess.run(
+            [*before, *KGD, *words], cwd=self.code, env=self.environment, capture_output=True, text=True, check=False
+        )
         assert done.returncode == 0, done.stderr
         return done.stdout
 

@@ -34,9 +34,13 @@ class Upgraded:
 
     def run(self, folder: str, *words: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            [sys.executable, "-P", "-m", "kgd.cli", *words], cwd=self.place / folder, capture_output=True, text=True,
-            check=False, env={**os.environ, "KGD_HOME": self.home.config, "PYTHONPATH": str(ROOT)},
-        )  # fmt: skip
+            [sys.executable, "-P", "-m", "kgd.cli", *words],
+            cwd=self.place / folder,
+            capture_output=True,
+            text=True,
+            check=False,
+            env={**os.environ, "KGD_HOME": self.home.config, "PYTHONPATH": str(ROOT)},
+        )
 
     def json(self, folder: str, *words: str) -> dict[str, Any]:
         done = self.run(folder, *words, "--json")

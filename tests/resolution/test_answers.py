@@ -55,10 +55,16 @@ GOOD: list[tuple[Conflict, str, dict[str, Any]]] = [
     (SUMMARY, "\n```json\n" + said(summary={"take": "a"}) + "\n```\n", {"summary": "daily keys"}),
     (SUMMARY, "```\n" + said(summary={"take": "a"}) + "\n```", {"summary": "daily keys"}),
     (CONTENT, said(content={"value": LINKED + "\nOr weekly.\n"}), {"content": LINKED + "\nOr weekly.\n"}),
-    (CONTENT, said(content={"value": "Note: weekly, e.g. on Monday: 10:30"}),
-     {"content": "Note: weekly, e.g. on Monday: 10:30"}),
-    (TEXTS, said(summary={"take": "a"}, content={"take": "b"}),
-     {"summary": "daily keys", "content": "Keys rotate weekly.\n"}),
+    (
+        CONTENT,
+        said(content={"value": "Note: weekly, e.g. on Monday: 10:30"}),
+        {"content": "Note: weekly, e.g. on Monday: 10:30"},
+    ),
+    (
+        TEXTS,
+        said(summary={"take": "a"}, content={"take": "b"}),
+        {"summary": "daily keys", "content": "Keys rotate weekly.\n"},
+    ),
     (OWNER, said(data__owner={"value": "bob and eve"}), {"data/owner": "bob and eve"}),
     (COUNT, said(data__count={"value": 5}), {"data/count": 5}),
     (MAP, said(data__ports={"value": {"http": 81, "https": 443}}), {"data/ports": {"http": 81, "https": 443}}),
@@ -71,7 +77,7 @@ GOOD: list[tuple[Conflict, str, dict[str, Any]]] = [
     (WEIGHT, json.dumps({f"{EDGE}/weight": {"value": 0.3}}), {f"{EDGE}/weight": 0.3}),
     (LINK, json.dumps({EDGE: {"value": {"weight": 0.7}}}), {EDGE: {"weight": 0.7}}),
     (LINK, json.dumps({EDGE: {"take": "b"}}), {EDGE: None}),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("asked", "text", "decided"), GOOD, ids=range(len(GOOD)))
@@ -205,20 +211,29 @@ def test_there_are_enough_of_them() -> None:
     assert len(BAD) >= 60
 
 
-@given(st.text(max_size=300) | st.recursive(
-    st.none() | st.booleans() | st.floats() | st.text(max_size=30),
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(
-        st.sampled_from(["summary", "content", "take", "value", "uri"]) | st.text(max_size=5), inner, max_size=4
-    ), max_leaves=12,
-).map(json.dumps))  # fmt: skip
+@given(
+    st.text(max_size=300)
+    | st.recursive(
+        st.none() | st.booleans() | st.floats() | st.text(max_size=30),
+        lambda inner: (
+            st.lists(inner, max_size=4)
+            | st.dictionaries(
+                st.sampled_from(["summary", "content", "take", "value", "uri"]) | st.text(max_size=5), inner, max_size=4
+            )
+        ),
+        max_leaves=12,
+    ).map(json.dumps)
+)
 def test_any_answer_is_refused_or_sets_only_the_requested_fields(text: str) -> None:
     try:
         decided = judge(TEXTS, text)
     except Refused:
         return
     assert set(decided) == {"summary", "content"}
-    assert all(isinstance(value, str) and "://" not in value.replace("https://docs.example.org/", "")
-               for value in decided.values())  # fmt: skip
+    assert all(
+        isinstance(value, str) and "://" not in value.replace("https://docs.example.org/", "")
+        for value in decided.values()
+    )
 
 
 def test_an_answer_that_is_taken_from_the_versions_is_always_believed_even_with_links_in_it() -> None:

@@ -35,11 +35,15 @@ def files(ws: Workspace, *paths: str) -> list[Uri]:
 
 def chunks(ws: Workspace, document: str, *texts: str) -> list[Uri]:
     found = [Uri(f"chunk://ws/{document}/{number:04d}") for number in range(1, len(texts) + 1)]
-    ws.submit(change(
-        upsert(f"document://ws/{document}", name=document),
-        *(upsert(at, to(f"document://ws/{document}", "part_of"), content=text)
-          for at, text in zip(found, texts, strict=True)),
-    ))  # fmt: skip
+    ws.submit(
+        change(
+            upsert(f"document://ws/{document}", name=document),
+            *(
+                upsert(at, to(f"document://ws/{document}", "part_of"), content=text)
+                for at, text in zip(found, texts, strict=True)
+            ),
+        )
+    )
     return found
 
 
@@ -116,8 +120,13 @@ def test_a_node_without_any_text_of_its_own_is_in_no_list(ws: Workspace, asked: 
 
 
 def test_keys_addresses_and_ids_are_not_text(ws: Workspace, asked: Asked) -> None:
-    data = {"quartz": "tungsten", "link": "https://tracker.example/zirconium/1", "taskId": "beryllium-17",
-            "commit": "vanadium", "parts": {"gypsum": ["marble"]}}  # fmt: skip
+    data = {
+        "quartz": "tungsten",
+        "link": "https://tracker.example/zirconium/1",
+        "taskId": "beryllium-17",
+        "commit": "vanadium",
+        "parts": {"gypsum": ["marble"]},
+    }
     ws.submit(change(upsert("stone", name="Stone", data=data), upsert("other", name="Other")))
     for word in ("tungsten", "marble"):
         assert uris(asked(word)) == [uri("stone")]
@@ -157,9 +166,15 @@ def test_a_name_that_is_one_common_word_is_first(ws: Workspace, asked: Asked) ->
 
 @pytest.mark.requirement("N2")
 @pytest.mark.parametrize(
-    "query", ["QuerySet.get_or_create", "query.QuerySet.get_or_create", "models/query.py::QuerySet.get_or_create",
-              "QuerySet#getOrCreate", "QuerySet::get_or_create"]
-)  # fmt: skip
+    "query",
+    [
+        "QuerySet.get_or_create",
+        "query.QuerySet.get_or_create",
+        "models/query.py::QuerySet.get_or_create",
+        "QuerySet#getOrCreate",
+        "QuerySet::get_or_create",
+    ],
+)
 def test_a_qualified_name_is_first_and_only_where_it_is_defined(ws: Workspace, asked: Asked, query: str) -> None:
     [other] = symbols(ws, "contrib/manager.py", "Manager.get_or_create")
     [wanted] = symbols(ws, "db/models/query.py", "QuerySet.get_or_create")
@@ -179,19 +194,30 @@ def test_a_file_is_first_by_its_name_path_or_module(ws: Workspace, asked: Asked,
 @pytest.mark.requirement("N2")
 @pytest.mark.parametrize("query", ["Harbour Gate", "harbour-gate", "HarbourGate", "harbourGate", "HG-2", "hg2"])
 def test_a_node_is_first_by_its_name_and_by_an_alias(ws: Workspace, asked: Asked, query: str) -> None:
-    ws.submit(change(
-        upsert("gate", name="Harbour Gate", data={"aliases": ["HG-2"]}, content="Written in Go."),
-        *(upsert(f"note{n}", name=f"Harbour note {n}", content="The harbour gate, hg-2, and the gate of the harbour.")
-          for n in range(40)),
-    ))  # fmt: skip
+    ws.submit(
+        change(
+            upsert("gate", name="Harbour Gate", data={"aliases": ["HG-2"]}, content="Written in Go."),
+            *(
+                upsert(
+                    f"note{n}", name=f"Harbour note {n}", content="The harbour gate, hg-2, and the gate of the harbour."
+                )
+                for n in range(40)
+            ),
+        )
+    )
     assert uris(asked(query, limit=3))[0] == uri("gate")
 
 
 @pytest.mark.requirement("N2")
 @pytest.mark.parametrize(
-    "query", ["why does get_or_create raise IntegrityError twice", "what calls QuerySet.get_or_create in a loop",
-              "is getOrCreate() atomic", "the `get_or_create` of a manager is slow"]
-)  # fmt: skip
+    "query",
+    [
+        "why does get_or_create raise IntegrityError twice",
+        "what calls QuerySet.get_or_create in a loop",
+        "is getOrCreate() atomic",
+        "the `get_or_create` of a manager is slow",
+    ],
+)
 def test_a_name_inside_a_sentence_counts(ws: Workspace, asked: Asked, query: str) -> None:
     [wanted] = symbols(ws, "db/query.py", "QuerySet.get_or_create")
     for n in range(40):
@@ -222,10 +248,12 @@ def test_a_definition_in_a_test_is_last_whatever_the_name_of_the_workspace(tmp_p
 
 
 def test_a_query_without_an_answer_has_no_hits_and_names_near_nodes(ws: Workspace, asked: Asked) -> None:
-    ws.submit(change(
-        upsert("garage", name="Garage", content="The automobile was repaired by a mechanic on Tuesday."),
-        upsert("soup", name="Canteen", content="Soup is served with bread on Mondays."),
-    ))  # fmt: skip
+    ws.submit(
+        change(
+            upsert("garage", name="Garage", content="The automobile was repaired by a mechanic on Tuesday."),
+            upsert("soup", name="Canteen", content="Soup is served with bread on Mondays."),
+        )
+    )
     found = asked("zygomorphic quux of the upper plonk, and mechanic")
     assert (uris(found), set(found.nearest)) == ([], {uri("garage")})
     found = asked("zygomorphic quux")
@@ -260,8 +288,14 @@ def test_a_restricted_caller_sees_no_hidden_code_nor_its_influence(
     for n in range(450):  # more nodes of one name than are considered, and first by URI
         symbols(ws, f"a/secret/{n}/lease.py", "grant_lease", "Lease Book", doc="grants a lease of the broker")
     files(ws, *(f"a/secret/{n}/lease.py" for n in range(450)))
-    ws.submit(change(*(upsert(f"secret/{n}", to(shown, "about"), name="Lease Book", summary="A lease, hidden.")
-                       for n in range(20))))  # fmt: skip
+    ws.submit(
+        change(
+            *(
+                upsert(f"secret/{n}", to(shown, "about"), name="Lease Book", summary="A lease, hidden.")
+                for n in range(20)
+            )
+        )
+    )
     for query, answer in zip(queries, before, strict=True):
         now = mine(query)
         assert now[:2] == answer, query

@@ -19,32 +19,47 @@ from tests.retrieval.conftest import Asked, in_code, uris
 
 def document(ws: Workspace, name: str, *texts: str) -> None:
     chunks = [f"chunk://ws/{name}/{number:04d}" for number in range(1, len(texts) + 1)]
-    ws.submit(change(
-        upsert(f"document://ws/{name}", to(chunks[0], "has_chunk", 0.5), name=name.title()),
-        *(
-            upsert(at, to(f"document://ws/{name}", "part_of", 0.5), name=f"{name.title()} › {number}", content=text)
-            for number, (at, text) in enumerate(zip(chunks, texts, strict=True))
-        ),
-    ))  # fmt: skip
+    ws.submit(
+        change(
+            upsert(f"document://ws/{name}", to(chunks[0], "has_chunk", 0.5), name=name.title()),
+            *(
+                upsert(at, to(f"document://ws/{name}", "part_of", 0.5), name=f"{name.title()} › {number}", content=text)
+                for number, (at, text) in enumerate(zip(chunks, texts, strict=True))
+            ),
+        )
+    )
 
 
 def thread(ws: Workspace, name: str, *said: tuple[str, str]) -> list[str]:
     ids = [f"message://ws/{name}/{number:026d}" for number in range(len(said))]
-    ws.submit(change(*(
-        upsert(at, *([to(ids[n + 1], "REPLIED_BY", 0.5)] if n + 1 < len(ids) else []), name=f"user:{n}", content=text,
-               data={"senderId": who, "senderType": "user"})
-        for n, (at, (who, text)) in enumerate(zip(ids, said, strict=True))
-    )))  # fmt: skip
+    ws.submit(
+        change(
+            *(
+                upsert(
+                    at,
+                    *([to(ids[n + 1], "REPLIED_BY", 0.5)] if n + 1 < len(ids) else []),
+                    name=f"user:{n}",
+                    content=text,
+                    data={"senderId": who, "senderType": "user"},
+                )
+                for n, (at, (who, text)) in enumerate(zip(ids, said, strict=True))
+            )
+        )
+    )
     return ids
 
 
 @pytest.mark.requirement("U7")
 def test_nodes_mentioned_by_a_good_hit_are_found_with_their_path(ws: Workspace, asked: Asked) -> None:
-    ws.submit(change(
-        upsert("outage", name="Outage in May", content="Checkout stood still since Harbour Gate refused all sessions."),
-        upsert("gate", name="Harbour Gate", content="Written in Go. Rate limits are in its configuration."),
-        upsert("menu", name="Canteen", content="Soup on Mondays."),
-    ))  # fmt: skip
+    ws.submit(
+        change(
+            upsert(
+                "outage", name="Outage in May", content="Checkout stood still since Harbour Gate refused all sessions."
+            ),
+            upsert("gate", name="Harbour Gate", content="Written in Go. Rate limits are in its configuration."),
+            upsert("menu", name="Canteen", content="Soup on Mondays."),
+        )
+    )
     found = asked("why did checkout stand still in that outage")
     assert uris(found)[:2] == [uri("outage"), uri("gate")]
     reached = found.hits[1]
@@ -61,11 +76,15 @@ def test_nodes_mentioned_by_a_good_hit_are_found_with_their_path(ws: Workspace, 
 
 
 def test_a_hit_that_owes_its_place_to_an_edge_says_so(ws: Workspace, asked: Asked) -> None:
-    ws.submit(change(
-        upsert("outage", name="Outage in May", content="Checkout stood still since Harbour Gate refused all sessions."),
-        upsert("gate", name="Harbour Gate", content="The May outage: why checkout stood still that night."),
-        upsert("note", name="Canteen", content="The May outage: why checkout stood still that night."),
-    ))  # fmt: skip
+    ws.submit(
+        change(
+            upsert(
+                "outage", name="Outage in May", content="Checkout stood still since Harbour Gate refused all sessions."
+            ),
+            upsert("gate", name="Harbour Gate", content="The May outage: why checkout stood still that night."),
+            upsert("note", name="Canteen", content="The May outage: why checkout stood still that night."),
+        )
+    )
     found = asked("why did checkout stand still in the outage in May")
     gate, note = (next(hit for hit in found.hits if hit.uri == uri(name)) for name in ("gate", "note"))
     assert (uris(found)[:2], gate.path) == ([uri("outage"), uri("gate")], (uri("gate"),))
@@ -88,11 +107,15 @@ def test_a_bare_address_is_found_once_it_has_a_name(ws: Workspace, asked: Asked)
 
 @pytest.mark.requirement("U4")
 def test_relations_add_their_targets_and_depth_adds_further_nodes(ws: Workspace, asked: Asked) -> None:
-    ws.submit(change(
-        upsert("rotation", to("keys", "about", 0.2), name="Rotation at midnight"),
-        upsert("keys", to("vault", "kept_in")),
-        upsert("vault", to("rack", "stands_in")), upsert("rack", name="R"), upsert("else", name="Other"),
-    ))  # fmt: skip
+    ws.submit(
+        change(
+            upsert("rotation", to("keys", "about", 0.2), name="Rotation at midnight"),
+            upsert("keys", to("vault", "kept_in")),
+            upsert("vault", to("rack", "stands_in")),
+            upsert("rack", name="R"),
+            upsert("else", name="Other"),
+        )
+    )
     assert uris(asked("rotation midnight")) == [uri("rotation"), uri("keys")]
     found = asked("rotation midnight", max_depth=3)
     assert uris(found) == [uri("rotation"), uri("keys"), uri("vault"), uri("rack")]
@@ -126,9 +149,15 @@ def test_a_document_with_all_words_in_its_parts_ranks_before_a_partial_match(ws:
 
 def test_an_answer_is_found_by_the_question_before_it(ws: Workspace, asked: Asked) -> None:
     ids = thread(
-        ws, "talk", ("Ann", "Which database shall we take for the ledger?"), ("Bob", "Postgres, we know it."),
-        ("Ann", "Fine."), ("Bob", "Lunch?"), ("Ann", "Pizza."), ("Bob", "Good."),
-    )  # fmt: skip
+        ws,
+        "talk",
+        ("Ann", "Which database shall we take for the ledger?"),
+        ("Bob", "Postgres, we know it."),
+        ("Ann", "Fine."),
+        ("Bob", "Lunch?"),
+        ("Ann", "Pizza."),
+        ("Bob", "Good."),
+    )
     found = uris(asked("which database did they take for the ledger"))
     assert found[:2] == ids[:2]
     assert ids[4] not in found[:3]
@@ -137,18 +166,27 @@ def test_an_answer_is_found_by_the_question_before_it(ws: Workspace, asked: Aske
 
 def test_texts_of_a_speaker_named_in_the_query_rank_higher(ws: Workspace, asked: Asked) -> None:
     ids = thread(
-        ws, "talk", ("Ann", "My trip to the mountains was wonderful."), ("Eve", "Nice."), ("Eve", "Well."),
-        ("Bob", "My trip to the mountains was wonderful."), ("Eve", "Ah."),
-    )  # fmt: skip
+        ws,
+        "talk",
+        ("Ann", "My trip to the mountains was wonderful."),
+        ("Eve", "Nice."),
+        ("Eve", "Well."),
+        ("Bob", "My trip to the mountains was wonderful."),
+        ("Eve", "Ah."),
+    )
     assert uris(asked("what did Ann say about the mountains trip"))[0] == ids[0]
     assert uris(asked("what did Bob say about the mountains trip"))[0] == ids[3]
 
 
 def test_short_queries_rank_all_words_first_then_a_prefix_of_the_last(ws: Workspace, asked: Asked) -> None:
-    ws.submit(change(
-        upsert("all", content="On a long way the session and then its token."), upsert("some", name="session session"),
-        upsert("begun", content="session tokenxyz"), upsert("other", name="bread"),
-    ))  # fmt: skip
+    ws.submit(
+        change(
+            upsert("all", content="On a long way the session and then its token."),
+            upsert("some", name="session session"),
+            upsert("begun", content="session tokenxyz"),
+            upsert("other", name="bread"),
+        )
+    )
     assert uris(asked("session token"))[0] == uri("all")
     assert uris(asked("session tokenx"))[0] == uri("begun")
     assert uri("other") not in uris(asked("session token"))
@@ -156,11 +194,14 @@ def test_short_queries_rank_all_words_first_then_a_prefix_of_the_last(ws: Worksp
 
 @pytest.mark.requirement("U4")
 def test_a_name_leads_to_what_belongs_to_it_and_not_to_what_belongs_to_its_like(ws: Workspace, asked: Asked) -> None:
-    ws.submit(change(
-        upsert("disk-0042", to(uri("rack"), "stands_in", 0.5), name="Storage of the archive"),
-        upsert("disk-0007", to(uri("shelf"), "stands_in", 0.5), name="Storage of the mail"),
-        upsert("rack", name="North"), upsert("shelf", name="South"),
-    ))  # fmt: skip
+    ws.submit(
+        change(
+            upsert("disk-0042", to(uri("rack"), "stands_in", 0.5), name="Storage of the archive"),
+            upsert("disk-0007", to(uri("shelf"), "stands_in", 0.5), name="Storage of the mail"),
+            upsert("rack", name="North"),
+            upsert("shelf", name="South"),
+        )
+    )
     assert set(uris(asked("disk-0042"))) == {uri("disk-0042"), uri("disk-0007"), uri("rack")}
     assert {uri("rack"), uri("shelf")} < set(uris(asked("disk 0099")))  # without an owner only similar nodes match
 
@@ -168,11 +209,19 @@ def test_a_name_leads_to_what_belongs_to_it_and_not_to_what_belongs_to_its_like(
 @pytest.mark.parametrize("query", ["lease broker", "lease brok", "lease", "what does the lease of a broker mean here"])
 def test_pages_of_any_size_have_one_order_even_far_down(ws: Workspace, asked: Asked, query: str) -> None:
     chance = random.Random(1)
-    ws.submit(change(*(
-        upsert(f"n{n:03d}", *([to(f"n{n - 1:03d}")] if n % 3 else []), name=f"note {n}",
-               content="lease " * chance.randint(1, 5) + "broker " * chance.randint(1, 3))
-        for n in range(320)
-    )))  # fmt: skip
+    ws.submit(
+        change(
+            *(
+                upsert(
+                    f"n{n:03d}",
+                    *([to(f"n{n - 1:03d}")] if n % 3 else []),
+                    name=f"note {n}",
+                    content="lease " * chance.randint(1, 5) + "broker " * chance.randint(1, 3),
+                )
+                for n in range(320)
+            )
+        )
+    )
     whole = asked(query, limit=400)
     assert len(whole.hits) == len(set(uris(whole)))
     assert len(whole.hits) == 320 or len(query.split()) > 3
@@ -185,9 +234,21 @@ def test_pages_of_any_size_have_one_order_even_far_down(ws: Workspace, asked: As
 
 
 HOSTILE = [
-    "the of and", "AND OR NOT", '"unclosed', "NEAR(a b)", "content : x", "*", "()", "x" * 100_000,
-    " ".join(f"w{n}" for n in range(17_000)), "数据库 " * 9_000, "\ud800", "\x00", "-", "Ñandú größer ярус",
-]  # fmt: skip
+    "the of and",
+    "AND OR NOT",
+    '"unclosed',
+    "NEAR(a b)",
+    "content : x",
+    "*",
+    "()",
+    "x" * 100_000,
+    " ".join(f"w{n}" for n in range(17_000)),
+    "数据库 " * 9_000,
+    "\ud800",
+    "\x00",
+    "-",
+    "Ñandú größer ярус",
+]
 
 
 @pytest.mark.parametrize("query", HOSTILE, ids=lambda text: repr(text[:12]))
@@ -217,11 +278,13 @@ def test_nodes_of_a_code_file_are_found_until_the_file_is_removed(ws: Workspace,
 
 
 def test_unreadable_nodes_are_neither_hits_nor_path_nor_reason(ws: Workspace) -> None:
-    ws.submit(change(
-        upsert("open/a", to("secret/b"), name="Lease of the broker"),
-        upsert("secret/b", to("open/c"), name="Lease, too"),
-        upsert("open/c", name="Reached through a hidden node"),
-    ))  # fmt: skip
+    ws.submit(
+        change(
+            upsert("open/a", to("secret/b"), name="Lease of the broker"),
+            upsert("secret/b", to("open/c"), name="Lease, too"),
+            upsert("open/c", name="Reached through a hidden node"),
+        )
+    )
 
     def sees(node: Uri) -> bool:
         return "/secret/" not in node
@@ -251,12 +314,14 @@ def test_a_text_with_the_words_is_found_even_if_its_vector_is_far(ws: Workspace,
 @pytest.mark.requirement("U7")
 def test_a_hit_by_meaning_ranks_before_its_targets_and_other_units_add_none(ws: Workspace, asked: Asked) -> None:
     ws.meaning.follow()
-    ws.submit(change(
-        upsert("postgres", to("orders"), summary="We chose Postgres over MySQL because of transactional DDL."),
-        upsert("orders", name="Orders", summary="What people bought."),
-        upsert("auth", to("keys"), name="Auth", summary="Issues tokens"),
-        upsert("keys", name="Keys", summary="Holds keys"),
-    ))  # fmt: skip
+    ws.submit(
+        change(
+            upsert("postgres", to("orders"), summary="We chose Postgres over MySQL because of transactional DDL."),
+            upsert("orders", name="Orders", summary="What people bought."),
+            upsert("auth", to("keys"), name="Auth", summary="Issues tokens"),
+            upsert("keys", name="Keys", summary="Holds keys"),
+        )
+    )
     assert ws.meaning.catch_up(30)
     found = uris(asked("database"))
     assert found[0] == uri("postgres")
@@ -273,11 +338,13 @@ def test_the_first_fact_of_all_is_found_in_other_words(ws: Workspace, asked: Ask
 
 def test_meaning_finds_texts_without_any_of_the_words(ws: Workspace, asked: Asked) -> None:
     ws.meaning.follow()
-    ws.submit(change(
-        upsert("garage", name="Garage", content="The automobile was repaired by a mechanic."),
-        upsert("soup", name="Canteen", content="Soup is served with bread on Mondays."),
-        upsert("tax", name="Taxes", content="Value added tax is due every quarter."),
-    ))  # fmt: skip
+    ws.submit(
+        change(
+            upsert("garage", name="Garage", content="The automobile was repaired by a mechanic."),
+            upsert("soup", name="Canteen", content="Soup is served with bread on Mondays."),
+            upsert("tax", name="Taxes", content="Value added tax is due every quarter."),
+        )
+    )
     assert ws.meaning.catch_up(30)
     found = asked("who fixed our broken car and truck engine")
     assert uris(found)[0] == uri("garage")

@@ -24,16 +24,61 @@ LONG = 200
 
 Call = tuple[str, dict[str, Any] | None]
 TOOLS = (
-    "create_entities", "create_relations", "add_observations", "delete_entities", "delete_observations",
-    "delete_relations", "read_graph", "search_nodes", "open_nodes",
-)  # fmt: skip
+    "create_entities",
+    "create_relations",
+    "add_observations",
+    "delete_entities",
+    "delete_observations",
+    "delete_relations",
+    "read_graph",
+    "search_nodes",
+    "open_nodes",
+)
 UNUSUAL = (
-    "", " ", "  two  blanks ", ".", "..", "a/b/c", "~", "~tilde", "%7Etilde", "%2F", "C:\\temp\\x", "CON", "aux.txt",
-    "trailing.", "trailing ", "line\nbreak", "tab\there", "null", "true", "1e3", "- item", "key: value", "# comment",
-    "'quote'", '"double"', "{brace}", "[bracket]", "$(sh)", "<b>&amp;</b>", "日本語", "Ünïcödé", "e\u0301 apart",
-    "🙂 smile", "\u202eright to left", "a\u200bb", "\u2028line", "nul\x00byte", "bell\x07", "\x7f", "x" * 255,
-    "y" * 256, "z" * 3000, "é" * 200,
-)  # fmt: skip
+    "",
+    " ",
+    "  two  blanks ",
+    ".",
+    "..",
+    "a/b/c",
+    "~",
+    "~tilde",
+    "%7Etilde",
+    "%2F",
+    "C:\\temp\\x",
+    "CON",
+    "aux.txt",
+    "trailing.",
+    "trailing ",
+    "line\nbreak",
+    "tab\there",
+    "null",
+    "true",
+    "1e3",
+    "- item",
+    "key: value",
+    "# comment",
+    "'quote'",
+    '"double"',
+    "{brace}",
+    "[bracket]",
+    "$(sh)",
+    "<b>&amp;</b>",
+    "日本語",
+    "Ünïcödé",
+    "e\u0301 apart",
+    "🙂 smile",
+    "\u202eright to left",
+    "a\u200bb",
+    "\u2028line",
+    "nul\x00byte",
+    "bell\x07",
+    "\x7f",
+    "x" * 255,
+    "y" * 256,
+    "z" * 3000,
+    "é" * 200,
+)
 
 
 def entity(name: str, type: str = "thing", *observations: str) -> dict[str, Any]:
@@ -106,10 +151,12 @@ def _usual() -> Iterator[Call]:
     yield from (_search("Frankfurt"), _search("2019"), _open("default_user"))
     yield _create(entity("ledger", "service"), entity("billing", "service", "Closes at midnight"))
     yield _relate(
-        relation("payments", "ledger", "writes_to"), relation("billing", "ledger", "reads_from"),
-        relation("ledger", "ledger", "checks"), relation("payments", "billing", "calls"),
+        relation("payments", "ledger", "writes_to"),
+        relation("billing", "ledger", "reads_from"),
+        relation("ledger", "ledger", "checks"),
+        relation("payments", "billing", "calls"),
         relation("billing", "payments", "calls"),
-    )  # fmt: skip
+    )
     yield from (READ, _open("ledger"), _search("ledger"), _search("midnight"))
     yield _unsay(("payments", ["Owned by team Falcon"]))
     yield _part(relation("billing", "payments", "calls"))
@@ -294,9 +341,13 @@ class Asked:
 
     def __init__(self, command: list[str], directory: Path, **environment: str) -> None:
         self._process = subprocess.Popen(
-            command, cwd=directory, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+            command,
+            cwd=directory,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
             env={**os.environ, **environment},
-        )  # fmt: skip
+        )
         self._last = 0
         who = {"name": "script", "version": "1"}
         self._request("initialize", {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": who})

@@ -42,11 +42,18 @@ def test_an_entity_is_found_traversed_and_read_by_the_other_tools(ask: Ask) -> N
 
 
 def test_entities_written_by_put_are_found_by_name(ask: Ask) -> None:
-    ask.put(changes=[
-        {"op": "upsert", "type": "entity", "name": "Ann Lee", "data": {"observations": ["Likes tea"]}},
-        upsert("entity://shop/people/bob", type="person", name="Bob", data={"observations": ["Likes rye"]}),
-        {"op": "relate", "source": "entity://shop/people/bob", "target": "entity://shop/Ann%20Lee", "type": "knows"},
-    ])  # fmt: skip
+    ask.put(
+        changes=[
+            {"op": "upsert", "type": "entity", "name": "Ann Lee", "data": {"observations": ["Likes tea"]}},
+            upsert("entity://shop/people/bob", type="person", name="Bob", data={"observations": ["Likes rye"]}),
+            {
+                "op": "relate",
+                "source": "entity://shop/people/bob",
+                "target": "entity://shop/Ann%20Lee",
+                "type": "knows",
+            },
+        ]
+    )
     assert names(ask.search_nodes(query="likes")) == ["Ann Lee", "Bob"]
     assert triples(ask.open_nodes(names=["Bob"])) == {("Bob", "knows", "Ann Lee")}
     ask.add_observations(observations=[{"entityName": "Bob", "contents": ["Bakes"]}])
@@ -250,10 +257,12 @@ def test_an_answer_has_the_present_state_of_nodes_read_before(ask: Ask) -> None:
     ask.create_relations(relations=[relation("Ann", "Bob"), relation("Bob", "Ann", "trusts")])
     before = ask.search_nodes(query="tea")
     assert ask.search_nodes(query="tea") == before
-    ask.put(changes=[
-        {"op": "upsert", "uri": "entity://shop/Bob", "name": "Robert"},
-        {"op": "upsert", "uri": "entity://shop/Ann", "data": {"observations": ["likes tea", "and rain"]}},
-    ])  # fmt: skip
+    ask.put(
+        changes=[
+            {"op": "upsert", "uri": "entity://shop/Bob", "name": "Robert"},
+            {"op": "upsert", "uri": "entity://shop/Ann", "data": {"observations": ["likes tea", "and rain"]}},
+        ]
+    )
     after = ask.search_nodes(query="tea")
     assert after["entities"] == [{"name": "Ann", "entityType": "person", "observations": ["likes tea", "and rain"]}]
     assert [(one["from"], one["to"]) for one in after["relations"]] == [("Ann", "Robert"), ("Robert", "Ann")]

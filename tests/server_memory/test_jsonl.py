@@ -36,12 +36,18 @@ def a_relation(source: str, target: str, type: str = "knows") -> dict[str, Any]:
 
 
 MEMORY = lines_of(
-    an_entity("Zoe", "person", "Likes tea", "Likes tea", ""), an_entity("Ann", "person"),
+    an_entity("Zoe", "person", "Likes tea", "Likes tea", ""),
+    an_entity("Ann", "person"),
     *(an_entity(name, name, name, f"about {name}") for name in UNUSUAL if name not in ("", " ")),
-    an_entity("", "", "nameless"), an_entity("ann", "twin"),
-    a_relation("Zoe", "Ann"), a_relation("ghost", "Ann", "haunts"), a_relation("Ann", "nobody", " odd\n"),
-    *(a_relation(name, "Zoe", name) for name in UNUSUAL), a_relation("Ann", "Zoe"), a_relation("ann", "Ann"),
-)  # fmt: skip
+    an_entity("", "", "nameless"),
+    an_entity("ann", "twin"),
+    a_relation("Zoe", "Ann"),
+    a_relation("ghost", "Ann", "haunts"),
+    a_relation("Ann", "nobody", " odd\n"),
+    *(a_relation(name, "Zoe", name) for name in UNUSUAL),
+    a_relation("Ann", "Zoe"),
+    a_relation("ann", "Ann"),
+)
 
 
 @pytest.fixture
@@ -76,8 +82,13 @@ def test_a_file_comes_back_byte_for_byte_and_a_second_import_changes_nothing(
     assert take(ask, file.with_name("out.jsonl"))["nodes"]["unchanged"] == 47
     assert ws.tip == tip
     graph = ask.read_graph()
-    assert lines_of(*({"type": "entity", **one} for one in graph["entities"]),
-                    *({"type": "relation", **one} for one in graph["relations"])) == MEMORY  # fmt: skip
+    assert (
+        lines_of(
+            *({"type": "entity", **one} for one in graph["entities"]),
+            *({"type": "relation", **one} for one in graph["relations"]),
+        )
+        == MEMORY
+    )
 
 
 @pytest.mark.slow
@@ -98,23 +109,37 @@ def test_the_official_server_and_kgd_exchange_their_memory(ask: Ask, tmp_path: P
 
 def test_broken_lines_are_reported_by_number_and_the_rest_is_imported(ask: Ask, tmp_path: Path) -> None:
     file = tmp_path / "memory.json"
-    file.write_bytes(b"\xef\xbb\xbf" + b"\r\n".join([
-        lines_of(an_entity("first", "t", "kept")), b'{"type":"entity","name":"cut of', b"", b"\xff\xfe",
-        lines_of({"type": "entity", "name": "half"}), lines_of({"type": "person", "name": "other"}), b"[1]",
-        lines_of({**an_entity("mixed"), "observations": ["text", 5]}),
-        lines_of(an_entity("first", "t2", "more", "kept")),
-        lines_of(a_relation("first", "mixed")), lines_of(a_relation("first", "mixed")),
-        lines_of({"type": "relation", "from": 1, "to": "x", "relationType": "y"}),
-        lines_of(an_entity("large", "t", "x" * 300_000)), lines_of(an_entity("last", "t")),
-    ]))  # fmt: skip
+    file.write_bytes(
+        b"\xef\xbb\xbf"
+        + b"\r\n".join(
+            [
+                lines_of(an_entity("first", "t", "kept")),
+                b'{"type":"entity","name":"cut of',
+                b"",
+                b"\xff\xfe",
+                lines_of({"type": "entity", "name": "half"}),
+                lines_of({"type": "person", "name": "other"}),
+                b"[1]",
+                lines_of({**an_entity("mixed"), "observations": ["text", 5]}),
+                lines_of(an_entity("first", "t2", "more", "kept")),
+                lines_of(a_relation("first", "mixed")),
+                lines_of(a_relation("first", "mixed")),
+                lines_of({"type": "relation", "from": 1, "to": "x", "relationType": "y"}),
+                lines_of(an_entity("large", "t", "x" * 300_000)),
+                lines_of(an_entity("last", "t")),
+            ]
+        )
+    )
     told = take(ask, file)
     assert [trouble["at"] for trouble in told["troubles"]] == [
         f"memory.json:{line}" for line in (2, 4, 5, 6, 7, 8, 9, 11, 12, 13)
     ]
     graph = ask.read_graph()
     assert [(one["name"], one["observations"]) for one in graph["entities"]] == [
-        ("first", ["kept", "more"]), ("mixed", ["text"]), ("last", []),
-    ]  # fmt: skip
+        ("first", ["kept", "more"]),
+        ("mixed", ["text"]),
+        ("last", []),
+    ]
     assert graph["relations"] == [relation("first", "mixed")]
 
 

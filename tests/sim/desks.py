@@ -220,8 +220,10 @@ class _Around(Surroundings):
     def incoming(self, uri: Uri) -> list[Edge]:
         return [
             Edge(relation.weight, node.uri, relation.type)
-            for node in self._nodes.values() for relation in node.relations if relation.target == uri
-        ]  # fmt: skip
+            for node in self._nodes.values()
+            for relation in node.relations
+            if relation.target == uri
+        ]
 
     def invalid_file(self, path: str) -> InvalidFile | None:
         return None

@@ -71,8 +71,9 @@ def person(place: Path, seed: int) -> Counts:
 
 def by_pytest(command: list[str]) -> Counts:
     environment = {**os.environ, "KGD_SOAK": "1"}
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False,
-                          preexec_fn=end_with_us)  # fmt: skip
+    done = subprocess.run(
+        command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False, preexec_fn=end_with_us
+    )
     assert done.returncode in (0, 5), done.stdout[-4000:]
     return {"said": done.stdout.strip().splitlines()[-1][:120]}
 
@@ -184,10 +185,23 @@ def large(place: Path, seed: int) -> Counts:
 
 
 PROOFS: dict[str, Callable[[Path, int], Counts]] = {
-    "kill": kill, "gc": gc, "damage": damage, "model": model, "power": power, "publication": publication,
-    "person": person, "planner": planner, "teams": teams, "sync": sync, "tidying": tidying, "hub": hub,
-    "scopes": scopes, "pushes": pushes, "large": large, "endurance": endurance,
-}  # fmt: skip
+    "kill": kill,
+    "gc": gc,
+    "damage": damage,
+    "model": model,
+    "power": power,
+    "publication": publication,
+    "person": person,
+    "planner": planner,
+    "teams": teams,
+    "sync": sync,
+    "tidying": tidying,
+    "hub": hub,
+    "scopes": scopes,
+    "pushes": pushes,
+    "large": large,
+    "endurance": endurance,
+}
 
 
 def main() -> int:

@@ -101,9 +101,11 @@ CONTENT: dict[str, list[dict[str, Any]]] = {
     "test_audio_content": [{"type": "audio", "data": SILENCE, "mimeType": "audio/wav"}],
     "test_embedded_resource": [{"type": "resource", "resource": _resource("test://embedded-resource")}],
     "test_multiple_content_types": [
-        {"type": "text", "text": "Multiple content types test:"}, IMAGE, {"type": "resource", "resource": MIXED},
+        {"type": "text", "text": "Multiple content types test:"},
+        IMAGE,
+        {"type": "resource", "resource": MIXED},
     ],
-}  # fmt: skip
+}
 RESOURCES: dict[str, dict[str, Any]] = {
     "test://static-text": _resource("test://static-text", "This is the content of the static text resource."),
     "test://static-binary": {"uri": "test://static-binary", "mimeType": "image/png", "blob": PIXEL},
@@ -114,7 +116,8 @@ SCHEMA: dict[str, Any] = {
     "type": "object",
     "$defs": {
         "address": {
-            "$anchor": "addressDef", "type": "object",
+            "$anchor": "addressDef",
+            "type": "object",
             "properties": {"street": {"type": "string"}, "city": {"type": "string"}},
         }
     },
@@ -130,7 +133,7 @@ SCHEMA: dict[str, Any] = {
     "then": {"required": ["phone"]},
     "else": {"required": ["email"]},
     "additionalProperties": False,
-}  # fmt: skip
+}
 
 
 def _prompt(name: str, given: dict[str, str]) -> list[dict[str, Any]]:

@@ -180,8 +180,16 @@ def test_a_bare_name_beside_a_foreign_uri_means_the_directorys_workspace(session
         "concept://other/d",
     }
     with pytest.raises(Invalid, match="belongs to 'other'"):
-        call(session, "put", {"changes": [{"op": "upsert", "type": "concept", "name": "new"},
-                                          {"op": "delete", "uri": "concept://other/c"}]})  # fmt: skip
+        call(
+            session,
+            "put",
+            {
+                "changes": [
+                    {"op": "upsert", "type": "concept", "name": "new"},
+                    {"op": "delete", "uri": "concept://other/c"},
+                ]
+            },
+        )
     assert call(other, "get", {"uris": ["c", "d"]})["missing"] == []
 
 

@@ -41,12 +41,18 @@ def test_objects_within_a_change_may_be_json_text_too() -> None:
     [
         (GET, {"uris": "a", "budgett": 1}, "budgett"),
         (PUT, {"changes": [CHANGE, {**CHANGE, "texts": "y"}]}, "changes[1].texts"),
-        (PUT, {"changes": {"op": "upsert", "uri": "a", "relations": [{"type": "t", "targt": "b"}]}},
-         "changes[0].relations[0]"),
-        (PUT, {"changes": {"op": "upsert", "uri": "a", "source": {"type": "t", "id": "i", "x": 1}}},
-         "changes[0].source.x"),
+        (
+            PUT,
+            {"changes": {"op": "upsert", "uri": "a", "relations": [{"type": "t", "targt": "b"}]}},
+            "changes[0].relations[0]",
+        ),
+        (
+            PUT,
+            {"changes": {"op": "upsert", "uri": "a", "source": {"type": "t", "id": "i", "x": 1}}},
+            "changes[0].source.x",
+        ),
     ],
-)  # fmt: skip
+)
 def test_an_unknown_field_is_refused_at_every_level_and_placed(model: Any, arguments: Any, at: str) -> None:
     with pytest.raises(Invalid) as caught:
         read(model, arguments)
@@ -57,10 +63,18 @@ def test_an_unknown_field_is_refused_at_every_level_and_placed(model: Any, argum
     ("model", "arguments", "at", "says"),
     [
         (GET, {"uri": "a"}, "uri", "Did you mean 'uris'?"),
-        (PUT, {"changes": {"op": "relate", "from": "a", "to": "b", "type": "t"}}, "changes[0].from",
-         "Known: op, source, target, type, weight, data."),
-        (PUT, {"changes": {"op": "upsert", "uri": "a", "relations": ["t:b"]}}, "changes[0].relations[0]",
-         "Known: type, target, weight, data."),
+        (
+            PUT,
+            {"changes": {"op": "relate", "from": "a", "to": "b", "type": "t"}},
+            "changes[0].from",
+            "Known: op, source, target, type, weight, data.",
+        ),
+        (
+            PUT,
+            {"changes": {"op": "upsert", "uri": "a", "relations": ["t:b"]}},
+            "changes[0].relations[0]",
+            "Known: type, target, weight, data.",
+        ),
         (PUT, {"changes": {"op": "upsert", "uri": "a", "data": [1]}}, "changes[0].data", "Give it as {...}."),
         (PUT, {"changes": {"uri": "a"}}, "changes[0].op", "one of upsert, append, delete, relate"),
         (PUT, {"changes": {"uri": "a"}}, "changes[0].op", "upsert writes a node"),
@@ -71,7 +85,7 @@ def test_an_unknown_field_is_refused_at_every_level_and_placed(model: Any, argum
         (PUT, {"wrong": 1}, "wrong", "Known: changes, message"),
         (PUT, {"changes": []}, "changes", "at least one"),
     ],
-)  # fmt: skip
+)
 def test_a_wrong_guess_is_answered_with_the_known_names(model: Any, arguments: Any, at: str, says: str) -> None:
     with pytest.raises(Invalid) as caught:
         read(model, arguments)
@@ -95,13 +109,20 @@ def test_an_unknown_op_is_refused_with_the_known_ops(change: Any) -> None:
 @pytest.mark.parametrize(
     ("model", "arguments"),
     [
-        (GET, {}), (GET, {"uris": []}), (GET, {"uris": [1]}), (GET, {"uris": "a", "include": ["everything"]}),
-        (TRAVERSE, {"start": "a", "max_cost": -1}), (TRAVERSE, {"start": "a", "max_nodes": 0}),
-        (TRAVERSE, {"start": "a", "direction": "up"}), (TRAVERSE, {"start": "a", "max_cost": "much"}),
-        (PUT, {"changes": "not json"}), (PUT, {"changes": [[]]}), (PUT, {"changes": {"op": "append", "uri": "a"}}),
+        (GET, {}),
+        (GET, {"uris": []}),
+        (GET, {"uris": [1]}),
+        (GET, {"uris": "a", "include": ["everything"]}),
+        (TRAVERSE, {"start": "a", "max_cost": -1}),
+        (TRAVERSE, {"start": "a", "max_nodes": 0}),
+        (TRAVERSE, {"start": "a", "direction": "up"}),
+        (TRAVERSE, {"start": "a", "max_cost": "much"}),
+        (PUT, {"changes": "not json"}),
+        (PUT, {"changes": [[]]}),
+        (PUT, {"changes": {"op": "append", "uri": "a"}}),
         (PUT, {"changes": {"op": "upsert", "uri": "a", "expect_version": -1}}),
     ],
-)  # fmt: skip
+)
 def test_a_refusal_names_the_place_in_at_most_512_characters(model: Any, arguments: Any) -> None:
     with pytest.raises(KgdError) as caught:
         read(model, arguments)
@@ -133,11 +154,13 @@ def test_an_invalid_cursor_is_refused(cursor: str) -> None:
     ("change", "meant"),
     [
         ({"op": "upsert", "uri": "a", "summry": "x"}, "Did you mean 'summary'?"),
-        ({"op": "upsert", "uri": "a", "relations": {"type": "t", "target": "b", "wieght": 0}},
-         "Did you mean 'weight'?"),
+        (
+            {"op": "upsert", "uri": "a", "relations": {"type": "t", "target": "b", "wieght": 0}},
+            "Did you mean 'weight'?",
+        ),
         ({"op": "append", "uri": "a", "text": "x", "zzz": 1}, "Known: op, uri, text."),
     ],
-)  # fmt: skip
+)
 def test_a_misspelt_field_of_a_change_is_refused_with_the_likely_field(change: Any, meant: str) -> None:
     with pytest.raises(Invalid) as refused:
         read(PUT, {"changes": [change]})

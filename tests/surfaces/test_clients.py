@@ -23,9 +23,21 @@ from tests.waiting import until
 ROOT = Path(__file__).parents[2]
 KGD = [sys.executable, "-m", "kgd.cli"]
 TOOLS = [
-    "search", "get", "traverse", "context", "query_graph", "manage_graph", "manage_changelog", "put", "history",
-    "status", "ingest", "sync", "resolve_conflicts", "submit_subgraph",
-]  # fmt: skip
+    "search",
+    "get",
+    "traverse",
+    "context",
+    "query_graph",
+    "manage_graph",
+    "manage_changelog",
+    "put",
+    "history",
+    "status",
+    "ingest",
+    "sync",
+    "resolve_conflicts",
+    "submit_subgraph",
+]
 
 
 @pytest.fixture
@@ -146,8 +158,9 @@ asyncio.run(main(*sys.argv[1:]))
 @pytest.mark.needs("mcp1")
 def test_an_old_client_does_the_same(shop: Path) -> None:
     python = ROOT / ".venv-mcp1/bin/python"
-    done = subprocess.run([python, "-c", OLD_CLIENT, *KGD, "mcp"], cwd=shop, env=environment(), capture_output=True,
-                          text=True, timeout=60)  # fmt: skip
+    done = subprocess.run(
+        [python, "-c", OLD_CLIENT, *KGD, "mcp"], cwd=shop, env=environment(), capture_output=True, text=True, timeout=60
+    )
     assert done.returncode == 0, done.stderr
     names, answers, was_refused = json.loads(done.stdout)
     assert names == TOOLS
@@ -177,9 +190,12 @@ def test_the_inspector_lists_the_tools_without_errors_and_calls_them(shop: Path,
     listed = inspect(shop, "--protocol-era", era, "--strict", "--method", "tools/list")
     assert [tool["name"] for tool in found(listed, "tools")] == TOOLS
     calls = {
-        "put": ["changes=" + json.dumps([upsert("a", summary="inspected")])], "get": ["uris=[\"a\"]"],
-        "traverse": ["start=[\"a\"]"], "search": ["query=inspected"], "history": ["uri=a"],
-    }  # fmt: skip
+        "put": ["changes=" + json.dumps([upsert("a", summary="inspected")])],
+        "get": ['uris=["a"]'],
+        "traverse": ['start=["a"]'],
+        "search": ["query=inspected"],
+        "history": ["uri=a"],
+    }
     for name, arguments in calls.items():
         passed = [part for argument in arguments for part in ("--tool-arg", argument)]
         answer = inspect(shop, "--protocol-era", era, "--method", "tools/call", "--tool-name", name, *passed)
@@ -224,8 +240,16 @@ def test_every_scenario_of_the_conformance_tool_that_applies_passes(tmp_path: Pa
     server = subprocess.Popen(program, env=environment())
     try:
         until(lambda: listens(port))
-        command = ["conformance", "server", "--url", f"http://127.0.0.1:{port}/mcp", "--suite", "all",
-                   "--spec-version", version]  # fmt: skip
+        command = [
+            "conformance",
+            "server",
+            "--url",
+            f"http://127.0.0.1:{port}/mcp",
+            "--suite",
+            "all",
+            "--spec-version",
+            version,
+        ]
         done = subprocess.run(command, cwd=tmp_path, env=with_node(), capture_output=True, text=True, timeout=110)
     finally:
         server.terminate()

@@ -192,8 +192,10 @@ def test_the_last_day_of_all_years_means_without_end(ask: Ask, last: str) -> Non
 
 def test_a_fact_that_no_longer_holds_ranks_last_and_says_so(ask: Ask) -> None:
     for name, valid in (
-        ("past", {"until": "2024-05-31"}), ("future", {"from": "2999"}), ("held", {"from": "2020-01", "until": "2999"}),
-    ):  # fmt: skip
+        ("past", {"until": "2024-05-31"}),
+        ("future", {"from": "2999"}),
+        ("held", {"from": "2020-01", "until": "2999"}),
+    ):
         ask.put(
             changes=upsert(name, name=f"Broker lease {name}", content="The lease of the broker.", data={"valid": valid})
         )
@@ -217,11 +219,14 @@ def test_a_fact_that_no_longer_holds_ranks_last_and_says_so(ask: Ask) -> None:
 @pytest.mark.parametrize(
     ("valid", "place"),
     [
-        ("2024", "data.valid "), ({}, "data.valid "), ({"to": "2024"}, "data.valid "),
-        ({"from": "soon"}, "data.valid.from"), ({"until": 2024}, "data.valid.until"),
+        ("2024", "data.valid "),
+        ({}, "data.valid "),
+        ({"to": "2024"}, "data.valid "),
+        ({"from": "soon"}, "data.valid.from"),
+        ({"until": 2024}, "data.valid.until"),
         ({"from": "2024-05", "until": "2024-04-30"}, "data.valid.until is before"),
     ],
-)  # fmt: skip
+)
 def test_a_malformed_validity_is_refused_with_its_place(ask: Ask, valid: object, place: str) -> None:
     with pytest.raises(Invalid) as refused:
         ask.put(changes=upsert("a", data={"valid": valid}))

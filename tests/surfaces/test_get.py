@@ -17,18 +17,35 @@ from tests.waiting import until
 
 @pytest.mark.requirement("E1")
 def test_a_node_comes_with_version_stamps_and_origin(ask: Ask) -> None:
-    commit = ask.put(changes=upsert("auth", name="Auth", summary="s", content="c\n", tags=["b", "a"],
-                                    data={"k": [1, None]}, source={"type": "doc", "id": "7"}))["commit"]  # fmt: skip
+    commit = ask.put(
+        changes=upsert(
+            "auth",
+            name="Auth",
+            summary="s",
+            content="c\n",
+            tags=["b", "a"],
+            data={"k": [1, None]},
+            source={"type": "doc", "id": "7"},
+        )
+    )["commit"]
     (node,) = ask.get(uris="auth")["nodes"]
     by, at = node["created"]["by"], node["created"]["at"]
     assert "Ann Person" in by
     assert at.endswith("Z")
     assert node == {
-        "uri": "concept://shop/auth", "type": "concept", "name": "Auth", "version": 1, "summary": "s",
-        "tags": ["a", "b"], "data": {"k": [1, None]}, "source": {"type": "doc", "id": "7"}, "content": "c\n",
-        "created": {"by": by, "at": at}, "updated": {"by": by, "at": at},
+        "uri": "concept://shop/auth",
+        "type": "concept",
+        "name": "Auth",
+        "version": 1,
+        "summary": "s",
+        "tags": ["a", "b"],
+        "data": {"k": [1, None]},
+        "source": {"type": "doc", "id": "7"},
+        "content": "c\n",
+        "created": {"by": by, "at": at},
+        "updated": {"by": by, "at": at},
         "origin": {"workspace": "shop", "commit": commit, "author": by, "trust": "local"},
-    }  # fmt: skip
+    }
 
 
 def test_the_origin_names_the_commit_of_the_last_change_after_a_rebuild_too(ask: Ask, ws: Any) -> None:
@@ -57,8 +74,10 @@ def test_stored_fields_of_a_file_are_merged_with_the_fields_of_the_tree(ask: Ask
 
 
 def test_incoming_relations_and_history_come_on_request(ask: Ask) -> None:
-    ask.put(changes=[upsert("a", relations={"type": "uses", "target": "b", "weight": 0.2}), upsert("b", summary="b")],
-            message="first")  # fmt: skip
+    ask.put(
+        changes=[upsert("a", relations={"type": "uses", "target": "b", "weight": 0.2}), upsert("b", summary="b")],
+        message="first",
+    )
     ask.put(changes=upsert("b", summary="bb"), message="second")
     (node,) = ask.get(uris="b", include=["incoming", "history"])["nodes"]
     assert node["incoming"] == [{"source": "concept://shop/a", "type": "uses", "weight": 0.2}]

@@ -63,10 +63,12 @@ def test_up_standalone_makes_a_separate_repository(session: Session, tmp_path: P
 
 @pytest.mark.requirement("E21")
 def test_any_domain_and_any_type_can_be_written(ask: Ask) -> None:
-    answer = ask.put(changes=[
-        {"op": "upsert", "type": "meeting", "name": "Kick-off", "data": {"attendees": ["ann", "bob"]}},
-        {"op": "upsert", "type": "hypothesis", "name": "Cold water helps", "tags": ["research"]},
-    ])  # fmt: skip
+    answer = ask.put(
+        changes=[
+            {"op": "upsert", "type": "meeting", "name": "Kick-off", "data": {"attendees": ["ann", "bob"]}},
+            {"op": "upsert", "type": "hypothesis", "name": "Cold water helps", "tags": ["research"]},
+        ]
+    )
     assert len(answer["created"]) == 2
 
 

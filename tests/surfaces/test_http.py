@@ -24,9 +24,11 @@ from tests.surfaces.conftest import upsert
 
 pytestmark = pytest.mark.anyio
 INITIALIZE = {
-    "jsonrpc": "2.0", "id": 1, "method": "initialize",
+    "jsonrpc": "2.0",
+    "id": 1,
+    "method": "initialize",
     "params": {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}},
-}  # fmt: skip
+}
 HEADERS = {"accept": "application/json, text/event-stream", "content-type": "application/json"}
 
 
@@ -71,10 +73,13 @@ async def test_without_the_token_or_with_foreign_names_nothing_is_served(session
         good = {**HEADERS, "authorization": f"Bearer {'t' * 40}"}
         assert (await web.get(f"{url}/health")).json()["status"] == "ok"
         for headers, status in [
-            (HEADERS, 401), ({**HEADERS, "authorization": "Bearer wrong"}, 401),
-            ({**good, "host": "evil.example"}, 421), ({**good, "host": f"{url.removeprefix('http://')}.evil"}, 421),
-            ({**good, "origin": "https://evil.example"}, 403), (good, 200),
-        ]:  # fmt: skip
+            (HEADERS, 401),
+            ({**HEADERS, "authorization": "Bearer wrong"}, 401),
+            ({**good, "host": "evil.example"}, 421),
+            ({**good, "host": f"{url.removeprefix('http://')}.evil"}, 421),
+            ({**good, "origin": "https://evil.example"}, 403),
+            (good, 200),
+        ]:
             answer = await web.post(f"{url}/mcp", json=INITIALIZE, headers=headers)
             assert answer.status_code == status, headers
         assert (await web.post(f"{url}/mcp", content=b"x" * (5 * 2**20), headers=good)).status_code == 413

@@ -41,9 +41,15 @@ def test_proposals_of_another_scope_hide_none_of_the_callers(ask: Ask, holds: As
 def test_a_proposal_that_also_touches_foreign_nodes_cannot_be_decided(ask: Ask, holds: As) -> None:
     changes = [upsert(f"infra/{n:02}", name="N") for n in range(30)] + [upsert("zoo/x", name="N")]
     holds("propose", "/**").submit_subgraph(changes=changes)
-    both = Principal("tok00004", "both", "agent", (
-        Scope.of("shop", ["read"], ["/**"]), Scope.of("shop", ["write", "resolve"], ["/infra/**"]),
-    ))  # fmt: skip
+    both = Principal(
+        "tok00004",
+        "both",
+        "agent",
+        (
+            Scope.of("shop", ["read"], ["/**"]),
+            Scope.of("shop", ["write", "resolve"], ["/infra/**"]),
+        ),
+    )
     some = Ask(Session(ask.session.daemon, client="claude", trusted=False, principal=both))
     assert PROPOSALS.call(some.session, {})["total"] == 1
     assert "proposals" not in some.resolve_conflicts(via="agent")

@@ -20,20 +20,40 @@ from tests.surfaces.conftest import Ask, upsert
 def team(ask: Ask) -> Ask:
     """A small team's notes about the shop."""
     about = [{"type": "about", "target": "./src/auth/session.py", "weight": 0.5}]
-    ask.put(message="after the incident", changes=[
-        upsert("gotcha:Tokens outlive a rotation", type="gotcha", name="Tokens outlive a rotation",
-               tags=["auth", "keys"], summary="Signed with the old key for an hour.",
-               content="Log out everybody\nafter a leak.\n",
-               data={"hours": 1},
-               relations=[*about, {"type": "because_of", "target": "decision:One signer"}]),
-        upsert("decision:One signer", type="decision", name="One signer", summary="Only auth signs tokens.",
-               detail="Two signers drifted apart in March.\n", relations=about),
-        upsert("services/auth", name="Auth", summary="Signs tokens.",
-               content="# Auth\n\n```python\nsign(token)\n```\n\nIt is the only signer.\n",
-               relations=[{"type": "implemented_in", "target": "./src/auth", "weight": 0},
-                          {"type": "follows", "target": "decision:One signer", "weight": 0.25},
-                          {"type": "calls", "target": "concept://shop/gone"}]),
-    ])  # fmt: skip
+    ask.put(
+        message="after the incident",
+        changes=[
+            upsert(
+                "gotcha:Tokens outlive a rotation",
+                type="gotcha",
+                name="Tokens outlive a rotation",
+                tags=["auth", "keys"],
+                summary="Signed with the old key for an hour.",
+                content="Log out everybody\nafter a leak.\n",
+                data={"hours": 1},
+                relations=[*about, {"type": "because_of", "target": "decision:One signer"}],
+            ),
+            upsert(
+                "decision:One signer",
+                type="decision",
+                name="One signer",
+                summary="Only auth signs tokens.",
+                detail="Two signers drifted apart in March.\n",
+                relations=about,
+            ),
+            upsert(
+                "services/auth",
+                name="Auth",
+                summary="Signs tokens.",
+                content="# Auth\n\n```python\nsign(token)\n```\n\nIt is the only signer.\n",
+                relations=[
+                    {"type": "implemented_in", "target": "./src/auth", "weight": 0},
+                    {"type": "follows", "target": "decision:One signer", "weight": 0.25},
+                    {"type": "calls", "target": "concept://shop/gone"},
+                ],
+            ),
+        ],
+    )
     ask.put(
         message="a day",
         changes=upsert("gotcha:Tokens outlive a rotation", summary="Signed with the old key for a day."),

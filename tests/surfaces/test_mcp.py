@@ -110,10 +110,19 @@ async def test_a_client_is_an_agent_and_ingests_no_hidden_file(
 @pytest.mark.requirement("U3")
 async def test_every_tool_answers_completely_in_structured_content(connect: Connect) -> None:
     async with connect() as client:
-        put = await call(client, "put", changes=[
-            upsert("concept://shop/auth", summary="tokens", content="c\n",
-                   relations=[{"type": "in", "target": "./src/auth", "weight": 0.5}]),
-        ], message="first")  # fmt: skip
+        put = await call(
+            client,
+            "put",
+            changes=[
+                upsert(
+                    "concept://shop/auth",
+                    summary="tokens",
+                    content="c\n",
+                    relations=[{"type": "in", "target": "./src/auth", "weight": 0.5}],
+                ),
+            ],
+            message="first",
+        )
         answers = {
             "put": put,
             "get": await call(client, "get", uris=["concept://shop/auth", "nothing"], include=["content", "history"]),
@@ -239,8 +248,9 @@ async def test_resources_are_status_conflicts_and_nodes(connect: Connect) -> Non
     async with connect() as client:
         await call(client, "put", changes=upsert("concept://shop/a/b", summary="s"))
         assert [str(r.uri) for r in (await client.list_resources()).resources] == [
-            "kgd://shop/status", "kgd://shop/conflicts",
-        ]  # fmt: skip
+            "kgd://shop/status",
+            "kgd://shop/conflicts",
+        ]
         templates = (await client.list_resource_templates()).resource_templates
         assert "kgd://{workspace}/nodes/{+uri}" in [template.uri_template for template in templates]
         for uri in ("kgd://shop/nodes/concept://shop/a/b", "kgd://shop/nodes/concept%3A%2F%2Fshop%2Fa%2Fb"):

@@ -37,9 +37,12 @@ def test_history_is_newest_first_of_all_or_of_one_node(told: Ask) -> None:
 def test_the_diff_names_each_changed_field_with_before_and_after(told: Ask) -> None:
     newest = told.history(uri="a", diff=True)["commits"][0]
     assert newest["diff"] == [
-        {"uri": "concept://shop/a", "change": "changed",
-         "fields": {"summary": {"before": "one", "after": "two"}, "data/k": {"before": None, "after": 1}}}
-    ]  # fmt: skip
+        {
+            "uri": "concept://shop/a",
+            "change": "changed",
+            "fields": {"summary": {"before": "one", "after": "two"}, "data/k": {"before": None, "after": 1}},
+        }
+    ]
     assert told.diff(range=newest["commit"])["diff"] == newest["diff"]
     first, last = (told.history()["commits"][n]["commit"] for n in (2, 0))
     changed = told.diff(range=f"{first}..{last}")["diff"]

@@ -15,10 +15,13 @@ from tests.surfaces.conftest import Ask, git, upsert
 @pytest.mark.requirement("E15")
 def test_a_set_of_changes_is_one_commit_with_author_message_and_paths(ask: Ask) -> None:
     answer = ask.put(
-        changes=[upsert("auth", summary="roles and rights"), upsert("keys", summary="signs"),
-                 {"op": "relate", "source": "auth", "target": "keys", "type": "depends_on", "weight": 0.5}],
+        changes=[
+            upsert("auth", summary="roles and rights"),
+            upsert("keys", summary="signs"),
+            {"op": "relate", "source": "auth", "target": "keys", "type": "depends_on", "weight": 0.5},
+        ],
         message="auth: keys sign tokens",
-    )  # fmt: skip
+    )
     assert [node["version"] for node in answer["nodes"]] == [1, 1]
     assert answer["created"] == ["concept://shop/auth", "concept://shop/keys"]
     (commit,) = ask.history(commit=answer["commit"])["commits"]
@@ -52,12 +55,14 @@ def test_the_same_type_and_name_address_the_same_node(ask: Ask, type: str) -> No
 @pytest.mark.requirement("U3")
 def test_every_op_has_its_effect(ask: Ask) -> None:
     ask.put(changes=[upsert("a", tags=["x", "y"], data={"k": 1, "l": 2}, content="One.\n"), upsert("b", summary="b")])
-    ask.put(changes=[
-        {"op": "append", "uri": "a", "text": "Two."},
-        {"op": "untag", "uri": "a", "tags": "x"},
-        {"op": "upsert", "uri": "a", "data": {"k": None}, "unset": ["data.l"], "summary": "s"},
-        {"op": "relate", "source": "a", "target": "b", "type": "uses", "data": {"why": "speed"}},
-    ])  # fmt: skip
+    ask.put(
+        changes=[
+            {"op": "append", "uri": "a", "text": "Two."},
+            {"op": "untag", "uri": "a", "tags": "x"},
+            {"op": "upsert", "uri": "a", "data": {"k": None}, "unset": ["data.l"], "summary": "s"},
+            {"op": "relate", "source": "a", "target": "b", "type": "uses", "data": {"why": "speed"}},
+        ]
+    )
     (node,) = ask.get(uris="a")["nodes"]
     assert node["content"] == "One.\n\nTwo.\n"
     assert node["tags"] == ["y"]
@@ -75,8 +80,11 @@ def test_every_op_has_its_effect(ask: Ask) -> None:
 @pytest.mark.requirement("E3")
 @pytest.mark.parametrize("weight", [-0.1, 1.5, 2])
 def test_a_weight_outside_0_to_1_refuses_the_whole_set_and_is_placed(ask: Ask, weight: float) -> None:
-    changes = [upsert("a", summary="a"), upsert("b", summary="b"),
-               {"op": "relate", "source": "a", "target": "b", "type": "t", "weight": weight}]  # fmt: skip
+    changes = [
+        upsert("a", summary="a"),
+        upsert("b", summary="b"),
+        {"op": "relate", "source": "a", "target": "b", "type": "t", "weight": weight},
+    ]
     with pytest.raises(Invalid) as caught:
         ask.put(changes=changes)
     assert caught.value.at == "changes[2].weight"
@@ -222,12 +230,17 @@ def test_a_retry_with_the_same_request_id_applies_once(ask: Ask) -> None:
 
 @pytest.mark.requirement("E8")
 def test_a_relation_creates_a_missing_resource_and_warns_about_a_missing_concept(ask: Ask) -> None:
-    answer = ask.put(changes=upsert("a", relations=[
-        {"type": "see", "target": "https://example.org/doc"},
-        {"type": "see", "target": "./not/there.py"},
-        {"type": "see", "target": "src/checkout.py"},
-        {"type": "see", "target": "concept://shop/nobody"},
-    ]))  # fmt: skip
+    answer = ask.put(
+        changes=upsert(
+            "a",
+            relations=[
+                {"type": "see", "target": "https://example.org/doc"},
+                {"type": "see", "target": "./not/there.py"},
+                {"type": "see", "target": "src/checkout.py"},
+                {"type": "see", "target": "concept://shop/nobody"},
+            ],
+        )
+    )
     assert answer["created"] == ["concept://shop/a", "file://shop/not/there.py", "https://example.org/doc"]
     assert any("concept://shop/nobody" in warning for warning in answer["warnings"])
     broken = [r["target"] for r in ask.get(uris="a")["nodes"][0]["relations"] if r.get("broken")]

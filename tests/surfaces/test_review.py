@@ -105,12 +105,15 @@ def test_a_dry_run_reverts_nothing_and_an_unchanged_node_is_named(learned: Ask) 
         ("thursday", datetime(2026, 11, 19, tzinfo=THURSDAY.tzinfo)),
         ("last friday", datetime(2026, 11, 13, tzinfo=THURSDAY.tzinfo)),
         ("today", datetime(2026, 11, 19, tzinfo=THURSDAY.tzinfo)),
-        ("yesterday", datetime(2026, 11, 18, tzinfo=THURSDAY.tzinfo)), ("2 days ago", THURSDAY - timedelta(days=2)),
-        ("an hour ago", THURSDAY - timedelta(hours=1)), ("3 weeks", THURSDAY - timedelta(weeks=3)),
-        ("now", THURSDAY), ("2026-11-01", datetime(2026, 11, 1, tzinfo=UTC)),
+        ("yesterday", datetime(2026, 11, 18, tzinfo=THURSDAY.tzinfo)),
+        ("2 days ago", THURSDAY - timedelta(days=2)),
+        ("an hour ago", THURSDAY - timedelta(hours=1)),
+        ("3 weeks", THURSDAY - timedelta(weeks=3)),
+        ("now", THURSDAY),
+        ("2026-11-01", datetime(2026, 11, 1, tzinfo=UTC)),
         ("2026-11-01T10:00:00+02:00", datetime(2026, 11, 1, 8, tzinfo=UTC)),
     ],
-)  # fmt: skip
+)
 def test_times_may_be_given_in_words(text: str, expected: datetime) -> None:
     assert moment_of(text, THURSDAY) == int(expected.timestamp())
 

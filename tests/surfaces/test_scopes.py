@@ -41,17 +41,30 @@ def holds(session: Session) -> As:
 def filled(ask: Ask) -> Ask:
     ask.put(
         changes=[
-            upsert("infra/a", summary="public", content="apples\n", relations=[
-                {"type": "uses", "target": "infra/b", "weight": 0.1},
-                {"type": "uses", "target": "secret/x", "weight": 0.1}, {"type": "uses", "target": "secret/gone"}]),
+            upsert(
+                "infra/a",
+                summary="public",
+                content="apples\n",
+                relations=[
+                    {"type": "uses", "target": "infra/b", "weight": 0.1},
+                    {"type": "uses", "target": "secret/x", "weight": 0.1},
+                    {"type": "uses", "target": "secret/gone"},
+                ],
+            ),
             upsert("infra/b", summary="also public"),
-            upsert("secret/x", summary=f"the {SECRET}", content=f"{SECRET} apples\n",
-                   relations=[{"type": "uses", "target": "infra/a", "weight": 0.1},
-                              {"type": "uses", "target": "infra/c", "weight": 0.1}]),
+            upsert(
+                "secret/x",
+                summary=f"the {SECRET}",
+                content=f"{SECRET} apples\n",
+                relations=[
+                    {"type": "uses", "target": "infra/a", "weight": 0.1},
+                    {"type": "uses", "target": "infra/c", "weight": 0.1},
+                ],
+            ),
             upsert("infra/c", summary="behind a secret"),
         ],
         message=f"about the {SECRET}",
-    )  # fmt: skip
+    )
     return ask
 
 
@@ -94,9 +107,11 @@ def test_an_alias_does_not_bypass_the_scope(filled: Ask, holds: As) -> None:
     assert [one["uri"] for one in found["missing"]] == [gone]
     assert "secret" not in json.dumps(found)
     for change in (
-        upsert(gone, content="new"), upsert(gone, summary="new", expect_version=1),
-        {"op": "append", "uri": gone, "text": "t"}, {"op": "delete", "uri": gone},
-    ):  # fmt: skip
+        upsert(gone, content="new"),
+        upsert(gone, summary="new", expect_version=1),
+        {"op": "append", "uri": gone, "text": "t"},
+        {"op": "delete", "uri": gone},
+    ):
         for dry_run in (True, False):
             with pytest.raises(Forbidden) as refused:
                 mine.put(changes=change, dry_run=dry_run)
@@ -213,7 +228,8 @@ def test_status_says_nothing_of_the_machine(filled: Ask, holds: As, ws: Workspac
 def test_a_write_is_held_to_the_scope(filled: Ask, holds: As, ws: Workspace) -> None:
     mine, tip = holds("read,write", "/infra/**"), ws.tip
     for change in (
-        upsert("concept://shop/secret/x", summary="s"), upsert("concept://shop/secret/never", summary="s"),
+        upsert("concept://shop/secret/x", summary="s"),
+        upsert("concept://shop/secret/never", summary="s"),
         {"op": "append", "uri": "concept://shop/secret/x", "text": "t"},
         {"op": "delete", "uri": "concept://shop/secret/x"},
         {"op": "move", "uri": "concept://shop/infra/b", "to": "concept://shop/secret/b"},
@@ -221,7 +237,7 @@ def test_a_write_is_held_to_the_scope(filled: Ask, holds: As, ws: Workspace) -> 
         {"op": "relate", "source": "concept://shop/secret/x", "target": "concept://shop/infra/a", "type": "t"},
         upsert("concept://shop/infra/b", aliases=["concept://shop/secret/new"]),
         upsert("concept://shop/infra/b", relations=[{"type": "t", "target": "https://example.com/"}]),
-    ):  # fmt: skip
+    ):
         with pytest.raises(Forbidden):
             mine.put(changes=[upsert("concept://shop/infra/z", summary="z"), change])
         with pytest.raises(Forbidden):
@@ -238,9 +254,10 @@ def test_a_refusal_does_not_reveal_whether_the_node_exists(filled: Ask, holds: A
     said = set()
     for name in ("secret/x", "secret/q"):
         for change in (
-            upsert(f"concept://shop/{name}", content="new"), {"op": "delete", "uri": f"concept://shop/{name}"},
+            upsert(f"concept://shop/{name}", content="new"),
+            {"op": "delete", "uri": f"concept://shop/{name}"},
             {"op": "untag", "uri": f"concept://shop/{name}", "tags": "t"},
-        ):  # fmt: skip
+        ):
             for tool in ("put", "submit_subgraph"):
                 with pytest.raises(Forbidden) as caught:
                     call(mine.session, tool, {"changes": [change]})
@@ -345,9 +362,18 @@ def test_search_results_do_not_depend_on_unreadable_nodes(
         ]
     )
     asked: list[dict[str, Any]] = [
-        {"query": text} for text in ("quartz leases", "quar", "leases quartz gat", "getUserName lease", "Lease Book",
-                                     "which leases of the quartz gate rotate here", "zebra quartz", "zebr")
-    ]  # fmt: skip
+        {"query": text}
+        for text in (
+            "quartz leases",
+            "quar",
+            "leases quartz gat",
+            "getUserName lease",
+            "Lease Book",
+            "which leases of the quartz gate rotate here",
+            "zebra quartz",
+            "zebr",
+        )
+    ]
     asked += [{"query": "", "tags": ["rock"]}, {"query": "quartz leases", "limit": 2}]
     monkeypatch.setattr(
         type(ws.meaning), "share", 0.0
@@ -363,9 +389,14 @@ def test_search_results_do_not_depend_on_unreadable_nodes(
     assert Mentions.of(ws).settle()
     before = [found(one) for one in asked]
     hidden = [
-        upsert(f"secret/{n}", name=f"Quartz Gate {n % 3}", tags=["rock"],
-               content=f"zebra quartz leases quartzite gateway{n}\n") for n in range(600)
-    ]  # fmt: skip
+        upsert(
+            f"secret/{n}",
+            name=f"Quartz Gate {n % 3}",
+            tags=["rock"],
+            content=f"zebra quartz leases quartzite gateway{n}\n",
+        )
+        for n in range(600)
+    ]
     ask.put(changes=hidden)
     assert Mentions.of(ws).settle()
     for one, (answer, scores) in zip(asked, before, strict=True):

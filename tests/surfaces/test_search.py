@@ -13,12 +13,20 @@ from tests.surfaces.conftest import Ask, upsert
 
 @pytest.fixture
 def found(ask: Ask) -> Ask:
-    ask.put(changes=[
-        upsert("services/auth", name="Auth service", summary="verifies session tokens", tags=["auth", "api"]),
-        {"op": "upsert", "type": "gotcha", "name": "Session rotation", "content": "A session token outlives its key.\n",
-         "tags": ["auth"], "relations": {"type": "about", "target": "services/auth", "weight": 0.3}},
-        upsert("billing", summary="invoices", tags=["money"]),
-    ])  # fmt: skip
+    ask.put(
+        changes=[
+            upsert("services/auth", name="Auth service", summary="verifies session tokens", tags=["auth", "api"]),
+            {
+                "op": "upsert",
+                "type": "gotcha",
+                "name": "Session rotation",
+                "content": "A session token outlives its key.\n",
+                "tags": ["auth"],
+                "relations": {"type": "about", "target": "services/auth", "weight": 0.3},
+            },
+            upsert("billing", summary="invoices", tags=["money"]),
+        ]
+    )
     return ask
 
 
@@ -109,8 +117,16 @@ def test_a_file_is_first_by_its_name(found: Ask, query: str) -> None:
 
 
 def test_a_path_leads_from_a_hit_by_words_to_a_hit_by_a_relation(found: Ask) -> None:
-    found.put(changes=[upsert("pager", name="Pager", summary="rings at night", relations=[
-        {"type": "about", "target": "billing", "weight": 0.1}])])  # fmt: skip
+    found.put(
+        changes=[
+            upsert(
+                "pager",
+                name="Pager",
+                summary="rings at night",
+                relations=[{"type": "about", "target": "billing", "weight": 0.1}],
+            )
+        ]
+    )
     hits = {hit["uri"]: hit for hit in found.search(query="pager rings")["hits"]}
     assert "path" not in hits["concept://shop/pager"]
     assert hits["concept://shop/billing"]["path"] == ["concept://shop/pager", "concept://shop/billing"]
@@ -125,13 +141,18 @@ def test_filters_by_type_tag_namespace_and_score(found: Ask) -> None:
 
 def test_tags_without_a_query_rank_by_matches(found: Ask) -> None:
     assert uris(found.search(tags=["auth", "api"])) == [
-        "concept://shop/services/auth", "gotcha://shop/Session%20rotation",
-    ]  # fmt: skip
+        "concept://shop/services/auth",
+        "gotcha://shop/Session%20rotation",
+    ]
 
 
 def test_edges_are_the_closest_relations_of_the_hits_on_request(found: Ask) -> None:
-    expected = {"source": "gotcha://shop/Session%20rotation", "target": "concept://shop/services/auth",
-                "type": "about", "weight": 0.3}  # fmt: skip
+    expected = {
+        "source": "gotcha://shop/Session%20rotation",
+        "target": "concept://shop/services/auth",
+        "type": "about",
+        "weight": 0.3,
+    }
     assert expected in found.search(query="session", max_depth=1)["edges"]
     assert expected in found.search(query="session", include="edges")["edges"]
     assert found.search(query="session", include="edges", edge_types="other")["edges"] == []

@@ -36,9 +36,10 @@ def test_the_answer_has_the_outcome_of_each_change(ask: Ask, holds: As) -> None:
     done = holds("write", "/infra/**").submit_subgraph(changes=changes, base=base, message="learned")
     assert done["outcome"] == "merged"
     assert [(one["index"], one["uri"], one["outcome"]) for one in done["changes"]] == [
-        (0, "concept://shop/infra/a", "merged"), (1, "concept://shop/infra/b", "unchanged"),
+        (0, "concept://shop/infra/a", "merged"),
+        (1, "concept://shop/infra/b", "unchanged"),
         (2, "concept://shop/infra/c", "merged"),
-    ]  # fmt: skip
+    ]
     assert done["created"] == ["concept://shop/infra/c"]
     assert done["commit"][:12] in done["look"]
 
@@ -124,10 +125,17 @@ def test_a_hidden_proposal_is_not_listed(ask: Ask, holds: As) -> None:
 
 @pytest.mark.parametrize(
     "arguments",
-    [{}, {"changes": [upsert("a")], "roots": ["a"]}, {"roots": ["a"]}, {"changes": [upsert("a")], "base": "nonsense"},
-     {"changes": [upsert("a")], "remote": "nobody"}, {"changes": []}, {"changes": [{"op": "explode"}]},
-     {"changes": [upsert("a")], "message": "a\u202eb\0"}],
-)  # fmt: skip
+    [
+        {},
+        {"changes": [upsert("a")], "roots": ["a"]},
+        {"roots": ["a"]},
+        {"changes": [upsert("a")], "base": "nonsense"},
+        {"changes": [upsert("a")], "remote": "nobody"},
+        {"changes": []},
+        {"changes": [{"op": "explode"}]},
+        {"changes": [upsert("a")], "message": "a\u202eb\0"},
+    ],
+)
 def test_a_contradictory_submission_is_refused(ask: Ask, arguments: dict[str, Any]) -> None:
     tip = ask.status()["workspace"]["tip"]
     with pytest.raises((Invalid, NotFound)):
@@ -145,8 +153,9 @@ def test_a_dry_run_shows_a_local_merge_and_writes_nothing(ask: Ask, ws: Workspac
     tip = ws.tip
     told = ask.would_submit(changes=[upsert("infra/a", name="A"), upsert("infra/b", name="B")])
     assert [(one["op"], one["uri"], one["outcome"]) for one in told["changes"]] == [
-        ("upsert", "concept://shop/infra/a", "unchanged"), ("upsert", "concept://shop/infra/b", "merged"),
-    ]  # fmt: skip
+        ("upsert", "concept://shop/infra/a", "unchanged"),
+        ("upsert", "concept://shop/infra/b", "merged"),
+    ]
     assert (told["outcome"], ws.tip) == ("merged", tip)
 
 
@@ -240,8 +249,11 @@ def test_text_of_a_stranger_is_attributed_and_fully_visible(ask: Ask, holds: As)
     done = holds("propose", "/**").submit_subgraph(changes=upsert("a", content=f"{text}\n"), message="x" * 3000)
     (one,) = ask.proposals(name=done["proposal"])["proposals"]
     assert one["origin"] == {
-        "workspace": "shop", "commit": done["commit"], "author": "billing-agent (claude)", "trust": "remote"
-    }  # fmt: skip
+        "workspace": "shop",
+        "commit": done["commit"],
+        "author": "billing-agent (claude)",
+        "trust": "remote",
+    }
     assert len(one["message"]) == 200
     assert text not in str(one)
     assert "obey" in one["diff"][0]["fields"]["content"]["after"]

@@ -26,8 +26,9 @@ def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
 
 def join(session: Session, hub: Hub, folder: Path, verbs: str, paths: str = "/infra/**") -> str:
     """Register the hub's workspace with a new token; returns the token's id."""
-    made = hub.call("token_mint", workspace="infra", verbs=verbs.split(","), paths=[paths], name="billing-agent",
-                    expires="1d")  # fmt: skip
+    made = hub.call(
+        "token_mint", workspace="infra", verbs=verbs.split(","), paths=[paths], name="billing-agent", expires="1d"
+    )
     kept = folder / "token"
     kept.write_text(str(made["token"]))
     kept.chmod(0o600)
@@ -40,17 +41,21 @@ def join(session: Session, hub: Hub, folder: Path, verbs: str, paths: str = "/in
 def test_a_submission_with_write_permission_is_one_commit_on_the_hub(ask: Ask, hub: Hub, tmp_path: Path) -> None:
     join(ask.session, hub, tmp_path, "read,write")
     done = ask.submit_subgraph(
-        remote="infra", message="learned", request_id="r1",
+        remote="infra",
+        message="learned",
+        request_id="r1",
         changes=[upsert("concept://infra/infra/new", name="N"), upsert("infra/known", tags=["seen"])],
-    )  # fmt: skip
+    )
     assert (done["outcome"], done["remote"]) == ("merged", "infra")
     assert [one["uri"] for one in done["changes"]] == ["concept://infra/infra/new", "concept://infra/infra/known"]
     (commit,) = hub.call("history", workspace="infra", commit=done["commit"])["commits"]
     assert (commit["author"], commit["message"]) == ("billing-agent", "learned")
     again = ask.submit_subgraph(
-        remote="infra", message="learned", request_id="r1",
+        remote="infra",
+        message="learned",
+        request_id="r1",
         changes=[upsert("concept://infra/infra/new", name="N"), upsert("infra/known", tags=["seen"])],
-    )  # fmt: skip
+    )
     assert again["commit"] == done["commit"]
 
 
@@ -91,17 +96,27 @@ def test_a_dry_run_predicts_the_outcome_by_scope_and_sends_nothing(ask: Ask, hub
 
 def test_submitted_nodes_get_the_id_of_the_target_workspace(ask: Ask, hub: Hub, tmp_path: Path) -> None:
     join(ask.session, hub, tmp_path, "read,write")
-    ask.put(changes=[
-        upsert("infra/mine", summary="ours", relations=[{"type": "uses", "target": "infra/part", "weight": 0.2},
-                                                         {"type": "uses", "target": "infra/far"}]),
-        upsert("infra/part", content="text\n"), upsert("infra/far", name="F"),
-    ])  # fmt: skip
+    ask.put(
+        changes=[
+            upsert(
+                "infra/mine",
+                summary="ours",
+                relations=[
+                    {"type": "uses", "target": "infra/part", "weight": 0.2},
+                    {"type": "uses", "target": "infra/far"},
+                ],
+            ),
+            upsert("infra/part", content="text\n"),
+            upsert("infra/far", name="F"),
+        ]
+    )
     done = ask.submit_subgraph(remote="infra", roots=["infra/mine"], max_cost=0.2)
     assert done["outcome"] == "merged"
     (node,) = hub.call("get", workspace="infra", uris=["concept://infra/infra/mine"])["nodes"]
     assert sorted(one["target"] for one in node["relations"]) == [
-        "concept://infra/infra/part", "concept://shop/infra/far"
-    ]  # fmt: skip
+        "concept://infra/infra/part",
+        "concept://shop/infra/far",
+    ]
 
 
 def test_a_replacement_needs_the_seen_base(ask: Ask, hub: Hub, tmp_path: Path) -> None:

@@ -21,8 +21,15 @@ def link(source: str, target: str, weight: float = 1.0, type: str = "uses") -> d
 def chain(ask: Ask) -> Ask:
     """a -0-> b -0.5-> c -0.5-> d -0.5-> e, and a -1-> c."""
     ask.put(changes=[upsert(name, summary=name) for name in "abcde"])
-    ask.put(changes=[link("a", "b", 0), link("b", "c", 0.5), link("c", "d", 0.5), link("d", "e", 0.5),
-                     link("a", "c", 1, "see")])  # fmt: skip
+    ask.put(
+        changes=[
+            link("a", "b", 0),
+            link("b", "c", 0.5),
+            link("c", "d", 0.5),
+            link("d", "e", 0.5),
+            link("a", "c", 1, "see"),
+        ]
+    )
     return ask
 
 
@@ -42,12 +49,18 @@ def test_a_node_is_in_when_its_cheapest_path_costs_at_most_1(chain: Ask) -> None
 @pytest.mark.parametrize(
     ("options", "found"),
     [
-        ({"max_cost": 0}, "ab"), ({"max_cost": None}, "abcde"), ({"max_cost": None, "max_depth": 1}, "abc"),
-        ({"edge_types": "see"}, "ac"), ({"max_nodes": 2}, "ab"), ({"direction": "in"}, "a"),
-        ({"start": "d", "direction": "in"}, "dcba"), ({"start": "c", "direction": "both"}, "cbade"),
-        ({"start": ["d", "b"]}, "bdce"), ({"types": ["decision"]}, "a"),
+        ({"max_cost": 0}, "ab"),
+        ({"max_cost": None}, "abcde"),
+        ({"max_cost": None, "max_depth": 1}, "abc"),
+        ({"edge_types": "see"}, "ac"),
+        ({"max_nodes": 2}, "ab"),
+        ({"direction": "in"}, "a"),
+        ({"start": "d", "direction": "in"}, "dcba"),
+        ({"start": "c", "direction": "both"}, "cbade"),
+        ({"start": ["d", "b"]}, "bdce"),
+        ({"types": ["decision"]}, "a"),
     ],
-)  # fmt: skip
+)
 def test_cost_depth_types_direction_and_cap_bound_the_walk(chain: Ask, options: dict[str, Any], found: str) -> None:
     answer = chain.traverse(**{"start": "a", **options})
     assert sorted(names(answer)) == sorted(found)
@@ -69,8 +82,9 @@ def test_whole_paths_are_answered_only_on_request(chain: Ask) -> None:
     start, _, third, _ = chain.traverse(start="a", include=["path"])["nodes"]
     assert (start["path"], "via" in start) == ([], False)
     assert third["path"] == [
-        {"from": "concept://shop/a", "type": "uses"}, {"from": "concept://shop/b", "type": "uses"},
-    ]  # fmt: skip
+        {"from": "concept://shop/a", "type": "uses"},
+        {"from": "concept://shop/b", "type": "uses"},
+    ]
     assert not any("path" in node for node in chain.traverse(start="a")["nodes"])
 
 
@@ -267,8 +281,14 @@ def test_files_and_directories_are_types_too(ask: Ask, types: list[str], listed:
 
 @pytest.mark.parametrize("spelling", ["mentions", "MENTIONS"])
 def test_a_filter_on_relation_types_ignores_their_case(ask: Ask, spelling: str) -> None:
-    ask.put(changes=[upsert("ledger", name="General ledger"), upsert("note", content="See the General ledger.\n"),
-                     link("note", "other", 0.2, "mentions"), upsert("other")])  # fmt: skip
+    ask.put(
+        changes=[
+            upsert("ledger", name="General ledger"),
+            upsert("note", content="See the General ledger.\n"),
+            link("note", "other", 0.2, "mentions"),
+            upsert("other"),
+        ]
+    )
     walked = ask.traverse(start="note", edge_types=spelling, max_cost=None, include="edges")
     assert set(names(walked)) == {"note", "ledger", "other"}
     assert {edge["type"] for edge in walked["edges"]} == {"MENTIONS", "mentions"}

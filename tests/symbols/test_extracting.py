@@ -111,7 +111,7 @@ def test_a_language_without_its_grammar_is_none_that_can_be_read(monkeypatch: py
 @pytest.mark.requirement("U11")
 def test_another_language_is_read_as_soon_as_its_grammar_is_installed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:  # fmt: skip
+) -> None:
     assert language_for("a.zig", "zig") == "zig"
     assert not is_readable("zig")
     # A wheel for a language that kgd knows only by name; its grammar is Go's.
@@ -126,8 +126,9 @@ def test_another_language_is_read_as_soon_as_its_grammar_is_installed(
         assert is_readable("zig")
         found = said("a.zig", "package a\n\n// Does it.\nfunc f() {}\n\ntype T struct{}\n", "zig")
         assert [(one.name, one.kind, one.line, one.doc) for one in found.symbols] == [
-            ("f", "function", 4, "Does it."), ("T", "type", 6, ""),
-        ]  # fmt: skip
+            ("f", "function", 4, "Does it."),
+            ("T", "type", 6, ""),
+        ]
     finally:
         sys.modules.pop("tree_sitter_zig", None)
         for cached in (walker.grammar, walker.tags, walker.tag_query):

@@ -19,9 +19,13 @@ from tests.waiting import until
 
 def git(where: Path, *words: str, check: bool = True, input: str | None = None) -> str:
     done = subprocess.run(
-        ["git", "-C", str(where), *words], capture_output=True, text=True, check=False, input=input,
+        ["git", "-C", str(where), *words],
+        capture_output=True,
+        text=True,
+        check=False,
+        input=input,
         errors="surrogateescape",
-    )  # fmt: skip
+    )
     assert not check or done.returncode == 0, f"git {words}: {done.stderr}{done.stdout}"
     return done.stdout.strip()
 

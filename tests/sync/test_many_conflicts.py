@@ -83,8 +83,13 @@ def test_ten_thousand_conflicts_are_no_obstacle(ann: Person, hub: Path) -> None:
 
     # Clean changes still travel both ways, and a new conflict is added.
     clean, first_of_all = Uri("concept://infra/clean/by-bob"), name(0)
-    push(hub, {path_of(clean): f"uri: {clean}\nsummary: b\n".encode(),
-               path_of(first_of_all): f"uri: {first_of_all}\nname: Bob\nsummary: by Ann\n".encode()})  # fmt: skip
+    push(
+        hub,
+        {
+            path_of(clean): f"uri: {clean}\nsummary: b\n".encode(),
+            path_of(first_of_all): f"uri: {first_of_all}\nname: Bob\nsummary: by Ann\n".encode(),
+        },
+    )
     ann.put("clean/by-ann", summary="a")
     ann.put("area00/n00000", name="Ann")
     told = ann.sync()

@@ -32,8 +32,12 @@ def pushed(smith: Smith, name: str, who: bytes, encoding: bytes) -> None:
     tree = smith.grafted("main:", f"nodes/concept/{name}.yaml".encode(), (FILE, blob))
     parent = git(smith.git_dir, "rev-parse", "main").encode()
     body = b"tree %s\nparent %s\nauthor %s\ncommitter %s\n%s\nf\xfcr alle" % (
-        tree.hex().encode(), parent, who, who, encoding
-    )  # fmt: skip
+        tree.hex().encode(),
+        parent,
+        who,
+        who,
+        encoding,
+    )
     git(smith.git_dir, "update-ref", "refs/heads/main", smith.write("commit", body).hex())
 
 

@@ -153,8 +153,12 @@ def test_the_depth_of_the_codes_clone_does_not_matter_for_the_workspace_beside_i
     ann.put("auth", summary="by Ann")
     ann.put("auth", summary="by Ann, again")
     ann.call("share")
-    ways = {"shallow": ["--depth=1"], "one-branch": ["--depth=1", "--single-branch", "--branch=main"],
-            "blobless": ["--filter=blob:none"], "treeless": ["--filter=tree:0", "--sparse"]}  # fmt: skip
+    ways = {
+        "shallow": ["--depth=1"],
+        "one-branch": ["--depth=1", "--single-branch", "--branch=main"],
+        "blobless": ["--filter=blob:none"],
+        "treeless": ["--filter=tree:0", "--sparse"],
+    }
     for name, way in ways.items():
         tree = tmp_path / name / "src"
         git(tmp_path, "clone", "-q", *way, f"file://{hub}", str(tree))

@@ -163,8 +163,10 @@ def test_a_push_that_loses_its_race_merges_and_is_repeated(ann: Person, bob: Per
     for tip in tips:
         git(hub, "update-ref", f"refs/held/{tip}", tip)
     hook = hub / "hooks" / "pre-receive"
-    moves = "\n".join(f"[ -e moved{n} ] || {{ touch moved{n}; git update-ref refs/heads/main {tip}; exit 0; }}"
-                      for n, tip in enumerate(tips))  # fmt: skip
+    moves = "\n".join(
+        f"[ -e moved{n} ] || {{ touch moved{n}; git update-ref refs/heads/main {tip}; exit 0; }}"
+        for n, tip in enumerate(tips)
+    )
     hook.write_text(f"#!/bin/sh\nunset GIT_QUARANTINE_PATH\n{moves}\n")
     hook.chmod(0o755)
     ann.put("a", summary="a")

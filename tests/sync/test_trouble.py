@@ -434,8 +434,22 @@ def test_the_registrys_token_goes_to_its_own_address_and_to_no_other(
 def test_an_unknown_certificate_is_refused_regardless_of_the_environment(
     ann: Person, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=127.0.0.1",
-               "-keyout", str(tmp_path / "key"), "-out", str(tmp_path / "cert")]  # fmt: skip
+    command = [
+        "openssl",
+        "req",
+        "-x509",
+        "-newkey",
+        "rsa:2048",
+        "-nodes",
+        "-days",
+        "2",
+        "-subj",
+        "/CN=127.0.0.1",
+        "-keyout",
+        str(tmp_path / "key"),
+        "-out",
+        str(tmp_path / "cert"),
+    ]
     subprocess.run(command, check=True, capture_output=True)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(tmp_path / "cert", tmp_path / "key")
@@ -459,12 +473,25 @@ def test_an_unknown_certificate_is_refused_regardless_of_the_environment(
 
 
 BAD_URLS = (
-    "ext::sh -c touch% ran", "--upload-pack=touch ran", "-oProxyCommand=touch ran", "https://ann:secret@example.org/x",
-    "https://token@example.org/x", "ssh://-oProxyCommand=touch/x", "-x@example.org:y", "https://example.org/x\ny",
-    "ftp://example.org/x", "http://example.org/x", "fd::17/x", "", "https://", "ssh://ann:secret@example.org/x",
-    "https://example.org/x?token=secret", "https://example.org/x?", "https://example.org/x#secret",
+    "ext::sh -c touch% ran",
+    "--upload-pack=touch ran",
+    "-oProxyCommand=touch ran",
+    "https://ann:secret@example.org/x",
+    "https://token@example.org/x",
+    "ssh://-oProxyCommand=touch/x",
+    "-x@example.org:y",
+    "https://example.org/x\ny",
+    "ftp://example.org/x",
+    "http://example.org/x",
+    "fd::17/x",
+    "",
+    "https://",
+    "ssh://ann:secret@example.org/x",
+    "https://example.org/x?token=secret",
+    "https://example.org/x?",
+    "https://example.org/x#secret",
     "ssh://git@example.org/x?token=secret",
-)  # fmt: skip
+)
 
 
 def test_addresses_that_git_could_take_for_something_else_or_that_hold_a_secret_are_refused(ann: Person) -> None:

@@ -208,8 +208,16 @@ def test_sizes_and_counts_are_asked_of_headers_before_anything_is_read(shared: P
     tip = bytes.fromhex(git(hub, "rev-parse", "main"))
     syncing = shared.daemon.syncing(shared.workspace)
     (runner,) = syncing._runners.values()
-    for budget in (Budget(objects=3), Budget(bytes=100), Budget(blob=8), Budget(tree=8), Budget(changes=3),
-                   Budget(depth=1), Budget(name=2), Budget(file=3)):  # fmt: skip
+    for budget in (
+        Budget(objects=3),
+        Budget(bytes=100),
+        Budget(blob=8),
+        Budget(tree=8),
+        Budget(changes=3),
+        Budget(depth=1),
+        Budget(name=2),
+        Budget(file=3),
+    ):
         with runner.transport().fetch({"refs/heads/main": tip}) as incoming, pytest.raises(Trouble):
             vet(incoming, tip, "infra", frozenset(), budget)
     with runner.transport().fetch({"refs/heads/main": tip}) as incoming:
@@ -274,8 +282,10 @@ def test_an_honest_workspace_of_some_size_passes(person: Callable[..., Person], 
     """The budgets are far from what people have."""
     ann, hub = person("ann"), bare(tmp_path / "large.git")
     for start in range(0, 2000, 500):
-        changes = [{"op": "upsert", "uri": f"concept://infra/g{n % 40}/n{n}", "summary": f"{n}"}
-                   for n in range(start, start + 500)]  # fmt: skip
+        changes = [
+            {"op": "upsert", "uri": f"concept://infra/g{n % 40}/n{n}", "summary": f"{n}"}
+            for n in range(start, start + 500)
+        ]
         ann.call("put", changes=changes)
     ann.share(hub, sync=0)
     bob = person("bob")

@@ -19,16 +19,26 @@ from tests.tasks.conftest import Ask, got, put_task
 def test_a_task_has_the_sections_that_were_given_and_the_address_that_put_makes(ask: Ask, ws: Workspace) -> None:
     put_task(ask, "before", sections=None)
     added = ask.add_task(
-        name=" Once ", objective="Book each event once.", accept=["no doubles", "quick\nenough"], depends=["before"],
-        files=["src/checkout.py", "./src/auth/", "src/new/*.py", "docs/My File.md"], tags=["payments"],
-    )  # fmt: skip
+        name=" Once ",
+        objective="Book each event once.",
+        accept=["no doubles", "quick\nenough"],
+        depends=["before"],
+        files=["src/checkout.py", "./src/auth/", "src/new/*.py", "docs/My File.md"],
+        tags=["payments"],
+    )
     assert added["id"] == "task://shop/Once"
-    assert got(ask, "Once")["sections"] == added["sections"] == [
-        {"title": "Objective", "content": "Book each event once."},
-        {"title": "Acceptance Criteria", "content": "- no doubles\n- quick enough"},
-        {"title": "Context Files",
-         "content": "- `src/checkout.py`\n- `src/auth/`\n- `src/new/*.py`\n- `docs/My File.md`"},
-    ]  # fmt: skip
+    assert (
+        got(ask, "Once")["sections"]
+        == added["sections"]
+        == [
+            {"title": "Objective", "content": "Book each event once."},
+            {"title": "Acceptance Criteria", "content": "- no doubles\n- quick enough"},
+            {
+                "title": "Context Files",
+                "content": "- `src/checkout.py`\n- `src/auth/`\n- `src/new/*.py`\n- `docs/My File.md`",
+            },
+        ]
+    )
     node = ws.node(Uri(added["id"]))
     assert node is not None
     assert (node.tags, node.summary) == (("payments",), "Book each event once.")
@@ -52,9 +62,13 @@ def test_files_may_be_relative_to_the_current_directory_and_are_stored_relative_
     ]
     sections = call(below, "add_task", {"name": "t", "files": files})["sections"]
     assert sections[0]["content"].splitlines() == [
-        "- `src/auth/keys.py`", "- `src/checkout.py`", "- `README.md`", "- `src/auth/session.py`", "- `logo.bin`",
+        "- `src/auth/keys.py`",
+        "- `src/checkout.py`",
+        "- `README.md`",
+        "- `src/auth/session.py`",
+        "- `logo.bin`",
         "- `later.py`",
-    ]  # fmt: skip
+    ]
 
 
 def test_an_invalid_task_is_refused_and_nothing_is_written(ask: Ask, ws: Workspace) -> None:

@@ -144,8 +144,12 @@ def test_completing_a_task_records_its_patterns_and_gotchas_with_keywords_in_one
     put_task(ask, tags=["mine"])
     put_task(ask, "before", sections=None)
     put_task(ask, "gone", sections=None)
-    ask.put(changes=[{"op": "relate", "source": ID, "target": f"task:{name}", "type": "depends_on"}
-                     for name in ("before", "gone")])  # fmt: skip
+    ask.put(
+        changes=[
+            {"op": "relate", "source": ID, "target": f"task:{name}", "type": "depends_on"}
+            for name in ("before", "gone")
+        ]
+    )
     ask.put(changes=[{"op": "delete", "uri": "task:gone"}])
     moved(ask, ID)
     commits = len(ws.history.entries(limit=100))
@@ -201,14 +205,20 @@ def test_completing_twice_records_once(ask: Ask, ws: Workspace) -> None:
     assert [one["id"] for one in again["recorded"]] == [one["id"] for one in first["recorded"]]
 
     gotcha = first["recorded"][1]["id"]
-    ask.put(changes=[{"op": "move", "uri": gotcha, "to": "gotcha://shop/payments/retries"},
-                     {"op": "upsert", "uri": "gotcha://shop/payments/retries", "summary": "Said better"}])  # fmt: skip
+    ask.put(
+        changes=[
+            {"op": "move", "uri": gotcha, "to": "gotcha://shop/payments/retries"},
+            {"op": "upsert", "uri": "gotcha://shop/payments/retries", "summary": "Said better"},
+        ]
+    )
     more = [{"title": "Gotchas", "content": f"{LEARNED[2]['content']}\nA third one"}]
     third = moved(ask, ID, to="completed", sections=more)
     assert [one["summary"] for one in third["recorded"]] == [
-        "A third one", "All webhook handlers extend BaseWebhookHandler", "Said better",
+        "A third one",
+        "All webhook handlers extend BaseWebhookHandler",
+        "Said better",
         "`src/auth/keys.py`: the test key signs differently",
-    ]  # fmt: skip
+    ]
     assert [one.get("known", False) for one in third["recorded"]] == [False, True, True, True]
     assert third["already"] == again["already"]
     assert len(list(ws.graph.uris(scheme="gotcha"))) == 3

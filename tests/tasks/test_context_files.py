@@ -86,20 +86,46 @@ _names = st.text("abcxyz-_019äé", min_size=1, max_size=8).filter(lambda name: 
 _endings = st.sampled_from(["py", "ts", "tsx", "md", "yaml", "h"])
 _paths = st.builds(
     lambda folders, name, ending: "/".join([*folders, f"{name}.{ending}"]),
-    st.lists(_names, min_size=1, max_size=3), _names, _endings,
-)  # fmt: skip
+    st.lists(_names, min_size=1, max_size=3),
+    _names,
+    _endings,
+)
 _dressed = st.sampled_from(
-    ["{}", "- {}", "* `{}`", "3. {}", "- [x] {}", "{} - the reason", "`{}` - like `other/file.py`", "{}: why",
-     "- {} (new)", "\t{}  ", '"{}"', "{}.", "- [name]({})", "{}:12", "**{}**", "- {} -- see below"]
-)  # fmt: skip
+    [
+        "{}",
+        "- {}",
+        "* `{}`",
+        "3. {}",
+        "- [x] {}",
+        "{} - the reason",
+        "`{}` - like `other/file.py`",
+        "{}: why",
+        "- {} (new)",
+        "\t{}  ",
+        '"{}"',
+        "{}.",
+        "- [name]({})",
+        "{}:12",
+        "**{}**",
+        "- {} -- see below",
+    ]
+)
 _prose = st.sampled_from(["", "These matter most.", "## Files", "and then the rest, as before", "```"])
 
 
 @pytest.mark.requirement("A15")
-@given(st.lists(st.tuples(_prose, st.one_of(
-    st.tuples(_dressed, st.lists(_paths, min_size=1, max_size=1)),
-    st.tuples(st.sampled_from([",", ", ", " , ", "; "]), st.lists(_paths, min_size=2, max_size=4)),
-)), max_size=6))  # fmt: skip
+@given(
+    st.lists(
+        st.tuples(
+            _prose,
+            st.one_of(
+                st.tuples(_dressed, st.lists(_paths, min_size=1, max_size=1)),
+                st.tuples(st.sampled_from([",", ", ", " , ", "; "]), st.lists(_paths, min_size=2, max_size=4)),
+            ),
+        ),
+        max_size=6,
+    )
+)
 def test_paths_in_any_text_are_found_once_and_in_order(
     lines: list[tuple[str, tuple[str, list[str]]]],
 ) -> None:

@@ -47,18 +47,33 @@ async def call(client: Client, tool: str, /, **arguments: Any) -> dict[str, Any]
 
 async def created(client: Client, kind: str, name: str, knowledge: str, **fields: Any) -> dict[str, Any]:
     answer = await call(
-        client, "manage_graph", operation="create", entityType=kind, projectId="shop", createdByTaskId="001",
-        name=name, knowledge=knowledge, **fields,
-    )  # fmt: skip
+        client,
+        "manage_graph",
+        operation="create",
+        entityType=kind,
+        projectId="shop",
+        createdByTaskId="001",
+        name=name,
+        knowledge=knowledge,
+        **fields,
+    )
     return dict(answer["data"][kind])
 
 
 @pytest.mark.requirement("A15", "A16", "M5")
 async def test_a_task_goes_through_the_specified_calls(session: Session) -> None:
     async with connected(session, "tasks") as client:
-        task = {"op": "upsert", "type": "task", "name": "001", "data": {"sections": [
-            {"title": "Objective", "content": "Idempotent webhooks"},
-            {"title": "Context Files", "content": CONTEXT_FILES}]}}  # fmt: skip
+        task = {
+            "op": "upsert",
+            "type": "task",
+            "name": "001",
+            "data": {
+                "sections": [
+                    {"title": "Objective", "content": "Idempotent webhooks"},
+                    {"title": "Context Files", "content": CONTEXT_FILES},
+                ]
+            },
+        }
         await call(client, "put", changes=[task])
         molecule = await created(client, "molecule", "Payment Domain", "Communicates with Stripe, idempotent webhooks")
         gateway = await created(
@@ -66,50 +81,79 @@ async def test_a_task_goes_through_the_specified_calls(session: Session) -> None
         )
         related = json.dumps([{"atomId": gateway["id"], "reason": "webhooks call gateway for processing"}])
         handlers = await created(
-            client, "atom", "Webhook Handlers", "8 handlers, all extend BaseWebhookHandler",
-            paths='["src/payments/webhook-*.ts", "src/payments/stripe-*.ts"]', moleculeId=molecule["id"],
+            client,
+            "atom",
+            "Webhook Handlers",
+            "8 handlers, all extend BaseWebhookHandler",
+            paths='["src/payments/webhook-*.ts", "src/payments/stripe-*.ts"]',
+            moleculeId=molecule["id"],
             relatedAtoms=related,
-        )  # fmt: skip
+        )
         retries = await created(
             client, "atom", "Retry Utilities", "Generic exponential backoff", paths='["src/shared/retry-utils.ts"]'
         )
 
-        answer = await call(client, "query_container", operation="get", containerType="task", id="001",
-                            includeGraphContext=True)  # fmt: skip
+        answer = await call(
+            client, "query_container", operation="get", containerType="task", id="001", includeGraphContext=True
+        )
         assert answer["data"]["task"]["status"] == "pending"
         assert [one["title"] for one in answer["data"]["sections"]] == ["Objective", "Context Files"]
         assert answer["data"]["graphContext"] == {
             "molecules": [
                 {
-                    "id": molecule["id"], "name": "Payment Domain", "changelog": [],
+                    "id": molecule["id"],
+                    "name": "Payment Domain",
+                    "changelog": [],
                     "knowledge": "Communicates with Stripe, idempotent webhooks",
                     "atoms": [
                         {
-                            "id": handlers["id"], "name": "Webhook Handlers", "changelog": [],
+                            "id": handlers["id"],
+                            "name": "Webhook Handlers",
+                            "changelog": [],
                             "knowledge": "8 handlers, all extend BaseWebhookHandler",
                             "matchedPaths": ["src/payments/webhook-handler.ts", "src/payments/stripe-gateway.ts"],
                             "relatedAtoms": [
-                                {"atomId": gateway["id"], "name": "Stripe Integration",
-                                 "reason": "webhooks call gateway for processing"}
+                                {
+                                    "atomId": gateway["id"],
+                                    "name": "Stripe Integration",
+                                    "reason": "webhooks call gateway for processing",
+                                }
                             ],
                         }
                     ],
                 }
             ],
             "orphanAtoms": [
-                {"id": retries["id"], "name": "Retry Utilities", "knowledge": "Generic exponential backoff",
-                 "matchedPaths": ["src/shared/retry-utils.ts"], "relatedAtoms": [], "changelog": []}
+                {
+                    "id": retries["id"],
+                    "name": "Retry Utilities",
+                    "knowledge": "Generic exponential backoff",
+                    "matchedPaths": ["src/shared/retry-utils.ts"],
+                    "relatedAtoms": [],
+                    "changelog": [],
+                }
             ],
             "unmatchedPaths": ["src/payments/new-handler.ts"],
-        }  # fmt: skip
+        }
 
         started = await call(client, "advance", containerType="task", id="001", version=1)
         assert started["data"]["task"]["status"] == "in-progress"
         assert "graphHints" not in started["data"]
         done = await call(
-            client, "advance", containerType="task", id="001", version=2, to="completed", summary="Done",
-            sections=json.dumps([{"title": "Gotchas", "content": "The rate limit is 100/min, not 1000/min"},
-                                 {"title": "Patterns", "content": "API errors use ErrorResponse"}]))  # fmt: skip
+            client,
+            "advance",
+            containerType="task",
+            id="001",
+            version=2,
+            to="completed",
+            summary="Done",
+            sections=json.dumps(
+                [
+                    {"title": "Gotchas", "content": "The rate limit is 100/min, not 1000/min"},
+                    {"title": "Patterns", "content": "API errors use ErrorResponse"},
+                ]
+            ),
+        )
         assert done["data"]["graphHints"] == {
             "message": "Task completed. Consider updating the knowledge graph.",
             "suggestedActions": [

@@ -29,12 +29,18 @@ def test_a_task_comes_with_its_sections_in_their_order(ask: Ask) -> None:
     created = data["task"].pop("createdAt")
     assert data == {
         "task": {
-            "id": ID, "projectId": "shop", "name": "Idempotent webhooks", "summary": "Once is enough",
-            "status": "pending", "tags": ["payments"], "dependsOn": ["task://shop/before"], "version": 2,
+            "id": ID,
+            "projectId": "shop",
+            "name": "Idempotent webhooks",
+            "summary": "Once is enough",
+            "status": "pending",
+            "tags": ["payments"],
+            "dependsOn": ["task://shop/before"],
+            "version": 2,
             "updatedAt": data["task"]["updatedAt"],
         },
         "sections": WEBHOOK,
-    }  # fmt: skip
+    }
     assert created <= data["task"]["updatedAt"]
     assert "sections" not in got(ask, ID, includeSections=False)
 
@@ -76,8 +82,12 @@ def test_without_context_files_or_with_prose_in_them_the_graph_context_is_empty(
 
 def test_a_task_is_found_by_uri_short_id_name_and_former_name(ask: Ask) -> None:
     put_task(ask)
-    ask.put(changes=[{"op": "upsert", "uri": "task://shop/payments/fix", "name": "Fix"},
-                     {"op": "upsert", "type": "task", "name": "a/b: c"}])  # fmt: skip
+    ask.put(
+        changes=[
+            {"op": "upsert", "uri": "task://shop/payments/fix", "name": "Fix"},
+            {"op": "upsert", "type": "task", "name": "a/b: c"},
+        ]
+    )
     for text in (ID, "Idempotent webhooks", "task:Idempotent webhooks", " task://shop/Idempotent webhooks "):
         assert got(ask, text)["task"]["id"] == ID
     for text in ("payments/fix", "task:payments/fix", "task://shop/payments/fix"):
@@ -127,8 +137,12 @@ def test_a_list_follows_writes_moves_and_deletions(ask: Ask) -> None:
     put_task(ask, "one", sections=None)
     put_task(ask, "two", sections=None)
     assert listed() == [("one", "pending"), ("two", "pending")]
-    ask.put(changes=[{"op": "upsert", "uri": "task://shop/two", "data": {"status": "in-progress"}},
-                     {"op": "move", "uri": "task://shop/one", "to": "task://shop/x/one"}])  # fmt: skip
+    ask.put(
+        changes=[
+            {"op": "upsert", "uri": "task://shop/two", "data": {"status": "in-progress"}},
+            {"op": "move", "uri": "task://shop/one", "to": "task://shop/x/one"},
+        ]
+    )
     assert listed() == [("two", "in-progress"), ("one", "pending")]
     ask.put(changes=[{"op": "delete", "uri": "task://shop/two"}])
     assert listed() == [("one", "pending")]

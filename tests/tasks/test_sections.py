@@ -68,19 +68,32 @@ in the text
 
 @pytest.mark.parametrize(
     ("written", "read"),
-    [(None, "pending"), ("", "pending"), (7, "pending"), ("pending", "pending"), ("in_progress", "in-progress"),
-     ("DONE", "completed"), ("canceled", "cancelled"), ("waiting for Ann", "waiting for Ann")],
-)  # fmt: skip
+    [
+        (None, "pending"),
+        ("", "pending"),
+        (7, "pending"),
+        ("pending", "pending"),
+        ("in_progress", "in-progress"),
+        ("DONE", "completed"),
+        ("canceled", "cancelled"),
+        ("waiting for Ann", "waiting for Ann"),
+    ],
+)
 def test_a_status_is_recognised_in_its_usual_spellings(written: Json, read: str) -> None:
     assert status_of(node(status=written)) == read
 
 
 @pytest.mark.parametrize(
     ("written", "titles"),
-    [({"Objective": "a", "Gotchas": "b"}, ["Objective", "Gotchas"]), ({"title": "One", "content": "a"}, ["One"]),
-     ("only a text", ["Handoff Notes"]), ([1, None, {"content": "x"}, {"title": " "}, {"title": "Two"}], ["Two"]),
-     (None, []), (5, [])],
-)  # fmt: skip
+    [
+        ({"Objective": "a", "Gotchas": "b"}, ["Objective", "Gotchas"]),
+        ({"title": "One", "content": "a"}, ["One"]),
+        ("only a text", ["Handoff Notes"]),
+        ([1, None, {"content": "x"}, {"title": " "}, {"title": "Two"}], ["Two"]),
+        (None, []),
+        (5, []),
+    ],
+)
 def test_sections_are_read_in_any_shape(written: Json, titles: list[str]) -> None:
     assert [one.title for one in sections_of(node(sections=written))] == titles
 
@@ -88,17 +101,23 @@ def test_sections_are_read_in_any_shape(written: Json, titles: list[str]) -> Non
 def test_a_section_replaces_the_section_of_its_title_and_all_else_stays() -> None:
     old = [{"title": "A", "content": "1"}, "no section", {"title": "B", "content": "2", "by": "ann"}, {"title": "a"}]
     new = with_sections(old, [Section("a", " 3 "), Section("C", "4")])
-    assert new == [{"title": "a", "content": "3"}, "no section", {"title": "B", "content": "2", "by": "ann"},
-                   {"title": "C", "content": "4"}]  # fmt: skip
+    assert new == [
+        {"title": "a", "content": "3"},
+        "no section",
+        {"title": "B", "content": "2", "by": "ann"},
+        {"title": "C", "content": "4"},
+    ]
     assert with_sections(new, [Section("A", ""), Section("D", " ")]) == new[1:]
 
 
 _json = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=8),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(
-        st.sampled_from(["title", "content", "Objective", "x"]), inner, max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.sampled_from(["title", "content", "Objective", "x"]), inner, max_size=3)
+    ),
     max_leaves=8,
-)  # fmt: skip
+)
 
 
 @given(
@@ -136,6 +155,9 @@ def test_an_item_is_a_line_and_continues_below_its_bullet() -> None:
     plain line
     """
     assert items(text) == (
-        "Found on the way:", "Stripe retries for three days, even after a 200",
-        "the header is `Stripe-Signature`", "locale comes from the registry", "plain line",
-    )  # fmt: skip
+        "Found on the way:",
+        "Stripe retries for three days, even after a 200",
+        "the header is `Stripe-Signature`",
+        "locale comes from the registry",
+        "plain line",
+    )

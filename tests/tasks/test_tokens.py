@@ -29,13 +29,19 @@ def as_holder(holder: Session, tool: str, **arguments: Any) -> dict[str, Any]:
 
 @pytest.fixture
 def tasks(ask: Ask) -> Ask:
-    ask.put(changes=[
-        {"op": "upsert", "uri": "task://shop/payments/fix", "name": "Fix", "data": {"sections": {
-            "Objective": "webhooks", "Context Files": "src/checkout.py"}},
-         "relations": [{"type": "depends_on", "target": "task://shop/secret/plan"}]},
-        {"op": "upsert", "uri": "task://shop/secret/plan", "name": "Plan the webhooks"},
-        {"op": "upsert", "uri": "atom://shop/secret", "name": "Secret", "data": {"paths": ["src/**"]}},
-    ])  # fmt: skip
+    ask.put(
+        changes=[
+            {
+                "op": "upsert",
+                "uri": "task://shop/payments/fix",
+                "name": "Fix",
+                "data": {"sections": {"Objective": "webhooks", "Context Files": "src/checkout.py"}},
+                "relations": [{"type": "depends_on", "target": "task://shop/secret/plan"}],
+            },
+            {"op": "upsert", "uri": "task://shop/secret/plan", "name": "Plan the webhooks"},
+            {"op": "upsert", "uri": "atom://shop/secret", "name": "Secret", "data": {"paths": ["src/**"]}},
+        ]
+    )
     return ask
 
 

@@ -101,50 +101,85 @@ class RefundRefused(Exception):
     """A refund that is larger than its payment."""
 '''
 COMMITS: tuple[tuple[str, dict[str, str]], ...] = (
-    ("Sign sessions with weekly keys",
-     {"shop/auth/session.py": SESSION, "shop/auth/keys.py": KEYS, "shop/errors.py": ERRORS}),
+    (
+        "Sign sessions with weekly keys",
+        {"shop/auth/session.py": SESSION, "shop/auth/keys.py": KEYS, "shop/errors.py": ERRORS},
+    ),
     ("Count money in cents\n\nFloats lost a cent in one order of two hundred.", {"shop/money.py": MONEY}),
     ("Mail a receipt after each payment", {"shop/mail/receipts.py": RECEIPTS}),
-    ("Refuse refunds beyond the payment\n\nTwo partial refunds together paid back more than the customer had paid:"
-     " the second one did not see the first.", {"shop/payments/refunds.py": REFUNDS}),
+    (
+        "Refuse refunds beyond the payment\n\nTwo partial refunds together paid back more than the customer had paid:"
+        " the second one did not see the first.",
+        {"shop/payments/refunds.py": REFUNDS},
+    ),
     ("Compare CSRF tokens in constant time", {"shop/auth/csrf.py": CSRF}),
-)  # fmt: skip
+)
 NODES: tuple[dict[str, Any], ...] = (
-    {"uri": "molecule:security", "name": "Security",
-     "content": "Trust no user input before shop/auth has checked it. Two people review each change."},
-    {"uri": "atom:sessions", "name": "Sessions",
-     "content": "Keys rotate every Monday, and the one before stays valid for a week: sign people out by hand only"
-                " after a leak. Call rotate() when a user signs in. A session holds ids and never personal data.",
-     "data": {"paths": ["shop/auth/session.py", "shop/auth/keys.py"], "moleculeId": "molecule://shop/security"}},
-    {"uri": "atom:csrf", "name": "CSRF protection",
-     "content": "The cookie carries the secret, the form a copy. Behind the load balancer the Origin header is"
-                " rewritten, so it is not checked.",
-     "data": {"paths": ["shop/auth/csrf.py"], "moleculeId": "molecule://shop/security"}},
-    {"uri": "atom:payments", "name": "Payments",
-     "content": "Money is in cents, and every sum is written to the ledger first. Refunds need the sum of all earlier"
-                " ones: read it in the same transaction.",
-     "data": {"paths": ["shop/payments/**", "shop/money.py"]}},
-    {"uri": "decision:no-floats", "name": "No floats for money",
-     "content": "Use integer cents everywhere. Decimal was slower in the checkout, and floats lost a cent in one order"
-                " of two hundred.",
-     "data": {"cites": ["shop/money.py"]}},
-    {"uri": "decision:vouchers-later", "name": "Vouchers are a means of payment",
-     "content": "A voucher is a payment like a card, not a discount, because the tax office wants the full price on the"
-                " receipt. Agreed with accounting in March."},
-    {"uri": "gotcha:partial-refunds", "name": "Partial refunds add up",
-     "content": "The provider accepts two partial refunds that together are larger than the payment. Only our own check"
-                " prevents that.",
-     "data": {"cites": ["shop/payments/refunds.py"]}},
-    {"uri": "gotcha:receipt-language", "name": "Receipts go out in the shop's language",
-     "content": "The law requires the mail to be in the shop's language, not the customer's. Do not translate it by the"
-                " browser's header.",
-     "data": {"cites": ["shop/mail/receipts.py"]}},
-    {"uri": "insight:support-hours", "name": "Answering complaints",
-     "content": "Support answers within four hours on workdays. Maria decides about goodwill above 50 euros."},
+    {
+        "uri": "molecule:security",
+        "name": "Security",
+        "content": "Trust no user input before shop/auth has checked it. Two people review each change.",
+    },
+    {
+        "uri": "atom:sessions",
+        "name": "Sessions",
+        "content": "Keys rotate every Monday, and the one before stays valid for a week: sign people out by hand"
+        " only after a leak. Call rotate() when a user signs in. A session holds ids and never personal data.",
+        "data": {"paths": ["shop/auth/session.py", "shop/auth/keys.py"], "moleculeId": "molecule://shop/security"},
+    },
+    {
+        "uri": "atom:csrf",
+        "name": "CSRF protection",
+        "content": "The cookie carries the secret, the form a copy. Behind the load balancer the Origin header"
+        " is rewritten, so it is not checked.",
+        "data": {"paths": ["shop/auth/csrf.py"], "moleculeId": "molecule://shop/security"},
+    },
+    {
+        "uri": "atom:payments",
+        "name": "Payments",
+        "content": "Money is in cents, and every sum is written to the ledger first. Refunds need the sum of all"
+        " earlier ones: read it in the same transaction.",
+        "data": {"paths": ["shop/payments/**", "shop/money.py"]},
+    },
+    {
+        "uri": "decision:no-floats",
+        "name": "No floats for money",
+        "content": "Use integer cents everywhere. Decimal was slower in the checkout, and floats lost a cent in one"
+        " order of two hundred.",
+        "data": {"cites": ["shop/money.py"]},
+    },
+    {
+        "uri": "decision:vouchers-later",
+        "name": "Vouchers are a means of payment",
+        "content": "A voucher is a payment like a card, not a discount, because the tax office wants the full price on"
+        " the receipt. Agreed with accounting in March.",
+    },
+    {
+        "uri": "gotcha:partial-refunds",
+        "name": "Partial refunds add up",
+        "content": "The provider accepts two partial refunds that together are larger than the payment. Only our own"
+        " check prevents that.",
+        "data": {"cites": ["shop/payments/refunds.py"]},
+    },
+    {
+        "uri": "gotcha:receipt-language",
+        "name": "Receipts go out in the shop's language",
+        "content": "The law requires the mail to be in the shop's language, not the customer's. Do not translate it by"
+        " the browser's header.",
+        "data": {"cites": ["shop/mail/receipts.py"]},
+    },
+    {
+        "uri": "insight:support-hours",
+        "name": "Answering complaints",
+        "content": "Support answers within four hours on workdays. Maria decides about goodwill above 50 euros.",
+    },
     {"uri": "insight:owners", "name": "Code owners", "content": "Ann owns payments, Bob signs off everything in auth."},
-    {"uri": "task:vouchers", "name": "Pay with a voucher",
-     "content": "Customers can pay with a voucher, alone or together with a card."},
-)  # fmt: skip
+    {
+        "uri": "task:vouchers",
+        "name": "Pay with a voucher",
+        "content": "Customers can pay with a voucher, alone or together with a card.",
+    },
+)
 
 
 def make_code(root: Path) -> None:
@@ -163,7 +198,12 @@ def _git(root: Path, day: int, *arguments: str) -> None:
     date = f"2026-03-{day + 2:02}T09:00:00+00:00"
     who = ("Ann", "ann@example.org") if day % 2 == 0 else ("Bob", "bob@example.org")
     environment = {
-        **os.environ, "GIT_AUTHOR_DATE": date, "GIT_COMMITTER_DATE": date, "GIT_AUTHOR_NAME": who[0],
-        "GIT_AUTHOR_EMAIL": who[1], "GIT_COMMITTER_NAME": who[0], "GIT_COMMITTER_EMAIL": who[1],
-    }  # fmt: skip
+        **os.environ,
+        "GIT_AUTHOR_DATE": date,
+        "GIT_COMMITTER_DATE": date,
+        "GIT_AUTHOR_NAME": who[0],
+        "GIT_AUTHOR_EMAIL": who[1],
+        "GIT_COMMITTER_NAME": who[0],
+        "GIT_COMMITTER_EMAIL": who[1],
+    }
     subprocess.run(["git", "-C", str(root), *arguments], check=True, env=environment)

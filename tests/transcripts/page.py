@@ -34,21 +34,30 @@ class Turn(NamedTuple):
 
 
 TURNS = (
-    Turn("I am about to change how sessions work. What must I know?",
-         "context", {"question": "What must I know before I change sessions?"}),
+    Turn(
+        "I am about to change how sessions work. What must I know?",
+        "context",
+        {"question": "What must I know before I change sessions?"},
+    ),
     Turn("Someone mentions CSRF in the ticket.", "search", {"query": "csrf"}),
     Turn("Where is this method?", "search", {"query": "SessionStore.rotate"}),
-    Turn("A user pasted this error.", "search",
-         {"query": "RefundRefused: the refund is larger than the remaining payment"}),
+    Turn(
+        "A user pasted this error.",
+        "search",
+        {"query": "RefundRefused: the refund is larger than the remaining payment"},
+    ),
     Turn("Which file sends the mail after a payment?", "search", {"query": "which file sends the receipt"}),
     Turn("I have to edit this file.", "context", {"paths": ["shop/payments/refunds.py"]}),
     Turn("Why is this line here?", "context", {"paths": ["shop/payments/refunds.py:9"]}),
     Turn("What does this task touch?", "context", {"task": "task://shop/vouchers"}),
-    Turn("Who depends on this file?", "traverse",
-         {"start": ["./shop/money.py"], "direction": "in", "edge_types": ["imports"]}),
+    Turn(
+        "Who depends on this file?",
+        "traverse",
+        {"start": ["./shop/money.py"], "direction": "in", "edge_types": ["imports"]},
+    ),
     Turn("How quickly must complaints be answered?", "search", {"query": "How quickly do we answer complaints?"}),
     Turn("Is there anything about Kafka?", "search", {"query": "kafka consumer groups"}),
-)  # fmt: skip
+)
 
 
 def lines(folder: Path) -> Iterator[str]:

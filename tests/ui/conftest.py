@@ -25,9 +25,14 @@ from tests.surfaces.conftest import make_code
 
 AXE = ROOT / "node_modules/axe-core/axe.min.js"
 QUIET = [
-    "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
-    "--disable-component-update", "--disable-sync",
-]  # fmt: skip
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
 WAIT = 20_000
 """Timeout of an expectation in milliseconds, for a busy machine."""
 expect.set_options(timeout=WAIT)
@@ -44,17 +49,25 @@ class Desk:
         (person / ".gitconfig").write_text("[user]\n\tname = Ann Person\n\temail = ann@example.org\n")
         inherited = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
         self.environment = {
-            **inherited, "HOME": str(person), "GIT_CONFIG_NOSYSTEM": "1", "KGD_HOME": self.home.config,
+            **inherited,
+            "HOME": str(person),
+            "GIT_CONFIG_NOSYSTEM": "1",
+            "KGD_HOME": self.home.config,
             "PYTHONPATH": str(ROOT),
-        }  # fmt: skip
+        }
         self("up", "--quiet")
 
     def __call__(self, *words: str, stdin: str = "") -> str:
         """What the program prints."""
         done = subprocess.run(
-            [sys.executable, "-P", "-m", "kgd.cli", *words], cwd=self.code, env=self.environment, input=stdin,
-            capture_output=True, text=True, check=False,
-        )  # fmt: skip
+            [sys.executable, "-P", "-m", "kgd.cli", *words],
+            cwd=self.code,
+            env=self.environment,
+            input=stdin,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
         assert done.returncode == 0, done.stderr
         return done.stdout
 
@@ -79,9 +92,12 @@ class Desk:
     def git(self, *words: str) -> str:
         """Run git in the workspace's work tree and return its output."""
         done = subprocess.run(
-            ["git", "-C", str(self.code / ".kgd"), *words], env=self.environment, check=True, capture_output=True,
+            ["git", "-C", str(self.code / ".kgd"), *words],
+            env=self.environment,
+            check=True,
+            capture_output=True,
             text=True,
-        )  # fmt: skip
+        )
         return done.stdout
 
 

@@ -14,9 +14,14 @@ TASK = "https://tracker.example/1"
 
 def area(desk: Desk, name: str, *paths: str, knowledge: str = "") -> str:
     made = desk.call(
-        "manage_graph", operation="create", entityType="atom", name=name, paths=list(paths), createdByTaskId=TASK,
+        "manage_graph",
+        operation="create",
+        entityType="atom",
+        name=name,
+        paths=list(paths),
+        createdByTaskId=TASK,
         knowledge=knowledge,
-    )  # fmt: skip
+    )
     return str(made["data"]["atom"]["id"])
 
 

@@ -105,8 +105,9 @@ def test_renames_and_twins_are_resolved_by_name() -> None:
 def test_without_a_merge_base_each_version_is_marked_against_the_other() -> None:
     one = dispute("summary", "the red door", "the blue door")
     assert [[(mark.kind, mark.text) for mark in side.marks if mark.kind != "same"] for side in one.sides] == [
-        [("ins", "red")], [("ins", "blue")],
-    ]  # fmt: skip
+        [("ins", "red")],
+        [("ins", "blue")],
+    ]
 
 
 def test_a_large_version_is_named_by_its_file_and_cannot_be_edited() -> None:

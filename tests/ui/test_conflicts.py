@@ -168,8 +168,10 @@ def test_conflicts_of_whole_nodes_label_each_choice(desk: Desk, bob: Colleague, 
     ]
     look(page, id)
     label = {
-        "deleted": "Delete the node", "moved": f"Name it {other}-by-ann", "twins": f"Merge both as {one}",
-    }[kind]  # fmt: skip
+        "deleted": "Delete the node",
+        "moved": f"Name it {other}-by-ann",
+        "twins": f"Merge both as {one}",
+    }[kind]
     page.get_by_label(label, exact=True).check()
     page.get_by_role("button", name="Preview commit").click()
     expect(page.locator(".change .bad")).to_have_text("deleted")
@@ -177,8 +179,10 @@ def test_conflicts_of_whole_nodes_label_each_choice(desk: Desk, bob: Colleague, 
     expect(page.locator(".said")).to_contain_text("Resolved")
     there = desk.call("get", uris=[other if kind == "twins" else f"{other}-by-ann" if kind == "moved" else one])
     assert [node["uri"] for node in there["nodes"]] == {
-        "deleted": [], "moved": [f"{other}-by-ann"], "twins": [one],
-    }[kind]  # fmt: skip
+        "deleted": [],
+        "moved": [f"{other}-by-ann"],
+        "twins": [one],
+    }[kind]
 
 
 def test_a_missing_choice_and_an_unknown_conflict_are_reported(

@@ -58,9 +58,10 @@ def test_a_reader_sees_both_versions_but_no_form(browser: BrowserContext, hub: H
     expect(page.get_by_role("radio")).to_have_count(0)
     proof = page.locator("form[action='/ui/out'] input[name=proof]").get_attribute("value") or ""
     answer = page.request.post(
-        page.url, form={"proof": proof, "id": id, "take-0-0": "a", "step": "make"},
+        page.url,
+        form={"proof": proof, "id": id, "take-0-0": "a", "step": "make"},
         headers={"Sec-Fetch-Site": "same-origin"},
-    )  # fmt: skip
+    )
     assert "may not" in answer.text()
     assert hub.call("conflicts", workspace="infra", id=id)["total"] == 1
 

@@ -43,9 +43,15 @@ class Door:
     kept: list[socket.socket] = field(default_factory=list)
 
     def ask(
-        self, method: str, path: str, form: dict[str, str] | bytes | None = None, /, *, known: bool = True,
+        self,
+        method: str,
+        path: str,
+        form: dict[str, str] | bytes | None = None,
+        /,
+        *,
+        known: bool = True,
         **headers: str,
-    ) -> Answer:  # fmt: skip
+    ) -> Answer:
         connection = http.client.HTTPConnection(self.host, self.port, timeout=20)
         sent = {"Cookie": self.cookie} if known and self.cookie else {}
         body = form if isinstance(form, bytes | None) else urlencode(form).encode()
@@ -162,15 +168,20 @@ def test_a_link_from_another_site_does_not_switch_the_session_unasked(
 @pytest.mark.parametrize(
     ("headers", "status"),
     [
-        ({"Host": "rebound.example"}, 421), ({"Host": "127.0.0.1:1"}, 421), ({"Host": ""}, 421),
-        ({"Origin": "null"}, 403), ({"Origin": "http://127.0.0.1:1"}, 403), ({"Origin": "https://evil.example"}, 403),
-        ({"Sec_Fetch_Site": "cross-site"}, 403), ({"Sec_Fetch_Site": "same-site"}, 403),
+        ({"Host": "rebound.example"}, 421),
+        ({"Host": "127.0.0.1:1"}, 421),
+        ({"Host": ""}, 421),
+        ({"Origin": "null"}, 403),
+        ({"Origin": "http://127.0.0.1:1"}, 403),
+        ({"Origin": "https://evil.example"}, 403),
+        ({"Sec_Fetch_Site": "cross-site"}, 403),
+        ({"Sec_Fetch_Site": "same-site"}, 403),
         ({"Sec_Fetch_Site": "cross-site", "Sec_Fetch_Mode": "navigate", "Sec_Fetch_Dest": "iframe"}, 403),
         ({"Sec_Fetch_Site": "same-origin", "Sec_Fetch_Mode": "navigate", "Sec_Fetch_Dest": "iframe"}, 403),
         ({"Sec_Fetch_Site": "cross-site", "Sec_Fetch_Mode": "navigate", "Sec_Fetch_Dest": "document"}, 200),
         ({"Sec_Fetch_Site": "none"}, 200),
     ],
-)  # fmt: skip
+)
 def test_the_origin_that_a_browser_reports_is_checked(door: Door, headers: dict[str, Any], status: int) -> None:
     answer = door.ask("GET", "/ui/w/shop/overview", **headers)
     assert answer.status == status
@@ -262,12 +273,23 @@ def test_other_methods_do_nothing(door: Door, method: str) -> None:
 @pytest.mark.parametrize(
     "path",
     [
-        "/ui/static/../sessions.py", "/ui/static/%2e%2e/sessions.py", "/ui/static/..%2fsessions.py",
-        "/ui/static/%2e%2e%2f%2e%2e%2fserver.py", "/ui/static//etc/passwd", "/ui/static/kgd.css%00.js",
-        "/ui/static/KGD.CSS", "/ui/static/", "/ui/nothing", "/ui/w/shop/nothing", "/ui/w/nowhere/overview",
-        "/ui/w/..%2f/overview", "/ui/in/", "//evil.example/ui/", "/ui/%2e%2e/v1/shop/status",
+        "/ui/static/../sessions.py",
+        "/ui/static/%2e%2e/sessions.py",
+        "/ui/static/..%2fsessions.py",
+        "/ui/static/%2e%2e%2f%2e%2e%2fserver.py",
+        "/ui/static//etc/passwd",
+        "/ui/static/kgd.css%00.js",
+        "/ui/static/KGD.CSS",
+        "/ui/static/",
+        "/ui/nothing",
+        "/ui/w/shop/nothing",
+        "/ui/w/nowhere/overview",
+        "/ui/w/..%2f/overview",
+        "/ui/in/",
+        "//evil.example/ui/",
+        "/ui/%2e%2e/v1/shop/status",
     ],
-)  # fmt: skip
+)
 def test_no_path_leads_anywhere_else(door: Door, path: str) -> None:
     answer = door.ask("GET", path)
     assert answer.status in (404, 405), answer.body

@@ -45,9 +45,13 @@ def places(desk: Desk, tmp_path_factory: pytest.TempPathFactory) -> Places:
     ]
     proposal = desk.call("submit_subgraph", changes=changes, base=base, message="what we found out")["proposal"]
     made = desk.call(
-        "manage_graph", operation="create", entityType="atom", name="Payments", paths=["src/**"],
+        "manage_graph",
+        operation="create",
+        entityType="atom",
+        name="Payments",
+        paths=["src/**"],
         createdByTaskId="https://tracker.example/1",
-    )  # fmt: skip
+    )
     area = made["data"]["atom"]["id"]
     token = desk.call("token_mint", name="reader", verbs=["read"])["id"]
     talk = folder / "conversations.json"
@@ -55,14 +59,35 @@ def places(desk: Desk, tmp_path_factory: pytest.TempPathFactory) -> Places:
     thread = desk.call("ingest", source=str(talk))["nodes"][0]
     (desk.code / ".kgd" / "nodes" / "concept" / "bad.yaml").write_text("uri: [\n")
     return {
-        "overview": "", "stale": "", "broken": "", "unreadable": "", "graph": f"from={AUTH}", "node": f"uri={AUTH}",
-        "node/edit": f"uri={AUTH}", "node/new": "", "node/delete": f"uri={AUTH}", "node/history": f"uri={AUTH}",
-        "node/lines": f"uri={AUTH}", "node/messages": f"uri={thread}", "node/revert": f"commit={commit}&uri={AUTH}",
-        "search": "q=keys", "review": "since=yesterday", "conflicts": "", "conflict": f"id={quote(id, safe='')}",
-        "proposals": "", "proposal": f"id={quote(proposal, safe='')}", "areas": "", "areas/all": "", "areas/new": "",
-        "area": f"uri={area}", "workspaces": "", "workspaces/tokens/mint": "",
-        "workspaces/tokens/revoke": f"id={token}", "manual": "", "glossary": "",
-    }  # fmt: skip
+        "overview": "",
+        "stale": "",
+        "broken": "",
+        "unreadable": "",
+        "graph": f"from={AUTH}",
+        "node": f"uri={AUTH}",
+        "node/edit": f"uri={AUTH}",
+        "node/new": "",
+        "node/delete": f"uri={AUTH}",
+        "node/history": f"uri={AUTH}",
+        "node/lines": f"uri={AUTH}",
+        "node/messages": f"uri={thread}",
+        "node/revert": f"commit={commit}&uri={AUTH}",
+        "search": "q=keys",
+        "review": "since=yesterday",
+        "conflicts": "",
+        "conflict": f"id={quote(id, safe='')}",
+        "proposals": "",
+        "proposal": f"id={quote(proposal, safe='')}",
+        "areas": "",
+        "areas/all": "",
+        "areas/new": "",
+        "area": f"uri={area}",
+        "workspaces": "",
+        "workspaces/tokens/mint": "",
+        "workspaces/tokens/revoke": f"id={token}",
+        "manual": "",
+        "glossary": "",
+    }
 
 
 @pytest.fixture

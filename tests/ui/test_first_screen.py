@@ -13,19 +13,35 @@ pytestmark = [pytest.mark.needs("chromium"), pytest.mark.slow]
 
 Leads = tuple[str, str, float]
 KNOWN: list[tuple[str, str, list[Leads]]] = [
-    ("concept://shop/checkout", "Checkout", [
-        ("depends_on", "concept://shop/auth", 0.25), ("depends_on", "concept://shop/payments", 0.25),
-        ("implemented_in", "file://shop/src/checkout.py", 0.25), ("decided_in", "decision://shop/one-page", 0.25),
-        ("depends_on", "concept://shop/prices", 0.5),
-    ]),
-    ("concept://shop/auth", "Auth service", [
-        ("implemented_in", "file://shop/src/auth/session.py", 0.25), ("depends_on", "concept://shop/keys", 0.5),
-        ("learned", "gotcha://shop/clock-skew", 0.25),
-    ]),
-    ("concept://shop/payments", "Payments", [
-        ("learned", "gotcha://shop/rate-limit", 0.25), ("decided_in", "decision://shop/retries", 0.25),
-        ("depends_on", "concept://shop/ledger", 0.5),
-    ]),
+    (
+        "concept://shop/checkout",
+        "Checkout",
+        [
+            ("depends_on", "concept://shop/auth", 0.25),
+            ("depends_on", "concept://shop/payments", 0.25),
+            ("implemented_in", "file://shop/src/checkout.py", 0.25),
+            ("decided_in", "decision://shop/one-page", 0.25),
+            ("depends_on", "concept://shop/prices", 0.5),
+        ],
+    ),
+    (
+        "concept://shop/auth",
+        "Auth service",
+        [
+            ("implemented_in", "file://shop/src/auth/session.py", 0.25),
+            ("depends_on", "concept://shop/keys", 0.5),
+            ("learned", "gotcha://shop/clock-skew", 0.25),
+        ],
+    ),
+    (
+        "concept://shop/payments",
+        "Payments",
+        [
+            ("learned", "gotcha://shop/rate-limit", 0.25),
+            ("decided_in", "decision://shop/retries", 0.25),
+            ("depends_on", "concept://shop/ledger", 0.5),
+        ],
+    ),
     ("concept://shop/keys", "Signing keys", [("implemented_in", "file://shop/src/auth/keys.py", 0.25)]),
     ("concept://shop/prices", "Prices are net", [("decided_in", "decision://shop/rounding", 0.25)]),
     ("decision://shop/one-page", "One page, no steps", []),
@@ -33,7 +49,7 @@ KNOWN: list[tuple[str, str, list[Leads]]] = [
     ("decision://shop/rounding", "Round half to even", []),
     ("gotcha://shop/clock-skew", "Clocks differ by 5 s", []),
     ("gotcha://shop/rate-limit", "The limit is 100/min", []),
-]  # fmt: skip
+]
 
 
 @pytest.mark.picture

@@ -14,9 +14,13 @@ from kgd.ui.forms import FIELDS, changes, meet, texts_of, typed_of
 from kgd.ui.values import as_text, mapping_of, mapping_text
 
 NODE = {
-    "type": "concept", "name": "Pay", "summary": "Money", "content": "one\ntwo\n", "tags": ["a", "b"],
+    "type": "concept",
+    "name": "Pay",
+    "summary": "Money",
+    "content": "one\ntwo\n",
+    "tags": ["a", "b"],
     "data": {"owner": "ann", "deep": {"x": 1, "y": [True, None]}},
-}  # fmt: skip
+}
 PUT = {"uri": "concept://shop/pay", "expect_version": 3}
 TEXTS = st.fixed_dictionaries({name: st.sampled_from(("", "one", "two", "x: 1")) for name in FIELDS})
 
@@ -35,11 +39,15 @@ def test_only_changed_fields_are_written() -> None:
     made = changes(texts_of(NODE), sent(summary="All  money ", tags="b\nc", data="deep:\n  x: 1\nnew: 0\n"), PUT)
     assert made == [
         {
-            "op": "upsert", **PUT, "summary": "All money", "tags": ["c"], "data": {"deep": {"x": 1}, "new": 0},
+            "op": "upsert",
+            **PUT,
+            "summary": "All money",
+            "tags": ["c"],
+            "data": {"deep": {"x": 1}, "new": 0},
             "unset": ["data.owner", "data.deep"],
         },
         {"op": "untag", "uri": PUT["uri"], "tags": ["a"]},
-    ]  # fmt: skip
+    ]
 
 
 def test_one_is_not_true_and_an_emptied_field_is_cleared() -> None:
@@ -85,8 +93,11 @@ def test_marks_hold_both_texts(old: str, new: str) -> None:
 
 def test_a_changed_word_is_marked_in_its_line() -> None:
     assert [(mark.kind, mark.text) for mark in marked("first\nthe old one\n", "first\nthe new one\n")] == [
-        ("same", "first\nthe "), ("del", "old"), ("ins", "new"), ("same", " one\n"),
-    ]  # fmt: skip
+        ("same", "first\nthe "),
+        ("del", "old"),
+        ("ins", "new"),
+        ("same", " one\n"),
+    ]
 
 
 @given(
@@ -98,7 +109,7 @@ def test_a_changed_word_is_marked_in_its_line() -> None:
         ),
         max_size=4,
     )
-)  # fmt: skip
+)
 def test_data_survives_a_round_trip(data: dict[str, object]) -> None:
     assert mapping_of(mapping_text(data)) == data
 

@@ -22,23 +22,42 @@ AUTH, TOKENS, KEYS = (f"concept://shop/{name}" for name in ("auth", "tokens", "k
 def known(desk: Desk) -> None:
     """auth leads to tokens; tokens lead to keys, to code, and to a missing concept."""
     changes = [
-        {"op": "upsert", "uri": "auth", "name": "Auth service", "summary": "Lets people in",
-         "relations": [{"type": "uses", "target": "tokens", "weight": 0.5}]},
-        {"op": "upsert", "uri": "tokens", "name": "Tokens",
-         "relations": [{"type": "signed_with", "target": "keys", "weight": 1},
-                       {"type": "see", "target": "rotation", "weight": 0.25},
-                       {"type": "implemented_in", "target": "./src/auth/session.py", "weight": 0.5}]},
+        {
+            "op": "upsert",
+            "uri": "auth",
+            "name": "Auth service",
+            "summary": "Lets people in",
+            "relations": [{"type": "uses", "target": "tokens", "weight": 0.5}],
+        },
+        {
+            "op": "upsert",
+            "uri": "tokens",
+            "name": "Tokens",
+            "relations": [
+                {"type": "signed_with", "target": "keys", "weight": 1},
+                {"type": "see", "target": "rotation", "weight": 0.25},
+                {"type": "implemented_in", "target": "./src/auth/session.py", "weight": 0.5},
+            ],
+        },
         {"op": "upsert", "uri": "keys", "name": "Signing keys"},
-        {"op": "upsert", "uri": "insight://shop/renewed", "name": "Tokens are renewed at minute 12",
-         "relations": [{"type": "about", "target": "tokens", "weight": 0.25}]},
-    ]  # fmt: skip
+        {
+            "op": "upsert",
+            "uri": "insight://shop/renewed",
+            "name": "Tokens are renewed at minute 12",
+            "relations": [{"type": "about", "target": "tokens", "weight": 0.25}],
+        },
+    ]
     desk.call("put", changes=changes)
     area = {"operation": "create", "knowledge": "-", "createdByTaskId": "https://example.org/1"}
     made = desk.call("manage_graph", entityType="molecule", name="Security", **area)
     desk.call(
-        "manage_graph", entityType="atom", name="Login", paths=["src/auth/**"],
-        moleculeId=made["data"]["molecule"]["id"], **area,
-    )  # fmt: skip
+        "manage_graph",
+        entityType="atom",
+        name="Login",
+        paths=["src/auth/**"],
+        moleculeId=made["data"]["molecule"]["id"],
+        **area,
+    )
 
 
 def dot(page: Page, uri: str) -> str:
@@ -178,8 +197,15 @@ def test_the_graph_can_be_read_and_filtered_without_scripts(desk: Desk, context:
     plain.close()
 
 
-@pytest.mark.parametrize(("query", "said"), [("cost=much", "is not a number"), ("direction=up", "Unknown direction"),
-                                             ("nodes=0", "nodes"), ("as_of=zzzz", "zzzz")])  # fmt: skip
+@pytest.mark.parametrize(
+    ("query", "said"),
+    [
+        ("cost=much", "is not a number"),
+        ("direction=up", "Unknown direction"),
+        ("nodes=0", "nodes"),
+        ("as_of=zzzz", "zzzz"),
+    ],
+)
 def test_a_malformed_address_reports_the_error(page: Page, watched: object, query: str, said: str) -> None:
     at(page, f"graph?from=auth&{query}")
     expect(page.locator("[role=alert]")).to_contain_text(said)

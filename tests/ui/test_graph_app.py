@@ -45,13 +45,24 @@ HOST = """<!doctype html><title>A host</title><style>iframe { width: 100%; heigh
 @pytest.fixture(scope="module", autouse=True)
 def known(desk: Desk) -> None:
     changes = [
-        {"op": "upsert", "uri": "auth", "name": "Auth service", "summary": "<script>window.hit = 1</script>",
-         "relations": [{"type": "uses", "target": "tokens", "weight": 0.5},
-                       {"type": "see", "target": "rotation", "weight": 0.25}]},
-        {"op": "upsert", "uri": "tokens", "name": 'Tokens "><img src=x onerror=top.hit()>',
-         "relations": [{"type": "signed_with", "target": "keys", "weight": 1}]},
+        {
+            "op": "upsert",
+            "uri": "auth",
+            "name": "Auth service",
+            "summary": "<script>window.hit = 1</script>",
+            "relations": [
+                {"type": "uses", "target": "tokens", "weight": 0.5},
+                {"type": "see", "target": "rotation", "weight": 0.25},
+            ],
+        },
+        {
+            "op": "upsert",
+            "uri": "tokens",
+            "name": 'Tokens "><img src=x onerror=top.hit()>',
+            "relations": [{"type": "signed_with", "target": "keys", "weight": 1}],
+        },
         {"op": "upsert", "uri": "keys", "name": "Signing keys"},
-    ]  # fmt: skip
+    ]
     desk.call("put", changes=changes)
 
 

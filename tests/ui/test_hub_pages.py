@@ -132,8 +132,10 @@ def test_a_writer_commits_under_their_own_name(browser: BrowserContext, hub: Hub
     expect(page.locator(".said")).to_be_visible()
     said = subprocess.run(
         ["git", "-C", hub.workspace("infra"), "log", "-1", "--format=%an %ae", "refs/kgd/head"],
-        capture_output=True, text=True, check=True,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     assert said.stdout.startswith("Jo Writer ")
     assert said.stdout.strip().endswith("@token.invalid")
 
@@ -143,9 +145,10 @@ def test_the_tool_refuses_a_readers_forged_form(browser: BrowserContext, hub: Hu
     form = page.locator("form[action='/ui/out'] input[name=proof]").get_attribute("value") or ""
     for place in ("workspaces/sync", "workspaces/browsers", "workspaces/tokens/mint"):
         answer = page.request.post(
-            f"{hub.url}/ui/w/infra/{place}", form={"proof": form, "name": "x", "verbs": "admin"},
+            f"{hub.url}/ui/w/infra/{place}",
+            form={"proof": form, "name": "x", "verbs": "admin"},
             headers={"Sec-Fetch-Site": "same-origin"},
-        )  # fmt: skip
+        )
         assert answer.status in (403, 404), place
     assert not [one for one in hub.call("token_list")["tokens"] if one["name"] == "x"]
 
@@ -208,8 +211,9 @@ def test_the_stored_token_opens_a_workspace_on_a_hub_by_a_link(
 
     def kgd(*words: str, given: str = "") -> str:
         command = [sys.executable, "-P", "-m", "kgd.cli", *words]
-        done = subprocess.run(command, env=environment, cwd=tmp_path, input=given, capture_output=True, text=True,
-                              check=False)  # fmt: skip
+        done = subprocess.run(
+            command, env=environment, cwd=tmp_path, input=given, capture_output=True, text=True, check=False
+        )
         assert done.returncode == 0, done.stderr
         return done.stdout
 
@@ -233,14 +237,39 @@ def test_the_stored_token_opens_a_workspace_on_a_hub_by_a_link(
 def test_over_tls_the_cookie_is_limited_to_this_host(chromium: Browser, tmp_path: Path) -> None:
     cert, key = tmp_path / "cert.pem", tmp_path / "key.pem"
     subprocess.run(
-        ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2",
-         "-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1", "-keyout", key, "-out",
-         cert], check=True, capture_output=True,
-    )  # fmt: skip
+        [
+            "openssl",
+            "req",
+            "-x509",
+            "-newkey",
+            "ec",
+            "-pkeyopt",
+            "ec_paramgen_curve:prime256v1",
+            "-nodes",
+            "-days",
+            "2",
+            "-subj",
+            "/CN=localhost",
+            "-addext",
+            "subjectAltName=DNS:localhost,IP:127.0.0.1",
+            "-keyout",
+            key,
+            "-out",
+            cert,
+        ],
+        check=True,
+        capture_output=True,
+    )
     (tmp_path / "hub").mkdir()
     tls = new_hub(
-        tmp_path / "hub", "--listen", "127.0.0.1:0", "--tls-cert", str(cert), "--tls-key", str(key),
-    )  # fmt: skip
+        tmp_path / "hub",
+        "--listen",
+        "127.0.0.1:0",
+        "--tls-cert",
+        str(cert),
+        "--tls-key",
+        str(key),
+    )
     tls.start()
     context = chromium.new_context(ignore_https_errors=True)
     try:

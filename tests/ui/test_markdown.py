@@ -12,26 +12,83 @@ from hypothesis import strategies as st
 from kgd.ui.markdown import LONGEST, laid_out, shown
 
 TAGS = {
-    "p", "a", "em", "strong", "s", "code", "pre", "ul", "ol", "li", "blockquote", "hr", "br", "table", "thead", "tbody",
-    "tr", "th", "td", "h3", "h4", "h5", "h6", "span",
-}  # fmt: skip
-ATTRIBUTES = {("a", "href"), ("a", "rel"), ("a", "class"), ("ol", "start"), ("ul", "class"), ("pre", "class"),
-              ("span", "class")}  # fmt: skip
+    "p",
+    "a",
+    "em",
+    "strong",
+    "s",
+    "code",
+    "pre",
+    "ul",
+    "ol",
+    "li",
+    "blockquote",
+    "hr",
+    "br",
+    "table",
+    "thead",
+    "tbody",
+    "tr",
+    "th",
+    "td",
+    "h3",
+    "h4",
+    "h5",
+    "h6",
+    "span",
+}
+ATTRIBUTES = {
+    ("a", "href"),
+    ("a", "rel"),
+    ("a", "class"),
+    ("ol", "start"),
+    ("ul", "class"),
+    ("pre", "class"),
+    ("span", "class"),
+}
 HOSTILE = (
-    "[a](javascript:alert(1))", "[a](JaVaScRiPt:alert(1))", "[a](java\tscript:alert(1))", "[a](java\nscript:alert(1))",
-    "[a](&#106;avascript:alert(1))", "[a](javascript&colon;alert(1))", "[a](javascript&#x3A;alert(1))",
-    "[a](vbscript:x)", "[a](data:text/html,<script>alert(1)</script>)", "[a](data:image/svg+xml;base64,PHN2Zz4=)",
-    "[a](//evil.example/x)", "[a](\\\\evil.example\\x)", "[a](/\\evil.example)", "[a](file:///etc/passwd)",
+    "[a](javascript:alert(1))",
+    "[a](JaVaScRiPt:alert(1))",
+    "[a](java\tscript:alert(1))",
+    "[a](java\nscript:alert(1))",
+    "[a](&#106;avascript:alert(1))",
+    "[a](javascript&colon;alert(1))",
+    "[a](javascript&#x3A;alert(1))",
+    "[a](vbscript:x)",
+    "[a](data:text/html,<script>alert(1)</script>)",
+    "[a](data:image/svg+xml;base64,PHN2Zz4=)",
+    "[a](//evil.example/x)",
+    "[a](\\\\evil.example\\x)",
+    "[a](/\\evil.example)",
+    "[a](file:///etc/passwd)",
     "[a](blob:x)",
-    "<javascript:alert(1)>", "<data:text/html,x>", "[a]: javascript:alert(1)\n\n[a]", "![a](javascript:alert(1))",
-    "![a](data:image/svg+xml,<svg onload=alert(1)>)", "<script>alert(1)</script>", "<img src=x onerror=alert(1)>",
-    "<svg/onload=alert(1)>", "<a href='javascript:alert(1)'>x</a>", "<style>*{background:url(//e.example)}</style>",
-    "<iframe src=//e.example></iframe>", "[a](https://x.example/\"onmouseover=alert(1))",
-    "[a](https://x.example 'x\" onmouseover=\"alert(1)')", "```\"><script>alert(1)</script>\nx\n```",
-    "[[\"><img src=x onerror=alert(1)>]]", "[[javascript:alert(1)]]", "|a|\n|:-:|\n|<b onclick=x>|", "{{7*7}} {% x %}",
-    "[a](<javascript:alert(1)>)", "[a](%6Aavascript:alert(1))", "[\u202ea](https://x.example)", "&#x202e;abc", "a\x00b",
-    "![a](//evil.example/x.png)", "[a](concept://x\"onclick=alert(1)//)", "[a](mailto:x@y.example?body=<script>)",
-)  # fmt: skip
+    "<javascript:alert(1)>",
+    "<data:text/html,x>",
+    "[a]: javascript:alert(1)\n\n[a]",
+    "![a](javascript:alert(1))",
+    "![a](data:image/svg+xml,<svg onload=alert(1)>)",
+    "<script>alert(1)</script>",
+    "<img src=x onerror=alert(1)>",
+    "<svg/onload=alert(1)>",
+    "<a href='javascript:alert(1)'>x</a>",
+    "<style>*{background:url(//e.example)}</style>",
+    "<iframe src=//e.example></iframe>",
+    '[a](https://x.example/"onmouseover=alert(1))',
+    "[a](https://x.example 'x\" onmouseover=\"alert(1)')",
+    '```"><script>alert(1)</script>\nx\n```',
+    '[["><img src=x onerror=alert(1)>]]',
+    "[[javascript:alert(1)]]",
+    "|a|\n|:-:|\n|<b onclick=x>|",
+    "{{7*7}} {% x %}",
+    "[a](<javascript:alert(1)>)",
+    "[a](%6Aavascript:alert(1))",
+    "[\u202ea](https://x.example)",
+    "&#x202e;abc",
+    "a\x00b",
+    "![a](//evil.example/x.png)",
+    '[a](concept://x"onclick=alert(1)//)',
+    "[a](mailto:x@y.example?body=<script>)",
+)
 
 
 class Seen(HTMLParser):
@@ -75,9 +132,44 @@ def test_hostile_markup_stays_text(text: str) -> None:
 
 
 PIECES = st.sampled_from(
-    (*HOSTILE, "*", "**", "_", "`", "```\n", "[", "]", "(", ")", "<", ">", "!", "\n", "\n\n", "    ", "> ", "- ", "1. ",
-     "# ", "|", "\\", "&", "#", ";", "~~", "[[", "]]", "a", "b ", "https://x.example", "&#x202e;", "\u202e", "\"", "'")
-)  # fmt: skip
+    (
+        *HOSTILE,
+        "*",
+        "**",
+        "_",
+        "`",
+        "```\n",
+        "[",
+        "]",
+        "(",
+        ")",
+        "<",
+        ">",
+        "!",
+        "\n",
+        "\n\n",
+        "    ",
+        "> ",
+        "- ",
+        "1. ",
+        "# ",
+        "|",
+        "\\",
+        "&",
+        "#",
+        ";",
+        "~~",
+        "[[",
+        "]]",
+        "a",
+        "b ",
+        "https://x.example",
+        "&#x202e;",
+        "\u202e",
+        '"',
+        "'",
+    )
+)
 
 
 @given(st.lists(PIECES, max_size=30).map("".join))
@@ -97,8 +189,12 @@ def test_links_lead_to_nodes_and_to_the_web() -> None:
         "[[concept:auth|who you are]] [[auth#part]] <concept://shop/a> [x](https://y.example) [f](file://shop/a)"
     )
     assert [attributes["href"] for _, attributes in html.tags if "href" in attributes] == [
-        place("concept:auth"), place("auth"), place("concept://shop/a"), "https://y.example", place("file://shop/a"),
-    ]  # fmt: skip
+        place("concept:auth"),
+        place("auth"),
+        place("concept://shop/a"),
+        "https://y.example",
+        place("file://shop/a"),
+    ]
     assert "who you are" in html.text
     assert "[[concept" not in html.text
 
@@ -112,12 +208,18 @@ def test_links_keep_names_of_any_script() -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "[//]: # (secret words)", "[a]: https://x.example 'secret words'", "```secret words\nx\n```",
-        "[a](https://x.example 'secret words')", "![a](https://x.example 'secret words')", "<!-- secret words -->",
-        ">" * 60 + " secret words", "[a]: https://y.example\n[a]: https://x.example 'secret words'",
-        "- " * 50 + "secret words", "[a](concept://shop/x 'secret words')",
+        "[//]: # (secret words)",
+        "[a]: https://x.example 'secret words'",
+        "```secret words\nx\n```",
+        "[a](https://x.example 'secret words')",
+        "![a](https://x.example 'secret words')",
+        "<!-- secret words -->",
+        ">" * 60 + " secret words",
+        "[a]: https://y.example\n[a]: https://x.example 'secret words'",
+        "- " * 50 + "secret words",
+        "[a](concept://shop/x 'secret words')",
     ],
-)  # fmt: skip
+)
 def test_no_text_is_hidden(text: str) -> None:
     assert "secret words" in seen(text).text
 

@@ -244,10 +244,14 @@ def test_a_node_with_ten_thousand_relations_and_a_quarter_of_a_megabyte_opens(de
     desk.put("concept://shop/wide", name="Wide", relations=relations)
     for start in range(0, 10_000, 1_000):
         spokes = [
-            {"op": "upsert", "uri": f"concept://shop/spoke/{n}", "name": f"Spoke {n}",
-             "relations": [{"type": "of", "target": hub, "weight": 0.3}]}
+            {
+                "op": "upsert",
+                "uri": f"concept://shop/spoke/{n}",
+                "name": f"Spoke {n}",
+                "relations": [{"type": "of", "target": hub, "weight": 0.3}],
+            }
             for n in range(start, start + 1_000)
-        ]  # fmt: skip
+        ]
         desk.call("put", changes=spokes)
     at(page, f"node?uri={hub}")
     expect(page.locator("#into .aside")).to_have_text("10,000")
@@ -263,13 +267,17 @@ def test_a_node_with_ten_thousand_relations_and_a_quarter_of_a_megabyte_opens(de
 @pytest.mark.picture
 def test_a_narrow_window_shows_the_whole_node(desk: Desk, page: Page) -> None:
     desk.put(
-        "concept://shop/shown", name="Checkout", summary="From the cart to the receipt", tags=["core", "money"],
+        "concept://shop/shown",
+        name="Checkout",
+        summary="From the cart to the receipt",
+        tags=["core", "money"],
         content="The **cart** is priced, then paid.\n\n1. See [[decision:net-prices]].\n2. A receipt.\n",
-        data={"owner": "ann"}, relations=[
+        data={"owner": "ann"},
+        relations=[
             {"type": "about", "target": "file://shop/src/checkout.py", "weight": 0.1},
             {"type": "uses", "target": "concept://shop/payments-to-be", "weight": 0.4},
         ],
-    )  # fmt: skip
+    )
     at(page, "node?uri=concept://shop/shown")
     picture(page, "node")
     page.set_viewport_size({"width": 360, "height": 740})

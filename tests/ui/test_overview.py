@@ -35,13 +35,16 @@ def some(count: int, one: str, needs: bool = True) -> Waiting:
         ([], [], "Nothing needs your attention."),
         ([some(1, "conflict")], [], "1 conflict needs your attention."),
         ([some(3, "conflict"), some(2, "proposal")], [], "3 conflicts and 2 proposals need your attention."),
-        ([some(1, "conflict"), some(1, "proposal"), some(1200, "file")], [],
-         "1 conflict, 1 proposal and 1,200 files need your attention."),
+        (
+            [some(1, "conflict"), some(1, "proposal"), some(1200, "file")],
+            [],
+            "1 conflict, 1 proposal and 1,200 files need your attention.",
+        ),
         ([some(9, "broken link", needs=False)], [], "Nothing is urgent."),
         ([], ["Writes"], "Problems: Writes."),
         ([some(1, "file")], ["A", "B"], "1 file needs your attention. Problems: A and B."),
     ],
-)  # fmt: skip
+)
 def test_one_sentence_summarises_the_pending_work(waiting: list[Waiting], stuck: list[str], said: str) -> None:
     assert sentence(waiting, stuck) == said
 

@@ -213,15 +213,26 @@ def fill(desk: Desk) -> str:
         alias = build(
             "concept", "shop", [b"was", name.encode()[:200].decode(errors="ignore").replace("/", " ").encode()]
         )
-        small.append({
-            "op": "upsert", "uri": node(number), "name": name[:NAME_LIMIT].strip(),
-            "summary": name[:SUMMARY_LIMIT].strip(),
-            "type": label(text) if number % 3 == 0 else "insight", "aliases": [alias],
-        })  # fmt: skip
+        small.append(
+            {
+                "op": "upsert",
+                "uri": node(number),
+                "name": name[:NAME_LIMIT].strip(),
+                "summary": name[:SUMMARY_LIMIT].strip(),
+                "type": label(text) if number % 3 == 0 else "insight",
+                "aliases": [alias],
+            }
+        )
     fat = {
-        "op": "upsert", "uri": ALL, "name": MARKUP[0], "summary": MARKUP[4], "content": content, "tags": labels[:250],
+        "op": "upsert",
+        "uri": ALL,
+        "name": MARKUP[0],
+        "summary": MARKUP[4],
+        "content": content,
+        "tags": labels[:250],
         "data": {
-            "texts": texts, **{sayable(text)[:200]: text for text in texts if sayable(text).strip()},
+            "texts": texts,
+            **{sayable(text)[:200]: text for text in texts if sayable(text).strip()},
             "cites": ["src/checkout.py", *(text for text in texts if "\n" not in text)],
         },
         "source": {"type": MARKUP[0], "id": MARKUP[4]},
@@ -229,7 +240,7 @@ def fill(desk: Desk) -> str:
             {"type": one, "target": node(number) if number % 2 else f"javascript:{number};{HIT}", "weight": 0.1}
             for number, one in enumerate(labels)
         ],
-    }  # fmt: skip
+    }
     desk.call("put", changes=[*small, fat], message=MARKUP[4])
     for name in (MARKUP[0], MARKUP[4], ATTRIBUTES[0]):
         written = desk.call("put", changes=[{"op": "upsert", "uri": node(0), "name": name, "summary": name[:99]}])
@@ -264,9 +275,12 @@ def commit(desk: Desk) -> str:
 
 def troubles(page: Page) -> list[str]:
     """Return the injected parts of a page."""
-    found = [str(one) for one in page.evaluate(
-        "selector => [...document.querySelectorAll(selector)].map(one => one.outerHTML.slice(0, 200))", FORBIDDEN
-    )]  # fmt: skip
+    found = [
+        str(one)
+        for one in page.evaluate(
+            "selector => [...document.querySelectorAll(selector)].map(one => one.outerHTML.slice(0, 200))", FORBIDDEN
+        )
+    ]
     if page.evaluate("window.__hit"):
         found.append("a script ran")
     if "49" in page.title():
@@ -284,23 +298,46 @@ def looked(page: Page, place: str) -> list[str]:
 
 FEW = (f"node?uri={ALL}", f"node/edit?uri={ALL}", f"node/history?uri={ALL}", "overview", f"search?q={quote(MARKUP[4])}")
 MANY = (
-    f"node/lines?uri={ALL}", f"node?uri={quote(MARKUP[4])}", f"node/delete?uri={node(1)}",
+    f"node/lines?uri={ALL}",
+    f"node?uri={quote(MARKUP[4])}",
+    f"node/delete?uri={node(1)}",
     f"node/new?uri={quote(ATTRIBUTES[0])}&name={quote(MARKUP[0])}",
     f"node?uri={ALL}&do=relation&type={quote(ATTRIBUTES[0])}&target={quote(MARKUP[4])}",
-    f"node/history?uri={node(0)}", f"graph?from={ALL}", f"graph?from={quote(MARKUP[0])}", f"graph?from={node(1)}",
-    "graph", "conflicts", f"conflicts?uri={node(0)}", f"conflicts?uri={quote(MARKUP[4])}",
-    "review", "review?since=yesterday",
-    f"review?by={quote(MARKUP[4])}", "areas", "areas?path=src", f"areas?path={quote(MARKUP[4])}", "proposals", "stale",
-    "broken", "unreadable", "workspaces", "node?uri=dir://shop/src", f"search?q={quote(ATTRIBUTES[0])}&cursor=x",
-    f"node?uri={ALL}&as_of={quote(MARKUP[4])}", f"node/revert?commit={quote(MARKUP[0])}", f"nowhere/{quote(MARKUP[4])}",
-)  # fmt: skip
+    f"node/history?uri={node(0)}",
+    f"graph?from={ALL}",
+    f"graph?from={quote(MARKUP[0])}",
+    f"graph?from={node(1)}",
+    "graph",
+    "conflicts",
+    f"conflicts?uri={node(0)}",
+    f"conflicts?uri={quote(MARKUP[4])}",
+    "review",
+    "review?since=yesterday",
+    f"review?by={quote(MARKUP[4])}",
+    "areas",
+    "areas?path=src",
+    f"areas?path={quote(MARKUP[4])}",
+    "proposals",
+    "stale",
+    "broken",
+    "unreadable",
+    "workspaces",
+    "node?uri=dir://shop/src",
+    f"search?q={quote(ATTRIBUTES[0])}&cursor=x",
+    f"node?uri={ALL}&as_of={quote(MARKUP[4])}",
+    f"node/revert?commit={quote(MARKUP[0])}",
+    f"nowhere/{quote(MARKUP[4])}",
+)
 
 
 SHOWN = (
-    ("workspaces", ATTRIBUTES[0]), ("workspaces", MARKUP[4]),
-    (f"node/history?uri={node(0)}", MARKUP[0]), (f"node/history?uri={ALL}", MARKUP[4]),
-    ("node?uri=dir://shop/src", TEMPLATES[0]), (f"node?uri={ALL}", MARKUP[4]),
-)  # fmt: skip
+    ("workspaces", ATTRIBUTES[0]),
+    ("workspaces", MARKUP[4]),
+    (f"node/history?uri={node(0)}", MARKUP[0]),
+    (f"node/history?uri={ALL}", MARKUP[4]),
+    ("node?uri=dir://shop/src", TEMPLATES[0]),
+    (f"node?uri={ALL}", MARKUP[4]),
+)
 """Pages that show payloads: names of tokens, values, commit messages, file names."""
 
 

@@ -145,8 +145,10 @@ def test_a_proposal_of_a_remote_is_fetched_decided_and_removed_there(desk: Desk,
 def test_a_long_proposal_has_pages_and_a_long_text_has_its_own_page(desk: Desk, page: Page) -> None:
     base = desk.put("concept://shop/long/00", content="was")["commit"]
     desk.put("concept://shop/long/00", summary="is")
-    changes = [{"op": "upsert", "uri": f"concept://shop/long/{n:02}", "content": f"{n} words " * 400, "summary": "s"}
-               for n in range(40)]  # fmt: skip
+    changes = [
+        {"op": "upsert", "uri": f"concept://shop/long/{n:02}", "content": f"{n} words " * 400, "summary": "s"}
+        for n in range(40)
+    ]
     id = desk.call("submit_subgraph", changes=changes, base=base, message="long")["proposal"]
     at(page, f"proposal?id={id}")
     first = page.locator(".change").count()

@@ -29,11 +29,16 @@ def write_onnx(folder: Path, *, output: str = "last_hidden_state", input: str = 
     tokenizer.save(str(folder / "tokenizer.json"))
     table = _int(1, len(WORDS)) + _int(1, DIM) + _int(2, 1) + _bytes(8, b"table") + _bytes(9, TABLE.tobytes())
     node = b"".join([_bytes(1, b"table"), _bytes(1, input.encode()), _bytes(2, output.encode()), _bytes(4, b"Gather")])
-    graph = b"".join([
-        _bytes(1, node), _bytes(2, b"tiny"), _bytes(5, table), _bytes(11, _value(input, 7, "batch", "length")),
-        _bytes(11, _value("attention_mask", 7, "batch", "length")),
-        _bytes(12, _value(output, 1, "batch", "length", DIM)),
-    ])  # fmt: skip
+    graph = b"".join(
+        [
+            _bytes(1, node),
+            _bytes(2, b"tiny"),
+            _bytes(5, table),
+            _bytes(11, _value(input, 7, "batch", "length")),
+            _bytes(11, _value("attention_mask", 7, "batch", "length")),
+            _bytes(12, _value(output, 1, "batch", "length", DIM)),
+        ]
+    )
     (folder / "model.onnx").write_bytes(_int(1, 8) + _bytes(7, graph) + _bytes(8, _int(2, 13)))
     return folder
 

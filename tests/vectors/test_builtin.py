@@ -12,9 +12,17 @@ from kgd.vectors.builtin import FEWEST, TEXT_LIMIT, Builtin
 from kgd.vectors.embedder import Weighing
 
 TEXTS = [
-    "The kitten sleeps on the sofa.", "Quarterly revenue grew.", "x", "naïve café – déjà vu", "東京の天気はどうですか",
-    "🙂" * 50, "def open(path): return Path(path)", "a" * 3_000, "line one\nline two\n\n\ttabbed", "The the THE",
-]  # fmt: skip
+    "The kitten sleeps on the sofa.",
+    "Quarterly revenue grew.",
+    "x",
+    "naïve café – déjà vu",
+    "東京の天気はどうですか",
+    "🙂" * 50,
+    "def open(path): return Path(path)",
+    "a" * 3_000,
+    "line one\nline two\n\n\ttabbed",
+    "The the THE",
+]
 
 
 @pytest.fixture(scope="module")

@@ -57,8 +57,12 @@ def test_pooling_prefixes_and_the_number_of_tokens_are_the_persons(tmp_path: Pat
 def test_settings_that_change_vectors_change_the_id(tmp_path: Path) -> None:
     folder = write_onnx(tmp_path)
     ways: list[dict[str, Any]] = [
-        {}, {"pooling": "cls"}, {"query_prefix": "q"}, {"document_prefix": "q"}, {"max_tokens": 99},
-    ]  # fmt: skip
+        {},
+        {"pooling": "cls"},
+        {"query_prefix": "q"},
+        {"document_prefix": "q"},
+        {"max_tokens": 99},
+    ]
     assert len({load(folder, **how).id for how in ways}) == len(ways)
     assert load(folder, batch=3, share=0.9).id == load(folder).id
 

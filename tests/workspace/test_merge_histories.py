@@ -372,10 +372,27 @@ def test_conflicts_of_every_kind_can_be_settled(ws: Workspace) -> None:
     common = {"nodes/concept/m.yaml": node("m")["nodes/concept/m.yaml"], path: memories.encode(front, "a\n")}
     base = mine.commit({**root, **common, **node("moved"), **node("gone", name="g")}, bytes.fromhex(ws.tip))
     setting = [encode_settings(Settings("ws", others={"color": color})) for color in ("red", "green")]
-    one = mine.commit({**common, path: memories.encode(front, "b\n"), **node("to1", aliases=(uri("moved"),)),
-                       **node("Twin", name="one"), "kgd.yaml": setting[0]}, base)  # fmt: skip
-    two = mine.commit({**common, path: memories.encode(front, "c\n"), **node("to2", aliases=(uri("moved"),)),
-                       **node("gone", name="G"), **node("twin", name="two"), "kgd.yaml": setting[1]}, base)  # fmt: skip
+    one = mine.commit(
+        {
+            **common,
+            path: memories.encode(front, "b\n"),
+            **node("to1", aliases=(uri("moved"),)),
+            **node("Twin", name="one"),
+            "kgd.yaml": setting[0],
+        },
+        base,
+    )
+    two = mine.commit(
+        {
+            **common,
+            path: memories.encode(front, "c\n"),
+            **node("to2", aliases=(uri("moved"),)),
+            **node("gone", name="G"),
+            **node("twin", name="two"),
+            "kgd.yaml": setting[1],
+        },
+        base,
+    )
     ws.run(adoption.merge(ws, one), alone=True)
     ws.run(adoption.merge(ws, two), alone=True)
     names = {name for found in ws.conflicts.find() for name in found.conflict.fields}

@@ -324,8 +324,12 @@ def test_killed_at_any_step_it_is_finished_at_the_next_start(desk: Desk, layout:
     root = Path(__file__).resolve().parents[2]
     child = subprocess.run(
         [sys.executable, "-c", CHILD, layout.work_tree.parent, str(step)],
-        cwd=root, env={**os.environ, "PYTHONPATH": str(root)}, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+        cwd=root,
+        env={**os.environ, "PYTHONPATH": str(root)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert child.returncode == -signal.SIGKILL, child.stdout + child.stderr
     by_hand = node_text("n2", name="edited after the crash", summary="as it was")
     desk.file("n9").write_text(node_text("n9", name="while it was down"))

@@ -182,14 +182,20 @@ def test_a_briefly_full_disk_loses_no_record(desk: Desk, layout: Layout, monkeyp
 
 
 DAMAGED: dict[str, Any] = {
-    "garbage": b"\0\xff{", "empty": b"", "a list": b"[]", "null": b"null", "deep": b"[" * 100_000,
+    "garbage": b"\0\xff{",
+    "empty": b"",
+    "a list": b"[]",
+    "null": b"null",
+    "deep": b"[" * 100_000,
     "a short id": {"bases": {}, "taken": {N1: ["ab", None]}},
     "a number": {"bases": {}, "taken": {N1: [5, None]}},
     "no object": {"bases": {N1: "1" * 40}, "taken": {N1: ["2" * 40, None]}},
     "a surrogate": b'{"bases":{"nodes/\\ud800.yaml":null},"taken":{"nodes/\\ud800.yaml":[null,null]},"tip":"TIP"}',
-    "other files": {"bases": {"x.txt": None}, "taken": {"README.txt": ["N1", None], "": ["N1", None],
-                                                         "../main.py": ["N1", None]}},
-}  # fmt: skip
+    "other files": {
+        "bases": {"x.txt": None},
+        "taken": {"README.txt": ["N1", None], "": ["N1", None], "../main.py": ["N1", None]},
+    },
+}
 
 
 @pytest.mark.parametrize("name", DAMAGED)

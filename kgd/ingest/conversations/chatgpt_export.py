@@ -41,9 +41,12 @@ def _conversation(value: Any, place: str, trouble: list[str]) -> Conversation | 
     title = line(value.get("title"))
     trouble += values.report(left_out, f"{place} ({title or 'untitled'})")
     return Conversation(
-        values.in_order(messages), line(value.get("conversation_id") or value.get("id")), title,
-        status="archived" if value.get("is_archived") is True else None, gone=gone,
-    )  # fmt: skip
+        values.in_order(messages),
+        line(value.get("conversation_id") or value.get("id")),
+        title,
+        status="archived" if value.get("is_archived") is True else None,
+        gone=gone,
+    )
 
 
 def _walked(mapping: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:

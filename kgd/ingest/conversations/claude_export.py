@@ -56,10 +56,18 @@ def _messages(message: Mapping[str, Any], place: str, left_out: Counter[str]) ->
                 found.texts.append(f"[{name}]" + (f"\n\n{values.clean(inside)}" if isinstance(inside, str) else ""))
     word = line(message.get("sender"), 60)
     kind = values.kind_of(word) or "user"
-    return values.messages(found, SourceMessage(
-        "", kind if values.kind_of(word) else word or kind, kind,
-        values.moment(message.get("created_at")), line(message.get("uuid")), _parent(message), place=place,
-    ))  # fmt: skip
+    return values.messages(
+        found,
+        SourceMessage(
+            "",
+            kind if values.kind_of(word) else word or kind,
+            kind,
+            values.moment(message.get("created_at")),
+            line(message.get("uuid")),
+            _parent(message),
+            place=place,
+        ),
+    )
 
 
 def _parent(message: Mapping[str, Any]) -> str | None:

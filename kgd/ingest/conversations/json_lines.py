@@ -22,8 +22,18 @@ SENDER = ("senderId", "sender_id", "sender", "speaker", "author", "from", "name"
 MOMENT = ("timestamp", "ts", "time", "at", "date", "datetime", "created_at", "createdAt", "create_time", "sent_at")
 ID = ("id", "uuid", "message_id", "messageId", "uid")
 PARENT = ("parent", "parent_id", "parentId", "parentUuid", "reply_to", "replyTo", "in_reply_to", "parent_message_uuid")
-THREAD = ("thread", "thread_id", "threadId", "conversation", "conversation_id", "conversationId", "session_id",
-          "sessionId", "channel", "group")  # fmt: skip
+THREAD = (
+    "thread",
+    "thread_id",
+    "threadId",
+    "conversation",
+    "conversation_id",
+    "conversationId",
+    "session_id",
+    "sessionId",
+    "channel",
+    "group",
+)
 CALLS = ("tool_calls", "toolCalls")
 LOOKED_AT = 20
 """Messages of a list that are examined to detect the format."""
@@ -59,9 +69,11 @@ def looks_so(values_: Iterable[Any]) -> bool:
     for value in values_:
         if isinstance(value, Mapping):
             inner = value.get("messages")
-            seen += [value, *(one for one in inner[:LOOKED_AT] if isinstance(one, Mapping))] if isinstance(
-                inner, list
-            ) else [value]  # fmt: skip
+            seen += (
+                [value, *(one for one in inner[:LOOKED_AT] if isinstance(one, Mapping))]
+                if isinstance(inner, list)
+                else [value]
+            )
     return any(_content(one) is not None and (first_of(one, ROLE) or first_of(one, SENDER)) for one in seen)
 
 
@@ -121,9 +133,15 @@ def _base(value: Mapping[str, Any], place: str) -> SourceMessage:
     kind, sender = who(first_of(value, ROLE), first_of(value, SENDER))
     answers = line(value.get("tool_call_id") or value.get("toolCallId"))
     return SourceMessage(
-        "", sender, kind, values.moment(first_of(value, MOMENT)), line(first_of(value, ID)), _parent(value),
-        answers=answers, place=place,
-    )  # fmt: skip
+        "",
+        sender,
+        kind,
+        values.moment(first_of(value, MOMENT)),
+        line(first_of(value, ID)),
+        _parent(value),
+        answers=answers,
+        place=place,
+    )
 
 
 def _parent(value: Mapping[str, Any]) -> str | None:
@@ -154,9 +172,11 @@ def label(text: str) -> Kind:
 def _about(value: Mapping[str, Any], thread: _Thread) -> None:
     thread.title = line(value.get("title") or value.get("thread_name")) or thread.title
     given = value.get("participants")
-    names = [line(first_of(one, SENDER) if isinstance(one, Mapping) else one) for one in given or ()] if isinstance(
-        given, list
-    ) else []  # fmt: skip
+    names = (
+        [line(first_of(one, SENDER) if isinstance(one, Mapping) else one) for one in given or ()]
+        if isinstance(given, list)
+        else []
+    )
     thread.participants = tuple(dict.fromkeys([*thread.participants, *filter(None, names)]))
     status = line(value.get("status"))
     if status in get_args(Status):

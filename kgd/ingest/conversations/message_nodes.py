@@ -205,9 +205,15 @@ def spelt(at: int) -> str:
 def upsert_of(node: Node) -> Upsert:
     """The edit that creates this node, or adds its fields to the stored one."""
     return Upsert(
-        node.uri, type=node.type, name=node.name or None, summary=node.summary or None, content=node.content or None,
-        data=node.data, source=node.source, relations=node.relations,
-    )  # fmt: skip
+        node.uri,
+        type=node.type,
+        name=node.name or None,
+        summary=node.summary or None,
+        content=node.content or None,
+        data=node.data,
+        source=node.source,
+        relations=node.relations,
+    )
 
 
 def fitting(message: SourceMessage, size: Callable[[SourceMessage], int]) -> list[SourceMessage]:

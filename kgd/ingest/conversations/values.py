@@ -25,10 +25,23 @@ _KINDS: Mapping[str, Kind] = {
     "agent": "agent",
 }
 _WRITTEN = (
-    "%I:%M %p on %d %B, %Y", "%d %B %Y", "%d %B, %Y", "%d %b %Y", "%B %d, %Y", "%b %d, %Y", "%Y/%m/%d", "%Y.%m.%d",
-    "%d.%m.%Y", "%Y/%m/%d %H:%M", "%Y/%m/%d %H:%M:%S", "%d %B %Y %H:%M", "%B %d, %Y %H:%M", "%B %d, %Y %I:%M %p",
-    "%B %d, %Y at %I:%M %p", "%a %b %d %H:%M:%S %Y",
-)  # fmt: skip
+    "%I:%M %p on %d %B, %Y",
+    "%d %B %Y",
+    "%d %B, %Y",
+    "%d %b %Y",
+    "%B %d, %Y",
+    "%b %d, %Y",
+    "%Y/%m/%d",
+    "%Y.%m.%d",
+    "%d.%m.%Y",
+    "%Y/%m/%d %H:%M",
+    "%Y/%m/%d %H:%M:%S",
+    "%d %B %Y %H:%M",
+    "%B %d, %Y %H:%M",
+    "%B %d, %Y %I:%M %p",
+    "%B %d, %Y at %I:%M %p",
+    "%a %b %d %H:%M:%S %Y",
+)
 _YEAR = re.compile(r"\d{4}")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 

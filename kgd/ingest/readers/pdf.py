@@ -13,8 +13,19 @@ from kgd.ingest.readers.result import TEXT_LIMIT, Text, Unreadable, clean, one_l
 
 MOST_PAGES = 5_000
 _HYPHEN = re.compile(r"(?<=[a-z])-\n(?=[a-z])")
-_BROKEN = (PyPdfError, ValueError, KeyError, TypeError, AttributeError, IndexError, AssertionError, NotImplementedError,
-           RecursionError, ZeroDivisionError, OverflowError)  # fmt: skip
+_BROKEN = (
+    PyPdfError,
+    ValueError,
+    KeyError,
+    TypeError,
+    AttributeError,
+    IndexError,
+    AssertionError,
+    NotImplementedError,
+    RecursionError,
+    ZeroDivisionError,
+    OverflowError,
+)
 """Errors that the library raises for invalid files."""
 
 

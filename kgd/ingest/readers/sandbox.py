@@ -22,9 +22,32 @@ CPU_SECONDS = 30
 """Processor time for one document."""
 LENGTH = struct.Struct(">Q")
 
-_REFUSED = ("socket.", "subprocess.", "os.exec", "os.fork", "os.posix_spawn", "os.spawn", "os.system", "os.remove",
-            "os.rename", "os.mkdir", "os.rmdir", "os.link", "os.symlink", "os.chmod", "os.chown", "os.truncate",
-            "shutil.", "urllib.", "ftplib.", "http.", "smtplib.", "ctypes.dlopen", "pty.", "winreg.")  # fmt: skip
+_REFUSED = (
+    "socket.",
+    "subprocess.",
+    "os.exec",
+    "os.fork",
+    "os.posix_spawn",
+    "os.spawn",
+    "os.system",
+    "os.remove",
+    "os.rename",
+    "os.mkdir",
+    "os.rmdir",
+    "os.link",
+    "os.symlink",
+    "os.chmod",
+    "os.chown",
+    "os.truncate",
+    "shutil.",
+    "urllib.",
+    "ftplib.",
+    "http.",
+    "smtplib.",
+    "ctypes.dlopen",
+    "pty.",
+    "winreg.",
+)
 
 
 def main() -> None:
@@ -54,8 +77,13 @@ def _answer(format: str, data: bytes) -> dict[str, Any]:
         return {"unreadable": "it is nested too deeply", "next": ""}
     except Exception as error:  # noqa: BLE001 - any error of a library about a broken file costs that file one line
         return {"unreadable": f"it is not a valid {format} file ({type(error).__name__})", "next": ""}
-    return {"format": read.format, "kind": read.kind, "title": read.title, "text": read.text,
-            "trouble": list(read.trouble)}  # fmt: skip
+    return {
+        "format": read.format,
+        "kind": read.kind,
+        "title": read.title,
+        "text": read.text,
+        "trouble": list(read.trouble),
+    }
 
 
 def _read(format: str, data: bytes) -> Text:

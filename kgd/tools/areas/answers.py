@@ -71,12 +71,17 @@ def answer_of(workspace: Workspace, uri: Uri, sees: Sees | None, *, changelog_li
     if version:
         workspace.sent.note(uri, count)
     answer: dict[str, Any] = {
-        "id": uri, "projectId": workspace.id, "name": node.title, "knowledge": node.content,
+        "id": uri,
+        "projectId": workspace.id,
+        "name": node.title,
+        "knowledge": node.content,
         **_own(workspace, node, sees),
-        "createdByTaskId": text_in(node, "createdByTaskId"), "lastTaskId": text_in(node, "lastTaskId"),
-        "version": count, "createdAt": moment(version.created_at if version else 0),
+        "createdByTaskId": text_in(node, "createdByTaskId"),
+        "lastTaskId": text_in(node, "lastTaskId"),
+        "version": count,
+        "createdAt": moment(version.created_at if version else 0),
         "updatedAt": moment(version.updated_at if version else 0),
-    }  # fmt: skip
+    }
     if changelog_limit is not None:
         page, _ = changelog.entries(workspace, uri, limit=changelog_limit)
         answer["changelog"] = [entry_answer(entry) for entry in page]
@@ -90,9 +95,10 @@ def _own(workspace: Workspace, node: Node, sees: Sees | None) -> dict[str, Any]:
         return {"relatedMolecules": related_in(workspace, node, sees)}
     paths = node.data.get("paths")
     return {
-        "moleculeId": shown_molecule(workspace, node, sees), "paths": paths if isinstance(paths, list) else [],
+        "moleculeId": shown_molecule(workspace, node, sees),
+        "paths": paths if isinstance(paths, list) else [],
         "relatedAtoms": related_in(workspace, node, sees),
-    }  # fmt: skip
+    }
 
 
 def shown_molecule(workspace: Workspace, node: Node, sees: Sees | None) -> Uri | None:
@@ -127,9 +133,13 @@ def _position(relation: Relation) -> tuple[int, Uri]:
 
 def entry_answer(entry: LogEntry) -> EntryAnswer:
     return {
-        "id": entry.id, "parentType": scheme_of(entry.parent), "parentId": entry.parent, "taskId": entry.task,
-        "summary": entry.summary, "createdAt": entry.created_at,
-    }  # fmt: skip
+        "id": entry.id,
+        "parentType": scheme_of(entry.parent),
+        "parentId": entry.parent,
+        "taskId": entry.task,
+        "summary": entry.summary,
+        "createdAt": entry.created_at,
+    }
 
 
 def short_entries(workspace: Workspace, uri: Uri, limit: int) -> list[ShortEntry]:

@@ -200,9 +200,14 @@ class _Told:
     def _folder(self, path: str, tally: Tally) -> FolderAnswer:
         told, name, uri = self._place("dir", path)
         found: FolderAnswer = {
-            "path": told, "name": name, "uri": uri, "files": tally.files, "covered": tally.covered,
-            "shared": tally.shared, "areas": [self._share(area, count) for area, count in tally.largest(NAMED)],
-        }  # fmt: skip
+            "path": told,
+            "name": name,
+            "uri": uri,
+            "files": tally.files,
+            "covered": tally.covered,
+            "shared": tally.shared,
+            "areas": [self._share(area, count) for area, count in tally.largest(NAMED)],
+        }
         if tally.areas > NAMED:
             found["more_areas"] = tally.areas - NAMED
         return found
@@ -233,9 +238,13 @@ def _add_moved(answer: CoverageResult, workspace: Workspace) -> None:
     answer["moved"] = []
     for uri, one in moved[:MOVED]:
         told: MovedAnswer = {
-            "uri": uri, "name": _name(workspace, uri), "changed": one.changed, "commits": one.commits,
-            "lines": one.lines, "last": moment(one.last),
-        }  # fmt: skip
+            "uri": uri,
+            "name": _name(workspace, uri),
+            "changed": one.changed,
+            "commits": one.commits,
+            "lines": one.lines,
+            "last": moment(one.last),
+        }
         if uri in doubted:
             told["unverified"] = doubted[uri].reason
         answer["moved"].append(told)

@@ -61,9 +61,10 @@ def check_molecules(session: Session, workspace: Workspace, edits: Sequence[Edit
             continue
         if not (isinstance(named, str) and named.startswith(f"{MOLECULE}://")):
             raise Invalid(
-                f"data.moleculeId is a URI, {MOLECULE}://{workspace.id}/<name>", at=edit.uri,
+                f"data.moleculeId is a URI, {MOLECULE}://{workspace.id}/<name>",
+                at=edit.uri,
                 next="Give the URI of the molecule, or null.",
-            )  # fmt: skip
+            )
         ids.molecule_of_project(session, workspace, named, at=f"{edit.uri} data.moleculeId")
 
 

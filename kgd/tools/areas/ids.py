@@ -73,9 +73,10 @@ def molecule_of_project(session: Session, workspace: Workspace, text: str, *, at
     owner = workspace_of(uri)
     if owner != workspace.id:
         raise InvariantViolation(
-            f"an atom of '{workspace.id}' cannot belong to a molecule of '{owner}'", at=at,
+            f"an atom of '{workspace.id}' cannot belong to a molecule of '{owner}'",
+            at=at,
             next="Choose a molecule of the same project; relatedAtoms may lead into others.",
-        )  # fmt: skip
+        )
     return area(session, workspace, "molecule", text, at=at)
 
 
@@ -140,9 +141,11 @@ def new_uri(workspace: Workspace, kind: Kind, name: str) -> Uri:
 def _was_used(workspace: Workspace, uri: Uri) -> bool:
     graph = workspace.graph
     return (
-        uri in graph or graph.resolve(uri) != uri or graph.twin(uri) is not None
+        uri in graph
+        or graph.resolve(uri) != uri
+        or graph.twin(uri) is not None
         or workspace.node_version(uri) is not None
-    )  # fmt: skip
+    )
 
 
 def _spelt(session: Session, workspace: Workspace, scheme: str, text: str, at: str) -> Uri:

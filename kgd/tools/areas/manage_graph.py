@@ -138,9 +138,14 @@ def _create(session: Session, params: ManageGraphParams) -> dict[str, Any]:
     while True:
         uri = ids.new_uri(workspace, kind, name)
         edit = Upsert(
-            uri, type=kind, name=name, content=parameters.knowledge(params.knowledge or ""), data=data,
-            relations=tuple(relations or ()), expect_version=0,
-        )  # fmt: skip
+            uri,
+            type=kind,
+            name=name,
+            content=parameters.knowledge(params.knowledge or ""),
+            data=data,
+            relations=tuple(relations or ()),
+            expect_version=0,
+        )
         try:
             return _done(session, workspace, params, uri, (*before, edit))
         except Stale:  # a concurrent call created an area of this name
@@ -167,9 +172,13 @@ def _update(session: Session, params: ManageGraphParams) -> dict[str, Any]:
     if node is None:
         raise ids.gone(kind, "id")
     edit = Upsert(
-        uri, name=name, content=_knowledge(params, node.content, task), data={**fields, "lastTaskId": task},
-        relations=tuple(relations or ()), expect_version=params.version,
-    )  # fmt: skip
+        uri,
+        name=name,
+        content=_knowledge(params, node.content, task),
+        data={**fields, "lastTaskId": task},
+        relations=tuple(relations or ()),
+        expect_version=params.version,
+    )
     return _done(session, workspace, params, uri, (*before, edit, *_dropped(node, relations)))
 
 

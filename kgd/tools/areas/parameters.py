@@ -188,9 +188,10 @@ def patterns(value: Any) -> list[str]:
         )
     if len(given) > MAX_PATTERNS:
         raise Invalid(
-            f"an atom has at most {MAX_PATTERNS} patterns, these are {len(given)}", at="paths",
+            f"an atom has at most {MAX_PATTERNS} patterns, these are {len(given)}",
+            at="paths",
             next="Use wider patterns, or make two atoms of it.",
-        )  # fmt: skip
+        )
     found: dict[str, None] = {}
     for number, text in enumerate(given):
         if not isinstance(text, str):

@@ -230,9 +230,12 @@ def context_of(
         if node is None:  # deleted since it matched
             continue
         atom: ContextAtom = {
-            "id": uri, "name": node.title, "knowledge": node.content, "matchedPaths": matched,
+            "id": uri,
+            "name": node.title,
+            "knowledge": node.content,
+            "matchedPaths": matched,
             "relatedAtoms": related_in(workspace, node, sees, named=True),
-        }  # fmt: skip
+        }
         if entries is not None:
             atom["changelog"] = short_entries(workspace, uri, entries)
         room.take(atom)

@@ -152,8 +152,12 @@ class Looking:
 
     def _stale(self) -> Iterator[Superseded]:
         seen: set[Uri] = set()
-        told = (one for uri in self._each(self._uris, "looking for superseded facts") if self._is_newer(uri)
-                for one in duplicates.by_relation(uri, self._out))  # fmt: skip
+        told = (
+            one
+            for uri in self._each(self._uris, "looking for superseded facts")
+            if self._is_newer(uri)
+            for one in duplicates.by_relation(uri, self._out)
+        )
         for one in (*told, *self._contradicting()):
             node = self._node(one.old) if one.old not in seen and self._may(one.old) else None
             if node is not None and not duplicates.is_marked(one.old, node.tags, self._out):

@@ -106,9 +106,16 @@ def place(session: Session, workspace: Workspace, text: str) -> str:
 
 
 def proposed(
-    session: Session, workspace: Workspace, *, kinds: Sequence[str] = (), below: str = "", days: int = OLD_DAYS,
-    dry_run: bool = False, answer: str | None = None, by_agent: bool = False,
-) -> CompressResult:  # fmt: skip
+    session: Session,
+    workspace: Workspace,
+    *,
+    kinds: Sequence[str] = (),
+    below: str = "",
+    days: int = OLD_DAYS,
+    dry_run: bool = False,
+    answer: str | None = None,
+    by_agent: bool = False,
+) -> CompressResult:
     """Search a workspace for changes and propose the new ones as one proposal.
 
     A change that the workspace cannot apply is reported, and the others are proposed. May end the call with questions
@@ -151,9 +158,12 @@ def proposed(
             said.trouble += impossible.values()
             fresh = {id: one for id, one in fresh.items() if id not in impossible}
     result: CompressResult = {
-        "workspace": workspace.id, "counts": dict(Counter(PLURAL[bundle.kind] for bundle in chosen)),
-        "changes": [_shown(fresh[bundle.id]) for bundle in chosen], "more": len(fresh) - len(chosen), "next": "",
-    }  # fmt: skip
+        "workspace": workspace.id,
+        "counts": dict(Counter(PLURAL[bundle.kind] for bundle in chosen)),
+        "changes": [_shown(fresh[bundle.id]) for bundle in chosen],
+        "more": len(fresh) - len(chosen),
+        "next": "",
+    }
     if proposal:
         result["proposal"] = proposal
     if dry_run:
@@ -223,14 +233,22 @@ def _put_up(
     label = "".join(c for c in model if c.isprintable())[:80].strip()
     principal = session.principal
     made = ChangeSet(
-        tuple(edit for one in changes for edit in one.edits), session.author(workspace), f"{subject}\n\n{body}",
-        request_id=f"{HOLDER}/{records.bundle_id(*sorted(bundle.id for bundle in chosen))}", operation=HOLDER,
+        tuple(edit for one in changes for edit in one.edits),
+        session.author(workspace),
+        f"{subject}\n\n{body}",
+        request_id=f"{HOLDER}/{records.bundle_id(*sorted(bundle.id for bundle in chosen))}",
+        operation=HOLDER,
         resolved_by=f"sampling model={label}" if label else "",
-    )  # fmt: skip
+    )
     proposal, _ = proposals.propose(
-        workspace, made, base, holder=HOLDER, owner=principal, permit=session.permit(workspace, Verb.PROPOSE),
+        workspace,
+        made,
+        base,
+        holder=HOLDER,
+        owner=principal,
+        permit=session.permit(workspace, Verb.PROPOSE),
         most=MOST_WAITING if principal else None,
-    )  # fmt: skip
+    )
     return proposal.id
 
 

@@ -84,9 +84,10 @@ def task(groups: Sequence[Group]) -> SummaryTask:
     told = told.replace(groups[0].id, "GROUP").replace(f"at most {longest(groups[0])}", "at most `longest`")
     listed: list[GroupTask] = [
         {
-            "group": group.id, "longest": longest(group),
+            "group": group.id,
+            "longest": longest(group),
             "texts": [{"mark": mark, "uri": uri, "text": text} for mark, (uri, text) in group.texts.items()],
         }
         for group in groups
-    ]  # fmt: skip
+    ]
     return {"instructions": told, "groups": listed}

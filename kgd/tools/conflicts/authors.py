@@ -138,9 +138,10 @@ def _trace(workspace: Workspace, found: OpenConflict, name: str, side: Json) -> 
     if (file := _file_of(found, name)) is None:
         return _Trace((), "", lambda commit: ABSENT)
     return _Trace(
-        (file,), canonical_json(side),
+        (file,),
+        canonical_json(side),
         cache(lambda commit: canonical_json(_value_in(_read(workspace, commit, file), file, name))),
-    )  # fmt: skip
+    )
 
 
 def _names(workspace: Workspace, uri: Uri) -> tuple[Uri, ...]:

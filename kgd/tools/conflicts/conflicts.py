@@ -80,10 +80,13 @@ def conflicts(session: Session, params: ConflictsParams) -> ConflictsResult:
     if not (uri is None or found or is_settings_uri(uri) or _is_there(workspace, uri, sees)):
         raise NotFound("there is no such node", at=uri, next="List the open conflicts with `kgd conflicts`.")
     answer: ConflictsResult = {
-        "workspace": workspace.id, "total": workspace.conflicts.count(uri, about=sees),
-        "conflicts": [_with_authors(workspace, one, sees) if number < authors.LOOKED_UP else nodes.conflict(one)
-                      for number, one in enumerate(found[: params.limit])],
-    }  # fmt: skip
+        "workspace": workspace.id,
+        "total": workspace.conflicts.count(uri, about=sees),
+        "conflicts": [
+            _with_authors(workspace, one, sees) if number < authors.LOOKED_UP else nodes.conflict(one)
+            for number, one in enumerate(found[: params.limit])
+        ],
+    }
     if params.suggestions:
         answer["suggestions"] = usage.listed(session, workspace)
     if len(found) > params.limit:
@@ -166,8 +169,14 @@ def settled_before(workspace: Workspace, id: str) -> Resolved | None:
     entry = settled_in(workspace, id)
     if entry is None:
         return None
-    return {"id": id, "uri": id.rpartition("#")[0], "already": True, "commit": entry.commit, "author": entry.author,
-            "at": nodes.moment(entry.at)}  # fmt: skip
+    return {
+        "id": id,
+        "uri": id.rpartition("#")[0],
+        "already": True,
+        "commit": entry.commit,
+        "author": entry.author,
+        "at": nodes.moment(entry.at),
+    }
 
 
 def settled_in(workspace: Workspace, id: str) -> Entry | None:

@@ -95,8 +95,9 @@ def _take_over(session: Session, workspace: Workspace, params: ResolveParams) ->
         if done["take"] == "reject":
             said = "would be dismissed" if params.dry_run else "is dismissed"
             warnings.append(f"{one.id} {said}; it returns when its evidence has doubled")
-    outcome = Outcome(commit, tuple((uri, workspace.version(workspace.path(uri))) for uri in nodes),
-                      warnings=tuple(warnings))  # fmt: skip
+    outcome = Outcome(
+        commit, tuple((uri, workspace.version(workspace.path(uri))) for uri in nodes), warnings=tuple(warnings)
+    )
     answer = cast(ResolveResult, answer_of(workspace, outcome, dry_run=params.dry_run))
     if would:
         answer["would"] = would
@@ -148,9 +149,10 @@ def _settled_already(session: Session, workspace: Workspace, id: str, at: str) -
         return None
     commit, when = entry.commit[:10], nodes.moment(entry.at)
     return NotFound(
-        f"this conflict is no longer open: {entry.author} settled it at {when}, in commit {commit}", at=at,
+        f"this conflict is no longer open: {entry.author} settled it at {when}, in commit {commit}",
+        at=at,
         next=f"`kgd log` shows that commit; `kgd revert {commit}` reverts it.",
-    )  # fmt: skip
+    )
 
 
 def _settleable(session: Session, workspace: Workspace, limit: int = LISTED, *, digest: str = "") -> list[OpenConflict]:
@@ -226,8 +228,12 @@ def resolve_conflicts(session: Session, params: ResolveConflictsParams) -> Resol
     fresh, stale = askable(workspace, [one for one in open_now if one.id not in given])
     consulted = consult(session, fresh, params.via)
     answer: ResolveConflictsResult = {
-        "workspace": workspace.id, "resolved": [*resolved, *before], "remaining": [], "open": 0, "next": "",
-    }  # fmt: skip
+        "workspace": workspace.id,
+        "resolved": [*resolved, *before],
+        "remaining": [],
+        "open": 0,
+        "next": "",
+    }
     if edits:
         changes = ChangeSet(tuple(edits), session.author(workspace), operation="resolve")
         answer["commit"] = session.submit(workspace, changes, verb=Verb.RESOLVE).commit

@@ -12,10 +12,14 @@ Answer = Mapping[str, Any]
 _ITEM = frozenset({"uri", "kind", "name", "why", "summary", "text", "more"})
 _CODE = frozenset({"uri", "name", "why", "summary", "text"})
 _LISTS = {
-    "lines": "requested lines", "changes": "recent changes", "tried_before": "related past commits",
-    "likely_files": "likely files", "changed_together": "files that usually change with them",
-    "known_by": "main authors", "cut": "left out",
-}  # fmt: skip
+    "lines": "requested lines",
+    "changes": "recent changes",
+    "tried_before": "related past commits",
+    "likely_files": "likely files",
+    "changed_together": "files that usually change with them",
+    "known_by": "main authors",
+    "cut": "left out",
+}
 
 
 def briefing(answer: Answer) -> str:

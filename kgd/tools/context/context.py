@@ -44,8 +44,21 @@ MOST_CODE = 20
 """Nodes of the code tree in an answer."""
 OPTIONAL = ("described", "code", "lines", *recent.OPTIONAL)
 """Lists that are left out of an answer if they are empty."""
-SHRUNK = ("working_set", "hint", "nearest", "code", *recent.OPTIONAL, "changed_together", "changes", "described",
-          "missing", "items", "lines", "unmatched_paths", "cut")  # fmt: skip
+SHRUNK = (
+    "working_set",
+    "hint",
+    "nearest",
+    "code",
+    *recent.OPTIONAL,
+    "changed_together",
+    "changes",
+    "described",
+    "missing",
+    "items",
+    "lines",
+    "unmatched_paths",
+    "cut",
+)
 """Lists in the order in which they are cut if an answer is too large."""
 GAPS_NAMED = 20
 """Largest number of patterns in a suggested area."""
@@ -137,8 +150,13 @@ def context(session: Session, params: ContextParams) -> ContextResult:
         asked = _gathered(session, workspace, params)  # texts written a moment ago may match by meaning now
     found = asked.findings.dated()
     answer: dict[str, Any] = {
-        "workspace": workspace.id, "items": [], "changes": [], "changed_together": [], "unmatched_paths": [], "cut": [],
-    }  # fmt: skip
+        "workspace": workspace.id,
+        "items": [],
+        "changes": [],
+        "changed_together": [],
+        "unmatched_paths": [],
+        "cut": [],
+    }
     if missing := _missing(asked, bool(found)):
         answer["missing"] = missing
         if size_of(answer) > params.budget * packing.BYTES_PER_TOKEN // 2:
@@ -308,16 +326,24 @@ def _an_area(asked: _Asked, gaps: Sequence[str]) -> Call:
     return {
         "tool": "manage_graph",
         "arguments": {
-            "operation": "create", "entityType": "atom", "projectId": workspace.id, "name": name,
-            "paths": patterns, "knowledge": knowledge, "createdByTaskId": asked.task,
+            "operation": "create",
+            "entityType": "atom",
+            "projectId": workspace.id,
+            "name": name,
+            "paths": patterns,
+            "knowledge": knowledge,
+            "createdByTaskId": asked.task,
         },
-    }  # fmt: skip
+    }
 
 
 def _a_trap(workspace: str, path: str) -> Call:
     change: dict[str, Any] = {
-        "op": "upsert", "type": "gotcha", "name": "<in a few words>", "summary": "<in one sentence>",
-    }  # fmt: skip
+        "op": "upsert",
+        "type": "gotcha",
+        "name": "<in a few words>",
+        "summary": "<in one sentence>",
+    }
     if path:
         change["relations"] = [{"type": "about", "target": f"./{path}"}]
     return {"tool": "put", "arguments": {"changes": [change]}}

@@ -63,9 +63,10 @@ def places(session: Session, workspace: Workspace, texts: Sequence[str]) -> Plac
     given = [one for text in texts for one in _separated(session, workspace, text)]
     if len(given) > MOST_PATHS:
         raise Limit(
-            f"a call has at most {MOST_PATHS} paths, this one has {len(given)}", at="paths",
+            f"a call has at most {MOST_PATHS} paths, this one has {len(given)}",
+            at="paths",
             next="Name their directories instead.",
-        )  # fmt: skip
+        )
     kept, sees, caller = _Kept(), visibility.sight(session, workspace.id), _Caller.of(session, workspace)
     for text in given:
         place = caller.place(text)

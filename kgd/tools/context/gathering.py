@@ -61,10 +61,16 @@ def by_paths(findings: Findings, places: Places) -> Covered:
     _tagged_like(findings, areas)
     starts = [uri for path in asked[:STARTS] if (uri := uri_at("file", workspace.id, path))] if asked != [""] else []
     _neighbours(findings, [*starts, *(one.uri for one in findings.ordered() if one.closeness <= DIRECT)][:STARTS])
-    unmatched = [path for path in dict.fromkeys([*places.asked, *places.files])
-                 if path not in matched and not (path.endswith("/") or path == "")]  # fmt: skip
-    unmatched += [path for path in places.asked if path.endswith("/") and path not in matched
-                  and not any(file.startswith(path) for file in places.files)]  # fmt: skip
+    unmatched = [
+        path
+        for path in dict.fromkeys([*places.asked, *places.files])
+        if path not in matched and not (path.endswith("/") or path == "")
+    ]
+    unmatched += [
+        path
+        for path in places.asked
+        if path.endswith("/") and path not in matched and not any(file.startswith(path) for file in places.files)
+    ]
     described = [path for path in unmatched if path in named]
     return Covered((*unmatched, *places.outside), tuple(described))
 

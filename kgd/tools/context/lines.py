@@ -135,8 +135,11 @@ def _joined(
         first = lines[0]
         text = "\n".join(_cut(one.text.rstrip()) for one in lines)
         answer: LineAnswer = {
-            "path": printable(path), "first": first.line, "last": lines[-1].line, "text": printable(text),
-        }  # fmt: skip
+            "path": printable(path),
+            "first": first.line,
+            "last": lines[-1].line,
+            "text": printable(text),
+        }
         if not commit:
             answer["uncommitted"] = True
         else:

@@ -170,8 +170,13 @@ def _waiting(workspace: Workspace) -> _Section:
 def _knowledge(workspace: Workspace) -> Iterator[_Section]:
     yield _Section("In progress", list(_open_tasks(workspace)))
     yield _areas(workspace)
-    for type, title in (("gotcha", "Traps"), ("decision", "Decisions"), ("pattern", "Patterns"), ("insight", "Facts"),
-                        ("concept", "Concepts")):  # fmt: skip
+    for type, title in (
+        ("gotcha", "Traps"),
+        ("decision", "Decisions"),
+        ("pattern", "Patterns"),
+        ("insight", "Facts"),
+        ("concept", "Concepts"),
+    ):
         yield _Section(f"{title}, newest first", list(_newest(workspace, type)))
 
 
@@ -207,8 +212,11 @@ def _areas(workspace: Workspace) -> _Section:
 
 def _area(workspace: Workspace, area: Atom | Molecule, indent: str) -> str:
     node = workspace.readable(area.uri)
-    patterns = f" [{', '.join(area.patterns[:3])}{', ...' if len(area.patterns) > 3 else ''}]" if isinstance(
-        area, Atom) and area.patterns else ""  # fmt: skip
+    patterns = (
+        f" [{', '.join(area.patterns[:3])}{', ...' if len(area.patterns) > 3 else ''}]"
+        if isinstance(area, Atom) and area.patterns
+        else ""
+    )
     knowledge = _MARKS(" ", node.content[: 8 * LINE]) or node.summary if node else ""
     return indent + _entry(f"{area.name}{patterns}", knowledge, area.uri)
 

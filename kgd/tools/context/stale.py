@@ -67,9 +67,11 @@ def stale(session: Session, params: StaleParams) -> StaleResult:
     start = cursors.index(cursors.read("stale", workspace.id, params.cursor), 0) if params.cursor else 0
     page = ordered[start : start + params.limit]
     answer: StaleResult = {
-        "workspace": workspace.id, "total": len(ordered), "nodes": [_node(workspace, uri, found[uri]) for uri in page],
+        "workspace": workspace.id,
+        "total": len(ordered),
+        "nodes": [_node(workspace, uri, found[uri]) for uri in page],
         "next": _next_step(workspace, freshness, ordered),
-    }  # fmt: skip
+    }
     if written is not None:
         answer["verified"] = written
     if start + len(page) < len(ordered):
@@ -90,9 +92,11 @@ def _verify(session: Session, workspace: Workspace, params: StaleParams) -> PutR
 def _node(workspace: Workspace, uri: Uri, one: Unverified) -> StaleNode:
     card = workspace.graph.card(uri)
     answer: StaleNode = {
-        "uri": uri, "type": card.type if card else "", "name": (card.name if card else "") or name_of(uri),
+        "uri": uri,
+        "type": card.type if card else "",
+        "name": (card.name if card else "") or name_of(uri),
         "unverified": as_answer(one),
-    }  # fmt: skip
+    }
     if card is not None and card.summary:
         answer["summary"] = card.summary
     return answer

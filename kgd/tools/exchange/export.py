@@ -65,9 +65,14 @@ def give(session: Session, params: ExportParams) -> ExportResult:
     written = chosen.write(view)
     troubles = list(written.troubles)
     answer: ExportResult = {
-        "workspace": workspace.id, "target": params.target, "format": chosen.name, "wrote": dict(written.counts),
-        "files": {}, "cut": view.cut, "troubles": [],
-    }  # fmt: skip
+        "workspace": workspace.id,
+        "target": params.target,
+        "format": chosen.name,
+        "wrote": dict(written.counts),
+        "files": {},
+        "cut": view.cut,
+        "troubles": [],
+    }
     if params.target == STANDARD_OUTPUT:
         if chosen.shape != "file":
             raise Invalid(f"{chosen.name} is a folder of files", at="target", next="Name a folder.")

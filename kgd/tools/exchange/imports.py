@@ -92,16 +92,33 @@ def take(session: Session, params: ImportParams) -> ImportResult:
 
 
 def _answer(
-    workspace: Workspace, path: Path, format: str, plan: Plan, found: Reconciled, batches: Sequence[Sequence[Step]],
-    commits: list[str], troubles: list[Trouble], *, dry_run: bool,
-) -> ImportResult:  # fmt: skip
+    workspace: Workspace,
+    path: Path,
+    format: str,
+    plan: Plan,
+    found: Reconciled,
+    batches: Sequence[Sequence[Step]],
+    commits: list[str],
+    troubles: list[Trouble],
+    *,
+    dry_run: bool,
+) -> ImportResult:
     done = [step.what for batch in batches for step in batch]
-    nodes = {"new": done.count("new"), "changed": done.count("changed"), "unchanged": found.unchanged,
-             "kept": found.kept}  # fmt: skip
+    nodes = {
+        "new": done.count("new"),
+        "changed": done.count("changed"),
+        "unchanged": found.unchanged,
+        "kept": found.kept,
+    }
     answer: ImportResult = {
-        "workspace": workspace.id, "source": str(path), "format": format, "read": dict(plan.counts), "nodes": nodes,
-        "commits": commits, "troubles": [],
-    }  # fmt: skip
+        "workspace": workspace.id,
+        "source": str(path),
+        "format": format,
+        "read": dict(plan.counts),
+        "nodes": nodes,
+        "commits": commits,
+        "troubles": [],
+    }
     tell(answer, troubles, dry_run=dry_run)
     return answer
 

@@ -84,9 +84,10 @@ def _one(workspace: Workspace, one: Wanted, out: Reconciled, *, replace: bool) -
         return
     out.kept += 1
     why = (
-        "it changed here and in the source since the last import" if is_same_source
+        "it changed here and in the source since the last import"
+        if is_same_source
         else f"{stored.uri} exists here and did not come from the source"
-    )  # fmt: skip
+    )
     out.troubles.append(Trouble(one.at, f"{why}; the node here was kept (--replace takes the source's)"))
 
 
@@ -106,9 +107,19 @@ def _upsert(one: Wanted, uri: Uri, version: int, unset: Sequence[str] = ()) -> U
     """An edit with all fields of a wanted node and the prose of its memory file."""
     node, detail = one.node, one.detail.strip("\n") if one.detail.strip() else None
     return Upsert(
-        uri, node.type, node.name or None, node.summary or None, node.content or None, node.tags, node.data,
-        node.source, node.relations, unset=tuple(unset), expect_version=version, detail=detail,
-    )  # fmt: skip
+        uri,
+        node.type,
+        node.name or None,
+        node.summary or None,
+        node.content or None,
+        node.tags,
+        node.data,
+        node.source,
+        node.relations,
+        unset=tuple(unset),
+        expect_version=version,
+        detail=detail,
+    )
 
 
 def _difference(stored: Node, one: Wanted, version: int) -> tuple[Edit, ...]:

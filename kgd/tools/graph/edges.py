@@ -122,9 +122,12 @@ def _around(
 
 def answer_of(workspace: Workspace, edge: Ends, weight: float, *, derived: bool = False) -> EdgeAnswer:
     answer: EdgeAnswer = {
-        "id": edge_id(*edge), "source": edge.source, "target": edge.target, "type": edge.type,
+        "id": edge_id(*edge),
+        "source": edge.source,
+        "target": edge.target,
+        "type": edge.type,
         "weight": plain_weight(weight),
-    }  # fmt: skip
+    }
     for name in names(workspace.graph, edge.target):
         if data := workspace.graph.relation_data(edge.source, name, edge.type):
             answer["data"] = dict(data)
@@ -170,15 +173,22 @@ def create(session: Session, params: CreateParams) -> CreateResult:
         )
     except KgdError as error:
         raise placed(error, "edges") from None
-    made = [Ends(workspace.resolve(edit.source), workspace.resolve(edit.relation.target), edit.relation.type)
-            for edit in edits if isinstance(edit, model.Relate)]  # fmt: skip
-    weights = {Ends(source, edge.target, edge.type): edge.weight
-               for source in {one.source for one in made} for edge in workspace.graph.out(source)}  # fmt: skip
+    made = [
+        Ends(workspace.resolve(edit.source), workspace.resolve(edit.relation.target), edit.relation.type)
+        for edit in edits
+        if isinstance(edit, model.Relate)
+    ]
+    weights = {
+        Ends(source, edge.target, edge.type): edge.weight
+        for source in {one.source for one in made}
+        for edge in workspace.graph.out(source)
+    }
     return {
-        "workspace": workspace.id, "commit": outcome.commit,
+        "workspace": workspace.id,
+        "commit": outcome.commit,
         "edges": [answer_of(workspace, one, weights[one]) for one in made if one in weights],
         "warnings": list(outcome.warnings),
-    }  # fmt: skip
+    }
 
 
 class EndsParams(Params):
@@ -240,9 +250,10 @@ def _named(session: Session, workspace: Workspace, params: DeleteParams) -> list
         stored = _stored(workspace, Ends(source, target, edge.type))
         if not stored:
             raise NotFound(
-                "there is no such edge in the workspace", at=f"edges[{number}]",
+                "there is no such edge in the workspace",
+                at=f"edges[{number}]",
                 next="`get_edges` lists the edges of a node. Edges of the code tree cannot be deleted.",
-            )  # fmt: skip
+            )
         found += stored
     for number, id in enumerate(params.ids):
         ends = EdgeIds.of(workspace).ends(id)
@@ -264,14 +275,21 @@ def _stored(workspace: Workspace, edge: Ends) -> list[Unrelate]:
     node = workspace.node(edge.source)
     if node is None:
         return []
-    return [Unrelate(edge.source, name, edge.type) for name in names(workspace.graph, edge.target)
-            if node.relation(edge.type, name)]  # fmt: skip
+    return [
+        Unrelate(edge.source, name, edge.type)
+        for name in names(workspace.graph, edge.target)
+        if node.relation(edge.type, name)
+    ]
 
 
 def _delete(
-    session: Session, workspace: Workspace, params: DeleteParams, found: Sequence[Unrelate], answer: DeleteResult,
+    session: Session,
+    workspace: Workspace,
+    params: DeleteParams,
+    found: Sequence[Unrelate],
+    answer: DeleteResult,
     request: str,
-) -> None:  # fmt: skip
+) -> None:
     edits = tuple(_unique(found))
     try:
         outcome = session.submit(workspace, ChangeSet(edits, session.author(workspace), params.message, request))

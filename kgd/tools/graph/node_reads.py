@@ -39,9 +39,10 @@ class SourceFilter(Params):
 
 
 SourceParam = Annotated[
-    SourceFilter | None, BeforeValidator(read_object),
+    SourceFilter | None,
+    BeforeValidator(read_object),
     WithJsonSchema({"type": "object", "description": "{type, id}; without id, all sources of the type"}),
-]  # fmt: skip
+]
 
 
 class NodesParams(Params):

@@ -42,9 +42,10 @@ class NewNode(changes.Upsert):
 
 class CreateParams(Params):
     nodes: Annotated[
-        Many[NewNode], Field(min_length=1, max_length=MOST),
+        Many[NewNode],
+        Field(min_length=1, max_length=MOST),
         WithJsonSchema({"type": "array", "items": {"type": "object"}, "description": "as an upsert, with `namespace`"}),
-    ]  # fmt: skip
+    ]
     message: str = Field(default="", max_length=4_000)
     request_id: str = Field(default="", max_length=200)
     workspace: str | None = None
@@ -78,9 +79,11 @@ def create(session: Session, params: CreateParams) -> CreateResult:
             raise placed(error, "nodes") from None
         made = [whole(session, workspace, uri) for uri in places]
         return {
-            "workspace": workspace.id, "commit": outcome.commit, "nodes": [node for node in made if node],
+            "workspace": workspace.id,
+            "commit": outcome.commit,
+            "nodes": [node for node in made if node],
             "warnings": list(outcome.warnings),
-        }  # fmt: skip
+        }
     raise AssertionError("unreachable")
 
 
@@ -141,9 +144,11 @@ class _Places:
         if self._theirs is None and current in self._workspace.graph:
             version = self._workspace.node_version(current)
             raise Stale(
-                "the node already exists", current=version.count if version else 0, at=uri,
+                "the node already exists",
+                current=version.count if version else 0,
+                at=uri,
                 next="Change it with `update_node`, or give only a type and a name to get an unused URI.",
-            )  # fmt: skip
+            )
         return uri
 
     def _free(self, node: NewNode) -> Uri:
@@ -282,8 +287,9 @@ def delete(session: Session, params: DeleteParams) -> DeleteResult:
         named = [addressing.resolve(session, workspace, text, at=f"uris[{n}]") for n, text in enumerate(params.uris)]
         _delete(session, workspace, params, named, answer)
         return answer
-    while found := [uri for uri in workspace.text().by_source(params.source.type, params.source.id)
-                    if uri in workspace.graph]:  # fmt: skip
+    while found := [
+        uri for uri in workspace.text().by_source(params.source.type, params.source.id) if uri in workspace.graph
+    ]:
         batch, before = found[:MOST], answer["deleted"]
         try:
             _delete(session, workspace, params, batch, answer)

@@ -71,10 +71,19 @@ def run(session: Session, params: RetrieveParams) -> RetrieveResult:
     sources = visibility.sources(session, workspace.id, workspace.sources())
     since, until = period(params.since, params.until)
     question = Question(
-        params.query, params.namespace.strip("/"), tuple(params.types), tuple(params.tags), tuple(params.edge_types),
-        params.max_depth, params.limit, params.min_score, params.min_similarity, since=since, until=until,
+        params.query,
+        params.namespace.strip("/"),
+        tuple(params.types),
+        tuple(params.tags),
+        tuple(params.edge_types),
+        params.max_depth,
+        params.limit,
+        params.min_score,
+        params.min_similarity,
+        since=since,
+        until=until,
         edges=params.max_depth > 0,
-    )  # fmt: skip
+    )
     if params.query.strip():
         doubted = Freshness.of(workspace).doubted if sees is None else ()
         found = retrieve(
@@ -96,8 +105,12 @@ def run(session: Session, params: RetrieveParams) -> RetrieveResult:
                 next="Ask for fewer, or without content.",
             )
         path: PathAnswer = {
-            "uri": hit.uri, "uris": list(hit.path), "score": hit.score, "why": list(hit.why), "snippet": hit.snippet,
-        }  # fmt: skip
+            "uri": hit.uri,
+            "uris": list(hit.path),
+            "score": hit.score,
+            "why": list(hit.why),
+            "snippet": hit.snippet,
+        }
         if hit.similarity is not None:
             path["similarity"] = float(hit.similarity)
         answer["nodes"].append(node)

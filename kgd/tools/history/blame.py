@@ -92,8 +92,12 @@ def blame(session: Session, params: BlameParams) -> BlameResult:
     question = [uri, tip]
     begin = cursors.index(cursors.read("blame", question, params.cursor), 0) if params.cursor else 0
     answer: BlameResult = {
-        "workspace": workspace.id, "uri": uri, "lines": len(owners), "versions": len(versions), "ranges": [],
-    }  # fmt: skip
+        "workspace": workspace.id,
+        "uri": uri,
+        "lines": len(owners),
+        "versions": len(versions),
+        "ranges": [],
+    }
     room = Room(params.budget)
     for number, group in groupby(range(begin, len(owners)), key=lambda index: owners[index]):
         indices = list(group)
@@ -102,9 +106,14 @@ def blame(session: Session, params: BlameParams) -> BlameResult:
         text = "\n".join(texts[-1][first:last])
         said = line(entry, workspace, sees)
         told: Range = {
-            "first": first + 1, "last": last, "commit": said["commit"], "at": said["at"], "author": said["author"],
-            "message": said["message"], "text": "",
-        }  # fmt: skip
+            "first": first + 1,
+            "last": last,
+            "commit": said["commit"],
+            "at": said["at"],
+            "author": said["author"],
+            "message": said["message"],
+            "text": "",
+        }
         told.update(brought_by(entry))  # type: ignore[typeddict-item]
         if entry.client:
             told["client"] = entry.client

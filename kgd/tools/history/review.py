@@ -335,9 +335,11 @@ def _shortened(one: Learned) -> Learned:
     """The first fields of a node that is too large for an answer, each with the start of its value."""
     first = dict(islice(one["fields"].items(), FIELDS_OF_LONG))
     short: Learned = {
-        "uri": one["uri"], "change": one["change"], "commits": one["commits"][-FIELDS_OF_LONG:],
+        "uri": one["uri"],
+        "change": one["change"],
+        "commits": one["commits"][-FIELDS_OF_LONG:],
         "fields": clip(first, SHORT_VALUE),
-    }  # fmt: skip
+    }
     if len(one["fields"]) > FIELDS_OF_LONG:
         short["more_fields"] = len(one["fields"]) - FIELDS_OF_LONG
     return short

@@ -110,8 +110,11 @@ def browsers(session: Session, params: BrowsersParams) -> BrowsersResult:
         answer["url"] = pages.url
     for one in pages.browsers():
         told: BrowserAnswer = {
-            "id": one.id, "program": one.program, "since": moment(int(one.since)), "seen": moment(int(one.seen)),
-        }  # fmt: skip
+            "id": one.id,
+            "program": one.program,
+            "since": moment(int(one.since)),
+            "seen": moment(int(one.seen)),
+        }
         if one.token:
             told["token"] = one.token
             told["holder"] = _holder(session, one.token)
@@ -157,6 +160,11 @@ UI = Operation(
     ),
 )
 BROWSERS = Operation(
-    name="browsers", title="Browsers", description="Lists signed-in browsers, or signs them out.",
-    Params=BrowsersParams, Result=BrowsersResult, hints=Hints(destructive=True, idempotent=True), run=browsers,
-)  # fmt: skip
+    name="browsers",
+    title="Browsers",
+    description="Lists signed-in browsers, or signs them out.",
+    Params=BrowsersParams,
+    Result=BrowsersResult,
+    hints=Hints(destructive=True, idempotent=True),
+    run=browsers,
+)

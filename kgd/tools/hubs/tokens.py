@@ -149,13 +149,15 @@ def mint(session: Session, params: MintParams) -> MintResult:
     tokens = _tokens(session)
     workspace = addressing.choose(session, params.workspace)
     scopes = _scopes(workspace.id, params)
-    quota = Quota(
-        params.requests_per_minute, params.bytes_per_day, params.nodes_per_day, params.pending_proposals
-    )  # fmt: skip
+    quota = Quota(params.requests_per_minute, params.bytes_per_day, params.nodes_per_day, params.pending_proposals)
     made = tokens.mint(
-        params.name, params.kind, scopes, _end(params.expires, tokens.now()), quota=quota,
+        params.name,
+        params.kind,
+        scopes,
+        _end(params.expires, tokens.now()),
+        quota=quota,
         by=session.author(workspace).name,
-    )  # fmt: skip
+    )
     warnings = []
     for scope in (one for one in scopes if not one.is_whole):  # a whole scope is valid even in an empty workspace
         try:
@@ -244,10 +246,14 @@ def describe(record: TokenRecord, now: float) -> TokenAnswer:
     holder = record.holder
     state = "revoked" if record.revoked else "live" if record.is_live(now) else "expired"
     answer: TokenAnswer = {
-        "id": holder.id, "name": holder.name, "kind": holder.kind, "state": state,
+        "id": holder.id,
+        "name": holder.name,
+        "kind": holder.kind,
+        "state": state,
         "scopes": [scope.as_dict() for scope in holder.scopes],  # type: ignore[misc]
-        "created": moment(record.created), "expires": moment(int(holder.expires or 0)),
-    }  # fmt: skip
+        "created": moment(record.created),
+        "expires": moment(int(holder.expires or 0)),
+    }
     if record.last_used:
         answer["last_used"] = moment(record.last_used)
     if holder.parent:
@@ -264,8 +270,11 @@ def _tokens(session: Session) -> Tokens:
 def _minted(made: Minted, warnings: list[str] | None = None) -> MintResult:
     holder = made.record.holder
     return {
-        "token": made.text, "id": holder.id, "expires": moment(int(holder.expires or 0)), "warnings": warnings or []
-    }  # fmt: skip
+        "token": made.text,
+        "id": holder.id,
+        "expires": moment(int(holder.expires or 0)),
+        "warnings": warnings or [],
+    }
 
 
 def _scopes(workspace: str, params: ScopeParams) -> tuple[Scope, ...]:
@@ -278,9 +287,10 @@ def _scopes(workspace: str, params: ScopeParams) -> tuple[Scope, ...]:
     for scope in scopes:
         if Verb.ADMIN in scope.verbs and not scope.is_whole:
             raise Invalid(
-                "'admin' needs a whole workspace: on a part of it, it allows nothing", at="verbs",
+                "'admin' needs a whole workspace: on a part of it, it allows nothing",
+                at="verbs",
                 next="Leave it out, or add it as a scope of its own: --also 'admin:/**'.",
-            )  # fmt: skip
+            )
     return tuple(scopes)
 
 
@@ -308,30 +318,65 @@ def _end(text: str, now: float) -> int:
 
 
 TOKEN_MINT = Operation(
-    name="token_mint", title="Mint a token", description="Creates a token for one workspace of this hub; shown once.",
-    Params=MintParams, Result=MintResult, hints=Hints(), run=mint,
-)  # fmt: skip
+    name="token_mint",
+    title="Mint a token",
+    description="Creates a token for one workspace of this hub; shown once.",
+    Params=MintParams,
+    Result=MintResult,
+    hints=Hints(),
+    run=mint,
+)
 TOKEN_CHILD = Operation(
-    name="token_child", title="Narrow a token", description="Creates a token with at most the permissions of another.",
-    Params=ChildParams, Result=MintResult, hints=Hints(), run=child,
-)  # fmt: skip
+    name="token_child",
+    title="Narrow a token",
+    description="Creates a token with at most the permissions of another.",
+    Params=ChildParams,
+    Result=MintResult,
+    hints=Hints(),
+    run=child,
+)
 TOKEN_LIST = Operation(
-    name="token_list", title="Tokens", description="Lists the tokens of this hub, without their text.",
-    Params=ListParams, Result=ListResult, hints=Hints(read_only=True, idempotent=True), run=listed,
-)  # fmt: skip
+    name="token_list",
+    title="Tokens",
+    description="Lists the tokens of this hub, without their text.",
+    Params=ListParams,
+    Result=ListResult,
+    hints=Hints(read_only=True, idempotent=True),
+    run=listed,
+)
 TOKEN_REVOKE = Operation(
-    name="token_revoke", title="Revoke a token", description="Revokes a token and all tokens made from it, at once.",
-    Params=TokenParams, Result=RevokeResult, hints=Hints(destructive=True, idempotent=True), run=revoke,
-)  # fmt: skip
+    name="token_revoke",
+    title="Revoke a token",
+    description="Revokes a token and all tokens made from it, at once.",
+    Params=TokenParams,
+    Result=RevokeResult,
+    hints=Hints(destructive=True, idempotent=True),
+    run=revoke,
+)
 TOKEN_ROTATE = Operation(
-    name="token_rotate", title="Replace a token", description="Creates a token for the same holder; revokes the old.",
-    Params=RotateParams, Result=MintResult, hints=Hints(destructive=True), run=rotate,
-)  # fmt: skip
+    name="token_rotate",
+    title="Replace a token",
+    description="Creates a token for the same holder; revokes the old.",
+    Params=RotateParams,
+    Result=MintResult,
+    hints=Hints(destructive=True),
+    run=rotate,
+)
 TOKEN_LOG = Operation(
-    name="token_log", title="Token activity", description="The audit trail of this hub, newest first.",
-    Params=LogParams, Result=LogResult, hints=Hints(read_only=True, idempotent=True), run=trail,
-)  # fmt: skip
+    name="token_log",
+    title="Token activity",
+    description="The audit trail of this hub, newest first.",
+    Params=LogParams,
+    Result=LogResult,
+    hints=Hints(read_only=True, idempotent=True),
+    run=trail,
+)
 TOKEN_AUDIT = Operation(
-    name="token_audit", title="Audit log", description="The audit log of this hub, oldest first, page by page.",
-    Params=AuditParams, Result=AuditResult, hints=Hints(read_only=True, idempotent=True), run=audit,
-)  # fmt: skip
+    name="token_audit",
+    title="Audit log",
+    description="The audit log of this hub, oldest first, page by page.",
+    Params=AuditParams,
+    Result=AuditResult,
+    hints=Hints(read_only=True, idempotent=True),
+    run=audit,
+)

@@ -90,9 +90,10 @@ def ingest(session: Session, params: IngestParams) -> IngestResult:
         raise Forbidden("only the machine with the files can read them", at="source", next="Send their text.")
     if "://" in params.source:
         raise Invalid(
-            "kgd fetches nothing from the network", at="source",
+            "kgd fetches nothing from the network",
+            at="source",
             next="Save the page and give its file as `source`, or its text as `text`, with this URL as `uri`.",
-        )  # fmt: skip
+        )
     path = located(params.source, session.cwd)
     workspace = addressing.choose(session, params.workspace, writing=True)
     if session.by_agent or not session.trusted:
@@ -147,9 +148,10 @@ def _refuse_single(total: int | None, counts: Mapping[str, int], trouble: Sequen
 def _entities(session: Session, params: IngestParams) -> IngestResult:
     if params.uri is None or params.source is not None or params.text is not None:
         raise Invalid(
-            "entities are extracted from stored nodes only", at="uri",
+            "entities are extracted from stored nodes only",
+            at="uri",
             next="Ingest the text first; then give only `uri`, with its document, thread or note.",
-        )  # fmt: skip
+        )
     workspace = addressing.choose(session, params.workspace, [params.uri], writing=True)
     uri = addressing.resolve(session, workspace, params.uri, at="uri")
     found: Any = extraction.extract(session, workspace, uri, dry_run=params.dry_run)
@@ -165,9 +167,13 @@ def _compression(session: Session, params: IngestParams) -> IngestResult:
         session, workspace, below=below, dry_run=params.dry_run, answer=params.text, by_agent=True
     )
     answer: IngestResult = {
-        "workspace": workspace.id, "kind": COMPRESSION, "source": below, "counts": found["counts"],
-        "nodes": [one["nodes"][0] for one in found["changes"]], "next": found["next"],
-    }  # fmt: skip
+        "workspace": workspace.id,
+        "kind": COMPRESSION,
+        "source": below,
+        "counts": found["counts"],
+        "nodes": [one["nodes"][0] for one in found["changes"]],
+        "next": found["next"],
+    }
     kept: Any = {key: found[key] for key in ("proposal", "trouble", "task", "dry_run") if key in found}
     return {**answer, **kept}
 
@@ -187,9 +193,13 @@ def _text(session: Session, params: IngestParams) -> IngestResult:
     report = Report()
     sees = visibility.sight(session, workspace.id)
     TakingIn(
-        workspace, request, None if params.dry_run else submit, report, session.progress,
+        workspace,
+        request,
+        None if params.dry_run else submit,
+        report,
+        session.progress,
         allow=lambda uri: session.allow(workspace, Verb.WRITE, [uri]),
-    ).run_text(sees or (lambda uri: True))  # fmt: skip
+    ).run_text(sees or (lambda uri: True))
     return _report(workspace, request, report, dry_run=params.dry_run)
 
 
@@ -245,8 +255,11 @@ def _served(session: Session, workspace: Workspace, path: Path, inside: str, par
 
 def _of_tree(found: tree.TreeResult) -> IngestResult:
     answer: IngestResult = {
-        "workspace": found["workspace"], "kind": TREE, "source": found["source"], "counts": found["counts"],
-    }  # fmt: skip
+        "workspace": found["workspace"],
+        "kind": TREE,
+        "source": found["source"],
+        "counts": found["counts"],
+    }
     if found.get("dry_run"):
         answer["dry_run"] = True
     return answer
@@ -254,10 +267,13 @@ def _of_tree(found: tree.TreeResult) -> IngestResult:
 
 def _report(workspace: Workspace, request: Request, report: Report, *, dry_run: bool) -> IngestResult:
     answer: IngestResult = {
-        "workspace": workspace.id, "kind": request.kind, "source": request.source,
+        "workspace": workspace.id,
+        "kind": request.kind,
+        "source": request.source,
         "counts": {name: count for name, count in sorted(report.counts.items()) if count},
-        "nodes": [str(uri) for uri in report.uris[:NODES_SHOWN]], "trouble": report.trouble,
-    }  # fmt: skip
+        "nodes": [str(uri) for uri in report.uris[:NODES_SHOWN]],
+        "trouble": report.trouble,
+    }
     if report.more_trouble:
         answer["more_trouble"] = report.more_trouble
     if dry_run:

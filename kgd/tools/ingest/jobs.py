@@ -63,10 +63,16 @@ def listed(jobs: Jobs) -> list[JobAnswer]:
 
 def shown(job: Job, troubles: int = TROUBLES_SHOWN, *, nodes: int = 100) -> JobAnswer:
     answer: JobAnswer = {
-        "id": job.id, "kind": job.kind, "source": job.source, "state": job.state, "done": job.done,
-        "counts": {name: count for name, count in sorted(job.counts.items()) if count}, "nodes": job.uris[:nodes],
-        "trouble": job.trouble[:troubles], "began": moment(job.began),
-    }  # fmt: skip
+        "id": job.id,
+        "kind": job.kind,
+        "source": job.source,
+        "state": job.state,
+        "done": job.done,
+        "counts": {name: count for name, count in sorted(job.counts.items()) if count},
+        "nodes": job.uris[:nodes],
+        "trouble": job.trouble[:troubles],
+        "began": moment(job.began),
+    }
     if job.total is not None:
         answer["total"] = job.total
     if more := job.more_trouble + len(job.trouble[troubles:]):

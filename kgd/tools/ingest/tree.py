@@ -60,8 +60,12 @@ def look(session: Session, source: str | None, named: str | None = None, *, dry_
     found = overlay.scan(lambda done, total: session.progress(done, total, "reading"))
     moved = (*found.added, *found.changed, *found.removed)
     Freshness.of(workspace).files_changed(path_of(uri) for uri in moved if scheme_of(uri) == "file")
-    counts = {**tree_counts(workspace), "added": len(found.added), "changed": len(found.changed),
-              "removed": len(found.removed)}  # fmt: skip
+    counts = {
+        **tree_counts(workspace),
+        "added": len(found.added),
+        "changed": len(found.changed),
+        "removed": len(found.removed),
+    }
     answer: TreeResult = {"workspace": workspace.id, "kind": "tree", "source": str(root / below), "counts": counts}
     if dry_run:
         answer["dry_run"] = True
@@ -74,9 +78,17 @@ def tree_counts(workspace: Workspace) -> dict[str, int]:
     report = overlay.report() if overlay is not None else None
     if report is None:
         return {}
-    counted = {"files": report.files, "directories": report.directories, "bytes": report.bytes, "text": report.text,
-               "binary": report.binary, "large": report.large, "unreadable": report.unreadable,
-               "symlinks": report.symlinks, "ignored": report.ignored}  # fmt: skip
+    counted = {
+        "files": report.files,
+        "directories": report.directories,
+        "bytes": report.bytes,
+        "text": report.text,
+        "binary": report.binary,
+        "large": report.large,
+        "unreadable": report.unreadable,
+        "symlinks": report.symlinks,
+        "ignored": report.ignored,
+    }
     return counted | {f"skipped_{why.replace(' ', '_')}": count for why, count in sorted(report.skipped.items())}
 
 
@@ -84,13 +96,18 @@ def _inside(session: Session, workspace: Workspace, root: Path, source: str | No
     """The directory of the code tree for `source`, relative to its root; "" for the root."""
     if source is None:
         return ""
-    uri = addressing.resolve(session, workspace, source if "://" in source else f"./{source.lstrip('/')}"
-                             if not Path(source).is_absolute() else source, at="source")  # fmt: skip
+    uri = addressing.resolve(
+        session,
+        workspace,
+        source if "://" in source else f"./{source.lstrip('/')}" if not Path(source).is_absolute() else source,
+        at="source",
+    )
     if scheme_of(uri) != "dir" or not (root / path_of(uri)).is_dir():
         raise Invalid(
-            "this is not a directory of the code tree", at="source",
+            "this is not a directory of the code tree",
+            at="source",
             next="Name a directory of the code tree, or none for all of it; each file is served as a node already.",
-        )  # fmt: skip
+        )
     return path_of(uri)
 
 

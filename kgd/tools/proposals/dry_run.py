@@ -166,9 +166,13 @@ def _plan(workspace: str, planned: Sequence[Planned], look: str) -> PlanResult:
     order: tuple[Would, ...] = ("refused", "proposed", "merged")
     outcome: Would = next((one for one in order if one in every), "unchanged")
     return {
-        "workspace": workspace, "dry_run": True, "outcome": outcome, "commit": None, "changes": list(planned),
+        "workspace": workspace,
+        "dry_run": True,
+        "outcome": outcome,
+        "commit": None,
+        "changes": list(planned),
         "look": look,
-    }  # fmt: skip
+    }
 
 
 WOULD_SUBMIT = Operation(

@@ -74,9 +74,10 @@ def find(session: Session, name: str, workspace: str | None) -> Target | None:
         if workspace is not None and workspace not in known:
             raise
         raise NotFound(
-            f"there is no workspace or remote '{name[:60]}'", at="remote",
+            f"there is no workspace or remote '{name[:60]}'",
+            at="remote",
             next=f"Known workspaces: {', '.join(known[:8]) or 'none'}; `kgd remote list` shows this one's remotes.",
-        ) from None  # fmt: skip
+        ) from None
     own = session.daemon.registry.current().entries.get(here.id)
     return Target(here.id, here, found, (own.token if own else "") or found.token)
 
@@ -109,8 +110,9 @@ def piece_of(session: Session, target: Target | None, params: SubmitParams) -> t
     if params.base and target is not None and target.copy is not None:
         raise _baseless()
     own = addressing.choose(session, params.workspace, params.roots)
-    roots = {addressing.resolve(session, own, text, at=f"roots[{n}]"): params.max_cost
-             for n, text in enumerate(params.roots)}  # fmt: skip
+    roots = {
+        addressing.resolve(session, own, text, at=f"roots[{n}]"): params.max_cost for n, text in enumerate(params.roots)
+    }
     there = _there(session, target, params.remote or only_receiver(own) or "")
     if target is None and there.id == own.id:
         raise Invalid("roots can only go to another workspace", at="remote", next="Name the target workspace.")
@@ -158,14 +160,18 @@ def _to_git(
     outcome = done.outcome
     changed = {uri for uri, _ in outcome.nodes} | set(outcome.deleted)
     answer: SubmitResult = {
-        "workspace": copy.id, "remote": to.name, "outcome": "proposed", "commit": done.commit,
-        "proposal": done.ref.removeprefix("refs/heads/"), "why": "a plain git server only takes proposals",
+        "workspace": copy.id,
+        "remote": to.name,
+        "outcome": "proposed",
+        "commit": done.commit,
+        "proposal": done.ref.removeprefix("refs/heads/"),
+        "why": "a plain git server only takes proposals",
         "changes": [
             {"index": index, "uri": uri, "outcome": "proposed" if outcome.repeated or uri in changed else "unchanged"}
             for index, uri in enumerate(str(getattr(e, "uri", None) or getattr(e, "source", "")) for e in made)
         ],
         "look": f"It waits at the remote as {done.ref} until its owner accepts or merges it.",
-    }  # fmt: skip
+    }
     if outcome.warnings:
         answer["warnings"] = list(outcome.warnings)
     if outcome.repeated:

@@ -61,8 +61,11 @@ def piece(own: Workspace, into: str, there: There, roots: Mapping[Uri, float], *
     """
     known, tip = noted(own, into), own.tip
     if not roots and not known.roots:
-        raise NotFound(f"nothing was submitted from here to '{into}' yet", at="roots",
-                       next="Name the nodes to submit: `kgd submit WORKSPACE --roots URI`.")  # fmt: skip
+        raise NotFound(
+            f"nothing was submitted from here to '{into}' yet",
+            at="roots",
+            next="Name the nodes to submit: `kgd submit WORKSPACE --roots URI`.",
+        )
     reached = _reached(own, roots or known.roots, known)
     deleted = [uri for uri in {**known.nodes, **roots} if own.node(uri) is None]
     wanted = reached if roots else list(dict.fromkeys((*reached, *known.nodes)))
@@ -101,9 +104,16 @@ def _reached(own: Workspace, roots: Mapping[Uri, float], known: Submitted) -> li
 
 
 def _of_node(
-    own: Workspace, node: Node, homes: Mapping[Uri, Uri], copy: Copy | None, there: There, tip: str, *,
-    new: set[Uri], base: str,
-) -> Changes:  # fmt: skip
+    own: Workspace,
+    node: Node,
+    homes: Mapping[Uri, Uri],
+    copy: Copy | None,
+    there: There,
+    tip: str,
+    *,
+    new: set[Uri],
+    base: str,
+) -> Changes:
     uri = node.uri
     if homes[uri] == uri:  # the same node or resource in both workspaces
         return [whole(node, homes, None)] if copy is None or copy.is_bare or own.id == there.id else []
@@ -114,9 +124,11 @@ def _of_node(
         if base:
             return [whole(node, homes, origin)]
         raise Stale(
-            f"'{there.id}' has its own node there, which was not submitted from here", current=copy.version,
-            at=homes[uri], next="Rename your node, or give the commit of theirs that you saw as `base`.",
-        )  # fmt: skip
+            f"'{there.id}' has its own node there, which was not submitted from here",
+            current=copy.version,
+            at=homes[uri],
+            next="Rename your node, or give the commit of theirs that you saw as `base`.",
+        )
     changes = difference(_submitted(own, uri, copy), node, homes, origin, new=new)
     if changes:
         changes[0]["expect_version"] = copy.version
@@ -136,9 +148,11 @@ def _base(there: There, copies: Mapping[Uri, Copy]) -> str:
         changed = uri if is_changed else changed
     if changed and len(commits) > 1:
         raise Stale(
-            f"'{there.id}' changed the node since its submission", current=copies[changed].version, at=changed,
+            f"'{there.id}' changed the node since its submission",
+            current=copies[changed].version,
+            at=changed,
             next="Submit that node by itself first: name it alone with `roots`.",
-        )  # fmt: skip
+        )
     return commits.pop() if changed else ""
 
 
@@ -157,10 +171,11 @@ def _submitted(own: Workspace, uri: Uri, copy: Copy) -> Node:
         return own.node(uri, as_of=str(copy.origin.get("commit"))) or Node(uri)
     except KgdError:
         raise Stale(
-            "its last submission was from a commit that is not in this repository", current=copy.version, at=uri,
-            next="Sync with the repository of that submission, or give the commit of theirs that you saw as "
-                 "`base`.",
-        ) from None  # fmt: skip
+            "its last submission was from a commit that is not in this repository",
+            current=copy.version,
+            at=uri,
+            next="Sync with the repository of that submission, or give the commit of theirs that you saw as `base`.",
+        ) from None
 
 
 def _as_it_was(own: Workspace, node: Node, commit: str) -> bool:

@@ -155,11 +155,17 @@ def _answer(workspace: Workspace, one: Proposal, look: Look) -> ProposalAnswer:
     uris = [change.uri for change in look.changes]
     author = fenced_line(one.author, LONGEST_LINE)
     answer: ProposalAnswer = {
-        "id": one.id, "author": author, "at": moment(one.at), "age": max(0, int(time.time()) - one.at),
-        "message": fenced_line(one.subject, LONGEST_LINE), "base": look.base, "commit": one.commit, "state": look.state,
+        "id": one.id,
+        "author": author,
+        "at": moment(one.at),
+        "age": max(0, int(time.time()) - one.at),
+        "message": fenced_line(one.subject, LONGEST_LINE),
+        "base": look.base,
+        "commit": one.commit,
+        "state": look.state,
         "origin": {"workspace": workspace.id, "commit": one.commit, "author": author, "trust": "remote"},
         "nodes": list(uris[:URIS_NAMED]),
-    }  # fmt: skip
+    }
     if len(uris) > URIS_NAMED:
         answer["more_nodes"] = len(uris) - URIS_NAMED
     if one.remote:
@@ -320,9 +326,13 @@ def decide(session: Session, workspace: Workspace, id: str, take: str | None, on
         )
     done = _accepted(session, workspace, id, only or [])
     return {
-        "id": done["proposal"], "take": "accept", "commit": done["commit"], "left": done["left"],
-        "nodes": [one["uri"] for one in done["nodes"]], "warnings": done["warnings"],
-    }  # fmt: skip
+        "id": done["proposal"],
+        "take": "accept",
+        "commit": done["commit"],
+        "left": done["left"],
+        "nodes": [one["uri"] for one in done["nodes"]],
+        "warnings": done["warnings"],
+    }
 
 
 def waiting(session: Session, workspace: Workspace, name: str | None = None) -> list[ProposalAnswer]:

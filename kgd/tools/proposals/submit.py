@@ -64,9 +64,12 @@ def with_changes(params: SubmitParams, piece: Piece) -> SubmitParams:
 
 def _nothing_new(workspace: str) -> SubmitResult:
     return {
-        "workspace": workspace, "outcome": "unchanged", "commit": None, "changes": [],
+        "workspace": workspace,
+        "outcome": "unchanged",
+        "commit": None,
+        "changes": [],
         "look": "Nothing has changed since your last submission.",
-    }  # fmt: skip
+    }
 
 
 def target_of(session: Session, params: SubmitParams) -> outbound.Target | None:
@@ -85,9 +88,10 @@ def target_of(session: Session, params: SubmitParams) -> outbound.Target | None:
     remote = params.remote or _inferred(session, params)
     if not params.changes and not remote:
         raise Invalid(
-            "the target workspace is missing", at="remote",
+            "the target workspace is missing",
+            at="remote",
             next="Name it: `kgd submit WORKSPACE --roots URI`, or without roots to submit later changes.",
-        )  # fmt: skip
+        )
     return outbound.find(session, remote, params.workspace) if remote else None
 
 
@@ -123,9 +127,13 @@ def _here(session: Session, params: SubmitParams) -> SubmitResult:
     if not (workspace.repeated(request) or proposals.by_request(workspace, request)):
         hints.check_molecules(session, workspace, made)
     changes = ChangeSet(
-        made, session.author(workspace), params.message, params.request_id, operation="submit",
+        made,
+        session.author(workspace),
+        params.message,
+        params.request_id,
+        operation="submit",
         origin=f"token {principal.id}" if principal else "",
-    )  # fmt: skip
+    )
     with naming_similar(session, workspace):
         found = submit_here(session, workspace, changes, base=params.base)
     return answer(workspace, [_subject(edit) for edit in made], found)
@@ -166,9 +174,12 @@ def answer(workspace: Workspace, subjects: Iterable[Uri], found: Submission) -> 
         changes.append(one)
     written = answer_of(workspace, outcome)
     result: SubmitResult = {
-        "workspace": workspace.id, "outcome": found.what, "commit": waits.commit if waits else outcome.commit,
-        "changes": changes, "look": _look(found),
-    }  # fmt: skip
+        "workspace": workspace.id,
+        "outcome": found.what,
+        "commit": waits.commit if waits else outcome.commit,
+        "changes": changes,
+        "look": _look(found),
+    }
     if waits:
         result["proposal"] = waits.id
         result["why"] = found.why or "it waits already"

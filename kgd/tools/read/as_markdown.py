@@ -12,11 +12,31 @@ from kgd.tools.markdown import COMMIT, address, fence, line, rest, titled
 
 Answer = Mapping[str, Any]
 
-_NODE = frozenset({
-    "uri", "type", "name", "version", "continued", "summary", "tags", "created", "updated", "origin", "content",
-    "content_cut", "detail", "detail_cut", "relations", "relations_cut", "incoming", "incoming_cut", "history",
-    "mentions", "messages",
-})  # fmt: skip
+_NODE = frozenset(
+    {
+        "uri",
+        "type",
+        "name",
+        "version",
+        "continued",
+        "summary",
+        "tags",
+        "created",
+        "updated",
+        "origin",
+        "content",
+        "content_cut",
+        "detail",
+        "detail_cut",
+        "relations",
+        "relations_cut",
+        "incoming",
+        "incoming_cut",
+        "history",
+        "mentions",
+        "messages",
+    }
+)
 
 
 def nodes(answer: Answer) -> str:

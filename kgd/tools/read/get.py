@@ -158,8 +158,11 @@ def _from_hub(reads: HubReads, home: str, asked: Sequence[Uri], index: int) -> F
     if isinstance(found, FarNode):
         return found
     answer: Missing = {
-        "uri": asked[index], "similar": list(found.similar), "reason": found.reason, "workspace": workspace,
-    }  # fmt: skip
+        "uri": asked[index],
+        "similar": list(found.similar),
+        "reason": found.reason,
+        "workspace": workspace,
+    }
     if found.last_seen is not None:
         answer["last_seen"] = nodes.moment(found.last_seen)
     if found.detail:

@@ -111,18 +111,38 @@ def _searched(session: Session, params: SearchParams, tool: str, lanes: tuple[La
         of_type = " `types` alone lists nothing: traverse from a path with `types` does." if params.types else ""
         raise Invalid("there is nothing to look for", at="query", next=f"Give words, or tags.{of_type}")
     workspace = addressing.choose(session, params.workspace)
-    question = [workspace.id, params.query, params.types, params.tags, params.namespace, params.min_score,
-                params.edge_types, params.max_depth, params.lanes, params.since, params.until]  # fmt: skip
+    question = [
+        workspace.id,
+        params.query,
+        params.types,
+        params.tags,
+        params.namespace,
+        params.min_score,
+        params.edge_types,
+        params.max_depth,
+        params.lanes,
+        params.since,
+        params.until,
+    ]
     known = cursors.read(tool, question, params.cursor) if params.cursor else None
     offset = (cursors.index(known, 0), cursors.index(known, 1)) if known else (0, 0)
     if max(offset) > DEEPEST:
         raise Invalid(f"at most {DEEPEST} hits can be paged through", at="cursor", next="Ask a narrower question.")
     since, until = period(params.since, params.until)
     wanted = Question(
-        params.query, params.namespace.strip("/"), tuple(params.types), tuple(params.tags), tuple(params.edge_types),
-        1 if params.max_depth is None else params.max_depth, params.limit, params.min_score, lanes=lanes,
-        since=since, until=until, edges=bool(params.max_depth) or "edges" in params.include,
-    )  # fmt: skip
+        params.query,
+        params.namespace.strip("/"),
+        tuple(params.types),
+        tuple(params.tags),
+        tuple(params.edge_types),
+        1 if params.max_depth is None else params.max_depth,
+        params.limit,
+        params.min_score,
+        lanes=lanes,
+        since=since,
+        until=until,
+        edges=bool(params.max_depth) or "edges" in params.include,
+    )
     found = answered(session, workspace, wanted, offset)
     page = _Page(session, workspace)
     budget = params.budget if not found.code else max(1, params.budget * KNOWLEDGE_SHARE // 100)
@@ -138,8 +158,9 @@ def _searched(session: Session, params: SearchParams, tool: str, lanes: tuple[La
         room = Room(max(1, params.budget - page.used))
         edges: list[EdgeAnswer] = [
             {"source": link.source, "target": link.target, "type": link.type, "weight": plain_weight(link.weight)}
-            for link in found.edges if link.source in shown or link.target in shown
-        ]  # fmt: skip
+            for link in found.edges
+            if link.source in shown or link.target in shown
+        ]
         result["edges"] = [edge for edge in edges if room.take(edge)]
     if page.is_far:
         result["origin"] = origins.of_remote(workspace.id)
@@ -206,10 +227,16 @@ def answered(session: Session, workspace: Workspace, question: Question, offset:
     if question.query.strip():
         doubted = Freshness.of(workspace).doubted if sees is None else ()
         return retrieve(
-            workspace, question, mentioned(session, workspace), sees=sees, doubted=doubted, sources=sources,
-            about=partial(about, workspace), likely=partial(_likely, workspace) if session.principal is None else None,
+            workspace,
+            question,
+            mentioned(session, workspace),
+            sees=sees,
+            doubted=doubted,
+            sources=sources,
+            about=partial(about, workspace),
+            likely=partial(_likely, workspace) if session.principal is None else None,
             offset=offset,
-        )  # fmt: skip
+        )
     return tagged(workspace, question, sees=sees, sources=sources, offset=offset[0])
 
 
@@ -224,9 +251,12 @@ def _answer(sources: Sequence[EdgeSource], hit: Answered) -> HitAnswer | None:
     if card is None:
         return None
     answer: HitAnswer = {
-        "uri": hit.uri, "type": card.type, "name": card.name or name_of(hit.uri), "score": hit.score,
+        "uri": hit.uri,
+        "type": card.type,
+        "name": card.name or name_of(hit.uri),
+        "score": hit.score,
         "why": list(hit.why),
-    }  # fmt: skip
+    }
     if len(hit.path) > 1:
         answer["path"] = list(hit.path)
     if card.summary:

@@ -34,9 +34,10 @@ def check(include: Sequence[str], as_of: str | None, *, is_far: bool) -> None:
     """
     if (ONWARD in include or BACK in include) and (as_of or is_far):
         raise Invalid(
-            "messages are read at the present commit, from workspaces of this machine", at="include",
+            "messages are read at the present commit, from workspaces of this machine",
+            at="include",
             next="Search for them there, or get each by its own URI.",
-        )  # fmt: skip
+        )
 
 
 def part(include: Sequence[str]) -> str | None:
@@ -100,8 +101,11 @@ def _take(made: list[MessageAnswer], answer: MessageAnswer, room: Room, *, must:
 
 def _answer(found: Found, message: Message, before: Uri | None) -> MessageAnswer:
     answer: MessageAnswer = {
-        "uri": message.uri, "sender": message.sender, "sender_type": message.kind, "content": message.content,
-    }  # fmt: skip
+        "uri": message.uri,
+        "sender": message.sender,
+        "sender_type": message.kind,
+        "content": message.content,
+    }
     if message.at is not None:
         answer["at"] = spelt(message.at)
     answered = [edge.target for edge in found.workspace.graph.into(message.uri) if edge.type == REPLIED_BY]

@@ -164,22 +164,41 @@ def _walked(
         beside: Largest number of broken links of this workspace, and of conflicts, in the answer.
     """
     asked = Asked.of(session, params.workspace, params.start, params.as_of)
-    question = [asked.home, asked.starts, params.max_cost, params.max_depth, params.edge_types, params.types,
-                params.direction, asked.commit]  # fmt: skip
+    question = [
+        asked.home,
+        asked.starts,
+        params.max_cost,
+        params.max_depth,
+        params.edge_types,
+        params.types,
+        params.direction,
+        asked.commit,
+    ]
     behind = _Behind.read(question, params.cursor)
     crossing = walk_across(
-        asked.inside, asked.sources(session, params.edge_types), asked.starts,
+        asked.inside,
+        asked.sources(session, params.edge_types),
+        asked.starts,
         session.daemon.elsewhere.world(session.principal),
-        max_cost=params.max_cost, max_depth=params.max_depth, edge_types=params.edge_types, types=params.types,
-        direction=params.direction, max_nodes=behind.count + params.max_nodes,
-    )  # fmt: skip
+        max_cost=params.max_cost,
+        max_depth=params.max_depth,
+        edge_types=params.edge_types,
+        types=params.types,
+        direction=params.direction,
+        max_nodes=behind.count + params.max_nodes,
+    )
     found, why = crossing.walk, why_not(session, asked, crossing)
     if not found.nodes and found.missing:
         raise nowhere(session, asked, found.missing[0], why(found.missing[0]))
     page = _Page(
-        crossing, behind, room, Sources(session, crossing), asked.also,
-        path="path" in params.include, edges=_answers_edges(session, params),
-    )  # fmt: skip
+        crossing,
+        behind,
+        room,
+        Sources(session, crossing),
+        asked.also,
+        path="path" in params.include,
+        edges=_answers_edges(session, params),
+    )
     answered = {node.uri for node in page.nodes}
     if not asked.commit:
         _mark(session, [asked.home, *sorted(crossing.joined)], page.answers)
@@ -249,9 +268,16 @@ class _Page:
     """The nodes of a walk that fit into the room, each with the relations to those answered before it."""
 
     def __init__(
-        self, crossing: Crossing, behind: _Behind, room: Room, sources: Sources, also: Mapping[Uri, list[str]],
-        *, path: bool, edges: bool,
-    ) -> None:  # fmt: skip
+        self,
+        crossing: Crossing,
+        behind: _Behind,
+        room: Room,
+        sources: Sources,
+        also: Mapping[Uri, list[str]],
+        *,
+        path: bool,
+        edges: bool,
+    ) -> None:
         found = crossing.walk
         self.nodes: list[Visited] = []
         self.answers: list[Reached] = []

@@ -147,18 +147,28 @@ def broken(crossing: Crossing, answered: Collection[Uri], asked: Asked, most: in
             others.append(_broken_across(link, absence))
         elif not (asked.commit and asked.workspace and asked.workspace.in_overlay(link.target)):
             # The code tree's past is not recorded.
-            own.append({
-                "source": link.source, "type": link.type, "target": link.target, "reason": "missing",
-                "weight": plain_weight(link.weight),
-            })  # fmt: skip
+            own.append(
+                {
+                    "source": link.source,
+                    "type": link.type,
+                    "target": link.target,
+                    "reason": "missing",
+                    "weight": plain_weight(link.weight),
+                }
+            )
     return own[:most] + others
 
 
 def _broken_across(link: BrokenLink, absence: Absence) -> Broken:
     return {
-        "source": link.source, "type": link.type, "target": link.target, "reason": absence.reason,
-        "workspace": workspace_of(link.target) or "", "weight": plain_weight(link.weight), **_detail(absence),
-    }  # fmt: skip
+        "source": link.source,
+        "type": link.type,
+        "target": link.target,
+        "reason": absence.reason,
+        "workspace": workspace_of(link.target) or "",
+        "weight": plain_weight(link.weight),
+        **_detail(absence),
+    }
 
 
 def why_not(session: Session, asked: Asked, crossing: Crossing) -> Callable[[Uri], Absence]:

@@ -26,51 +26,118 @@ def _message(answer: Any) -> str:
 
 
 def _tool(
-    name: str, description: str, Params: type[given.MemoryParams], Result: Any, hints: Hints,
-    run: Callable[[Any, Any], Any], text: Callable[[Any], str], place: int,
-) -> Operation:  # fmt: skip
+    name: str,
+    description: str,
+    Params: type[given.MemoryParams],
+    Result: Any,
+    hints: Hints,
+    run: Callable[[Any, Any], Any],
+    text: Callable[[Any], str],
+    place: int,
+) -> Operation:
     title = name.replace("_", " ").title()
     return Operation(
-        name, title, description, Params, Result, hints, run, offered="server-memory", place=place, text=text,
+        name,
+        title,
+        description,
+        Params,
+        Result,
+        hints,
+        run,
+        offered="server-memory",
+        place=place,
+        text=text,
         refusal=refusal,
-    )  # fmt: skip
+    )
 
 
 CREATE_ENTITIES = _tool(
-    "create_entities", "Create multiple new entities in the knowledge graph",
-    given.CreateEntities, writing.EntitiesAnswer, _ADDS, writing.create_entities, _part("entities"), 10,
-)  # fmt: skip
+    "create_entities",
+    "Create multiple new entities in the knowledge graph",
+    given.CreateEntities,
+    writing.EntitiesAnswer,
+    _ADDS,
+    writing.create_entities,
+    _part("entities"),
+    10,
+)
 CREATE_RELATIONS = _tool(
     "create_relations",
-    "Create multiple new relations between entities in the knowledge graph. "
-    "Relations should be in active voice",
-    given.CreateRelations, writing.RelationsAnswer, _ADDS, writing.create_relations, _part("relations"), 20,
-)  # fmt: skip
+    "Create multiple new relations between entities in the knowledge graph. Relations should be in active voice",
+    given.CreateRelations,
+    writing.RelationsAnswer,
+    _ADDS,
+    writing.create_relations,
+    _part("relations"),
+    20,
+)
 ADD_OBSERVATIONS = _tool(
-    "add_observations", "Add new observations to existing entities in the knowledge graph",
-    given.AddObservations, writing.AddedAnswer, _ADDS, writing.add_observations, _part("results"), 30,
-)  # fmt: skip
+    "add_observations",
+    "Add new observations to existing entities in the knowledge graph",
+    given.AddObservations,
+    writing.AddedAnswer,
+    _ADDS,
+    writing.add_observations,
+    _part("results"),
+    30,
+)
 DELETE_ENTITIES = _tool(
-    "delete_entities", "Delete multiple entities and their associated relations from the knowledge graph",
-    given.DeleteEntities, writing.DoneAnswer, _DELETES, writing.delete_entities, _message, 40,
-)  # fmt: skip
+    "delete_entities",
+    "Delete multiple entities and their associated relations from the knowledge graph",
+    given.DeleteEntities,
+    writing.DoneAnswer,
+    _DELETES,
+    writing.delete_entities,
+    _message,
+    40,
+)
 DELETE_OBSERVATIONS = _tool(
-    "delete_observations", "Delete specific observations from entities in the knowledge graph",
-    given.DeleteObservations, writing.DoneAnswer, _DELETES, writing.delete_observations, _message, 50,
-)  # fmt: skip
+    "delete_observations",
+    "Delete specific observations from entities in the knowledge graph",
+    given.DeleteObservations,
+    writing.DoneAnswer,
+    _DELETES,
+    writing.delete_observations,
+    _message,
+    50,
+)
 DELETE_RELATIONS = _tool(
-    "delete_relations", "Delete multiple relations from the knowledge graph",
-    given.DeleteRelations, writing.DoneAnswer, _DELETES, writing.delete_relations, _message, 60,
-)  # fmt: skip
+    "delete_relations",
+    "Delete multiple relations from the knowledge graph",
+    given.DeleteRelations,
+    writing.DoneAnswer,
+    _DELETES,
+    writing.delete_relations,
+    _message,
+    60,
+)
 READ_GRAPH = _tool(
-    "read_graph", "Read the entire knowledge graph",
-    given.ReadGraph, GraphAnswer, _READS, reading.read_graph, indented, 70,
-)  # fmt: skip
+    "read_graph",
+    "Read the entire knowledge graph",
+    given.ReadGraph,
+    GraphAnswer,
+    _READS,
+    reading.read_graph,
+    indented,
+    70,
+)
 SEARCH_NODES = _tool(
-    "search_nodes", "Search for nodes in the knowledge graph based on a query",
-    given.SearchNodes, GraphAnswer, _READS, reading.search_nodes, indented, 80,
-)  # fmt: skip
+    "search_nodes",
+    "Search for nodes in the knowledge graph based on a query",
+    given.SearchNodes,
+    GraphAnswer,
+    _READS,
+    reading.search_nodes,
+    indented,
+    80,
+)
 OPEN_NODES = _tool(
-    "open_nodes", "Open specific nodes in the knowledge graph by their names",
-    given.OpenNodes, GraphAnswer, _READS, reading.open_nodes, indented, 90,
-)  # fmt: skip
+    "open_nodes",
+    "Open specific nodes in the knowledge graph by their names",
+    given.OpenNodes,
+    GraphAnswer,
+    _READS,
+    reading.open_nodes,
+    indented,
+    90,
+)

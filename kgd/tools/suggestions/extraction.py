@@ -178,14 +178,22 @@ def _put_up(session: Session, workspace: Workspace, uri: Uri, read: _Read, answe
     model = next((model for _, _, model in read.judged if model), "")
     label = "".join(c for c in model if c.isprintable())[:80].strip() or "unknown"
     changes = ChangeSet(
-        tuple(made), session.author(workspace), f"entities of {uri}"[:300], operation="extract",
+        tuple(made),
+        session.author(workspace),
+        f"entities of {uri}"[:300],
+        operation="extract",
         resolved_by=f"sampling model={label}",
-    )  # fmt: skip
+    )
     principal = session.principal
     proposal, _ = proposals.propose(
-        workspace, changes, bytes.fromhex(workspace.tip), holder=KIND, owner=principal,
-        permit=session.permit(workspace, Verb.PROPOSE), most=MOST_WAITING if principal else None,
-    )  # fmt: skip
+        workspace,
+        changes,
+        bytes.fromhex(workspace.tip),
+        holder=KIND,
+        owner=principal,
+        permit=session.permit(workspace, Verb.PROPOSE),
+        most=MOST_WAITING if principal else None,
+    )
     answer["proposal"] = proposal.id
     answer["nodes"] = [edit.uri for edit in made]
     answer["next"] = Advice(
@@ -219,9 +227,14 @@ def _upserts(workspace: Workspace, read: _Read, sees: visibility.Sees | None) ->
         if thing.aliases:
             data["aliases"] = list(thing.aliases)
         yield Upsert(
-            where[name], type=thing.type, name=name, data=data, source=Source("extraction", thing.text),
-            relations=relations, expect_version=0,
-        )  # fmt: skip
+            where[name],
+            type=thing.type,
+            name=name,
+            data=data,
+            source=Source("extraction", thing.text),
+            relations=relations,
+            expect_version=0,
+        )
 
 
 def _entity(workspace: Workspace, name: str) -> Uri:

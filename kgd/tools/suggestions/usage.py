@@ -81,9 +81,10 @@ def decide(session: Session, workspace: Workspace, id: str, take: str | None, *,
     found = next((one for one in every if one.id == id), None)
     if found is None:
         raise NotFound(
-            "this suggestion is not open (any more)", at=id[:80],
+            "this suggestion is not open (any more)",
+            at=id[:80],
             next=Advice("List them with ", Do("conflicts", suggestions="true"), '; over MCP pass ids ["suggestions"].'),
-        )  # fmt: skip
+        )
     if take not in ("accept", "reject"):
         raise Invalid("a suggestion is accepted or rejected", at="take", next="take: accept or reject.")
     answer: Decided = {"id": id, "take": "reject"}
@@ -91,8 +92,13 @@ def decide(session: Session, workspace: Workspace, id: str, take: str | None, *,
         edits, message = _carried_out(workspace, found)
         changes = ChangeSet(edits, session.author(workspace), message[:300], operation="suggestion")
         outcome = session.submit(workspace, changes, dry_run=dry_run)
-        answer = {"id": id, "take": "accept", "commit": outcome.commit, "nodes": [uri for uri, _ in outcome.nodes],
-                  "warnings": list(outcome.warnings)}  # fmt: skip
+        answer = {
+            "id": id,
+            "take": "accept",
+            "commit": outcome.commit,
+            "nodes": [uri for uri, _ in outcome.nodes],
+            "warnings": list(outcome.warnings),
+        }
         if outcome.would:
             answer["would"] = foretold(outcome.would)  # unfiltered: only users of this machine have suggestions
     if not dry_run:
@@ -121,9 +127,14 @@ def _open(session: Session, workspace: Workspace) -> list[Suggestion]:
 
 def _answer(one: Suggestion) -> SuggestionAnswer:
     answer: SuggestionAnswer = {
-        "id": one.id, "kind": one.kind, "source": one.source, "target": one.target, "type": one.type,
-        "weight": plain_weight(one.weight), "reason": one.reason,
-    }  # fmt: skip
+        "id": one.id,
+        "kind": one.kind,
+        "source": one.source,
+        "target": one.target,
+        "type": one.type,
+        "weight": plain_weight(one.weight),
+        "reason": one.reason,
+    }
     if one.now is not None:
         answer["now"] = plain_weight(one.now)
     return answer

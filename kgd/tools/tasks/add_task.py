@@ -59,22 +59,33 @@ def add_task(session: Session, params: AddTaskParams) -> AddTaskResult:
     sections = with_sections(None, [Section(title, text) for title, text in texts])
     depends = [task_at(session, workspace, text, at=f"depends[{n}]").uri for n, text in enumerate(params.depends)]
     edit = Upsert(
-        uri, type="task", name=name, summary=cut_at_word(params.objective), tags=tuple(params.tags),
+        uri,
+        type="task",
+        name=name,
+        summary=cut_at_word(params.objective),
+        tags=tuple(params.tags),
         data={"status": "pending"} | ({"sections": sections} if sections else {}),
-        relations=tuple(Relation(DEPENDS_ON, one) for one in dict.fromkeys(depends)), expect_version=0,
-    )  # fmt: skip
+        relations=tuple(Relation(DEPENDS_ON, one) for one in dict.fromkeys(depends)),
+        expect_version=0,
+    )
     changes = ChangeSet((edit,), session.author(workspace), f"task {name}", operation="task")
     try:
         outcome = session.submit(workspace, changes, dry_run=params.dry_run)
     except Stale as stale:
         raise Stale(
-            "a task of this name exists already", current=stale.current, at=uri,
+            "a task of this name exists already",
+            current=stale.current,
+            at=uri,
             next="`kgd task show` shows it; choose another name for the new one.",
-        ) from stale  # fmt: skip
+        ) from stale
     answer: AddTaskResult = {
-        "workspace": workspace.id, "commit": outcome.commit, "id": uri, "name": name,
-        "sections": sections, "warnings": list(outcome.warnings),
-    }  # fmt: skip
+        "workspace": workspace.id,
+        "commit": outcome.commit,
+        "id": uri,
+        "name": name,
+        "sections": sections,
+        "warnings": list(outcome.warnings),
+    }
     if params.dry_run:
         answer["dry_run"] = True
     return answer

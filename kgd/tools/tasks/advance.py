@@ -84,16 +84,19 @@ Sections = Annotated[
     list[SectionParams],
     BeforeValidator(_read_sections),
     Field(max_length=100),
-    WithJsonSchema({
-        "type": "array",
-        "items": {
-            "type": "object",
-            "required": ["title", "content"],
-            "properties": {"title": {"type": "string"}, "content": {"type": "string"}},
-        },
-        "description": "added, or replaces its title's section: Handoff Notes, Patterns, Gotchas (one item per line)",
-    }),
-]  # fmt: skip
+    WithJsonSchema(
+        {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "required": ["title", "content"],
+                "properties": {"title": {"type": "string"}, "content": {"type": "string"}},
+            },
+            "description": "added, or replaces its title's section: "
+            "Handoff Notes, Patterns, Gotchas (one item per line)",
+        }
+    ),
+]
 
 
 class AdvanceParams(Params):
@@ -182,8 +185,10 @@ def _answer(
     now = task_at(session, workspace, before.uri)
     task = task_of(now)
     data: AdvanceData = {
-        "task": task_answer(now, task), "sections": sections_answer(task), "commit": outcome.commit,
-    }  # fmt: skip
+        "task": task_answer(now, task),
+        "sections": sections_answer(task),
+        "commit": outcome.commit,
+    }
     if task_of(before).status == to and (already := _since(workspace, now.uri, to)):
         data["already"] = already
     if to == "completed":
@@ -218,9 +223,11 @@ def _check_version(found: Found, version: int) -> None:
 
 def _stale(found: Found, version: int, current: int) -> Stale:
     return Stale(
-        f"the task is at version {current}, the change expected {version}", current=current, at=found.uri,
+        f"the task is at version {current}, the change expected {version}",
+        current=current,
+        at=found.uri,
         next=Advice("Read it again with ", Do("query_container", operation="get"), ", then advance that version."),
-    )  # fmt: skip
+    )
 
 
 def _status_after(task: Task, wanted: str | None) -> str:

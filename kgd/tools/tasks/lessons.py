@@ -73,8 +73,17 @@ def own_tags(task: Task) -> tuple[str, ...]:
 
 def own_summary(task: Task) -> str:
     """A summary for a task without one: the first line of its notes, else of its objective, cut to one line."""
-    return cut_at_word(next((line for text in (task.notes, task.objective) for line in text.splitlines()
-                             if any(map(str.isalnum, line))), task.name))  # fmt: skip
+    return cut_at_word(
+        next(
+            (
+                line
+                for text in (task.notes, task.objective)
+                for line in text.splitlines()
+                if any(map(str.isalnum, line))
+            ),
+            task.name,
+        )
+    )
 
 
 def about_files(workspace: Workspace, paths: Sequence[str], sees: Sees | None = None) -> list[Uri]:

@@ -122,9 +122,11 @@ def _import_clash() -> Iterator[Check]:
     except metadata.PackageNotFoundError:
         return
     yield {
-        "name": "program", "state": "error", "detail": f"another package, kgd {other}, is installed over kgd-daemon",
+        "name": "program",
+        "state": "error",
+        "detail": f"another package, kgd {other}, is installed over kgd-daemon",
         "next": "Run `pip uninstall kgd`, then install kgd-daemon again: both use the import name kgd.",
-    }  # fmt: skip
+    }
 
 
 def _pages(session: Session) -> Check:

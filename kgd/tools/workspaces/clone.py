@@ -52,17 +52,21 @@ def clone(session: Session, params: CloneParams) -> UpResult:
         known = session.daemon.registry.current().entries.get(id)
         if known is not None and known.path and not params.replace and session.daemon.places.is_there(known):
             raise InvariantViolation(
-                f"the workspace '{id}' is already on this machine", at=known.path,
+                f"the workspace '{id}' is already on this machine",
+                at=known.path,
                 next="Work with it there, or let this clone take its place with --replace.",
-            )  # fmt: skip
+            )
 
     if entry.id:
         allow(entry.id)
     environment = {key: str(value) for key, value in params.environment.items()}
     cloned = clones.clone_to(session, directory, entry, environment, allow=allow)
     if cloned is None:
-        raise NotFound("the remote has no workspace yet", at=clones.remote_of(entry),
-                       next="Name its ref with --ref, or make one with `kgd up` and share it there.")  # fmt: skip
+        raise NotFound(
+            "the remote has no workspace yet",
+            at=clones.remote_of(entry),
+            next="Name its ref with --ref, or make one with `kgd up` and share it there.",
+        )
     known = session.daemon.registry.current().entries.get(found, Entry(found))
     wanted = Entry(found, remote=clones.remote_of(entry), ref=entry.ref, token=entry.token, sync=known.sync)
     made = Made(cloned.layout, True, adopted=cloned.source, cloned=wanted)
@@ -79,18 +83,26 @@ def _meant(session: Session, params: CloneParams) -> tuple[Entry, str]:
     if known is not None:
         if not clones.remote_of(known):
             raise NotFound(
-                f"the registry has no remote for '{known.id}'", at="source",
+                f"the registry has no remote for '{known.id}'",
+                at="source",
                 next="Give its git address instead, or add `remote:` to its entry in workspaces.yaml.",
-            )  # fmt: skip
-        return Entry(known.id, known.path, remote=clones.remote_of(known), ref=params.ref or known.ref,
-                     token=params.token or known.token, sync=known.sync), known.id  # fmt: skip
+            )
+        return Entry(
+            known.id,
+            known.path,
+            remote=clones.remote_of(known),
+            ref=params.ref or known.ref,
+            token=params.token or known.token,
+            sync=known.sync,
+        ), known.id
     base = session.cwd or Path("/")
     if is_workspace_id(params.source) and not (base / params.source).exists():
         ids = ", ".join(session.daemon.workspace_ids()[:8]) or "none"
         raise NotFound(
-            f"the registry has no workspace '{params.source}'", at="source",
+            f"the registry has no workspace '{params.source}'",
+            at="source",
             next=f"Known: {ids}. To clone any other, give its git address.",
-        )  # fmt: skip
+        )
     url = parse_url(params.source, base)
     name = _LAST(url.text)
     if name is None:

@@ -42,9 +42,13 @@ def remote_of(entry: Entry) -> str:
 
 
 def clone_to(
-    session: Session, where: Path | Place, entry: Entry, environment: Mapping[str, str], *,
+    session: Session,
+    where: Path | Place,
+    entry: Entry,
+    environment: Mapping[str, str],
+    *,
     allow: Callable[[str], None],
-) -> Cloned | None:  # fmt: skip
+) -> Cloned | None:
     """Clone a workspace into a directory, or into the code repository at `where`; None if the remote has none yet.
 
     Args:

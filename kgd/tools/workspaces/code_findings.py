@@ -32,8 +32,10 @@ def code_findings(workspace: Workspace) -> list[FindingAnswer]:
     """Up to three findings. Takes at most a second for a newly checked-out commit, then none."""
     return [
         {
-            "what": printable(one.text), "count": len(one.commits), "commits": [id[:12] for id in one.commits[:NAMED]],
+            "what": printable(one.text),
+            "count": len(one.commits),
+            "commits": [id[:12] for id in one.commits[:NAMED]],
             "chance": float(f"{one.chance:.2g}"),
         }
         for one in CodeHistory.of(workspace).findings()
-    ]  # fmt: skip
+    ]

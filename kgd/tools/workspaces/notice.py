@@ -38,6 +38,11 @@ def notice(session: Session, params: NoticeParams) -> NoticeResult:
 
 
 NOTICE = Operation(
-    name="notice", title="A branch moved", description="A git hook reports a moved branch; the daemon checks at once.",
-    Params=NoticeParams, Result=NoticeResult, hints=Hints(idempotent=True), run=notice,
-)  # fmt: skip
+    name="notice",
+    title="A branch moved",
+    description="A git hook reports a moved branch; the daemon checks at once.",
+    Params=NoticeParams,
+    Result=NoticeResult,
+    hints=Hints(idempotent=True),
+    run=notice,
+)

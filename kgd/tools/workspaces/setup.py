@@ -151,11 +151,16 @@ def _planned(session: Session, directory: Path, id: str | None, params: UpParams
     name = _new_id(session, directory, id, params)
     layout = layouts.code_layout(place) if place and not layouts.is_clone(place) else None
     planned: UpResult = {
-        "workspace": name, "path": str(layout.work_tree if layout else directory),
+        "workspace": name,
+        "path": str(layout.work_tree if layout else directory),
         "git_dir": str(layout.git_dir if layout else directory / ".git"),
-        "branch": layout.branch if layout else layouts.OWN_BRANCH, "created": False, "published": [], "counts": {},
-        "warnings": [], "dry_run": True,
-    }  # fmt: skip
+        "branch": layout.branch if layout else layouts.OWN_BRANCH,
+        "created": False,
+        "published": [],
+        "counts": {},
+        "warnings": [],
+        "dry_run": True,
+    }
     if layout and layouts.removed(layout):
         planned["restored"] = True
     elif entry is not None and (remote := clones.remote_of(entry)):
@@ -193,9 +198,10 @@ def _found(directory: Path, id: str | None, params: UpParams) -> Made | None:
     known = _id_of(layout)
     if id is not None and id != known:
         raise InvariantViolation(
-            f"this workspace has the id '{known}', which is part of all its URIs", at=str(layout.work_tree),
+            f"this workspace has the id '{known}', which is part of all its URIs",
+            at=str(layout.work_tree),
             next="Use this id; to register this copy instead of the other, run `kgd up --replace`.",
-        )  # fmt: skip
+        )
     return Made(layout)
 
 
@@ -223,9 +229,12 @@ def _make(session: Session, directory: Path, id: str | None, params: UpParams, e
     elif entry is not None and clones.remote_of(entry):
         environment = {key: str(value) for key, value in params.environment.items()}
         cloned = clones.clone_to(
-            session, directory if place is None else place, entry, environment,
+            session,
+            directory if place is None else place,
+            entry,
+            environment,
             allow=lambda found: _refuse_other(session, id, found, params),
-        )  # fmt: skip
+        )
         if cloned is not None:
             return Made(cloned.layout, True, adopted=cloned.source, cloned=entry)
     if place:
@@ -254,14 +263,16 @@ def _refuse_other(session: Session, id: str | None, found: str, params: UpParams
         if other:
             leave = f"Work with '{found}' at {other}, or `kgd up --replace` lets this clone take its place"
         raise InvariantViolation(
-            f"a workspace for this directory exists: '{found}', and this id is part of all its URIs", at="id",
+            f"a workspace for this directory exists: '{found}', and this id is part of all its URIs",
+            at="id",
             next=f"{leave}; for a separate one, run `kgd up --standalone --id {id}` in another folder.",
-        )  # fmt: skip
+        )
     if other and not params.replace:
         raise InvariantViolation(
-            f"the workspace '{found}' is already on this machine, in another clone", at=other,
+            f"the workspace '{found}' is already on this machine, in another clone",
+            at=other,
             next="Work with it there, or let this clone take its place with `kgd up --replace`.",
-        )  # fmt: skip
+        )
 
 
 def _new_id(session: Session, directory: Path, id: str | None, params: UpParams) -> str:
@@ -270,9 +281,10 @@ def _new_id(session: Session, directory: Path, id: str | None, params: UpParams)
     known = session.daemon.registry.current().entries.get(name)
     if known is not None and known.path and not params.replace and session.daemon.places.is_there(known):
         raise InvariantViolation(
-            f"another repository is registered as '{name}'", at=known.path,
+            f"another repository is registered as '{name}'",
+            at=known.path,
             next="Give this one its own id with `kgd up --id NEW`, or take its place with `kgd up --replace`.",
-        )  # fmt: skip
+        )
     return name
 
 
@@ -414,9 +426,11 @@ def workspaces(session: Session, params: WorkspaceParams) -> WorkspacesResult:
     found: list[Listed] = []
     for id, entry in sorted(registry.entries.items()):
         listed: Listed = {
-            "id": id, "path": entry.path or entry.hub or entry.remote, "open": id in opened,
+            "id": id,
+            "path": entry.path or entry.hub or entry.remote,
+            "open": id in opened,
             "kind": "here" if entry.path else "hub" if entry.hub else "clone",
-        }  # fmt: skip
+        }
         if not entry.path:
             listed["trust"] = "remote"
         elif id in opened:
@@ -496,6 +510,11 @@ UNINSTALL = Operation(
     ),
 )
 WORKSPACES = Operation(
-    name="workspaces", title="Registered workspaces", description="Lists registered workspaces without opening any.",
-    Params=WorkspaceParams, Result=WorkspacesResult, hints=Hints(read_only=True, idempotent=True), run=workspaces,
-)  # fmt: skip
+    name="workspaces",
+    title="Registered workspaces",
+    description="Lists registered workspaces without opening any.",
+    Params=WorkspaceParams,
+    Result=WorkspacesResult,
+    hints=Hints(read_only=True, idempotent=True),
+    run=workspaces,
+)

@@ -114,12 +114,22 @@ def status(session: Session, params: WorkspaceParams) -> StatusResult:
     daemon = session.daemon
     answer: StatusResult = {
         "daemon": {
-            "pid": daemon.pid, "version": daemon.version, "since": daemon.since, "log": daemon.home.log,
+            "pid": daemon.pid,
+            "version": daemon.version,
+            "since": daemon.since,
+            "log": daemon.home.log,
             "workspaces": daemon.workspace_ids(),
         },
-        "health": "ok", "stages": [], "degraded": [], "conflicts": 0, "invalid_files": [],
-        "broken_links": [], "proposals": 0, "jobs": [], "counts": {},
-    }  # fmt: skip
+        "health": "ok",
+        "stages": [],
+        "degraded": [],
+        "conflicts": 0,
+        "invalid_files": [],
+        "broken_links": [],
+        "proposals": 0,
+        "jobs": [],
+        "counts": {},
+    }
     if daemon.listening:
         answer["daemon"]["listening"] = daemon.listening
     if daemon.pages and daemon.pages.url:
@@ -156,10 +166,15 @@ def _for_holder(session: Session, workspace: Workspace, answer: StatusResult) ->
         "daemon": _known_to(session, answer["daemon"]),
         "health": "ok",
         "workspace": {"id": workspace.id, "path": "", "branch": workspace.layout.branch, "tip": workspace.tip},
-        "stages": [], "degraded": [], "conflicts": workspace.conflicts.count(about=sees), "invalid_files": [],
-        "broken_links": [], "proposals": answer["proposals"] if sees is None else 0,
-        "jobs": [], "counts": {"nodes": answer["counts"]["nodes"]} if sees is None else {},
-    }  # fmt: skip
+        "stages": [],
+        "degraded": [],
+        "conflicts": workspace.conflicts.count(about=sees),
+        "invalid_files": [],
+        "broken_links": [],
+        "proposals": answer["proposals"] if sees is None else 0,
+        "jobs": [],
+        "counts": {"nodes": answer["counts"]["nodes"]} if sees is None else {},
+    }
 
 
 def _known_to(session: Session, known: DaemonAnswer) -> DaemonAnswer:
@@ -172,8 +187,11 @@ def _known_to(session: Session, known: DaemonAnswer) -> DaemonAnswer:
 def _add_workspace(answer: StatusResult, workspace: Workspace, stages: list[Stage]) -> None:
     layout = workspace.layout
     here: WorkspaceAnswer = {
-        "id": workspace.id, "path": str(layout.work_tree), "branch": layout.branch, "tip": workspace.tip,
-    }  # fmt: skip
+        "id": workspace.id,
+        "path": str(layout.work_tree),
+        "branch": layout.branch,
+        "tip": workspace.tip,
+    }
     if layout.code_tree is not None:
         here["code_tree"] = str(layout.code_tree)
     if workspace.read_only:

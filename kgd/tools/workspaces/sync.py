@@ -85,9 +85,10 @@ class SyncParams(WorkspaceParams):
     remote: str | None = None
     direction: Literal["both", "pull", "push"] = "both"
     confirm: Annotated[
-        str, BeforeValidator(_confirm),
+        str,
+        BeforeValidator(_confirm),
         Field(description="the held-back commit to accept, although it deletes much or rewrites history"),
-    ] = ""  # fmt: skip
+    ] = ""
 
 
 def sync(session: Session, params: SyncParams) -> RemotesResult:
@@ -112,15 +113,18 @@ def share(session: Session, params: ShareParams) -> RemotesResult:
     """Publish to the repository's remote: the code's own, or the workspace's origin if it was cloned."""
     workspace = _mine(session, params.workspace, params.environment)
     layout = workspace.layout
-    found = code_remotes(layout.code_tree if layout.in_code and layout.code_tree else layout.work_tree,
-                         environment=session.daemon.syncing(workspace).environment)  # fmt: skip
+    found = code_remotes(
+        layout.code_tree if layout.in_code and layout.code_tree else layout.work_tree,
+        environment=session.daemon.syncing(workspace).environment,
+    )
     if params.remote is not None:
         found = {name: there for name, there in found.items() if name == params.remote}
     if not found:
         raise InvariantViolation(
-            "there is no remote to share through", at=params.remote or "",
+            "there is no remote to share through",
+            at=params.remote or "",
             next="Add one: `kgd remote add origin URL`, such as an empty repository or bare directory.",
-        )  # fmt: skip
+        )
     name, there = next(iter(found.items()))
     address = remote_url.parse(remote_url.take_credential(there)[0], layout.work_tree)
     wanted = Remote(name, address, params.ref or layout.branch, params.token, params.sync)
@@ -166,8 +170,9 @@ def remote(session: Session, params: RemoteParams) -> RemotesResult:
         there = remote_url.parse(params.url, session.cwd or Path("/"))
         ref = params.ref or workspace.layout.branch
         stored = remote_settings.settings_of(workspace.layout, params.name).get(f"remote.{params.name}.url", "")
-        return _add(session, workspace,
-                    Remote(params.name, there, ref, params.token, params.sync, params.direction), stored)  # fmt: skip
+        return _add(
+            session, workspace, Remote(params.name, there, ref, params.token, params.sync, params.direction), stored
+        )
     return _answer(workspace, [_shown(one, workspace) for one in syncing.machines()])
 
 
@@ -252,8 +257,11 @@ def _answer(workspace: Workspace, remotes: list[RemoteAnswer]) -> RemotesResult:
             one["state"] in ("ok", "waiting") and all(wait["kind"] == "proposed" for wait in one["waits"])
             for one in remotes
         ),
-        "workspace": workspace.id, "tip": workspace.tip, "remotes": remotes, "conflicts": workspace.conflicts.total,
-    }  # fmt: skip
+        "workspace": workspace.id,
+        "tip": workspace.tip,
+        "remotes": remotes,
+        "conflicts": workspace.conflicts.total,
+    }
     if not remotes:
         answer["next"] = "`kgd share` publishes to the remote of this repository, `kgd remote add NAME URL` to another."
     elif workspace.conflicts.total:
@@ -263,9 +271,12 @@ def _answer(workspace: Workspace, remotes: list[RemoteAnswer]) -> RemotesResult:
 
 def _shown(machine: Machine, workspace: Workspace | None = None) -> RemoteAnswer:
     answer: RemoteAnswer = {
-        "name": machine.remote.name, "url": machine.remote.url.text, "ref": machine.remote.ref,
-        "state": machine.state, "waits": [],
-    }  # fmt: skip
+        "name": machine.remote.name,
+        "url": machine.remote.url.text,
+        "ref": machine.remote.ref,
+        "state": machine.state,
+        "waits": [],
+    }
     if machine.last_success is not None:
         answer["last_success"] = moment(int(machine.last_success))
     if workspace is not None and machine.theirs and workspace.tip and workspace.store.exists(machine.theirs):

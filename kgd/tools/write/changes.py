@@ -62,13 +62,19 @@ class Upsert(Params):
     def edit(self, spell: Spell, own: Spell, workspace: str) -> model.Edit:
         return model.Upsert(
             own(self.uri, "uri") if self.uri is not None else self._named(workspace),
-            type=self.type, name=self.name, summary=self.summary, content=self.content,
-            tags=tuple(self.tags), data=self.data,
+            type=self.type,
+            name=self.name,
+            summary=self.summary,
+            content=self.content,
+            tags=tuple(self.tags),
+            data=self.data,
             source=Source(self.source.type, self.source.id) if self.source else None,
             relations=tuple(_each(self.relations, lambda r: r.value(spell, ""), "relations")),
             aliases=tuple(own(alias, "aliases") for alias in self.aliases),
-            unset=tuple(self.unset), expect_version=self.expect_version, detail=self.detail,
-        )  # fmt: skip
+            unset=tuple(self.unset),
+            expect_version=self.expect_version,
+            detail=self.detail,
+        )
 
     def _named(self, workspace: str) -> Uri:
         """The URI for a type and name, always the same. The whole name is one segment."""

@@ -208,8 +208,10 @@ def _uri_of_fact(workspace: Workspace, type: str, text: str) -> tuple[Uri, bool]
 
 def _first_uris(changes: list[Any]) -> list[str]:
     """The nodes that the changes name, for choosing the workspace; targets of relations do not decide it."""
-    found = (next(filter(None, (getattr(change, field, None) for field in ("uri", "source", "name"))), None)
-             for change in changes)  # fmt: skip
+    found = (
+        next(filter(None, (getattr(change, field, None) for field in ("uri", "source", "name"))), None)
+        for change in changes
+    )
     return [text for text in found if isinstance(text, str)]
 
 

@@ -41,11 +41,23 @@ def every(visit: Visit, no_code: KgdError | None = None) -> Handled:
     kind = MOLECULE if visit.query.get("kind") == MOLECULE else ATOM
     offset, words = visit.number("offset"), visit.query.get("words", "").strip()
     answer = visit.call(
-        "query_graph", operation="search", entityType=kind, query=words or None, limit=LISTED, offset=offset,
+        "query_graph",
+        operation="search",
+        entityType=kind,
+        query=words or None,
+        limit=LISTED,
+        offset=offset,
         includeChangelog=False,
-    )["data"]  # fmt: skip
-    told = {"areas": answer[f"{kind}s"], "total": answer["total"], "kind": kind, "offset": offset, "words": words,
-            "next": offset + LISTED if offset + LISTED < answer["total"] else 0, "no_code": no_code}  # fmt: skip
+    )["data"]
+    told = {
+        "areas": answer[f"{kind}s"],
+        "total": answer["total"],
+        "kind": kind,
+        "offset": offset,
+        "words": words,
+        "next": offset + LISTED if offset + LISTED < answer["total"] else 0,
+        "no_code": no_code,
+    }
     return Page("areas_all.html", told | {"makes": visit.may("manage_graph"), "has_code": visit.can("coverage")})
 
 
@@ -65,9 +77,13 @@ def log(visit: Visit) -> Handled:
     """Add an entry to an area's changelog."""
     uri = visit.required("uri")
     visit.call(
-        "manage_changelog", operation="append", parentType=_kind(uri), parentId=uri,
-        taskId=visit.text("task"), summary=visit.text("summary"),
-    )  # fmt: skip
+        "manage_changelog",
+        operation="append",
+        parentType=_kind(uri),
+        parentId=uri,
+        taskId=visit.text("task"),
+        summary=visit.text("summary"),
+    )
     return Redirect(visit.to("area", uri=uri), said="Added to the changelog.")
 
 
@@ -84,10 +100,15 @@ def make(visit: Visit) -> Handled:
     typed = {name: visit.text(name) for name in FIELDS}
     try:
         done = visit.call(
-            "manage_graph", operation="create", entityType=ATOM, name=typed["name"], knowledge=typed["knowledge"],
+            "manage_graph",
+            operation="create",
+            entityType=ATOM,
+            name=typed["name"],
+            knowledge=typed["knowledge"],
             paths=[line.strip() for line in typed["paths"].splitlines() if line.strip()],
-            createdByTaskId=typed["task"], moleculeId=typed["molecule"] or None,
-        )  # fmt: skip
+            createdByTaskId=typed["task"],
+            moleculeId=typed["molecule"] or None,
+        )
     except KgdError as error:
         told = {"typed": typed, "molecules": _molecules(visit), "error": error}
         return Page("areas_new.html", told, status=422)

@@ -37,17 +37,27 @@ def listing(visit: Visit) -> Handled:
     known = titles(visit, [one["uri"] for one in answer["conflicts"]])
     told = [
         {
-            "id": one["id"], "uri": one["uri"], "name": known.get(one["uri"], ""),
+            "id": one["id"],
+            "uri": one["uri"],
+            "name": known.get(one["uri"], ""),
             "kind": kind_of(one["uri"], next(iter(one["fields"]))),
             "fields": [(titled(name), _excerpts(field)) for name, field in one["fields"].items()],
         }
         for one in answer["conflicts"]
-    ]  # fmt: skip
+    ]
     return Page(
         "conflicts.html",
-        {"part": CONFLICTS, "uri": uri, "listed": told, "total": answer["total"], "cursor": answer.get("cursor", ""),
-         "begun": "cursor" in visit.query, "may_suggest": visit.may_do_all, "may": visit.may("resolve", Verb.RESOLVE)},
-    )  # fmt: skip
+        {
+            "part": CONFLICTS,
+            "uri": uri,
+            "listed": told,
+            "total": answer["total"],
+            "cursor": answer.get("cursor", ""),
+            "begun": "cursor" in visit.query,
+            "may_suggest": visit.may_do_all,
+            "may": visit.may("resolve", Verb.RESOLVE),
+        },
+    )
 
 
 def conflict(visit: Visit) -> Handled:
@@ -104,9 +114,15 @@ def _suggestions(visit: Visit) -> Handled:
     known = titles(visit, [uri for one in told for uri in (one["source"], one.get("target", "")) if uri])
     return Page(
         "conflicts.html",
-        {"part": SUGGESTIONS, "suggestions": told, "names": known,
-         "total": answer["total"], "may_suggest": visit.may_do_all, "may": visit.may_do_all},
-    )  # fmt: skip
+        {
+            "part": SUGGESTIONS,
+            "suggestions": told,
+            "names": known,
+            "total": answer["total"],
+            "may_suggest": visit.may_do_all,
+            "may": visit.may_do_all,
+        },
+    )
 
 
 def _look(visit: Visit, ids: Sequence[str]) -> tuple[list[Mapping[str, Any]], list[Mapping[str, Any]]]:
@@ -132,13 +148,19 @@ def _decide(visit: Visit, found: Sequence[Mapping[str, Any]], chosen: Chosen, er
     return Page(
         "conflict.html",
         {
-            "groups": groups, "uris": uris, "names": known,
-            "chosen": chosen, "error": error, "may": visit.may("resolve", Verb.RESOLVE), "others": others,
-            "model": found[0].get("model") if len(found) == 1 else None, "is_text": is_text,
+            "groups": groups,
+            "uris": uris,
+            "names": known,
+            "chosen": chosen,
+            "error": error,
+            "may": visit.may("resolve", Verb.RESOLVE),
+            "others": others,
+            "model": found[0].get("model") if len(found) == 1 else None,
+            "is_text": is_text,
             "ids": [one["id"] for one in found],
         },
         422 if error else 200,
-    )  # fmt: skip
+    )
 
 
 def _settled(
@@ -152,8 +174,14 @@ def _settled(
             (commit,) = visit.call("history", commit=settled["commit"], diff=True)["commits"]
         except KgdError:  # a restricted reader may not see the commit
             commit = {"message": "", "diff": []}
-        told.append({"settled": settled, "message": commit["message"], "rows": rows(commit["diff"]),
-                     "open": answer["conflicts"]})  # fmt: skip
+        told.append(
+            {
+                "settled": settled,
+                "message": commit["message"],
+                "rows": rows(commit["diff"]),
+                "open": answer["conflicts"],
+            }
+        )
     kept = [(key, choice) for key, choice in chosen.choices.items() if choice.take]
     return Page("conflict_settled.html", {"gone": told, "open": open_now, "kept": kept, "message": chosen.message})
 
@@ -195,8 +223,11 @@ def _chosen(form: Mapping[str, str]) -> Chosen:
         if name.startswith("take-"):
             key = name.removeprefix("take-")
             begin = f"part-{key}-"
-            parts = {int(one[len(begin) :]): value for one, value in form.items()
-                     if one.startswith(begin) and one[len(begin) :].isdecimal() and len(one) < 40}  # fmt: skip
+            parts = {
+                int(one[len(begin) :]): value
+                for one, value in form.items()
+                if one.startswith(begin) and one[len(begin) :].isdecimal() and len(one) < 40
+            }
             choices[key] = Choice("" if take == "later" else take, form.get(f"own-{key}", ""), parts)
     return Chosen(choices, form.get("message", "").replace("\r\n", "\n").strip())
 
@@ -207,8 +238,15 @@ def _excerpts(field: Mapping[str, Any]) -> list[dict[str, Any]]:
     for side in field["sides"]:
         text = " ".join(written(side["value"])[: 4 * EXCERPT].split())
         text = text if len(text) <= EXCERPT else f"{text[:EXCERPT]}…"
-        found.append({"text": text, "letter": side["side"], "author": side.get("author", ""),
-                      "is_nothing": side["value"] is None, "is_shown": side["side"] == field["shown"]})  # fmt: skip
+        found.append(
+            {
+                "text": text,
+                "letter": side["side"],
+                "author": side.get("author", ""),
+                "is_nothing": side["value"] is None,
+                "is_shown": side["side"] == field["shown"],
+            }
+        )
     return found
 
 

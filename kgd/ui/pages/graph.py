@@ -45,15 +45,26 @@ def graph(visit: Visit) -> Handled:
     scene = scene_of_walk(answer)
     title = _title(scene)
     picture = draw(scene, leads=lambda dot: _leads(visit, wanted, dot), title=title)
-    return Page("graph.html", known | {
-        "wanted": wanted, "title": title, "types": _offered(types, wanted.hidden),
-        "edges": _offered(edges, wanted.hidden_edges), "picture": Markup(picture),
-        "legend": _legend(scene), "file": wanted.address(visit, "graph.svg"),
-        "rows": _rows(visit, wanted, scene), "all_rows": wanted.with_rows(visit, len(scene.dots)),
-        "count": len(scene.dots), "starts": _starts(visit, wanted, scene),
-        "cut": [_said(cut, wanted) for cut in answer["cut"]] + _lines_left(scene)
-        + _types_left(wanted, types, edges),
-    })  # fmt: skip
+    return Page(
+        "graph.html",
+        known
+        | {
+            "wanted": wanted,
+            "title": title,
+            "types": _offered(types, wanted.hidden),
+            "edges": _offered(edges, wanted.hidden_edges),
+            "picture": Markup(picture),
+            "legend": _legend(scene),
+            "file": wanted.address(visit, "graph.svg"),
+            "rows": _rows(visit, wanted, scene),
+            "all_rows": wanted.with_rows(visit, len(scene.dots)),
+            "count": len(scene.dots),
+            "starts": _starts(visit, wanted, scene),
+            "cut": [_said(cut, wanted) for cut in answer["cut"]]
+            + _lines_left(scene)
+            + _types_left(wanted, types, edges),
+        },
+    )
 
 
 def saved(visit: Visit) -> Handled:
@@ -77,9 +88,12 @@ def _whole(visit: Visit) -> dict[str, Any]:
     scene = scene_of_workspace(visit.workspace, areas, types)
     title = f"All of {visit.workspace}"
     told: dict[str, Any] = {
-        "title": title, "whole": True, "empty": answer.get("next", ""), "count": len(scene.dots) - 1,
+        "title": title,
+        "whole": True,
+        "empty": answer.get("next", ""),
+        "count": len(scene.dots) - 1,
         "cut": [f"Not shown: {cut['count']:,} more {cut['limit']}; see Areas." for cut in answer["cut"]],
-    }  # fmt: skip
+    }
     if areas or types:
         picture = draw(scene, leads=lambda dot: _leads_inside(visit, dot), title=title)
         told |= {"picture": Markup(picture), "legend": _legend(scene), "file": visit.to("graph.svg")}
@@ -138,9 +152,18 @@ def _traverse(
 
     def ask(cursor: str | None, left: int) -> Mapping[str, Any]:
         return visit.call(
-            "traverse", start=start, max_cost=wanted.cost, max_nodes=left, budget=BUDGET, direction=wanted.direction,
-            include="edges", types=types, edge_types=edges, as_of=wanted.as_of or None, cursor=cursor,
-        )  # fmt: skip
+            "traverse",
+            start=start,
+            max_cost=wanted.cost,
+            max_nodes=left,
+            budget=BUDGET,
+            direction=wanted.direction,
+            include="edges",
+            types=types,
+            edge_types=edges,
+            as_of=wanted.as_of or None,
+            cursor=cursor,
+        )
 
     return _all_pages(ask, nodes)
 
@@ -215,22 +238,24 @@ def _starts(visit: Visit, wanted: Wanted, scene: Scene) -> list[dict[str, str]]:
     begun = [dot for dot in scene.dots if "start" in dot.marks]
     return [
         {
-            "uri": dot.uri, "name": dot.name,
+            "uri": dot.uri,
+            "name": dot.name,
             "without": wanted.begun_at(visit, [one.uri for one in begun if one is not dot]),
         }
         for dot in begun
-    ]  # fmt: skip
+    ]
 
 
 def _rows(visit: Visit, wanted: Wanted, scene: Scene) -> list[dict[str, Any]]:
     return [
         {
-            "dot": dot, "node": visit.to("node", uri=dot.uri, as_of=wanted.as_of),
+            "dot": dot,
+            "node": visit.to("node", uri=dot.uri, as_of=wanted.as_of),
             "marks": [MEANINGS[mark] for mark in dot.marks],
             "alone": wanted.begun_at(visit, [dot.uri]) if dot.shape != "missing" else "",
         }
         for dot in scene.dots[: max(ROWS, wanted.rows)]
-    ]  # fmt: skip
+    ]
 
 
 def _legend(scene: Scene) -> list[tuple[Markup, str]]:

@@ -51,10 +51,18 @@ class Wanted:
         if max(len(hidden), len(hidden_edges)) > MOST_OFF:
             raise Invalid(f"at most {MOST_OFF} types can be hidden", at="hide", next="Show some types.")
         return cls(
-            starts, visit.query.get("q", "").strip(), _number(visit, "cost", COST), int(_number(visit, "nodes", NODES)),
-            direction, _some(visit, "type"), hidden, hidden_edges, visit.query.get("as_of", "").strip(),
-            int(_number(visit, "rows", 0)), "form" in visit.query,
-        )  # fmt: skip
+            starts,
+            visit.query.get("q", "").strip(),
+            _number(visit, "cost", COST),
+            int(_number(visit, "nodes", NODES)),
+            direction,
+            _some(visit, "type"),
+            hidden,
+            hidden_edges,
+            visit.query.get("as_of", "").strip(),
+            int(_number(visit, "rows", 0)),
+            "form" in visit.query,
+        )
 
     @property
     def is_whole(self) -> bool:
@@ -64,11 +72,18 @@ class Wanted:
     def address(self, visit: Visit, page: str = "graph") -> str:
         """Return the address of this view, without default values."""
         return visit.to(
-            page, **{"from": list(self.starts)}, q="" if self.starts else self.question, cost=_told(self.cost, COST),
-            nodes=_told(self.nodes, NODES), direction=self.direction if self.direction != "both" else "",
-            type=list(self.types) if not self.starts else [], hide=list(self.hidden),
-            hide_edge=list(self.hidden_edges), as_of=self.as_of, rows=_told(self.rows, 0),
-        )  # fmt: skip
+            page,
+            **{"from": list(self.starts)},
+            q="" if self.starts else self.question,
+            cost=_told(self.cost, COST),
+            nodes=_told(self.nodes, NODES),
+            direction=self.direction if self.direction != "both" else "",
+            type=list(self.types) if not self.starts else [],
+            hide=list(self.hidden),
+            hide_edge=list(self.hidden_edges),
+            as_of=self.as_of,
+            rows=_told(self.rows, 0),
+        )
 
     def begun_at(self, visit: Visit, starts: Sequence[str]) -> str:
         """Return the address of this view with other start nodes; without any, of the whole workspace."""

@@ -80,9 +80,12 @@ def _reverting(visit: Visit, refused: KgdError | None = None) -> Handled:
         except KgdError as error:
             refused = error
     told = {
-        "commit": found, "changes": rows(opposite(found["diff"])), "would": would,
-        "uri": visit.query.get("uri") or visit.form.get("uri", ""), "refused": refused,
-    }  # fmt: skip
+        "commit": found,
+        "changes": rows(opposite(found["diff"])),
+        "would": would,
+        "uri": visit.query.get("uri") or visit.form.get("uri", ""),
+        "refused": refused,
+    }
     return Page("node_revert.html", told)
 
 
@@ -110,13 +113,14 @@ def opposite(diff: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     turned = {"created": "deleted", "deleted": "created"}
     return [
         {
-            "uri": one["uri"], "change": turned.get(one["change"], one["change"]),
+            "uri": one["uri"],
+            "change": turned.get(one["change"], one["change"]),
             "fields": {
                 name: {"before": field["after"], "after": field["before"]} for name, field in one["fields"].items()
             },
         }
         for one in diff
-    ]  # fmt: skip
+    ]
 
 
 ENTRIES = (

@@ -40,19 +40,26 @@ def told(visit: Visit, found: dict[str, Any], as_of: str | None = None) -> dict[
     writes = visit.may("put") and not as_of
     wanted = visit.query.get("do") or visit.form.get("do", "")
     answer: dict[str, Any] = {
-        "node": found, "as_of": found["origin"].get("commit", "") if as_of else "", "writes": writes,
+        "node": found,
+        "as_of": found["origin"].get("commit", "") if as_of else "",
+        "writes": writes,
         "out": links(visit, uri, "relations", visit.query.get("out"), as_of),
         "into": links(visit, uri, "incoming", visit.query.get("into"), as_of),
         "data_shown": [(key, as_text(value)) for key, value in data.items() if key not in OWN_PLACE],
-        "cites": cited(visit, data), "do": wanted if writes and wanted in (*FORMS, "relation") else "",
-        "is_talk": scheme_of(uri) in TALK, "may_verify": writes and visit.may_do_all and bool(data.get("cites")),
-        "typed": {}, "refused": None, "deed_of": deed_of,
-        "change_at": lambda one: visit.to(
-            "node", uri=uri, do="relation", type=one["type"], target=one["target"], weight=one["weight"]
-        ) + "#do",
+        "cites": cited(visit, data),
+        "do": wanted if writes and wanted in (*FORMS, "relation") else "",
+        "is_talk": scheme_of(uri) in TALK,
+        "may_verify": writes and visit.may_do_all and bool(data.get("cites")),
+        "typed": {},
+        "refused": None,
+        "deed_of": deed_of,
+        "change_at": lambda one: (
+            visit.to("node", uri=uri, do="relation", type=one["type"], target=one["target"], weight=one["weight"])
+            + "#do"
+        ),
         "more_out": lambda cursor: visit.to("node", uri=uri, as_of=as_of, out=cursor) + "#out",
         "more_into": lambda cursor: visit.to("node", uri=uri, as_of=as_of, into=cursor) + "#into",
-    }  # fmt: skip
+    }
     mentions = found.get("mentions", {})
     answer["named"] = titles(visit, [*mentions.get("out", ()), *mentions.get("into", ())])
     if as_of:
@@ -90,9 +97,14 @@ def missing(visit: Visit, lacking: Missing, as_of: str | None) -> Handled:
         commits = list(visit.call("history", uri=lacking.uri, limit=FEW)["commits"])
     return Page(
         "node_missing.html",
-        {"missing": lacking, "as_of": as_of or "", "commits": commits, "writes": visit.may("put"),
-         "name": unquote(lacking.uri.rpartition("/")[2])},
-    )  # fmt: skip
+        {
+            "missing": lacking,
+            "as_of": as_of or "",
+            "commits": commits,
+            "writes": visit.may("put"),
+            "name": unquote(lacking.uri.rpartition("/")[2]),
+        },
+    )
 
 
 def beside(visit: Visit, uri: str, commit: str) -> dict[str, Any]:

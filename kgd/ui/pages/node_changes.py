@@ -108,9 +108,11 @@ def _deleting(visit: Visit, uri: str, refused: KgdError | None = None) -> Handle
         raise NotFound("this node is not stored, so it cannot be deleted", at=uri, next="Open the node.")
     into = links(visit, uri, "incoming", visit.query.get("into"))
     told = {
-        "node": found, "into": into, "refused": refused,
+        "node": found,
+        "into": into,
+        "refused": refused,
         "more_into": lambda cursor: visit.to("node/delete", uri=uri, into=cursor) + "#into",
-    }  # fmt: skip
+    }
     return Page("node_delete.html", told, 422 if refused else 200)
 
 

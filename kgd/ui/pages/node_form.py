@@ -124,9 +124,13 @@ def _sent(form: Mapping[str, str]) -> Written:
         raise Invalid("this is not a version", at="version", next="Open the form again.")
     message = " ".join(form.get("message", "").split())[:MESSAGE_LIMIT]
     return Written(
-        form.get("uri", "").strip(), int(version), form.get("commit", ""), typed_of(form), message,
+        form.get("uri", "").strip(),
+        int(version),
+        form.get("commit", ""),
+        typed_of(form),
+        message,
         plain(form.get("about", "")),
-    )  # fmt: skip
+    )
 
 
 def _base(visit: Visit, written: Written) -> Texts:
@@ -165,11 +169,13 @@ def _late(visit: Visit, written: Written, error: Stale) -> Handled:
     again = Written(uri, theirs.version, theirs.commit, met.texts, written.message, written.about)
     beside = [
         Beside(
-            name, theirs.texts[name], marked(base.get(name, ""), theirs.texts[name]),
+            name,
+            theirs.texts[name],
+            marked(base.get(name, ""), theirs.texts[name]),
             marked(theirs.texts[name], written.texts[name]) if name in met.both else [],
         )
         for name in met.theirs
-    ]  # fmt: skip
+    ]
     return _form(visit, again, beside=beside, both=met.both, last=_last(visit, uri), was=written.version)
 
 

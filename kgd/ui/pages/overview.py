@@ -19,14 +19,24 @@ BROKEN = 100
 NAMED = 3
 """Largest number of nodes to name per commit."""
 STAGES = {
-    "commit": "Writes", "publish": "Publishing to your files", "integrate": "Reading your edits",
-    "index": "Search by words", "embedding": "Search by meaning", "mentions": "Mentions",
+    "commit": "Writes",
+    "publish": "Publishing to your files",
+    "integrate": "Reading your edits",
+    "index": "Search by words",
+    "embedding": "Search by meaning",
+    "mentions": "Mentions",
     "code": "Reading your code",
-    "upkeep": "Repository maintenance", "fetch": "Fetch", "push": "Push",
-}  # fmt: skip
+    "upkeep": "Repository maintenance",
+    "fetch": "Fetch",
+    "push": "Push",
+}
 STATES = {
-    "ok": "OK", "waiting": "in progress", "blocked": "blocked", "degraded": "degraded", "off": "off",
-}  # fmt: skip
+    "ok": "OK",
+    "waiting": "in progress",
+    "blocked": "blocked",
+    "degraded": "degraded",
+    "off": "off",
+}
 KINDS = (
     ("conflicts", "conflict", "conflicts", "conflicts", "Two versions of the same field.", True),
     ("proposals", "proposal", "proposals", "proposals", "A change to accept or reject.", True),
@@ -34,14 +44,22 @@ KINDS = (
     ("invalid_files", "unreadable file", "unreadable files", "unreadable", "Hand edits that cannot be parsed.", True),
     ("failed", "failed job", "failed jobs", "", "An import failed.", True),
     ("broken_links", "broken link", "broken links", "broken", "The target of a relation is missing.", False),
-)  # fmt: skip
+)
 """Pending work: key of the count, singular, plural, page, explanation, and whether it needs attention."""
 DEEDS = {
-    "revert": "reverted", "undo": "reverted", "verify": "verified", "resolve": "resolved", "accept": "accepted",
-    "ingest": "ingested", "import": "imported", "manage_changelog": "added to the changelog of",
-    "merge": "merged", "suggestion": "accepted a suggestion for", "commit": "edited by hand",
+    "revert": "reverted",
+    "undo": "reverted",
+    "verify": "verified",
+    "resolve": "resolved",
+    "accept": "accepted",
+    "ingest": "ingested",
+    "import": "imported",
+    "manage_changelog": "added to the changelog of",
+    "merge": "merged",
+    "suggestion": "accepted a suggestion for",
+    "commit": "edited by hand",
     "hand-edit": "edited by hand",
-}  # fmt: skip
+}
 """Verbs of commits by operation; all others wrote."""
 OWN_WORDS = ("put",)
 """Operations whose subject is the author's reason, or names the node."""
@@ -93,14 +111,22 @@ def overview(visit: Visit) -> Handled:
     stages = [_stage(one) for one in status["stages"]]
     stuck = [one for one in stages if one.state in ("blocked", "degraded")]
     told = {
-        "status": status, "waiting": waiting, "stages": stages, "stuck": stuck, "degraded": _degraded(status),
-        "sentence": sentence(waiting, [one.title for one in stuck]), "learned": _learned(visit),
+        "status": status,
+        "waiting": waiting,
+        "stages": stages,
+        "stuck": stuck,
+        "degraded": _degraded(status),
+        "sentence": sentence(waiting, [one.title for one in stuck]),
+        "learned": _learned(visit),
         "failed": [job for job in status["jobs"] if job["state"] == "failed"],
         "running": [job for job in status["jobs"] if job["state"] == "running"],
-        "coverage": _coverage(visit), "is_new": visit.may_do_all and not status["counts"].get("nodes"),
+        "coverage": _coverage(visit),
+        "is_new": visit.may_do_all and not status["counts"].get("nodes"),
         "is_alone": visit.may_do_all and not any(one["name"].startswith(("fetch", "push")) for one in status["stages"]),
-        "writes": visit.may("put"), "suggests": visit.may_do_all, "polls": True,
-    }  # fmt: skip
+        "writes": visit.may("put"),
+        "suggests": visit.may_do_all,
+        "polls": True,
+    }
     return Page("overview.html", told)
 
 
@@ -122,9 +148,11 @@ def _listed(texts: list[str]) -> str:
 
 def _waiting(visit: Visit, status: Mapping[str, Any]) -> list[Waiting]:
     counts = {
-        **status["counts"], "conflicts": status["conflicts"], "proposals": status["proposals"],
+        **status["counts"],
+        "conflicts": status["conflicts"],
+        "proposals": status["proposals"],
         "failed": sum(job["state"] == "failed" for job in status["jobs"]),
-    }  # fmt: skip
+    }
     return [
         Waiting(count, one, many, "#jobs" if key == "failed" else visit.to(page), why, needs)
         for key, one, many, page, why, needs in KINDS
@@ -136,9 +164,13 @@ def _stage(stage: Mapping[str, Any]) -> Stage:
     kind, _, remote = stage["name"].partition(" ")
     title = f"{STAGES.get(kind, kind)} {remote}".strip()
     return Stage(
-        title, stage["state"], STATES.get(stage["state"], stage["state"]), stage.get("about", ""),
-        stage.get("blocker", "").rstrip("."), stage.get("next", ""),
-    )  # fmt: skip
+        title,
+        stage["state"],
+        STATES.get(stage["state"], stage["state"]),
+        stage.get("about", ""),
+        stage.get("blocker", "").rstrip("."),
+        stage.get("next", ""),
+    )
 
 
 def _degraded(status: Mapping[str, Any]) -> list[tuple[str, str]]:
@@ -154,12 +186,17 @@ def _learned(visit: Visit) -> list[Learned]:
         Learned(
             DEEDS.get(one.get("operation", ""), "wrote"),
             tuple((uri, known.get(uri, {}).get("name") or name_of(uri), uri in known) for uri in one["nodes"][:NAMED]),
-            len(one["nodes"]) - len(one["nodes"][:NAMED]) + one.get("more_nodes", 0), one["message"].partition("\n")[0],
-            one.get("accepted_by") or by_line(one), one.get("client", ""), _by(one), one["at"], _why(one),
+            len(one["nodes"]) - len(one["nodes"][:NAMED]) + one.get("more_nodes", 0),
+            one["message"].partition("\n")[0],
+            one.get("accepted_by") or by_line(one),
+            one.get("client", ""),
+            _by(one),
+            one["at"],
+            _why(one),
         )
         for one in commits
         if one.get("operation") != "init"
-    ]  # fmt: skip
+    ]
     return [one for number, one in enumerate(made) if not number or not _goes_on(made[number - 1], one)]
 
 
@@ -179,8 +216,11 @@ def _why(commit: Mapping[str, Any]) -> str:
 def _goes_on(newer: Learned, older: Learned) -> bool:
     """Whether two consecutive changes read as one."""
     return not newer.why + older.why and (newer.deed, newer.nodes, newer.author, newer.client) == (
-        older.deed, older.nodes, older.author, older.client,
-    )  # fmt: skip
+        older.deed,
+        older.nodes,
+        older.author,
+        older.client,
+    )
 
 
 def _coverage(visit: Visit) -> Mapping[str, Any] | None:

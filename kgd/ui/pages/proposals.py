@@ -19,9 +19,13 @@ def listing(visit: Visit) -> Handled:
     answer = visit.call("proposals", limit=LISTED, cursor=visit.query.get("cursor") or None)
     return Page(
         "proposals.html",
-        {"listed": answer["proposals"], "total": answer["total"], "cursor": answer.get("cursor", ""),
-         "begun": "cursor" in visit.query},
-    )  # fmt: skip
+        {
+            "listed": answer["proposals"],
+            "total": answer["total"],
+            "cursor": answer.get("cursor", ""),
+            "begun": "cursor" in visit.query,
+        },
+    )
 
 
 def proposal(visit: Visit) -> Handled:
@@ -46,8 +50,13 @@ def proposal(visit: Visit) -> Handled:
         return _look(visit, id, only, message, error)
     if makes:
         return _accepted(visit, done)
-    told = {"id": done["proposal"], "only": only, "message": message, "would": previewed_commit(done.get("would")),
-            "warnings": done["warnings"]}  # fmt: skip
+    told = {
+        "id": done["proposal"],
+        "only": only,
+        "message": message,
+        "would": previewed_commit(done.get("would")),
+        "warnings": done["warnings"],
+    }
     return Page("proposal_preview.html", told)
 
 
@@ -84,12 +93,22 @@ def _look(visit: Visit, id: str, only: Sequence[str], message: str, error: KgdEr
     shown = rows(one["diff"], titles(visit, [diff["uri"] for diff in one["diff"]]))
     return Page(
         "proposal.html",
-        {"one": one, "groups": _groups(shown, one.get("reasons", ())), "counts": _counts(shown),
-         "alone": visit.query.get("uri", ""), "cursor": answer.get("cursor", ""), "begun": "cursor" in visit.query,
-         "only": only, "message": message, "error": error, "may_accept": visit.may("accept"),
-         "may_reject": visit.may("reject", Verb.PROPOSE), "conflicts": frozenset(one.get("conflicts", ()))},
+        {
+            "one": one,
+            "groups": _groups(shown, one.get("reasons", ())),
+            "counts": _counts(shown),
+            "alone": visit.query.get("uri", ""),
+            "cursor": answer.get("cursor", ""),
+            "begun": "cursor" in visit.query,
+            "only": only,
+            "message": message,
+            "error": error,
+            "may_accept": visit.may("accept"),
+            "may_reject": visit.may("reject", Verb.PROPOSE),
+            "conflicts": frozenset(one.get("conflicts", ())),
+        },
         422 if error else 200,
-    )  # fmt: skip
+    )
 
 
 def _is_over(visit: Visit, id: str, error: KgdError) -> Handled:

@@ -18,9 +18,13 @@ from kgd.ui.visit import Entry, Handled, Page, Redirect, Visit
 NODES = 25
 COMMITS = 10
 SINCE = (
-    ("", "my last review"), ("today", "today"), ("yesterday", "yesterday"), ("monday", "Monday"),
-    ("1 week ago", "a week ago"), ("4 weeks ago", "four weeks ago"),
-)  # fmt: skip
+    ("", "my last review"),
+    ("today", "today"),
+    ("yesterday", "yesterday"),
+    ("monday", "Monday"),
+    ("1 week ago", "a week ago"),
+    ("4 weeks ago", "four weeks ago"),
+)
 BY = (("", "anyone"), ("agent", "agents"), ("person", "people"))
 CHANGES = {"added": "created", "removed": "deleted"}
 """Changes of a review, in the words of a diff."""
@@ -55,9 +59,10 @@ class Narrowed:
     def asks(self) -> dict[str, Any]:
         """Return the parameters of the tool."""
         return {
-            "since": self.day or self.since or None, "by": self.who or self.by or None,
+            "since": self.day or self.since or None,
+            "by": self.who or self.by or None,
             "path": [self.path] if self.path else None,
-        }  # fmt: skip
+        }
 
     def says(self) -> dict[str, str]:
         """Return the parameters of an address."""
@@ -84,14 +89,24 @@ def take_back(visit: Visit) -> Handled:
         return Redirect(back, said="Select nodes to revert.")
     makes = visit.form.get("step") == "make"
     answer = visit.call(
-        "review", revert=uris, until=visit.form.get("until"), message=visit.text("message"), limit=1,
-        dry_run=not makes, **narrowed.asks(),
-    )  # fmt: skip
+        "review",
+        revert=uris,
+        until=visit.form.get("until"),
+        message=visit.text("message"),
+        limit=1,
+        dry_run=not makes,
+        **narrowed.asks(),
+    )
     done = answer["reverted"]
     if makes:
         return Redirect(back, said=_said(done, len(uris)))
-    told = {"narrowed": narrowed, "uris": uris, "until": visit.form.get("until", ""), "warnings": done["warnings"],
-            "would": previewed_commit(done.get("would"))}  # fmt: skip
+    told = {
+        "narrowed": narrowed,
+        "uris": uris,
+        "until": visit.form.get("until", ""),
+        "warnings": done["warnings"],
+        "would": previewed_commit(done.get("would")),
+    }
     return Page("review_preview.html", told)
 
 
@@ -117,11 +132,14 @@ def _authors(visit: Visit, answer: Mapping[str, Any]) -> list[Author]:
     known = titles(visit, [node["uri"] for by in answer["authors"] for node in by["nodes"]])
     return [
         Author(
-            by_line(by), by.get("client", ""), by["agent"], by["commits"],
+            by_line(by),
+            by.get("client", ""),
+            by["agent"],
+            by["commits"],
             tuple(_row(one, known) for one in by["nodes"]),
         )
         for by in answer["authors"]
-    ]  # fmt: skip
+    ]
 
 
 def _row(node: Mapping[str, Any], known: Mapping[str, str]) -> NodeRow:

@@ -16,14 +16,21 @@ TOKENS = 50
 KINDS = {"here": "here", "clone": "a read-only copy", "hub": "on a hub"}
 TRUST = {"local": "only you", "team": "your team", "remote": "another team"}
 VERBS = (
-    ("read", "read"), ("propose", "propose changes"), ("write", "write"),
-    ("resolve", "resolve conflicts"), ("admin", "sync with remotes"),
-)  # fmt: skip
+    ("read", "read"),
+    ("propose", "propose changes"),
+    ("write", "write"),
+    ("resolve", "resolve conflicts"),
+    ("admin", "sync with remotes"),
+)
 PROGRAMS = ("Edg", "OPR", "Firefox", "HeadlessChrome", "Chrome", "Version")
 SYSTEMS = (
-    ("Android", "Android"), ("iPhone", "iOS"), ("iPad", "iOS"), ("Windows", "Windows"), ("Mac OS", "macOS"),
+    ("Android", "Android"),
+    ("iPhone", "iOS"),
+    ("iPad", "iOS"),
+    ("Windows", "Windows"),
+    ("Mac OS", "macOS"),
     ("Linux", "Linux"),
-)  # fmt: skip
+)
 ENDS = (("1d", "a day"), ("7d", "a week"), ("30d", "30 days"), ("90d", "90 days"), ("365d", "a year"))
 
 
@@ -70,9 +77,12 @@ def _tokens(visit: Visit) -> dict[str, Any]:
     chosen = found if visit.query.get("tokens") == "all" else live
     skip = visit.number("skip")
     return {
-        "tokens": chosen[skip : skip + TOKENS], "tokens_problem": None, "ended": len(found) - len(live), "skip": skip,
+        "tokens": chosen[skip : skip + TOKENS],
+        "tokens_problem": None,
+        "ended": len(found) - len(live),
+        "skip": skip,
         "more": max(0, len(chosen) - skip - TOKENS),
-    }  # fmt: skip
+    }
 
 
 def sync(visit: Visit) -> Handled:
@@ -93,15 +103,21 @@ def mint(visit: Visit) -> Handled:
     _refuse_without(visit, "token_mint")
     told: dict[str, Any] = {"verbs": VERBS, "ends": ENDS, "listening": visit.daemon.listening, "error": None}
     if not visit.form:
-        return Page("workspaces_mint.html", told | {"given": {"kind": "agent", "paths": "/**", "expires": "30d"},
-                                                    "chosen": ["read"]})  # fmt: skip
+        return Page(
+            "workspaces_mint.html",
+            told | {"given": {"kind": "agent", "paths": "/**", "expires": "30d"}, "chosen": ["read"]},
+        )
     chosen = visit.many("verbs")
     paths = [line.strip() for line in visit.form.get("paths", "").splitlines() if line.strip()]
     try:
         made = visit.call(
-            "token_mint", name=visit.text("name"), kind=visit.form.get("kind"), verbs=chosen,
-            paths=paths or None, expires=visit.form.get("expires"),
-        )  # fmt: skip
+            "token_mint",
+            name=visit.text("name"),
+            kind=visit.form.get("kind"),
+            verbs=chosen,
+            paths=paths or None,
+            expires=visit.form.get("expires"),
+        )
     except KgdError as error:
         return Page("workspaces_mint.html", told | {"given": visit.form, "chosen": chosen, "error": error}, 422)
     return Page("workspaces_minted.html", told | {"made": made, "name": visit.form.get("name", "")})

@@ -91,9 +91,14 @@ class Embedding:
     """
 
     def __init__(
-        self, feed: Callable[[], Feed], path: Path, secret: Callable[[str], str], stopping: threading.Event,
-        chosen: Callable[[], Choice], report: Callable[[str, int], None],
-    ) -> None:  # fmt: skip
+        self,
+        feed: Callable[[], Feed],
+        path: Path,
+        secret: Callable[[str], str],
+        stopping: threading.Event,
+        chosen: Callable[[], Choice],
+        report: Callable[[str, int], None],
+    ) -> None:
         self._feed, self._path, self._secret, self._stopping = feed, path, secret, stopping
         self._chosen, self._report = chosen, report
         self._writing = threading.Lock()

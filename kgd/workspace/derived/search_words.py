@@ -33,11 +33,22 @@ def doc(node: Node, detail: str, updated: int) -> Doc:
     content = "\n".join(filter(None, (node.content, detail)))
     authored = (node.name, node.summary, content, node.tags, node.data, node.relations)
     return Doc(
-        node.uri, node.type, node.title, node.summary, content, node.tags, text, updated, node.source,
-        people=_people(node), aliases=_aliases(node.data),
-        data_keys=(*node.data, *islice(_ids(node.data), MOST_IDS)), bare=not any(authored), dated=_dated(node),
+        node.uri,
+        node.type,
+        node.title,
+        node.summary,
+        content,
+        node.tags,
+        text,
+        updated,
+        node.source,
+        people=_people(node),
+        aliases=_aliases(node.data),
+        data_keys=(*node.data, *islice(_ids(node.data), MOST_IDS)),
+        bare=not any(authored),
+        dated=_dated(node),
         valid=validity_in(node.data),
-    )  # fmt: skip
+    )
 
 
 def _ids(value: Json, is_id: bool = False) -> Iterator[str]:

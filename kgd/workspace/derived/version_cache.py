@@ -44,9 +44,13 @@ class VersionCache:
     """
 
     def __init__(
-        self, store: ObjectStore, database: Database, mend: Callable[[], None], seal: Seal,
+        self,
+        store: ObjectStore,
+        database: Database,
+        mend: Callable[[], None],
+        seal: Seal,
         counts: Callable[[Sequence[Change]], Iterable[str]],
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._store, self._database, self._mend, self._seal = store, database, mend, seal
         self._counts = counts
         self._rows = Versions(database)

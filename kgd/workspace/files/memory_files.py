@@ -142,9 +142,10 @@ def refuse_detail(node: Node) -> None:
 def no_detail(node: Node, at: str) -> Invalid:
     """The refusal of a detail for a node of another type."""
     return Invalid(
-        f"a node of type '{node.type[:60]}' has no detail; {', '.join(sorted(MEMORY_TYPES))} have", at=at,
+        f"a node of type '{node.type[:60]}' has no detail; {', '.join(sorted(MEMORY_TYPES))} have",
+        at=at,
         next="Put the text into content.",
-    )  # fmt: skip
+    )
 
 
 def _date(node: Node, now: int) -> str:

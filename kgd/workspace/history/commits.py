@@ -49,9 +49,12 @@ class Past:
     """
 
     def __init__(
-        self, store: ObjectStore, workspace: str, sharded: frozenset[str],
+        self,
+        store: ObjectStore,
+        workspace: str,
+        sharded: frozenset[str],
         part_of: Callable[[Uri], str | None] = lambda uri: None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.store, self.workspace, self.sharded, self._part_of = store, workspace, sharded, part_of
 
     def nodes(self) -> NodeFiles:
@@ -186,9 +189,17 @@ class Past:
         return None
 
     def log(
-        self, tip: ObjectId, files: Sequence[str], *, limit: int, versions: int = 0, author: str | None = None,
-        since: int | None = None, until: int | None = None, after: ObjectId | None = None,
-    ) -> list[LogEntry]:  # fmt: skip
+        self,
+        tip: ObjectId,
+        files: Sequence[str],
+        *,
+        limit: int,
+        versions: int = 0,
+        author: str | None = None,
+        since: int | None = None,
+        until: int | None = None,
+        after: ObjectId | None = None,
+    ) -> list[LogEntry]:
         """The newest commits that changed one of these files; for a node in a part, that changed the node.
 
         Args:
@@ -207,8 +218,17 @@ class Past:
             return found if folder is None else [change for change in found if change.path in files]
 
         def asked(paths: Sequence[str], most: int) -> list[LogEntry]:
-            return git_log(self.store, tip, paths=paths, author=author, since=since, until=until, limit=most,
-                           after=after, select=select)  # fmt: skip
+            return git_log(
+                self.store,
+                tip,
+                paths=paths,
+                author=author,
+                since=since,
+                until=until,
+                limit=most,
+                after=after,
+                select=select,
+            )
 
         if folder is None:
             return asked(files, limit)

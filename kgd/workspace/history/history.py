@@ -55,10 +55,15 @@ class History:
         if commit is not None:
             return (self._past.entry(self._past.commit(self._past.commit_id(commit))),)
         found = self._past.log(
-            self._tip(), self.files_of(uri) if uri is not None else (), limit=limit, author=author, since=since,
-            until=until, after=self._past.commit_id(after) if after else None,
+            self._tip(),
+            self.files_of(uri) if uri is not None else (),
+            limit=limit,
+            author=author,
+            since=since,
+            until=until,
+            after=self._past.commit_id(after) if after else None,
             versions=self._count(self._served.path_of(uri)) if uri is not None and bulk.folder_of(uri) else 0,
-        )  # fmt: skip
+        )
         return tuple(self._past.entry(one.commit, one.changes) for one in found)
 
     def files_of(self, uri: Uri) -> tuple[str, ...]:

@@ -53,9 +53,13 @@ def new_twins(store: ObjectStore, old: ObjectId | None, new: ObjectId, sharded: 
     before, after = store.tree_of(old) if old else None, store.tree_of(new)
     added = [path for path, was, now in store.diff(before, after) if now and not was and path.startswith("nodes/")]
     return colliding_names.colliding(
-        store, (before, after, after), (added, []), {}, sharded,
+        store,
+        (before, after, after),
+        (added, []),
+        {},
+        sharded,
         lambda side, record: _ever_open(store, new, [old] if old else [], record),
-    )  # fmt: skip
+    )
 
 
 def _ever_open(store: ObjectStore, tip: ObjectId, until: Iterable[ObjectId], record: str) -> bool:
@@ -97,8 +101,9 @@ def check_rules(store: ObjectStore, commits: Iterable[ObjectId]) -> int:
     if rules != RULES_VERSION:
         raise Unavailable(
             f"the workspace merges by rules of version {rules}, this kgd knows {RULES_VERSION}",
-            at=SETTINGS, next="Upgrade kgd; until then nothing is merged.",
-        )  # fmt: skip
+            at=SETTINGS,
+            next="Upgrade kgd; until then nothing is merged.",
+        )
     return rules
 
 

@@ -110,9 +110,14 @@ class _Change:
 
 class _TreeMerge:
     def __init__(
-        self, store: ObjectStore, base: ObjectId | None, ours: ObjectId, theirs: ObjectId, sharded: frozenset[str],
+        self,
+        store: ObjectStore,
+        base: ObjectId | None,
+        ours: ObjectId,
+        theirs: ObjectId,
+        sharded: frozenset[str],
         ever_open: EverOpen,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.store, self.sharded, self.ever_open = NodeFiles(store, sharded), sharded, ever_open
         self.trees: colliding_names.Trees = (base, ours, theirs)
         self.odd: set[str] = set()

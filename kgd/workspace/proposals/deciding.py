@@ -155,9 +155,13 @@ def _whole(
         _authorize(permit, staging, workspace, touched | _touched_by_commits(workspace, tip, commit))
         subject = message.strip() or f"accept {proposal.subject}"[:100]
         changes = ChangeSet(
-            (), author, subject, operation="accept", origin=f"proposals/{proposal.id}",
+            (),
+            author,
+            subject,
+            operation="accept",
+            origin=f"proposals/{proposal.id}",
             accepted_by=author.name,
-        )  # fmt: skip
+        )
         text = message_of(changes, touched.uris)
         would = dry_run_effect(text, author.name, files, staging.read) if dry_run else None
         staging.write(files)
@@ -168,9 +172,15 @@ def _whole(
 
 
 def _part(
-    workspace: Workspace, proposal: Proposal, author: Author, only: frozenset[Uri], permit: Permit | None,
-    told: Sequence[Bundle], message: str, dry_run: bool,
-) -> Job:  # fmt: skip
+    workspace: Workspace,
+    proposal: Proposal,
+    author: Author,
+    only: frozenset[Uri],
+    permit: Permit | None,
+    told: Sequence[Bundle],
+    message: str,
+    dry_run: bool,
+) -> Job:
     """One plain commit with `only` these nodes, or with all remaining changes, so that one revert undoes it."""
     store, commit = workspace.store, bytes.fromhex(proposal.commit)
 
@@ -186,9 +196,14 @@ def _part(
         by_author = Author(original.author_name, original.author_email)
         subject = message.strip() or _message(proposal, told, touched)
         changes = ChangeSet(
-            (), by_author, subject, operation="accept", origin=f"proposals/{proposal.id}",
-            resolved_by=dict(trailers(original.message)).get(RESOLVED_BY, "")[:200], accepted_by=author.name,
-        )  # fmt: skip
+            (),
+            by_author,
+            subject,
+            operation="accept",
+            origin=f"proposals/{proposal.id}",
+            resolved_by=dict(trailers(original.message)).get(RESOLVED_BY, "")[:200],
+            accepted_by=author.name,
+        )
         text = message_of(changes, touched.uris)
         would = dry_run_effect(text, by_author.name, files, staging.read) if dry_run else None
         changed = staging.write(files)

@@ -180,9 +180,10 @@ def propose(
             return known, Outcome(known.commit, repeated=True)
         if most is not None and of_line(workspace, owner.line if owner else "") >= most:
             raise Limit(
-                f"{most} proposals of '{holder}' are pending already", at="proposals",
+                f"{most} proposals of '{holder}' are pending already",
+                at="proposals",
                 next="Wait until some are accepted or rejected, or withdraw one.",
-            )  # fmt: skip
+            )
         staging = Staging(store, store.tree_of(base))
         around = workspace.surroundings_at(base)
         staged = Transaction(changes, around, workspace.now(), permit=permit, seal=workspace.seal).stage(staging, base)
@@ -317,9 +318,17 @@ def _read(workspace: Workspace, ref: str, name: str, remote: str, tip: ObjectId)
     request = workspace.seal.request(workspace.store, tip, commit.message) if not remote else ""
     origin = records.origin(workspace.layout.git_dir, ref) if not remote else NOBODY
     return Proposal(
-        name, ref, remote, tip.hex(), commit.author_name, commit.author_email, commit.author_time,
-        commit.subject, request, origin,
-    )  # fmt: skip
+        name,
+        ref,
+        remote,
+        tip.hex(),
+        commit.author_name,
+        commit.author_email,
+        commit.author_time,
+        commit.subject,
+        request,
+        origin,
+    )
 
 
 def _is_ancestor(workspace: Workspace, commit: ObjectId) -> bool:

@@ -172,9 +172,10 @@ def _base(workspace: Workspace, text: str) -> ObjectId:
         return workspace.past.commit_id(text, of=bytes.fromhex(workspace.tip))
     except NotFound:
         raise Invalid(
-            "the base is not in the history of this workspace", at="base",
+            "the base is not in the history of this workspace",
+            at="base",
             next="Give a commit that one of its answers named, or leave it out.",
-        ) from None  # fmt: skip
+        ) from None
 
 
 def expecting(workspace: Workspace, changes: ChangeSet, base: ObjectId) -> ChangeSet:

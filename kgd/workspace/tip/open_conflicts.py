@@ -33,9 +33,14 @@ class OpenConflicts:
         return self._served.conflict_count
 
     def find(
-        self, uri: Uri | None = None, *, limit: int = 200, after: str = "", digest: str = "",
+        self,
+        uri: Uri | None = None,
+        *,
+        limit: int = 200,
+        after: str = "",
+        digest: str = "",
         about: Counts | None = None,
-    ) -> tuple[OpenConflict, ...]:  # fmt: skip
+    ) -> tuple[OpenConflict, ...]:
         """Open conflicts of one node, or all, in the order of their records, starting after the record `after`.
 
         Args:

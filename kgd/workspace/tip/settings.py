@@ -21,9 +21,10 @@ def read(layout: Layout, store: ObjectStore) -> Settings:
     tip = store.ref(HEAD)
     if tip is None:
         raise Unavailable(
-            f"{HEAD} is lost and no value of it is known", at=str(layout.git_dir),
+            f"{HEAD} is lost and no value of it is known",
+            at=str(layout.git_dir),
             next="There: `git update-ref refs/kgd/head COMMIT`, with the newest commit of another copy.",
-        )  # fmt: skip
+        )
     blob = store.entry(store.tree_of(tip), PATH)
     if blob is None:
         raise Unavailable(

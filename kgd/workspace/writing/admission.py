@@ -61,8 +61,9 @@ def admit_text(node: Node, before: Node | None, data: bytes, place: Place | None
         if UNSEEN(text) and (before is None or getattr(before, field) != text):
             raise Invalid(
                 f"a {field} cannot have line ends, control or direction characters",
-                at=place(field, None) if place else node.uri, next="Leave them out.",
-            )  # fmt: skip
+                at=place(field, None) if place else node.uri,
+                next="Leave them out.",
+            )
     if scheme_of(node.uri) in area_bounds.AREAS:
         area_bounds.admit(node, before, place)
     _refuse_citations(node, before, place)
@@ -77,9 +78,10 @@ def _refuse_citations(node: Node, before: Node | None, place: Place | None) -> N
         return
     if before is None or before.data.get(CITES) != cites:
         raise Invalid(
-            "data.cites is a list of texts", at=place("data", None) if place else node.uri,
+            "data.cites is a list of texts",
+            at=place("data", None) if place else node.uri,
             next='Write each citation as "path", "path#symbol" or "path@commit#symbol".',
-        )  # fmt: skip
+        )
 
 
 def _refuse_validity(node: Node, before: Node | None, place: Place | None) -> None:
@@ -92,17 +94,19 @@ def _refuse_validity(node: Node, before: Node | None, place: Place | None) -> No
     except ValueError as error:
         part, reason = error.args
         raise Invalid(
-            f"data.{part} {reason}", at=place("data", None) if place else node.uri,
+            f"data.{part} {reason}",
+            at=place("data", None) if place else node.uri,
             next='Write {"from": "2026-05-01", "until": "2026-12-31"}, or one of the two.',
-        ) from None  # fmt: skip
+        ) from None
 
 
 def _refuse_large(data: bytes, at: str) -> None:
     if len(data) > NODE_BYTES:
         raise Limit(
-            f"a node has at most {NODE_BYTES >> 10} KiB, this one has {len(data) // 1024 + 1}", at=at,
+            f"a node has at most {NODE_BYTES >> 10} KiB, this one has {len(data) // 1024 + 1}",
+            at=at,
             next="Split it into several nodes and relate them.",
-        )  # fmt: skip
+        )
 
 
 def _admit_naming(node: Node, before: Node | None, home: Home, place: Place | None) -> None:
@@ -122,9 +126,10 @@ def _admit_naming(node: Node, before: Node | None, home: Home, place: Place | No
     is_renamed = data is None and memory_files.detail_of(before, home.read) is not None
     if not is_own and not is_renamed and not _is_left_behind(memory, home):
         raise Invalid(
-            "data.file names a memory that is not this node's", at=at,
+            "data.file names a memory that is not this node's",
+            at=at,
             next="Give the text as `detail`, or write a file whose `id` is this node's URI.",
-        )  # fmt: skip
+        )
 
 
 def _is_left_behind(memory: memories.Memory | None, home: Home) -> bool:
@@ -139,9 +144,10 @@ def _is_left_behind(memory: memories.Memory | None, home: Home) -> bool:
 def twin_of(uri: Uri, twin: Uri, at: str = "") -> InvariantViolation:
     """The refusal of a new node whose name some file systems cannot tell from another."""
     return InvariantViolation(
-        "a node whose name differs only by case or normal form is already there", at=at or uri,
+        "a node whose name differs only by case or normal form is already there",
+        at=at or uri,
         next=f"Use {twin}, or choose another name: some file systems cannot hold both.",
-    )  # fmt: skip
+    )
 
 
 def twins_among(
@@ -200,14 +206,16 @@ def admit_memory(path: str, data: bytes, base: bytes | None, home: Home, owner: 
     if len(data) > NODE_BYTES:
         raise Limit(
             f"a memory has at most {NODE_BYTES >> 10} KiB, this one has {len(data) // 1024 + 1}",
-            at=owner or f"{path}:1", next="Split it into several nodes and relate them.",
-        )  # fmt: skip
+            at=owner or f"{path}:1",
+            next="Split it into several nodes and relate them.",
+        )
     was = memory_files.owner_of(before)
     if was is not None and memory_files.owner_of(memory) != was and not _is_moved(path, was, memory, home):
         raise Invalid(
-            f"this file is the detail of {was}, so its 'id' must name that node", at=f"{path}:2",
+            f"this file is the detail of {was}, so its 'id' must name that node",
+            at=f"{path}:2",
             next="Restore the id; `kgd mv` changes a node's URI.",
-        )  # fmt: skip
+        )
     try:
         Node(Uri("insight://x/x"), tags=memory.tags)
     except KgdError as refusal:
@@ -269,9 +277,10 @@ def check_secrets(path: str, data: bytes, base: bytes | None, home: Home) -> Non
         pass  # a later commit may mend the file, but its text stays in history
     if found := new_secret_in(data.decode("utf-8", "replace"), (base or b"").decode("utf-8", "replace")):
         raise HoldsSecret(
-            f"this file holds what looks like a secret ({found.kind})", at=f"{path}:{line_of(found, data)}",
+            f"this file holds what looks like a secret ({found.kind})",
+            at=f"{path}:{line_of(found, data)}",
             next=SAY_WHERE,
-        )  # fmt: skip
+        )
 
 
 def _node(path: str, data: bytes, home: Home) -> Node:
@@ -296,8 +305,11 @@ def _check_part(path: str, data: bytes, base: bytes | None, home: Home) -> None:
         opening = rb"""^.*\buri["']?[ \t]*:[ \t]*["']?%b(?![^\s"',}])""" % re.escape(uri).encode()
         place = partial(_place, path, data, opening)
         if memory_files.file_of(node):  # memories are looked up in nodes/ only
-            raise Invalid("a node that names a memory has a file of its own", at=place("data", None),
-                          next=f"Write it to {paths.path_of(uri, home.sharded)[:200]}.")  # fmt: skip
+            raise Invalid(
+                "a node that names a memory has a file of its own",
+                at=place("data", None),
+                next=f"Write it to {paths.path_of(uri, home.sharded)[:200]}.",
+            )
         admit(node, old, entry, home, place)
 
 

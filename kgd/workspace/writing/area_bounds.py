@@ -36,22 +36,25 @@ def admit(area: Node, before: Node | None, place: Callable[[str, None], str] | N
     if size > MAX_KNOWLEDGE and (before is None or before.content != area.content):
         raise Limit(
             f"the knowledge of an area has at most {MAX_KNOWLEDGE >> 10} KiB, this one has {size >> 10}",
-            at=at("content"), next="Keep only knowledge that is not in the code; move the rest to another atom.",
-        )  # fmt: skip
+            at=at("content"),
+            next="Keep only knowledge that is not in the code; move the rest to another atom.",
+        )
     patterns, known = _patterns(area), _patterns(before) if before else []
     if len(patterns) > max(MAX_PATTERNS, len(known)):
         raise Limit(
             f"an area has at most {MAX_PATTERNS} patterns, this one has {len(patterns)}",
-            at=at("data"), next="Use wider patterns, or make two atoms of it.",
-        )  # fmt: skip
+            at=at("data"),
+            next="Use wider patterns, or make two atoms of it.",
+        )
     if any(isinstance(one, str) and len(one) > MAX_PATTERN and one not in known for one in patterns):
         raise Limit(f"a pattern has at most {MAX_PATTERN} characters", at=at("data"), next="Use * and ** in it.")
     related = len(related_relations(area))
     if related > max(MAX_RELATED, len(related_relations(before)) if before else 0):
         raise Limit(
             f"an area has at most {MAX_RELATED} relations {RELATED} to areas of its kind, this one has {related}",
-            at=at("relations"), next="Keep the ones that a reader needs.",
-        )  # fmt: skip
+            at=at("relations"),
+            next="Keep the ones that a reader needs.",
+        )
 
 
 def related_relations(area: Node) -> list[Relation]:

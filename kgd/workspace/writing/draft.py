@@ -194,9 +194,13 @@ class Draft:
                 admission.admit_entry(path, data_or_none, self.tip.read(path), home)
 
     def _place(
-        self, uri: Uri, node: Node | None, data: bytes | None, files: dict[str, bytes | None],
+        self,
+        uri: Uri,
+        node: Node | None,
+        data: bytes | None,
+        files: dict[str, bytes | None],
         inside: dict[str, dict[Uri, bytes | None]],
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Put a node's bytes into its own file or its part, and clear its former place."""
         path, folder = self.path(uri), self._folder(uri)
         if folder is None:
@@ -227,9 +231,10 @@ class Draft:
             return folder.find(uri)
         except KgdError as unreadable:
             raise InvariantViolation(
-                f"the part of this node cannot be read: {unreadable.message}", at=unreadable.at or folder.path,
+                f"the part of this node cannot be read: {unreadable.message}",
+                at=unreadable.at or folder.path,
                 next="Fix or revert that file first; nothing was written.",
-            ) from None  # fmt: skip
+            ) from None
 
     def _differs(self, path: str, data: bytes | None) -> bool:
         return self.tip.read(path) != data
@@ -248,9 +253,10 @@ class Draft:
             invalid = self.around.invalid_file(path)
             if invalid:
                 raise InvariantViolation(
-                    f"the file of this node cannot be read: {invalid.reason}", at=f"{path}:{invalid.line}",
+                    f"the file of this node cannot be read: {invalid.reason}",
+                    at=f"{path}:{invalid.line}",
                     next="Fix or revert that file first; nothing was written.",
-                )  # fmt: skip
+                )
             blob, data = self._stored(uri, path)
             node = documents.decode(data, at=path, expect=uri) if data is not None else None
             read = self._before[uri] = _Read(blob, data, node)

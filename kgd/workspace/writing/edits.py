@@ -54,12 +54,16 @@ def _upsert(edit: Upsert, draft: Draft) -> None:
     if edit.content is not None and old and old.content and edit.content != old.content and edit.expect_version is None:
         raise Stale(
             "this node already has content, and replacing it needs the version you read",
-            current=draft.around.version(draft.path(uri)), at=uri,
+            current=draft.around.version(draft.path(uri)),
+            at=uri,
             next=Advice(
-                "Read it with ", Do("get"), ", then write it with expect_version, or add text with ",
-                Do("put", op="append"), ".",
+                "Read it with ",
+                Do("get"),
+                ", then write it with expect_version, or add text with ",
+                Do("put", op="append"),
+                ".",
             ),
-        )  # fmt: skip
+        )
     node = upserted(old or Node(uri), edit)
     node, is_new = with_detail(draft, old, node, edit)
     if old is not None and node == old and not is_new:
@@ -175,16 +179,19 @@ def _settle(edit: Settle, draft: Draft) -> None:
     unknown = sorted(set(edit.fields) - set(conflict.fields))
     if unknown:
         raise Invalid(
-            f"the conflict is not about '{unknown[0][:80]}'", at="fields",
+            f"the conflict is not about '{unknown[0][:80]}'",
+            at="fields",
             next=f"Its fields are: {', '.join(conflict.fields)[:200]}.",
-        )  # fmt: skip
+        )
     uri = _resolved(draft, conflict.uri)
     node = draft.node(uri)
     if edit.as_shown and is_about_node(conflict) and not is_as_shown(node, conflict):
         raise Stale(
-            "the value was changed after this conflict was found", current=draft.around.version(draft.path(uri)),
-            at=conflict.id[-80:], next="Get the node, and say which value counts.",
-        )  # fmt: skip
+            "the value was changed after this conflict was found",
+            current=draft.around.version(draft.path(uri)),
+            at=conflict.id[-80:],
+            next="Get the node, and say which value counts.",
+        )
     draft.files[path] = None
     draft.settled.append(path)
     settle(draft, conflict, uri, edit.fields)
@@ -332,9 +339,10 @@ def _resolved(draft: Draft, uri: Uri) -> Uri:
 def _refuse_foreign(draft: Draft, uri: Uri) -> None:
     if is_owned(uri) and workspace_of(uri) != draft.around.workspace:
         raise Invalid(
-            f"this workspace is '{draft.around.workspace}'; that node belongs to '{workspace_of(uri)}'", at=uri,
+            f"this workspace is '{draft.around.workspace}'; that node belongs to '{workspace_of(uri)}'",
+            at=uri,
             next="Address that workspace, or write the node here under this workspace's id.",
-        )  # fmt: skip
+        )
 
 
 def _required(draft: Draft, uri: Uri) -> Node:
@@ -361,9 +369,11 @@ def _expect(draft: Draft, uri: Uri, expected: int | None) -> None:
     served = draft.around.served_blob(path, expected)
     if expected != current or (served is not None and served != blob):
         raise Stale(
-            f"the node is at version {current}, the change expected {expected}", current=current, at=uri,
+            f"the node is at version {current}, the change expected {expected}",
+            current=current,
+            at=uri,
             next=Advice("Look with ", Do("get"), " at the change, then write with the current version."),
-        )  # fmt: skip
+        )
 
 
 def with_detail(draft: Draft, old: Node | None, node: Node, edit: Upsert) -> tuple[Node, bool]:
@@ -402,12 +412,16 @@ def _refuse_unread(draft: Draft, path: str, memory: memories.Memory, edit: Upser
     current = draft.around.version(draft.path(edit.uri))
     if edit.expect_version is None:
         raise Stale(
-            "this node already has a detail, and replacing it needs the version you read", current=current, at=edit.uri,
+            "this node already has a detail, and replacing it needs the version you read",
+            current=current,
+            at=edit.uri,
             next=Advice("Read its content with ", Do("get"), ", then write it with expect_version."),
-        )  # fmt: skip
+        )
     served = draft.around.served_blob(path, edit.expect_version)
     if served is not None and served != draft.tip.blob_at(path):
         raise Stale(
-            "the detail of this node has changed since", current=current, at=edit.uri,
+            "the detail of this node has changed since",
+            current=current,
+            at=edit.uri,
             next=Advice("Look with ", Do("get"), " at the change, then write with the current version."),
-        )  # fmt: skip
+        )

@@ -129,9 +129,19 @@ KEYWORDS = {
 """Keywords in lower case, with the kind of secret that may start there and its form."""
 
 NAMES = (
-    b"access", b"auth", b"api", b"credential", b"creds", b"key", b"passwd", b"password", b"passphrase", b"pwd",
-    b"secret", b"token",
-)  # fmt: skip
+    b"access",
+    b"auth",
+    b"api",
+    b"credential",
+    b"creds",
+    b"key",
+    b"passwd",
+    b"password",
+    b"passphrase",
+    b"pwd",
+    b"secret",
+    b"token",
+)
 """Parts of names whose value is a secret if it looks random."""
 
 HARMLESS_NAMES = (

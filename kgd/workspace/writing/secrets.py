@@ -74,8 +74,9 @@ def refuse_secrets(node: Node, before: Node | None = None, place: Callable[[str,
         if found:
             raise HoldsSecret(
                 f"the field '{field}' holds what looks like a secret ({found.kind})",
-                at=place(field, found) if place else node.uri, next=SAY_WHERE,
-            )  # fmt: skip
+                at=place(field, found) if place else node.uri,
+                next=SAY_WHERE,
+            )
 
 
 def refuse_secret_text(text: str, what: str, at: str = "") -> None:

@@ -108,9 +108,12 @@ def of_changes(files: Iterable[File], read: Read, all_files: Files, workspace: s
 
 
 def touched_by(
-    staging: Staging, files: Mapping[str, bytes | None], workspace: str, sharded: frozenset[str],
+    staging: Staging,
+    files: Mapping[str, bytes | None],
+    workspace: str,
+    sharded: frozenset[str],
     naming: Callable[[], Collection[str]] | None = None,
-) -> Touched:  # fmt: skip
+) -> Touched:
     """The nodes touched by writing these files (None: remove) onto the staging area, before they are in it.
 
     Args:
@@ -292,8 +295,9 @@ class _Look:
                 found.add(conflict.uri)
             if conflict and blob is new:
                 found |= conflict.mentioned_uris()
-                self.disputed |= {f"{first}/{rest[0]}" for first, *rest in map(split, conflict.fields)
-                                  if first == "memories" and rest}  # fmt: skip
+                self.disputed |= {
+                    f"{first}/{rest[0]}" for first, *rest in map(split, conflict.fields) if first == "memories" and rest
+                }
         return frozenset(found)
 
     def parts(self, changed: list[File]) -> Touched:

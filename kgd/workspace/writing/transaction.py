@@ -78,10 +78,14 @@ class Transaction:
             would = dry_run_effect(message, self.changes.author.name, files, staging.read) if self.dry_run else None
             return Staged(
                 Outcome(
-                    None, versions, tuple(created), warnings=tuple(draft.warnings), deleted=_deleted(draft, touched),
+                    None,
+                    versions,
+                    tuple(created),
+                    warnings=tuple(draft.warnings),
+                    deleted=_deleted(draft, touched),
                     would=would,
                 )
-            )  # fmt: skip
+            )
         changed = staging.write(files)
         author = signature(self.changes.author, self.now)
         commit = commit_of(staging, parent, author, self.changes.request_id, message, self.seal)
