@@ -187,6 +187,37 @@ class KnowledgeOperations(Calling):
                 cut = tuple(reading.cut(one) for one in page["cut"] if cursor or one["limit"] != "budget")
                 return Walk(tuple(nodes), tuple(edges.values()), cut, tuple(broken.values()))
 
+    def path(
+        self,
+        start: NodeRef,
+        to: NodeRef,
+        *,
+        max_cost: float | None = None,
+        max_depth: int | None = None,
+        edge_types: Sequence[str] = (),
+        direction: Literal["out", "in", "both"] = "both",
+    ) -> tuple[Reached, ...]:
+        """The nodes of the cheapest path from `start` to `to`, both included; empty if no path is within the limits.
+
+        Raises:
+            NotFound: One of the two does not exist.
+        """
+        answer = self._call(
+            "traverse",
+            start=[uri_of(start)],
+            to=uri_of(to),
+            max_cost=max_cost,
+            max_depth=max_depth,
+            edge_types=texts(edge_types),
+            direction=direction,
+            budget=PAGE_TOKENS,
+        )
+        paths, found = dict[str, tuple[Step, ...]](), list[Reached]()
+        for one in answer["nodes"]:
+            found.append(reading.reached(one, paths))
+            paths[one["uri"]] = found[-1].path
+        return () if "unreached" in answer else tuple(found)
+
     def history(
         self,
         node: NodeRef | None = None,

@@ -105,6 +105,10 @@ def traverse(options: Options) -> Options:
     return options
 
 
+def path(options: Options) -> Options:
+    return traverse({**options, "start": [options["start"]]})
+
+
 def import_(options: Options) -> Options:
     return {**options, "source": _absolute(options["source"])}
 

@@ -89,6 +89,18 @@ def traverse(answer: Answer) -> None:
         say(f"   {hint['message']}")
 
 
+def path(answer: Answer) -> None:
+    """Print the nodes of a path, each after the relation that leads to it."""
+    for node in answer["nodes"]:
+        if via := node.get("via"):
+            say(f"        <- {via['type']} -" if via.get("direction") else f"        - {via['type']} ->")
+        say(f"{node['cost']:>6.3g}  {bold(node['uri'])}  {node.get('summary') or _title(node)}".rstrip())
+    if end := answer.get("unreached"):
+        say(f"no path leads to {end} within these limits")
+        for cut in answer["cut"]:
+            say(f"   cut by {cut['limit']} at {cut['at']}: {cut['count']} or more left out")
+
+
 def _path(node: Answer, paths: dict[str, list[str]]) -> str:
     """The names that lead to a node, at most the last `STEPS`; empty next to a start. Adds its path to `paths`.
 

@@ -154,6 +154,7 @@ def walk_across(
     types: Collection[str] = (),
     direction: Literal["out", "in", "both"] = "out",
     max_nodes: int = 50,
+    to: Uri | None = None,
 ) -> Crossing:
     """As `traverse`, continued in other workspaces.
 
@@ -177,6 +178,7 @@ def walk_across(
             types=types or None,
             direction=direction,
             max_nodes=max_nodes,
+            to=to,
             keep_met=bool(state.regions),
         )
         if not state.advance(found, may_ask=left > 0):

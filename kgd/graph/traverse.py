@@ -27,6 +27,8 @@ PASSED_PER_NODE = 20
 PASSED_AT_LEAST = 1_000
 """Maximum number of nodes passed per answered node, and minimum of that limit per walk. It matters if `types` hides
 most nodes, or if `max_depth` needs several ways to a node."""
+PASSED_ON_THE_WAY = 50_000
+"""Maximum number of nodes passed in search of the path to one node; some 100 ms."""
 LOOKED_AT = 16
 """Relations beyond a limit that are checked one by one before the others are only counted."""
 EDGE_BUDGET = 50_000
@@ -100,6 +102,8 @@ class Walk:
         self.nodes = walker.nodes
         self.broken = list(walker.broken)
         self.missing = missing
+        self.unreached = walker.unreached
+        """The node `to` if it exists, but no path within the limits leads there."""
         self.unknown = walker.unknown
         """Missing nodes: the ways on which relations led there, the cheapest first, later ones only with fewer hops."""
         self.met = walker.met
@@ -127,6 +131,7 @@ def traverse(
     types: Collection[str] | None = None,
     direction: Literal["out", "in", "both"] = "out",
     max_nodes: int | None = 50,
+    to: Uri | None = None,
     keep_met: bool = False,
 ) -> Walk:
     """All nodes whose cheapest path from a start costs at most `max_cost` and has at most `max_depth` hops.
@@ -135,6 +140,9 @@ def traverse(
     `edge_types` filters the followed and answered relations. `types` filters the answered nodes: others are passed but
     not listed and do not count for `max_nodes`; starts are always listed. `file` and `dir` are types too, for files
     and directories.
+
+    With `to`, the answer is the cheapest path to that node: its nodes in order, or the starts alone if no path within
+    the limits leads there. `types` and `max_nodes` then have no effect. `to` is `missing` if no source has it.
 
     There is at least one source. Sources with a `lock` are locked for the walk, in the order of their workspaces, so
     that concurrent walks never deadlock. The answer depends on the graph alone, not on the order of writes.
@@ -150,6 +158,7 @@ def traverse(
         frozenset(edge_types) if edge_types else None,
         frozenset(types) if types else None,
         ("out", "in") if direction == "both" else (direction,),
+        to,
     )
     with _held(sources):
         return _Walker(sources, options, keep_met).walk(starts)
@@ -163,7 +172,11 @@ class _Options:
     edge_types: frozenset[str] | None
     types: frozenset[str] | None
     directions: tuple[Direction, ...]
+    to: Uri | None
 
+
+_NO_TYPE = frozenset[str]()
+"""The types of a walk to one node: it lists no other."""
 
 _Way = tuple[Uri, tuple[Step, ...], Direction, Sequence[Edge], int]
 """The neighbours of one settled node: the node, its path, along or against, the edges, its own cost."""
@@ -188,6 +201,7 @@ class _Walker:
     cut: dict[Limit, Cut] = field(default_factory=dict)
     unknown: dict[Uri, list[Met]] = field(default_factory=dict)
     met: dict[Uri, Met] = field(default_factory=dict)
+    unreached: Uri | None = None
     beyond: list[tuple[Limit, Uri, Sequence[Edge], int]] = field(default_factory=list)
     """Neighbours from a position on that a limit kept out."""
     seen: list[tuple[Uri, Sequence[Edge]]] = field(default_factory=list)
@@ -196,9 +210,13 @@ class _Walker:
     def walk(self, starts: Sequence[Uri]) -> Walk:
         missing = self._begin(starts)
         heap, reached, nodes, sources = self.heap, self.reached, self.nodes, self.sources
-        types = self.options.types
+        types, to = self.options.types, self._target(missing)
+        self.unreached = to
         deep, most = self.options.max_depth is not None, self.options.max_nodes
         passes = -1 if most is None else max(PASSED_PER_NODE * most, PASSED_AT_LEAST)
+        passed: dict[tuple[Uri, int], Visited] = {}
+        if self.options.to is not None:
+            types, most, passes = _NO_TYPE, None, PASSED_ON_THE_WAY
         follow = self._follower()
         first, *others = (source.card for source in sources)
         keep_met = self.keep_met
@@ -229,6 +247,13 @@ class _Walker:
             path = (*way[1], make(Step, (origin, type, way[2]))) if hops else ()
             if keep_met and new:
                 self.met[uri] = Met(cost, hops, len(nodes))
+            if types is _NO_TYPE:
+                passed[uri, hops] = make(Visited, (uri, card, cost / UNIT, hops, path, origins))
+                if uri == to:
+                    self.unreached = None
+                    self.beyond.clear()
+                    nodes[:] = [*(passed[step.uri, hop] for hop, step in enumerate(path)), passed[uri, hops]]
+                    break
             if new and (types is None or hops == 0 or is_of_types(uri, card.type, types)):
                 if len(nodes) == most:
                     self._note("max_nodes", uri, 1 + self._waiting(uri))
@@ -244,6 +269,17 @@ class _Walker:
         self.seen = [(node.uri, source.out(node.uri)) for node in nodes for source in sources]
         return Walk(self, missing)
 
+    def _target(self, missing: list[Uri]) -> Uri | None:
+        """The present URI of `to`; if no source has it, it is added to `missing`."""
+        to = self.options.to
+        current = to and self._current(to)
+        if to is not None and current is None:
+            missing.append(to)
+        return current
+
+    def _current(self, named: Uri) -> Uri | None:
+        return next((uri for s in self.sources if s.card(uri := s.resolve(named))), None)
+
     def _begin(self, starts: Sequence[Uri]) -> list[Uri]:
         for source in self.sources:
             for direction in self.options.directions:
@@ -251,7 +287,7 @@ class _Walker:
         missing = []
         found = set()
         for start in starts:
-            current = next((uri for s in self.sources if s.card(uri := s.resolve(start))), None)
+            current = self._current(start)
             if current is None:
                 missing.append(start)
             else:

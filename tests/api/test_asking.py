@@ -73,6 +73,9 @@ def test_questions_have_the_same_answers_on_every_surface(turn: Turn, shop: kgd.
     assert [edge.type for edge in walk.edges] == ["uses"]
     back = shop.traverse(vault, max_cost=None, direction="in").nodes[-1]
     assert back.path == (kgd.Step(vault, "uses", True), kgd.Step(keys, "uses", True))
+    assert [node.uri for node in shop.path(vault, auth)] == [vault, keys, auth]
+    assert shop.path(vault, auth)[-1].path == back.path
+    assert shop.path(vault, auth, direction="out") == ()
     cut = shop.traverse(auth, max_cost=None, limit=2)
     assert (len(cut.nodes), [one.limit for one in cut.cut]) == (2, ["max_nodes"])
     with pytest.raises(kgd.NotFound):

@@ -242,6 +242,8 @@ def test_counts_are_in_words_and_nothing_is_repeated(kgd: Kgd) -> None:
     kgd("link", "./src/auth", "https://example.org/paper", "--type", "see")
     assert kgd("get", "https://example.org/paper").splitlines()[0].count("https://example.org/paper") == 1
     assert kgd("get", "https://example.org/paper").count("https://example.org/paper") == 1
+    assert kgd("path", "https://example.org/paper", "./src/auth").splitlines()[1] == "        <- see -"
+    assert "no path leads to" in kgd("path", "https://example.org/paper", "./src/auth", "--direction", "out")
     walked = kgd("traverse", "./src/auth", "--edge-types", "see")
     assert walked.count("https://example.org/paper") == 1
     assert "working set" not in walked

@@ -140,6 +140,25 @@ def test_a_walk_finds_what_trying_every_path_finds(world: World, limits: Limits,
     check_paths(world, walk, start, limits)
 
 
+@pytest.mark.requirement("N5")
+@settings(max_examples=2 * settings().max_examples, deadline=None)
+@given(worlds(), LIMITS, st.integers(0, 2**32))
+def test_the_path_to_a_node_is_its_path_in_the_whole_walk(world: World, limits: Limits, seed: int) -> None:
+    start, limits = uri(min(world.present)), {**limits, "types": None}
+    graph = live(world, random.Random(seed))
+    whole = {node.uri: node for node in traverse([graph], start, max_nodes=None, **limits).nodes}
+    for number in world.present:
+        to = uri(number)
+        walk = traverse([graph], start, to=to, max_nodes=1, **limits)
+        if to in whole:
+            assert (walk.nodes[-1], walk.unreached) == (whole[to], None)
+            assert [node.uri for node in walk.nodes] == [*(step.uri for step in whole[to].path), to]
+            assert [node.path for node in walk.nodes] == [whole[to].path[:hops] for hops in range(len(walk.nodes))]
+            assert walk.cut == []
+        else:
+            assert (walk.nodes, walk.unreached) == ([whole[start]], to)
+
+
 @pytest.mark.requirement("B7")
 @settings(max_examples=settings().max_examples, deadline=None)
 @given(worlds())
@@ -297,6 +316,11 @@ def test_a_deleted_node_is_a_broken_link_and_the_walk_continues() -> None:
 def test_a_start_that_is_not_there_is_named_and_the_others_are_walked() -> None:
     walk = traverse([graph_of({"a": [], "b": []})], [uri("gone"), uri("b"), uri("a"), uri("b")])
     assert (names(walk), walk.missing) == (["a", "b"], [uri("gone")])
+
+
+def test_the_end_of_a_path_may_be_missing() -> None:
+    walk = traverse([graph_of({"a": [("uses", "b", 0.5)], "b": []})], uri("a"), to=uri("nowhere"))
+    assert (walk.missing, walk.unreached, names(walk)) == ([uri("nowhere")], None, ["a"])
 
 
 def test_a_moved_node_is_found_under_its_old_name_also_by_another_workspace() -> None:

@@ -29,7 +29,7 @@ def test_tools_have_the_parameters_of_the_contract() -> None:
         "search": "query types tags namespace edge_types max_depth include lanes min_score since until limit budget"
         " cursor",
         "get": "uris include as_of conflicts budget cursor context_id",
-        "traverse": "start max_cost max_depth edge_types types direction max_nodes budget as_of conflicts include"
+        "traverse": "start to max_cost max_depth edge_types types direction max_nodes budget as_of conflicts include"
         " cursor context_id",
         "context": "paths task question include since until budget context_id",
         "query_graph": "operation entityType id projectId paths query moleculeId orphansOnly includeChangelog"

@@ -45,6 +45,37 @@ def test_a_node_is_in_when_its_cheapest_path_costs_at_most_1(chain: Ask) -> None
     assert {"limit": "max_cost", "at": "concept://shop/d", "count": 1} in answer["cut"]
 
 
+@pytest.mark.requirement("N5")
+@pytest.mark.parametrize(
+    ("options", "found"),
+    [
+        ({"start": "a", "to": "d"}, "abcd"),
+        ({"start": "d", "to": "a"}, "dcba"),
+        ({"start": ["a", "d"], "to": "e", "max_nodes": 1}, "de"),
+        ({"start": "a", "to": "a"}, "a"),
+        ({"start": "a", "to": "d", "max_depth": 2}, "acd"),
+        ({"start": "a", "to": "c", "edge_types": "see"}, "ac"),
+    ],
+)
+def test_the_cheapest_path_between_two_nodes_is_answered_alone(chain: Ask, options: dict[str, Any], found: str) -> None:
+    answer = chain.traverse(**options)
+    assert ("".join(names(answer)), answer["cut"]) == (found, [])
+    assert "unreached" not in answer
+
+
+@pytest.mark.requirement("N5")
+@pytest.mark.parametrize("limits", [{"direction": "out"}, {"max_cost": 1}, {"max_depth": 1}, {"edge_types": "see"}])
+def test_no_path_within_the_limits_is_reported(chain: Ask, limits: dict[str, Any]) -> None:
+    answer = chain.traverse(start="e", to="a", **limits)
+    assert (names(answer), answer["unreached"]) == (["e"], "concept://shop/a")
+
+
+def test_a_path_to_a_missing_node_is_refused_with_similar_names(chain: Ask) -> None:
+    with pytest.raises(NotFound) as refused:
+        chain.traverse(start="a", to="concept:nothing-there")
+    assert refused.value.at == "concept://shop/nothing-there"
+
+
 @pytest.mark.requirement("E5")
 @pytest.mark.parametrize(
     ("options", "found"),

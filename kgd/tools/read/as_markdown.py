@@ -142,13 +142,15 @@ def _missing(answer: Answer, home: str) -> Iterator[str]:
 
 
 _REACHED = frozenset({"uri", "type", "name", "cost", "via", "path", "summary", "stored", "unverified", "origin"})
-_WALK = frozenset({"workspace", "nodes", "edges", "cut", "broken_links", "conflicts"})
+_WALK = frozenset({"workspace", "nodes", "edges", "cut", "broken_links", "conflicts", "unreached"})
 
 
 def walk(answer: Answer) -> str:
     """The answer of `traverse`: one line per node, as cost, address, summary, and the relation that reached it."""
     home = answer["workspace"]
     lines = [f"workspace: {home}", *(_reached(node, home) for node in answer["nodes"])]
+    if end := answer.get("unreached"):
+        lines.append(f"no path to {address(end, home)} within these limits")
     lines += _edges(answer, home)
     for one in answer["cut"]:
         lines.append(f"cut by {one['limit']} at {address(one['at'], home)}: {one['count']} or more left out")

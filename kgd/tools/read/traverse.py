@@ -18,7 +18,7 @@ from kgd.model.fields import plain_weight
 from kgd.model.uri import Uri, name_of, workspace_of
 from kgd.tools import addressing, cursors, nodes, visibility
 from kgd.tools.budget import Room, clip
-from kgd.tools.commands import AS_OF, BUDGET, CONTEXT_ID, CURSOR, EDGE_TYPES, TYPES, Command, option
+from kgd.tools.commands import ADDRESS, AS_OF, BUDGET, CONTEXT_ID, CURSOR, EDGE_TYPES, TYPES, Command, option
 from kgd.tools.model_decisions import Resolved, on_the_way
 from kgd.tools.nodes import ConflictAnswer, UnverifiedAnswer
 from kgd.tools.operation import USUAL, Hints, Operation
@@ -50,6 +50,9 @@ LONGEST_SIDE = 600
 
 class TraverseParams(Params):
     start: Annotated[Many[str], Field(min_length=1, max_length=100, description="URIs or paths")]
+    to: Annotated[
+        str | None, Field(description="only the cheapest path to this node; by default of any cost, in both directions")
+    ] = None
     max_cost: Annotated[
         float | None, Field(ge=0, description="null: no limit", json_schema_extra={"type": ["number", "null"]})
     ] = 1.0
@@ -126,6 +129,7 @@ class TraverseResult(TypedDict):
     resolved: NotRequired[list[Resolved]]
     context_id: NotRequired[str]
     hint: NotRequired[Hint]
+    unreached: NotRequired[str]
     missing: NotRequired[list[str]]
     absent: NotRequired[list[Absent]]
     as_of: NotRequired[str]
@@ -163,16 +167,21 @@ def _walked(
     Args:
         beside: Largest number of broken links of this workspace, and of conflicts, in the answer.
     """
-    asked = Asked.of(session, params.workspace, params.start, params.as_of)
+    asked = Asked.of(session, params.workspace, params.start, params.as_of, params.to)
+    max_cost, direction = params.max_cost, params.direction
+    if asked.to is not None:
+        max_cost = max_cost if "max_cost" in params.model_fields_set else None
+        direction = direction if "direction" in params.model_fields_set else "both"
     question = [
         asked.home,
         asked.starts,
-        params.max_cost,
+        max_cost,
         params.max_depth,
         params.edge_types,
         params.types,
-        params.direction,
+        direction,
         asked.commit,
+        asked.to,
     ]
     behind = _Behind.read(question, params.cursor)
     crossing = walk_across(
@@ -180,16 +189,19 @@ def _walked(
         asked.sources(session, params.edge_types),
         asked.starts,
         session.daemon.elsewhere.world(session.principal),
-        max_cost=params.max_cost,
+        max_cost=max_cost,
         max_depth=params.max_depth,
         edge_types=params.edge_types,
         types=params.types,
-        direction=params.direction,
+        direction=direction,
         max_nodes=behind.count + params.max_nodes,
+        to=asked.to,
     )
     found, why = crossing.walk, why_not(session, asked, crossing)
     if not found.nodes and found.missing:
         raise nowhere(session, asked, found.missing[0], why(found.missing[0]))
+    if asked.to in found.missing:
+        raise nowhere(session, asked, asked.to, why(asked.to))
     page = _Page(
         crossing,
         behind,
@@ -212,6 +224,8 @@ def _walked(
     }
     if not asked.commit:
         answer["conflicts"] = _conflicts(session, [asked.home, *sorted(crossing.joined)], answered, beside)
+    if found.unreached:
+        answer["unreached"] = found.unreached
     if page.cursor:
         answer["cursor"] = cursors.write("traverse", question, page.cursor)
     if found.missing or asked.refused:
@@ -416,6 +430,7 @@ TRAVERSE = Operation(
             "walk from nodes along the cheapest paths",
             (
                 option("start", "a URI, or in short: services/auth, ./src/main.py, insight:a-fact", "START", nargs="+"),
+                option("--to", "only the cheapest path to this node", "URI"),
                 option("--max-cost", "largest cost of a path (1); 'none' for no limit", "COST", type=None),
                 option("--max-depth", "relations on a path"),
                 EDGE_TYPES,
@@ -433,6 +448,23 @@ TRAVERSE = Operation(
             place=40,
             ask="traverse",
             print="printing.traverse",
+        ),
+        Command(
+            "Reading",
+            "the cheapest path between two nodes, along relations of any direction",
+            (
+                option("start", ADDRESS, "FROM"),
+                option("to", "the other end", "TO"),
+                option("--max-cost", "largest cost of the path"),
+                option("--max-depth", "relations on the path"),
+                EDGE_TYPES,
+                option("--direction", "only along relations, or only against them"),
+                AS_OF,
+            ),
+            name="path",
+            place=42,
+            ask="path",
+            print="printing.path",
         ),
     ),
 )

@@ -70,9 +70,17 @@ class Asked:
     commit: str | None
     also: dict[Uri, list[str]]
     refused: dict[str, KgdError]
+    to: Uri | None = None
 
     @classmethod
-    def of(cls, session: Session, named: str | None, start: Sequence[str], as_of: str | None) -> Asked:
+    def of(
+        cls, session: Session, named: str | None, start: Sequence[str], as_of: str | None, to: str | None = None
+    ) -> Asked:
+        """Resolve the starts, and the node `to` that the walk ends at.
+
+        Raises:
+            Invalid, NotFound: `to` is no address, or `as_of` is given for a walk on a hub.
+        """
         far = addressing.far(session, named, start)
         if far:
             if as_of:
@@ -80,7 +88,8 @@ class Asked:
             found, refused = addressing.each(
                 start, lambda n, text: addressing.resolve_far(session, far, text, at=f"start[{n}]")
             )
-            return cls(far, None, list(found.values()), None, {}, {start[n]: why for n, why in refused.items()})
+            end = addressing.resolve_far(session, far, to, at="to") if to else None
+            return cls(far, None, list(found.values()), None, {}, {start[n]: why for n, why in refused.items()}, end)
         workspace = addressing.choose(session, named, start)
         found, refused = addressing.each(
             start, lambda n, text: addressing.resolve(session, workspace, text, at=f"start[{n}]")
@@ -88,7 +97,8 @@ class Asked:
         starts = list(found.values())
         commit = session.commit(workspace, as_of) if as_of else None
         also = _former(workspace, starts)
-        return cls(workspace.id, workspace, starts, commit, also, {start[n]: why for n, why in refused.items()})
+        end = addressing.resolve(session, workspace, to, at="to") if to else None
+        return cls(workspace.id, workspace, starts, commit, also, {start[n]: why for n, why in refused.items()}, end)
 
     @property
     def inside(self) -> str:
