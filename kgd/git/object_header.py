@@ -18,9 +18,13 @@ _NOT_FOUND = -3
 
 
 @functools.cache
-def _library() -> ctypes.CDLL:
-    """The libgit2 that pygit2's extension module is linked against."""
-    library = ctypes.CDLL(_libgit2.__file__)
+def _library() -> ctypes.PyDLL:
+    """The libgit2 that pygit2's extension module is linked against.
+
+    A call holds the interpreter's lock, as a call of pygit2 does. Without it, one thread could close the least recently
+    used pack while another reads it.
+    """
+    library = ctypes.PyDLL(_libgit2.__file__)
     pointer = ctypes.c_void_p
     library.git_repository_odb.argtypes = [ctypes.POINTER(pointer), pointer]
     library.git_odb_read_header.argtypes = [
