@@ -29,6 +29,7 @@ WHOLE = {
         "texts to be searched for names, in the background"
     ),
     r"SELECT .* FROM (totals|nodes|pairs|links|decided)\b": "read into memory once",
+    r"DELETE FROM pairs": "a table of bounded size, when it is full",
     r"SELECT .* FROM tokens ORDER BY created, id": "a hub's tokens are listed whole",
     r"SELECT language, state, count": "for `kgd status`",
     r"SELECT key, first, size FROM keys": "all names, for searching texts for them",
