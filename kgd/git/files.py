@@ -48,6 +48,14 @@ def sync_folder(path: Path) -> None:
         os.close(fd)
 
 
+def sync_file(path: Path) -> None:
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
 def sync_file_system(folder: Path) -> None:
     """Flush everything on the folder's file system in one call, including the writes of other programs."""
     fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)

@@ -6,8 +6,6 @@ are moved to ours, flushed, and protected from a concurrent gc until a ref leads
 
 from __future__ import annotations
 
-import hashlib
-import os
 import re
 import shutil
 import tempfile
@@ -150,17 +148,7 @@ class Incoming(ObjectStore):
         """
         target = self._home.pack_dir
         for stem in self._stems:
-            there = target / stem.name
-            while there.with_suffix(".idx").exists() or there.with_suffix(".pack").exists():
-                # The same objects were fetched before. A running gc may remove that pack, but not a new one.
-                there = target / f"pack-{hashlib.sha1(there.name.encode()).hexdigest()}"
-            keep = there.with_suffix(".keep")
-            keep.unlink(missing_ok=True)
-            write_new(keep, pack.KEEP, flush=False)
-            self._kept.append(there)
-            for suffix in (".pack", ".idx"):
-                _flush(stem.with_suffix(suffix))
-                os.rename(stem.with_suffix(suffix), there.with_suffix(suffix))
+            self._kept.append(pack.place(stem, target, pack.KEEP))
         sync_folder(target)
         for tip in self.tips.values():
             if self._home.kind_and_size(tip) is None:
@@ -173,14 +161,6 @@ class Incoming(ObjectStore):
 
     def _read(self, id: ObjectId, limit: int) -> tuple[str, bytes]:
         return super()._read(id, limit) if id in self.ids else self._home._read(id, limit)
-
-
-def _flush(path: Path) -> None:
-    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
 
 
 OWNED_FOLDERS = ("nodes", "conflicts", "memories", "log", "bulk", "kept")

@@ -11,6 +11,7 @@ import contextlib
 import hashlib
 import json
 import os
+import shutil
 import time
 import zlib
 from dataclasses import dataclass, field
@@ -21,6 +22,7 @@ from kgd.git import pack, ref_repair, refs
 from kgd.git.files import replace
 from kgd.git.layout import Layout
 from kgd.git.objects import ObjectId, parse_id
+from kgd.git.rollup import PARTIAL
 from kgd.git.store import ObjectStore
 
 BUDGET = 5.0
@@ -149,6 +151,8 @@ def _settle_packs(layout: Layout, report: Report) -> None:
         with contextlib.suppress(OSError):
             if time.time() - leftover.stat().st_mtime > _ABANDONED:
                 leftover.unlink()
+    for partial in (layout.git_dir / "objects").glob(f"{PARTIAL}*"):
+        shutil.rmtree(partial, ignore_errors=True)
     for half in pack_dir.glob("*.kgd"):
         if not half.with_suffix(".idx").exists():
             half.with_suffix(".pack").unlink(missing_ok=True)

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 from kgd.errors import Limit
-from kgd.git.files import sync_folder, write_new
+from kgd.git.files import sync_file, sync_folder, write_new
 from kgd.git.objects import Object, ObjectId
 
 KEEP = b"kgd\n"
@@ -86,6 +86,23 @@ def write(pack_dir: Path, objects: Sequence[Object]) -> Path:
         keep.unlink(missing_ok=True)
         raise
     return stem
+
+
+def place(stem: Path, pack_dir: Path, keep: bytes) -> Path:
+    """Move a finished pack into `pack_dir`, flushed, and protected by a ``.keep`` before git can see it.
+
+    Returns its new stem. The caller flushes the folder. After an exception the pack may be there, unreferenced.
+    """
+    there = pack_dir / stem.name
+    while there.with_suffix(".idx").exists() or there.with_suffix(".pack").exists():
+        # The same objects were packed before. A running gc may remove that pack, but not a new one.
+        there = pack_dir / f"pack-{hashlib.sha1(there.name.encode()).hexdigest()}"
+    there.with_suffix(".keep").unlink(missing_ok=True)
+    write_new(there.with_suffix(".keep"), keep, flush=False)
+    for suffix in (".pack", ".idx"):
+        sync_file(stem.with_suffix(suffix))
+        os.rename(stem.with_suffix(suffix), there.with_suffix(suffix))
+    return there
 
 
 def release(stem: Path) -> None:

@@ -3,6 +3,10 @@
 Levels follow from the files (by the number of objects), so a restart loses nothing. All packs together stay below 1.5
 times a fresh repack, apart from some hundred KiB of small packs. A user's gc may remove packs at any time; a failed
 roll-up is repeated.
+
+A multi-pack-index names one pack for each object, and ``git multi-pack-index expire`` deletes packs that it names for
+no object. If it names a pack that was rolled up, expiring deletes the only copy of its objects. So a ``.keep`` protects
+the new pack as long as git may be writing an index from an earlier list of packs (`settle`).
 """
 
 from __future__ import annotations
@@ -11,7 +15,9 @@ import contextlib
 import os
 import subprocess
 import sys
+import tempfile
 import threading
+import time
 from collections import defaultdict
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,6 +44,12 @@ LISTED_HERE = 4_000
 reading takes up to 60 MB, part of which the heaps would keep, and blocks the interpreter for seconds."""
 UNLISTED, UNLISTED_SHARE = 2_000, 20
 """Objects packed since the commit-graph was written that make a new one due, if they are also a twentieth of all."""
+ROLLED = b"kgd rolled up\n"
+"""Content of the ``.keep`` of a new pack. Later roll-ups ignore it; the user's git honours it."""
+PARTIAL = "kgd-roll-up-"
+"""Start of the name of the folder in which a new pack is made."""
+PROTECTED_SECONDS = 60.0
+"""Seconds for which a new pack stays protected."""
 TRIES = 3
 DEADLINE = 600.0
 
@@ -58,6 +70,18 @@ class Upkeep:
 def due(pack_dir: Path) -> bool:
     """Whether a level is full. Costs one read per pack."""
     return _fullest(pack_dir) is not None
+
+
+def settle(pack_dir: Path) -> None:
+    """Remove a multi-pack-index that names removed packs, as ``git repack`` does, and the protection of older packs."""
+    index = pack_dir / "multi-pack-index"
+    named = _packs_named(index)
+    if not all((pack_dir / name).exists() for name in named):
+        index.unlink(missing_ok=True)
+    for keep in pack_dir.glob("pack-*.keep"):
+        with contextlib.suppress(FileNotFoundError):
+            if keep.read_bytes() == ROLLED and time.time() - keep.stat().st_mtime > PROTECTED_SECONDS:
+                keep.unlink()
 
 
 def graph_is_due(git_dir: Path) -> bool:
@@ -110,24 +134,27 @@ def roll_up(git_dir: Path, stems: list[Path], stop: threading.Event | None = Non
         Unavailable: It was stopped, or took too long.
     """
     pack_dir = git_dir / "objects" / "pack"
-    # The deltas of small packs are not reused: git would keep their full objects in full. It flushes both files; the
-    # folder is flushed below.
+    # The deltas of small packs are not reused: git would keep their full objects in full.
     deltas = ["--no-reuse-delta", "--window-memory=64m", "--threads=1"]
     if sum(map(pack.count_of, stems)) > LISTED:
         deltas.append("--stdin-packs")
         listed = b"".join(b"%s.pack\n" % stem.name.encode() for stem in stems)
     else:
         listed = _listed(git_dir, stems)
-    command = ["pack-objects", "-q", *deltas, str(pack_dir / "pack")]
-    output = program.run(git_dir, command, input=listed, bounds=program.Bounds(DEADLINE, DEADLINE, stop=stop))
-    made = pack_dir / f"pack-{output.decode().strip()}"
-    if not pack.intact(made):
-        raise ValueError("the new pack is not complete")
+    with tempfile.TemporaryDirectory(prefix=PARTIAL, dir=git_dir / "objects") as folder:
+        command = ["pack-objects", "-q", *deltas, f"{folder}/pack"]
+        output = program.run(git_dir, command, input=listed, bounds=program.Bounds(DEADLINE, DEADLINE, stop=stop))
+        partial = Path(folder, f"pack-{output.decode().strip()}")
+        if not pack.intact(partial):
+            raise ValueError("the new pack is not complete")
+        # A gc that lists the new pack before its `.keep`, and packs its objects after, would delete the only copy.
+        made = pack.place(partial, pack_dir, ROLLED)
     sync_folder(pack_dir)
     for stem in stems:
-        if stem != made and not stem.with_suffix(".keep").exists():
-            for suffix in (".idx", ".rev", ".pack"):  # the index first: without it git does not see the pack
+        if _is_free(stem):
+            for suffix in (".idx", ".rev", ".pack", ".keep"):  # the index first: without it git does not see the pack
                 stem.with_suffix(suffix).unlink(missing_ok=True)
+    settle(pack_dir)
     return made
 
 
@@ -151,7 +178,7 @@ def _fullest(pack_dir: Path) -> list[Path] | None:
     levels: dict[int, list[Path]] = defaultdict(list)
     sizes = dict[Path, int]()
     for stem in _stems(pack_dir):
-        if not stem.with_suffix(".keep").exists():
+        if _is_free(stem):
             with contextlib.suppress(OSError, ValueError):
                 sizes[stem] = stem.with_suffix(".pack").stat().st_size
                 levels[_level(pack.count_of(stem))].append(stem)
@@ -162,6 +189,35 @@ def _fullest(pack_dir: Path) -> list[Path] | None:
         if level == 0 and sum(sorted(map(sizes.__getitem__, stems))[:-1]) > max(SMALL_BYTES, all_bytes // SMALL_SHARE):
             return stems
     return None
+
+
+def _is_free(stem: Path) -> bool:
+    """Whether the pack may be rolled up: it has no ``.keep``, or one from an earlier roll-up."""
+    try:
+        return stem.with_suffix(".keep").read_bytes() == ROLLED
+    except FileNotFoundError:
+        return True
+    except OSError:
+        return False
+
+
+def _packs_named(index: Path) -> list[str]:
+    """The indexes of packs that a multi-pack-index names (gitformat-pack); none if there is no such file."""
+    try:
+        with open(index, "rb") as file:
+            head = file.read(12)
+            if head[:5] != b"MIDX\1":
+                return []
+            table = file.read(12 * (head[6] + 1))
+            rows = (table[at : at + 12] for at in range(0, len(table), 12))
+            starts = {row[:4]: int.from_bytes(row[4:], "big") for row in rows}
+            ends = sorted(starts.values())
+            begin = starts[b"PNAM"]
+            file.seek(begin)
+            names = file.read(ends[ends.index(begin) + 1] - begin)
+    except (FileNotFoundError, KeyError, IndexError):
+        return []
+    return names.rstrip(b"\0").decode("utf-8", "replace").split("\0")
 
 
 def _stems(pack_dir: Path) -> list[Path]:

@@ -64,6 +64,7 @@ class Upkeep:
             is_quiet = before == seen
             try:
                 git_dir = self._store.git_dir
+                rollup.settle(self._store.pack_dir)
                 if rollup.due(self._store.pack_dir) or (self._graphs and rollup.graph_is_due(git_dir)):
                     done = rollup.maintain(git_dir, self._stopping)
                     self._graphs = done.graph is not False  # git writes none for a shallow repository

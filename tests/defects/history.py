@@ -27,14 +27,21 @@ BUGS: dict[str, Bug] = {
     ),
     "2-same-pack": Bug(
         "an existing pack is trusted, though a gc may have listed it",
-        "kgd/git/incoming.py",
-        """            while there.with_suffix(".idx").exists() or there.with_suffix(".pack").exists():
-""",
-        """            if there.with_suffix(".idx").exists():
-                continue
-            while there.with_suffix(".pack").exists():
-""",
+        "kgd/git/pack.py",
+        """    while there.with_suffix(".idx").exists() or there.with_suffix(".pack").exists():
+        # The same objects""",
+        """    if there.with_suffix(".idx").exists():
+        return there
+    while there.with_suffix(".pack").exists():
+        # The same objects""",
         (f"{_TIDYING}test_the_packs_of_a_killed_round_are_not_merged_under_a_running_repack",),
+    ),
+    "2-expired-roll-up": Bug(
+        "a multi-pack-index of the moment of a roll-up makes git delete the new pack",
+        "kgd/git/rollup.py",
+        "        made = pack.place(partial, pack_dir, ROLLED)\n",
+        "        made = pack.place(partial, pack_dir, ROLLED)\n        pack.release(made)\n",
+        ("tests/git/test_rollup.py::test_a_roll_up_outlives_a_multi_pack_index_of_its_moment",),
     ),
     "2-half-pruned": Bug(
         "a commit whose files were pruned stops the sync",

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from kgd.git.layout import Layout
 from kgd.git.refs import HEAD
+from kgd.git.rollup import ROLLED
 from kgd.model.change import Append
 from kgd.workspace.check import check
 from kgd.workspace.workspace import Workspace
@@ -57,12 +58,14 @@ def git(where: Path, *words: str, check: bool = True) -> str:
 def strays(git_dir: Path) -> list[str]:
     """Abandoned locks and half-written files.
 
-    Exceptions: an empty ``.keep`` after a power cut, which could be a person's, and the lock of git's own commit-graph,
-    which is removed after a day because a person's gc may hold it.
+    Exceptions: an empty ``.keep`` after a power cut, which could be a person's; the one of a new roll-up, for a minute;
+    and the lock of git's own commit-graph, which is removed after a day because a person's gc may hold it.
     """
     found = sorted(path for kind in STRAYS for path in git_dir.rglob(kind) if path.name != "commit-graph.lock")
     return [
-        str(path.relative_to(git_dir)) for path in found if path.suffix != ".keep" or path.read_bytes().strip(b"\0")
+        str(path.relative_to(git_dir))
+        for path in found
+        if path.suffix != ".keep" or path.read_bytes().strip(b"\0") not in (b"", ROLLED)
     ]
 
 

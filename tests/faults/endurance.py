@@ -19,6 +19,7 @@ from kgd.client import start
 from kgd.config import Home
 from kgd.daemon.endpoint import WORKERS
 from kgd.daemon.lock import holder
+from kgd.git.rollup import ROLLED
 from tests.conftest import ROOT
 from tests.daemon.conftest import end_daemon
 from tests.waiting import until
@@ -133,7 +134,8 @@ class Served:
     def _rests(self) -> bool:
         if any(stage["state"] == "waiting" for stage in self.call("status")["stages"]):
             return False
-        return not self._has_children() and sum(1 for _ in (self.git_dir / "objects/pack").glob("*.keep")) == 0
+        keeps = (self.git_dir / "objects/pack").glob("*.keep")
+        return not self._has_children() and all(keep.read_bytes() == ROLLED for keep in keeps)
 
     def _has_children(self) -> bool:
         """Whether git runs for the daemon. A child is listed with the thread that started it."""

@@ -121,6 +121,8 @@ def test_all_packs_of_many_flushes_take_at_any_time_about_what_they_need(pen: Pe
             pen.flush()
             assert rollup.maintain(pen.layout.git_dir).failed == ""
             sizes.append(size_of_packs(pen))
+    for keep in pen.store.pack_dir.glob("*.keep"):
+        keep.unlink()
     git(pen.layout.git_dir, "repack", "-adfq")
     assert max(sizes) <= 0.75 * size_of_packs(pen)
 
@@ -233,6 +235,61 @@ def commit_graph(pen: Pen) -> Path:
     return pen.layout.git_dir / "objects/info/commit-graph"
 
 
+def test_a_roll_up_outlives_a_multi_pack_index_of_its_moment(pen: Pen, monkeypatch: pytest.MonkeyPatch) -> None:
+    """git names the removed packs as the places of all objects, and its next expiry deletes packs without a place."""
+    write(pen, 25)
+
+    def listed_before_the_old_packs_go(pack_dir: Path) -> None:
+        for path in pack_dir.glob("*.pack"):
+            os.utime(path, (1, 1) if path.with_suffix(".keep").exists() else None)
+        git(pen.layout.git_dir, "multi-pack-index", "write")
+
+    monkeypatch.setattr(rollup, "sync_folder", listed_before_the_old_packs_go)
+    index = pen.store.pack_dir / "multi-pack-index"
+    stale = b""
+
+    def expired_before_it_is_settled(pack_dir: Path) -> None:
+        nonlocal stale
+        stale = index.read_bytes()
+        git(pen.layout.git_dir, "multi-pack-index", "expire", check=False)
+
+    settle = rollup.settle
+    monkeypatch.setattr(rollup, "settle", expired_before_it_is_settled)
+    assert rollup.maintain(pen.layout.git_dir).failed == ""
+    settle(pen.store.pack_dir)
+    assert stale
+    assert fsck(pen.layout.git_dir) == []
+    assert not index.exists()
+    assert [keep.read_bytes() for keep in pen.store.pack_dir.glob("*.keep")] == [rollup.ROLLED]
+    monkeypatch.setattr(rollup, "PROTECTED_SECONDS", 0.0)
+    settle(pen.store.pack_dir)
+    assert list(pen.store.pack_dir.glob("*.keep")) == []
+
+
+def test_a_roll_up_is_protected_before_git_can_see_it(pen: Pen, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A gc that lists the new pack as unprotected, and then finds its objects protected, deletes the only copy."""
+    write(pen, 25)
+    seen = list[tuple[bool, bool]]()
+    rename = os.rename
+
+    def looked_at(source: str, target: str) -> None:
+        made = Path(target)
+        seen.append((made.with_suffix(".keep").exists(), made.with_suffix(".idx").exists()))
+        rename(source, target)
+
+    monkeypatch.setattr(os, "rename", looked_at)
+    rollup.maintain(pen.layout.git_dir)
+    assert seen == [(True, False)] * 2
+    assert not list((pen.layout.git_dir / "objects").glob(f"{rollup.PARTIAL}*"))
+
+
+def test_a_multi_pack_index_without_removed_packs_stays(pen: Pen) -> None:
+    write(pen, 5)
+    git(pen.layout.git_dir, "multi-pack-index", "write")
+    rollup.settle(pen.store.pack_dir)
+    assert (pen.store.pack_dir / "multi-pack-index").exists()
+
+
 def test_a_kept_pack_is_left_alone(pen: Pen) -> None:
     for n in range(25):
         pen.write({f"nodes/{n}.yaml": b"%d\n" % n})
@@ -304,4 +361,4 @@ def test_writers_and_roll_ups_beside_an_impatient_gc_lose_nothing(workspace: Lay
     reachable = set(git(workspace.git_dir, "rev-list", refs.HEAD).split())
     assert [tip.hex() for tip in tips if tip.hex() not in reachable] == []
     assert fsck(workspace.git_dir) == []
-    assert list(pen.store.pack_dir.glob("*.keep")) == []
+    assert [keep.name for keep in pen.store.pack_dir.glob("*.keep") if keep.read_bytes() != rollup.ROLLED] == []
