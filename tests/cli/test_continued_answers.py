@@ -19,6 +19,7 @@ PAGED = {
     "recall": ("recall", "lantern", "--limit", "1"),
     "search": ("search", "lantern", "--limit", "1"),
     "traverse": ("traverse", "page/hub", "--budget", "50"),
+    "path": ("path", "page/0", "page/1", "--budget", "1"),
     "history": ("history", "page/0", "--limit", "1"),
     "log": ("log", "--limit", "1"),
     "blame": ("blame", "page/long", "--budget", "50"),

@@ -460,6 +460,8 @@ TRAVERSE = Operation(
                 EDGE_TYPES,
                 option("--direction", "only along relations, or only against them"),
                 AS_OF,
+                BUDGET,
+                CURSOR,
             ),
             name="path",
             place=42,
