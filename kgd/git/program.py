@@ -58,6 +58,7 @@ _SWITCHES = (
     "diff.renames=false",
     "gc.auto=0",
     "maintenance.auto=false",
+    "core.multiPackIndex=false",  # git overlooks packs that are in one, but not as the place of an object
     "log.showSignature=false",
     "log.mailmap=false",
     "protocol.ext.allow=never",

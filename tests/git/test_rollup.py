@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from kgd.errors import Unavailable
-from kgd.git import pack, program, refs, rollup, store
+from kgd.git import history, pack, program, refs, rollup, store
 from kgd.git.layout import Layout
 from kgd.git.objects import make
 from tests.git.support import Pen, fsck, git
@@ -238,6 +238,8 @@ def commit_graph(pen: Pen) -> Path:
 def test_a_roll_up_outlives_a_multi_pack_index_of_its_moment(pen: Pen, monkeypatch: pytest.MonkeyPatch) -> None:
     """git names the removed packs as the places of all objects, and its next expiry deletes packs without a place."""
     write(pen, 25)
+    tip = refs.read_ref(pen.layout.git_dir, refs.HEAD)
+    assert tip is not None
 
     def listed_before_the_old_packs_go(pack_dir: Path) -> None:
         for path in pack_dir.glob("*.pack"):
@@ -251,6 +253,7 @@ def test_a_roll_up_outlives_a_multi_pack_index_of_its_moment(pen: Pen, monkeypat
     def expired_before_it_is_settled(pack_dir: Path) -> None:
         nonlocal stale
         stale = index.read_bytes()
+        assert history.first_missing(pen.layout.git_dir, tip) == "", "an object is looked up in every pack"
         git(pen.layout.git_dir, "multi-pack-index", "expire", check=False)
 
     settle = rollup.settle
