@@ -186,12 +186,15 @@ def _check_loose(layout: Layout, report: Report, end: float) -> None:
         if path.suffix == ".kgd":
             path.unlink()
             continue
-        status = path.lstat()
+        try:
+            status = path.lstat()
+        except FileNotFoundError:
+            continue
         if max(status.st_mtime, status.st_ctime) < since:
             continue
         if time.monotonic() > end:
             report.unchecked += 1
-        elif not loose_object_is_sound(path):
+        elif not loose_object_is_sound(path) and path.exists():
             _set_aside(layout, [path])
             report.broken_objects.append(path.parent.name + path.name)
 
@@ -201,10 +204,15 @@ def _loose_objects(objects: Path) -> list[Path]:
     found = []
     for folder in os.scandir(objects):
         if len(folder.name) == 2 and folder.is_dir(follow_symlinks=False):
-            for file in os.scandir(folder.path):
+            try:
+                files = list(os.scandir(folder.path))
+            except FileNotFoundError:  # a running gc removes the objects that it has packed
+                continue
+            for file in files:
                 name = file.name.removesuffix(".kgd")
                 if len(name) == 38 and file.is_file(follow_symlinks=False):
-                    found.append((file.stat(follow_symlinks=False).st_mtime, file.path))
+                    with contextlib.suppress(FileNotFoundError):
+                        found.append((file.stat(follow_symlinks=False).st_mtime, file.path))
     return [Path(path) for _, path in sorted(found, reverse=True)]
 
 

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import builtins
+import contextlib
 import os
 import subprocess
 import sys
@@ -7,6 +9,7 @@ import time
 import zlib
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -240,3 +243,28 @@ def test_half_written_files_of_a_killed_git_go_after_a_day(pen: Pen) -> None:
     recover(pen.layout)
     assert not old.exists()
     assert young.exists()
+
+
+@pytest.mark.parametrize("step", ["scandir", "lstat", "open"])
+def test_a_start_beside_a_gc_that_removes_loose_objects_finds_nothing_broken(
+    pen: Pen, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    tip = pen.write({"nodes/a.yaml": b"a\n"})
+    blob = git(pen.layout.git_dir, "hash-object", "-w", "--stdin", input="packed elsewhere").strip()
+    path = pen.layout.git_dir / "objects" / blob[:2] / blob[2:]
+    owner, name = {"scandir": (os, "scandir"), "lstat": (Path, "lstat"), "open": (builtins, "open")}[step]
+    before = getattr(owner, name)
+
+    def pruned_meanwhile(place: Any, *rest: Any, **options: Any) -> Any:
+        if str(place) in (str(path), str(path.parent)):
+            path.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):
+                path.parent.rmdir()
+        return before(place, *rest, **options)
+
+    monkeypatch.setattr(owner, name, pruned_meanwhile)
+    report = recover(pen.layout)
+    monkeypatch.undo()
+    assert not path.exists()
+    assert not report.damaged
+    assert pen.layout.open().commit(tip)
