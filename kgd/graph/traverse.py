@@ -27,8 +27,9 @@ PASSED_PER_NODE = 20
 PASSED_AT_LEAST = 1_000
 """Maximum number of nodes passed per answered node, and minimum of that limit per walk. It matters if `types` hides
 most nodes, or if `max_depth` needs several ways to a node."""
-PASSED_ON_THE_WAY = 50_000
-"""Maximum number of nodes passed in search of the path to one node; some 100 ms."""
+PASSED_ON_THE_WAY = 10_000
+"""Maximum number of nodes passed in search of the path to one node. Measured in a random graph of 100,000 nodes and
+400,000 edges: 0.8 s at first, then 0.1 s, while changes of the graph wait."""
 LOOKED_AT = 16
 """Relations beyond a limit that are checked one by one before the others are only counted."""
 EDGE_BUDGET = 50_000
@@ -175,9 +176,6 @@ class _Options:
     to: Uri | None
 
 
-_NO_TYPE = frozenset[str]()
-"""The types of a walk to one node: it lists no other."""
-
 _Way = tuple[Uri, tuple[Step, ...], Direction, Sequence[Edge], int]
 """The neighbours of one settled node: the node, its path, along or against, the edges, its own cost."""
 
@@ -215,8 +213,9 @@ class _Walker:
         deep, most = self.options.max_depth is not None, self.options.max_nodes
         passes = -1 if most is None else max(PASSED_PER_NODE * most, PASSED_AT_LEAST)
         passed: dict[tuple[Uri, int], Visited] = {}
-        if self.options.to is not None:
-            types, most, passes = _NO_TYPE, None, PASSED_ON_THE_WAY
+        seeks = self.options.to is not None
+        if seeks:
+            most, passes = None, PASSED_ON_THE_WAY
         follow = self._follower()
         first, *others = (source.card for source in sources)
         keep_met = self.keep_met
@@ -247,14 +246,14 @@ class _Walker:
             path = (*way[1], make(Step, (origin, type, way[2]))) if hops else ()
             if keep_met and new:
                 self.met[uri] = Met(cost, hops, len(nodes))
-            if types is _NO_TYPE:
+            if seeks:
                 passed[uri, hops] = make(Visited, (uri, card, cost / UNIT, hops, path, origins))
                 if uri == to:
                     self.unreached = None
                     self.beyond.clear()
                     nodes[:] = [*(passed[step.uri, hop] for hop, step in enumerate(path)), passed[uri, hops]]
                     break
-            if new and (types is None or hops == 0 or is_of_types(uri, card.type, types)):
+            if new and (hops == 0 or (not seeks and (types is None or is_of_types(uri, card.type, types)))):
                 if len(nodes) == most:
                     self._note("max_nodes", uri, 1 + self._waiting(uri))
                     break
