@@ -71,13 +71,13 @@ def _hits(hits: list[Answer]) -> None:
 def traverse(answer: Answer) -> None:
     paths: dict[str, list[str]] = {}
     for node in answer["nodes"]:
-        say(f"{node['cost']:>6.3g}  {bold(node['uri'])}  {node.get('summary') or _title(node)}".rstrip())
+        say(_reached(node))
         if path := _path(node, paths):
             say(f"        {path}")
         if doubt := node.get("unverified"):
             say(f"        ! unverified: {doubt['reason']}")
-    for cut in answer["cut"]:
-        say(f"   cut by {cut['limit']} at {cut['at']}: {cut['count']} or more left out")
+    _unreached(answer)
+    _cut(answer)
     for link in answer["broken_links"]:
         seen = f"{link['reason']}, last seen {link['last_seen']}" if link.get("last_seen") else link.get("reason")
         say(red(f"   broken: {link['source']} {link['type']} {link['target']}{tail(seen)}"))
@@ -94,11 +94,25 @@ def path(answer: Answer) -> None:
     for node in answer["nodes"]:
         if via := node.get("via"):
             say(f"        <- {via['type']} -" if via.get("direction") else f"        - {via['type']} ->")
-        say(f"{node['cost']:>6.3g}  {bold(node['uri'])}  {node.get('summary') or _title(node)}".rstrip())
+        say(_reached(node))
+    _unreached(answer)
+    _cut(answer)
+
+
+def _unreached(answer: Answer) -> None:
     if end := answer.get("unreached"):
-        say(f"no path leads to {end} within these limits")
-        for cut in answer["cut"]:
-            say(f"   cut by {cut['limit']} at {cut['at']}: {cut['count']} or more left out")
+        say(
+            f"no path leads to {end} with these options; without --direction, --max-cost and --max-depth there are more"
+        )
+
+
+def _cut(answer: Answer) -> None:
+    for cut in answer["cut"]:
+        say(f"   cut by {cut['limit']} at {cut['at']}: {cut['count']} or more left out")
+
+
+def _reached(node: Answer) -> str:
+    return f"{node['cost']:>6.3g}  {bold(node['uri'])}  {node.get('summary') or _title(node)}".rstrip()
 
 
 def _path(node: Answer, paths: dict[str, list[str]]) -> str:

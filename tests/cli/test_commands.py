@@ -244,6 +244,10 @@ def test_counts_are_in_words_and_nothing_is_repeated(kgd: Kgd) -> None:
     assert kgd("get", "https://example.org/paper").count("https://example.org/paper") == 1
     assert kgd("path", "https://example.org/paper", "./src/auth").splitlines()[1] == "        <- see -"
     assert "no path leads to" in kgd("path", "https://example.org/paper", "./src/auth", "--direction", "out")
+    assert "no path leads to" in kgd(
+        "traverse", "https://example.org/paper", "--to", "./src/auth", "--direction", "out"
+    )
+    assert "->" not in kgd("path", "https://example.org/paper", "./src/auth", "--max-cost", "none")
     walked = kgd("traverse", "./src/auth", "--edge-types", "see")
     assert walked.count("https://example.org/paper") == 1
     assert "working set" not in walked
