@@ -257,7 +257,7 @@ def _held(lock: Path) -> tuple[str, str]:
     except FileNotFoundError:
         age = "gone a moment ago"
     command = f"rm {shlex.quote(str(lock))}"
-    return f"another program holds the lock {lock} ({age})", f"If no git command is running: {command}"
+    return f"another program holds the lock {lock} ({age})", f"If no git command is running: `{command}`"
 
 
 def _loose(git_dir: Path, name: str) -> bytes | None:

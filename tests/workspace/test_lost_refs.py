@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from kgd.codec.settings import first_files
+from kgd.errors import Unavailable
 from kgd.git.creation import create_in_code_repository, create_standalone
 from kgd.git.layout import Layout, locate
 from kgd.git.refs import HEAD
@@ -214,3 +215,15 @@ def test_a_damaged_head_is_written_again_under_an_open_workspace(layout: Layout,
     assert git(layout.git_dir, "symbolic-ref", "HEAD").strip() == layout.branch
     until(lambda: (layout.work_tree / "nodes/concept/n.yaml").exists())
     ws.close()
+
+
+def test_a_write_names_a_lock_that_another_program_left_and_how_to_remove_it(ws: Workspace) -> None:
+    lock = ws.layout.git_dir / f"{HEAD}.lock"
+    lock.touch()
+    with pytest.raises(Unavailable) as refused:
+        ws.submit(change(upsert("held", name="Held"), request="held"))
+    assert f"`rm {lock}`" in refused.value.next
+    assert "disk" not in str(refused.value)
+    assert f"`rm {lock}`" in ws.health()["commit"].blocker
+    lock.unlink()
+    assert not ws.submit(change(upsert("held", name="Held"), request="held")).repeated

@@ -233,6 +233,8 @@ class Writer:
             )
         if now != old:
             self._moved(now, old)
+        if isinstance(error, KgdError) and error.next:
+            return Unavailable(f"nothing was written: {error.message}", at=error.at, next=error.next)
         return Unavailable(
             f"nothing was written: {self.failure}",
             next="Free or repair the disk, then ask again with the same request_id.",
