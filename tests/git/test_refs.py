@@ -92,7 +92,7 @@ def test_a_held_lock_is_named_with_the_command_to_remove_it(workspace: Layout) -
         refs.move_ref(workspace.git_dir, workspace.derived_dir, NAME, None, A, deadline=0.05)
     assert str(lock) in caught.value.message
     assert "s old" in caught.value.message
-    assert caught.value.next.endswith(f"rm {lock}")
+    assert caught.value.next.endswith(f"`rm {lock}`")
     assert lock.exists(), "a foreign lock is never removed"
     assert refs.read_ref(workspace.git_dir, NAME) is None
     lock.unlink()
