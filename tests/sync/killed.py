@@ -191,6 +191,6 @@ def _audit(place: Path, seen: Seen) -> Seen:
     finally:
         for person in people:
             person.close()
-    assert [complaint for git_dir in git_dirs for complaint in fsck(git_dir)] == []
-    assert [stray for git_dir in git_dirs for stray in strays(git_dir)] == []
+    wrong = [one for git_dir in git_dirs for one in (*fsck(git_dir), *strays(git_dir))]
+    assert wrong == [], wrong
     return seen
