@@ -46,6 +46,7 @@ def node(answer: Answer) -> Node:
         updated.get("at", ""),
         updated.get("by", ""),
         answer["origin"]["trust"],
+        answer.get("others", {}),
     )
 
 

@@ -41,6 +41,7 @@ class Node(Value):
         version: The number of commits that changed it; 0 for nodes of the code tree that are not stored.
         created_at: Time of its first commit, RFC 3339 in UTC; `updated_at` of its last.
         trust: ``local``; ``team`` if others also write to the workspace; ``remote`` if only others do.
+        others: Keys of its file that this version does not know.
     """
 
     uri: str
@@ -59,6 +60,7 @@ class Node(Value):
     updated_at: str = ""
     updated_by: str = ""
     trust: str = "local"
+    others: Data = field(default_factory=dict, hash=False)
 
     @property
     def namespace(self) -> str:

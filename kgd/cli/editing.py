@@ -8,7 +8,7 @@ import shlex
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from kgd.cli.output import show
@@ -85,10 +85,13 @@ def changes_between(before: Node, after: Node, version: int) -> list[Given]:
         if after.source is None:
             unset.append("source")
         else:
+            former = before.source.others if before.source and before.source.key == after.source.key else {}
             upsert["source"] = {"type": after.source.type, "id": after.source.id}
+            upsert["source"] |= _changed_others(former, after.source.others)
+    upsert |= _changed_others(before.others, after.others)
     made = [relation for relation in after.relations if before.relation(relation.type, relation.target) != relation]
     if made:
-        upsert["relations"] = [_plain(relation) for relation in made]
+        upsert["relations"] = [_plain(relation, before.relation(relation.type, relation.target)) for relation in made]
     if unset:
         upsert["unset"] = unset
     changes: list[Given] = []
@@ -144,15 +147,24 @@ def _node(answer: Given) -> Node:
         content=answer.get("content", ""),
         tags=tuple(answer.get("tags", ())),
         data=answer.get("data", {}),
-        source=Source(source["type"], source["id"]) if source else None,
+        source=Source(source["type"], source["id"], source.get("others", {})) if source else None,
         relations=tuple(
-            Relation(one["type"], Uri(one["target"]), one["weight"], one.get("data", {}))
+            Relation(one["type"], Uri(one["target"]), one["weight"], one.get("data", {}), one.get("others", {}))
             for one in answer.get("relations", ())
         ),
         aliases=tuple(map(Uri, answer.get("aliases", ()))),
+        others=answer.get("others", {}),
     )
 
 
-def _plain(relation: Relation) -> Given:
+def _plain(relation: Relation, former: Relation | None) -> Given:
     plain: Given = {"type": relation.type, "target": relation.target, "weight": relation.weight}
-    return {**plain, "data": dict(relation.data)} if relation.data else plain
+    plain |= {"data": dict(relation.data)} if relation.data else {}
+    return plain | _changed_others(former.others if former else {}, relation.others)
+
+
+def _changed_others(before: Mapping[str, Any], after: Mapping[str, Any]) -> Given:
+    """The unknown keys to set, and None for those to remove."""
+    keys = sorted({*before, *after})
+    changed = {key: after.get(key) for key in keys if before.get(key) != after.get(key)}
+    return {"others": changed} if changed else {}

@@ -97,6 +97,8 @@ def _check(cwd: Path, variables: dict[str, str]) -> int:
     except GitFailed as failed:
         sys.stderr.write(f"kgd: nothing was checked: {failed.said}\n")
         return 0
+    for said in found.misspelt[:SHOWN]:
+        sys.stderr.write(f"kgd: {said}\n")
     if found.inherited:
         sys.stderr.write("kgd: the other side of this merge has files that kgd cannot serve; fix them afterwards\n")
         _list(found.inherited)

@@ -235,6 +235,8 @@ def _node(node: Answer, as_of: str | None = None) -> None:
         for key, value in node["data"].items():
             if key not in (_OF_AN_IMPORT if "imported" in node["data"] else ()) and key != "verified":
                 say(f"  {key}: {words.text(value)}")
+    for key, value in node.get("others", {}).items():
+        say(f"  unknown key {key}: {words.text(value)}")
     if updated := node.get("updated"):
         say(f"  updated {updated['at']} by {updated['by']}")
     texts = [node.get("content"), node.get("detail", {}).get("text")]

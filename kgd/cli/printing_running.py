@@ -88,6 +88,8 @@ def status(answer: Answer) -> None:
         say(f"  ! {sentence}")
     for file in answer["invalid_files"]:
         say(red(f"  ! {file['path']}:{file['line']}: {file['reason']}"))
+    for sentence in answer.get("misspelt_keys", ()):
+        say(f"  ! {sentence}")
     broken_links(answer)
     if answer["proposals"]:
         say(f"  ! {words.counted(answer['proposals'], 'proposals')} to decide; `kgd proposals` lists them")

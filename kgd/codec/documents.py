@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 
 from kgd.codec import canonical, fast_reader, paths
@@ -13,13 +13,24 @@ from kgd.errors import Invalid, KgdError, Limit
 from kgd.model import fields
 from kgd.model.change import LogEntry
 from kgd.model.conflict import Conflict, FieldConflict, canonical_json
-from kgd.model.node import NODE_BYTES, Json, Node, Relation, Source
+from kgd.model.node import (
+    FIELDS,
+    NODE_BYTES,
+    RELATION_FIELDS,
+    SOURCE_FIELDS,
+    Json,
+    Node,
+    Relation,
+    Source,
+    check_others,
+)
 from kgd.model.uri import Uri, is_settings_uri, parse, scheme_of, workspace_of
 
 CONFLICT_BYTES = 1024 * 1024
 """A conflict record holds several versions of fields, each of which may fill a file."""
 
 CONFLICT_DEPTH = canonical.DEPTH + 4
+RECORD_FIELDS = ("uri", "fields", "shown")
 
 
 def encode(node: Node) -> bytes:
@@ -79,6 +90,7 @@ def encode_conflict(conflict: Conflict) -> bytes:
             for name, f in conflict.fields.items()
         },
         "shown": dict(conflict.shown),
+        **fields.in_order(conflict.others),
     }
     text = canonical.dump(shape, depth=CONFLICT_DEPTH)
     return _bounded(text.encode(), CONFLICT_BYTES, conflict.uri)
@@ -187,7 +199,6 @@ def _encoded(values: Mapping[str, Json], at: str) -> bytes:
 
 
 def _node(values: Mapping[str, Json]) -> Node:
-    _known(values, fields.FIELDS, "a node")
     source = _source(values.get("source"))
     return Node(
         uri=_uri(values.get("uri"), "uri"),
@@ -200,6 +211,7 @@ def _node(values: Mapping[str, Json]) -> Node:
         source=source,
         relations=tuple(_relations(_list(values.get("relations"), "relations"))),
         aliases=tuple(_uri(alias, "aliases") for alias in _list(values.get("aliases"), "aliases")),
+        others=_others(values, FIELDS),
     )
 
 
@@ -214,7 +226,6 @@ def _relations(values: list[Json]) -> Iterator[Relation]:
 
 def _relation(value: Json) -> Relation:
     shape = _map(value, "relation")
-    _known(shape, ("type", "target", "weight", "data"), "a relation", at="relation")
     if not shape.get("type") or not shape.get("target"):
         raise Invalid("a relation needs a type and a target", at="relation")
     weight = shape.get("weight")
@@ -223,6 +234,7 @@ def _relation(value: Json) -> Relation:
         _uri(shape["target"], "target"),
         1.0 if weight is None else weight,
         _data(shape.get("data"), "data"),
+        _others(shape, RELATION_FIELDS),
     )
 
 
@@ -230,14 +242,22 @@ def _source(value: Json) -> Source | None:
     if value is None:
         return None
     shape = _map(value, "source")
-    _known(shape, ("type", "id"), "a source", at="source")
     if shape.get("type") is None or shape.get("id") is None:
         raise Invalid("a source needs a type and an id", at="source")
-    return Source(_text(shape["type"], "source"), _text(shape["id"], "source"))
+    return Source(_text(shape["type"], "source"), _text(shape["id"], "source"), _others(shape, SOURCE_FIELDS))
+
+
+def _others(values: Mapping[str, Json], known: Collection[str]) -> Mapping[str, Json]:
+    """The keys that this version does not know."""
+    others = fields.others_in(values, known)
+    for key in others:
+        canonical.check_keys({key: others[key]}, key)
+    return others
 
 
 def _conflict(values: Mapping[str, Json]) -> Conflict:
-    _known(values, ("uri", "fields", "shown"), "a conflict record")
+    others = _others(values, RECORD_FIELDS)
+    check_others(others, RECORD_FIELDS)
     disputed: dict[str, FieldConflict] = {}
     for name, value in _map(values.get("fields"), "fields").items():
         shape = _map(value, "fields")
@@ -254,7 +274,7 @@ def _conflict(values: Mapping[str, Json]) -> Conflict:
             raise Invalid("'shown' gives, per field, the number of one of its sides, from 0", at="shown")
     if not disputed:
         raise Invalid("a conflict record needs at least one field", at="fields")
-    return Conflict(_conflict_uri(values.get("uri")), disputed, shown)
+    return Conflict(_conflict_uri(values.get("uri")), disputed, shown, others)
 
 
 def _conflict_uri(value: Json) -> Uri:
@@ -380,5 +400,5 @@ def decode_entry(data: bytes, *, at: str = "") -> LogEntry:
         if not isinstance(found.get(key), str):
             raise Invalid(f"an entry of a changelog has the text '{key}'", at=f"{at}:1")
     id, _, parent, task, summary, created_at = (str(found[key]) for key in ENTRY_KEYS)
-    others = {key: value for key, value in found.items() if key not in ENTRY_KEYS}
+    others = _others(found, ENTRY_KEYS)
     return LogEntry(id, parse(parent), task, summary, created_at, others)

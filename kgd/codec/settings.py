@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 
 from kgd.codec import canonical, documents
 from kgd.errors import Invalid, KgdError, Unavailable
 from kgd.model.access import Policy, Rule, plain_rules, read_rules
+from kgd.model.fields import misspelt_keys
 from kgd.model.globs import Glob
 from kgd.model.merge import RULES_VERSION
 from kgd.model.node import Json
@@ -114,6 +115,11 @@ def decode_settings(data: bytes, *, at: str = PATH, newer: bool = False) -> Sett
     if not newer and (why := why_too_new(settings)):
         raise Unavailable(f"the workspace has {why}", at=_place(data, "merge_rules", at), next=_UPGRADE)
     return settings
+
+
+def misspelt_settings(settings: Settings) -> Iterator[str]:
+    """A sentence for each unknown key that is probably a misspelt one: a policy under another name has no effect."""
+    return misspelt_keys(settings.others, _FIELDS)
 
 
 @lru_cache(maxsize=64)

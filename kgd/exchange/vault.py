@@ -179,11 +179,12 @@ class Vault:
             "data": mine.get("data") or {},
             "source": mine.get("source"),
         }
+        others = mine.get("others") or {}
         kinds = {"type": str, "name": str, "summary": str, "relations": list, "data": Mapping}
         try:
-            if not all(isinstance(values[key], kind) for key, kind in kinds.items()):
+            if not all(isinstance(values[key], kind) for key, kind in kinds.items()) or not isinstance(others, Mapping):
                 raise TypeError
-            node = from_plain(values)
+            node = replace(from_plain(values), others=others)
         except (KeyError, TypeError, AttributeError, ValueError):
             raise Invalid("its property 'kgd' was changed and is invalid") from None
         detail, base = page.body if is_detail else "", str(mine.get("digest") or "-")

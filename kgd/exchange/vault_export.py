@@ -69,6 +69,8 @@ def _is_note(node: Node) -> bool:
 
 def _from_vault(node: Node, path: str, view: View, troubles: list[Trouble]) -> str:
     head = sub_mapping(node, KEPT).get("head", "")
+    if node.others:
+        troubles.append(Trouble(node.uri, f"a note has no place for its keys {', '.join(sorted(node.others))[:120]}"))
     page = front_matter.read(f"{head}{node.content}")
     if page.body != node.content:  # a text that begins with three dashes, after its front matter was deleted
         page = front_matter.Page(str(head) or "---\n---\n", node.content, {})
@@ -128,6 +130,8 @@ def _own(node: Node, view: View) -> str:
     ours |= {key: values[key] for key in ("type", "name", "source", "relations") if key in values}
     if data:
         ours["data"] = data
+    if node.others:
+        ours["others"] = dict(node.others)
     if detail:
         ours["text"] = DETAIL
         if node.content:

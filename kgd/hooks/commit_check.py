@@ -12,12 +12,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from kgd.codec import paths
-from kgd.codec.settings import PATH, Settings, decode_settings
+from kgd.codec import documents, paths
+from kgd.codec.settings import PATH, Settings, decode_settings, misspelt_settings
 from kgd.errors import Invalid, KgdError, Limit, NotFound
 from kgd.git import program
 from kgd.git.objects import EMPTY_TREE, ObjectId
 from kgd.hooks.clone import Clone, of_command
+from kgd.model.fields import misspelt
 from kgd.workspace.files.memory_files import Home
 from kgd.workspace.files.parts import FILE_LIMIT
 from kgd.workspace.merging import colliding_names
@@ -40,10 +41,12 @@ class Staged(NamedTuple):
 
 @dataclass(slots=True)
 class Findings:
-    """Faults in files that this commit changes, and in files from the other side of a merge."""
+    """Faults in files that this commit changes, and in files from the other side of a merge, and doubtful keys."""
 
     own: list[KgdError] = field(default_factory=list)
     inherited: list[KgdError] = field(default_factory=list)
+    misspelt: list[str] = field(default_factory=list)
+    """Sentences about unknown keys that are probably misspelt fields."""
 
 
 def check_index(cwd: Path, variables: Mapping[str, str]) -> Findings:
@@ -70,6 +73,7 @@ def check_index(cwd: Path, variables: Mapping[str, str]) -> Findings:
             if one.path in twins:
                 raise twins[one.path]
             _check(one, blobs, home)
+            found.misspelt += [f"{one.path}: {said}" for said in _misspelt(one.path, blobs[one.new])]
         except KgdError as refusal:
             if not refusal.at.startswith(one.path):
                 refusal.at = f"{one.path}:1"
@@ -86,6 +90,14 @@ def _check(one: Staged, blobs: Mapping[str, bytes | int], home: Home) -> None:
     if isinstance(data, int):
         raise Limit(f"a file here has at most {FILE_LIMIT >> 10} KiB, this one has {data >> 10}", at=f"{one.path}:1")
     check(one.path, data, base if isinstance(base, bytes) else None, home)
+
+
+def _misspelt(path: str, data: bytes | int) -> Iterator[str]:
+    if not isinstance(data, bytes):
+        return iter(())
+    if path == PATH:
+        return misspelt_settings(decode_settings(data))
+    return misspelt(documents.decode(data)) if paths.is_node_path(path) else iter(())
 
 
 def _mode_help(one: Staged) -> str:

@@ -108,7 +108,7 @@ def thread_of(workspace: Workspace, source: str, title: str, name: str = "") -> 
     usual = [text for text in (_slug(name), f"{_slug(title)}-{digest}".strip("-")) if text]
     uris = [build("thread", workspace.id, [text.encode()]) for text in usual]
     stored = [workspace.readable(uri) for uri in uris]
-    known = next((node.uri for node in stored if node is not None and node.source == Source(SOURCE, source)), None)
+    known = next((node.uri for node in stored if node and node.source and node.source.key == (SOURCE, source)), None)
     known = known or next(
         (uri for uri in workspace.text().by_source(SOURCE, source) if uri.startswith("thread:")), None
     )

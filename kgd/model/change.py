@@ -24,7 +24,7 @@ class Upsert:
 
     A field that is None stays. `unset` names fields, or ``data.key``, to clear. `detail` is the Markdown behind a
     memory, kept in a separate file; unsetting it deletes that file. `expect_version` is the version that the caller
-    read; 0 means "not stored yet".
+    read; 0 means "not stored yet". `others` replaces these unknown keys, where None deletes.
     """
 
     uri: Uri
@@ -40,6 +40,7 @@ class Upsert:
     unset: tuple[str, ...] = ()
     expect_version: int | None = None
     detail: str | None = None
+    others: Mapping[str, Json] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

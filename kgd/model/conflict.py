@@ -16,7 +16,7 @@ import hashlib
 import json
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from kgd.errors import KgdError
 from kgd.model.node import Json
@@ -44,11 +44,15 @@ class FieldConflict:
 
 @dataclass(frozen=True, slots=True)
 class Conflict:
-    """Base and sides of one node's fields. `shown` is, per field, the index in `sides` that is served meanwhile."""
+    """Base and sides of one node's fields. `shown` is, per field, the index in `sides` that is served meanwhile.
+
+    `others` are keys of the record that this version does not know. They are kept, and are no part of the digest.
+    """
 
     uri: Uri
     fields: Mapping[str, FieldConflict]
     shown: Mapping[str, int]
+    others: Mapping[str, Json] = field(default_factory=dict, compare=False)
 
     @property
     def digest(self) -> str:
@@ -65,7 +69,7 @@ class Conflict:
         """One conflict per field, as stored: each can be settled, and recur, on its own."""
         if len(self.fields) == 1:
             return (self,)
-        return tuple(Conflict(self.uri, {n: f}, {n: self.shown[n]}) for n, f in sorted(self.fields.items()))
+        return tuple(replace(self, fields={n: f}, shown={n: self.shown[n]}) for n, f in sorted(self.fields.items()))
 
     def mentioned_uris(self) -> set[Uri]:
         """The URIs that a merge or a decision could give to a node, or take from one, because of this record."""

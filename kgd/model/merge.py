@@ -29,20 +29,21 @@ from kgd.model.conflict import (
     shown_of,
 )
 from kgd.model.fields import (
-    FIELDS,
     field_of,
+    is_other,
     join,
     plain,
     plain_relation,
     plain_source,
     plain_weight,
     relation_from_plain,
+    source_from_plain,
     split,
     value_at,
     with_field,
     with_value,
 )
-from kgd.model.node import Json, Node, Relation, Source
+from kgd.model.node import FIELDS, Json, Node, Relation, Source
 from kgd.model.text_merge import merge_text
 from kgd.model.uri import Uri
 
@@ -186,7 +187,7 @@ def _of_node(records: Records) -> dict[str, Conflict]:
 
 def is_of_node(name: str) -> bool:
     """Whether a disputed field is stored in a node's file, or is the node itself."""
-    return name == WHOLE or (name != PLACE and name.partition("/")[0] in FIELDS)
+    return name == WHOLE or (name != PLACE and name.partition("/")[0] in FIELDS) or is_other(name)
 
 
 def same(a: Node | None, b: Node | None) -> bool:
@@ -195,8 +196,12 @@ def same(a: Node | None, b: Node | None) -> bool:
         return True
     if a is None or b is None or a != b:
         return False
-    exact = all(_same(x, y) for x, y in zip((r.data for r in a.relations), (r.data for r in b.relations), strict=True))
-    return exact and _same(a.data, b.data)
+    exact = all(
+        _same(one.data, two.data) and _same(one.others, two.others)
+        for one, two in zip(a.relations, b.relations, strict=True)
+    )
+    exact = exact and (a.source is None or _same(plain_source(a.source), plain_source(b.source)))
+    return exact and _same(a.data, b.data) and _same(a.others, b.others)
 
 
 def _merge_fields(base: Node | None, a: Node, b: Node, records: Three) -> Merged:
@@ -294,10 +299,7 @@ def _weight(name: str, base: float | None, a: float, b: float, clashes: _Clashes
 
 
 def _source(name: str, base: Source | None, a: Source | None, b: Source | None, clashes: _Clashes) -> Source | None:
-    if a == b:
-        return a
-    value = _choose(name, plain_source(base), plain_source(a), plain_source(b), clashes)
-    return Source(value["type"], value["id"]) if value else None
+    return source_from_plain(_choose(name, plain_source(base), plain_source(a), plain_source(b), clashes))
 
 
 def _mapping(
@@ -318,6 +320,30 @@ def _data(
         if path[-1:] == ("data",) and key in EITHER and type(ours) is type(theirs) and isinstance(ours, str | int):
             return ours if _same(theirs, old) else theirs if _same(ours, old) else max(ours, theirs)
         return _choose(name, old, ours, theirs, clashes)
+
+    return _by_key(base, a, b, one)
+
+
+def _others(
+    name: str, base: Mapping[str, Json] | None, a: Mapping[str, Json], b: Mapping[str, Json], clashes: _Clashes
+) -> dict[str, Json]:
+    """Unknown keys: each is one value under its own name."""
+    above = name.rpartition("/")[0]
+
+    def one(key: str, old: Json, ours: Json, theirs: Json) -> Json:
+        return _choose(f"{above}/{join(key)}" if above else join(key), old, ours, theirs, clashes)
+
+    return _by_key(base or {}, a, b, one)
+
+
+def merge_record_others(base: Mapping[str, Json], a: Mapping[str, Json], b: Mapping[str, Json]) -> dict[str, Json]:
+    """Merge the unknown keys of a conflict record, about which there is no conflict: of two changes the last in order,
+    and a value before an absence."""
+
+    def one(key: str, old: Json, ours: Json, theirs: Json) -> Json:
+        if _same(ours, theirs) or _same(theirs, old):
+            return ours
+        return theirs if _same(ours, old) else max(ours, theirs, key=lambda v: (v is not None, canonical_json(v)))
 
     return _by_key(base, a, b, one)
 
@@ -381,8 +407,9 @@ FIELD_RULES: Mapping[str, Rule] = {
     "data": _mapping,
     "source": _source,
     "relations": _relations,
+    "others": _others,
 }
 """The merge rule of each node field. A field without a rule cannot be merged: the tests compare with `Node`."""
 RELATION_KEY = ("type", "target")
-RELATION_RULES: Mapping[str, Rule] = {"weight": _weight, "data": _mapping}
+RELATION_RULES: Mapping[str, Rule] = {"weight": _weight, "data": _mapping, "others": _others}
 """Merges the fields of a relation beside its key."""

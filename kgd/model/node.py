@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -30,21 +30,32 @@ UNSEEN = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\
 Json = Any
 """Values of YAML's core schema: None, bool, int, float, str, list and dict with string keys."""
 
+FIELDS = ("uri", "type", "name", "summary", "aliases", "tags", "content", "source", "relations", "data")
+"""All stored fields of a node, in the order of the canonical file."""
+RELATION_FIELDS = ("type", "target", "weight", "data")
+SOURCE_FIELDS = ("type", "id")
+RESERVED = frozenset({"detail", "memories", "node", "open", "twin"})
+"""Names with another meaning in changes and conflicts; no unknown key has one of them."""
+RESERVED_PREFIX = "kgd"
+"""Begins the name of every later key that grants something, so that no file of this version already holds it."""
+
 
 @dataclass(frozen=True, slots=True)
 class Relation:
     """A directed, weighted edge, stored in its source's file; so the source is not a field.
 
-    `weight` is cost: 0 = always together, 1 = one full step.
+    `weight` is cost: 0 = always together, 1 = one full step. `others` are keys unknown to this version, as in `Node`.
     """
 
     type: str
     target: Uri
     weight: float = 1.0
     data: Mapping[str, Json] = field(default_factory=dict)
+    others: Mapping[str, Json] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         check_label(self.type, "relation type")
+        check_others(self.others, RELATION_FIELDS)
         if isinstance(self.weight, bool) or not isinstance(self.weight, int | float) or not 0 <= self.weight <= 1:
             raise Invalid(
                 "a weight must be a number in 0..1", at="weight", next="0 is 'always together', 1 is one full step."
@@ -64,6 +75,14 @@ class Source:
 
     type: str
     id: str
+    others: Mapping[str, Json] = field(default_factory=dict, hash=False)
+
+    def __post_init__(self) -> None:
+        check_others(self.others, SOURCE_FIELDS)
+
+    @property
+    def key(self) -> tuple[str, str]:
+        return self.type, self.id
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +91,7 @@ class Node:
 
     `tags`, `aliases` and `relations` are sorted and unique, so that equal nodes have equal bytes. The tags of memories
     (decision, gotcha, insight, pattern, task) are lower case. `name` may be empty: `title` is then the last segment of
-    the URI.
+    the URI. `others` are keys unknown to this version; they are kept, and nothing depends on their values.
     """
 
     uri: Uri
@@ -85,6 +104,7 @@ class Node:
     source: Source | None = None
     relations: tuple[Relation, ...] = ()
     aliases: tuple[Uri, ...] = ()
+    others: Mapping[str, Json] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         set_field = object.__setattr__
@@ -96,6 +116,7 @@ class Node:
         self._check()
 
     def _check(self) -> None:
+        check_others(self.others, FIELDS)
         check_label(self.type, "type")
         if len(self.name) > NAME_LIMIT:
             raise Limit(f"a name has at most {NAME_LIMIT} characters", at=self.uri)
@@ -148,6 +169,12 @@ def default_type(uri: str) -> str:
 def edge_id(source: str, target: str, type: str) -> str:
     """A pure function of the three; stable over rebuilds and machines."""
     return "edge-" + hashlib.sha256(f"{source}\n{target}\n{type}".encode()).hexdigest()[:24]
+
+
+def check_others(others: Mapping[str, Json], known: Collection[str]) -> None:
+    for key in others:
+        if key in known or key in RESERVED or key.startswith(RESERVED_PREFIX):
+            raise Invalid(f"the key '{key[:60]}' is reserved", at=key, next="Choose another name.")
 
 
 def check_label(text: str, what: str) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from difflib import get_close_matches
@@ -14,8 +14,8 @@ from typing_extensions import TypedDict
 from kgd.errors import Advice, Do
 from kgd.git.objects import LAST_MOMENT
 from kgd.graph.edges import Edge
-from kgd.model.fields import plain_source, plain_weight
-from kgd.model.node import Node
+from kgd.model.fields import plain_weight
+from kgd.model.node import Node, Relation, Source
 from kgd.model.uri import Uri, scheme_of
 from kgd.resolution.prompts import sides_of
 
@@ -66,6 +66,7 @@ class RelationAnswer(TypedDict):
     target: str
     weight: float
     data: NotRequired[dict[str, Any]]
+    others: NotRequired[dict[str, Any]]
     broken: NotRequired[bool]
 
 
@@ -176,8 +177,9 @@ class NodeAnswer(TypedDict):
     summary: NotRequired[str]
     tags: NotRequired[list[str]]
     data: NotRequired[dict[str, Any]]
-    source: NotRequired[dict[str, str]]
+    source: NotRequired[dict[str, Any]]
     aliases: NotRequired[list[str]]
+    others: NotRequired[dict[str, Any]]
     created: NotRequired[Stamp]
     updated: NotRequired[Stamp]
     origin: Origin
@@ -198,7 +200,8 @@ class NodeAnswer(TypedDict):
     lapsed: NotRequired[str]
 
 
-"""`NodeAnswer` is a node in full, without empty fields. At `version` 0 the node is in the code tree and not stored."""
+"""`NodeAnswer` is a node in full, without empty fields. At `version` 0 the node is in the code tree and not stored.
+`others` are keys of its file that this version does not know, apart from the fields that kgd vouches for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,7 +224,7 @@ class Found:
         """Stored relations and further relations of the code tree, by weight; at equal weight the stored come first."""
         # `broken` reveals whether the target exists, so it is set for readable targets only.
         answers = [
-            _relation(self.workspace, r.type, r.target, r.weight, r.data, bool(self.as_of) or not self._shows(r.target))
+            _relation(self.workspace, r, bool(self.as_of) or not self._shows(r.target))
             for r in (self.stored.relations if self.stored else ())
         ]
         known = {(answer["type"], answer["target"]) for answer in answers}
@@ -312,7 +315,9 @@ def head(found: Found, asked: str) -> dict[str, Any]:
     if node.aliases:
         answer["aliases"] = list(node.aliases)
     if node.source:
-        answer["source"] = plain_source(node.source)
+        answer["source"] = source(node.source)
+    if node.others:
+        answer["others"] = dict(node.others)
     version = found.version
     if found.as_of:
         answer["version"] = found.workspace.version_at(found.uri, found.as_of)
@@ -425,13 +430,22 @@ def _beside(workspace: Workspace, folder: str) -> Sequence[str]:
     return [uri for uri in found if "/" not in uri[len(folder) + 1 :]]
 
 
-def _relation(
-    workspace: Workspace, type: str, target: Uri, weight: float, data: Mapping[str, Any], unchecked: bool
-) -> RelationAnswer:
-    answer: RelationAnswer = {"type": type, "target": target, "weight": plain_weight(weight)}
-    if data:
-        answer["data"] = dict(data)
-    if not unchecked and workspace.is_broken(target):
+def source(stored: Source) -> dict[str, Any]:
+    """A source as answers show it and changes give it."""
+    return {"type": stored.type, "id": stored.id} | ({"others": dict(stored.others)} if stored.others else {})
+
+
+def _relation(workspace: Workspace, stored: Relation, unchecked: bool) -> RelationAnswer:
+    answer: RelationAnswer = {
+        "type": stored.type,
+        "target": stored.target,
+        "weight": plain_weight(stored.weight),
+    }
+    if stored.data:
+        answer["data"] = dict(stored.data)
+    if stored.others:
+        answer["others"] = dict(stored.others)
+    if not unchecked and workspace.is_broken(stored.target):
         answer["broken"] = True
     return answer
 

@@ -6,17 +6,20 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
 from functools import partial
 
 from kgd.codec import bulk, documents, memories, paths
 from kgd.codec.memories import Memory
+from kgd.codec.settings import PATH as SETTINGS
+from kgd.codec.settings import decode_settings, misspelt_settings
 from kgd.errors import KgdError
 from kgd.git.history import versions
 from kgd.git.program import Bounds, GitFailed, run
 from kgd.git.refs import HEAD
 from kgd.graph.live_graph import LiveGraph
+from kgd.model.fields import misspelt
 from kgd.model.node import Node
 from kgd.workspace.answers import Finding
 from kgd.workspace.files import memory_files
@@ -89,7 +92,7 @@ def _files(workspace: Workspace, beat: Beat) -> Iterator[Finding]:
     home = memory_files.Home(workspace.id, workspace.sharded, lambda path: None)
     for path, mode, blob in store.files(store.tree_of(bytes.fromhex(workspace.tip))):
         beat()
-        if not path.startswith(("nodes/", "conflicts/", "log/")) and not bulk.is_path(path):
+        if not path.startswith(("nodes/", "conflicts/", "log/")) and not bulk.is_path(path) and path != SETTINGS:
             continue
         if mode != b"100644":
             yield Finding("error", path, "is not a plain file", "Remove it: only plain files belong here.")
@@ -98,14 +101,18 @@ def _files(workspace: Workspace, beat: Beat) -> Iterator[Finding]:
             data = store.read(blob)
             if path.startswith("conflicts/"):
                 documents.read_record(data, path, workspace.sharded, workspace.id)
+            elif path == SETTINGS:
+                yield from _misspelt(path, misspelt_settings(decode_settings(data, newer=True)))
             elif bulk.is_path(path):
-                bulk.read(data, path, workspace.id)
+                for entry in bulk.read(data, path, workspace.id).nodes.values():
+                    yield from _misspelt(path, misspelt(documents.decode(entry)))
             elif path.startswith("log/"):
                 admission.admit_entry(path, data, data, home)
             else:
                 node = documents.decode(data, at=path)
                 paths.check_place(node.uri, path, workspace.id, workspace.sharded)
                 yield from _texts(node, data, path)
+                yield from _misspelt(path, misspelt(node))
         except KgdError as refusal:
             yield Finding("error", path, refusal.message, refusal.next or _MEND)
 
@@ -116,6 +123,11 @@ def _texts(node: Node, data: bytes, path: str) -> Iterator[Finding]:
         admission.admit_text(node, None, data)
     except KgdError as refusal:
         yield Finding("warning", path, refusal.message, refusal.next or _MEND)
+
+
+def _misspelt(path: str, found: Iterable[str]) -> Iterator[Finding]:
+    for said in found:
+        yield Finding("warning", path, said, "Correct the key, or leave it: kgd keeps it.")
 
 
 def _doubled(workspace: Workspace, beat: Beat) -> Iterator[Finding]:

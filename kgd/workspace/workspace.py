@@ -254,6 +254,10 @@ class Workspace:
         """
         return self._derived.text()
 
+    def misspelt_keys(self) -> list[str]:
+        """A sentence for each unknown key of a node's file that is probably a misspelt field."""
+        return self._served.misspelt_keys()
+
     def invalid_files(self) -> tuple[InvalidFile, ...]:
         """Unreadable files, both committed and waiting in the work tree."""
         return tuple({f.path: f for f in (*self._served.invalid_files(), *self._publication.invalid_files())}.values())

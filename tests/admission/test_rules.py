@@ -11,6 +11,7 @@ from kgd.codec.bulk import folder_of
 from kgd.errors import KgdError, Limit
 from kgd.hooks.push_check import Update, check_push
 from kgd.model.change import LogEntry, Move, Relate
+from kgd.model.node import Relation, Source
 from kgd.model.uri import Uri
 from kgd.workspace.check import check
 from kgd.workspace.publishing import adoption
@@ -51,6 +52,20 @@ RULES: dict[str, dict[str, Any]] = {
         "uri": "concept://ws/x",
         "relations": [{"type": "t", "target": "concept://ws/auth", "data": deep(30)}],
     },
+    "a reserved key": {"uri": "concept://ws/x", "kgd_trusted": True},
+    "a reserved key of a relation": {
+        "uri": "concept://ws/x",
+        "relations": [{"type": "t", "target": "concept://ws/auth", "others": {"kgd_trusted": True}}],
+    },
+    "a secret in an unknown key": {"uri": "concept://ws/x", "license": {"of": [KEY]}},
+    "deep unknown keys": {"uri": "concept://ws/x", "license": deep(30)},
+    "very deep unknown keys": {"uri": "concept://ws/x", "license": deep(500)},
+    "very deep unknown keys of a relation": {
+        "uri": "concept://ws/x",
+        "relations": [{"type": "t", "target": "concept://ws/auth", "others": {"license": deep(500)}}],
+    },
+    "an unknown key with a direction character": {"uri": "concept://ws/x", "a\u202eb": 1},
+    "too large an unknown key": {"uri": "concept://ws/x", "license": "word " * 60_000},
     "too much content": {"uri": "concept://ws/x", "content": "word " * 60_000},
     "a tag with a blank at its end": {"uri": "concept://ws/x", "tags": ["a "]},
     "a weight above one": {
@@ -107,6 +122,7 @@ def test_every_way_refuses(ways: Ways, name: str) -> None:
             "relations": [{"type": "related_to", "target": f"atom://ws/{n}"} for n in range(50)],
         },
         {"uri": "concept://ws/x", "data": {"paths": [f"src/{n}/**" for n in range(21)]}},
+        {"uri": "concept://ws/x", "license": {"name": "MIT"}, "sumary": "a likely mistake"},
     ],
 )
 def test_every_way_accepts(ways: Ways, values: dict[str, Any]) -> None:
@@ -190,6 +206,9 @@ def test_a_part_holds_no_node_that_names_a_memory(ways: Ways) -> None:
 def test_deep_data_is_never_an_internal_error(ws: Workspace, levels: int) -> None:
     for edit in (
         upsert("x", data=deep(levels)),
+        upsert("x", others={"license": deep(levels)}),
+        upsert("x", source=Source("url", "x", {"license": deep(levels)})),
+        upsert("x", Relation("t", uri("y"), others={"license": deep(levels)})),
         upsert("x", to("y", deep=deep(levels))),
         Relate(uri("x"), to("y", deep=deep(levels))),
     ):

@@ -16,7 +16,7 @@ from kgd.git.objects import ObjectId, Signature
 from kgd.git.staging import Staging
 from kgd.hooks.push_check import Update, check_push
 from kgd.model.change import ChangeSet, Upsert
-from kgd.model.node import Json, Node, Relation
+from kgd.model.node import FIELDS, Json, Node, Relation
 from kgd.model.uri import Uri
 from kgd.tools.exchange.reconciliation import reconcile
 from kgd.workspace.proposals import proposals, submission
@@ -47,6 +47,7 @@ class Change:
         known: dict[str, Any] = {
             name: self.values[name] for name in ("type", "name", "summary", "content", "data") if name in self.values
         }
+        known["others"] = {key: value for key, value in self.values.items() if key not in FIELDS}
         relations = tuple(Relation(**relation) for relation in self.values.get("relations", ()))
         return Upsert(
             self.uri,
@@ -64,6 +65,9 @@ class Change:
             values["data"] = {**values.get("data", {}), "file": MEMORY}
             kind = values.get("type", "decision")
             files[MEMORY] = f"---\nid: {self.uri}\ntype: {kind}\n---\n\n{self.detail}\n".encode()
+        if "relations" in values:
+            given = [dict(one) for one in values["relations"]]
+            values["relations"] = [one | others for one in given if (others := one.pop("others", {})) is not None]
         files[paths.path_of(self.uri, ws.sharded)] = json.dumps(values).encode()
         return files
 
@@ -118,6 +122,7 @@ class Ways:
                 edit.tags,
                 edit.data,
                 relations=edit.relations,
+                others=edit.others,
             )
             found = reconcile(self.ws, [Wanted(node, one.detail, at="x")], replace=True)
             edits = tuple(edit for step in found.steps for edit in step.edits)

@@ -285,6 +285,14 @@ def test_an_edit_in_an_editor_writes_only_the_changed_fields(kgd: Kgd, tmp_path:
     assert done.returncode == 0, done.stderr
     node = kgd.json("get", "edited")["nodes"][0]
     assert (node["summary"], node["tags"], node["data"]) == ("after", ["b"], {"keep": 1})
+    editor.write_text("#!/bin/sh\nprintf 'license: MIT\\nsumary: x\\n' >> \"$1\"\n")
+    assert (
+        "the key 'sumary' has no meaning; did you mean 'summary'?"
+        in kgd.run("edit", "edited", EDITOR=str(editor)).stdout
+    )
+    assert "unknown key license: MIT\n" in kgd("get", "edited")
+    kgd("put", "edited", "--unset", "sumary")
+    assert kgd.json("get", "edited")["nodes"][0]["others"] == {"license": "MIT"}
     assert kgd.run("edit", "edited", EDITOR="true").stdout == "nothing changed\n"
     assert "the editor 'false' ended with 1; nothing was changed" in kgd.run("edit", "edited", EDITOR="false").stderr
     assert "cannot be started" in kgd.run("edit", "edited", EDITOR="/nowhere/ed").stderr

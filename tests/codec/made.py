@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from kgd.model.node import Node, Relation, Source
+from kgd.model.node import (
+    FIELDS,
+    RELATION_FIELDS,
+    RESERVED,
+    RESERVED_PREFIX,
+    SOURCE_FIELDS,
+    Node,
+    Relation,
+    Source,
+)
 from kgd.model.uri import OWNED, Uri, build, encode_segment
 
 AWKWARD_NAMES = [
@@ -193,6 +202,13 @@ def data() -> st.SearchStrategy[dict[str, object]]:
     return st.dictionaries(keys(), json_values(), max_size=4)
 
 
+def others(known: tuple[str, ...]) -> st.SearchStrategy[dict[str, object]]:
+    """Keys that this version does not know."""
+    free = keys().filter(lambda key: key not in known and key not in RESERVED and not key.startswith(RESERVED_PREFIX))
+    likely = st.sampled_from(["license", "sumary", "Tags", "links", "a/b", "~"])
+    return st.one_of(st.just({}), st.dictionaries(st.one_of(likely, free), json_values(), max_size=3))
+
+
 def labels() -> st.SearchStrategy[str]:
     return st.sampled_from(
         ["depends_on", "auth", "no", "null", "a: b", "a #b", "1", "-", "ä", "a b", "yes", '"', "x" * 128, "'"]
@@ -205,7 +221,7 @@ def one_line() -> st.SearchStrategy[str]:
 
 def relations() -> st.SearchStrategy[Relation]:
     weights = st.one_of(st.sampled_from([0.0, 0.25, 0.5, 1.0]), st.floats(0, 1))
-    return st.builds(Relation, labels(), uris(), weights, st.one_of(st.just({}), data()))
+    return st.builds(Relation, labels(), uris(), weights, st.one_of(st.just({}), data()), others(RELATION_FIELDS))
 
 
 def nodes() -> st.SearchStrategy[Node]:
@@ -218,7 +234,8 @@ def nodes() -> st.SearchStrategy[Node]:
         content=st.one_of(lines(), st.lists(lines(), max_size=6).map("\n".join)),
         tags=st.lists(labels(), max_size=3).map(tuple),
         data=data(),
-        source=st.one_of(st.none(), st.builds(Source, lines(), lines())),
+        source=st.one_of(st.none(), st.builds(Source, lines(), lines(), others(SOURCE_FIELDS))),
         relations=st.lists(relations(), max_size=4, unique_by=lambda r: r.key).map(tuple),
         aliases=st.lists(uris(), max_size=2).map(tuple),
+        others=others(FIELDS),
     )

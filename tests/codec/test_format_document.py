@@ -12,7 +12,7 @@ from kgd.codec import bulk, canonical, documents, paths
 from kgd.codec import settings as settings_file
 from kgd.git.creation import first_commit
 from kgd.model.change import LogEntry
-from kgd.model.fields import FIELDS
+from kgd.model.node import FIELDS
 from kgd.model.uri import OWNED, parse, settings_uri
 
 TEXT = (Path(__file__).resolve().parents[2] / "docs/format.md").read_text()

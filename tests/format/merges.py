@@ -42,6 +42,10 @@ BLOCKS = [
     "- undated\n",
     "\nplain end\n",
 ]
+UNKNOWN = ["license", "license", "since", "since", "a/b", "~x", ""]
+"""Keys that format 1 does not define."""
+FROM_KEYS = 300
+"""The first case about unknown keys."""
 VALUES: list[Json] = [None, True, 1, 1.0, 0.5, "red", "green", ["x"], ["x", "y"], {"k": 1}, {"k": 2, "l": "x"}, 10**16]
 
 
@@ -58,7 +62,7 @@ class Case:
 def case(number: int) -> Case:
     """The case with this number."""
     chance = Random(f"merge {number}")
-    kind = ("fields", "text", "moves", "open", "files")[number % 5]
+    kind = ("fields", "text", "moves", "open", "files")[number % 5] if number < FROM_KEYS else "keys"
     trivial_too = number % 20 == 0
     while True:
         made = _files(chance) if kind == "files" else map(_tree, _histories(chance, kind))
@@ -78,12 +82,12 @@ def _tree(graph: Graph) -> Files:
 
 
 def _histories(chance: Random, kind: str) -> tuple[Graph, Graph, Graph]:
-    count = {"fields": 1, "text": 1, "moves": 3, "open": 2}[kind]
+    count = {"fields": 1, "text": 1, "moves": 3, "open": 2, "keys": 1}[kind]
     known = TWINS if kind == "moves" and chance.random() < 0.2 else URIS
     uris = known[:count] if chance.random() < 0.6 else chance.sample(known, count)
     start = Graph({uri: _node(chance, uri) for uri in uris if chance.random() < 0.9})
     a, b = _side(chance, start, kind, known), _side(chance, start, kind, known)
-    if kind != "open":
+    if kind != "open" and (kind != "keys" or chance.random() < 0.5):
         return start, a, b
     merged, third = merge_graphs(start, a, b).graph, _side(chance, start, kind)
     if chance.random() < 0.7:
@@ -181,11 +185,44 @@ def _edit_disputed(chance: Random, graph: Graph) -> Graph:
     return replace(graph, nodes={**graph.nodes, node.uri: node})
 
 
+def _edit_unknown(chance: Random, graph: Graph) -> Graph:
+    """Set or remove keys that format 1 does not define: of a node, its source and a relation."""
+    if not graph.nodes:
+        return graph
+    node = chance.choice(list(graph.nodes.values()))
+    for _ in range(chance.randint(1, 4)):
+        node = replace(node, others=_others(chance, node.others))
+        if chance.random() < 0.4:
+            node = _relation(chance, node)
+        if node.relations and chance.random() < 0.7:
+            relation = chance.choice(node.relations)
+            node = node.with_relation(replace(relation, others=_others(chance, relation.others)))
+        if chance.random() < 0.4:
+            source = node.source or Source("url", "x")
+            node = replace(node, source=replace(source, others=_others(chance, source.others)))
+    return replace(graph, nodes={**graph.nodes, node.uri: node})
+
+
+def _edit_record(chance: Random, graph: Graph) -> Graph:
+    """Set an unknown key of a conflict record."""
+    if not graph.conflicts:
+        return graph
+    conflict = chance.choice(list(graph.conflicts.values()))
+    edited = replace(conflict, others=_others(chance, conflict.others))
+    return replace(graph, conflicts={**graph.conflicts, conflict.id: edited})
+
+
+def _others(chance: Random, others: Mapping[str, Json]) -> dict[str, Json]:
+    changed = {**others, chance.choice(UNKNOWN): chance.choice(VALUES)}
+    return {key: value for key, value in changed.items() if value is not None or chance.random() < 0.2}
+
+
 _STEPS: dict[str, list[Callable[..., Graph]]] = {
     "fields": [_edit, _edit, _edit, _edit, _edit, _edit, _delete, _add],
     "text": [_write, _write, _edit],
     "moves": [_edit, _edit, _move, _move, _move, _add, _delete],
     "open": [_edit, _edit, _write, _settle, _settle, _edit_disputed, _move, _delete],
+    "keys": [*[_edit_unknown] * 8, *[_edit_record] * 3, _settle, _move, _delete],
 }
 
 

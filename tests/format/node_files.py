@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from random import Random
 
 from kgd.codec import documents, paths
@@ -12,7 +13,9 @@ from kgd.model.uri import OWNED, Uri, build, encode_segment, parse
 from tests.codec.made import AWKWARD_NAMES
 
 CANONICAL = 120
-NODES = 200
+UNSORTED = 17
+UNKNOWN = 24
+"""Canonical files with keys that format 1 does not define."""
 PIECES = [
     "word",
     "no",
@@ -114,12 +117,17 @@ BY_HAND = [
     "uri: {u}\ntype: decision\ntags: [API, Db]\n",
     "? uri\n: {u}\n",
     'uri: {u}\ncontent: "a\\tb\\u00e9\\n"\n',
+    "uri: {u}\nlabel: x\n",
+    "uri: {u}\nrelations: [{{type: uses, target: concept://ws/b, color: red}}]\n",
+    "sumary: x # a mistake\nuri: {u}\nZ: [1, {{b: 1, a: ~}}]\n",
+    "uri: {u}\nempty:\nlist: []\nmap: {{}}\ntext: ''\nno: false\n",
+    "uri: {u}\nsource: {{ref: main, id: x, type: url, at: 2026-11-20}}\n",
+    "uri: {u}\nrelations:\n- {{since: 1, weight: 1, target: concept://ws/b, a: [], type: uses, data: {{}}}}\n",
 ]
 REFUSED = [
     "",
     "uri: concept://ws/other\n",
     "uri: {u}\nuri: {u}\n",
-    "uri: {u}\nlabel: x\n",
     "uri: {u}\nname: [a]\n",
     "- {u}\n",
     "uri: {u}\nname: &a A\n",
@@ -140,7 +148,6 @@ REFUSED = [
     "uri: {u}\nrelations:\n- type: uses\n",
     "uri: {u}\nrelations: [{{type: uses, target: concept://ws/b, weight: 2}}]\n",
     "uri: {u}\nrelations: [{{type: uses, target: concept://ws/b}}, {{target: concept://ws/b, type: uses}}]\n",
-    "uri: {u}\nrelations: [{{type: uses, target: concept://ws/b, color: red}}]\n",
     "uri: {u}\nsource: {{type: url}}\n",
     "uri: {u}\ndata: {{n: 9223372036854775808}}\n",
     "uri: {u}\ndata: {{n: .inf}}\n",
@@ -153,27 +160,44 @@ REFUSED = [
     'uri: {u}\ndata: {{"a\\tb": 1}}\n',
     "uri: {u}\ndata: {{" + "k" * 257 + ": 1}}\n",
     "uri: {u}\n\tname: A\n",
+    "uri: {u}\nnode: a\n",
+    "uri: {u}\nopen: true\n",
+    "uri: {u}\ntwin: a\n",
+    "uri: {u}\nmemories: []\n",
+    "uri: {u}\ndetail: a\n",
+    "uri: {u}\nkgd: a\n",
+    "uri: {u}\nkgd_by: a\n",
+    "uri: {u}\nsource: {{type: a, id: b, open: 1}}\n",
+    "uri: {u}\nrelations: [{{type: uses, target: concept://ws/b, kgdx: 1}}]\n",
+    'uri: {u}\n"a\\tb": 1\n',
+    "uri: {u}\n" + "k" * 257 + ": 1\n",
+    "uri: {u}\nx: " + "[" * 16 + "]" * 16 + "\n",
 ]
 
 
 def node_files() -> list[dict[str, Json]]:
     """The vectors: a path and a text; the values of the node, or null where it is refused; the canonical text."""
-    found: list[dict[str, Json]] = []
-    number = 0
-    while len(found) < CANONICAL:
-        number += 1
-        try:
-            node = _node(Random(f"node {number}"))
-            found.append(_vector(f"made {number}", paths.path_of(node.uri), documents.encode(node).decode()))
-        except KgdError:
-            continue  # a control character in a label, say
+    found = _canonical("made", CANONICAL)
     uri = Uri("concept://ws/a")
     for kind, texts in (("by hand", BY_HAND), ("refused", REFUSED)):
         for number, text in enumerate(texts, 1):
             found.append(_vector(f"{kind} {number}", paths.path_of(uri), text.format(u=uri)))
-    for number in range(NODES - len(found)):
+    for number in range(UNSORTED):
         node = _node(Random(f"flow {number}"), plain_text=True)
         found.append(_vector(f"unsorted {number}", paths.path_of(node.uri), _unsorted(node)))
+    return found + _canonical("unknown keys", UNKNOWN, unknown=True)
+
+
+def _canonical(name: str, count: int, *, unknown: bool = False) -> list[dict[str, Json]]:
+    found: list[dict[str, Json]] = []
+    number = 0
+    while len(found) < count:
+        number += 1
+        try:
+            node = _node(Random(f"{'unknown' if unknown else 'node'} {number}"), unknown=unknown)
+            found.append(_vector(f"{name} {number}", paths.path_of(node.uri), documents.encode(node).decode()))
+        except KgdError:
+            continue  # a control character in a label, say
     return found
 
 
@@ -204,7 +228,7 @@ def _unsorted(node: Node) -> str:
     return "# by hand\n" + "".join(reversed(blocks))
 
 
-def _node(chance: Random, *, plain_text: bool = False) -> Node:
+def _node(chance: Random, *, plain_text: bool = False, unknown: bool = False) -> Node:
     def text(most: int = 5) -> str:
         return "".join(chance.choices(["a", "b c", "d\n"] if plain_text else PIECES, k=chance.randint(0, most)))
 
@@ -224,7 +248,11 @@ def _node(chance: Random, *, plain_text: bool = False) -> Node:
     def some(chances: float) -> bool:
         return chance.random() < chances
 
-    return Node(
+    def others(most: int) -> dict[str, Json]:
+        names = [*KEYS, "license", "sumary", "Tags", "a/b"]
+        return {chance.choice(names): value() for _ in range(chance.randint(0, most))}
+
+    node = Node(
         _uri(chance),
         type=chance.choice(["", "", "idea", "no", "a: b"]),
         name=line() if some(0.5) else "",
@@ -238,6 +266,14 @@ def _node(chance: Random, *, plain_text: bool = False) -> Node:
             for type in chance.sample(["uses", "owns", "a b"], chance.randint(0, 2))
         ),
         aliases=tuple(_uri(chance) for _ in range(chance.randint(0, 1))),
+    )
+    if not unknown:
+        return node
+    return replace(
+        node,
+        others=others(4) | {"license": value()},
+        source=node.source and replace(node.source, others=others(2)),
+        relations=tuple(replace(relation, others=others(2)) for relation in node.relations),
     )
 
 

@@ -35,7 +35,7 @@ def merger(tmp_path_factory: pytest.TempPathFactory) -> Merger:
 
 
 def test_each_merge_of_the_vectors_gives_the_files_and_the_records_that_they_name(merger: Merger) -> None:
-    assert len(MERGES) == 300
+    assert len(MERGES) == 340
     for vector in MERGES:
         merged = merger.merged(vector["base"], vector["a"], vector["b"])
         assert merged == dict(sorted((vector["result"] | vector["records"]).items())), vector["name"]
@@ -43,7 +43,7 @@ def test_each_merge_of_the_vectors_gives_the_files_and_the_records_that_they_nam
 
 
 def test_each_file_of_the_vectors_is_read_or_refused_as_stated() -> None:
-    assert len(NODES) == 200
+    assert len(NODES) == 240
     for file in NODES:
         node = read(file)
         assert (plain(node) if node else None) == file["node"], file["name"]
@@ -60,4 +60,6 @@ def test_the_vectors_hold_every_kind_of_conflict_and_stay_small() -> None:
     fields = {next(iter(documents.decode_conflict(text.encode()).fields)).partition("/")[0] for text in records}
     assert {"node", "uri", "name", "content", "data", "relations", "source", "type", "memories"} <= fields
     assert any("round:" in text for text in records)
+    assert {"license", "since", "a~1b"} <= fields
+    assert any(documents.decode_conflict(text.encode()).others for text in records)
     assert sum(path.stat().st_size for path in FOLDER.glob("*.json")) < SIZE

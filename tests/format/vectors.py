@@ -17,7 +17,7 @@ from tests.format.merges import Case, case
 from tests.format.node_files import node_files
 
 FOLDER = ROOT / "docs/format"
-MERGES = 300
+MERGES = 340
 
 
 class Merger:

@@ -26,7 +26,7 @@ BROKEN = {
     "nodes/concept/marks.yaml": (b"uri: concept://ws/marks\n<<<<<<< ours\nname: a\n", ":2: the file holds conflict"),
     "nodes/concept/no.yaml": (b"uri: concept://ws/no\nname: [\n", ":3: this is not YAML"),
     "nodes/concept/alias.yaml": (b"uri: concept://ws/alias\nname: &a one\nsummary: *a\n", ":2: YAML anchors"),
-    "nodes/concept/typo.yaml": (b"uri: concept://ws/typo\nsumary: one\n", "Did you mean 'summary'?"),
+    "nodes/concept/taken.yaml": (b"uri: concept://ws/taken\nkgd_trust: one\n", "'kgd_trust' is reserved"),
     "nodes/concept/other.yaml": (b"uri: concept://ws/y\n", ":1: this file must hold the node concept://ws/other"),
     "nodes/concept/large.yaml": (b"uri: concept://ws/large\ncontent: " + b"x" * 300_000, ": a node has at most"),
     "nodes/concept/huge.yaml": (b"x" * 3_000_000, "at most 1024 KiB"),
@@ -56,6 +56,19 @@ def test_unservable_files_are_not_committed_and_each_is_named(ann: Person) -> No
         assert any(path in line and said in line for line in lines), (path, said, done.stderr)
     assert len(lines) == len(BROKEN) + 2
     assert "--no-verify" in lines[-1]
+
+
+def test_a_likely_mistake_in_a_key_is_reported_and_committed(ann: Person) -> None:
+    ann.file("x").write_text("uri: concept://ws/x\nsumary: one\nlicense: MIT\n")
+    with (ann.tree / "kgd.yaml").open("a") as file:
+        file.write("polcy: []\n")
+    ann.git("add", "-A")
+    done = ann.run("git", "commit", "-m", "typo")
+    assert done.returncode == 0, done.stderr
+    assert sorted(line for line in done.stderr.splitlines() if line.startswith("kgd: ")) == [
+        "kgd: kgd.yaml: the key 'polcy' has no meaning; did you mean 'policy'?",
+        "kgd: nodes/concept/x.yaml: the key 'sumary' has no meaning; did you mean 'summary'?",
+    ]
 
 
 @pytest.mark.slow

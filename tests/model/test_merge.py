@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from kgd.codec import documents
 from kgd.errors import KgdError
 from kgd.model.conflict import WHOLE, canonical_json
-from kgd.model.fields import FIELDS, from_plain, plain, plain_relation, split, with_field
+from kgd.model.fields import field_of, from_plain, join, plain, plain_relation, split, with_field
 from kgd.model.merge import FIELD_RULES, RELATION_KEY, RELATION_RULES, Merged, merge
-from kgd.model.node import Node, Relation, Source
+from kgd.model.node import FIELDS, RELATION_FIELDS, Node, Relation, Source
 from kgd.model.text_merge import merge_text
 from kgd.model.uri import Uri
 
@@ -26,6 +26,9 @@ values = st.recursive(
     lambda inner: st.lists(inner, max_size=2) | st.dictionaries(words, inner, max_size=2),
     max_leaves=4,
 )
+others: st.SearchStrategy[dict[str, Any]] = st.just({}) | st.dictionaries(
+    st.sampled_from(["license", "a/b", "~"]), values.filter(lambda v: v is not None), max_size=2
+)
 relations = st.lists(
     st.builds(
         Relation,
@@ -33,6 +36,7 @@ relations = st.lists(
         target=st.sampled_from([Uri("concept://ws/b"), Uri("concept://ws/c")]),
         weight=st.sampled_from([0.0, 0.5, 1.0]),
         data=st.dictionaries(words, st.integers(0, 2), max_size=1),
+        others=others,
     ),
     max_size=3,
     unique_by=lambda r: r.key,
@@ -48,8 +52,9 @@ nodes = st.builds(
     data=st.dictionaries(
         words | st.sampled_from(["paths", "observations"]), values.filter(lambda v: v is not None), max_size=3
     ),
-    source=st.none() | st.builds(Source, type=words, id=words),
+    source=st.none() | st.builds(Source, type=words, id=words, others=others),
     relations=relations,
+    others=others,
 )
 versions = st.none() | nodes
 
@@ -93,10 +98,10 @@ def test_every_edit_of_either_side_is_in_the_result_or_in_the_conflict(
             continue
         assert merged.node is not None
         old = plain(base) if base else {}
-        for name in ("type", "name", "summary", "source"):
+        for name in ("type", "name", "summary", "source", *side.others):
             new = plain(side).get(name)
             if new != old.get(name):
-                assert plain(merged.node).get(name) == new or (conflict and new in conflict.fields[name].sides)
+                assert plain(merged.node).get(name) == new or (conflict and new in conflict.fields[join(name)].sides)
         assert set(side.tags) - set(base.tags if base else ()) <= set(merged.node.tags)
         assert not (set(base.tags if base else ()) - set(side.tags)) & set(merged.node.tags)
 
@@ -128,6 +133,8 @@ def test_settling_each_conflict_by_a_side_puts_that_side_into_the_node(
     for name, field in merged.conflict.fields.items():
         if split(name)[0] == "name":
             assert node.name == (field.sides[0] or "")
+        if split(name)[0] in node.others or split(name)[0] == "license":
+            assert field_of(node, name) == field.sides[0]
 
 
 def test_two_people_editing_different_fields_do_not_conflict() -> None:
@@ -143,6 +150,37 @@ def test_one_relation_reweighted_by_both_is_a_conflict_about_its_weight_alone() 
     conflict = merge(base, a, b).conflict
     assert conflict is not None
     assert list(conflict.fields) == ["relations/uses/concept:~1~1ws~1b/weight"]
+
+
+def test_an_unknown_key_is_one_value_under_its_own_name() -> None:
+    base = Node(URI, others={"license": {"name": "MIT"}, "kept": 1, "gone": 1})
+    a = replace(base, others={"license": {"name": "MIT", "by": "a"}, "kept": 1, "mine": []})
+    b = replace(base, others={"license": {"name": "BSD"}, "kept": 1, "gone": 1, "a/b": None})
+    merged = merge(base, a, b)
+    assert merged.node is not None
+    assert merged.node.others == {"license": {"name": "BSD"}, "kept": 1, "mine": []}
+    assert merged.conflict is not None
+    assert list(merged.conflict.fields) == ["license"]
+    assert merged.conflict.fields["license"].base == {"name": "MIT"}
+
+
+def test_an_unknown_key_of_a_relation_conflicts_below_the_relation() -> None:
+    def related(**others: Any) -> Node:
+        return Node(URI, relations=(Relation("uses", Uri("concept://ws/b"), others=others),))
+
+    conflict = merge(related(since=1), related(since=2), related(since=True)).conflict
+    assert conflict is not None
+    assert list(conflict.fields) == ["relations/uses/concept:~1~1ws~1b/since"]
+    removed = merge(related(since=1), Node(URI), related(since=2)).conflict
+    assert removed is not None
+    assert removed.fields["relations/uses/concept:~1~1ws~1b"].sides == (None, {"since": 2})
+
+
+def test_values_of_unknown_keys_that_only_python_takes_for_equal_are_two_values() -> None:
+    one, two = Node(URI, others={"x": 1}), Node(URI, others={"x": True})
+    conflict = merge(Node(URI), one, two).conflict
+    assert conflict is not None
+    assert conflict.fields["x"].sides == (1, True)
 
 
 def test_a_delete_against_an_edit_keeps_the_edit_and_records_the_delete() -> None:
@@ -312,7 +350,7 @@ def test_a_decision_for_the_shown_value_counts_like_a_new_value() -> None:
     assert merged.records["name"].fields["name"].round == 1
 
 
-FULL_RELATION = Relation("uses", Uri("concept://ws/b"), 0.5, {"why": "speed"})
+FULL_RELATION = Relation("uses", Uri("concept://ws/b"), 0.5, {"why": "speed"}, {"since": 2020})
 FULL = Node(
     URI,
     type="idea",
@@ -324,15 +362,17 @@ FULL = Node(
     source=Source("doc", "1"),
     relations=(FULL_RELATION,),
     aliases=(Uri("concept://ws/old"),),
+    others={"license": "MIT"},
 )
 """A node with every field set, so that a field which gets lost is missed."""
 
 
 def test_each_field_of_a_node_and_of_a_relation_has_a_rule_by_which_it_is_merged() -> None:
-    assert FIELD_RULES.keys() == {each.name for each in fields(Node)} == set(FIELDS)
+    assert FIELD_RULES.keys() == {each.name for each in fields(Node)} == {*FIELDS, "others"}
     assert {*RELATION_KEY, *RELATION_RULES} == {each.name for each in fields(Relation)}
-    assert plain(FULL).keys() == set(FIELDS)
-    assert plain_relation(FULL_RELATION).keys() == {each.name for each in fields(Relation)}
+    assert plain(FULL).keys() == {*FIELDS, *FULL.others}
+    assert plain_relation(FULL_RELATION).keys() == {*RELATION_FIELDS, *FULL_RELATION.others}
+    assert {*RELATION_FIELDS, "others"} == {each.name for each in fields(Relation)}
 
 
 @pytest.mark.parametrize("name", [each.name for each in fields(Node) if each.name != "uri"])

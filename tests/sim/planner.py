@@ -149,7 +149,7 @@ class Replica:
 
     def edit(self, node: Node) -> None:
         random, token = self.world.random, self.world.token()
-        kind = random.randrange(8)
+        kind = random.randrange(10)
         if kind == 0:
             node = replace(node, name=token)
         elif kind == 1:
@@ -166,6 +166,10 @@ class Replica:
             node = node.with_relation(Relation("uses", random.choice(NAMES), random.choice((0, 1)), {"why": token}))
         elif kind == 6:
             node = replace(node, relations=node.relations[1:], data={**node.data, "deep": {"key": token}})
+        elif kind == 7:
+            node = replace(node, others={**node.others, "license": {"name": token}})
+        elif kind == 8 and node.relations:
+            node = node.with_relation(replace(node.relations[0], others={"since": token}))
         else:
             node = replace(node, data={"observations": [*node.data.get("observations", []), token]})
         self.put(node.uri, node)

@@ -167,7 +167,7 @@ class Schedule:
         if node is None:
             return [Upsert(uri, name=self.world.token(), content=f"{self.world.token()}\n")]
         return [
-            self._edit(node, random.choice(NAMES), kind) for kind in random.sample(range(9), random.choice((1, 1, 2)))
+            self._edit(node, random.choice(NAMES), kind) for kind in random.sample(range(11), random.choice((1, 1, 2)))
         ]
 
     def _edit(self, node: Node, other: Uri, kind: int) -> Edit:
@@ -188,6 +188,10 @@ class Schedule:
             return Unrelate(uri, node.relations[0].target, node.relations[0].type)
         if kind == 7:
             return Move(uri, other) if self.random.random() < 0.5 else Delete(uri)
+        if kind == 8:
+            return Upsert(uri, others={"license": {"name": token()}})
+        if kind == 9 and node.relations:
+            return Upsert(uri, relations=(replace(node.relations[0], others={"since": token()}),))
         return Upsert(uri, tags=(token(),))
 
     def _settle(self, conflict: Conflict) -> list[Edit]:

@@ -73,7 +73,7 @@ def test_an_unknown_field_is_refused_at_every_level_and_placed(model: Any, argum
             PUT,
             {"changes": {"op": "upsert", "uri": "a", "relations": ["t:b"]}},
             "changes[0].relations[0]",
-            "Known: type, target, weight, data.",
+            "Known: type, target, weight, data, others.",
         ),
         (PUT, {"changes": {"op": "upsert", "uri": "a", "data": [1]}}, "changes[0].data", "Give it as {...}."),
         (PUT, {"changes": {"uri": "a"}}, "changes[0].op", "one of upsert, append, delete, relate"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -58,3 +59,13 @@ def test_entries_are_deleted_and_moved_with_their_node(ws: Workspace) -> None:
     assert [one.parent for one in logs(ws).values()] == [moved]
     ws.submit(change(Delete(moved)))
     assert logs(ws) == {}
+
+
+def test_an_entry_keeps_keys_of_a_later_version_when_its_node_moves(ws: Workspace) -> None:
+    there = parse("atom://ws/payment")
+    ws.submit(change(Upsert(ATOM, name="Checkout")))
+    ws.submit(change(Log(replace(entry(), others={"reviewed": ["ann"], "cost": 1.5}))))
+    ws.submit(change(Move(ATOM, there)))
+    [found] = logs(ws).values()
+    assert found == replace(entry(there), others={"reviewed": ["ann"], "cost": 1.5})
+    assert documents.decode_entry(documents.encode_entry(found)) == found

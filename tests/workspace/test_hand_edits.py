@@ -107,7 +107,7 @@ BROKEN = {
     "n0": ("uri: concept://ws/n0\nname: a\nname: b\n", "twice", 3),
     "n1": ("uri: concept://ws/n1\n<<<<<<< ours\nname: a\n=======\nname: b\n>>>>>>> theirs\n", "", 2),
     "n2": ("uri: concept://ws/other\nname: a\n", "n2", 1),
-    "n3": ("uri: concept://ws/n3\nnmae: a\n", "nmae", 2),
+    "n3": ("uri: concept://ws/n3\nopen: a\n", "'open' is reserved", 2),
     "n4": ("uri: concept://ws/n4\nname: [unclosed\n", "", 2),
     "n5": ("\x00\x01\x02 binary \xff", "", 1),
     "n6": ("", "empty", 1),

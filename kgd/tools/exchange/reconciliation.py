@@ -51,6 +51,7 @@ def reconcile(workspace: Workspace, wanted: Sequence[Wanted], *, replace: bool =
             continue
         try:
             canonical.check_depth(one.node.data)
+            canonical.check_depth(one.node.others)
         except Limit as refusal:
             out.troubles.append(Trouble(one.at, f"{refusal.message}; not imported"))
             continue
@@ -78,7 +79,7 @@ def _one(workspace: Workspace, one: Wanted, out: Reconciled, *, replace: bool) -
     if coming in (now, then) and not (replace and coming != now):
         out.unchanged += 1
         return
-    is_same_source = stored.source == node.source
+    is_same_source = _key(stored) == _key(node)
     if replace or (is_same_source and now == then):
         out.steps.append(Step(_difference(stored, one, version.count if version else 0), one.at, "changed", stored.uri))
         return
@@ -89,6 +90,10 @@ def _one(workspace: Workspace, one: Wanted, out: Reconciled, *, replace: bool) -
         else f"{stored.uri} exists here and did not come from the source"
     )
     out.troubles.append(Trouble(one.at, f"{why}; the node here was kept (--replace takes the source's)"))
+
+
+def _key(node: Node) -> tuple[str, str] | None:
+    return node.source.key if node.source else None
 
 
 def detail_of(workspace: Workspace, node: Node) -> str:
@@ -119,6 +124,7 @@ def _upsert(one: Wanted, uri: Uri, version: int, unset: Sequence[str] = ()) -> U
         unset=tuple(unset),
         expect_version=version,
         detail=detail,
+        others=node.others,
     )
 
 

@@ -10,8 +10,9 @@ from dataclasses import replace
 from typing import Any
 
 from kgd.model.fields import plain
-from kgd.model.node import Json, Node, Relation
+from kgd.model.node import FIELDS, Json, Node, Relation
 from kgd.model.uri import Uri, build, is_owned, scheme_of, segments_of, workspace_of
+from kgd.tools.nodes import source
 
 ORIGIN = "submitted_from"
 _MOLECULE = "moleculeId"
@@ -30,8 +31,10 @@ def rehomed(uri: Uri, own: str, into: str) -> Uri:
 def whole(node: Node, homes: Mapping[Uri, Uri], origin: Json) -> dict[str, Any]:
     """An upsert that makes the copy of a node; relations among copies lead to the copies."""
     node = _in_its_molecule(node, homes)
-    values = {name: value for name, value in plain(node).items() if name != "aliases"}
+    values = {name: value for name, value in _fields(node).items() if name != "aliases"}
     values["uri"] = homes[node.uri]
+    if node.others:
+        values["others"] = dict(node.others)
     if node.relations:
         values["relations"] = [_relation(one, homes) for one in node.relations]
     if origin:
@@ -49,7 +52,7 @@ def difference(then: Node, now: Node, homes: Mapping[Uri, Uri], origin: Json, *,
     uri = homes[now.uri]
     then = _in_its_molecule(then, {own: home for own, home in homes.items() if own not in new})
     now = _in_its_molecule(now, homes)
-    before, after = plain(then), plain(now)
+    before, after = _fields(then), _fields(now)
     gone = [name for name in _PLAIN if name in before and name not in after]
     upsert: dict[str, Any] = {
         name: after[name] for name in _PLAIN if before.get(name) != after.get(name) if name in after
@@ -58,6 +61,9 @@ def difference(then: Node, now: Node, homes: Mapping[Uri, Uri], origin: Json, *,
         upsert["data"] = data
         gone += [f"data.{key}" for key, value in data.items() if key in then.data and isinstance(value, Mapping)]
     gone += [f"data.{key}" for key in then.data if key not in now.data]
+    keys = sorted({*then.others, *now.others})
+    if others := {key: now.others.get(key) for key in keys if then.others.get(key) != now.others.get(key)}:
+        upsert["others"] = others
     if tags := [tag for tag in now.tags if tag not in then.tags]:
         upsert["tags"] = tags
     moved = [one for one in now.relations if one.target in new]
@@ -89,6 +95,13 @@ def _in_its_molecule(node: Node, homes: Mapping[Uri, Uri]) -> Node:
     return replace(node, data={**rest, _MOLECULE: home} if home else rest)
 
 
+def _fields(node: Node) -> dict[str, Any]:
+    """The fields of a node as `put` takes them."""
+    values = {name: value for name, value in plain(node).items() if name in FIELDS}
+    return values | ({"source": source(node.source)} if node.source else {})
+
+
 def _relation(one: Relation, homes: Mapping[Uri, Uri]) -> dict[str, Any]:
     values: dict[str, Any] = {"type": one.type, "target": homes.get(one.target, one.target), "weight": one.weight}
-    return {**values, "data": dict(one.data)} if one.data else values
+    values |= {"data": dict(one.data)} if one.data else {}
+    return values | ({"others": dict(one.others)} if one.others else {})

@@ -105,10 +105,11 @@ def _cut(name: str, node: Answer) -> Iterator[str]:
 
 
 def _of_relation(one: Answer) -> str:
-    """Weight, data and state of a relation, without defaults."""
+    """Weight, data, unknown keys and state of a relation, without defaults."""
     weight = "" if one["weight"] == 1 else f" {one['weight']:g}"
     data = f" {orjson.dumps(one['data']).decode()}" if one.get("data") else ""
-    return f"{weight}{data}{' (broken)' if one.get('broken') else ''}"
+    others = f" others {orjson.dumps(one['others']).decode()}" if one.get("others") else ""
+    return f"{weight}{data}{others}{' (broken)' if one.get('broken') else ''}"
 
 
 def _commit(one: Answer) -> str:

@@ -93,6 +93,7 @@ class StatusResult(TypedDict):
     degraded: list[str]
     conflicts: int
     invalid_files: list[InvalidAnswer]
+    misspelt_keys: NotRequired[list[str]]
     broken_links: list[BrokenLinkAnswer]
     proposals: int
     jobs: list[JobAnswer]
@@ -203,6 +204,8 @@ def _add_workspace(answer: StatusResult, workspace: Workspace, stages: list[Stag
     answer["proposals"] = proposals.count(workspace)
     invalid = workspace.invalid_files()
     answer["invalid_files"] = [nodes.invalid(workspace, one) for one in invalid[:INVALID_SHOWN]]
+    if misspelt := workspace.misspelt_keys():
+        answer["misspelt_keys"] = misspelt[:INVALID_SHOWN]
     broken = workspace.broken_links(BROKEN_COUNTED)
     answer["broken_links"] = [
         {"source": one.source, "type": one.type, "target": one.target} for one in broken[:BROKEN_SHOWN]

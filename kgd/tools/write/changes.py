@@ -29,6 +29,10 @@ Spell = Callable[[str, str], Uri]
 class SourceParams(Params):
     type: str
     id: str
+    others: JsonObject = Field(default_factory=dict)
+
+    def value(self) -> Source:
+        return Source(self.type, self.id, self.others)
 
 
 class RelationParams(Params):
@@ -38,12 +42,15 @@ class RelationParams(Params):
     target: str
     weight: float = 1.0
     data: JsonObject = Field(default_factory=dict)
+    others: JsonObject = Field(default_factory=dict)
 
     def value(self, spell: Spell, at: str) -> Relation:
-        return Relation(self.type, spell(self.target, f"{at}.target"), self.weight, self.data)
+        return Relation(self.type, spell(self.target, f"{at}.target"), self.weight, self.data, self.others)
 
 
 class Upsert(Params):
+    """Fields to set. `others` are keys of the node's file that this version does not know, from another copy of it."""
+
     op: Literal["upsert"]
     uri: str | None = None
     type: str | None = None
@@ -57,6 +64,7 @@ class Upsert(Params):
     relations: Many[RelationParams] = Field(default_factory=list)
     aliases: Many[str] = Field(default_factory=list)
     unset: Many[str] = Field(default_factory=list)
+    others: JsonObject = Field(default_factory=dict)
     expect_version: int | None = Field(default=None, ge=0)
 
     def edit(self, spell: Spell, own: Spell, workspace: str) -> model.Edit:
@@ -68,12 +76,13 @@ class Upsert(Params):
             content=self.content,
             tags=tuple(self.tags),
             data=self.data,
-            source=Source(self.source.type, self.source.id) if self.source else None,
+            source=self.source.value() if self.source else None,
             relations=tuple(_each(self.relations, lambda r: r.value(spell, ""), "relations")),
             aliases=tuple(own(alias, "aliases") for alias in self.aliases),
             unset=tuple(self.unset),
             expect_version=self.expect_version,
             detail=self.detail,
+            others=self.others,
         )
 
     def _named(self, workspace: str) -> Uri:

@@ -16,7 +16,7 @@ from kgd.errors import KgdError, Stale
 from kgd.model.access import Verb
 from kgd.model.change import Append, ChangeSet, Edit, Relate, Unrelate, Untag, Upsert
 from kgd.model.conflict import Conflict
-from kgd.model.fields import SCALARS, split, with_field
+from kgd.model.fields import SCALARS, is_other, split, with_field
 from kgd.model.merge import merge
 from kgd.model.node import Node
 from kgd.model.uri import Uri
@@ -143,6 +143,7 @@ class _Late:
         fields = [field for field in (*SCALARS, "source") if getattr(edit, field) is not None or field in edit.unset]
         is_same = all(getattr(read, field) == getattr(now, field) for field in fields)
         is_same &= all(read.data.get(key) == now.data.get(key) for key in edit.data)
+        is_same &= all(read.others.get(key) == now.others.get(key) for key in edit.others)
         return self.conflict is None and is_same and upserted(self.current, self.edit) == self.merged
 
     def decided(self, decision: Decision) -> Upsert | None:
@@ -162,6 +163,7 @@ class _Late:
         changes: dict[str, Any] = {
             **named,
             "data": {key: wanted.data.get(key) for key in edit.data},
+            "others": {key: wanted.others.get(key) for key in edit.others},
             "relations": tuple(found for r in edit.relations if (found := wanted.relation(r.type, r.target))),
             "expect_version": self.version,
         }
@@ -215,11 +217,13 @@ def _decides(workspace: Workspace, edit: Edit, uri: Uri, conflict: Conflict) -> 
     subject = _subject(edit)
     if subject is None or workspace.graph.resolve(subject) != uri:
         return False
-    return any(_names(edit, split(field)) for field in conflict.fields)
+    return any(_names(edit, field) for field in conflict.fields)
 
 
-def _names(edit: Edit, field: list[str]) -> bool:
-    head, *rest = field
+def _names(edit: Edit, field: str) -> bool:
+    head, *rest = split(field)
+    if is_other(field):
+        return isinstance(edit, Upsert) and (head in edit.others or head in edit.unset)
     match edit:
         case Upsert() if head in (*SCALARS, "source"):
             return getattr(edit, head) is not None or head in edit.unset

@@ -18,7 +18,7 @@ from kgd.git.store import ObjectStore
 from kgd.graph.edges import Card, Edge, EdgeSource
 from kgd.graph.live_graph import LiveGraph
 from kgd.model.fields import join, plain, plain_relation
-from kgd.model.node import Json, Node
+from kgd.model.node import FIELDS, Json, Node
 from kgd.model.uri import Uri, workspace_of
 from kgd.workspace.answers import Entry, FieldChange, NodeChange
 from kgd.workspace.files import memory_files, parts
@@ -359,13 +359,13 @@ def _flat(node: Node | None) -> dict[str, Json]:
         return {}
     values = plain(node)
     values.pop("uri")
-    flat: dict[str, Json] = {f: values[f] for f in values if f not in ("relations", "data")}
+    flat: dict[str, Json] = {f: values[f] for f in FIELDS if f in values and f not in ("relations", "data")}
+    flat |= {join(key): value for key, value in node.others.items()}
     flat |= {join("data", key): value for key, value in node.data.items()}
     for relation in node.relations:
         edge = plain_relation(relation)
-        flat[join("relations", relation.type, relation.target)] = {"weight": edge.get("weight", 1)} | (
-            {"data": edge["data"]} if "data" in edge else {}
-        )
+        rest = {key: value for key, value in edge.items() if key not in ("type", "target")}
+        flat[join("relations", relation.type, relation.target)] = {"weight": 1} | rest
     return flat
 
 

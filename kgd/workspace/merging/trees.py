@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from kgd.codec import documents, memories, paths
 from kgd.codec.settings import PATH as SETTINGS
@@ -21,9 +21,9 @@ from kgd.git.store import ObjectStore
 from kgd.git.walk import Changes, changes_of
 from kgd.model.conflict import NO_RECORDS, PLACE, TWIN, Conflict, Records, by_field
 from kgd.model.fields import split
-from kgd.model.merge import either, is_of_node, same
+from kgd.model.merge import either, is_of_node, merge_record_others, same
 from kgd.model.merge_graph import Graph, MergedGraph, merge_graphs, moved
-from kgd.model.node import Node
+from kgd.model.node import Json, Node
 from kgd.model.uri import Uri, is_settings_uri, parse, settings_uri
 from kgd.workspace.files import memory_files
 from kgd.workspace.files.parts import NodeFiles, uri_in_part
@@ -222,7 +222,7 @@ class _TreeMerge:
         for path in records:
             self._write(path, None)
         self.done |= records.keys()
-        for path, data in record_files(merged.graph.conflicts.values(), self.sharded).items():
+        for path, data in self._record_files(merged.graph.conflicts.values()).items():
             self._write(path, data)
         self.conflicts += merged.clashes
 
@@ -398,8 +398,28 @@ class _TreeMerge:
         for beside, data in merged.beside.items():
             self._write(beside, data)
         self.conflicts += [one for conflict in merged.conflicts for one in conflict.by_field()]
-        for record, data in record_files(merged.conflicts, self.sharded).items():
+        for record, data in self._record_files(merged.conflicts).items():
             self._write(record, data)
+
+    def _record_files(self, conflicts: Iterable[Conflict]) -> dict[str, bytes]:
+        """The files of these conflicts, with the unknown keys of the records of the same names."""
+        ones = (self._with_others(one) for conflict in conflicts for one in conflict.by_field())
+        return record_files(ones, self.sharded)
+
+    def _with_others(self, conflict: Conflict) -> Conflict:
+        path = paths.conflict_path(conflict.uri, conflict.digest, self.sharded)
+        old, ours, theirs = (self._others(path, data) for data in self._versions_at(path))
+        if ours is None and theirs is None:  # a new record, or one that moved with its node
+            return conflict
+        base = old or {}
+        merged = merge_record_others(base, *(base if side is None else side for side in (ours, theirs)))
+        return replace(conflict, others=merged)
+
+    def _others(self, path: str, data: Data) -> Mapping[str, Json] | None:
+        try:
+            return documents.read_record(data, path, self.sharded).others if data is not None else None
+        except KgdError:
+            return None
 
     def _write(self, path: str, data: Data) -> None:
         """Write or remove a file in the result."""

@@ -22,6 +22,7 @@ from kgd.git.store import ObjectStore
 from kgd.graph.edges import Card
 from kgd.graph.live_graph import LiveGraph
 from kgd.graph.snapshot_rows import Rows
+from kgd.model.fields import misspelt
 from kgd.model.node import Node, Relation
 from kgd.model.uri import Uri, parse, workspace_of
 from kgd.workspace.answers import InvalidFile
@@ -64,6 +65,7 @@ class Served:
         self._invalid: dict[str, InvalidFile] = {}
         self._conflicts: dict[str, set[str]] = {}
         self._disputed: set[Uri] = set()
+        self._misspelt: dict[str, tuple[str, ...]] = {}
         self._cut: dict[str, Uri] = {}
         """Paths that do not tell their URI."""
         self.locations = PartLocations()
@@ -76,6 +78,11 @@ class Served:
 
     def invalid_file(self, path: str) -> InvalidFile | None:
         return self._invalid.get(path)
+
+    def misspelt_keys(self) -> list[str]:
+        """A sentence for each unknown key of a node's file that is probably a misspelt field."""
+        with self._lock:
+            return [f"{path}: {said}" for path, all in sorted(self._misspelt.items()) for said in all]
 
     def conflict_paths(self, folder: str | None = None) -> list[str]:
         """Paths of the open records of one node's folder, or of all; sorted."""
@@ -146,6 +153,7 @@ class Served:
             conflicts = [path for paths in self._conflicts.values() for path in paths]
             care = {"invalid": sorted(self._invalid), "conflicts": sorted(conflicts), "cut": sorted(self._cut)}
             care |= {"parts": self.locations.export(), "shadowed": self.locations.shadowed_files()}
+            care["misspelt"] = sorted(self._misspelt)
         return tree, rows, care
 
     def restore(self, tree: ObjectId, rows: Rows, care: Mapping[str, list[str]]) -> None:
@@ -165,7 +173,7 @@ class Served:
             if path in there:
                 self._note_conflict(path, True)
         self.locations.restore(care.get("parts", ()), lambda uri: card.uri if (card := self.graph.card(uri)) else uri)
-        for path in [*care.get("cut", ()), *care.get("shadowed", ()), *care.get("invalid", ())]:
+        for path in [name for kind in ("cut", "shadowed", "invalid", "misspelt") for name in care.get(kind, ())]:
             found = self._store.lookup(tree, path)
             if found:
                 list(self._apply_entry(path, found))
@@ -296,6 +304,7 @@ class Served:
         paths.check_place(node.uri, path, self._workspace, self._sharded)
         if self._invalid:
             self._mark(path)
+        self._note_keys(path, node)
         if self.locations.is_in_part(node.uri):
             self.locations.shadow(node.uri, path, blob)
             return ()
@@ -315,8 +324,16 @@ class Served:
             if refusal:
                 self._invalid[path] = InvalidFile.refused(path, uri, refusal)
 
+    def _note_keys(self, path: str, node: Node | Lean | None) -> None:
+        found = tuple(misspelt(node)) if isinstance(node, Node) else ()
+        if found or path in self._misspelt:
+            with self._lock:
+                self._misspelt.pop(path, None)
+                self._misspelt |= {path: found} if found else {}
+
     def _remove(self, path: str) -> Sequence[Change]:
         self._mark(path)
+        self._note_keys(path, None)
         uri = self._uri_of(path)
         if uri is None:
             return ()

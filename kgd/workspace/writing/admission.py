@@ -26,7 +26,15 @@ from kgd.workspace.files import memory_files
 from kgd.workspace.files.memory_files import Home
 from kgd.workspace.files.parts import node_in
 from kgd.workspace.writing import area_bounds
-from kgd.workspace.writing.secrets import SAY_WHERE, HoldsSecret, Secret, line_of, new_secret_in, refuse_secrets
+from kgd.workspace.writing.secrets import (
+    SAY_WHERE,
+    HoldsSecret,
+    Secret,
+    line_of,
+    new_secret_in,
+    refuse_secrets,
+    secret_in_values,
+)
 
 Place = Callable[[str, Secret | None], str]
 """The place of a field, or of the secret in it: ``<path>:<line>``."""
@@ -257,8 +265,8 @@ def admit_entry(path: str, data: bytes, base: bytes | None, home: Home) -> None:
     own = paths.path_of(entry.parent, home.sharded)
     if base is None and bulk.folder_of(entry.parent) is None and home.read(own) is None:
         raise Invalid(f"this entry is about {entry.parent}, which does not exist", at=at, next="Write that node first.")
-    if found := new_secret_in(entry.summary, ""):
-        raise HoldsSecret(f"this entry holds what looks like a secret ({found.kind})", at=at, next=SAY_WHERE)
+    if kind := secret_in_values({"summary": entry.summary, **entry.others}):
+        raise HoldsSecret(f"this entry holds what looks like a secret ({kind})", at=at, next=SAY_WHERE)
 
 
 def check_secrets(path: str, data: bytes, base: bytes | None, home: Home) -> None:

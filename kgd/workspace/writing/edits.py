@@ -15,9 +15,9 @@ from kgd.codec import canonical, documents, memories, paths
 from kgd.errors import Advice, Do, Invalid, InvariantViolation, NotFound, Stale
 from kgd.model.change import Append, Delete, Edit, Log, Move, Relate, Revert, Settle, Unrelate, Untag, Upsert
 from kgd.model.conflict import WHOLE, Conflict, canonical_json
-from kgd.model.fields import field_of, plain
+from kgd.model.fields import field_of, misspelt, plain
 from kgd.model.merge_graph import renamed
-from kgd.model.node import FILE, MEMORY_TYPES, Json, Node, Relation, folded
+from kgd.model.node import FILE, MEMORY_TYPES, Json, Node, Relation, Source, folded
 from kgd.model.uri import OWNED, Uri, is_owned, path_of, scheme_of, workspace_of
 from kgd.workspace.files import memory_files
 from kgd.workspace.writing.draft import Draft, is_resource
@@ -47,7 +47,8 @@ def apply(edit: Edit, draft: Draft) -> None:
 
 @apply.register
 def _upsert(edit: Upsert, draft: Draft) -> None:
-    _refuse_deep(edit.data, *(relation.data for relation in edit.relations))
+    _refuse_deep(edit.data, edit.others, edit.source.others if edit.source else None)
+    _refuse_deep(*(given for relation in edit.relations for given in (relation.data, relation.others)))
     uri = _resolved(draft, edit.uri)
     old = draft.node(uri)
     _expect(draft, uri, edit.expect_version)
@@ -74,15 +75,33 @@ def _upsert(edit: Upsert, draft: Draft) -> None:
 def upserted(old: Node, edit: Upsert) -> Node:
     """The node with the fields of an upsert, regardless of the expected version."""
     node = _cleared(old, tuple("data.file" if name == DETAIL else name for name in edit.unset))
-    given = {field: getattr(edit, field) for field in ("type", "name", "summary", "content", "source")}
+    given = {field: getattr(edit, field) for field in ("type", "name", "summary", "content")}
+    given["source"] = _with_known_keys(edit.source, node.source)
     node = replace(node, **{field: value for field, value in given.items() if value is not None})
     node = replace(
         node,
         tags=(*node.tags, *edit.tags),
         aliases=(*node.aliases, *edit.aliases),
         data=merged_data(node.data, edit.data),
+        others=_replaced(node.others, edit.others),
     )
-    return node.with_relation(*edit.relations)
+    return node.with_relation(*(_with_others(new, node.relation(new.type, new.target)) for new in edit.relations))
+
+
+def _with_others(new: Relation, old: Relation | None) -> Relation:
+    return replace(new, others=_replaced(old.others if old else {}, new.others))
+
+
+def _with_known_keys(new: Source | None, old: Source | None) -> Source | None:
+    """The given source; the unknown keys of an equal source stay."""
+    if new is None or old is None or new.key != old.key:
+        return new and replace(new, others=_replaced({}, new.others))
+    return replace(new, others=_replaced(old.others, new.others))
+
+
+def _replaced(old: Mapping[str, Json], new: Mapping[str, Json]) -> dict[str, Json]:
+    """The mapping with these values; None deletes a key."""
+    return {key: value for key, value in {**old, **new}.items() if key not in new or value is not None}
 
 
 @apply.register
@@ -113,7 +132,7 @@ def _delete(edit: Delete, draft: Draft) -> None:
 
 @apply.register
 def _relate(edit: Relate, draft: Draft) -> None:
-    _refuse_deep(edit.relation.data)
+    _refuse_deep(edit.relation.data, edit.relation.others)
     source = _resolved(draft, edit.source)
     node = draft.node(source)
     if node is None:
@@ -125,7 +144,7 @@ def _relate(edit: Relate, draft: Draft) -> None:
     if old:
         weight = relation.weight if "weight" in edit.explicit else old.weight
         data = relation.data if "data" in edit.explicit else old.data
-        relation = replace(relation, weight=weight, data=data)
+        relation = replace(relation, weight=weight, data=data, others=old.others)
         if relation == old:
             draft.warnings.append(f"{source} already {relation.type} {relation.target}; nothing changed")
     draft.put(node.with_relation(relation))
@@ -197,7 +216,7 @@ def _settle(edit: Settle, draft: Draft) -> None:
     settle(draft, conflict, uri, edit.fields)
     left = {name: field for name, field in conflict.fields.items() if name not in edit.fields}
     if left:
-        draft.record(Conflict(conflict.uri, left, {name: conflict.shown[name] for name in left}))
+        draft.record(replace(conflict, fields=left, shown={name: conflict.shown[name] for name in left}))
 
 
 @apply.register
@@ -260,6 +279,12 @@ def check_links(draft: Draft) -> None:
                 _check_link(draft, relation)
 
 
+def misspelt_keys(draft: Draft) -> list[str]:
+    """Warnings for unknown keys of the changed nodes that are probably misspelt fields."""
+    changed = ((uri, draft.node(uri)) for uri in draft.touched())
+    return [f"{uri}: {said}" for uri, node in changed if node for said in misspelt(node)]
+
+
 def doubled_relations(edits: Iterable[Edit]) -> list[str]:
     """Warnings for relations that one change gives two values; the last one counts."""
     given: dict[tuple[Uri, str, Uri], Relation] = {}
@@ -319,6 +344,9 @@ def merged_data(old: Mapping[str, Json], new: Mapping[str, Json]) -> dict[str, J
 
 def _cleared(node: Node, unset: tuple[str, ...]) -> Node:
     for name in unset:
+        if name in node.others:
+            node = replace(node, others={key: value for key, value in node.others.items() if key != name})
+            continue
         field, dot, key = name.partition(".")
         if field not in CLEARABLE or (dot and field != "data"):
             raise Invalid(f"'{name[:80]}' cannot be unset", at="unset", next="Name a stored field, or data.<key>.")

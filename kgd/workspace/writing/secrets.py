@@ -79,6 +79,11 @@ def refuse_secrets(node: Node, before: Node | None = None, place: Callable[[str,
             )
 
 
+def secret_in_values(values: Mapping[str, Json]) -> str:
+    """The kind of the first secret in a text of the values, or the empty string."""
+    return next((kind for _, text in _texts(values, "") if (kind := secret_in(text))), "")
+
+
 def refuse_secret_text(text: str, what: str, at: str = "") -> None:
     """Raise if the text, described as `what`, holds a likely credential.
 

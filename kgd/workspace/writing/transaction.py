@@ -64,6 +64,7 @@ class Transaction:
         self._apply(draft)
         edits.check_links(draft)
         draft.warnings += edits.doubled_relations(self.changes.edits)
+        draft.warnings += edits.misspelt_keys(draft)
         files = draft.finish()
         if self.permit:
             workspace = self.around.workspace
