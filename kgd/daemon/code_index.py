@@ -70,6 +70,10 @@ class ReadingTree:
         self._left = 0
         self._too_many = 0
         self._trouble = ""
+        self._rounds = 0
+        """Times that files were compared, so that counts of an earlier round are known to be old."""
+        self._counted: tuple[object, list[tuple[str, str, int, int, int]], list[dict[str, Any]]] | None = None
+        """The last counts of `report`, and the state that they hold for."""
         self._process: Process | None = None
         self._thread = threading.Thread(target=self._follow, name="kgd-reading", daemon=True)
         self.read_count = self.followed_count = 0
@@ -105,14 +109,14 @@ class ReadingTree:
             return self._looked and not self._busy and self._waiting == set()
 
     def report(self) -> dict[str, Any]:
-        """Counts of parsed, pending and skipped files, and languages without a parser, for `status`."""
+        """Counts of parsed, pending and skipped files, and languages without a parser, for `status`.
+
+        O(files) once per state of the tree, and while files are parsed.
+        """
         languages: dict[str, dict[str, int]] = {}
         left_out: Counter[str] = Counter()
         documents, chunks, symbols = 0, 0, 0
-        try:
-            counted = self._index.counts()
-        except KgdError:
-            counted = []
+        counted, missing = self._counts()
         for language, state, files, symbol_count, chunk_count in counted:
             if language == "manifest":
                 continue
@@ -137,9 +141,20 @@ class ReadingTree:
             "documents": documents,
             "chunks": chunks,
             "left_out": dict(left_out),
-            "missing": self._missing(),
+            "missing": missing,
             **({"trouble": self._trouble} if self._trouble else {}),
         }
+
+    def _counts(self) -> tuple[list[tuple[str, str, int, int, int]], list[dict[str, Any]]]:
+        with self._changed:
+            state = (self._overlay.view, self._rounds) if not self._busy else None
+        if state is None or self._counted is None or self._counted[0] != state:
+            try:
+                counted = self._index.counts()
+            except KgdError:
+                return [], self._missing()
+            self._counted = state, counted, self._missing()
+        return self._counted[1:]
 
     # In the thread
 
@@ -161,6 +176,7 @@ class ReadingTree:
             self._attempt(lambda waiting=waiting: self._update(waiting))  # type: ignore[misc]
             with self._changed:
                 self._busy = False
+                self._rounds += 1
         self._end_process()
 
     def _patience(self) -> float | None:

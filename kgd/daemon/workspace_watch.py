@@ -169,9 +169,8 @@ class WorkspaceWatch:
             changed -= of_code
         top, git_dir = self._workspace.layout.work_tree, str(self._workspace.layout.git_dir)
         inside = {path for path in changed if not path.startswith(f"{git_dir}/")}
-        if any(_moves_a_branch(path, git_dir) for path in changed - inside):
-            self._workspace.hint(None)
-        elif inside:
+        # A moved branch is only a reason to look: publication moves it too, and tells a person's git command by itself.
+        if inside or any(_moves_a_branch(path, git_dir) for path in changed - inside):
             self._workspace.hint(sorted(str(Path(path).relative_to(top)) for path in inside if path != str(top)))
 
     def _is_of_code(self, path: str) -> bool:

@@ -204,8 +204,12 @@ class MentionsFile(Database):
 
     def longest(self, firsts: Collection[str]) -> dict[str, int]:
         """For the first words of names, the number of words of the longest name that begins with each."""
-        sql = "SELECT first, max(size) FROM keys WHERE named > 0 AND first IN ({}) GROUP BY first"
-        return dict(self.rows_in(sql, firsts))
+        rows = self.rows(
+            "SELECT value, (SELECT size FROM keys WHERE first = value AND named > 0 ORDER BY size DESC LIMIT 1)"
+            " FROM json_each(?)",
+            orjson.dumps(list(firsts)).decode(),
+        )
+        return {first: size for first, size in rows if size}
 
     def known(self, keys: Collection[str]) -> set[str]:
         """The keys that are the name of a node."""

@@ -18,13 +18,13 @@ from typing import NamedTuple
 from kgd.codec import paths
 from kgd.codec.settings import PATH as SETTINGS
 from kgd.errors import Invalid, KgdError
-from kgd.git.objects import PLAIN, ObjectId, object_id
+from kgd.git.objects import FOLDER, PLAIN, ObjectId, object_id
 from kgd.git.store import ObjectStore
 from kgd.git.walk import Lookup
 from kgd.workspace.answers import InvalidFile
 from kgd.workspace.files.memory_files import Home
 from kgd.workspace.publishing.unpublished import Unpublished
-from kgd.workspace.publishing.work_tree import Found, WorkTree, is_owned
+from kgd.workspace.publishing.work_tree import Found, WorkTree, is_owned, is_temporary
 from kgd.workspace.writing.admission import check
 
 RECENT_SECONDS = 600.0
@@ -82,6 +82,7 @@ class HandEdits:
         """Edits are judged against the files in the work tree."""
         self._hinting = threading.Lock()
         self._hints: set[str] = set()
+        """Files, and folders that appeared or disappeared."""
         self._rescan = True
         self._seen: dict[str, _Seen] = {}
         self._missing: frozenset[str] = frozenset()
@@ -99,11 +100,7 @@ class HandEdits:
             if changed is None:
                 self._rescan = True
                 return
-            for path in changed:
-                if is_owned(path):
-                    self._hints.add(path)
-                else:
-                    self._rescan = True  # for example, a folder appeared or disappeared
+            self._hints.update(changed)
             if len(self._hints) > HINTS_LIMIT:
                 self._rescan = True
 
@@ -168,8 +165,9 @@ class HandEdits:
     def look(self, published: ObjectId, head: ObjectId, *, settle: bool = False) -> Look:
         """Compare the work tree with the published tree and return a person's edits.
 
-        Costs a look-up per hinted path, or one scan after a hint without a path. `head` is the tree of the tip; its
-        bytes are no edit. With `settle` only missing files wait for quiet.
+        Costs a look-up per hinted file and a scan per hinted folder, or one scan of all after a hint without a path or
+        with a special file. `head` is the tree of the tip; its bytes are no edit. With `settle` only missing files wait
+        for quiet.
         """
         missing_folders = self.missing_folders(published)
         if missing_folders:
@@ -177,6 +175,9 @@ class HandEdits:
         with self._hinting:
             hints, self._hints = self._hints, set()
             full, self._rescan = self._rescan or bool(self._missing and not self.held), False
+        files = {path for path in hints if is_owned(path)}
+        folders = {path for path in hints - files if self._tree.is_folder(path)}
+        full = full or any(self._hides_files(path, published) for path in hints - files - folders)
         if full:
             found, base = self._scan(published)
             found |= {
@@ -185,10 +186,14 @@ class HandEdits:
                 if path not in found and path not in base
             }
         else:
-            asked = sorted({*hints, *self._seen, *self._invalid, *self.unpublished.bases})
+            asked = sorted({*files, *self._seen, *self._invalid, *self.unpublished.bases})
             found = {path: self._tree.look(path) for path in asked}
             there = Lookup(self._store.tree, published)
             base = {path: there.entry(path) for path in asked}
+            for folder in folders:
+                inside, base_inside = self._scan(published, folder)
+                found |= {**dict.fromkeys(base_inside, Found(None)), **inside}
+                base |= base_inside
         now, tip = time.monotonic(), Lookup(self._store.tree, head)
         edits: list[HandEdit] = []
         missing: set[str] = set()
@@ -215,16 +220,30 @@ class HandEdits:
 
     # ---- inside
 
-    def _scan(self, published: ObjectId) -> tuple[dict[str, Found], dict[str, ObjectId | None]]:
+    def _scan(self, published: ObjectId, below: str = "") -> tuple[dict[str, Found], dict[str, ObjectId | None]]:
+        """The files of the work tree and those of the published tree, in all of kgd's folders or in one."""
         base: dict[str, ObjectId | None] = {}
-        for path, mode, id in self._store.files(published):
+        tree = self._folder(published, below)
+        for name, mode, id in self._store.files(tree) if tree else ():
+            path = f"{below}/{name}" if below else name
             if is_owned(path) and mode.startswith(PLAIN):  # not a committed link or submodule
                 base[path] = id
-        files, odd_folders = self._tree.scan()
+        files, odd_folders = self._tree.scan(below)
         hidden = tuple(folder + "/" for folder in odd_folders)
         if hidden:
             base = {path: id for path, id in base.items() if not path.startswith(hidden)}
         return files, base
+
+    def _folder(self, published: ObjectId, path: str) -> ObjectId | None:
+        entry = self._store.lookup(published, path)
+        return entry[1] if entry and entry[0] == FOLDER else None
+
+    def _hides_files(self, path: str, published: ObjectId) -> bool:
+        """Whether a path that is neither a folder nor a file of kgd's is a special file, or was a published folder."""
+        at = self._tree.look(path)
+        if at.odd:
+            return not is_temporary(path.rpartition("/")[2])
+        return at.id is None and self._folder(published, path) is not None
 
     def _is_settled(self, path: str, at: Found, base: ObjectId | None, head: Lookup) -> bool:
         """Whether the content of a path needs no further look: known, or reported as special."""

@@ -124,14 +124,22 @@ class WorkTree:
             return _read(name, fd)
         return None
 
-    def scan(self) -> Scan:
-        """All of kgd's files, and the special files in its folders. About 7 us a file."""
+    def is_folder(self, path: str) -> bool:
+        """Whether there is a folder inside one of kgd's folders, or one of them, at the path."""
+        if path.partition("/")[0] not in OWNED_FOLDERS:
+            return False
+        with contextlib.suppress(OSError, Odd):
+            os.close(self._open_folder(path))
+            return True
+        return False
+
+    def scan(self, below: str = "") -> Scan:
+        """All of kgd's files, and the special files in its folders; or those in one folder. About 7 us a file."""
         files: dict[str, Found] = {}
         odd: list[str] = []
-        settings = self.look(SETTINGS)
-        if settings.id or settings.odd:
+        if not below and ((settings := self.look(SETTINGS)).id or settings.odd):
             files[SETTINGS] = settings
-        for folder in OWNED_FOLDERS:
+        for folder in [below] if below else OWNED_FOLDERS:
             try:
                 fd = self._open_folder(folder)
             except FileNotFoundError:
@@ -140,9 +148,10 @@ class WorkTree:
                 files[folder] = Found(None, error.reason)
                 odd.append(folder)
                 continue
-            for path, found in self._scan(folder, fd, odd, 1):
+            for path, found in self._scan(folder, fd, odd, 1 + folder.count("/")):
                 files[path] = found
-        self._known = {path: known for path, known in self._known.items() if path in files}
+        if not below:
+            self._known = {path: known for path, known in self._known.items() if path in files}
         return Scan(files, tuple(odd))
 
     # ---- writing
