@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from kgd.config.registry import Entry, RegistryFile
 from kgd.errors import InvariantViolation, KgdError, Unavailable
+from kgd.git.layout import check_configuration
 from kgd.workspace.tip import settings
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ class Places:
 
         Raises:
             Unavailable: It is not at its path.
+            Damaged: Its configuration cannot be read.
         """
         if (found := self.find(entry)) is not None:
             return found
@@ -43,6 +45,7 @@ class Places:
                 at=entry.path,
                 next=f"`kgd clone {entry.id}` clones it from {entry.remote}.",
             )
+        check_configuration(Path(entry.path))
         raise Unavailable(
             f"workspace '{entry.id}' is not at its registered path",
             at=entry.path,
@@ -55,11 +58,18 @@ class Places:
         return _with_code(layout, entry) if layout is not None else None
 
     def around(self, directory: Path) -> Layout | None:
-        """The workspace that a directory belongs to, or a registered workspace about the code there."""
+        """The workspace that a directory belongs to, or a registered workspace about the code there.
+
+        Raises:
+            Damaged: The configuration of the directory's repository cannot be read.
+        """
         entries = [one for one in self._registry.current().entries.values() if one.path and one.code]
         if (layout := self._locate(directory)) is None:
             inside = (one for one in entries if directory.resolve().is_relative_to(Path(one.code).resolve()))
-            return next((found for one in inside if (found := self.find(one)) is not None), None)
+            found = next((found for one in inside if (found := self.find(one)) is not None), None)
+            if found is None:
+                check_configuration(directory)
+            return found
         for one in entries:
             if self._locate(Path(one.path)) == layout:
                 return _with_code(layout, one)

@@ -9,10 +9,13 @@ change to the code repository is a line in ``info/exclude``.
 from __future__ import annotations
 
 import re
+import shlex
 from dataclasses import dataclass
 from pathlib import Path
 
-from kgd.errors import KgdError
+import pygit2
+
+from kgd.errors import Damaged, KgdError
 from kgd.git import refs
 from kgd.git.discovery import Place, find_place, is_workspace, setting
 from kgd.git.store import ObjectStore
@@ -75,6 +78,26 @@ def locate(directory: Path) -> Layout | None:
         if outer and outer.common_dir == place.common_dir.parent:
             return code_layout(outer)
     return standalone_layout(place)
+
+
+def check_configuration(directory: Path) -> None:
+    """Check the configuration of a directory's repositories, without which `locate` finds no workspace.
+
+    Raises:
+        Damaged: git cannot read it.
+    """
+    place = find_place(directory)
+    for git_dir in (place.common_dir / _GIT_DIR, place.common_dir) if place else ():
+        config = git_dir / "config"
+        try:
+            if config.is_file():
+                pygit2.Config(str(config)).get_multivar("kgd.format")
+        except (OSError, pygit2.GitError) as error:
+            raise Damaged(
+                f"git cannot read the configuration of a repository: {error}",
+                at=str(config),
+                next=f"Mend the named line; `git config -f {shlex.quote(str(config))} --list` checks the file.",
+            ) from None
 
 
 def code_root(directory: Path) -> Path | None:

@@ -15,7 +15,7 @@ from watchdog.observers import inotify_c
 from kgd import tools
 from kgd.config import Home
 from kgd.daemon.daemon import Daemon
-from kgd.errors import Unavailable, of_defect
+from kgd.errors import Damaged, Unavailable, of_defect
 from kgd.git.layout import locate
 from kgd.model.uri import Uri
 from kgd.tools.session import Session
@@ -115,3 +115,18 @@ def open_files(daemon: Daemon) -> list[str]:
     files = [os.readlink(link) for link in links if os.path.islink(link)]
     inside = str(Path(daemon.home.config).parent)
     return [file for file in files if file.startswith(inside) and not file.removesuffix(" (deleted)").endswith(".pack")]
+
+
+@pytest.mark.parametrize("named", [False, True])
+def test_a_configuration_that_git_cannot_read_is_named_with_its_line(session: Session, named: bool) -> None:
+    tools.call(session, "up", {})
+    workspace = session.daemon.workspace("shop")
+    config = workspace.layout.git_dir / "config"
+    session.daemon.forget(workspace)
+    lines = config.read_text().count("\n")
+    with open(config, "a") as file:
+        file.write("[core\n")
+    with pytest.raises(Damaged) as refused:
+        tools.call(session, "get", {"uris": ["concept://shop/a"], **({"workspace": "shop"} if named else {})})
+    assert f"{config}:{lines + 1}" in str(refused.value)
+    assert f"git config -f {config} --list" in refused.value.next
