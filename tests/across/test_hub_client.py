@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import socket
 import ssl
-import subprocess
 import time
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from kgd.errors import Forbidden, Invalid, KgdError, Limit, Stale, Unauthorized,
 from kgd.http_client import Address
 from kgd.sync.hubs import ANSWER_LIMIT, HubClient
 from tests.across.counter import Counter, always, http
+from tests.certificates import self_signed
 
 
 def test_a_call_carries_the_token_and_answers_the_structured_result() -> None:
@@ -149,31 +149,7 @@ def test_plain_http_is_for_this_machine_alone() -> None:
 
 
 def test_an_untrusted_certificate_is_refused_before_the_token_is_sent(tmp_path: Path) -> None:
-    cert, key = tmp_path / "cert.pem", tmp_path / "key.pem"
-    subprocess.run(
-        [
-            "openssl",
-            "req",
-            "-x509",
-            "-newkey",
-            "ec",
-            "-pkeyopt",
-            "ec_paramgen_curve:prime256v1",
-            "-nodes",
-            "-days",
-            "2",
-            "-subj",
-            "/CN=localhost",
-            "-addext",
-            "subjectAltName=DNS:localhost",
-            "-keyout",
-            key,
-            "-out",
-            cert,
-        ],
-        check=True,
-        capture_output=True,
-    )
+    cert, key = self_signed(tmp_path, "DNS:localhost")
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(cert, key)
 
