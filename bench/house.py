@@ -15,7 +15,7 @@ from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, Self
 
 from mcp import Client, StdioServerParameters
 from mcp.types import CallToolResult
@@ -53,9 +53,12 @@ class House:
         assert self._process is not None
         return self._process.pid
 
+    def command(self) -> list[str]:
+        return self.home.daemon_command()
+
     def start(self) -> None:
         with open(self.folder / "out", "ab") as out:
-            self._process = subprocess.Popen(self.home.daemon_command(), stdout=out, stderr=out, env=self.environment)
+            self._process = subprocess.Popen(self.command(), stdout=out, stderr=out, env=self.environment)
         deadline = time.monotonic() + PATIENCE
         while not self._listens():
             if time.monotonic() > deadline or self._process.poll() is not None:
@@ -73,7 +76,7 @@ class House:
             self._process.wait(PATIENCE)
             self._process = None
 
-    def call(self, name: str, **args: Any) -> dict[str, Any]:
+    def call(self, name: str, /, **args: Any) -> dict[str, Any]:
         """One call, as the command line makes it."""
         with Connection(self.home, start=False) as connection:
             return connection.call(name, args)
@@ -95,7 +98,7 @@ class House:
         """See `settle`."""
         settle(self.call)
 
-    def __enter__(self) -> House:
+    def __enter__(self) -> Self:
         self.start()
         return self
 

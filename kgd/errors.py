@@ -76,6 +76,8 @@ class KgdError(Exception):
     """
 
     code: ClassVar[str] = "INTERNAL"
+    status: ClassVar[int] = 500
+    """The status of an HTTP response with this error."""
 
     def __init__(self, message: str, *, at: str = "", next: str = "") -> None:
         self.message = _clean(message)[:320]
@@ -95,17 +97,17 @@ class KgdError(Exception):
 
 
 class Invalid(KgdError):
-    code = "VALIDATION_ERROR"
+    code, status = "VALIDATION_ERROR", 422
 
 
 class NotFound(KgdError):
-    code = "NOT_FOUND"
+    code, status = "NOT_FOUND", 404
 
 
 class Stale(KgdError):
     """An edit carried an outdated version. Nothing was written."""
 
-    code = "CONFLICT"
+    code, status = "CONFLICT", 409
 
     def __init__(self, message: str, *, current: int, at: str = "", next: str = "") -> None:
         super().__init__(message, at=at, next=next)
@@ -116,31 +118,31 @@ class Stale(KgdError):
 
 
 class InvariantViolation(KgdError):
-    code = "INVARIANT_VIOLATION"
+    code, status = "INVARIANT_VIOLATION", 409
 
 
 class Forbidden(KgdError):
-    code = "FORBIDDEN"
+    code, status = "FORBIDDEN", 403
 
 
 class Unauthorized(KgdError):
-    code = "UNAUTHORIZED"
+    code, status = "UNAUTHORIZED", 401
 
 
 class Limit(KgdError):
-    code = "LIMIT"
+    code, status = "LIMIT", 413
 
 
 class Unavailable(KgdError):
-    code = "UNAVAILABLE"
+    code, status = "UNAVAILABLE", 503
 
 
 class Damaged(KgdError):
-    code = "DAMAGED"
+    code, status = "DAMAGED", 503
 
 
 class Refused(KgdError):
-    code = "REFUSED_CONTENT"
+    code, status = "REFUSED_CONTENT", 422
 
 
 class Internal(KgdError):

@@ -22,6 +22,7 @@ from bench import (
     memory_server,
     merge,
     pages,
+    paths,
     search,
     starting,
     sync,
@@ -52,6 +53,13 @@ def told(rows: list[Row]) -> None:
 @pytest.mark.filterwarnings("ignore:ping is removed")
 def test_calls_over_mcp_are_measured(made: Made, tmp_path: Path) -> None:
     told(mcp_calls.rows([made], tmp_path, None, alone=2))
+
+
+def test_the_code_of_each_call_is_counted(tmp_path: Path) -> None:
+    parts = ("Transaction.stage", "retrieve", "ActiveContext.touch", "Writer._flush")
+    for part, (what, path, idle) in zip(parts, paths.paths(tmp_path, nodes=NODES, repeats=1), strict=True):
+        assert part in {name for _, name in path}, what
+        assert path <= idle
 
 
 def test_the_short_processes_and_many_clients_are_measured(made: Made, tmp_path: Path) -> None:

@@ -67,8 +67,7 @@ def why(answer: Answer) -> None:
     """Print the origin of the lines and the knowledge about them, without the rest of the file's context."""
     _lines(answer)
     if not answer.get("lines"):
-        say("no commit found: the file has no such line, or the code has no history here")
-        say("Give a line of a file in the code tree, as in `kgd why src/app.py:12`.")
+        say("no commit found: give a committed line of a file in the code tree, such as `kgd why src/app.py:12`")
     _items(answer)
     _cut([one for one in answer["cut"] if one["what"] not in _OF_THE_FILE])
 

@@ -85,7 +85,7 @@ class Elsewhere:
         """
         hub = self._hub(self._registry.current().entries[workspace])
         try:
-            return hub.ask(lambda client: client.call(workspace, tool, args, deadline=deadline), deadline)
+            return hub.ask(lambda client: client.call(workspace, tool, args, reads=True, deadline=deadline), deadline)
         except Unavailable as error:
             at = self.last_seen(workspace)
             last = f"It was last seen {_moment(at)}." if at else "It was never seen from here."
@@ -318,6 +318,7 @@ def _explore(client: HubClient, question: Question, deadline: float) -> Patch:
                 question.workspace,
                 "traverse",
                 {**args, **({"cursor": cursor} if cursor else {})},
+                reads=True,
                 deadline=max(0.05, end - time.monotonic()),
             )
         except Unavailable:

@@ -42,6 +42,8 @@ class Minted:
 class TooMuch(Limit):
     """A quota is exceeded; `retry_after` is in seconds."""
 
+    status = 429
+
     def __init__(self, message: str, retry_after: int) -> None:
         super().__init__(message, next=f"Ask again in {retry_after} s.")
         self.retry_after = retry_after

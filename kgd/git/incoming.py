@@ -112,7 +112,7 @@ class Incoming(ObjectStore):
         super().__init__(scratch)
         self._scratch, self._home = scratch, home
         self.tips = dict(tips)
-        self._stems = sorted(path.with_suffix("") for path in self.pack_dir.glob("pack-*.idx"))
+        self._stems = pack.stems(self.pack_dir)
         self.ids: frozenset[ObjectId] = frozenset(id for stem in self._stems for id in pack.ids_of(stem))
         self._kept: list[Path] = []
 

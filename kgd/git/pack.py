@@ -120,6 +120,11 @@ def intact(stem: Path) -> bool:
     return pack_sum == pack_end[20:] == idx_end[:20] and idx_sum == idx_end[20:]
 
 
+def stems(pack_dir: Path) -> list[Path]:
+    """The stems of all packs, sorted by name."""
+    return sorted(path.with_suffix("") for path in pack_dir.glob("pack-*.idx"))
+
+
 def ids_of(stem: Path) -> list[ObjectId]:
     """The ids in the pack's index, in pack order. Raises OSError or ValueError if unreadable."""
     with open(stem.with_suffix(".idx"), "rb") as file:

@@ -12,7 +12,6 @@ the new pack as long as git may be writing an index from an earlier list of pack
 from __future__ import annotations
 
 import contextlib
-import os
 import subprocess
 import sys
 import tempfile
@@ -22,7 +21,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 from pathlib import Path
 
-from kgd.errors import KgdError, Unavailable
+from kgd.errors import KgdError
 from kgd.git import pack, program
 from kgd.git.files import sync_folder
 from kgd.git.objects import ObjectId
@@ -42,8 +41,6 @@ LISTED = 20_000
 LISTED_HERE = 4_000
 """Maximum number of objects that this process reads for a list. For more it starts a child process, in some 0.2 s:
 reading takes up to 60 MB, part of which the heaps would keep, and blocks the interpreter for seconds."""
-UNLISTED, UNLISTED_SHARE = 2_000, 20
-"""Objects packed since the commit-graph was written that make a new one due, if they are also a twentieth of all."""
 ROLLED = b"kgd rolled up\n"
 """Content of the ``.keep`` of a new pack. Later roll-ups ignore it; the user's git honours it."""
 PARTIAL = "kgd-roll-up-"
@@ -56,14 +53,10 @@ DEADLINE = 600.0
 
 @dataclass(frozen=True, slots=True)
 class Upkeep:
-    """The result of one round. `failed` is the reason if a roll-up was given up; the packs are then unchanged.
-
-    `graph` is whether a commit-graph that was due was written; None if none was due.
-    """
+    """The result of one round. `failed` is the reason if a roll-up was given up; the packs are then unchanged."""
 
     rolled: int
     packs: int
-    graph: bool | None
     failed: str = ""
 
 
@@ -84,28 +77,8 @@ def settle(pack_dir: Path) -> None:
                 keep.unlink()
 
 
-def graph_is_due(git_dir: Path) -> bool:
-    """Whether the commit-graph has no changed paths, or may lack many commits: after a fetch, a clone, many changes.
-
-    Without it git compares the trees of every commit to find those of one path: 4 s for 200,000 commits, with it 0.3 s.
-    Costs one read per pack.
-    """
-    info = git_dir / "objects" / "info"
-    written = 0
-    with contextlib.suppress(OSError), open(info / "commit-graph", "rb") as file:
-        if b"BIDX" in file.read(200):  # the table of chunks
-            written = os.fstat(file.fileno()).st_mtime_ns
-    every = unlisted = 0
-    for stem in _stems(git_dir / "objects" / "pack"):
-        with contextlib.suppress(OSError, ValueError):
-            count = pack.count_of(stem)
-            every += count
-            unlisted += count if stem.with_suffix(".pack").stat().st_mtime_ns > written else 0
-    return unlisted > max(UNLISTED, every // UNLISTED_SHARE)
-
-
 def maintain(git_dir: Path, stop: threading.Event | None = None) -> Upkeep:
-    """Roll up every full level, and write the commit-graph with changed paths if it is due. `stop` ends it early.
+    """Roll up every full level. `stop` ends it early.
 
     Safe beside the writer, readers and git; concurrent calls waste work but do no harm.
     """
@@ -118,12 +91,7 @@ def maintain(git_dir: Path, stop: threading.Event | None = None) -> Upkeep:
             tries, failed = tries + 1, str(error)  # list again: a gc has replaced some
             continue
         rolled, failed, tries = rolled + 1, "", 0
-    graph = None
-    if graph_is_due(git_dir):
-        with contextlib.suppress(program.GitFailed, KgdError):
-            write_commit_graph(git_dir, stop)
-        graph = not graph_is_due(git_dir)
-    return Upkeep(rolled, len(_stems(pack_dir)), graph, failed)
+    return Upkeep(rolled, len(pack.stems(pack_dir)), failed)
 
 
 def roll_up(git_dir: Path, stems: list[Path], stop: threading.Event | None = None) -> Path:
@@ -158,26 +126,11 @@ def roll_up(git_dir: Path, stems: list[Path], stop: threading.Event | None = Non
     return made
 
 
-def write_commit_graph(git_dir: Path, stop: threading.Event | None = None) -> None:
-    """Write parents, generations and changed paths of all commits into one file, which makes path history quick.
-
-    Raises:
-        GitFailed: Another process writes it, or history has a hole.
-        Unavailable: It was stopped, or took too long.
-    """
-    command = ["commit-graph", "write", "--reachable", "--changed-paths", "--no-progress"]
-    try:
-        program.run(git_dir, command, bounds=program.Bounds(DEADLINE, DEADLINE, stop=stop))
-    except Unavailable:  # git was killed, and its lock would refuse every later one
-        (git_dir / "objects" / "info" / "commit-graph.lock").unlink(missing_ok=True)
-        raise
-
-
 def _fullest(pack_dir: Path) -> list[Path] | None:
     """The packs of the lowest full level."""
     levels: dict[int, list[Path]] = defaultdict(list)
     sizes = dict[Path, int]()
-    for stem in _stems(pack_dir):
+    for stem in pack.stems(pack_dir):
         if _is_free(stem):
             with contextlib.suppress(OSError, ValueError):
                 sizes[stem] = stem.with_suffix(".pack").stat().st_size
@@ -218,10 +171,6 @@ def _packs_named(index: Path) -> list[str]:
     except (FileNotFoundError, KeyError, IndexError):
         return []
     return names.rstrip(b"\0").decode("utf-8", "replace").split("\0")
-
-
-def _stems(pack_dir: Path) -> list[Path]:
-    return sorted(path.with_suffix("") for path in pack_dir.glob("pack-*.idx"))
 
 
 def _level(count: int) -> int:

@@ -11,20 +11,6 @@ from starlette.responses import Response
 from kgd.daemon.tokens import TooMuch
 from kgd.errors import Invalid, KgdError
 
-STATUS = {
-    "VALIDATION_ERROR": 422,
-    "NOT_FOUND": 404,
-    "CONFLICT": 409,
-    "INVARIANT_VIOLATION": 409,
-    "FORBIDDEN": 403,
-    "UNAUTHORIZED": 401,
-    "LIMIT": 413,
-    "UNAVAILABLE": 503,
-    "DAMAGED": 503,
-    "REFUSED_CONTENT": 422,
-    "INTERNAL": 500,
-}
-"""Status by error code. Invalid JSON is 400; an exceeded quota is 429."""
 TITLE = {
     400: "Bad request",
     401: "Unauthorized",
@@ -45,13 +31,15 @@ RETRY_SECONDS = 2
 
 
 class NotJson(Invalid):
-    """A body that is not JSON (status 400); a wrong parameter has status 422."""
+    """A body that is not JSON; a wrong parameter has status 422."""
+
+    status = 400
 
 
 def problem(error: KgdError, *, status: int = 0, request_id: str = "") -> Response:
     """The response for an error. Clears the error's traceback."""
     error.__traceback__ = None  # it would keep the request and its body until a full garbage collection
-    code = status or _status(error)
+    code = status or error.status
     headers = {"x-request-id": request_id} if request_id else {}
     if code == 401:
         headers["www-authenticate"] = 'Bearer realm="kgd", error="invalid_token"'
@@ -60,12 +48,6 @@ def problem(error: KgdError, *, status: int = 0, request_id: str = "") -> Respon
     elif code == 503:
         headers["retry-after"] = str(RETRY_SECONDS)
     return Response(orjson.dumps(details(error, code)), code, headers, MEDIA_TYPE)
-
-
-def _status(error: KgdError) -> int:
-    if isinstance(error, TooMuch):
-        return 429
-    return 400 if isinstance(error, NotJson) else STATUS[error.code]
 
 
 def details(error: KgdError, status: int) -> Mapping[str, Any]:

@@ -34,7 +34,6 @@ from kgd.errors import Forbidden, Internal, Invalid, KgdError, Limit, NotFound, 
 from kgd.git import http_backend
 from kgd.hub import complete_packs, hook
 from kgd.hub.authentication import Gate
-from kgd.hub.problem_details import STATUS
 from kgd.hub.push_execution import Receiving, wait_until_published
 from kgd.model.access import Verb
 from kgd.model.token import TokenRecord
@@ -377,10 +376,9 @@ def _kill(process: asyncio.subprocess.Process) -> None:
 def _refusal(error: KgdError) -> Response:
     """The refusal in plain text, which git shows to its user."""
     error.__traceback__ = None
-    status = 429 if isinstance(error, TooMuch) else STATUS[error.code]
     headers = {}
     if isinstance(error, Unauthorized):
         headers["www-authenticate"] = 'Basic realm="kgd: the token is the password", charset="UTF-8"'
     if isinstance(error, TooMuch):
         headers["retry-after"] = str(error.retry_after)
-    return PlainTextResponse(f"{error}\n", status, headers)
+    return PlainTextResponse(f"{error}\n", error.status, headers)

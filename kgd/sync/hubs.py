@@ -35,7 +35,6 @@ REST_SECONDS = 5.0
 ANSWER_LIMIT = 8 << 20
 KEPT_BYTES = 16 << 20
 """Cached answers of one client."""
-READS = frozenset({"get", "search", "traverse", "history", "status", "context"})
 _AGENT = "kgd"
 
 _BY_STATUS = {
@@ -82,9 +81,12 @@ class HubClient:
         return str(self._http.address)
 
     def call(
-        self, workspace: str, tool: str, args: Mapping[str, Any], *, deadline: float | None = None
+        self, workspace: str, tool: str, args: Mapping[str, Any], *, reads: bool = False, deadline: float | None = None
     ) -> dict[str, Any]:
-        """The structured answer of a tool. Reads send the validator of the last answer to the same question.
+        """The structured answer of a tool.
+
+        Args:
+            reads: Whether the tool only reads: it has less time, and an answer that is unchanged is not sent again.
 
         Raises:
             KgdError: The hub's refusal, with its code; `Stale` carries the current version.
@@ -95,10 +97,8 @@ class HubClient:
         if not is_workspace_id(workspace) or not tool.replace("_", "").isalnum():
             raise Unavailable("this is not a workspace or tool of a hub", at=workspace[:63])
         body = orjson.dumps(dict(args), option=orjson.OPT_SORT_KEYS)
-        reads = tool in READS
-        return self._ask(
-            "POST", f"/v1/{workspace}/{tool}", body, deadline or (DEADLINE if reads else WRITE_DEADLINE), keep=reads
-        )
+        seconds = deadline or (DEADLINE if reads else WRITE_DEADLINE)
+        return self._ask("POST", f"/v1/{workspace}/{tool}", body, seconds, keep=reads)
 
     def workspaces(self, *, deadline: float = DEADLINE * 5) -> dict[str, Any]:
         """The hub's `workspaces` and, with a token, its holder."""

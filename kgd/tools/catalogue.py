@@ -25,6 +25,7 @@ class Entry(TypedDict):
     offered: str
     scope: str
     page: str
+    commits: dict[str, str]
 
 
 @cache

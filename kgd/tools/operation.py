@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Flag, auto
 from typing import Any
 
@@ -78,10 +78,11 @@ class Operation:
         place: Its order among the operations offered with it.
         scope: The verb that the holder of a token needs on the nodes concerned; None if no token may call it.
         reflects: The inputs of a reading operation's answer.
+        commits: The commits that it makes: their `Kgd-Op` trailer, and the verb by which pages report them.
         commands: Its commands on the command line.
         page: Its name in next steps on pages; its first command if empty.
-        from_memory: Whether a call with these parameters needs only memory and one look-up, so that it may run on the
-            event loop. All other calls run on a worker thread.
+        from_memory: Whether a call with these parameters waits for nothing, since it needs only memory and one look-up.
+            It may run on the event loop; all other calls run on a worker thread.
         forwards: Whether a call is forwarded unchanged if the workspace is on a hub; other operations do that
             themselves.
         text: The answer as text for a model.
@@ -102,6 +103,7 @@ class Operation:
     place: int = 0
     scope: Verb | None = None
     reflects: Reflects = Reflects.WORKSPACE
+    commits: Mapping[str, str] = field(default_factory=dict)
     commands: tuple[Command, ...] = ()
     page: str = ""
     from_memory: Callable[[Session, Any], bool] = lambda session, params: False

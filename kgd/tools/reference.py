@@ -58,6 +58,7 @@ def table() -> str:
             "offered": one.offered,
             "scope": one.scope.value if one.scope else "",
             "page": one.page or spelled.get(name, name),
+            "commits": dict(one.commits),
         }
         for name, (module, constant, one) in known.items()
     }
@@ -91,7 +92,8 @@ def updated(document: str) -> str:
 
 
 def _section(tool: Operation) -> str:
-    lines = [f"### `{tool.name}`: {tool.title}\n", f"{tool.description}\n", f"Hints: {_hints(tool)}.\n"]
+    made = f" Commits with `Kgd-Op`: {', '.join(f'`{name}`' for name in tool.commits)}." if tool.commits else ""
+    lines = [f"### `{tool.name}`: {tool.title}\n", f"{tool.description}\n", f"Hints: {_hints(tool)}.{made}\n"]
     rows = list(_parameters(input_schema(tool.Params)))
     if rows:
         lines += ["| parameter | type | default | |", "|---|---|---|---|", *rows, ""]

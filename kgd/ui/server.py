@@ -41,19 +41,6 @@ KEPT_SAID = 500
 LONGEST_PLACE = 4_000
 PROOF = "proof"
 """The form field that proves that our page made the form."""
-STATUS = {
-    "VALIDATION_ERROR": 422,
-    "NOT_FOUND": 404,
-    "CONFLICT": 409,
-    "INVARIANT_VIOLATION": 409,
-    "FORBIDDEN": 403,
-    "UNAUTHORIZED": 401,
-    "LIMIT": 413,
-    "UNAVAILABLE": 503,
-    "DAMAGED": 503,
-    "REFUSED_CONTENT": 422,
-    "INTERNAL": 500,
-}
 
 log = logging.getLogger("kgd.ui")
 
@@ -348,9 +335,7 @@ class Ui:
         if isinstance(error, Unauthorized) and (visit is None or visit.record):
             return self._enter_again(error)
         # An error of a hub does not mean that the user of this machine has to sign in here.
-        status = {401: 403}.get(STATUS[error.code], STATUS[error.code])
-        if isinstance(error, TooMuch):
-            status = 429
+        status = 403 if error.status == 401 else error.status
         told = self._around(visit, key) | {"error": error, "code": status}
         response = self._html("error.html", told, status)
         if isinstance(error, TooMuch):

@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable
 
 from kgd.errors import KgdError
-from kgd.git import rollup
+from kgd.git import commit_graph, rollup
 from kgd.git.store import ObjectStore
 from kgd.workspace.answers import Stage
 from kgd.workspace.given_back import give_memory_back
@@ -65,13 +65,13 @@ class Upkeep:
             try:
                 git_dir = self._store.git_dir
                 rollup.settle(self._store.pack_dir)
-                if rollup.due(self._store.pack_dir) or (self._graphs and rollup.graph_is_due(git_dir)):
-                    done = rollup.maintain(git_dir, self._stopping)
-                    self._graphs = done.graph is not False  # git writes none for a shallow repository
-                    if self._stopping.is_set():
-                        return
-                    state = "degraded" if done.failed else "ok"
-                    self._stage = Stage("upkeep", state, self._clock(), done.failed[:200])
+                if rollup.due(self._store.pack_dir):
+                    failed = rollup.maintain(git_dir, self._stopping).failed
+                    self._stage = Stage("upkeep", "degraded" if failed else "ok", self._clock(), failed[:200])
+                if self._graphs and commit_graph.is_due(git_dir):
+                    self._graphs = commit_graph.renew(git_dir, self._stopping)
+                if self._stopping.is_set():
+                    return
                 self._store.renew(anew=is_quiet and left > 0)
             except (KgdError, OSError) as error:
                 log.exception("packs could not be rolled up")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import socket
 import ssl
-import subprocess
 import time
 from pathlib import Path
 
@@ -14,13 +13,14 @@ from kgd.errors import Forbidden, Invalid, KgdError, Limit, Stale, Unauthorized,
 from kgd.http_client import Address
 from kgd.sync.hubs import ANSWER_LIMIT, HubClient
 from tests.across.counter import Counter, always, http
+from tests.certificates import self_signed
 
 
 def test_a_call_carries_the_token_and_answers_the_structured_result() -> None:
     with Counter(always(http("200 OK", b'{"workspace":"infra"}'))) as hub:
         client = HubClient(hub.url, lambda: "kgd_secret")
-        assert client.call("infra", "get", {"uris": ["concept://infra/a"]}) == {"workspace": "infra"}
-        assert client.call("infra", "get", {"uris": ["concept://infra/b"]}) == {"workspace": "infra"}
+        assert client.call("infra", "get", {"uris": ["concept://infra/a"]}, reads=True) == {"workspace": "infra"}
+        assert client.call("infra", "get", {"uris": ["concept://infra/b"]}, reads=True) == {"workspace": "infra"}
         client.close()
     head = hub.seen[0].split(b"\r\n\r\n")[0].splitlines()
     assert head[0] == b"POST /v1/infra/get HTTP/1.1"
@@ -37,9 +37,13 @@ def test_a_repeated_question_is_revalidated_without_a_second_answer() -> None:
     with Counter(serve) as hub:
         token = ["one"]
         client = HubClient(hub.url, lambda: token[0])
-        assert client.call("infra", "get", {"uris": ["a"]}) == client.call("infra", "get", {"uris": ["a"]}) == {"n": 7}
+        assert (
+            client.call("infra", "get", {"uris": ["a"]}, reads=True)
+            == client.call("infra", "get", {"uris": ["a"]}, reads=True)
+            == {"n": 7}
+        )
         token[0] = "two"
-        assert client.call("infra", "get", {"uris": ["a"]}) == {"n": 7}
+        assert client.call("infra", "get", {"uris": ["a"]}, reads=True) == {"n": 7}
         client.close()
     asked_with = [b"if-none-match" in request.lower() for request in hub.seen]
     assert asked_with == [False, True, False], "what one token may see is not another's"
@@ -80,7 +84,7 @@ def test_one_byte_at_a_time_ends_at_the_deadline() -> None:
     with Counter(drip) as hub:
         client, begun = HubClient(hub.url), time.monotonic()
         with pytest.raises(Unavailable, match=r"within 0\.3 s"):
-            client.call("infra", "traverse", {}, deadline=0.3)
+            client.call("infra", "traverse", {}, deadline=0.3, reads=True)
         assert time.monotonic() - begun < 6
         client.close()
 
@@ -96,7 +100,7 @@ def test_an_oversized_answer_is_refused_by_its_header_and_by_its_length() -> Non
         with Counter(serve) as hub:
             client = HubClient(hub.url)
             with pytest.raises(Limit):
-                client.call("infra", "get", {}, deadline=10)
+                client.call("infra", "get", {}, deadline=10, reads=True)
             client.close()
 
 
@@ -108,7 +112,7 @@ def test_a_connection_that_the_hub_closed_meanwhile_is_replaced() -> None:
     with Counter(once) as hub:
         client = HubClient(hub.url)
         for _ in range(3):
-            assert client.call("infra", "get", {}) == {}
+            assert client.call("infra", "get", {}, reads=True) == {}
         client.close()
 
 
@@ -119,7 +123,7 @@ def test_a_hub_that_closes_after_each_answer_is_read_to_the_end() -> None:
 
     with Counter(closing) as hub:
         client = HubClient(hub.url)
-        assert len(client.call("infra", "get", {})["text"]) == 200_000
+        assert len(client.call("infra", "get", {}, reads=True)["text"]) == 200_000
         client.close()
 
 
@@ -149,31 +153,7 @@ def test_plain_http_is_for_this_machine_alone() -> None:
 
 
 def test_an_untrusted_certificate_is_refused_before_the_token_is_sent(tmp_path: Path) -> None:
-    cert, key = tmp_path / "cert.pem", tmp_path / "key.pem"
-    subprocess.run(
-        [
-            "openssl",
-            "req",
-            "-x509",
-            "-newkey",
-            "ec",
-            "-pkeyopt",
-            "ec_paramgen_curve:prime256v1",
-            "-nodes",
-            "-days",
-            "2",
-            "-subj",
-            "/CN=localhost",
-            "-addext",
-            "subjectAltName=DNS:localhost",
-            "-keyout",
-            key,
-            "-out",
-            cert,
-        ],
-        check=True,
-        capture_output=True,
-    )
+    cert, key = self_signed(tmp_path, "DNS:localhost")
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(cert, key)
 
@@ -188,8 +168,8 @@ def test_an_untrusted_certificate_is_refused_before_the_token_is_sent(tmp_path: 
         other_name = HubClient(f"https://127.0.0.1:{port}", lambda: "kgd_secret", tls=believing)
         for client in (unknown, other_name):
             with pytest.raises(Unavailable, match="certificate"):
-                client.call("infra", "get", {})
+                client.call("infra", "get", {}, reads=True)
         assert hub.seen == []
         client = HubClient(f"https://localhost:{port}", lambda: "kgd_secret", tls=believing)
-        assert client.call("infra", "get", {}) == {"ok": 1}
+        assert client.call("infra", "get", {}, reads=True) == {"ok": 1}
         client.close()

@@ -10,56 +10,12 @@ from kgd.errors import KgdError
 from kgd.model.fields import plain
 from kgd.model.node import Json, Node, Relation, Source
 from kgd.model.uri import OWNED, Uri, build, encode_segment, parse
-from tests.codec.made import AWKWARD_NAMES
+from tests.codec.made import AWKWARD_NAMES, PIECES
 
 CANONICAL = 120
 UNSORTED = 17
 UNKNOWN = 24
 """Canonical files with keys that format 1 does not define."""
-PIECES = [
-    "word",
-    "no",
-    "Null",
-    "1",
-    "0.5",
-    ": ",
-    " #",
-    "- ",
-    "|",
-    "'",
-    '"',
-    "\\",
-    "\t",
-    " ",
-    "\n",
-    "\n\n",
-    "\r",
-    "é",
-    "认",
-    "😀",
-    "\x85",
-    "\u2028",
-    "\ufeff",
-    "\x00",
-    "{",
-    "[",
-    "&a",
-    "*a",
-    "!t",
-    "%",
-    "@",
-    "---",
-    "=",
-    "?",
-    ",",
-    "~",
-    "1e3",
-    "2026-11-20",
-    "=======",
-    "/",
-    "_",
-    ":",
-]
 NUMBERS: list[Json] = [
     0,
     -1,

@@ -11,12 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from kgd.errors import Unavailable
 from kgd.git import history, pack, program, refs, rollup, store
 from kgd.git.layout import Layout
 from kgd.git.objects import make
 from tests.git.support import Pen, fsck, git
-from tests.waiting import until
 
 
 def packs(pen: Pen) -> int:
@@ -178,63 +176,9 @@ def test_levels_are_found_on_the_disk(pen: Pen, monkeypatch: pytest.MonkeyPatch)
     assert fsck(pen.layout.git_dir) == []
 
 
-def test_commits_are_listed_with_their_changed_paths_once_many_are_not(
-    pen: Pen, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(rollup, "UNLISTED", 60)
-    write(pen, 12)
-    assert not rollup.graph_is_due(pen.layout.git_dir)
-    write(pen, 15)
-    assert rollup.graph_is_due(pen.layout.git_dir)
-    assert rollup.maintain(pen.layout.git_dir).graph
-    assert b"BIDX" in commit_graph(pen).read_bytes()
-    git(pen.layout.git_dir, "commit-graph", "verify")
-    write(pen, 5)
-    assert not rollup.graph_is_due(pen.layout.git_dir)
-
-
-def test_a_commit_graph_without_changed_paths_is_replaced(pen: Pen, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rollup, "UNLISTED", 20)
-    write(pen, 15)
-    git(pen.layout.git_dir, "commit-graph", "write", "--reachable")
-    assert rollup.maintain(pen.layout.git_dir).graph
-    assert b"BIDX" in commit_graph(pen).read_bytes()
-
-
-def test_a_graph_that_git_does_not_write_is_reported(pen: Pen, monkeypatch: pytest.MonkeyPatch) -> None:
-    """git writes none for a shallow repository, and says nothing."""
-    monkeypatch.setattr(rollup, "UNLISTED", 20)
-    write(pen, 15)
-    (pen.layout.git_dir / "shallow").write_text(pen.store.ref(refs.HEAD).hex() + "\n")  # type: ignore[union-attr]
-    assert rollup.maintain(pen.layout.git_dir).graph is False
-
-
-def test_a_stopped_commit_graph_leaves_no_lock(pen: Pen, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    lock, stop = commit_graph(pen).with_suffix(".lock"), threading.Event()
-    slow = tmp_path / "git"
-    slow.write_text(f"#!/bin/sh\ntouch {lock}\nexec sleep 60\n")
-    slow.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-
-    def stop_once_it_is_locked() -> None:
-        until(lock.exists)
-        stop.set()
-
-    stopper = threading.Thread(target=stop_once_it_is_locked)
-    stopper.start()
-    with pytest.raises(Unavailable, match="stopped"):
-        rollup.write_commit_graph(pen.layout.git_dir, stop)
-    stopper.join()
-    assert not lock.exists()
-
-
 def write(pen: Pen, count: int) -> None:
     for n in range(count):
         pen.write({f"nodes/{n % 7}.yaml": b"%d\n" % n})
-
-
-def commit_graph(pen: Pen) -> Path:
-    return pen.layout.git_dir / "objects/info/commit-graph"
 
 
 def test_a_roll_up_outlives_a_multi_pack_index_of_its_moment(pen: Pen, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,6 +17,7 @@ import pytest
 from kgd.config import Home
 from kgd.errors import Forbidden, Invalid, Unavailable
 from kgd.hub.listen import Listen
+from tests.certificates import self_signed
 from tests.hub.conftest import Hub
 
 pytestmark = pytest.mark.slow
@@ -26,32 +27,7 @@ KGD = [sys.executable, "-P", "-m", "kgd.cli"]
 
 @pytest.fixture(scope="session")
 def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
-    folder = tmp_path_factory.mktemp("tls")
-    cert, key = folder / "cert.pem", folder / "key.pem"
-    subprocess.run(
-        [
-            "openssl",
-            "req",
-            "-x509",
-            "-newkey",
-            "ec",
-            "-pkeyopt",
-            "ec_paramgen_curve:prime256v1",
-            "-nodes",
-            "-days",
-            "2",
-            "-subj",
-            "/CN=localhost",
-            "-addext",
-            "subjectAltName=DNS:localhost,IP:127.0.0.1",
-            "-keyout",
-            key,
-            "-out",
-            cert,
-        ],
-        check=True,
-        capture_output=True,
-    )
+    cert, key = self_signed(tmp_path_factory.mktemp("tls"))
     return str(cert), str(key)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import datetime
 import json
 import socket
 import ssl
@@ -15,15 +14,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
-from cryptography.x509.oid import NameOID
 
 from kgd.resolution.prompts import Prompt
 from kgd.resolution.provider import Provider
 from kgd.tools.session import Session
+from tests.certificates import self_signed
 from tests.surfaces.conftest import Ask, ask, code, daemon, session, upsert
 
 __all__ = ["ask", "code", "daemon", "session"]
@@ -157,9 +152,8 @@ def test_a_slow_one_is_left_at_the_deadline_however_it_dawdles(endpoint: Endpoin
 @pytest.mark.parametrize("speaks", ["a certificate of its own", "no TLS", "nothing"])
 def test_nothing_is_sent_to_an_untrusted_server(endpoint: Endpoint, tmp_path: Path, speaks: str) -> None:
     if speaks == "a certificate of its own":
-        make_certificate(tmp_path)
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.load_cert_chain(tmp_path / "cert.pem", tmp_path / "key.pem")
+        context.load_cert_chain(*self_signed(tmp_path))
         endpoint.server.socket = context.wrap_socket(
             endpoint.server.socket, server_side=True, do_handshake_on_connect=False
         )
@@ -170,24 +164,6 @@ def test_nothing_is_sent_to_an_untrusted_server(endpoint: Endpoint, tmp_path: Pa
     assert reply.problem
     assert time.monotonic() - began < 3
     assert endpoint.asked == []
-
-
-def make_certificate(folder: Path) -> None:
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "127.0.0.1")])
-    now = datetime.datetime.now(datetime.UTC)
-    made = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(1)
-        .not_valid_before(now)
-        .not_valid_after(now + datetime.timedelta(days=1))
-        .sign(key, hashes.SHA256())
-    )
-    (folder / "cert.pem").write_bytes(made.public_bytes(Encoding.PEM))
-    (folder / "key.pem").write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
 
 
 def test_the_token_is_never_shown(endpoint: Endpoint) -> None:

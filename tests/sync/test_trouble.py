@@ -19,6 +19,7 @@ import pytest
 
 from kgd.errors import KgdError
 from kgd.git.remote_errors import Trouble
+from tests.certificates import self_signed
 from tests.sync.people import Person, bare, git
 from tests.waiting import until
 
@@ -434,25 +435,9 @@ def test_the_registrys_token_goes_to_its_own_address_and_to_no_other(
 def test_an_unknown_certificate_is_refused_regardless_of_the_environment(
     ann: Person, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    command = [
-        "openssl",
-        "req",
-        "-x509",
-        "-newkey",
-        "rsa:2048",
-        "-nodes",
-        "-days",
-        "2",
-        "-subj",
-        "/CN=127.0.0.1",
-        "-keyout",
-        str(tmp_path / "key"),
-        "-out",
-        str(tmp_path / "cert"),
-    ]
-    subprocess.run(command, check=True, capture_output=True)
+    cert, key = self_signed(tmp_path)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(tmp_path / "cert", tmp_path / "key")
+    context.load_cert_chain(cert, key)
     monkeypatch.setenv("GIT_SSL_NO_VERIFY", "1")
     config = Path(os.environ["HOME"], ".gitconfig")
     config.write_text(config.read_text() + "[http]\n\tsslVerify = false\n")

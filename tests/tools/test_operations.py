@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import types
 from collections.abc import Iterator, Mapping
+from dataclasses import fields
 from pathlib import Path
 from typing import Any, Literal, NotRequired, Required, Union, get_args, get_origin
 
@@ -17,7 +18,7 @@ from kgd.cli.output import show
 from kgd.model.access import Verb as Scope
 from kgd.tools import EVERY
 from kgd.tools.catalogue import TABLE
-from kgd.tools.operation import Reflects
+from kgd.tools.operation import Operation, Reflects
 from kgd.tools.parameters import Params
 from kgd.tools.reference import declared, table
 
@@ -41,6 +42,9 @@ def test_a_command_names_functions_that_exist(verb: Verb) -> None:
     assert all(one.options.get("type", str) in (str, *TYPES.values()) for one in verb.arguments)
 
 
+ALWAYS_WAITS = next(one.default for one in fields(Operation) if one.name == "from_memory")
+
+
 @pytest.mark.parametrize("name", EVERY)
 def test_an_operation_is_declared_whole(name: str) -> None:
     one = EVERY[name]
@@ -55,6 +59,23 @@ def test_an_operation_is_declared_whole(name: str) -> None:
         assert (one.scope is Scope.READ) == one.hints.read_only, "a call that writes needs more than `read`"
     if one.hints.read_only:
         assert not one.hints.destructive
+        assert not one.commits
+    else:
+        assert one.from_memory is ALWAYS_WAITS, "a call that writes waits until it is durable"
+
+
+UNASKED = {"merge", "hand-edit"}
+"""Commits that no operation makes."""
+
+
+def test_every_commit_is_declared_by_the_operation_that_makes_it() -> None:
+    made = set[str]()
+    for file in TABLE.parent.parent.rglob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text())):
+            if isinstance(node, ast.Call) and ast.unparse(node.func) == "ChangeSet":
+                given = (one.value for one in node.keywords if one.arg == "operation")
+                made |= {str(one.value) for one in given if isinstance(one, ast.Constant)}
+    assert made - UNASKED <= {word for one in EVERY.values() for word in one.commits}
 
 
 def example(hint: Any, size: int, name: str = "") -> Any:
@@ -101,7 +122,7 @@ def test_a_page_that_continues_says_how(verb: Verb, capsys: pytest.CaptureFixtur
     assert "abc" in capsys.readouterr().out
 
 
-ROOMS = ("cli", "hub", "mcp", "serve")
+ROOMS = ("cli", "daemon", "hub", "mcp", "serve", "sync")
 KNOWN = {
     ("cli/agents.py", "status"): "an action of `kgd agents`",
     ("cli/agents.py", "uninstall"): "an action of `kgd agents`",
@@ -113,6 +134,7 @@ KNOWN = {
     ("cli/commands.py", "status"): "an action of `kgd agents`",
     ("cli/commands.py", "uninstall"): "an action of `kgd agents`",
     ("cli/words.py", "nodes"): "a count",
+    ("daemon/other_workspaces.py", "remote"): "a kind of trust",
     ("hub/openapi.py", "status"): "a field of an answer",
     ("hub/openapi.py", "workspaces"): "a field of an answer",
     ("hub/smart_http.py", "status"): "a header of CGI",
@@ -142,3 +164,15 @@ def named(room: str) -> Iterator[tuple[str, str]]:
 def test_no_surface_knows_an_operation_by_name() -> None:
     """What a surface does differently for one operation belongs into its declaration."""
     assert {found for room in ROOMS for found in named(room)} == set(KNOWN)
+
+
+def test_no_surface_has_a_table_of_operations() -> None:
+    package, found = TABLE.parent.parent, set[str]()
+    for room in (*ROOMS, "ui"):
+        for file in (package / room).rglob("*.py"):
+            for node in ast.parse(file.read_text()).body:
+                if isinstance(node, ast.Assign | ast.AnnAssign) and isinstance(node.value, ast.Dict):
+                    keys = [key.value for key in node.value.keys if isinstance(key, ast.Constant)]
+                    if sum(key in EVERY for key in keys) > 2:
+                        found.add(str(file.relative_to(package)))
+    assert found == {"cli/words.py"}, "the exception has the plurals of counted things"

@@ -17,6 +17,7 @@ from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 from kgd.config import Home
 from kgd.ui.live_updates import CUE, Live
+from tests.certificates import self_signed
 from tests.hub.conftest import Hub, new_hub
 from tests.ui.conftest import WAIT, axe
 
@@ -235,31 +236,7 @@ def test_the_stored_token_opens_a_workspace_on_a_hub_by_a_link(
 
 
 def test_over_tls_the_cookie_is_limited_to_this_host(chromium: Browser, tmp_path: Path) -> None:
-    cert, key = tmp_path / "cert.pem", tmp_path / "key.pem"
-    subprocess.run(
-        [
-            "openssl",
-            "req",
-            "-x509",
-            "-newkey",
-            "ec",
-            "-pkeyopt",
-            "ec_paramgen_curve:prime256v1",
-            "-nodes",
-            "-days",
-            "2",
-            "-subj",
-            "/CN=localhost",
-            "-addext",
-            "subjectAltName=DNS:localhost,IP:127.0.0.1",
-            "-keyout",
-            key,
-            "-out",
-            cert,
-        ],
-        check=True,
-        capture_output=True,
-    )
+    cert, key = self_signed(tmp_path)
     (tmp_path / "hub").mkdir()
     tls = new_hub(
         tmp_path / "hub",

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from kgd.codec.settings import first_files
-from kgd.git import rollup
+from kgd.git import commit_graph, rollup
 from kgd.git.creation import create_in_code_repository
 from kgd.git.objects import make
 from kgd.git.store import ObjectStore
@@ -66,7 +66,7 @@ def test_memory_of_changes_during_a_roll_up_is_given_back(store: ObjectStore) ->
 def test_history_that_came_from_elsewhere_is_listed_when_it_is_opened(
     store: ObjectStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(rollup, "UNLISTED", 1)
+    monkeypatch.setattr(commit_graph, "UNLISTED", 1)
     made = upkeep.Upkeep(store, time.time)
     try:
         until((store.objects_dir / "info/commit-graph").exists)

@@ -103,6 +103,7 @@ MANAGE_CHANGELOG = Operation(
     Result=ManageChangelogResult,
     hints=Hints(),
     run=manage_changelog,
+    commits={"manage_changelog": "added to the changelog of"},
     refusal=enveloped,
     offered=USUAL,
     place=70,

@@ -283,6 +283,7 @@ MANAGE_GRAPH = Operation(
     Result=ManageGraphResult,
     hints=Hints(destructive=True),
     run=manage_graph,
+    commits={"manage_graph": "wrote"},
     refusal=enveloped,
     offered=USUAL,
     place=60,

@@ -311,6 +311,7 @@ COMPRESS = Operation(
     Result=CompressResult,
     hints=Hints(idempotent=True),
     run=compress,
+    commits={"compress": "wrote"},
     commands=(
         Command(
             "Care",

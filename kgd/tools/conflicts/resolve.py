@@ -342,6 +342,7 @@ RESOLVE = Operation(
     Result=ResolveResult,
     hints=Hints(destructive=True),
     run=resolve,
+    commits={"resolve": "resolved", "suggestion": "accepted a suggestion for"},
     scope=Verb.RESOLVE,
     commands=(
         Command(
@@ -381,6 +382,7 @@ RESOLVE_CONFLICTS = Operation(
     Result=ResolveConflictsResult,
     hints=Hints(destructive=True, idempotent=True),
     run=resolve_conflicts,
+    commits={"resolve": "resolved", "suggestion": "accepted a suggestion for"},
     offered=USUAL,
     place=130,
     scope=Verb.RESOLVE,

@@ -118,6 +118,7 @@ STALE = Operation(
     Result=StaleResult,
     hints=Hints(),
     run=stale,
+    commits={"verify": "verified"},
     commands=(
         Command(
             "Care",

@@ -228,6 +228,7 @@ IMPORT = Operation(
     Result=ImportResult,
     hints=Hints(idempotent=True),
     run=take,
+    commits={"import": "imported"},
     commands=(
         Command(
             "Care",

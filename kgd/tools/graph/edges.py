@@ -321,6 +321,7 @@ CREATE_EDGES = Operation(
     Result=CreateResult,
     hints=Hints(idempotent=True),
     run=create,
+    commits={"put": "wrote"},
 )
 DELETE_EDGES = Operation(
     name="delete_edges",
@@ -330,4 +331,5 @@ DELETE_EDGES = Operation(
     Result=DeleteResult,
     hints=Hints(destructive=True),
     run=delete,
+    commits={"put": "wrote"},
 )

@@ -323,6 +323,7 @@ CREATE_NODES = Operation(
     Result=CreateResult,
     hints=Hints(),
     run=create,
+    commits={"put": "wrote"},
 )
 UPDATE_NODE = Operation(
     name="update_node",
@@ -332,6 +333,7 @@ UPDATE_NODE = Operation(
     Result=UpdateResult,
     hints=Hints(destructive=True, idempotent=True),
     run=update,
+    commits={"put": "wrote"},
 )
 DELETE_NODES = Operation(
     name="delete_nodes",
@@ -341,4 +343,5 @@ DELETE_NODES = Operation(
     Result=DeleteResult,
     hints=Hints(destructive=True),
     run=delete,
+    commits={"put": "wrote"},
 )

@@ -351,6 +351,7 @@ REVERT = Operation(
     Result=RevertResult,
     hints=Hints(destructive=True),
     run=revert,
+    commits={"revert": "reverted"},
     commands=(
         Command(
             "The past",
@@ -369,6 +370,7 @@ UNDO = Operation(
     Result=RevertResult,
     hints=Hints(destructive=True),
     run=undo,
+    commits={"undo": "reverted"},
     commands=(
         Command("The past", "undo the newest change or revert that is not undone yet", place=60, print="printing.put"),
     ),

@@ -387,6 +387,7 @@ REVIEW = Operation(
     Result=ReviewResult,
     hints=Hints(destructive=True),
     run=review,
+    commits={"revert": "reverted"},
     commands=(
         Command(
             "The past",

@@ -305,6 +305,7 @@ INGEST = Operation(
     Result=IngestResult,
     hints=Hints(idempotent=True, open_world=True),
     run=ingest,
+    commits={"ingest": "ingested", "extract": "wrote", "compress": "wrote"},
     offered=USUAL,
     place=110,
     scope=Verb.WRITE,

@@ -145,6 +145,7 @@ BOOTSTRAP = Operation(
     Result=TreeResult,
     hints=Hints(idempotent=True),
     run=bootstrap,
+    commits={"bootstrap": "wrote"},
     commands=(
         Command(
             "Care",

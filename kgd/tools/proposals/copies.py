@@ -104,7 +104,7 @@ class OnHub:
         asked: dict[str, Any] = {"uri": uri, "diff": True, "limit": COMMITS}
         is_changed = False
         while True:
-            page = self._client.call(self.id, "history", asked, deadline=WRITE_DEADLINE)
+            page = self._client.call(self.id, "history", asked, reads=True, deadline=WRITE_DEADLINE)
             for commit in page.get("commits", ()):
                 if any(_is_submission(one, uri, copy) for one in commit.get("diff", ())):
                     return str(commit["commit"]), is_changed
@@ -117,7 +117,7 @@ class OnHub:
         asked: dict[str, Any] = {"uris": list(uris), "include": ["relations"], "budget": PAGE_TOKENS}
         while True:
             try:
-                page = self._client.call(self.id, "get", asked, deadline=WRITE_DEADLINE)
+                page = self._client.call(self.id, "get", asked, reads=True, deadline=WRITE_DEADLINE)
             except (Forbidden, Unauthorized, NotFound):
                 if len(uris) > 1:  # one unreadable node fails the call for all
                     for uri in uris:

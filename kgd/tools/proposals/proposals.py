@@ -405,6 +405,7 @@ ACCEPT = Operation(
     Result=AcceptResult,
     hints=Hints(destructive=True),
     run=accept,
+    commits={"accept": "accepted"},
     scope=Verb.WRITE,
     commands=(
         Command(

@@ -237,6 +237,7 @@ SUBMIT_SUBGRAPH = Operation(
     Result=SubmitResult,
     hints=Hints(open_world=True, idempotent=False, destructive=True),
     run=submit,
+    commits={"submit": "wrote"},
     offered=USUAL,
     place=140,
     scope=Verb.PROPOSE,

@@ -44,6 +44,7 @@ def _tool(
         Result,
         hints,
         run,
+        commits={} if hints.read_only else {name: "wrote"},
         offered="server-memory",
         place=place,
         text=text,

@@ -119,4 +119,5 @@ ADD_TASK = Operation(
     Result=AddTaskResult,
     hints=Hints(),
     run=add_task,
+    commits={"task": "wrote"},
 )

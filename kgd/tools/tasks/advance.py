@@ -306,6 +306,7 @@ ADVANCE = Operation(
     Result=AdvanceResult,
     hints=Hints(),
     run=advance,
+    commits={"advance": "wrote"},
     refusal=enveloped,
     offered="tasks",
     place=20,

@@ -227,6 +227,7 @@ PUT = Operation(
     Result=PutResult,
     hints=Hints(destructive=True, idempotent=False),
     run=put,
+    commits={"put": "wrote"},
     page="the editor",
     offered=USUAL,
     place=80,
@@ -331,6 +332,7 @@ REMEMBER = Operation(
     Result=PutResult,
     hints=Hints(),
     run=remember,
+    commits={"remember": "wrote"},
     commands=(
         Command(
             "Writing",

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from kgd.errors import KgdError
 from kgd.model.uri import name_of
+from kgd.tools.catalogue import entries
 from kgd.tools.history.review import is_agent
 from kgd.tools.workspaces import remedies
 from kgd.ui.node_reading import by_line, names
@@ -46,21 +48,8 @@ KINDS = (
     ("broken_links", "broken link", "broken links", "broken", "The target of a relation is missing.", False),
 )
 """Pending work: key of the count, singular, plural, page, explanation, and whether it needs attention."""
-DEEDS = {
-    "revert": "reverted",
-    "undo": "reverted",
-    "verify": "verified",
-    "resolve": "resolved",
-    "accept": "accepted",
-    "ingest": "ingested",
-    "import": "imported",
-    "manage_changelog": "added to the changelog of",
-    "merge": "merged",
-    "suggestion": "accepted a suggestion for",
-    "commit": "edited by hand",
-    "hand-edit": "edited by hand",
-}
-"""Verbs of commits by operation; all others wrote."""
+OTHER_DEEDS = {"merge": "merged", "commit": "edited by hand", "hand-edit": "edited by hand"}
+"""Verbs of commits that no operation makes."""
 OWN_WORDS = ("put",)
 """Operations whose subject is the author's reason, or names the node."""
 
@@ -184,7 +173,7 @@ def _learned(visit: Visit) -> list[Learned]:
     known = names(visit, [uri for one in commits for uri in one["nodes"][:NAMED]])
     made = [
         Learned(
-            DEEDS.get(one.get("operation", ""), "wrote"),
+            deeds().get(one.get("operation", ""), "wrote"),
             tuple((uri, known.get(uri, {}).get("name") or name_of(uri), uri in known) for uri in one["nodes"][:NAMED]),
             len(one["nodes"]) - len(one["nodes"][:NAMED]) + one.get("more_nodes", 0),
             one["message"].partition("\n")[0],
@@ -198,6 +187,12 @@ def _learned(visit: Visit) -> list[Learned]:
         if one.get("operation") != "init"
     ]
     return [one for number, one in enumerate(made) if not number or not _goes_on(made[number - 1], one)]
+
+
+@cache
+def deeds() -> Mapping[str, str]:
+    """Verbs of commits by their `Kgd-Op` trailer."""
+    return {word: verb for one in entries().values() for word, verb in one["commits"].items()} | OTHER_DEEDS
 
 
 def _by(commit: Mapping[str, Any]) -> str:
