@@ -11,7 +11,7 @@ TOGETHER := --dist loadfile --no-loadscope-reorder
 # Compiled files are kept: otherwise hundreds of test processes would compile kgd again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help up down test test-all _tests test-deps pictures site lint bench bench-retrieval soak release lock clean
+.PHONY: help up down test test-all _tests test-deps coverage pictures site lint bench bench-retrieval soak release lock clean
 
 help:
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -31,6 +31,13 @@ test-all: $(VENV)/.develop ## the same and the slower tests, less than twenty mi
 # The linters use one processor, so they run beside the tests.
 _tests: $(VENV)/.develop
 	$(PYTEST) -q -n $(if $(ROOM),2,4) $(TOGETHER) $(CHOSEN) $(ROOM:%=tests/%)
+
+# The rooms that `pyproject.toml` measures, and the tests of the formats.
+coverage: $(VENV)/.develop ## measure the tests' coverage of the model, codec, graph and index; fails below the last figure
+	@$(BIN)/coverage erase
+	$(BIN)/coverage run -m pytest -q -n 2 $(TOGETHER) $(addprefix tests/,model codec format graph index)
+	@$(BIN)/coverage combine -q
+	@$(BIN)/coverage report
 
 test-deps: $(VENV)/.develop ## install the programs that some tests need
 	@sh scripts/test_deps.sh
@@ -65,7 +72,7 @@ lock: ## renew the locked dependencies
 	uv pip compile -q --upgrade --generate-hashes --no-header --no-emit-index-url --python-version 3.11 --universal pyproject.toml locks/build.in --group dev --extra code --extra docs --extra onnx -o locks/develop.txt
 
 clean: ## remove the files of the other targets; knowledge stays
-	rm -rf $(VENV) .venv-mcp1 node_modules bench-results site .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) .venv-mcp1 .coverage node_modules bench-results site .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
 $(VENV)/.runtime: locks/runtime.txt pyproject.toml scripts/install.sh
 	@sh scripts/install.sh "$(PYTHON)" locks/runtime.txt

@@ -89,7 +89,7 @@ def daemon() -> None:
 
 
 def paths(folder: Path, *, nodes: int = NODES, repeats: int = REPEATS) -> Iterator[tuple[str, Functions, Functions]]:
-    """Each call with its path, and with all that ran until the daemon was idle."""
+    """Each call with the functions on its path, and the functions that ran until the daemon was idle."""
     made = corpus.build(folder / "made", nodes)
     with Traced(folder / "home") as house:
         house.up(made)

@@ -20,13 +20,14 @@ from pathlib import Path
 from urllib.parse import urlencode, urlsplit
 
 ROOT = Path(__file__).resolve().parent.parent
+NAME, SUMMARY = "Sign tokens with HS256", "one service signs and checks"
 FACT = {
     "changes": [
         {
             "op": "upsert",
             "type": "decision",
-            "name": "Sign tokens with HS256",
-            "summary": "one service signs and checks",
+            "name": NAME,
+            "summary": SUMMARY,
             "relations": [{"type": "about", "target": "./src/auth"}],
         }
     ]
@@ -80,13 +81,13 @@ def main() -> None:
         watch.run("a restart", program, "down", "--quiet")
         asked = json.dumps({"query": "sign tokens"})
         known = watch.run("a second MCP client asks", *client, "another-client", "search", asked, program, "mcp")
-        if FACT["changes"][0]["summary"] not in known:
+        if SUMMARY not in known:
             sys.exit(f"the second client does not know the fact:\n{known}")
         answer = watch.run("the page", program, "-C", "shop", "ui", "--print", "--json")
         began = time.monotonic()
         shown = overview(json.loads(answer)["url"])
         watch.note("", time.monotonic() - began)
-        if FACT["changes"][0]["name"].split()[-1] not in shown:
+        if NAME.split()[-1] not in shown:
             sys.exit(f"the page does not show the fact:\n{shown}")
     finally:
         subprocess.run([program, "down", "--quiet"], env=watch.environment, check=False)

@@ -90,8 +90,8 @@ def _component(kind: str, index: str, name: str, version: str, licence: str) -> 
 
 def _package(name: str, version: str, hashes: list[str]) -> dict[str, Any]:
     try:
-        about = metadata.metadata(name)
-        licence = about.get("License-Expression") or about.get("License") or "see its metadata"
+        about = metadata.metadata(name).json
+        licence = str(about.get("license_expression") or about.get("license") or "see its metadata")
     except metadata.PackageNotFoundError:  # locked for another platform
         licence = "see its metadata"
     # One hash per file of the package's release: which of them is installed depends on the platform.

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from kgd.workspace.workspace import Workspace
 
 SIDES = {"a": 0, "b": 1}
+COMMITS = {"resolve": "resolved", "suggestion": "accepted a suggestion for"}
 IDS_NAMED = 8
 LISTED = 20
 """Largest number of conflicts to handle if the call names none."""
@@ -167,7 +168,9 @@ def _decided(found: OpenConflict, resolution: Resolution, at: str) -> Mapping[st
     if resolution.fields is not None:
         return resolution.fields
     if resolution.take in ("accept", "reject"):
-        raise Invalid("accept and reject are for suggestions", at=at, next="Take a, b or base, or give fields.")
+        raise Invalid(
+            "accept and reject are for proposals and suggestions", at=at, next="Take a, b or base, or give fields."
+        )
     if resolution.take == "base":
         return {name: field.base for name, field in fields.items()}
     side = SIDES[resolution.take or "a"]
@@ -267,10 +270,9 @@ def _chosen(session: Session, workspace: Workspace, choices: list[Choice]) -> tu
                 raise
             before.append(settled)
             continue
-        if choice.take in ("accept", "reject") or choice.only:
-            raise Invalid("accept, reject and only are for proposals", at=at, next="Take a, b or base, or give fields.")
-        side = Resolution(id=choice.id, take=choice.take, fields=choice.fields)
-        edits.append(Settle(found.id, _decided(found, side, at)))
+        if choice.only:
+            raise Invalid("`only` is for proposals", at=at, next="Take a, b or base, or give fields.")
+        edits.append(Settle(found.id, _decided(found, choice, at)))
     return edits, before
 
 
@@ -342,7 +344,7 @@ RESOLVE = Operation(
     Result=ResolveResult,
     hints=Hints(destructive=True),
     run=resolve,
-    commits={"resolve": "resolved", "suggestion": "accepted a suggestion for"},
+    commits=COMMITS,
     scope=Verb.RESOLVE,
     commands=(
         Command(
@@ -382,7 +384,7 @@ RESOLVE_CONFLICTS = Operation(
     Result=ResolveConflictsResult,
     hints=Hints(destructive=True, idempotent=True),
     run=resolve_conflicts,
-    commits={"resolve": "resolved", "suggestion": "accepted a suggestion for"},
+    commits=COMMITS,
     offered=USUAL,
     place=130,
     scope=Verb.RESOLVE,

@@ -15,9 +15,9 @@ from kgd.codec import canonical, documents, memories, paths
 from kgd.errors import Advice, Do, Invalid, InvariantViolation, NotFound, Stale
 from kgd.model.change import Append, Delete, Edit, Log, Move, Relate, Revert, Settle, Unrelate, Untag, Upsert
 from kgd.model.conflict import WHOLE, Conflict, canonical_json
-from kgd.model.fields import field_of, misspelt, plain
+from kgd.model.fields import SCALARS, field_of, misspelt, plain
 from kgd.model.merge_graph import renamed
-from kgd.model.node import FILE, MEMORY_TYPES, Json, Node, Relation, Source, folded
+from kgd.model.node import FIELDS, FILE, MEMORY_TYPES, Json, Node, Relation, Source, folded
 from kgd.model.uri import OWNED, Uri, is_owned, path_of, scheme_of, workspace_of
 from kgd.workspace.files import memory_files
 from kgd.workspace.writing.draft import Draft, is_resource
@@ -28,7 +28,7 @@ DETAIL = "detail"
 LIKE_A_TYPE = 0.8
 """Similarity from which the scheme of a new resource is taken for a misspelt one of kgd's."""
 
-CLEARABLE = ("type", "name", "summary", "content", "tags", "source", "relations", "aliases", "data")
+CLEARABLE = frozenset(FIELDS) - {"uri"}
 
 
 class NothingToAppendTo(NotFound):
@@ -75,7 +75,7 @@ def _upsert(edit: Upsert, draft: Draft) -> None:
 def upserted(old: Node, edit: Upsert) -> Node:
     """The node with the fields of an upsert, regardless of the expected version."""
     node = _cleared(old, tuple("data.file" if name == DETAIL else name for name in edit.unset))
-    given = {field: getattr(edit, field) for field in ("type", "name", "summary", "content")}
+    given = {field: getattr(edit, field) for field in SCALARS}
     given["source"] = _with_known_keys(edit.source, node.source)
     node = replace(node, **{field: value for field, value in given.items() if value is not None})
     node = replace(
