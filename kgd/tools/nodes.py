@@ -265,18 +265,30 @@ def overlay_of(workspace: Workspace) -> Overlay | None:
 
 
 def find(workspace: Workspace, uri: Uri, as_of: str | None = None, sees: Sees | None = None) -> Found | None:
-    """The node at a URI or former URI now, or at the URI in the commit `as_of`; None if there is none.
+    """The node at a URI or former URI now, or under any of its URIs in the commit `as_of`; None if there is none.
 
     Args:
         sees: Predicate for the other nodes that answers about it may show, or None. The node itself is not checked.
     """
-    current = uri if as_of else workspace.graph.resolve(uri)
-    version, stored = (None, workspace.node(current, as_of)) if as_of else _now(workspace, current)
+    current = workspace.graph.resolve(uri)
+    if as_of:
+        version, (current, stored) = None, _then(workspace, uri, current, as_of, sees)
+    else:
+        version, stored = _now(workspace, current)
     overlay = overlay_of(workspace) if as_of is None and scheme_of(current) in SERVED else None
     served = overlay.node(current) if overlay is not None else None
     if stored is None and served is None:
         return None
     return Found(workspace, current, stored, served, as_of, version, sees)
+
+
+def _then(workspace: Workspace, uri: Uri, now: Uri, as_of: str, sees: Sees | None) -> tuple[Uri, Node | None]:
+    """The URI and value of a node in a commit. Of its URIs, the given one comes first, then the present one."""
+    for name in dict.fromkeys((uri, now, *workspace.history.former(now, sees))):
+        stored = workspace.node(name, as_of) if name == uri or sees is None or sees(name) else None
+        if stored is not None:
+            return name, stored
+    return uri, None
 
 
 def _now(workspace: Workspace, uri: Uri) -> tuple[Version | None, Node | None]:

@@ -300,7 +300,9 @@ def _add_state(answer: dict[str, Any], found: Found, include: Sequence[str]) -> 
         if (valid := validity_in(answer.get("data", {}))) and (lapse := valid.lapse(time.time())):
             answer["lapsed"] = lapse
     if "history" in include:
-        lines = found.workspace.history.entries(uri=found.uri, limit=HISTORY_LINES)
+        past = found.workspace.history
+        former = past.former(found.uri, found.sees)
+        lines = past.entries(uri=found.uri, former=former, limit=HISTORY_LINES)
         answer["history"] = [nodes.line(entry, found.workspace, found.sees) for entry in lines]
 
 
