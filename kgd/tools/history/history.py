@@ -12,7 +12,7 @@ from kgd.errors import Advice, Do, NotFound
 from kgd.model.access import Verb
 from kgd.model.change import ChangeSet, Revert
 from kgd.model.uri import Uri
-from kgd.tools import addressing, cursors, nodes, visibility
+from kgd.tools import addressing, cursors, nodes, similar_names, visibility
 from kgd.tools.budget import HARD_LIMIT, Room, clip
 from kgd.tools.commands import CURSOR, LIMIT, MESSAGE, SINCE, UNTIL, Command, option
 from kgd.tools.dates import When, period
@@ -115,7 +115,7 @@ def _check_known(workspace: Workspace, uri: Uri, sees: visibility.Sees | None) -
             told = nodes.invalid(workspace, broken)
             place = f"{told['path']}:{told['line']}"
             raise NotFound(f"its file cannot be read: {told['reason']}", at=place, next=told["next"])
-        close = ", ".join(nodes.similar(workspace, uri, sees))
+        close = ", ".join(similar_names.similar(workspace, uri, sees))
         raise NotFound(
             "there is no such node",
             at=uri,
