@@ -14,7 +14,7 @@ from tokenizers.pre_tokenizers import Whitespace
 
 from bench.finding import sets
 from bench.finding.__main__ import Report, measured
-from bench.finding.checking import wrong_in_set, wrong_in_tree
+from bench.finding.checking import SETS, wrong_in_set, wrong_in_tree
 from bench.finding.prose import pages_of, write_prose
 from bench.finding.sets import Question, Set
 from bench.finding.trees import TREES, Tree, unpack
@@ -22,9 +22,9 @@ from kgd.ingest.chunks import chunks
 
 
 @pytest.mark.parametrize("tree", TREES)
-@pytest.mark.parametrize("holdout", [False, True], ids=["daily", "hold-out"])
-def test_every_answer_exists_and_questions_set_apart_share_no_word_with_it(tree: str, holdout: bool) -> None:
-    assert list(wrong_in_set(sets.read(tree, holdout=holdout))) == []
+@pytest.mark.parametrize("which", SETS.values(), ids=["daily", "hold-out", "further"])
+def test_every_answer_exists_and_questions_set_apart_share_no_word_with_it(tree: str, which: dict[str, bool]) -> None:
+    assert list(wrong_in_set(sets.read(tree, **which))) == []
 
 
 def test_the_sets_have_the_promised_sizes() -> None:
@@ -34,9 +34,11 @@ def test_the_sets_have_the_promised_sizes() -> None:
     assert sum(question.apart for question in asked) >= 20
 
 
-def test_no_question_of_the_hold_out_set_is_in_daily_use() -> None:
-    daily = {question.text for tree in TREES for question in sets.read(tree).questions}
-    assert not daily & {question.text for tree in TREES for question in sets.read(tree, holdout=True).questions}
+def test_no_question_is_in_two_sets() -> None:
+    asked = [
+        question.text for tree in TREES for which in SETS.values() for question in sets.read(tree, **which).questions
+    ]
+    assert len(asked) == len(set(asked))
 
 
 SOURCE = """

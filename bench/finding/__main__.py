@@ -4,7 +4,8 @@ Printed for each tree and for all: the share of questions with the answer in the
 `search` and `context`, identifiers by `search`), the recall in the first five of error texts and "which file" questions
 beside FTS5 over whole files, false answers to questions that nothing answers, questions without any answer, and
 characters and tokens (of the built-in embedder's tokenizer) of an answer as sent, text and structured content.
-`--chunks` ingests prose beside the notes, `--holdout` asks the hold-out set instead, for the final check only.
+`--chunks` ingests prose beside the notes, `--holdout` asks the hold-out set instead, for the final check only;
+`--further` asks further questions about the same notes.
 """
 
 from __future__ import annotations
@@ -177,7 +178,7 @@ def main() -> int:
     tokenizer.no_truncation()
     together = Report(tokenizer)
     for name in options.tree or TREES:
-        found = sets.read(name, holdout=options.holdout)
+        found = sets.read(name, holdout=options.holdout, further=options.further)
         report = measured(TREES[name], found, options.folder.resolve(), options.chunks, tokenizer)
         print("\n".join([*report.lines(), *(report.misses() if options.misses else ())]), flush=True)
         together += report
@@ -195,6 +196,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--tree", action="append", choices=list(TREES), help="only this tree; may be repeated")
     parser.add_argument("--chunks", type=int, default=0, metavar="N", help="chunks of prose beside the notes")
     parser.add_argument("--holdout", action="store_true", help="the hold-out set, for the final check only")
+    parser.add_argument("--further", action="store_true", help="the further questions about the same notes")
     parser.add_argument("--misses", action="store_true", help="list each miss with the first five")
     return parser.parse_args()
 

@@ -14,6 +14,7 @@ from bench.finding.stems import stems
 from bench.finding.trees import TREES, Tree, fetched, unpack
 
 WORD = re.compile(r"\w+")
+SETS = {"": {}, ", hold-out": {"holdout": True}, ", further": {"further": True}}
 DEFINITION = r"(?:class|def|function|interface|const|type|enum)\s+{0}\b|\b[\w<>\[\].]+\s+{0}\s*\(|^\s*{0}\s*\("
 
 
@@ -70,15 +71,15 @@ def main() -> int:
         with tempfile.TemporaryDirectory() as place:
             code = Path(place)
             unpack(tree, archive, code)
-            for holdout in (False, True):
-                found = read(tree.name, holdout=holdout)
+            for name, which in SETS.items():
+                found = read(tree.name, **which)
                 for line in (*wrong_in_set(found), *wrong_in_tree(tree, found, code)):
                     failed = True
                     print(line)
                 counts = Counter(one.kind for one in found.questions)
                 apart = sum(one.apart for one in found.questions)
                 print(
-                    f"{tree.name}{', hold-out' if holdout else ''}: {len(found.nodes)} nodes, {dict(counts)}, "
+                    f"{tree.name}{name}: {len(found.nodes)} nodes, {dict(counts)}, "
                     f"{apart} knowledge questions without a common word"
                 )
     return int(failed)

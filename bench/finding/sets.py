@@ -1,5 +1,7 @@
 """The evaluation sets: one YAML file for each code tree, in `sets` for daily use and in `holdout` for the final check.
 
+`further` has more questions about the notes of `sets`.
+
 `nodes` are notes of a team. `questions` are answered by one of them each. `identifiers`, `errors` and `files` are
 answered by a file, identifiers also by a symbol. Nothing in the workspace answers `nothing`.
 """
@@ -40,9 +42,11 @@ class Set:
         return [one for one in self.questions if one.kind in kinds]
 
 
-def read(tree: str, *, holdout: bool = False) -> Set:
+def read(tree: str, *, holdout: bool = False, further: bool = False) -> Set:
     """The set of a tree. The hold-out set has its own questions, and all nodes."""
     usual = _loaded("sets", tree)
+    if further:
+        return Set(tree, tuple(usual["nodes"]), tuple(_questions(_loaded("further", tree))))
     if not holdout:
         return Set(tree, tuple(usual["nodes"]), tuple(_questions(usual)))
     kept = _loaded("holdout", tree)
@@ -66,7 +70,7 @@ def _questions(loaded: dict[str, Any]) -> list[Question]:
         for one in loaded["questions"]
     ]
     for kind in CODE_KINDS:
-        for one in loaded[kind]:
+        for one in loaded.get(kind, ()):
             paths = one["path"] if isinstance(one["path"], list) else [one["path"]]
             found.append(Question(kind, one["query"], paths=tuple(paths), symbol=one.get("symbol", "")))
     return found + [Question("nothing", one) for one in loaded["nothing"]]

@@ -116,6 +116,8 @@ def _item(item: Answer) -> None:
     say(f"    {_one_line(item['why'])}")
     if stale := item.get("unverified"):
         say(f"    ! unverified: {_one_line(stale['reason'])}")
+    if item.get("conflicts"):
+        say(f"    ! open conflict: {', '.join(item['conflicts'])}")
     if item.get("summary"):
         say(f"    {item['summary']}")
     for line in item.get("text", "").splitlines():

@@ -18,6 +18,7 @@ import orjson
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
+from kgd.code_history.history import CodeHistory
 from kgd.daemon.daemon import Daemon
 from kgd.daemon.request_bodies import RECOGNISED, Bodies
 from kgd.errors import Forbidden, Invalid, KgdError, Unavailable, of_defect
@@ -213,15 +214,24 @@ class Api:
         theirs, reflects = caller.known(), tool.reflects
         if theirs is None or arguments.get("context_id") or Reflects.NOW in reflects:
             return ""
+        opened = [one for one in self._daemon.opened() if one.id in caller.workspaces]
+        session = caller.session("")
+        histories = {
+            one.id: CodeHistory.of(one)
+            for one in opened
+            if Reflects.CODE in reflects and session.sees_code_history(one)
+        }
+        if not all(one.is_current for one in histories.values()):  # answers change while it is read
+            return ""
         states = [
             (
                 one.id,
                 one.tip,
                 self._tree_number(one) if Reflects.CODE in reflects else 0,
+                histories[one.id].tip if one.id in histories else "",
                 one.meaning.mark if Reflects.VECTORS in reflects else 0,
             )
-            for one in self._daemon.opened()
-            if one.id in caller.workspaces
+            for one in opened
         ]
         known = [self._daemon.since, self._daemon.pid, tool.name, arguments, theirs, states]
         digest = hashlib.blake2b(canonical(known), digest_size=16).hexdigest()

@@ -33,15 +33,19 @@ class Verb(StrEnum):
 Kind = Literal["person", "agent", "token"]
 """The holder of a token. A bare token counts as an agent: no person is known to supervise it."""
 Level = Literal["write", "propose", "none"]
+Group = Literal["people", "agents"]
 
 KINDS: tuple[Kind, ...] = ("person", "agent", "token")
 LEVELS: tuple[Level, ...] = ("write", "propose", "none")
+GROUPS: tuple[Group, ...] = ("people", "agents")
 _NEEDED: Mapping[Verb, tuple[Level, ...]] = {
     Verb.WRITE: ("write",),
     Verb.RESOLVE: ("write",),
     Verb.PROPOSE: ("write", "propose"),
 }
 """The policy levels that allow a verb. Reading and administration depend on tokens alone."""
+_GRANTS = (*GROUPS, "code_history")
+"""The keys of a rule besides its paths."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +84,7 @@ class Scope:
     @property
     def is_whole(self) -> bool:
         """Whether it covers everything in the workspace."""
-        return any(set(glob.segments) == {ANY} for glob in self.globs)
+        return _are_whole(self.globs)
 
     def as_dict(self) -> dict[str, Any]:
         verbs = [verb.value for verb in Verb if verb in self.verbs]
@@ -151,11 +155,15 @@ class Principal:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """Levels of people and agents on some paths; None leaves them to other rules."""
+    """Levels of people and agents on some paths; None leaves them to other rules.
+
+    `code_history` names the groups that may see the history of the code; only a rule about all paths has it.
+    """
 
     globs: tuple[Glob, ...]
     people: Level | None = None
     agents: Level | None = None
+    code_history: tuple[Group, ...] | None = None
 
     def level(self, kind: Kind) -> Level | None:
         return self.people if kind == "person" else self.agents
@@ -177,6 +185,17 @@ class Policy:
                     if glob.covers(place):
                         return level, glob
         return "write", None
+
+    def shows_code_history(self, principal: Principal | None) -> bool:
+        """Whether the principal may see the history of the code: a message of a commit may describe any file, so the
+        token must read everything, and the last rule about it must name the principal's group."""
+        if principal is None:
+            return True
+        named = [rule.code_history for rule in self.rules if rule.code_history is not None]
+        reads_all = any(
+            scope.workspace == self.workspace and scope.has(Verb.READ) and scope.is_whole for scope in principal.scopes
+        )
+        return reads_all and bool(named) and _group(principal.kind) in named[-1]
 
 
 def authorize(principal: Principal | None, policy: Policy, verb: Verb, uri: Uri) -> None:
@@ -320,6 +339,7 @@ def plain_rules(rules: Collection[Rule]) -> list[dict[str, Any]]:
         {"paths": [glob.text for glob in rule.globs]}
         | ({"people": rule.people} if rule.people else {})
         | ({"agents": rule.agents} if rule.agents else {})
+        | ({} if rule.code_history is None else {"code_history": list(rule.code_history)})
         for rule in rules
     ]
 
@@ -348,7 +368,7 @@ def _refusal(principal: Principal, policy: Policy, verb: Verb, uri: Uri) -> Forb
     if verb in _NEEDED:
         level, glob = policy.level(principal.kind, place)
         if level not in _NEEDED[verb]:
-            group = "people" if principal.kind == "person" else "agents"
+            group = _group(principal.kind)
             way_out = (
                 Advice("Propose it with ", Do("submit_subgraph"), ".")
                 if level == "propose"
@@ -357,6 +377,14 @@ def _refusal(principal: Principal, policy: Policy, verb: Verb, uri: Uri) -> Forb
             allowed = "only propose" if level == "propose" else "change nothing"
             return Forbidden(f"{who}: the policy lets {group} {allowed} on {glob}", at=uri, next=way_out)
     return None
+
+
+def _are_whole(globs: Iterable[Glob]) -> bool:
+    return any(set(glob.segments) == {ANY} for glob in globs)
+
+
+def _group(kind: Kind) -> Group:
+    return "people" if kind == "person" else "agents"
 
 
 def _verb(text: str) -> Verb:
@@ -369,19 +397,30 @@ def _verb(text: str) -> Verb:
 def _rule(value: Any, at: str) -> Rule:
     if not isinstance(value, Mapping) or not value.get("paths"):
         raise Invalid("a rule names paths", at=at, next='Write paths: ["/services/**"].')
-    if unknown := sorted(map(str, value.keys() - {"paths", "people", "agents"})):
-        raise Invalid(f"a rule has no '{unknown[0][:40]}'", at=at, next="Known: paths, people, agents.")
+    if unknown := sorted(map(str, value.keys() - {"paths", *_GRANTS})):
+        raise Invalid(f"a rule has no '{unknown[0][:40]}'", at=at, next=f"Known: paths, {', '.join(_GRANTS)}.")
     given = value["paths"]
     if not isinstance(given, list) or not all(isinstance(one, str) for one in given):
         raise Invalid("'paths' is a list of path patterns", at=f"{at}.paths")
-    for who in ("people", "agents"):
+    for who in GROUPS:
         if who in value and value[who] not in LEVELS:
             raise Invalid(f"'{who}' is write, propose or none", at=f"{at}.{who}")
-    if not {"people", "agents"} & value.keys():
+    if not value.keys() & _GRANTS:
         raise Invalid("a rule needs 'people' or 'agents'", at=at, next="Add agents: propose, for example.")
     try:
         globs = tuple(Glob(one) for one in given)
     except KgdError as error:
         error.at = f"{at}.paths"
         raise
-    return Rule(globs, value.get("people"), value.get("agents"))
+    return Rule(globs, value.get("people"), value.get("agents"), _code_history(value, globs, f"{at}.code_history"))
+
+
+def _code_history(value: Mapping[str, Any], globs: Collection[Glob], at: str) -> tuple[Group, ...] | None:
+    groups = value.get("code_history")
+    if "code_history" not in value:
+        return None
+    if not isinstance(groups, list) or not all(isinstance(one, str) and one in GROUPS for one in groups):
+        raise Invalid("'code_history' is a list of people, agents or both", at=at)
+    if not _are_whole(globs):
+        raise Invalid("a rule about the code's history covers all of it", at=at, next='Give it paths: ["/**"].')
+    return tuple(groups)

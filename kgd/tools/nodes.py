@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from difflib import get_close_matches
-from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal, NotRequired, cast
 
 from typing_extensions import TypedDict
@@ -29,13 +26,6 @@ UNSEEN_MESSAGE = "(this commit changed other nodes too)"
 
 INIT = "init"
 """The operation of a workspace's first commit."""
-BESIDE, ALIKE = 500, 0.75
-"""Largest number of nodes of a folder to compare with a missing name, and the least ratio of `difflib` that counts as
-similar."""
-LOOKED = 30
-"""Search results for the words of a missing name, before results of `PIECES` are dropped."""
-PIECES = frozenset({"chunk", "message", "symbol"})
-"""Schemes of parts of files and threads. They are suggested only for a missing URI of the same scheme."""
 SERVED = frozenset({"file", "dir", "symbol", "chunk"})
 """Schemes of the nodes that a code tree has."""
 
@@ -265,18 +255,30 @@ def overlay_of(workspace: Workspace) -> Overlay | None:
 
 
 def find(workspace: Workspace, uri: Uri, as_of: str | None = None, sees: Sees | None = None) -> Found | None:
-    """The node at a URI or former URI now, or at the URI in the commit `as_of`; None if there is none.
+    """The node at a URI or former URI now, or under any of its URIs in the commit `as_of`; None if there is none.
 
     Args:
         sees: Predicate for the other nodes that answers about it may show, or None. The node itself is not checked.
     """
-    current = uri if as_of else workspace.graph.resolve(uri)
-    version, stored = (None, workspace.node(current, as_of)) if as_of else _now(workspace, current)
+    current = workspace.graph.resolve(uri)
+    if as_of:
+        version, (current, stored) = None, _then(workspace, uri, current, as_of, sees)
+    else:
+        version, stored = _now(workspace, current)
     overlay = overlay_of(workspace) if as_of is None and scheme_of(current) in SERVED else None
     served = overlay.node(current) if overlay is not None else None
     if stored is None and served is None:
         return None
     return Found(workspace, current, stored, served, as_of, version, sees)
+
+
+def _then(workspace: Workspace, uri: Uri, now: Uri, as_of: str, sees: Sees | None) -> tuple[Uri, Node | None]:
+    """The URI and value of a node in a commit. Of its URIs, the given one comes first, then the present one."""
+    for name in dict.fromkeys((uri, now, *workspace.history.former(now, sees))):
+        stored = workspace.node(name, as_of) if name == uri or sees is None or sees(name) else None
+        if stored is not None:
+            return name, stored
+    return uri, None
 
 
 def _now(workspace: Workspace, uri: Uri) -> tuple[Version | None, Node | None]:
@@ -396,38 +398,9 @@ def moment(at: float) -> str:
     return shown.replace(tzinfo=None).isoformat(timespec="seconds") + "Z"
 
 
-def similar(workspace: Workspace, uri: Uri, sees: Sees | None, limit: int = 3) -> list[str]:
-    """Suggestions for a missing URI: first nodes of its folder with a similar name, then search results for its words.
-
-    A concept may be a misspelt path, so files of the same folder are suggested too.
-
-    Args:
-        sees: Predicate for readable nodes, or None if unrestricted. Other nodes are not suggested.
-        limit: The largest number of suggestions.
-    """
-    words = " ".join(uri.rpartition("://")[2].split("/")[1:]) or uri
-    folder, _, name = uri.rpartition("/")
-    folders = (folder.replace("concept://", "file://", 1), folder)
-    near = [one for place in dict.fromkeys(folders) for one in _beside(workspace, place)]
-    beside = {one.rpartition("/")[2]: one for one in near if sees is None or sees(Uri(one))}
-    close = [beside[one] for one in get_close_matches(name, beside, n=limit, cutoff=ALIKE)]
-    found = (hit.uri for hit in workspace.text().search(words, limit=LOOKED, sees=sees))
-    left_out = PIECES - {scheme_of(uri)}
-    return [one for one in dict.fromkeys([*close, *found]) if one != uri and scheme_of(one) not in left_out][:limit]
-
-
 def made_at(entry: Entry) -> str:
     """The time of a commit; empty for a workspace's first commit, whose date is a constant."""
     return moment(entry.at) if entry.parents or entry.operation != INIT else ""
-
-
-def _beside(workspace: Workspace, folder: str) -> Sequence[str]:
-    """Direct children of a folder of nodes, or files of a folder of the code tree, at most `BESIDE`."""
-    if folder.startswith("file://") and workspace.overlay is not None:
-        edges = workspace.overlay.out(Uri(f"dir{folder[4:]}"))
-        return [edge.target for edge in islice(edges, BESIDE) if scheme_of(edge.target) == "file"]
-    found = workspace.text().between(f"{folder}/", f"{folder}0", BESIDE)  # 0 is the character behind the slash
-    return [uri for uri in found if "/" not in uri[len(folder) + 1 :]]
 
 
 def source(stored: Source) -> dict[str, Any]:

@@ -89,6 +89,10 @@ class Session:
         """Whether the caller has all of these permissions on the node."""
         return self.principal is None or all(may(self.principal, workspace.policy, verb, uri) for verb in verbs)
 
+    def sees_code_history(self, workspace: Workspace) -> bool:
+        """Whether the policy shows the history of the code to the caller."""
+        return workspace.policy.shows_code_history(self.principal)
+
     def commit(self, workspace: Workspace, text: str) -> str:
         """The id of a commit that the caller names.
 

@@ -11,7 +11,8 @@ from kgd.freshness.verification import verification
 from kgd.model.access import Verb
 from kgd.model.change import Upsert
 from kgd.model.uri import CODE_TREE, Uri, scheme_of
-from kgd.tools.nodes import UnverifiedAnswer, moment, similar
+from kgd.tools.nodes import UnverifiedAnswer, moment
+from kgd.tools.similar_names import similar
 
 if TYPE_CHECKING:
     from kgd.freshness.judgement import Unverified

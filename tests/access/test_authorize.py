@@ -18,6 +18,7 @@ from kgd.model.access import (
     check_narrower,
     check_reach,
     may,
+    plain_rules,
     principal_from,
     read_rules,
 )
@@ -108,6 +109,28 @@ def test_the_last_rule_that_covers_a_path_and_speaks_of_the_holder_counts() -> N
     assert may(holder("read", "/**"), POLICY, Verb.READ, uri("security/a"))
 
 
+def test_code_history_is_shown_to_the_groups_of_the_last_rule_if_they_read_everything() -> None:
+    def shows(principal: Principal | None, *groups: list[str]) -> bool:
+        rules = [{"paths": ["/**"], "agents": "write"}, *({"paths": ["/**"], "code_history": one} for one in groups)]
+        read = read_rules(rules)
+        assert read_rules(plain_rules(read)) == read
+        return Policy("ws", read).shows_code_history(principal)
+
+    person, agent = holder("read", "/**", kind="person"), holder("read", "/**")
+    assert shows(None)
+    assert not shows(person)
+    assert shows(person, ["people"])
+    assert not shows(agent, ["people"])
+    assert shows(agent, ["people"], ["agents", "people"])
+    assert not shows(person, ["people"], [])
+    for narrow in (
+        holder("read", "/src/**", kind="person"),
+        holder("write", "/**", kind="person"),
+        holder("read", "/**", kind="person", workspace="other"),
+    ):
+        assert not shows(narrow, ["people"])
+
+
 def test_a_bare_token_counts_as_an_agent() -> None:
     assert not may(holder("write", "/**", kind="token"), POLICY, Verb.WRITE, uri("db/a"))
 
@@ -189,6 +212,9 @@ def test_the_policy_is_part_of_the_settings_and_keeps_its_order() -> None:
         ("policy:\n- paths: [/**]\n  agents: maybe", 3, "policy[0].agents"),
         ("policy:\n# why\n  - paths: [/a]\n    agents: none\n  - paths: [b]\n    agents: none", 6, "policy[1].paths"),
         ("policy:\n- paths: [/**]\n  robots: none", 3, "policy[0]"),
+        ("policy:\n- paths: [/**]\n  code_history: people", 3, "policy[0].code_history"),
+        ("policy:\n- paths: [/**]\n  code_history: [robots]", 3, "policy[0].code_history"),
+        ("policy:\n- paths: [/src/**]\n  code_history: [people]", 3, "policy[0].code_history"),
     ],
 )
 def test_a_policy_that_cannot_be_read_is_refused_with_its_line_and_locks_the_workspace_meanwhile(

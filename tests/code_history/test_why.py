@@ -9,9 +9,12 @@ import pytest
 
 from kgd.errors import Invalid
 from kgd.model.access import Principal, Scope
+from kgd.model.change import Author
 from kgd.tools import call
 from kgd.tools.session import Session
+from kgd.workspace.proposals import deciding, proposals
 from kgd.workspace.workspace import Workspace
+from tests.access.test_proposals import commit_on
 from tests.surfaces.conftest import Ask, ask, daemon, git, make_code, session, upsert, ws
 from tests.waiting import until
 
@@ -128,6 +131,25 @@ def test_the_holder_of_a_token_sees_no_history_of_the_code(ask: Ask, code: Path,
         assert "Check tokens" not in told
         assert "Ann Person" not in told
         assert "Check tokens" in str(own)
+
+
+@pytest.mark.requirement("N3")
+def test_a_policy_may_show_the_history_to_tokens_without_names(ask: Ask, code: Path, ws: Workspace) -> None:
+    (code / SESSION).write_text(f"{SIGN}NOT_SHARED = 1\n")
+    settings = ws.store.read(ws.store.entry(ws.store.tree_of(bytes.fromhex(ws.tip)), "kgd.yaml") or b"").decode()
+    commit = commit_on(ws, ws.tip, ("kgd.yaml", f"{settings}policy:\n- paths: [/**]\n  code_history: [people]\n"))
+    git(ws.layout.git_dir, "update-ref", "refs/heads/proposals/p", commit)
+    deciding.accept(ws, proposals.named(ws, "p"), Author("ann", "ann@example.org"))
+    asked = {"paths": [f"{SESSION}:1-9", "src/"], "task": "check tokens before signing", "workspace": ws.id}
+    for kind, paths, shown in (("person", "/**", True), ("agent", "/**", False), ("person", "/src/**", False)):
+        who = Principal("t1", "bob", kind, (Scope.of(ws.id, ["read"], [paths]),))
+        remote = Session(ask.session.daemon, cwd=code, client="remote", trusted=False, principal=who)
+        told = call(remote, "context", asked)
+        assert {"lines", "likely_files", "tried_before"} <= told.keys() if shown else "lines" not in told
+        assert ("Check tokens" in str(told)) == shown
+        assert "known_by" not in told
+        assert "Ann Person" not in str(told)
+        assert "NOT_SHARED" not in str(told)
 
 
 def test_a_task_is_answered_with_likely_files_and_past_attempts(ask: Ask, code: Path) -> None:

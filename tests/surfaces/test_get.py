@@ -268,6 +268,20 @@ def test_a_misspelled_name_is_answered_with_its_neighbours(ask: Ask) -> None:
     assert missing["uri"] not in missing["similar"], "a node of the code tree is in no commit of knowledge"
 
 
+def test_only_near_names_are_suggested_for_a_missing_node(ask: Ask) -> None:
+    ask.put(changes=[upsert("services/login-session", name="Sign-in"), upsert("services/clock", name="Time source")])
+
+    def suggested(uri: str) -> list[str]:
+        (missing,) = ask.get(uris=uri)["missing"]
+        return list(missing["similar"])
+
+    for far in ("services/zebra", "concept://shop/quagga-of-services", "decision://shop/services"):
+        assert suggested(far) == []
+    assert suggested("sessions") == ["concept://shop/services/login-session"]
+    assert suggested("gotcha://shop/login-sesion") == ["concept://shop/services/login-session"]
+    assert suggested("time-sources") == ["concept://shop/services/clock"]
+
+
 def test_chunks_are_suggested_only_for_a_missing_chunk(ask: Ask, tmp_path: Path) -> None:
     (tmp_path / "notes").mkdir()
     (tmp_path / "notes/keys.md").write_text("# Services\n\nThe services keys3 and keys4 rotate.\n")

@@ -170,7 +170,7 @@ def context(session: Session, params: ContextParams) -> ContextResult:
     }
     room = packing.room_of(params.budget, size_of(answer) + len("described") + 6)
     doubts = marks(workspace, [one.uri for one in found], asked.findings.sees)
-    filled, cut = packing.fill(room, workspace, found, sides, doubts)
+    filled, cut = packing.fill(room, workspace, found, sides, doubts, asked.findings.sees)
     if beyond := sum(asked.findings.beyond.values()):
         cut["relations"] += beyond
     if asked.places.more:

@@ -16,6 +16,7 @@ from typing_extensions import TypedDict
 from kgd.freshness.freshness import Freshness
 from kgd.graph.edges import Card, card_of
 from kgd.model.escaping import fenced_line
+from kgd.model.lane import KNOWLEDGE
 from kgd.model.node import cut_at_word
 from kgd.model.uri import CODE_TREE, Uri, name_of, scheme_of
 from kgd.retrieval import dates
@@ -161,9 +162,12 @@ class Findings:
         return self.sees is None or self.sees(uri)
 
     def hits(self, query: str, limit: int, types: Sequence[str] | None = None) -> list[Hit]:
-        """The best full-text hits among the nodes that the caller may see; hidden nodes do not use up the limit."""
+        """The best full-text hits in the knowledge that the caller may see; hidden nodes do not use up the limit.
+
+        The code is not searched: most of its files have the words of a path.
+        """
         return self.workspace.text().search(
-            query, types=types, limit=limit, sees=self.sees, since=self.since, until=self.until
+            query, types=types, lanes=KNOWLEDGE, limit=limit, sees=self.sees, since=self.since, until=self.until
         )
 
     def answers(self, question: str, limit: int) -> Retrieved:

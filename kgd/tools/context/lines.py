@@ -114,14 +114,20 @@ def add_citing(findings: Findings, asked: Sequence[AskedLines]) -> None:
 
 
 def answers(session: Session, workspace: Workspace, asked: Sequence[AskedLines]) -> list[LineAnswer]:
-    """The origin of each requested line; empty for a caller who may not see the code's history."""
+    """The origin of each requested line; empty for a caller who may not see the code's history.
+
+    The holder of a token gets committed lines only: other lines of the work tree are not shared.
+    """
     root = workspace.layout.code_tree
     code = find_place(root) if root is not None and history_of(session, workspace) is not None else None
     found: list[LineAnswer] = []
     for one in asked if code is not None else ():
         assert code is not None
         try:
-            found += _joined(session, workspace, code, one.path, blame(code, one.path, one.first, one.last))
+            origins = blame(code, one.path, one.first, one.last)
+            if session.principal is not None:
+                origins = [line for line in origins if line.commit]
+            found += _joined(session, workspace, code, one.path, origins)
         except (GitFailed, KgdError) as error:
             log.warning("lines cannot be attributed", extra={"path": one.path, "reason": str(error)[:300]})
     return found
@@ -143,7 +149,9 @@ def _joined(
         if not commit:
             answer["uncommitted"] = True
         else:
-            answer |= {"commit": commit[:12], "at": moment(first.at), "by": first.author, "what": first.subject}
+            answer |= {"commit": commit[:12], "at": moment(first.at), "what": first.subject}
+            if session.principal is None:
+                answer["by"] = first.author
             _explain(answer, session, workspace, code, commit)
             if (first.path, first.number) != (path, first.line):
                 answer["was"] = printable(f"{first.path}:{first.number}")

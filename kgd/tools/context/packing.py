@@ -18,6 +18,7 @@ from kgd.tools.context.findings import ANSWER, AREAS, FAR, Found
 from kgd.tools.nodes import UnverifiedAnswer, overlay_of
 
 if TYPE_CHECKING:
+    from kgd.tools.visibility import Sees
     from kgd.workspace.workspace import Workspace
 
 BYTES_PER_TOKEN = 4
@@ -27,6 +28,8 @@ BRIEFER = 100
 """The same, if close nodes would otherwise not fit."""
 RULES = 700
 """Bytes of text for each requested area before any far node."""
+RULES_SHARE = 6
+"""If not all close nodes fit, the rules of the areas still get the room divided by this."""
 FIRST_HELPING = 1_200
 """Bytes of text for each item before any item gets more."""
 LEAST_TEXT = 80
@@ -49,7 +52,8 @@ class More(TypedDict):
 
 
 class ItemAnswer(TypedDict):
-    """Has `summary`, the beginning of the `text`, or both. Without `more` it is complete."""
+    """Has `summary`, the beginning of the `text`, or both. Without `more` it is complete. `conflicts` are the fields
+    with an open conflict."""
 
     uri: str
     kind: str
@@ -58,6 +62,7 @@ class ItemAnswer(TypedDict):
     summary: NotRequired[str]
     text: NotRequired[str]
     paths: NotRequired[list[str]]
+    conflicts: NotRequired[list[str]]
     unverified: NotRequired[UnverifiedAnswer]
     more: NotRequired[More]
 
@@ -81,11 +86,12 @@ def fill(
     found: Sequence[Found],
     sides: Mapping[str, Sequence[Any]],
     marks: Mapping[Uri, UnverifiedAnswer],
+    sees: Sees | None,
 ) -> tuple[dict[str, list[Any]], Counter[str]]:
     """The lists of an answer by name, together at most `room` bytes, and the number of omissions by kind.
 
     The start of each list in `sides` is filled before the items, which get the remaining room. Then the lists are
-    filled in the order of `sides`.
+    filled in the order of `sides`. Conflicts that `sees` does not cover are not shown.
     """
     cut: Counter[str] = Counter()
     lists: dict[str, list[Any]] = {name: [] for name in sides}
@@ -100,10 +106,14 @@ def fill(
     serve(sides, room // SIDE_SHARE)
     close = [one for one in found[:MOST_ITEMS] if one.closeness < FAR]
     for brief in (BRIEF, BRIEFER):
-        items = _Items(workspace, marks)
+        items = _Items(workspace, marks, sees)
         left = items.take(close, room, brief)
         if len(items.answers) == len(close):
             break
+    else:
+        reserve = room // RULES_SHARE
+        items = _Items(workspace, marks, sees)
+        left = items.extend(items.take(close, room - reserve, BRIEFER) + reserve, RULES, AREAS)
     room = left
     serve((name for name in sides if name in PATHS), room // 2)
     if len(items.answers) == len(close):
@@ -118,13 +128,15 @@ def fill(
 
 
 def _needed_first(found: Sequence[Found]) -> list[Found]:
-    """The findings, closest first. Memories beyond `MANY` of a kind follow the other kinds at the same distance."""
+    """The findings, closest first. At the same distance, the best of each kind comes before the others, and memories
+    beyond `MANY` of a kind come last."""
     seen: Counter[tuple[str, bool]] = Counter()
-    keys: dict[Uri, tuple[bool, bool, int]] = {}
+    keys: dict[Uri, tuple[bool, int, int]] = {}
     for one in sorted(found, key=lambda one: one.closeness):
         kind = one.kind, one.closeness == FAR
         seen[kind] += one.kind not in AREAS and one.closeness != ANSWER
-        keys[one.uri] = (one.closeness == FAR, seen[kind] > MANY, one.closeness)
+        helping = 0 if seen[kind] <= 1 else 1 if seen[kind] <= MANY else 2
+        keys[one.uri] = (one.closeness == FAR, helping, one.closeness)
     return sorted(found, key=lambda one: keys[one.uri])
 
 
@@ -157,8 +169,8 @@ def _taken(values: Sequence[Any], room: int) -> tuple[list[Any], int]:
 class _Items:
     """The items of an answer, each with the text that can still be added."""
 
-    def __init__(self, workspace: Workspace, marks: Mapping[Uri, UnverifiedAnswer]) -> None:
-        self._workspace, self._marks = workspace, marks
+    def __init__(self, workspace: Workspace, marks: Mapping[Uri, UnverifiedAnswer], sees: Sees | None) -> None:
+        self._workspace, self._marks, self._sees = workspace, marks, sees
         self.answers: list[ItemAnswer] = []
         self._contents: list[_Content] = []
         self.uris: set[Uri] = set()
@@ -175,6 +187,8 @@ class _Items:
             answer = _brief(one, content.text, brief)
             if one.uri in self._marks:
                 answer["unverified"] = self._marks[one.uri]
+            if disputed := self._disputed(one.uri):
+                answer["conflicts"] = disputed
             answer = content.with_more(answer)
             size = size_of(answer)
             if size > room:
@@ -206,6 +220,11 @@ class _Items:
                 room -= more
                 self.answers[number] = longer
         return room
+
+    def _disputed(self, uri: Uri) -> list[str]:
+        open_conflicts = self._workspace.conflicts
+        found = open_conflicts.find(uri, about=self._sees) if open_conflicts.total else ()
+        return sorted({name for one in found for name in one.conflict.fields})
 
     def _content(self, uri: Uri) -> _Content:
         node = self._workspace.readable(uri)

@@ -83,8 +83,8 @@ class LikelyFileAnswer(TypedDict):
 
 
 def history_of(session: Session, workspace: Workspace) -> CodeHistory | None:
-    """The history of the code, or None if the caller may not see it."""
-    return CodeHistory.of(workspace) if session.principal is None else None
+    """The history of the code, or None if the caller may not see it. A token never gets the names of its authors."""
+    return CodeHistory.of(workspace) if session.sees_code_history(workspace) else None
 
 
 def sides(findings: Findings, paths: Sequence[str], files: Sequence[str], query: str) -> dict[str, Sequence[Any]]:
@@ -100,26 +100,27 @@ def sides(findings: Findings, paths: Sequence[str], files: Sequence[str], query:
     entries = _entries(findings)
     if history is None:
         return {"changes": entries, "changed_together": []}
+    named = findings.session.principal is None
     lately = history.lately(asked, COMMITS_SHOWN, since=findings.since, until=findings.until)
+    experts = history.experts(asked, EXPERTS) if named else []
     return {
-        "changes": [*entries, *(_commit(one, [*asked, *files]) for one in lately)],
+        "changes": [*entries, *(_commit(one, [*asked, *files], named=named) for one in lately)],
         "changed_together": [
             {"path": one.path, "count": one.times, "of": one.of} for one in history.companions(asked, TOGETHER)
         ],
-        "known_by": [
-            {"name": one.name, "commits": one.commits, "last": moment(one.last)[:10]}
-            for one in history.experts(asked, EXPERTS)
-        ],
-        **(_about(findings.workspace, history, query) if query.strip() else {}),
+        "known_by": [{"name": one.name, "commits": one.commits, "last": moment(one.last)[:10]} for one in experts],
+        **(_about(findings.workspace, history, query, named=named) if query.strip() else {}),
     }
 
 
-def commit_answer(one: PastCommit) -> ChangeAnswer:
-    """A commit of the code, without its paths."""
+def _commit_answer(one: PastCommit, *, named: bool) -> ChangeAnswer:
+    """A commit of the code, without its paths, and with its author if `named`."""
     answer: ChangeAnswer = {"at": moment(one.at), "what": cut_at_word(one.subject, LINE)}
     if one.reason:
         answer["why"] = cut_at_word(one.reason, LINE)
-    answer |= {"commit": one.id[:12], "by": one.author}
+    answer["commit"] = one.id[:12]
+    if named:
+        answer["by"] = one.author
     if one.kind:
         answer["kind"] = one.kind
     if one.reverted_by:
@@ -141,15 +142,15 @@ def _entries(findings: Findings) -> list[ChangeAnswer]:
     return sorted(entries, key=lambda one: (one["at"], one["area"]), reverse=True)
 
 
-def _commit(one: PastCommit, asked: Sequence[str]) -> ChangeAnswer:
-    answer = commit_answer(one)
-    named, folders = set(asked), tuple(path for path in asked if path.endswith("/") or not path)
-    mine = [path for path in one.paths if path in named or path.startswith(folders)]
+def _commit(one: PastCommit, asked: Sequence[str], *, named: bool) -> ChangeAnswer:
+    answer = _commit_answer(one, named=named)
+    whole, folders = set(asked), tuple(path for path in asked if path.endswith("/") or not path)
+    mine = [path for path in one.paths if path in whole or path.startswith(folders)]
     answer["paths"] = [printable(path) for path in mine[:3]]
     return answer
 
 
-def _about(workspace: Workspace, history: CodeHistory, query: str) -> dict[str, Sequence[Any]]:
+def _about(workspace: Workspace, history: CodeHistory, query: str, *, named: bool) -> dict[str, Sequence[Any]]:
     """Files that a task is likely to touch, and past commits about it."""
     found, _ = workspace.files_with(query, SEARCHED)
     seeds = {one.path: one.score for one in found}
@@ -159,4 +160,5 @@ def _about(workspace: Workspace, history: CodeHistory, query: str) -> dict[str, 
         if file.commits:
             answer["commits"] = [id[:12] for id in file.commits]
         likely.append(answer)
-    return {"likely_files": likely, "tried_before": [commit_answer(one) for one in history.commits_for(query, SIMILAR)]}
+    tried = [_commit_answer(one, named=named) for one in history.commits_for(query, SIMILAR)]
+    return {"likely_files": likely, "tried_before": tried}

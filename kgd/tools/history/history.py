@@ -12,7 +12,7 @@ from kgd.errors import Advice, Do, NotFound
 from kgd.model.access import Verb
 from kgd.model.change import ChangeSet, Revert
 from kgd.model.uri import Uri
-from kgd.tools import addressing, cursors, nodes, visibility
+from kgd.tools import addressing, cursors, nodes, similar_names, visibility
 from kgd.tools.budget import HARD_LIMIT, Room, clip
 from kgd.tools.commands import CURSOR, LIMIT, MESSAGE, SINCE, UNTIL, Command, option
 from kgd.tools.dates import When, period
@@ -70,7 +70,7 @@ class HistoryResult(TypedDict):
 
 
 def history(session: Session, params: HistoryParams) -> HistoryResult:
-    """List commits, newest first.
+    """List commits, newest first. Those of a node include the commits under its former URIs.
 
     Raises:
         NotFound: The node does not exist and never did, as far as the caller may know. Suggests similar names.
@@ -80,17 +80,20 @@ def history(session: Session, params: HistoryParams) -> HistoryResult:
     uri = addressing.resolve(session, workspace, params.uri) if params.uri else None
     session.allow(workspace, Verb.READ, [uri] if uri else [])
     sees = visibility.sight(session, workspace.id)
+    if uri is not None and (sees is None or sees(workspace.graph.resolve(uri))):
+        uri = workspace.graph.resolve(uri)
+    names = [uri, *workspace.history.former(uri, sees)] if uri is not None else []
     question = [uri, params.commit, params.since, params.until, params.author, params.diff]
     begin = cursors.read("history", question, params.cursor) if params.cursor else ["", 0]
     after, rounds = str(begin[0]), cursors.index(begin, 1)
     commit = session.commit(workspace, params.commit) if params.commit is not None else None
-    every = _entries(workspace, params, uri, commit, session.commit(workspace, after) if after else None)
+    every = _entries(workspace, params, names, commit, session.commit(workspace, after) if after else None)
     found = every if sees is None else _in_sight(every, sees, rounds)
     room = Room(HARD_LIMIT)
     answer: HistoryResult = {"workspace": workspace.id, "commits": []}
     for entry in found:
         shown = answer["commits"]
-        told = _commit(workspace, entry, uri, params.diff, sees) if entry and len(shown) < params.limit else None
+        told = _commit(workspace, entry, names, params.diff, sees) if entry and len(shown) < params.limit else None
         if told is None or (not room.take(told) and shown):
             # The cursor holds the last shown commit and the number of rounds after it, so it names no hidden commit.
             answer["cursor"] = cursors.write("history", question, [after, rounds if entry else rounds + 1])
@@ -112,7 +115,7 @@ def _check_known(workspace: Workspace, uri: Uri, sees: visibility.Sees | None) -
             told = nodes.invalid(workspace, broken)
             place = f"{told['path']}:{told['line']}"
             raise NotFound(f"its file cannot be read: {told['reason']}", at=place, next=told["next"])
-        close = ", ".join(nodes.similar(workspace, uri, sees))
+        close = ", ".join(similar_names.similar(workspace, uri, sees))
         raise NotFound(
             "there is no such node",
             at=uri,
@@ -121,14 +124,21 @@ def _check_known(workspace: Workspace, uri: Uri, sees: visibility.Sees | None) -
 
 
 def _entries(
-    workspace: Workspace, params: HistoryParams, uri: Uri | None, commit: str | None, after: str | None
+    workspace: Workspace, params: HistoryParams, names: Sequence[Uri], commit: str | None, after: str | None
 ) -> Iterator[Entry]:
-    """The requested commits, newest first; reads pages lazily."""
+    """The requested commits, newest first; reads pages lazily. `names` are a node's URIs, the present one first."""
     since, until = period(params.since, params.until)
     size = params.limit + 1
     while True:
         page = workspace.history.entries(
-            uri=uri, commit=commit, since=since, until=until, author=params.author, limit=size, after=after
+            uri=names[0] if names else None,
+            former=names[1:],
+            commit=commit,
+            since=since,
+            until=until,
+            author=params.author,
+            limit=size,
+            after=after,
         )
         yield from page
         if commit is not None or len(page) < size:
@@ -247,7 +257,7 @@ def _take_back(
 
 
 def _commit(
-    workspace: Workspace, entry: Entry, only: str | None, with_diff: bool, sees: visibility.Sees | None
+    workspace: Workspace, entry: Entry, only: Sequence[Uri], with_diff: bool, sees: visibility.Sees | None
 ) -> Commit:
     seen = [uri for uri in entry.nodes if sees is None or sees(uri)]
     text = "\n\n".join(part for part in (entry.subject, entry.body) if part)
@@ -270,7 +280,7 @@ def _commit(
         changes = [
             change
             for change in workspace.history.changes(entry.commit)
-            if (only is None or change.uri == only) and (sees is None or sees(change.uri))
+            if (not only or change.uri in only) and (sees is None or sees(change.uri))
         ]
         answer["diff"] = [node_diff(change) for change in changes[:NODES_PER_DIFF]]
         if len(changes) > NODES_PER_DIFF:

@@ -14,7 +14,7 @@ from kgd.model.access import Verb
 from kgd.model.dates import validity_in
 from kgd.model.escaping import fenced_line
 from kgd.model.uri import Uri, workspace_of
-from kgd.tools import addressing, cursors, nodes, origins, visibility
+from kgd.tools import addressing, cursors, nodes, origins, similar_names, visibility
 from kgd.tools.budget import HARD_LIMIT, LEAST, RESERVE, Room, clip, fitting, size_of
 from kgd.tools.commands import AS_OF, BUDGET, CONTEXT_ID, CURSOR, URI, URIS, Command, option
 from kgd.tools.hub_reads import FarNode, HubReads
@@ -300,7 +300,9 @@ def _add_state(answer: dict[str, Any], found: Found, include: Sequence[str]) -> 
         if (valid := validity_in(answer.get("data", {}))) and (lapse := valid.lapse(time.time())):
             answer["lapsed"] = lapse
     if "history" in include:
-        lines = found.workspace.history.entries(uri=found.uri, limit=HISTORY_LINES)
+        past = found.workspace.history
+        former = past.former(found.uri, found.sees)
+        lines = past.entries(uri=found.uri, former=former, limit=HISTORY_LINES)
         answer["history"] = [nodes.line(entry, found.workspace, found.sees) for entry in lines]
 
 
@@ -330,7 +332,7 @@ def _cut(start: int, end: int, of: int) -> Cut:
 
 
 def _missing(workspace: Any, uri: Any, sees: visibility.Sees | None, *, similar: bool) -> Missing:
-    answer: Missing = {"uri": uri, "similar": nodes.similar(workspace, uri, sees) if similar else []}
+    answer: Missing = {"uri": uri, "similar": similar_names.similar(workspace, uri, sees) if similar else []}
     if broken := _invalid_file(workspace, uri):
         answer["invalid_file"] = broken
     return answer

@@ -234,14 +234,14 @@ def answered(session: Session, workspace: Workspace, question: Question, offset:
             doubted=doubted,
             sources=sources,
             about=partial(about, workspace),
-            likely=partial(_likely, workspace) if session.principal is None else None,
+            likely=partial(_likely, workspace) if session.sees_code_history(workspace) else None,
             offset=offset,
         )
     return tagged(workspace, question, sees=sees, sources=sources, offset=offset[0])
 
 
 def _likely(workspace: Workspace, query: str) -> dict[Uri, float]:
-    """The files that past commits suggest; none for a caller with a token, see `docs/code-history.md`."""
+    """The files that past commits suggest."""
     found = CodeHistory.of(workspace).files_for(query, LIKELY)
     return {uri: one.score for one in found if (uri := uri_at("file", workspace.id, one.path)) is not None}
 

@@ -13,7 +13,7 @@ from kgd.model import change as model
 from kgd.model import uri as uris
 from kgd.model.node import NODE_BYTES, Relation, Source
 from kgd.model.uri import Uri
-from kgd.tools import addressing, nodes, visibility
+from kgd.tools import addressing, similar_names, visibility
 from kgd.tools.parameters import JsonObject, Many, Params, prefixed, read_many
 from kgd.tools.verified_marks import verified
 from kgd.workspace.writing.edits import NothingToAppendTo
@@ -248,7 +248,7 @@ def naming_similar(session: Session, workspace: Workspace) -> Iterator[None]:
     try:
         yield
     except NothingToAppendTo as refusal:
-        close = ", ".join(nodes.similar(workspace, Uri(refusal.at), visibility.sight(session, workspace.id)))
+        close = ", ".join(similar_names.similar(workspace, Uri(refusal.at), visibility.sight(session, workspace.id)))
         if close:
             refusal.next = Advice(f"Did you mean {close}? Else make it with ", Do("put"), ".")
         raise

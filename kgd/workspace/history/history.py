@@ -44,6 +44,7 @@ class History:
         self,
         *,
         uri: Uri | None = None,
+        former: Sequence[Uri] = (),
         commit: str | None = None,
         since: int | None = None,
         until: int | None = None,
@@ -51,20 +52,29 @@ class History:
         limit: int = 20,
         after: str | None = None,
     ) -> tuple[Entry, ...]:
-        """Commits, newest first. `since` and `until` are Unix seconds; `after` is the last commit already seen."""
+        """Commits, newest first; of a node alone, or also of its `former` URIs.
+
+        `since` and `until` are Unix seconds; `after` is the last commit already seen.
+        """
         if commit is not None:
             return (self._past.entry(self._past.commit(self._past.commit_id(commit))),)
+        is_in_part = uri is not None and not former and bulk.folder_of(uri)
         found = self._past.log(
             self._tip(),
-            self.files_of(uri) if uri is not None else (),
+            [*(self.files_of(uri) if uri is not None else ()), *map(self._served.path_of, former)],
             limit=limit,
             author=author,
             since=since,
             until=until,
             after=self._past.commit_id(after) if after else None,
-            versions=self._count(self._served.path_of(uri)) if uri is not None and bulk.folder_of(uri) else 0,
+            versions=self._count(self._served.path_of(uri)) if uri is not None and is_in_part else 0,
         )
         return tuple(self._past.entry(one.commit, one.changes) for one in found)
+
+    def former(self, uri: Uri, sees: Callable[[Uri], bool] | None = None) -> tuple[Uri, ...]:
+        """The URIs from which a node was moved, without hidden ones and without those of another node now."""
+        graph = self._served.graph
+        return tuple(one for one in graph.aliases(uri) if graph.resolve(one) == uri and (sees is None or sees(one)))
 
     def files_of(self, uri: Uri) -> tuple[str, ...]:
         """The node's file and its detail file: a commit that changes either is a version of the node."""
