@@ -95,9 +95,9 @@ class Pump:
         return not self._to_host and (self._sock is None or self._book is None or not self._book.is_waiting())
 
     def _patience(self) -> float | None:
-        return (
-            None if self._is_open or self._starting is not None else max(0.0, self._deadline - time.monotonic()) * 1000
-        )
+        if self._is_open or self._starting is not None:
+            return None
+        return max(0.0, self._deadline - time.monotonic()) * 1000
 
     def _poll(self, milliseconds: float | None) -> list[tuple[int, int]]:
         if self._is_open and len(self._to_daemon) < HIGH_WATER:

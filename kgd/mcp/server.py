@@ -150,7 +150,9 @@ class Surface:
             self._roots.forget(session)
 
     def options(self) -> InitializationOptions:
-        return self.server.create_initialization_options(NotificationOptions(resources_changed=True))
+        return self.server.create_initialization_options(
+            NotificationOptions(prompts_changed=True, resources_changed=True, tools_changed=True)
+        )
 
     def close(self) -> None:
         """End listen streams, so that a server can close its connections and stop."""
