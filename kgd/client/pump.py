@@ -45,6 +45,8 @@ class Pump:
         self._starting: int | None = None
         """While the first daemon starts: a pipe that closes when `_started` is set."""
         self._started: socket.socket | BaseException | None = None
+        self._is_early = False
+        """Whether the first daemon has been started and has not answered yet."""
         self._contact: FirstContact | None = None
         self._to_host, self._to_daemon = bytearray(), bytearray()
         self._from_host, self._from_daemon = bytearray(), bytearray()
@@ -133,16 +135,16 @@ class Pump:
         if len(lines) > LINE_LIMIT:
             lines = self._without_long_lines(lines)
         self._ledger.up(lines)
-        if self._starting is not None:
-            self._to_daemon += self._answer_early(lines)
+        if self._is_early:
+            lines = self._answer_early(lines)
         elif self._sock is None:
             self._connect()
-        else:
-            self._to_daemon += lines
-            self._send()
+            return
+        self._to_daemon += lines
+        self._send()
 
     def _answer_early(self, lines: bytes) -> bytes:
-        """Give the host the known answers; returns the lines for the daemon, which is starting."""
+        """Give the host the known answers; returns the lines for the daemon."""
         if self._contact is None:
             from kgd.client.first_contact import FirstContact
 
@@ -171,6 +173,7 @@ class Pump:
 
     def _pass_down(self, lines: bytes) -> None:
         """Forward lines to the host, except the daemon's last line if it retires."""
+        self._is_early = False
         before, retired, _ = lines.partition(b'{"kgd":"retired"}')
         if retired and (not before or before.endswith(b"\n")):
             lines = before
@@ -192,9 +195,8 @@ class Pump:
             self._write_to_host(select.POLLOUT)
 
     def _send(self) -> None:
-        assert self._sock is not None
         try:
-            while self._to_daemon:
+            while self._sock is not None and self._to_daemon:
                 del self._to_daemon[: self._sock.send(self._to_daemon)]
         except OSError:
             pass  # poll reports when there is room; a closed socket is noticed by the next read
@@ -235,6 +237,7 @@ class Pump:
     def _start(self) -> None:
         import _thread  # the module threading takes as long as the first answer
 
+        self._is_early = True
         self._starting, done = os.pipe()
         self._want(self._starting, select.POLLIN)
         _thread.start_new_thread(self._run_start, (done,))
@@ -294,6 +297,7 @@ class Pump:
             self._want(self._sock.fileno(), None)
             self._sock.close()
         self._sock = self._contact = None
+        self._is_early = False
         self._to_daemon.clear()
         self._from_daemon.clear()
 

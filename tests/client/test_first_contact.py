@@ -242,6 +242,18 @@ def test_a_daemon_that_is_killed_after_the_first_answers_is_replaced_and_gets_th
         host.close()
 
 
+@pytest.mark.usefixtures("file")
+def test_a_host_that_asks_only_when_the_daemon_listens_gets_the_same_answers(home: RehearsalHome) -> None:
+    """The daemon listens before it has loaded what its first MCP answer needs."""
+    host = Host(home)
+    try:
+        until(lambda: os.path.exists(home.socket))
+        assert host.ask("initialize", **GREETING)["result"] == HELLO
+        assert answer(host, "ping")["result"]["ready"]
+    finally:
+        host.close()
+
+
 def test_requests_that_a_host_wrote_before_it_closed_are_answered_by_the_starting_daemon(home: RehearsalHome) -> None:
     host = Host(home)
     try:
