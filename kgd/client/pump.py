@@ -27,6 +27,8 @@ PIPE_CHUNK = 4096
 """Bytes that a writable pipe takes without blocking (POSIX: PIPE_BUF)."""
 HIGH_WATER = 2**20
 PAUSE_MILLISECONDS = 5.0
+FIRST_LINE_MILLISECONDS = 5.0
+"""How long the start of a daemon waits for the host's first line."""
 NOTES_LIMIT = 64
 """Unparsed notes after which the ledger is read even without a pause in the traffic."""
 LINE_LIMIT = 8 * 2**20
@@ -238,6 +240,10 @@ class Pump:
         import _thread  # the module threading takes as long as the first answer
 
         self._is_early = True
+        host = select.poll()
+        host.register(STDIN, select.POLLIN)
+        if host.poll(FIRST_LINE_MILLISECONDS):  # answered first: the thread's imports would delay it
+            self._read_from_host()
         self._starting, done = os.pipe()
         self._want(self._starting, select.POLLIN)
         _thread.start_new_thread(self._run_start, (done,))
