@@ -25,7 +25,8 @@ from bench.row import Row, compare, percentile, value
 from kgd.client import start
 
 START, ROUND_TRIP, HELP_MS, IDLE_PERCENT, LOAD_P99 = 2.0, 2.0, 150.0, 1.0, 1.5
-STARTS, TRIPS = 15, 400
+FIRST_CONTACT, FIRST_GET = 3.0, 0.8
+STARTS, TRIPS, COLD_STARTS = 15, 400, 5
 CLIENTS, LOAD_SECONDS = 64, 8.0
 FOLDERS, IDLE_SECONDS = 10_000, 65.0
 """More than two of the full scans of all folders, which run every thirty seconds beside the watcher."""
@@ -39,7 +40,8 @@ INITIALIZE = {
 def rows(made: Made, folder: Path, *, starts: int = STARTS, trips: int = TRIPS) -> list[Row]:
     with House(folder) as house:
         house.up(made)
-        return [*_starts(house, made, starts), _round_trip(house, made, trips)]
+        short = [*_starts(house, made, starts), _round_trip(house, made, trips)]
+        return [*short, *_first_contact(house, made, min(starts, COLD_STARTS))]
 
 
 def load(made: Made, folder: Path, *, clients: int = CLIENTS, seconds: float = LOAD_SECONDS) -> list[Row]:
@@ -171,6 +173,38 @@ def _starts(house: House, made: Made, rounds: int) -> list[Row]:
             START,
         ),
         value("`kgd --help`", "ms", middle["help"], HELP_MS),
+    ]
+
+
+def _first_contact(house: House, made: Made, rounds: int) -> list[Row]:
+    """`kgd mcp` without a daemon, after an earlier session of the same host."""
+    get = {"name": "get", "arguments": {"uris": [corpus.uri_of(0)]}}
+    earlier = Host(house, made)
+    earlier.request("tools/list")
+    earlier.close()
+    house.stop()
+    times: dict[str, list[float]] = {"lists": [], "get": [], "plain": []}
+    for _ in range(rounds):
+        begun = time.perf_counter()
+        host = Host(house, made)
+        host.request("tools/list")
+        times["lists"].append(time.perf_counter() - begun)
+        assert not host.request("tools/call", get)["result"]["isError"]
+        times["get"].append(time.perf_counter() - begun)
+        host.close()
+        subprocess.run([*KGD, "down", "--quiet"], check=True, env=house.environment)
+        times["plain"].append(_timed(lambda: subprocess.run([sys.executable, "-c", "pass"], check=True)))
+    middle = {name: statistics.median(found) for name, found in times.items()}
+    return [
+        compare(
+            "first contact: `initialize` and `tools/list` without a daemon",
+            "`python -c pass`",
+            "ms",
+            middle["lists"] * 1e3,
+            middle["plain"] * 1e3,
+            FIRST_CONTACT,
+        ),
+        value("first answered `get` without a daemon", "s", middle["get"], FIRST_GET, nodes=made.nodes),
     ]
 
 

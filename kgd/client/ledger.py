@@ -71,7 +71,7 @@ class Ledger:
         self.settle()
         if not self._initialize or any(method == "initialize" for method, _ in self._open.values()):
             return [], b"", []
-        again = [_renamed(line, f"{REPLAY}{n}") for n, line in enumerate([self._initialize, *self._watched.values()])]
+        again = [renamed(line, f"{REPLAY}{n}") for n, line in enumerate([self._initialize, *self._watched.values()])]
         return again[:1], self._initialized, again[1:]
 
     def _note_up(self, message: dict[str, Any], line: bytes) -> None:
@@ -100,7 +100,8 @@ class Ledger:
             self._open.pop(key, None)
 
 
-def _renamed(line: bytes, key: str) -> bytes:
+def renamed(line: bytes, key: str) -> bytes:
+    """The request with another id."""
     import json
 
     return json.dumps({**json.loads(line), "id": key}).encode() + b"\n"

@@ -1,8 +1,9 @@
 """`kgd mcp`: copies MCP messages between a host's stdio and the daemon, and outlives the daemon.
 
-One thread, one poll loop, whole lines. When a daemon retires, the next one takes over unnoticed by the host. When it
-dies, its unanswered requests fail, and the next request starts another daemon. Standard output carries only the
-protocol. Imports that the first message does not need are deferred until it has been sent.
+One poll loop, whole lines. When a daemon retires, the next one takes over unnoticed by the host. When it dies, its
+unanswered requests fail, and the next request starts another daemon. If no daemon runs at the beginning, a thread
+starts one, and `first_contact` gives known answers meanwhile. Standard output carries only the protocol. Imports that
+the first message does not need are deferred until it has been sent.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from kgd.client import start
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from kgd.client.first_contact import FirstContact
     from kgd.client.ledger import Ledger
     from kgd.config import Home
 
@@ -25,6 +27,8 @@ PIPE_CHUNK = 4096
 """Bytes that a writable pipe takes without blocking (POSIX: PIPE_BUF)."""
 HIGH_WATER = 2**20
 PAUSE_MILLISECONDS = 5.0
+FIRST_LINE_MILLISECONDS = 5.0
+"""How long the start of a daemon waits for the host's first line."""
 NOTES_LIMIT = 64
 """Unparsed notes after which the ledger is read even without a pause in the traffic."""
 LINE_LIMIT = 8 * 2**20
@@ -37,9 +41,15 @@ GONE = "the kgd daemon stopped before it answered. Ask again: a change with the 
 class Pump:
     """The state of one `kgd mcp`; `run` returns the exit code."""
 
-    def __init__(self, home: Home, greeting: bytes) -> None:
-        self._home, self._greeting = home, greeting
+    def __init__(self, home: Home, greeting: bytes, tools: str = "") -> None:
+        self._home, self._greeting, self._tools = home, greeting, tools
         self._sock: socket.socket | None = None
+        self._starting: int | None = None
+        """While the first daemon starts: a pipe that closes when `_started` is set."""
+        self._started: socket.socket | BaseException | None = None
+        self._is_early = False
+        """Whether the first daemon has been started and has not answered yet."""
+        self._contact: FirstContact | None = None
         self._to_host, self._to_daemon = bytearray(), bytearray()
         self._from_host, self._from_daemon = bytearray(), bytearray()
         self._book: Ledger | None = None
@@ -64,6 +74,8 @@ class Pump:
                         return 0
                 elif self._sock is not None and fd == self._sock.fileno():
                     self._serve_socket(event)
+                elif fd == self._starting:
+                    self._finish_start()
                 elif fd == STDIN:
                     self._read_from_host()
         return 0
@@ -80,12 +92,16 @@ class Pump:
         """Whether the host has closed, and the last answer is written or overdue."""
         if self._is_open:
             return False
+        if self._starting is not None and self._book is not None and self._book.is_waiting():
+            return False
         if time.monotonic() > self._deadline:
             return True
         return not self._to_host and (self._sock is None or self._book is None or not self._book.is_waiting())
 
     def _patience(self) -> float | None:
-        return None if self._is_open else max(0.0, self._deadline - time.monotonic()) * 1000
+        if self._is_open or self._starting is not None:
+            return None
+        return max(0.0, self._deadline - time.monotonic()) * 1000
 
     def _poll(self, milliseconds: float | None) -> list[tuple[int, int]]:
         if self._is_open and len(self._to_daemon) < HIGH_WATER:
@@ -121,11 +137,23 @@ class Pump:
         if len(lines) > LINE_LIMIT:
             lines = self._without_long_lines(lines)
         self._ledger.up(lines)
-        if self._sock is None:
+        if self._is_early:
+            lines = self._answer_early(lines)
+        elif self._sock is None:
             self._connect()
             return
         self._to_daemon += lines
         self._send()
+
+    def _answer_early(self, lines: bytes) -> bytes:
+        """Give the host the known answers; returns the lines for the daemon."""
+        if self._contact is None:
+            from kgd.client.first_contact import FirstContact
+
+            self._contact = FirstContact(self._home, self._tools)
+        answers, lines = self._contact.split(lines)
+        self._give_host(answers)
+        return lines
 
     def _serve_socket(self, event: int) -> None:
         assert self._sock is not None
@@ -147,24 +175,30 @@ class Pump:
 
     def _pass_down(self, lines: bytes) -> None:
         """Forward lines to the host, except the daemon's last line if it retires."""
+        self._is_early = False
         before, retired, _ = lines.partition(b'{"kgd":"retired"}')
         if retired and (not before or before.endswith(b"\n")):
             lines = before
         else:
             retired = b""
-        if lines:
-            self._to_host += lines
-            self._ledger.down(lines)
-            if self._host_takes.poll(0) == [(STDOUT, select.POLLOUT)]:
-                self._write_to_host(select.POLLOUT)
+        if self._contact and self._contact.is_checking:
+            lines = self._contact.check(lines)
+        self._give_host(lines)
         if retired:
             self._hang_up()
             self._connect()
 
+    def _give_host(self, lines: bytes) -> None:
+        if not lines:
+            return
+        self._to_host += lines
+        self._ledger.down(lines)
+        if self._host_takes.poll(0) == [(STDOUT, select.POLLOUT)]:
+            self._write_to_host(select.POLLOUT)
+
     def _send(self) -> None:
-        assert self._sock is not None
         try:
-            while self._to_daemon:
+            while self._sock is not None and self._to_daemon:
                 del self._to_daemon[: self._sock.send(self._to_daemon)]
         except OSError:
             pass  # poll reports when there is room; a closed socket is noticed by the next read
@@ -181,14 +215,19 @@ class Pump:
         return True
 
     def _connect(self) -> None:
-        """Connect to a daemon, replay the session's state, and send the unanswered requests again."""
+        """Connect to a daemon, replay the session's state, and send the unanswered requests again.
+
+        Before the first message, a missing daemon is started in the background.
+        """
         from_book = self._book is not None
         if from_book and start.is_uninstalled(self._home):
             self._lose_daemon(UNINSTALLED)
             return
         try:
-            self._sock = start.connect(self._home, self._greeting)
-            assert self._sock is not None
+            self._sock = start.connect(self._home, self._greeting, start=from_book)
+            if self._sock is None:
+                self._start()
+                return
             if from_book:
                 self._replay(self._sock)
                 self._to_daemon += b"".join(line for _, line in self._ledger.unanswered())
@@ -196,6 +235,39 @@ class Pump:
             self._send()
         except Exception as error:  # noqa: BLE001 - the host must receive any error in its own protocol
             self._lose_daemon(f"{error}")
+
+    def _start(self) -> None:
+        import _thread  # the module threading takes as long as the first answer
+
+        self._is_early = True
+        host = select.poll()
+        host.register(STDIN, select.POLLIN)
+        if host.poll(FIRST_LINE_MILLISECONDS):  # answered first: the thread's imports would delay it
+            self._read_from_host()
+        self._starting, done = os.pipe()
+        self._want(self._starting, select.POLLIN)
+        _thread.start_new_thread(self._run_start, (done,))
+
+    def _run_start(self, done: int) -> None:
+        try:
+            self._started = start.connect(self._home, self._greeting)
+        except BaseException as error:  # noqa: BLE001 - the host must receive any error in its own protocol
+            self._started = error
+        os.close(done)
+
+    def _finish_start(self) -> None:
+        """Send the daemon all that the host has sent meanwhile."""
+        assert self._starting is not None
+        self._want(self._starting, None)
+        os.close(self._starting)
+        self._starting = None
+        self._deadline = time.monotonic() + LAST_ANSWERS_SECONDS
+        if not isinstance(self._started, socket.socket):
+            self._lose_daemon(f"{self._started}")
+            return
+        self._sock, self._started = self._started, None
+        self._sock.setblocking(False)
+        self._send()
 
     def _replay(self, sock: socket.socket) -> None:
         first, initialized, subscriptions = self._ledger.replay()
@@ -230,7 +302,8 @@ class Pump:
         if self._sock is not None:
             self._want(self._sock.fileno(), None)
             self._sock.close()
-        self._sock = None
+        self._sock = self._contact = None
+        self._is_early = False
         self._to_daemon.clear()
         self._from_daemon.clear()
 
@@ -286,7 +359,7 @@ def _whole_lines(buffer: bytearray, chunk: bytes) -> bytes:
 def run(home: Home, tools: str = "") -> int:
     """`kgd mcp`: serve a host on standard input and output until it closes."""
     try:
-        return Pump(home, start.hello("mcp", "kgd-mcp", tools)).run()
+        return Pump(home, start.hello("mcp", "kgd-mcp", tools), tools).run()
     except KeyboardInterrupt:
         return 130
 

@@ -116,19 +116,23 @@ def _xdg(env: Mapping[str, str], name: str, user: str, usual: str) -> str:
 
 
 def _private_folder(path: str, may_exist_open: bool = False) -> None:
-    from kgd.errors import Forbidden, Unavailable
-
     try:
         os.makedirs(path, mode=0o700, exist_ok=True)
         found = os.lstat(path)
         if stat.S_ISLNK(found.st_mode) and os.path.dirname(path) == "/tmp":
+            from kgd.errors import Forbidden
+
             raise Forbidden("this folder is a symbolic link, which another user could have made", at=path)
         found = os.stat(path)
         if found.st_uid != os.getuid():
+            from kgd.errors import Forbidden
+
             raise Forbidden("this folder belongs to another user", at=path, next="Set KGD_HOME to your own folder.")
         if found.st_mode & 0o077 and not may_exist_open:
             os.chmod(path, 0o700)
     except OSError as error:
+        from kgd.errors import Unavailable
+
         raise Unavailable(
             f"this folder cannot be made: {error.strerror}", at=path, next="Set KGD_HOME to your own folder."
         ) from error

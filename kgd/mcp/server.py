@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import anyio.to_thread
-from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
+from mcp.server.context import CallNext, HandlerResult, ServerMiddleware, ServerRequestContext
 from mcp.server.lowlevel import NotificationOptions, Server
 from mcp.server.models import InitializationOptions
 from mcp.shared.exceptions import MCPError
@@ -37,6 +37,7 @@ from mcp.types import (
 from mcp.types import Tool as ToolDescription
 
 from kgd import __version__
+from kgd.client.first_answers import METHODS
 from kgd.daemon.calls import LineReader, LineWriter
 from kgd.daemon.daemon import Daemon
 from kgd.errors import KgdError, NotFound, of_defect
@@ -68,6 +69,8 @@ SERVER_MEMORY = "server-memory"
 RECORD = "kgd.record"
 """Key of the token's record in a request's ASGI scope; absent for this machine's own token."""
 
+Remember = Callable[[str, str, Any, dict[str, Any]], None]
+
 log = logging.getLogger("kgd.mcp")
 
 
@@ -76,10 +79,17 @@ class Surface:
 
     Args:
         patience: Seconds that a client has to answer a question during its call; by default the setting.
+        remember: Receives protocol version, method, parameters and result of each answer that is the same for every
+            local client (`first_answers.METHODS`).
     """
 
     def __init__(
-        self, daemon: Daemon, tools: Mapping[str, Operation] = TOOLS, *, patience: float | None = None
+        self,
+        daemon: Daemon,
+        tools: Mapping[str, Operation] = TOOLS,
+        *,
+        patience: float | None = None,
+        remember: Remember | None = None,
     ) -> None:
         self._daemon, self._tools, self._patience = daemon, tools, patience
         ours = any(name in TOOLS for name in tools)  # otherwise it replaces another server and does not mention kgd
@@ -117,6 +127,8 @@ class Surface:
         self.server.extensions |= resources.extensions(tools)
         # Replaces the SDK's tracing spans, which are not exported and took a tenth of a small call.
         self.server.middleware[:] = [_put_answer_in, sealing(Path(daemon.home.state) / "rounds.key", NAME)]
+        if remember:
+            self.server.middleware.insert(0, _reporting(remember))
         daemon.on_commit(self._committed)
         daemon.on_code(self._changed)
 
@@ -138,7 +150,9 @@ class Surface:
             self._roots.forget(session)
 
     def options(self) -> InitializationOptions:
-        return self.server.create_initialization_options(NotificationOptions(resources_changed=True))
+        return self.server.create_initialization_options(
+            NotificationOptions(prompts_changed=True, resources_changed=True, tools_changed=True)
+        )
 
     def close(self) -> None:
         """End listen streams, so that a server can close its connections and stop."""
@@ -294,6 +308,18 @@ async def _put_answer_in(ctx: ServerRequestContext[Any, Any], call_next: CallNex
         _answer.reset(token)
     assert isinstance(result, dict)
     return {**result, **answer}
+
+
+def _reporting(remember: Remember) -> ServerMiddleware[Any]:
+    """The middleware that passes the answers of `first_answers.METHODS` on, as far as they went to local clients."""
+
+    async def report(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
+        result = await call_next(ctx)
+        if ctx.method in METHODS and ctx.request is None and isinstance(result, dict):
+            remember("" if ctx.method == "initialize" else ctx.protocol_version, ctx.method, ctx.params, result)
+        return result
+
+    return report
 
 
 @cache

@@ -8,15 +8,18 @@ import os
 import signal
 import sys
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from kgd.client.first_answers import normal
 from kgd.config import Home
 from kgd.daemon.calls import Call, LineReader, LineWriter, Peer
 from kgd.daemon.daemon import Daemon
 from kgd.errors import NotFound, Unavailable
 from kgd.git.layout import locate
 from kgd.serve.browser_access import BrowserAccess
+from kgd.serve.first_answers import Recorder
 from kgd.tools import EVERY, chosen
 from kgd.tools.operation import Operation
 from kgd.tools.session import Session
@@ -27,7 +30,7 @@ if TYPE_CHECKING:
 
     from kgd.hub.listen import Listen
     from kgd.mcp.http import HttpServer
-    from kgd.mcp.server import Surface
+    from kgd.mcp.server import Remember, Surface
     from kgd.serve.hub import Hub
 
 WARM_SECONDS = 10.0
@@ -42,8 +45,9 @@ class Parts:
     def __init__(self, home: Home, since: str, listen: tuple[Listen, socket.socket] | None = None) -> None:
         self.daemon = Daemon(home, since=since, locate=locate, open_workspace=Workspace.open)
         self._home = home
-        self._surfaces: dict[frozenset[str], asyncio.Task[Surface]] = {}
-        """Servers by the names of their tools, since clients may choose toolsets other than the settings'."""
+        self._surfaces: dict[str, asyncio.Task[Surface]] = {}
+        """Servers by toolsets, since clients may choose toolsets other than the settings'."""
+        self._first_answers = Recorder(home, self.daemon.registry)
         self._http: tuple[HttpServer, asyncio.Task[None]] | None = None
         self._starting: asyncio.Task[None] | None = None
         self._listen = listen
@@ -96,21 +100,23 @@ class Parts:
         chosen(peer.tools)
 
     async def serve_mcp(self, peer: Peer, reader: LineReader, writer: LineWriter) -> None:
-        task = self._surface_for(chosen(peer.tools)) if peer.tools else self._usual_surface()
+        task = self._surface_for(peer.tools) if peer.tools else self._usual_surface()
         surface = await asyncio.shield(task)
         await surface.serve(reader, writer, cwd=peer.cwd, client=peer.client, context_id=peer.context_id)
 
     def _usual_surface(self) -> asyncio.Task[Surface]:
-        return self._surface_for(chosen(self.daemon.registry.current().settings.tools))
+        return self._surface_for(self.daemon.registry.current().settings.tools)
 
-    def _surface_for(self, tools: Mapping[str, Operation]) -> asyncio.Task[Surface]:
-        names = frozenset(tools)
-        if names not in self._surfaces:
-            self._surfaces[names] = asyncio.create_task(asyncio.to_thread(_surface, self.daemon, tools))
-        return self._surfaces[names]
+    def _surface_for(self, toolsets: str) -> asyncio.Task[Surface]:
+        tools, toolsets = chosen(toolsets), normal(toolsets)
+        if toolsets not in self._surfaces:
+            remember = partial(self._first_answers.remember, toolsets)
+            self._surfaces[toolsets] = asyncio.create_task(asyncio.to_thread(_surface, self.daemon, tools, remember))
+        return self._surfaces[toolsets]
 
     async def close(self) -> None:
         """Stop HTTP and close every workspace, after running writes and publications."""
+        self._first_answers.confirm()
         if self._browsers:
             await self._browsers.close()
         if self._hub:
@@ -148,7 +154,7 @@ class Parts:
         sys.stderr.flush()
 
 
-def _surface(daemon: Daemon, tools: Mapping[str, Operation]) -> Surface:
+def _surface(daemon: Daemon, tools: Mapping[str, Operation], remember: Remember) -> Surface:
     from kgd.mcp.server import Surface
 
-    return Surface(daemon, tools)
+    return Surface(daemon, tools, remember=remember)

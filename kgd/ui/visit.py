@@ -7,11 +7,12 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlencode
 
-from kgd import tools
 from kgd.daemon.daemon import Daemon
 from kgd.errors import Forbidden, NotFound
 from kgd.model.access import Verb
 from kgd.model.token import TokenRecord
+from kgd.tools import EVERY, SERVED
+from kgd.tools import call as call_locally
 from kgd.tools.hubs.token_calls import call, visible
 from kgd.tools.operation import Answer
 from kgd.tools.session import Session
@@ -78,8 +79,8 @@ class Visit:
     def can(self, tool: str) -> bool:
         """Whether the visitor may call a tool; the tool checks the scope itself."""
         if self.record is None:
-            return tool in tools.EVERY
-        return tool in visible(tools.SERVED, self.record.holder)
+            return tool in EVERY
+        return tool in visible(SERVED, self.record.holder)
 
     def may(self, tool: str, verb: Verb = Verb.WRITE) -> bool:
         """Whether to show a form of a tool: a scope of the visitor has the verb in this workspace.
@@ -112,8 +113,8 @@ class Visit:
         if self.workspace:
             given.setdefault("workspace", self.workspace)
         if self.record is None:
-            return tools.call(self.session(), tool, given)
-        return call(self.session(), self.record, tools.SERVED, tool, given)
+            return call_locally(self.session(), tool, given)
+        return call(self.session(), self.record, SERVED, tool, given)
 
     def session(self) -> Session:
         if self.record is None:
