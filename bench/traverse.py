@@ -17,6 +17,7 @@ from typing import Any
 import networkx as nx
 import orjson
 
+from kgd.graph.arrays import Arrays
 from kgd.graph.edges import Card
 from kgd.graph.live_graph import LiveGraph
 from kgd.graph.traverse import traverse
@@ -125,7 +126,7 @@ def _both_ways(graph: LiveGraph, links: Links, starts: Sequence[int]) -> list[di
 def _cold(graph: LiveGraph, starts: Sequence[int]) -> dict[str, Any]:
     """The first walk after a start, before any neighbours are sorted."""
     fresh = LiveGraph()
-    fresh.load(graph.export()[1])
+    fresh.load(Arrays(b"".join(graph.freeze().parts())))
     cold = _interleaved({"cold": lambda s: traverse([fresh], uri_of(s), max_nodes=CAP)}, starts, warm=False)
     return {"what": "traverse out, first walk from each start", "nodes": len(graph), "us": _us(cold["cold"], 0.5)}
 
