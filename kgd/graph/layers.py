@@ -61,11 +61,13 @@ class Layers(NamedTuple):
                 return bool(layer.nodes[uri])
         return self.arrays.exists(self.arrays.find(uri))
 
-    def is_known(self, uri: Uri) -> bool:
-        """Whether the URI is a node or the target of a relation."""
+    def is_known(self, uri: object) -> bool:
+        """Whether this is the URI of a node or of the target of a relation."""
+        if not isinstance(uri, str):
+            return False
         for layer in self.changed:
             if uri in layer.nodes:
-                return layer.nodes[uri] is not False
+                return layer.nodes[Uri(uri)] is not False
         return self.arrays.find(uri) >= 0
 
     def succ(self, uri: Uri) -> Ends:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import threading
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -108,7 +109,7 @@ def test_writes_beside_a_snapshot_are_kept(before: list[Write], beside: list[Wri
     for write in before:
         apply(graph, write)
     frozen, then = graph.freeze(), graph.graph
-    expected = sorted(then.edges(keys=True, data="weight")), sorted(then)
+    expected: Any = sorted(then.edges(keys=True, data="weight")), sorted(then)
     for write in beside:
         apply(graph, write)
     now = state(graph)
