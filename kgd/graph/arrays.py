@@ -16,7 +16,7 @@ import sys
 from array import array
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, SupportsIndex, overload
 from zlib import crc32
 
 import orjson
@@ -37,6 +37,8 @@ BLOB: Final = 20
 NO_BLOB: Final = bytes(BLOB)
 IS_LEFT: Final = 1
 IS_ENTERED: Final = 2
+CACHED_CARDS = 4_000
+"""About 500 bytes each."""
 _LENGTH = struct.Struct("<Q")
 
 SECTIONS: Final = {
@@ -98,6 +100,7 @@ class Arrays:
         self.into = sections["in_to"], sections["in_weight"], sections["in_type"]
         self.laden, self.laden_at, self.laden_text = (sections[n] for n in ("laden", "laden_at", "laden_text"))
         self._mask = len(self.table) - 1
+        self._cards: dict[int, Card] = {}
         self._check()
 
     def _check(self) -> None:
@@ -141,21 +144,22 @@ class Arrays:
 
     def card(self, number: int) -> Card | None:
         """The card of a node; None for a missing target."""
+        if (known := self._cards.get(number)) is not None:
+            return known
         type = self.types[number]
         if type == NONE:
             return None
         a, b, c, d = self.ends[3 * number : 3 * number + 4]
-        text = self.text
-        blob = bytes(self.blobs[BLOB * number : BLOB * number + BLOB])
+        data = self.text[a:d].tobytes()
+        uri, name, summary = data[: b - a].decode(), data[b - a : c - a].decode(), data[c - a :].decode()
+        blob = self.blobs[BLOB * number : BLOB * number + BLOB].tobytes()
         labels = self.labels
-        return Card(
-            Uri(str(text[a:b], "utf-8")),
-            labels[type],
-            str(text[b:c], "utf-8"),
-            str(text[c:d], "utf-8"),
-            None if blob == NO_BLOB else blob,
-            labels[self.origins[number]],
-        )
+        id = None if blob == NO_BLOB else blob
+        card: Card = tuple.__new__(Card, (uri, labels[type], name, summary, id, labels[self.origins[number]]))
+        if len(self._cards) >= CACHED_CARDS:
+            self._cards.clear()
+        self._cards[number] = card
+        return card
 
     def numbers(self, prefix: str = "") -> range:
         """The nodes and missing targets whose URIs start so."""
@@ -169,16 +173,6 @@ class Arrays:
         return bisect_left(range(len(self)), uri, least, key=self.uri)
 
     # Relations
-
-    def edges(self, number: int, direction: Direction) -> list[Edge]:
-        """The relations of a node in walking order; missing targets are included."""
-        (to, weights, types), at = (self.out, self.out_at) if direction == "out" else (self.into, self.in_at)
-        a, b = at[number], at[number + 1]
-        uri, labels, make = self.uri, self.labels, tuple.__new__
-        return [
-            make(Edge, (weight / UNIT, uri(end), labels[type]))
-            for end, weight, type in zip(to[a:b], weights[a:b], types[a:b], strict=True)
-        ]
 
     def succ(self, number: int) -> dict[Uri, Keyed]:
         """The relations by target and type."""
@@ -227,6 +221,47 @@ class Arrays:
             return {}
         first = bisect_left(laden, start)
         return {laden[i]: self.laden_data(i) for i in range(first, bisect_left(laden, end, first))}
+
+
+class Row(Sequence[Edge]):
+    """The relations of a node in walking order, with missing targets; each is made when it is read."""
+
+    __slots__ = ("_arrays", "_columns", "end", "start")
+
+    def __init__(self, arrays: Arrays, number: int, direction: Direction) -> None:
+        self._arrays = arrays
+        self._columns, at = (arrays.out, arrays.out_at) if direction == "out" else (arrays.into, arrays.in_at)
+        self.start, self.end = at[number], at[number + 1]
+
+    def __len__(self) -> int:
+        length: int = self.end - self.start
+        return length
+
+    @overload
+    def __getitem__(self, at: SupportsIndex) -> Edge: ...
+    @overload
+    def __getitem__(self, at: slice) -> list[Edge]: ...
+    def __getitem__(self, at: SupportsIndex | slice) -> Edge | list[Edge]:
+        if isinstance(at, slice):
+            return [self[position] for position in range(*at.indices(len(self)))]
+        number = at.__index__()
+        if number < 0:
+            number += self.end - self.start
+        number += self.start
+        if not self.start <= number < self.end:
+            raise IndexError(at)
+        to, weights, types = self._columns
+        return Edge(weights[number] / UNIT, self._arrays.uri(to[number]), self._arrays.labels[types[number]])
+
+    def __iter__(self) -> Iterator[Edge]:
+        uri, labels, make = self._arrays.uri, self._arrays.labels, tuple.__new__
+        for end, weight, type in zip(*(column[self.start : self.end] for column in self._columns), strict=True):
+            yield make(Edge, (weight / UNIT, uri(end), labels[type]))
+
+    def __eq__(self, other: object) -> bool:
+        return list(self) == list(other) if isinstance(other, Sequence) else NotImplemented
+
+    __hash__ = None  # type: ignore[assignment]
 
 
 def packed(meta: Mapping[str, Any], sections: Mapping[str, array[int] | bytes | bytearray]) -> list[bytes | memoryview]:

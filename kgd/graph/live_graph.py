@@ -16,7 +16,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from kgd.graph import array_builder
-from kgd.graph.arrays import IS_ENTERED, IS_LEFT, Arrays, Keyed
+from kgd.graph.arrays import IS_ENTERED, IS_LEFT, Arrays, Keyed, Row
 from kgd.graph.edges import WEIGHT_DIGITS, BrokenLink, Card, Edge
 from kgd.graph.indexes import Adjacency, TwinIndex
 from kgd.graph.layers import Layer, Layers
@@ -27,6 +27,8 @@ from kgd.model.uri import Uri
 CACHED_OUT = 20_000
 CACHED_IN = 20_000
 """Edges cached in walking order, about 200 bytes each."""
+ROW_FROM = 64
+"""Longer unchanged lists are not made: most readers want the first few edges."""
 SHARED_LIMIT = 10_000
 """Different (type, weight) pairs that share a dictionary; beyond that each edge gets its own."""
 MOST_LAYERS = 6
@@ -103,6 +105,13 @@ class LiveGraph:
     def into(self, uri: Uri) -> Sequence[Edge]:
         edges = self._ins.get(uri)
         return edges if edges is not None else self._derive_in(uri)
+
+    def rows(self) -> tuple[Arrays, bytearray]:
+        """The arrays, and for each of their nodes the directions that may be read there: unchanged, without aliases.
+
+        For walks, which hold `lock`.
+        """
+        return self._layers.arrays, self._plain
 
     def sources_of(self, uri: Uri) -> int:
         """The number of nodes with a relation to this one, or to its earlier names. O(relations to it)."""
@@ -254,7 +263,7 @@ class LiveGraph:
             else:
                 self._claims.pop(alias, None)
             self._redirect(alias)
-            self._touch(alias)
+            self._touch_alias(alias)
         self._touch(uri)
         if aliases:
             self._aliases[uri] = aliases
@@ -285,6 +294,12 @@ class LiveGraph:
         if number >= 0:
             self._plain[number] &= ~how
 
+    def _touch_alias(self, alias: Uri) -> None:
+        """As `_touch`; relations to an alias are walked to the node that has it."""
+        self._touch(alias)
+        for source in self._layers.pred(alias):
+            self._touch(source, IS_LEFT)
+
     def _keyed(self, relations: Iterable[Relation]) -> dict[Uri, Keyed]:
         parallel: dict[Uri, list[Relation]] = {}
         for relation in relations:
@@ -308,16 +323,15 @@ class LiveGraph:
     def _derive_out(self, uri: Uri) -> Sequence[Edge]:
         with self.lock:
             number = self._layers.stored(uri, "succ")
+            edges: Sequence[Edge]
             if number >= 0:
-                edges = self._layers.arrays.edges(number, "out")
+                edges = Row(self._layers.arrays, number, "out")
             else:
                 rows = self._layers.succ(uri)
                 edges = sorted(edge for target, keyed in rows.items() for edge in _edges_from(target, keyed))
             if self._claims and any(edge.target in self._claims for edge in edges):
                 edges = sorted(_unique(edge._replace(target=self.resolve(edge.target)) for edge in edges))
-            if number >= 0 or self._layers.is_known(uri):
-                self._outs.keep(uri, edges)
-            return edges
+            return self._kept(self._outs, uri, edges)
 
     def _derive_in(self, uri: Uri) -> Sequence[Edge]:
         with self.lock:
@@ -326,15 +340,24 @@ class LiveGraph:
                 return self.into(current)
             names = [uri, *(a for a in self._aliases.get(uri, ()) if self.resolve(a) == uri)]
             number = self._layers.stored(uri, "pred") if len(names) == 1 else -1
+            edges: Sequence[Edge]
             if number >= 0:
-                edges = self._layers.arrays.edges(number, "in")
+                edges = Row(self._layers.arrays, number, "in")
             else:
                 rows = [row for name in names for row in self._layers.pred(name).items()]
                 edges = sorted(edge for source, keyed in rows for edge in _edges_from(source, keyed))
                 edges = sorted(_unique(edges)) if len(names) > 1 else edges
-            if number >= 0 or self._layers.is_known(uri):
-                self._ins.keep(uri, edges)
-            return edges
+            return self._kept(self._ins, uri, edges)
+
+    def _kept(self, cache: Adjacency, uri: Uri, edges: Sequence[Edge]) -> Sequence[Edge]:
+        """Cache the edges, except those of a large node that are read in place."""
+        if isinstance(edges, Row):
+            if len(edges) > ROW_FROM:
+                return edges
+            edges = list(edges)
+        if self._layers.is_known(uri):
+            cache.keep(uri, edges)
+        return edges
 
     # Snapshot
 
@@ -386,8 +409,10 @@ class LiveGraph:
                 self._touch(uri)
             for uri in layer.pred:
                 self._touch(uri, IS_ENTERED)
-        for uri in chain(self._aliases, self._claims):
+        for uri in self._aliases:
             self._touch(uri)
+        for alias in self._claims:
+            self._touch_alias(alias)
 
     def _frozen(self) -> Layers:
         """The layers of this moment, which no write changes."""
