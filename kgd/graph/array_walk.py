@@ -16,8 +16,8 @@ from kgd.graph.live_graph import LiveGraph
 from kgd.graph.walk_values import UNIT, Limit, Met, Step, Visited
 from kgd.model.uri import Uri, is_of_types
 
-_Way = tuple[int, tuple[Step, ...], Direction, int, int]
-"""The neighbours of a settled node: the node, its path, along or against, the end of its row, its own cost."""
+_Way = tuple[int, Uri, tuple[Step, ...], Direction, int, int]
+"""The neighbours of a settled node: the node twice, its path, along or against, the end of its row, its own cost."""
 _Entry = tuple[int, int, int, int, int, int, int, _Way]
 """As in a walk over edge sources, with numbers for nodes and relation types."""
 
@@ -42,13 +42,10 @@ class ArrayWalk:
     ) -> None:
         self._graph, self._others, self._directions, self._types = graph, others, directions, types
         self._arrays, self._plain = graph.rows()
-        labels = self._arrays.labels
-        self._ranks = [0] * len(labels)
-        for rank, number in enumerate(sorted(range(len(labels)), key=labels.__getitem__)):
-            self._ranks[number] = rank
         self._limit = max_cost
-        followed = [number for number, label in enumerate(labels) if edge_types and label in edge_types]
-        self._wanted = frozenset(followed) if edge_types else None
+        self._wanted: frozenset[int] | None = None
+        if edge_types:
+            self._wanted = frozenset(n for n, label in enumerate(self._arrays.labels) if label in edge_types)
         self._heap: list[_Entry] = []
         self._reached: set[int] = set()
         self._beyond: list[tuple[_Way, int]] = []
@@ -70,7 +67,7 @@ class ArrayWalk:
             number = arrays.find(uri)
             if number < 0:
                 return False
-            heappush(heap, (0, 0, number, number, -1, self.ways, 0, (number, (), "out", 0, 0)))
+            heappush(heap, (0, 0, number, number, -1, self.ways, 0, (number, uri, (), "out", 0, 0)))
             self.ways += 1
         need = (IS_LEFT if "out" in self._directions else 0) | (IS_ENTERED if "in" in self._directions else 0)
         columns: list[tuple[Direction, Any]] = [
@@ -78,14 +75,14 @@ class ArrayWalk:
         ]
         follow, others, types, labels = self._follower(), self._others, self._types, arrays.labels
         kinds = {"out": arrays.out[2], "in": arrays.into[2]}
-        get, uri_of, make = arrays.card, arrays.uri, tuple.__new__
+        known, get, make = arrays.cards.get, arrays.card, tuple.__new__
         while heap:
-            cost, hops, number, origin, _, ways, at, way = heap[0]
+            cost, hops, number, _, _, ways, at, way = heap[0]
             card: Card | None = None
             if number not in reached:
                 if plain[number] & need != need:
                     return False
-                card = get(number)
+                card = known(number) or get(number)
                 if card is None or (others and self._is_elsewhere(card.uri)):
                     return False
             entry = follow(way, hops, ways, at)
@@ -102,8 +99,8 @@ class ArrayWalk:
             passes -= 1
             path: tuple[Step, ...] = ()
             if hops:
-                step = make(Step, (uri_of(origin), labels[kinds[way[2]][at - 1]], way[2]))
-                path = (*way[1], step)
+                _, before, path, direction, _, _ = way
+                path = (*path, make(Step, (before, labels[kinds[direction][at - 1]], direction)))
             if keep_met:
                 self.met[uri] = Met(cost, hops, len(nodes))
             if hops == 0 or types is None or is_of_types(uri, card.type, types):
@@ -117,7 +114,7 @@ class ArrayWalk:
             for direction, starts_at in columns:
                 start, end = starts_at[number], starts_at[number + 1]
                 if start < end:
-                    entry = follow((number, path, direction, end, cost), hops + 1, self.ways, start)
+                    entry = follow((number, uri, path, direction, end, cost), hops + 1, self.ways, start)
                     self.ways += 1
                     if entry is not None:
                         heappush(heap, entry)
@@ -125,12 +122,12 @@ class ArrayWalk:
 
     def entries(self) -> Iterator[tuple[int, int, Uri, Uri, str, int, int, tuple[Any, ...]]]:
         """The heap as one of URIs, in the same order."""
-        labels = sorted(self._arrays.labels)
+        labels = self._arrays.sorted_labels
         uri = self._arrays.uri
         for cost, hops, number, origin, rank, ways, at, way in self._heap:
             if hops:
                 row = self._row(way)
-                there = (uri(origin), way[1], way[2], row, way[4])
+                there = (way[1], way[2], way[3], row, way[5])
                 yield cost, hops, uri(number), uri(origin), labels[rank], ways, at - row.start, there
             else:
                 yield cost, hops, uri(number), uri(origin), "", ways, 0, (uri(number), (), "out", (), 0)
@@ -139,7 +136,7 @@ class ArrayWalk:
         """Neighbours from a position on that the limit of costs kept out."""
         for way, at in self._beyond:
             row = self._row(way)
-            yield "max_cost", self._arrays.uri(way[0]), row, at - row.start
+            yield "max_cost", way[1], row, at - row.start
 
     def seen(self) -> Iterator[tuple[Uri, Sequence[Edge]]]:
         """The relations of the listed nodes."""
@@ -147,7 +144,7 @@ class ArrayWalk:
             yield node.uri, Row(self._arrays, number, "out")
 
     def _row(self, way: _Way) -> Row:
-        return Row(self._arrays, way[0], way[2])
+        return Row(self._arrays, way[0], way[3])
 
     def _is_elsewhere(self, uri: Uri) -> bool:
         """Whether another source has the node, or relations of it."""
@@ -166,12 +163,12 @@ class ArrayWalk:
 
     def _follower(self) -> Callable[[_Way, int, int, int], _Entry | None]:
         """Return the function that finds the next useful neighbour on a way. It runs twice per node."""
-        reached, beyond, wanted, limit, ranks = self._reached, self._beyond, self._wanted, self._limit, self._ranks
-        out, into = self._arrays.out, self._arrays.into
-        most = 1 << 62 if limit is None else limit
+        reached, beyond, wanted = self._reached, self._beyond, self._wanted
+        out, into, ranks = self._arrays.out, self._arrays.into, self._arrays.ranks
+        most = 1 << 62 if self._limit is None else self._limit
 
         def follow(way: _Way, hops: int, number: int, at: int) -> _Entry | None:
-            uri, _, direction, end, base = way
+            uri, _, _, direction, end, base = way
             ends, weights, types = out if direction == "out" else into
             while at < end:
                 cost = base + weights[at]

@@ -90,6 +90,10 @@ class Arrays:
             sections[name] = data[offset:end].cast(kind)
         self.count: int = meta["count"]
         self.labels: list[str] = [sys.intern(label) for label in meta["labels"]]
+        self.sorted_labels = sorted(self.labels)
+        ranks = {label: rank for rank, label in enumerate(self.sorted_labels)}
+        self.ranks = [ranks[label] for label in self.labels]
+        """The place of each label in their order."""
         self.type_counts: dict[str, int] = meta["types"]
         self.aliases = {Uri(uri): tuple(map(Uri, names)) for uri, names in meta["aliases"].items()}
         self.text, self.ends = sections["text"], sections["ends"]
@@ -100,7 +104,8 @@ class Arrays:
         self.into = sections["in_to"], sections["in_weight"], sections["in_type"]
         self.laden, self.laden_at, self.laden_text = (sections[n] for n in ("laden", "laden_at", "laden_text"))
         self._mask = len(self.table) - 1
-        self._cards: dict[int, Card] = {}
+        self.cards: dict[int, Card] = {}
+        """Cards that were made, a few at a time."""
         self._check()
 
     def _check(self) -> None:
@@ -144,7 +149,7 @@ class Arrays:
 
     def card(self, number: int) -> Card | None:
         """The card of a node; None for a missing target."""
-        if (known := self._cards.get(number)) is not None:
+        if (known := self.cards.get(number)) is not None:
             return known
         type = self.types[number]
         if type == NONE:
@@ -156,9 +161,9 @@ class Arrays:
         labels = self.labels
         id = None if blob == NO_BLOB else blob
         card: Card = tuple.__new__(Card, (uri, labels[type], name, summary, id, labels[self.origins[number]]))
-        if len(self._cards) >= CACHED_CARDS:
-            self._cards.clear()
-        self._cards[number] = card
+        if len(self.cards) >= CACHED_CARDS:
+            self.cards.clear()
+        self.cards[number] = card
         return card
 
     def numbers(self, prefix: str = "") -> range:
