@@ -98,7 +98,7 @@ def _starts(nodes: int, links: Links) -> list[int]:
 
 
 def _outgoing(graph: LiveGraph, nodes: int, links: Links, starts: Sequence[int]) -> list[dict[str, Any]]:
-    plain = nx.MultiDiGraph(graph.graph)
+    plain: nx.MultiDiGraph[Uri] = nx.MultiDiGraph(graph.graph)
     variants: dict[str, Callable[[int], Any]] = {
         "kgd": lambda s: traverse([graph], uri_of(s), max_nodes=CAP),
         "networkx": lambda s: nx.single_source_dijkstra(plain, uri_of(s), cutoff=1),
