@@ -17,6 +17,7 @@ from typing import Any
 import networkx as nx
 import orjson
 
+from kgd.graph.arrays import Arrays
 from kgd.graph.edges import Card
 from kgd.graph.live_graph import LiveGraph
 from kgd.graph.traverse import traverse
@@ -65,7 +66,14 @@ def live_graph(nodes: int, links: Links) -> LiveGraph:
         blob = hashlib.sha1(str(number).encode()).digest()
         summary = f"What node {number} is for, in about as many words as a summary has"
         graph.put(Card(uri_of(number), "concept", f"Node {number}", summary, blob, "local"), own)
-    return graph
+    return stored(graph)
+
+
+def stored(graph: LiveGraph) -> LiveGraph:
+    """The graph as a daemon has it: in arrays."""
+    copy = LiveGraph()
+    copy.load(Arrays(b"".join(graph.freeze().parts())))
+    return copy
 
 
 def rows(nodes: int = 100_000) -> list[dict[str, Any]]:
@@ -90,9 +98,10 @@ def _starts(nodes: int, links: Links) -> list[int]:
 
 
 def _outgoing(graph: LiveGraph, nodes: int, links: Links, starts: Sequence[int]) -> list[dict[str, Any]]:
+    plain: nx.MultiDiGraph[Uri] = nx.MultiDiGraph(graph.graph)
     variants: dict[str, Callable[[int], Any]] = {
         "kgd": lambda s: traverse([graph], uri_of(s), max_nodes=CAP),
-        "networkx": lambda s: nx.single_source_dijkstra(graph.graph, uri_of(s), cutoff=1),
+        "networkx": lambda s: nx.single_source_dijkstra(plain, uri_of(s), cutoff=1),
     }
     searches = _rustworkx(nodes, links)
     taken = _interleaved(variants | searches, starts)
@@ -124,8 +133,7 @@ def _both_ways(graph: LiveGraph, links: Links, starts: Sequence[int]) -> list[di
 
 def _cold(graph: LiveGraph, starts: Sequence[int]) -> dict[str, Any]:
     """The first walk after a start, before any neighbours are sorted."""
-    fresh = LiveGraph()
-    fresh.load(graph.export()[1])
+    fresh = stored(graph)
     cold = _interleaved({"cold": lambda s: traverse([fresh], uri_of(s), max_nodes=CAP)}, starts, warm=False)
     return {"what": "traverse out, first walk from each start", "nodes": len(graph), "us": _us(cold["cold"], 0.5)}
 

@@ -16,7 +16,8 @@ from typing import Literal, NamedTuple, Protocol
 
 from kgd.graph.edges import BrokenLink, Card, Edge, EdgeSource
 from kgd.graph.hub_region import FAR, Patch, Reach, Region
-from kgd.graph.traverse import UNIT, Cut, Met, Walk, traverse
+from kgd.graph.traverse import Walk, traverse
+from kgd.graph.walk_values import UNIT, Cut, Met
 from kgd.model.uri import Uri, workspace_of
 
 ROUNDS = 12

@@ -1,7 +1,7 @@
-"""A workspace's graph in memory: a networkx multigraph with derived indexes.
+"""A workspace's graph in memory: arrays of a snapshot under the changes since, with derived indexes.
 
-Compact: a node is its `Card`, an edge its type and weight, and equal edges share one dictionary. 100k nodes with 400k
-edges take 200 MB of process; `add_edge`, with a dictionary each, would take twice that.
+Compact: the arrays are mapped from a file, so 100k nodes with 400k edges take 2 MB of a process beside the pages of the
+file that were read. Only changes are dictionaries, until the next snapshot.
 """
 
 from __future__ import annotations
@@ -9,31 +9,46 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import reduce
+from itertools import chain
 from threading import RLock
 from types import MappingProxyType
-from typing import Any
+from typing import NamedTuple
 
-import networkx as nx
-
+from kgd.graph import array_builder
+from kgd.graph.arrays import IS_ENTERED, IS_LEFT, Arrays, Keyed, Row
 from kgd.graph.edges import WEIGHT_DIGITS, BrokenLink, Card, Edge
 from kgd.graph.indexes import Adjacency, TwinIndex
-from kgd.graph.snapshot_rows import Packer, Rows, Unpacked
+from kgd.graph.layers import Layer, Layers
+from kgd.graph.stored_graph import StoredGraph
 from kgd.model.node import Json, Relation
 from kgd.model.uri import Uri
 
-CACHED_OUT = 500_000
-CACHED_IN = 250_000
-"""Edges cached in walking order, about 90 bytes each."""
+CACHED_OUT = 20_000
+CACHED_IN = 20_000
+"""Edges cached in walking order, about 200 bytes each."""
+ROW_FROM = 64
+"""Longer unchanged lists are not made: most readers want the first few edges."""
 SHARED_LIMIT = 10_000
 """Different (type, weight) pairs that share a dictionary; beyond that each edge gets its own."""
-EXPORT_CHUNK = 500
-
-Attributes = dict[str, Any]
-Keyed = dict[str, Attributes]
-"""The parallel edges from one node to another: relation type to attributes."""
+MOST_LAYERS = 6
+"""Layers of changes that a look-up may search, before they are merged."""
 
 _NOTHING: Mapping[str, Json] = MappingProxyType({})
-_NO_ENDS: Mapping[Uri, Keyed] = MappingProxyType({})
+_EMPTY = array_builder.empty()
+
+
+class Frozen(NamedTuple):
+    """The graph of one moment, as the next snapshot holds it."""
+
+    layers: Layers
+    aliases: dict[Uri, tuple[Uri, ...]]
+    types: dict[str, int]
+
+    def parts(self) -> list[bytes | memoryview]:
+        """The bytes that `Arrays` reads, in parts. O(nodes): 0.1 s per 100,000 if few changed."""
+        changes = reduce(Layer.over, self.layers.changed, Layer())
+        return array_builder.build(self.layers.arrays, changes, self.aliases, self.types)
 
 
 class LiveGraph:
@@ -43,9 +58,6 @@ class LiveGraph:
     only: every reader waits for it. The target of a relation need not exist: it is kept, and reported as broken until
     it does.
 
-    `graph` is the networkx graph, to be read, never written: its edge dictionaries are shared. A node of it without a
-    ``card`` is the missing target of a relation.
-
     Args:
         workspace: Its id; walks through several graphs lock them in the order of these ids.
     """
@@ -54,22 +66,18 @@ class LiveGraph:
         self.lock, self.workspace = RLock(), workspace
         self._outs = Adjacency(CACHED_OUT)
         self._ins = Adjacency(CACHED_IN)
-        self._exporting: set[Uri] | None = None
         self._reset()
 
     def _reset(self) -> None:
-        self.graph: nx.MultiDiGraph[Uri] = nx.MultiDiGraph()
-        # The dictionaries below the graph: `add_edge` makes one per edge and direction, and takes five times as long.
-        inner: Any = self.graph
-        self._nodes: dict[Uri, dict[str, Card]] = inner._node
-        self._succ: dict[Uri, dict[Uri, Keyed]] = inner._succ
-        self._pred: dict[Uri, dict[Uri, Keyed]] = inner._pred
+        self._layers = Layers((Layer(),), _EMPTY)
+        self._view: StoredGraph | None = None
         self._count = 0
         self._types: Counter[str] = Counter()
-        self._missing: set[Uri] = set()
         self._aliases: dict[Uri, tuple[Uri, ...]] = {}
         self._claims: dict[Uri, tuple[Uri, ...]] = {}
         self._shared: dict[tuple[tuple[str, float], ...], Keyed] = {}
+        self._plain = bytearray()
+        """Per node of the arrays, the directions in which they are still right and need no aliases."""
         self._twins: TwinIndex | None = None
         self._outs.clear()
         self._ins.clear()
@@ -85,11 +93,10 @@ class LiveGraph:
             return {type: count for type, count in self._types.most_common() if count}
 
     def __contains__(self, uri: object) -> bool:
-        return bool(self._nodes.get(uri))  # type: ignore[call-overload]
+        return self._layers.is_node(uri)  # type: ignore[arg-type]
 
     def card(self, uri: Uri) -> Card | None:
-        node = self._nodes.get(uri)
-        return node["card"] if node else None
+        return self._layers.state(uri) or None
 
     def out(self, uri: Uri) -> Sequence[Edge]:
         edges = self._outs.get(uri)
@@ -99,10 +106,16 @@ class LiveGraph:
         edges = self._ins.get(uri)
         return edges if edges is not None else self._derive_in(uri)
 
+    def rows(self) -> tuple[Arrays, bytearray]:
+        """The arrays, and for each of their nodes the directions that may be read there: unchanged, without aliases.
+
+        For walks, which hold `lock`.
+        """
+        return self._layers.arrays, self._plain
+
     def sources_of(self, uri: Uri) -> int:
-        """The number of nodes with a relation to this one, or to its earlier names. O(1)."""
-        pred = self._pred
-        return sum(len(pred.get(name, ())) for name in (uri, *self._aliases.get(uri, ())))
+        """The number of nodes with a relation to this one, or to its earlier names. O(relations to it)."""
+        return sum(map(self._layers.sources, (uri, *self._aliases.get(uri, ()))))
 
     def resolve(self, uri: Uri) -> Uri:
         """The node that has this URI, or had it before a move; of several the first in order."""
@@ -114,59 +127,46 @@ class LiveGraph:
 
     def relation_data(self, source: Uri, target: Uri, type: str) -> Mapping[str, Json]:
         """A relation's data beside its weight; empty if there is no such relation."""
-        attributes = self._succ.get(source, {}).get(target, {}).get(type, {})
+        attributes = self._layers.succ(source).get(target, {}).get(type, {})
         data: Mapping[str, Json] = attributes.get("data", _NOTHING)
         return data
 
     def sources_with_data(self, scheme: str, keys: frozenset[str]) -> set[Uri]:
         """The nodes with a relation to a URI of this scheme, existing or not, whose data has one of these keys.
 
-        O(nodes): for a first look, not for a request.
+        O(relations with data, and changes since the snapshot): for a first look, not for a request.
         """
-        start = f"{scheme}:"
-        with self.lock:
-            ends = [uri for uri in self._pred if uri.startswith(start)]
-        found: set[Uri] = set()
-        for uri in ends:
-            with self.lock:
-                found.update(
-                    source
-                    for source, keyed in self._pred.get(uri, _NO_ENDS).items()
-                    if any(not keys.isdisjoint(attributes.get("data", ())) for attributes in keyed.values())
-                )
-        return found
+        return self._frozen().sources_with_data(f"{scheme}:", keys)
 
     def uris(self, *, scheme: str | None = None, prefix: str = "") -> Iterator[Uri]:
-        """The existing nodes, in no order; concurrent writes may or may not be included. O(nodes)."""
+        """The existing nodes, in no order; concurrent writes may or may not be included. O(nodes with the prefix)."""
         start = f"{scheme}:" if scheme else ""
-        with self.lock:
-            listed = list(self._nodes.items())
-        for uri, node in listed:
-            if node and uri.startswith(prefix) and uri.startswith(start):
+        for uri, is_node in self._layers.states(prefix or start):
+            if is_node and uri.startswith(start):
                 yield uri
 
     def twin(self, uri: Uri) -> Uri | None:
         """Another node whose name is equal on some file systems. The first call is O(nodes)."""
         with self.lock:
             if self._twins is None:
-                self._twins = TwinIndex(u for u, node in self._nodes.items() if node)
+                self._twins = TwinIndex(self.uris())
             return next((u for u in self._twins.candidates(uri) if u in self), None)
 
     def broken_links(
         self, limit: int | None = None, *, known: Callable[[Uri], bool] = lambda uri: False
     ) -> list[BrokenLink]:
-        """Relations with missing targets, ordered by target, source and type. O(missing targets).
+        """Relations with missing targets, ordered by target, source and type.
 
-        `known` tells which targets exist elsewhere: in the code tree, or in another workspace.
+        O(missing targets, and changes since the snapshot). `known` tells which targets exist elsewhere: in the code
+        tree, or in another workspace.
         """
         found: list[BrokenLink] = []
         with self.lock:
-            missing = sorted(self._missing)
-            for target in missing:
+            for target in sorted(uri for uri in self._layers.missing() if uri not in self._claims):
                 if limit is not None and len(found) >= limit:
                     break
                 if not known(target):
-                    sources = sorted(self._pred[target].items())
+                    sources = sorted(self._layers.pred(target).items())
                     found += [
                         BrokenLink(source, type, target, keyed[type]["weight"])
                         for source, keyed in sources
@@ -177,42 +177,44 @@ class LiveGraph:
     # Writing
 
     def put(self, card: Card, relations: Iterable[Relation] = (), aliases: Iterable[Uri] = ()) -> None:
-        """Set the node, with all its relations and aliases. O(relations), independent of their targets."""
+        """Set the node, with all its relations and aliases.
+
+        O(relations), and O(relations to a target) for its first change after a snapshot.
+        """
         uri = Uri(sys.intern(card.uri))  # each relation would have its own copy of the string: 30 MB in 100k nodes
         with self.lock:
-            self._note(uri)
-            self._ensure(uri)
-            appeared = uri not in self
-            if not appeared:
-                self._types[self._nodes[uri]["card"].type] -= 1
+            old = self.card(uri)
+            if old:
+                self._types[old.type] -= 1
             self._types[card.type] += 1
-            self._nodes[uri]["card"] = card._replace(
+            self._layers.changed[0].nodes[uri] = card._replace(
                 uri=uri, type=sys.intern(card.type), origin=sys.intern(card.origin)
             )
-            if appeared:
+            self._touch(uri)
+            if old is None:
                 self._count += 1
-                self._missing.discard(uri)
                 self._redirect(uri)
                 if self._twins is not None:
                     self._twins.add(uri)
-            wanted = self._keyed(relations)
-            for target in [t for t in self._succ[uri] if t not in wanted]:
-                self._connect(uri, target, None)
+            wanted, current = self._keyed(relations), self._layers.succ(uri)
+            for target in [t for t in current if t not in wanted]:
+                self._connect(uri, target, current[target], None)
             for target, keyed in wanted.items():
-                self._connect(uri, target, keyed)
+                self._connect(uri, target, current.get(target), keyed)
             self._claim(uri, tuple(sorted(set(aliases) - {uri})))
 
     def remove(self, uri: Uri) -> bool:
         """Remove the node with its relations; relations to it become broken links. False if it does not exist."""
         with self.lock:
-            if uri not in self:
+            card = self.card(uri)
+            if card is None:
                 return False
-            self._note(uri)
-            for target in list(self._succ[uri]):
-                self._connect(uri, target, None)
+            for target, keyed in list(self._layers.succ(uri).items()):
+                self._connect(uri, target, keyed, None)
             self._claim(uri, ())
-            self._types[self._nodes[uri]["card"].type] -= 1
-            self._nodes[uri].clear()
+            self._types[card.type] -= 1
+            self._layers.changed[0].nodes[uri] = None
+            self._touch(uri)
             self._count -= 1
             self._outs.drop(uri)
             self._redirect(uri)
@@ -221,8 +223,7 @@ class LiveGraph:
             self._tidy(uri)
             return True
 
-    def _connect(self, source: Uri, target: Uri, keyed: Keyed | None) -> None:
-        old = self._succ[source].get(target)
+    def _connect(self, source: Uri, target: Uri, old: Keyed | None, keyed: Keyed | None) -> None:
         if old == keyed:
             return
         self._outs.drop(source)
@@ -231,11 +232,21 @@ class LiveGraph:
             self._ins.drop(end)  # edges under its old and its new name may be one here
         else:
             self._ins.replace(end, _edges_from(source, old), _edges_from(source, keyed))
+        top = self._layers.changed[0]
+        if keyed is not None and not self._layers.is_known(target):
+            top.nodes[target] = None
+        succ = top.succ.get(source)
+        if succ is None:
+            succ = top.succ[source] = dict(self._layers.succ(source))
+        pred = top.pred.get(target)
+        if pred is None:
+            pred = top.pred[target] = dict(self._layers.pred(target))
         if keyed is None:
-            del self._succ[source][target], self._pred[target][source]
+            del succ[target], pred[source]
         else:
-            self._ensure(target)
-            self._succ[source][target] = self._pred[target][source] = keyed
+            succ[target] = pred[source] = keyed
+        self._touch(source)
+        self._touch(target, IS_ENTERED)
         self._tidy(target)
 
     def _claim(self, uri: Uri, aliases: tuple[Uri, ...]) -> None:
@@ -252,8 +263,8 @@ class LiveGraph:
             else:
                 self._claims.pop(alias, None)
             self._redirect(alias)
-            if alias in self._nodes:
-                self._tidy(alias)
+            self._touch_alias(alias)
+        self._touch(uri)
         if aliases:
             self._aliases[uri] = aliases
         else:
@@ -263,28 +274,31 @@ class LiveGraph:
     def _redirect(self, alias: Uri) -> None:
         """Drop the neighbours that were derived through `alias`."""
         if alias in self._claims:
-            for source in self._pred.get(alias, ()):
+            for source in self._layers.pred(alias):
                 self._outs.drop(source)
             for claimant in self._claims[alias]:
                 self._ins.drop(claimant)
         self._ins.drop(alias)
 
-    def _ensure(self, uri: Uri) -> None:
-        if uri not in self._nodes:
-            self._nodes[uri], self._succ[uri], self._pred[uri] = {}, {}, {}
-
     def _tidy(self, uri: Uri) -> None:
-        """Keep a missing node while a relation points to it; it counts as missing unless it is an alias."""
-        if self._nodes[uri]:
-            return
-        if not self._pred[uri]:
-            del self._nodes[uri], self._succ[uri], self._pred[uri]
+        """Keep a missing node while a relation points to it."""
+        if not self._layers.is_node(uri) and not self._layers.sources(uri):
+            top = self._layers.changed[0]
+            top.nodes[uri], top.succ[uri], top.pred[uri] = False, {}, {}
             self._outs.drop(uri)
             self._ins.drop(uri)
-        if uri in self._pred and uri not in self._claims:
-            self._missing.add(uri)
-        else:
-            self._missing.discard(uri)
+
+    def _touch(self, uri: Uri, how: int = IS_LEFT | IS_ENTERED) -> None:
+        """Note that a walk must not read this row of the arrays."""
+        number = self._layers.arrays.find(uri)
+        if number >= 0:
+            self._plain[number] &= ~how
+
+    def _touch_alias(self, alias: Uri) -> None:
+        """As `_touch`; relations to an alias are walked to the node that has it."""
+        self._touch(alias)
+        for source in self._layers.pred(alias):
+            self._touch(source, IS_LEFT)
 
     def _keyed(self, relations: Iterable[Relation]) -> dict[Uri, Keyed]:
         parallel: dict[Uri, list[Relation]] = {}
@@ -308,18 +322,16 @@ class LiveGraph:
 
     def _derive_out(self, uri: Uri) -> Sequence[Edge]:
         with self.lock:
-            make = tuple.__new__  # calling the class takes twice as long, and a new walk makes hundreds
-            edges = [
-                make(Edge, (attributes["weight"], target, type))
-                for target, keyed in self._succ.get(uri, _NO_ENDS).items()
-                for type, attributes in keyed.items()
-            ]
+            number = self._layers.stored(uri, "succ")
+            edges: Sequence[Edge]
+            if number >= 0:
+                edges = Row(self._layers.arrays, number, "out")
+            else:
+                rows = self._layers.succ(uri)
+                edges = sorted(edge for target, keyed in rows.items() for edge in _edges_from(target, keyed))
             if self._claims and any(edge.target in self._claims for edge in edges):
-                edges = _unique(edge._replace(target=self.resolve(edge.target)) for edge in edges)
-            edges.sort()
-            if uri in self._nodes:
-                self._outs.keep(uri, edges)
-            return edges
+                edges = sorted(_unique(edge._replace(target=self.resolve(edge.target)) for edge in edges))
+            return self._kept(self._outs, uri, edges)
 
     def _derive_in(self, uri: Uri) -> Sequence[Edge]:
         with self.lock:
@@ -327,72 +339,90 @@ class LiveGraph:
             if current != uri:
                 return self.into(current)
             names = [uri, *(a for a in self._aliases.get(uri, ()) if self.resolve(a) == uri)]
-            edges = [
-                edge
-                for name in names
-                for source, keyed in self._pred.get(name, {}).items()
-                for edge in _edges_from(source, keyed)
-            ]
-            if len(names) > 1:
-                edges = _unique(edges)
-            edges.sort()
-            if uri in self._nodes:
-                self._ins.keep(uri, edges)
-            return edges
+            number = self._layers.stored(uri, "pred") if len(names) == 1 else -1
+            edges: Sequence[Edge]
+            if number >= 0:
+                edges = Row(self._layers.arrays, number, "in")
+            else:
+                rows = [row for name in names for row in self._layers.pred(name).items()]
+                edges = sorted(edge for source, keyed in rows for edge in _edges_from(source, keyed))
+                edges = sorted(_unique(edges)) if len(names) > 1 else edges
+            return self._kept(self._ins, uri, edges)
+
+    def _kept(self, cache: Adjacency, uri: Uri, edges: Sequence[Edge]) -> Sequence[Edge]:
+        """Cache the edges, except those of a large node that are read in place."""
+        if isinstance(edges, Row):
+            if len(edges) > ROW_FROM:
+                return edges
+            edges = list(edges)
+        if self._layers.is_known(uri):
+            cache.keep(uri, edges)
+        return edges
 
     # Snapshot
 
-    def export(self, stamp: Callable[[], str] = lambda: "") -> tuple[str, Rows]:
-        """Everything as plain lists, consistent at the call of `stamp`, whose answer comes first.
-
-        The lock is released between chunks. Nodes written meanwhile are exported again at the end, in the step that
-        calls `stamp`. One export at a time.
-        """
-        packer = Packer()
+    @property
+    def graph(self) -> StoredGraph:
+        """The networkx graph of this moment. Later writes do not change it, and it cannot be written."""
         with self.lock:
-            self._exporting = set()
-            listed = [uri for uri, node in self._nodes.items() if node]
-        try:
-            for start in range(0, len(listed), EXPORT_CHUNK):
-                with self.lock:
-                    self._pack(packer, listed[start : start + EXPORT_CHUNK])
-            with self.lock:
-                self._pack(packer, self._exporting)
-                when = stamp()
-        finally:
-            self._exporting = None
-        return when, packer.rows()
+            if self._view is None or self._layers.changed[0]:
+                self._view = StoredGraph.over(self._frozen())
+            return self._view
 
-    def _pack(self, packer: Packer, uris: Iterable[Uri]) -> None:
-        for uri in uris:
-            card = self.card(uri)
-            if card is None:
-                packer.drop(uri)
-            else:
-                packer.take(card, self._succ[uri], self._aliases.get(uri, ()))
+    def freeze(self) -> Frozen:
+        """The graph of this moment. O(aliases)."""
+        with self.lock:
+            return Frozen(self._frozen(), dict(self._aliases), dict(self._types))
 
-    def _note(self, uri: Uri) -> None:
-        if self._exporting is not None:
-            self._exporting.add(uri)
+    def rest_on(self, frozen: Frozen, arrays: Arrays) -> bool:
+        """Replace the frozen part of the graph by arrays of the same content; False if the graph was reloaded since.
 
-    def load(self, rows: Rows) -> None:
-        """Replace everything by the result of `export`. Disable the garbage collector meanwhile.
-
-        Raises:
-            Damaged: These are not such rows. The graph is empty then.
+        Readers of the earlier arrays are not affected. O(changes since `freeze`).
         """
+        with self.lock:
+            below = frozen.layers.changed
+            newer = self._layers.changed[: len(self._layers.changed) - len(below)]
+            rest = self._layers.changed[len(newer) :]
+            if self._layers.arrays is not frozen.layers.arrays or list(map(id, rest)) != list(map(id, below)):
+                return False
+            self._rest(newer or (Layer(),), arrays)
+            return True
+
+    def load(self, arrays: Arrays) -> None:
+        """Replace everything by these arrays. O(aliases)."""
         with self.lock:
             self._reset()
-            read = Unpacked(rows)
-            for mine, loaded in ((self._nodes, read.nodes), (self._succ, read.succ), (self._pred, read.pred)):
-                mine.update(loaded)  # type: ignore[arg-type]
-            self._shared, self._aliases = read.shared, read.aliases
-            self._types = Counter(node["card"].type for node in self._nodes.values() if node)
-            self._count = self._types.total()
+            self._types = Counter(arrays.type_counts)
+            self._count = arrays.count
+            self._aliases = dict(arrays.aliases)
             for uri, aliases in self._aliases.items():
                 for alias in aliases:
                     self._claims[alias] = tuple(sorted({*self._claims.get(alias, ()), uri}))
-            self._missing = {uri for uri, node in self._nodes.items() if not node and uri not in self._claims}
+            self._rest((Layer(),), arrays)
+
+    def _rest(self, changed: tuple[Layer, ...], arrays: Arrays) -> None:
+        self._layers, self._view = Layers(changed, arrays), None
+        self._shared.clear()
+        self._plain = bytearray(arrays.plain)
+        for layer in changed:
+            for uri in chain(layer.nodes, layer.succ):
+                self._touch(uri)
+            for uri in layer.pred:
+                self._touch(uri, IS_ENTERED)
+        for uri in self._aliases:
+            self._touch(uri)
+        for alias in self._claims:
+            self._touch_alias(alias)
+
+    def _frozen(self) -> Layers:
+        """The layers of this moment, which no write changes."""
+        with self.lock:
+            changed, arrays = self._layers
+            if changed[0]:
+                if len(changed) >= MOST_LAYERS:
+                    changed = (reduce(Layer.over, changed),)
+                self._layers = Layers((Layer(), *changed), arrays)
+            return Layers(self._layers.changed[1:], arrays)
 
 
 def _edges_from(end: Uri, keyed: Keyed | None) -> list[Edge]:

@@ -9,20 +9,22 @@ which are then skipped one by one.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from heapq import heappop, heappush, heapreplace
+from itertools import chain
 from math import isinf, isnan
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from kgd.errors import Invalid
-from kgd.graph.edges import WEIGHT_DIGITS, BrokenLink, Card, Direction, Edge, EdgeSource
+from kgd.graph.array_walk import ArrayWalk
+from kgd.graph.edges import BrokenLink, Direction, Edge, EdgeSource
+from kgd.graph.live_graph import LiveGraph
+from kgd.graph.walk_values import UNIT, Cut, Limit, Link, Met, Step, Visited
 from kgd.model.uri import Uri, is_of_types
 
-UNIT = 10**WEIGHT_DIGITS
-"""Costs inside a walk are whole numbers of this fraction of a step."""
 PASSED_PER_NODE = 20
 PASSED_AT_LEAST = 1_000
 """Maximum number of nodes passed per answered node, and minimum of that limit per walk. It matters if `types` hides
@@ -35,62 +37,6 @@ LOOKED_AT = 16
 EDGE_BUDGET = 50_000
 """Maximum number of relations searched for those among the answered nodes."""
 MAX_BROKEN = 100
-
-Limit = Literal["max_nodes", "max_cost", "max_depth", "passed_nodes", "broken_links", "edges", "elsewhere"]
-
-
-class Step(NamedTuple):
-    """One relation of a path: from `uri`, along it (out) or against it (in), to the next step's `uri` or the node."""
-
-    uri: Uri
-    type: str
-    direction: Direction
-
-
-class Visited(NamedTuple):
-    """A node with its cheapest path: of equal paths the one with fewest hops, then by URI and type. A start has
-    none."""
-
-    uri: Uri
-    card: Card
-    cost: float
-    hops: int
-    path: tuple[Step, ...]
-    origins: tuple[str, ...]
-
-
-class Link(NamedTuple):
-    """A relation between two answered nodes."""
-
-    source: Uri
-    target: Uri
-    type: str
-    weight: float
-
-
-class Met(NamedTuple):
-    """The point where a walk reached a node: its cost, in millionths of a step, and its hops.
-
-    `before` is the number of nodes answered until then.
-    """
-
-    cost: int
-    hops: int
-    before: int
-
-
-@dataclass(frozen=True, slots=True)
-class Cut:
-    """The nodes or relations that a limit left out; `at` is the first place.
-
-    `count` is the number of relations that were not followed (for very large nodes an upper bound), for `max_nodes`
-    the number of next nodes (a lower bound), for `broken_links` and `edges` the number left out, for `elsewhere` the
-    number of nodes of another workspace that were not continued.
-    """
-
-    limit: Limit
-    at: Uri
-    count: int
 
 
 class Walk:
@@ -202,12 +148,14 @@ class _Walker:
     unreached: Uri | None = None
     beyond: list[tuple[Limit, Uri, Sequence[Edge], int]] = field(default_factory=list)
     """Neighbours from a position on that a limit kept out."""
-    seen: list[tuple[Uri, Sequence[Edge]]] = field(default_factory=list)
+    stored: ArrayWalk | None = None
+    """The part of the walk in the arrays of the first source."""
+    seen: Iterable[tuple[Uri, Sequence[Edge]]] = ()
     """The relations of the answered nodes, as they were during the walk."""
 
     def walk(self, starts: Sequence[Uri]) -> Walk:
         missing = self._begin(starts)
-        heap, reached, nodes, sources = self.heap, self.reached, self.nodes, self.sources
+        nodes, sources = self.nodes, self.sources
         types, to = self.options.types, self._target(missing)
         self.unreached = to
         deep, most = self.options.max_depth is not None, self.options.max_nodes
@@ -216,6 +164,10 @@ class _Walker:
         seeks = self.options.to is not None
         if seeks:
             most, passes = None, PASSED_ON_THE_WAY
+        elif self._walk_arrays(most, passes):
+            return Walk(self, missing)
+        heap, reached = self.heap, self.reached
+        passes -= len(reached)
         follow = self._follower()
         first, *others = (source.card for source in sources)
         keep_met = self.keep_met
@@ -267,6 +219,26 @@ class _Walker:
                         heappush(heap, entry)
         self.seen = [(node.uri, source.out(node.uri)) for node in nodes for source in sources]
         return Walk(self, missing)
+
+    def _walk_arrays(self, most: int | None, passes: int) -> bool:
+        """Walk as far as the arrays of the first source lead; whether that is all of the walk."""
+        graph, options = self.sources[0], self.options
+        if type(graph) is not LiveGraph or options.max_depth is not None:
+            return False
+        others = self.sources[1:]
+        stored = ArrayWalk(graph, others, options.directions, options.max_cost, options.edge_types, options.types)
+        complete = stored.run([entry[2] for entry in self.heap], most, passes, keep_met=self.keep_met)
+        self.stored = stored
+        self.nodes.extend(stored.nodes)
+        self.met, self.reached = stored.met, stored.reached
+        if complete:
+            self.seen = stored.seen()
+            if stored.cut:
+                self._note(*stored.cut)
+        elif stored.reached:
+            self.heap = list(stored.entries())
+            self.ways = stored.ways
+        return complete
 
     def _target(self, missing: list[Uri]) -> Uri | None:
         """The present URI of `to`; if no source has it, it is added to `missing`."""
@@ -362,7 +334,7 @@ class _Walker:
         reached, wanted = self.reached, self.options.edge_types
         first: dict[Limit, Uri] = {}
         counts: Counter[Limit] = Counter()
-        for limit, uri, edges, at in self.beyond:
+        for limit, uri, edges, at in chain(self.stored.beyond() if self.stored else (), self.beyond):
             count = max(0, len(edges) - at - LOOKED_AT)
             for _, target, type in edges[at : at + LOOKED_AT]:
                 if target not in reached and (wanted is None or type in wanted):

@@ -1,54 +1,67 @@
-"""Snapshot of the graph between starts: one file that is either whole and valid, or ignored.
+"""Snapshot of the graph: one file that is either whole and valid, or ignored.
 
     bytes    meaning
     8        ``kgdgraph``
     4        format version, big-endian, as all numbers
-    8        length of the body
-    32       SHA-256 of tree and body
-    2 + n    root tree (ASCII hex) whose graph this is, after its length
-    ...      the body: JSON
+    8        length of the arrays
+    4        length of the JSON
+    2        length of the root tree
+    32       SHA-256 of the rest
+    ...      root tree (ASCII hex) whose graph this is
+    ...      JSON beside the graph, and spaces up to the next multiple of 8
+    ...      the arrays, which `kgd.graph.arrays` reads
 
-Nothing is trusted before the checksum matches. A file of another format version is left alone and not used.
+Nothing is trusted before the checksum matches. A file of another format version is left alone and not used. A file is
+only ever replaced, never changed, because processes map its arrays.
 """
 
 from __future__ import annotations
 
 import contextlib
 import hashlib
+import mmap
 import os
 import struct
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import orjson
 
 MAGIC = b"kgdgraph"
-FORMAT = 1
-_HEADER = struct.Struct(">8sIQ32sH")
+FORMAT = 2
+_HEADER = struct.Struct(">8sIQIH32s")
 
 
 class Snapshot(NamedTuple):
-    """The graph of a root tree (hex), as `LiveGraph.load` reads it. A tree diff brings it to another tree."""
+    """The graph of a root tree (hex). A tree diff brings it to another tree."""
 
     tree: str
-    rows: Any
+    care: Any
+    """JSON."""
+    arrays: memoryview
+    """Mapped from the file, which may be replaced or removed meanwhile."""
 
 
-def write(path: Path, tree: str, rows: Any) -> None:
+def write(path: Path, tree: str, care: Any, arrays: Sequence[bytes | memoryview]) -> None:
     """Replace the snapshot atomically.
 
     Raises:
         OSError: The disk refused, or the folder has moved away (it is never created here). The old snapshot is
             unchanged. Nothing depends on a snapshot, so this may be ignored.
     """
-    body = orjson.dumps(rows)
-    name = tree.encode("ascii")
-    header = _HEADER.pack(MAGIC, FORMAT, len(body), _checksum(name, body), len(name))
+    name, json = tree.encode("ascii"), orjson.dumps(care)
+    json += b" " * (-(_HEADER.size + len(name) + len(json)) % 8)
+    digest = hashlib.sha256(name + json)
+    for part in arrays:
+        digest.update(part)
+    length = sum(memoryview(part).nbytes for part in arrays)
+    header = _HEADER.pack(MAGIC, FORMAT, length, len(json), len(name), digest.digest())
     handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)  # mode 0600
     try:
         with open(handle, "wb") as file:
-            file.writelines((header, name, body))
+            file.writelines((header, name, json, *arrays))
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, path)
@@ -61,20 +74,17 @@ def write(path: Path, tree: str, rows: Any) -> None:
 def read(path: Path) -> Snapshot | None:
     """The snapshot, or None if there is none, it is damaged, or its format differs. Raises nothing."""
     try:
-        data = path.read_bytes()
-        magic, version, length, checksum, name_length = _HEADER.unpack_from(data)
-        if magic != MAGIC or version != FORMAT:
-            return None
-        start = _HEADER.size + name_length
-        name, body = data[_HEADER.size : start], memoryview(data)[start:]
-        if len(body) != length or _checksum(name, body) != checksum:
-            return None
-        return Snapshot(name.decode("ascii"), orjson.loads(body))
+        with open(path, "rb") as file:
+            magic, version, length, json_length, name_length, checksum = _HEADER.unpack(file.read(_HEADER.size))
+            if magic != MAGIC or version != FORMAT:
+                return None
+            start = _HEADER.size + name_length + json_length
+            if os.fstat(file.fileno()).st_size != start + length:
+                return None
+            if hashlib.file_digest(file, "sha256").digest() != checksum:  # read, so that no page becomes resident
+                return None
+            data = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+        name, json = data[_HEADER.size : _HEADER.size + name_length], data[_HEADER.size + name_length : start]
+        return Snapshot(str(name, "ascii"), orjson.loads(json), data[start:])
     except (OSError, struct.error, ValueError):  # orjson's and Unicode's errors are ValueErrors
         return None
-
-
-def _checksum(name: bytes, body: bytes | memoryview) -> bytes:
-    digest = hashlib.sha256(name)
-    digest.update(body)
-    return digest.digest()

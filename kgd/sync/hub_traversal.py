@@ -14,7 +14,7 @@ from kgd.errors import KgdError
 from kgd.graph.cross_workspace import Question
 from kgd.graph.edges import WEIGHT_DIGITS, Card, Edge
 from kgd.graph.hub_region import FAR, AnsweredNode, Patch, Reach
-from kgd.graph.traverse import UNIT
+from kgd.graph.walk_values import UNIT
 from kgd.model.escaping import fenced_line
 from kgd.model.uri import Uri, parse, workspace_of
 

@@ -24,6 +24,7 @@ from kgd.git.layout import Layout
 from kgd.git.objects import ObjectId
 from kgd.git.staging import Staging
 from kgd.git.store import ObjectStore
+from kgd.graph.arrays import Arrays
 from kgd.graph.edges import BrokenLink, EdgeSource
 from kgd.graph.live_graph import LiveGraph
 from kgd.index.change_feed import Feed
@@ -522,8 +523,8 @@ class Workspace:
         """Load the graph from the tip's files, and replace the old one at once."""
         fresh = Served(self._store, self.id, self.sharded, self.past.last_good)
         fresh.load(self._store.tree_of(tip))
-        _, rows, care = fresh.export()
-        self._served.restore(self._store.tree_of(tip), rows, care)
+        _, frozen, care = fresh.export()
+        self._served.restore(self._store.tree_of(tip), Arrays(b"".join(frozen.parts())), care)
         return Staged(None)
 
     def _moved(self, tip: ObjectId, left: ObjectId) -> None:

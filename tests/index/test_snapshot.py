@@ -5,12 +5,19 @@ from __future__ import annotations
 import os
 import random
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from kgd.index import graph_snapshot
 
-ROWS = {"uris": ["concept://w/a", "concept://w/ß"], "edges": [[1, 0], []], "weight": 0.1}
+CARE = {"invalid": ["nodes/a", "nodes/ß"]}
+ARRAYS: list[bytes | memoryview] = [b"some", memoryview(b"bytes"), b""]
+
+
+def content(path: Path) -> tuple[str, Any, bytes] | None:
+    found = graph_snapshot.read(path)
+    return found and (found.tree, found.care, bytes(found.arrays))
 
 
 @pytest.fixture
@@ -19,10 +26,13 @@ def path(tmp_path: Path) -> Path:
 
 
 def test_a_written_snapshot_is_read_back(path: Path) -> None:
-    graph_snapshot.write(path, "ab" * 20, ROWS)
-    assert graph_snapshot.read(path) == graph_snapshot.Snapshot("ab" * 20, ROWS)
-    graph_snapshot.write(path, "cd" * 20, {})
-    assert graph_snapshot.read(path) == ("cd" * 20, {})
+    graph_snapshot.write(path, "ab" * 20, CARE, ARRAYS)
+    first = graph_snapshot.read(path)
+    assert content(path) == ("ab" * 20, CARE, b"somebytes")
+    graph_snapshot.write(path, "cd" * 20, {}, [b"other"])
+    assert content(path) == ("cd" * 20, {}, b"other")
+    assert first is not None
+    assert bytes(first.arrays) == b"somebytes"  # a process with the earlier file keeps its content
     assert [p.name for p in path.parent.iterdir()] == [path.name]
     assert path.stat().st_mode & 0o777 == 0o600
 
@@ -35,7 +45,7 @@ def test_no_file_is_no_snapshot(path: Path) -> None:
 
 @pytest.mark.requirement("B2")
 def test_any_damage_is_no_snapshot(path: Path) -> None:
-    graph_snapshot.write(path, "ab" * 20, ROWS)
+    graph_snapshot.write(path, "ab" * 20, CARE, ARRAYS)
     whole = path.read_bytes()
     chance = random.Random(0)
     spoiled = [whole[:cut] for cut in range(len(whole))] + [whole + b"x"]
@@ -49,20 +59,20 @@ def test_any_damage_is_no_snapshot(path: Path) -> None:
 
 
 def test_another_format_is_not_used(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(graph_snapshot, "FORMAT", 2)
-    graph_snapshot.write(path, "ab" * 20, ROWS)
+    monkeypatch.setattr(graph_snapshot, "FORMAT", graph_snapshot.FORMAT + 1)
+    graph_snapshot.write(path, "ab" * 20, CARE, ARRAYS)
     monkeypatch.undo()
     assert graph_snapshot.read(path) is None
 
 
 def test_a_write_that_fails_leaves_the_snapshot_before_it(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    graph_snapshot.write(path, "ab" * 20, ROWS)
+    graph_snapshot.write(path, "ab" * 20, CARE, ARRAYS)
 
     def full(handle: int) -> None:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(OSError, match="No space"):
-        graph_snapshot.write(path, "cd" * 20, {})
-    assert graph_snapshot.read(path) == ("ab" * 20, ROWS)
+        graph_snapshot.write(path, "cd" * 20, {}, [])
+    assert content(path) == ("ab" * 20, CARE, b"somebytes")
     assert [p.name for p in path.parent.iterdir()] == [path.name]

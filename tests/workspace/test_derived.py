@@ -7,9 +7,12 @@ from collections.abc import Callable
 import pytest
 
 from kgd.errors import Unavailable
+from kgd.graph.traverse import traverse
 from kgd.index.version_cache import Versions
+from kgd.model.change import Delete
+from kgd.workspace.check import check
 from kgd.workspace.workspace import Workspace
-from tests.builders import change, upsert, uri
+from tests.builders import change, to, upsert, uri
 from tests.waiting import until
 
 NODES = 600
@@ -67,3 +70,24 @@ def test_versions_and_requests_stay_correct_while_the_database_is_behind_and_unu
     assert (again.commit, again.repeated) == (done.commit, True)
     until(lambda: any("SQLITE_FULL" in line for line in ws.degraded()))
     monkeypatch.undo()
+
+
+@pytest.mark.slow
+def test_a_graph_that_is_mapped_in_an_idle_moment_answers_and_changes_as_before(
+    reopen: Callable[[], Workspace],
+) -> None:
+    ws = reopen()
+    file = ws.layout.derived_dir / "graph.snapshot"
+    ws.submit(change(*(upsert(f"note-{n}", to(f"note-{n + 1}")) for n in range(NODES))))
+    before = sorted(ws.graph.graph.edges)
+    until(file.exists)
+    until(lambda: len(ws.graph.rows()[0]) > NODES)
+    assert sorted(ws.graph.graph.edges) == before
+    assert [node.uri for node in traverse(ws.sources(), uri("note-0")).nodes] == [uri("note-0"), uri("note-1")]
+    ws.submit(change(Delete(uri("note-1"))))
+    assert [link.target for link in ws.graph.broken_links()] == [uri("note-1"), uri(f"note-{NODES}")]
+    for path in ws.layout.derived_dir.glob("graph.*"):
+        path.unlink()  # which a process with the file mapped survives
+    assert list(check(ws)) == []
+    ws = reopen()
+    assert [link.target for link in ws.graph.broken_links()] == [uri("note-1"), uri(f"note-{NODES}")]

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 from kgd.areas.atlas import STEPS, Atlas, Atom
 from kgd.freshness.freshness import Freshness
 from kgd.graph.edges import Edge
-from kgd.graph.traverse import Visited, traverse
+from kgd.graph.traverse import traverse
+from kgd.graph.walk_values import Visited
 from kgd.memories.keywords import keywords
 from kgd.memories.tasks import Task
 from kgd.model.node import cut_at_word

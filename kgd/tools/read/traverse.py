@@ -11,7 +11,8 @@ from typing_extensions import TypedDict
 
 from kgd.errors import Invalid
 from kgd.graph.cross_workspace import Crossing, walk_across
-from kgd.graph.traverse import Link, Step, Visited, Walk
+from kgd.graph.traverse import Walk
+from kgd.graph.walk_values import Link, Step, Visited
 from kgd.model.access import Verb
 from kgd.model.escaping import fenced
 from kgd.model.fields import plain_weight

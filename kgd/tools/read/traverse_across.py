@@ -12,7 +12,7 @@ from kgd.daemon.other_workspaces import seen
 from kgd.errors import Advice, Do, Forbidden, Invalid, KgdError, NotFound, Unavailable
 from kgd.graph.cross_workspace import Absence, Crossing
 from kgd.graph.edges import BrokenLink, EdgeSource
-from kgd.graph.traverse import Visited
+from kgd.graph.walk_values import Visited
 from kgd.model.access import Verb
 from kgd.model.escaping import fenced_line
 from kgd.model.fields import plain_weight

@@ -22,6 +22,7 @@ from kgd.errors import KgdError
 from kgd.git.files import replace as replace_file
 from kgd.git.objects import ObjectId
 from kgd.git.store import ObjectStore
+from kgd.graph.arrays import Arrays
 from kgd.index import graph_snapshot
 from kgd.index.change_feed import Feed
 from kgd.index.database import Database, IndexDamaged
@@ -124,7 +125,7 @@ class Derived:
         saved = graph_snapshot.read(self._snapshot_file) if self._served.tree is None else None
         if saved is not None and self._store.exists(bytes.fromhex(saved.tree)):
             try:
-                self._served.restore(bytes.fromhex(saved.tree), saved.rows["graph"], saved.rows["care"])
+                self._served.restore(bytes.fromhex(saved.tree), Arrays(saved.arrays), saved.care)
             except (KgdError, KeyError, TypeError, ValueError):
                 log.warning("the snapshot could not be used")
                 self._served.reset()
@@ -362,14 +363,22 @@ class Derived:
             self._database.recreate()
 
     def _save_snapshot(self) -> None:
+        """Write the snapshot, and map it in place of the changes in memory."""
         if not self._unsaved:
             return
+        tree, frozen, care = self._served.export()
         try:
-            tree, graph, care = self._served.export()
-            graph_snapshot.write(self._snapshot_file, tree, {"graph": graph, "care": care})
-            self._unsaved = 0
+            graph_snapshot.write(self._snapshot_file, tree, care, frozen.parts())
         except OSError as error:
             log.warning("the snapshot could not be written", extra={"reason": str(error)})
+            return
+        written = graph_snapshot.read(self._snapshot_file)
+        if written is not None and written.tree == tree and not self._closing:
+            self._served.graph.rest_on(frozen, Arrays(written.arrays))
+            del frozen
+            if self._unsaved >= SNAPSHOT_AFTER:
+                give_memory_back()
+        self._unsaved = 0
 
 
 def _digest(path: Path) -> bytes:

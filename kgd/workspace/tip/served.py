@@ -19,9 +19,9 @@ from kgd.errors import Invalid, KgdError
 from kgd.git.history import Change as History
 from kgd.git.objects import FOLDER, LINK, PLAIN, Entry, ObjectId
 from kgd.git.store import ObjectStore
+from kgd.graph.arrays import Arrays
 from kgd.graph.edges import Card
-from kgd.graph.live_graph import LiveGraph
-from kgd.graph.snapshot_rows import Rows
+from kgd.graph.live_graph import Frozen, LiveGraph
 from kgd.model.fields import misspelt
 from kgd.model.node import Node, Relation
 from kgd.model.uri import Uri, parse, workspace_of
@@ -146,24 +146,20 @@ class Served:
 
     # ---- the snapshot
 
-    def export(self) -> tuple[str, Rows, dict[str, list[str]]]:
+    def export(self) -> tuple[str, Frozen, dict[str, list[str]]]:
         """A consistent input for `restore`: the tree, the graph, and paths that need care."""
-        tree, rows = self.graph.export(lambda: self.tree.hex() if self.tree else "")
+        with self.graph.lock:
+            tree, frozen = self.tree.hex() if self.tree else "", self.graph.freeze()
         with self._lock:
             conflicts = [path for paths in self._conflicts.values() for path in paths]
             care = {"invalid": sorted(self._invalid), "conflicts": sorted(conflicts), "cut": sorted(self._cut)}
             care |= {"parts": self.locations.export(), "shadowed": self.locations.shadowed_files()}
             care["misspelt"] = sorted(self._misspelt)
-        return tree, rows, care
+        return tree, frozen, care
 
-    def restore(self, tree: ObjectId, rows: Rows, care: Mapping[str, list[str]]) -> None:
-        """Load the output of `export`; `load` then brings it to the tip. O(nodes), without decoding them.
-
-        Raises:
-            Damaged: The rows are malformed; everything is empty then.
-        """
-        with self._growing():
-            self.graph.load(rows)
+    def restore(self, tree: ObjectId, arrays: Arrays, care: Mapping[str, list[str]]) -> None:
+        """Load the output of `export`; `load` then brings it to the tip. O(moved nodes, and paths that need care)."""
+        self.graph.load(arrays)
         self.tree = tree
         # One walk: ten thousand single look-ups would read the parent folders as often.
         folder = self._store.lookup(tree, "conflicts") if care.get("conflicts") else None

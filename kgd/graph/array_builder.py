@@ -1,0 +1,222 @@
+"""Arrays from arrays and a layer of changes.
+
+Unchanged rows are copied in long runs and only renumbered: 0.1 s for 100,000 nodes with 400,000 relations. In a graph
+without arrays every row is a change: 1.5 s.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Literal, NamedTuple
+from zlib import crc32
+
+import orjson
+
+from kgd.graph.arrays import BLOB, IS_ENTERED, IS_LEFT, NO_BLOB, NONE, UNIT, Arrays, packed
+from kgd.graph.edges import Card
+from kgd.graph.layers import Ends, Layer
+from kgd.model.uri import Uri
+
+_GONE = NONE
+
+
+class _Run(NamedTuple):
+    """Old rows that are copied, then one new row, if any, which `uri` names."""
+
+    start: int
+    end: int
+    uri: Uri | None
+
+
+EMPTY_META = {"labels": [], "types": {}, "aliases": {}, "count": 0}
+
+
+def empty() -> Arrays:
+    """The arrays of an empty graph."""
+    number = array("I", [0])
+    sections: dict[str, array[int] | bytes] = {"ends": number, "out_at": number, "in_at": number, "laden_at": number}
+    for name in ("text", "blobs", "plain", "laden_text"):
+        sections[name] = b""
+    for name in ("types", "origins", "missing", "out_to", "out_weight", "out_type", "in_to", "in_weight", "in_type"):
+        sections[name] = array("I")
+    sections |= {"laden": array("I"), "table": number}
+    return Arrays(b"".join(packed(EMPTY_META, sections)))
+
+
+def build(
+    old: Arrays, changes: Layer, aliases: Mapping[Uri, Sequence[Uri]], types: Mapping[str, int]
+) -> list[bytes | memoryview]:
+    """The parts of a file that `Arrays` reads: `old` with `changes`, these aliases and numbers of nodes per type."""
+    builder = _Builder(old, changes)
+    builder.nodes()
+    builder.relations("out", changes.succ)
+    builder.relations("in", changes.pred)
+    builder.index({*aliases, *(name for names in aliases.values() for name in names)})
+    meta = {
+        "labels": list(builder.labels),
+        "types": {type: count for type, count in types.items() if count},
+        "aliases": aliases,
+        "count": sum(types.values()),
+    }
+    return packed(meta, builder.sections)
+
+
+class _Builder:
+    def __init__(self, old: Arrays, changes: Layer) -> None:
+        self.old, self.changes = old, changes
+        self.labels = {label: number for number, label in enumerate(old.labels)}
+        self.sections: dict[str, array[int] | bytes | bytearray] = {}
+        self._number()
+
+    def _number(self) -> None:
+        """Number the nodes: `renumber` by old number, `added` by URI."""
+        old = self.old
+        gone, new = [], []
+        self.at: dict[Uri, int] = {}
+        """The changed URIs that `old` has, by their old number."""
+        for uri in {*self.changes.nodes, *self.changes.succ, *self.changes.pred}:
+            number = old.find(uri)
+            if number >= 0:
+                self.at[uri] = number
+            if self.changes.nodes.get(uri, None) is False:
+                gone += [number] if number >= 0 else []
+            elif number < 0:
+                new.append(uri)
+        new.sort()
+        self.places = {uri: old.place(uri) for uri in new} if len(old) else dict.fromkeys(new, 0)
+        self.gone = frozenset(gone)
+        self.renumber, self.added = array("I"), dict[Uri, int]()
+        follows, shift = 0, 0
+        events = [(place, 1, uri) for uri, place in self.places.items()] + [(number, 2, Uri("")) for number in gone]
+        for place, what, uri in sorted(events):
+            self.renumber.extend(range(follows + shift, place + shift))
+            follows = place
+            if what == 1:
+                self.added[uri] = place + shift
+                shift += 1
+            else:
+                self.renumber.append(_GONE)
+                follows, shift = place + 1, shift - 1
+        self.renumber.extend(range(follows + shift, len(old) + shift))
+
+    def _new(self, uri: Uri) -> int:
+        number = self.added.get(uri)
+        return self.renumber[self.old.find(uri)] if number is None else number
+
+    def _runs(self, changed: Collection[Uri]) -> Iterator[_Run]:
+        """The rows of a section in their new order, if these rows are new."""
+        events = [(self.at[uri], 2, uri) for uri in changed if uri in self.at and self.at[uri] not in self.gone]
+        events += [(number, 2, None) for number in self.gone]  # type: ignore[misc]
+        events += [(place, 1, uri) for uri, place in self.places.items()]
+        events.sort(key=lambda event: (event[0], event[1], event[2] or ""))
+        follows = 0
+        for place, what, uri in events:
+            yield _Run(follows, place, uri)
+            follows = place + (what == 2)
+        yield _Run(follows, len(self.old), None)
+
+    def nodes(self) -> None:
+        old, nodes, labels = self.old, self.changes.nodes, self.labels
+        text, blobs = bytearray(), bytearray()
+        ends, types, origins = array("I", [0]), array("I"), array("I")
+        for start, end, uri in self._runs(nodes):
+            if end > start:
+                moved = len(text) - old.ends[3 * start]
+                text += old.text[old.ends[3 * start] : old.ends[3 * end]]
+                ends.extend(map(moved.__add__, old.ends[3 * start + 1 : 3 * end + 1]))
+                types.frombytes(old.types[start:end].cast("B"))
+                origins.frombytes(old.origins[start:end].cast("B"))
+                blobs += old.blobs[BLOB * start : BLOB * end]
+            if uri is not None:
+                card = nodes[uri] or Card(uri, "", "", "", None, "")
+                for part in (uri, card.name, card.summary):
+                    text += part.encode()
+                    ends.append(len(text))
+                types.append(labels.setdefault(card.type, len(labels)) if nodes[uri] else NONE)
+                origins.append(labels.setdefault(card.origin, len(labels)))
+                blobs += card.blob or NO_BLOB
+        self.sections |= {"text": text, "ends": ends, "types": types, "origins": origins, "blobs": blobs}
+
+    def relations(self, direction: Literal["out", "in"], rows: Mapping[Uri, Ends]) -> None:
+        old = self.old
+        old_at, (old_to, old_weights, old_types) = (
+            (old.out_at, old.out) if direction == "out" else (old.in_at, old.into)
+        )
+        at, to, weights, types = array("I", [0]), array("I"), array("I"), array("I")
+        laden = _Laden(old) if direction == "out" else None
+        renumber, labels = self.renumber, self.labels
+        for start, end, uri in self._runs(rows):
+            if end > start:
+                first, last = old_at[start], old_at[end]
+                if laden:
+                    laden.copy(first, last, len(to) - first)
+                at.extend(map((len(to) - first).__add__, old_at[start + 1 : end + 1]))
+                to.extend(map(renumber.__getitem__, old_to[first:last]))
+                weights.frombytes(old_weights[first:last].cast("B"))
+                types.frombytes(old_types[first:last].cast("B"))
+            if uri is not None:
+                row = [
+                    (int(attributes["weight"] * UNIT + 0.5), self._new(other), type, attributes.get("data"))
+                    for other, keyed in rows.get(uri, {}).items()
+                    for type, attributes in keyed.items()
+                ]
+                row.sort(key=lambda each: each[:3])
+                for weight, other, type, data in row:
+                    if data and laden:
+                        laden.add(len(to), data)
+                    to.append(other)
+                    weights.append(weight)
+                    types.append(labels.setdefault(type, len(labels)))
+                at.append(len(to))
+        names = ("at", "to", "weight", "type")
+        self.sections |= {f"{direction}_{n}": c for n, c in zip(names, (at, to, weights, types), strict=True)}
+        if laden:
+            self.sections |= {"laden": laden.positions, "laden_at": laden.ends, "laden_text": laden.text}
+
+    def index(self, renamed: Collection[Uri]) -> None:
+        """Make the sections that follow from the nodes: `table`, `plain` and `missing`."""
+        text, ends, types = memoryview(self.sections["text"]), self.sections["ends"], self.sections["types"]
+        count = len(types)
+        size = 1 << (2 * count).bit_length()
+        mask, table = size - 1, array("I", bytes(4 * size))
+        for number in range(count):
+            slot = crc32(text[ends[3 * number] : ends[3 * number + 1]]) & mask
+            while table[slot]:
+                slot = (slot + 1) & mask
+            table[slot] = number + 1
+        missing = array("I", [number for number, type in enumerate(types) if type == NONE])
+        plain = bytearray(bytes([IS_LEFT | IS_ENTERED]) * count)
+        for number in missing:
+            plain[number] = 0
+        for uri in renamed:
+            number = self.added.get(uri, -1)
+            if number < 0 and (there := self.old.find(uri)) >= 0 and there not in self.gone:
+                number = self.renumber[there]
+            if number >= 0:
+                plain[number] = 0
+        self.sections |= {"table": table, "plain": plain, "missing": missing}
+
+
+class _Laden:
+    """The data of relations, by their positions."""
+
+    def __init__(self, old: Arrays) -> None:
+        self._old = old
+        self.positions, self.ends, self.text = array("I"), array("I", [0]), bytearray()
+
+    def copy(self, first: int, last: int, moved: int) -> None:
+        old = self._old
+        start = bisect_left(old.laden, first)
+        end = bisect_left(old.laden, last, start)
+        if end > start:
+            shift = len(self.text) - old.laden_at[start]
+            self.positions.extend(map(moved.__add__, old.laden[start:end]))
+            self.ends.extend(map(shift.__add__, old.laden_at[start + 1 : end + 1]))
+            self.text += old.laden_text[old.laden_at[start] : old.laden_at[end]]
+
+    def add(self, position: int, data: object) -> None:
+        self.positions.append(position)
+        self.text += orjson.dumps(data)
+        self.ends.append(len(self.text))

@@ -1,0 +1,184 @@
+"""The part of a walk that meets only unchanged nodes of the arrays.
+
+It compares numbers instead of URIs, and reads rows in place. At the first other node it stops, and a walk over edge
+sources continues its heap, so the answer is the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from heapq import heappop, heappush, heapreplace
+from typing import Any
+
+from kgd.graph.arrays import IS_ENTERED, IS_LEFT, Row
+from kgd.graph.edges import Card, Direction, Edge, EdgeSource, card_of
+from kgd.graph.live_graph import LiveGraph
+from kgd.graph.walk_values import UNIT, Limit, Met, Step, Visited
+from kgd.model.uri import Uri, is_of_types
+
+_Way = tuple[int, Uri, tuple[Step, ...], Direction, int, int]
+"""The neighbours of a settled node: the node twice, its path, along or against, the end of its row, its own cost."""
+_Entry = tuple[int, int, int, int, int, int, int, _Way]
+"""As in a walk over edge sources, with numbers for nodes and relation types."""
+
+
+class ArrayWalk:
+    """A walk without a limit of hops.
+
+    Args:
+        max_cost: In millionths of a step.
+        edge_types: The followed types; None for all.
+        types: The listed types; None for all.
+    """
+
+    def __init__(
+        self,
+        graph: LiveGraph,
+        others: Sequence[EdgeSource],
+        directions: Sequence[Direction],
+        max_cost: int | None,
+        edge_types: frozenset[str] | None,
+        types: frozenset[str] | None,
+    ) -> None:
+        self._graph, self._others, self._directions, self._types = graph, others, directions, types
+        self._arrays, self._plain = graph.rows()
+        self._limit = max_cost
+        self._wanted: frozenset[int] | None = None
+        if edge_types:
+            self._wanted = frozenset(n for n, label in enumerate(self._arrays.labels) if label in edge_types)
+        self._heap: list[_Entry] = []
+        self._reached: set[int] = set()
+        self._beyond: list[tuple[_Way, int]] = []
+        self._listed: list[int] = []
+        self.nodes: list[Visited] = []
+        self.reached: dict[Uri, int] = {}
+        self.met: dict[Uri, Met] = {}
+        self.ways = 0
+        self.cut: tuple[Limit, Uri, int] | None = None
+
+    def run(self, starts: Sequence[Uri], most: int | None, passes: int, *, keep_met: bool) -> bool:
+        """Walk from existing nodes; whether the walk is complete. Otherwise `entries` continue it.
+
+        Args:
+            passes: The number of nodes that may be passed; negative for any number.
+        """
+        heap, reached, nodes, plain, arrays = self._heap, self._reached, self.nodes, self._plain, self._arrays
+        for uri in starts:
+            number = arrays.find(uri)
+            if number < 0:
+                return False
+            heappush(heap, (0, 0, number, number, -1, self.ways, 0, (number, uri, (), "out", 0, 0)))
+            self.ways += 1
+        need = (IS_LEFT if "out" in self._directions else 0) | (IS_ENTERED if "in" in self._directions else 0)
+        columns: list[tuple[Direction, Any]] = [
+            (d, arrays.out_at if d == "out" else arrays.in_at) for d in self._directions
+        ]
+        follow, others, types, labels = self._follower(), self._others, self._types, arrays.labels
+        kinds = {"out": arrays.out[2], "in": arrays.into[2]}
+        known, get, make = arrays.cards.get, arrays.card, tuple.__new__
+        while heap:
+            cost, hops, number, _, _, ways, at, way = heap[0]
+            card: Card | None = None
+            if number not in reached:
+                if plain[number] & need != need:
+                    return False
+                card = known(number) or get(number)
+                if card is None or (others and self._is_elsewhere(card.uri)):
+                    return False
+            entry = follow(way, hops, ways, at)
+            if entry is None:
+                heappop(heap)
+            else:
+                heapreplace(heap, entry)
+            if card is None:
+                continue
+            uri = card[0]
+            if passes == 0:
+                self.cut = "passed_nodes", uri, 1
+                break
+            passes -= 1
+            path: tuple[Step, ...] = ()
+            if hops:
+                _, before, path, direction, _, _ = way
+                path = (*path, make(Step, (before, labels[kinds[direction][at - 1]], direction)))
+            if keep_met:
+                self.met[uri] = Met(cost, hops, len(nodes))
+            if hops == 0 or types is None or is_of_types(uri, card.type, types):
+                if len(nodes) == most:
+                    self.cut = "max_nodes", uri, 1 + self._waiting(number)
+                    break
+                nodes.append(make(Visited, (uri, card, cost / UNIT, hops, path, (card[5],))))
+                self._listed.append(number)
+            reached.add(number)
+            self.reached[uri] = hops
+            for direction, starts_at in columns:
+                start, end = starts_at[number], starts_at[number + 1]
+                if start < end:
+                    entry = follow((number, uri, path, direction, end, cost), hops + 1, self.ways, start)
+                    self.ways += 1
+                    if entry is not None:
+                        heappush(heap, entry)
+        return True
+
+    def entries(self) -> Iterator[tuple[int, int, Uri, Uri, str, int, int, tuple[Any, ...]]]:
+        """The heap as one of URIs, in the same order."""
+        labels = self._arrays.sorted_labels
+        uri = self._arrays.uri
+        for cost, hops, number, origin, rank, ways, at, way in self._heap:
+            if hops:
+                row = self._row(way)
+                there = (way[1], way[2], way[3], row, way[5])
+                yield cost, hops, uri(number), uri(origin), labels[rank], ways, at - row.start, there
+            else:
+                yield cost, hops, uri(number), uri(origin), "", ways, 0, (uri(number), (), "out", (), 0)
+
+    def beyond(self) -> Iterator[tuple[Limit, Uri, Sequence[Edge], int]]:
+        """Neighbours from a position on that the limit of costs kept out."""
+        for way, at in self._beyond:
+            row = self._row(way)
+            yield "max_cost", way[1], row, at - row.start
+
+    def seen(self) -> Iterator[tuple[Uri, Sequence[Edge]]]:
+        """The relations of the listed nodes."""
+        for number, node in zip(self._listed, self.nodes, strict=True):
+            yield node.uri, Row(self._arrays, number, "out")
+
+    def _row(self, way: _Way) -> Row:
+        return Row(self._arrays, way[0], way[3])
+
+    def _is_elsewhere(self, uri: Uri) -> bool:
+        """Whether another source has the node, or relations of it."""
+        into = "in" in self._directions
+        return any(s.card(uri) is not None or s.out(uri) or (into and s.into(uri)) for s in self._others)
+
+    def _waiting(self, but: int) -> int:
+        """The number of next nodes that the heap knows."""
+        count = 0
+        for number in {entry[2] for entry in self._heap} - self._reached - {but}:
+            if self._types is None and self._plain[number]:
+                count += 1
+            elif card := card_of((self._graph, *self._others), self._arrays.uri(number)):
+                count += self._types is None or is_of_types(card.uri, card.type, self._types)
+        return count
+
+    def _follower(self) -> Callable[[_Way, int, int, int], _Entry | None]:
+        """Return the function that finds the next useful neighbour on a way. It runs twice per node."""
+        reached, beyond, wanted = self._reached, self._beyond, self._wanted
+        out, into, ranks = self._arrays.out, self._arrays.into, self._arrays.ranks
+        most = 1 << 62 if self._limit is None else self._limit
+
+        def follow(way: _Way, hops: int, number: int, at: int) -> _Entry | None:
+            uri, _, _, direction, end, base = way
+            ends, weights, types = out if direction == "out" else into
+            while at < end:
+                cost = base + weights[at]
+                if cost > most:
+                    beyond.append((way, at))
+                    return None
+                target = ends[at]
+                at += 1
+                if target not in reached and (wanted is None or types[at - 1] in wanted):
+                    return cost, hops, target, uri, ranks[types[at - 1]], number, at, way
+            return None
+
+        return follow

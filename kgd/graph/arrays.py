@@ -1,0 +1,293 @@
+"""The graph of one moment in immutable arrays, read in place from a mapped file.
+
+Nodes are numbered in the order of their URIs, so numbers compare as URIs do; missing targets of relations have numbers
+too. Each direction lists a node's relations in walking order (weight, other end, type). Weights are whole millionths.
+
+    bytes    meaning
+    8        length of the next part, little-endian
+    n        JSON: the sections (name, item type, offset, items), labels, aliases, counts
+    ...      the sections, each aligned to 8 bytes, items in the machine's byte order
+"""
+
+from __future__ import annotations
+
+import struct
+import sys
+from array import array
+from bisect import bisect_left
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final, Literal, SupportsIndex, overload
+from zlib import crc32
+
+import orjson
+
+from kgd.errors import Damaged
+from kgd.graph.edges import WEIGHT_DIGITS, Card, Edge
+from kgd.model.uri import Uri
+
+Attributes = dict[str, Any]
+Keyed = Mapping[str, Attributes]
+"""The parallel relations from one node to another: relation type to attributes."""
+Direction = Literal["out", "in"]
+
+UNIT: Final = 10**WEIGHT_DIGITS
+NONE: Final = 0xFFFFFFFF
+"""The type of a missing target."""
+BLOB: Final = 20
+NO_BLOB: Final = bytes(BLOB)
+IS_LEFT: Final = 1
+IS_ENTERED: Final = 2
+CACHED_CARDS = 4_000
+"""About 500 bytes each."""
+_LENGTH = struct.Struct("<Q")
+
+SECTIONS: Final = {
+    "text": "B",  # URI, name and summary of each node
+    "ends": "I",  # 3 n + 1 positions in `text`
+    "types": "I",
+    "origins": "I",
+    "blobs": "B",
+    "table": "I",  # node + 1 by the CRC of its URI, with linear probing
+    "plain": "B",  # IS_LEFT | IS_ENTERED if the node exists, is no alias and has none
+    "missing": "I",
+    "out_at": "I",
+    "out_to": "I",
+    "out_weight": "I",
+    "out_type": "I",
+    "in_at": "I",
+    "in_to": "I",
+    "in_weight": "I",
+    "in_type": "I",
+    "laden": "I",  # positions in `out_to` of relations with data, ascending
+    "laden_at": "I",
+    "laden_text": "B",
+}
+
+
+class Arrays:
+    """The graph in `data`, which `snapshot_build.build` made. Any thread may read it.
+
+    Raises:
+        Damaged: This is no such graph.
+    """
+
+    def __init__(self, data: bytes | memoryview) -> None:
+        try:
+            self._open(memoryview(data))
+        except (KeyError, IndexError, TypeError, ValueError, struct.error) as error:
+            raise Damaged("the arrays of the graph are malformed", at="snapshot") from error
+
+    def _open(self, data: memoryview) -> None:
+        (length,) = _LENGTH.unpack_from(data)
+        meta = orjson.loads(data[_LENGTH.size : _LENGTH.size + length])
+        if meta["byteorder"] != sys.byteorder:
+            raise ValueError("another byte order")
+        sections = {}
+        for name, kind, offset, items in meta["sections"]:
+            end = offset + items * array(kind).itemsize
+            if end > len(data):
+                raise ValueError("cut off")
+            sections[name] = data[offset:end].cast(kind)
+        self.count: int = meta["count"]
+        self.labels: list[str] = [sys.intern(label) for label in meta["labels"]]
+        self.sorted_labels = sorted(self.labels)
+        ranks = {label: rank for rank, label in enumerate(self.sorted_labels)}
+        self.ranks = [ranks[label] for label in self.labels]
+        """The place of each label in their order."""
+        self.type_counts: dict[str, int] = meta["types"]
+        self.aliases = {Uri(uri): tuple(map(Uri, names)) for uri, names in meta["aliases"].items()}
+        self.text, self.ends = sections["text"], sections["ends"]
+        self.types, self.origins, self.blobs = sections["types"], sections["origins"], sections["blobs"]
+        self.table, self.plain, self.missing = sections["table"], sections["plain"], sections["missing"]
+        self.out_at, self.in_at = sections["out_at"], sections["in_at"]
+        self.out = sections["out_to"], sections["out_weight"], sections["out_type"]
+        self.into = sections["in_to"], sections["in_weight"], sections["in_type"]
+        self.laden, self.laden_at, self.laden_text = (sections[n] for n in ("laden", "laden_at", "laden_text"))
+        self._mask = len(self.table) - 1
+        self.cards: dict[int, Card] = {}
+        """Cards that were made, a few at a time."""
+        self._check()
+
+    def _check(self) -> None:
+        n = len(self.types)
+        sizes = (
+            *(len(at) == n + 1 for at in (self.out_at, self.in_at)),
+            len(self.ends) == 3 * n + 1,
+            self.ends[-1] == len(self.text),
+            *(len(column) == self.out_at[-1] for column in self.out),
+            *(len(column) == self.in_at[-1] for column in self.into),
+            len(self.table) > n,
+            len(self.laden_at) == len(self.laden) + 1,
+        )
+        if not all(sizes):
+            raise ValueError("sections of different lengths")
+
+    def __len__(self) -> int:
+        """The nodes and the missing targets."""
+        return len(self.types)
+
+    # Nodes
+
+    def find(self, uri: str) -> int:
+        """The number of a URI, or -1."""
+        wanted = uri.encode("utf-8", "surrogatepass")
+        table, ends, text, mask = self.table, self.ends, self.text, self._mask
+        slot = crc32(wanted) & mask
+        while number := table[slot]:
+            at: int = 3 * number - 3
+            if text[ends[at] : ends[at + 1]] == wanted:
+                return at // 3
+            slot = (slot + 1) & mask
+        return -1
+
+    def uri(self, number: int) -> Uri:
+        ends = self.ends
+        return Uri(str(self.text[ends[3 * number] : ends[3 * number + 1]], "utf-8"))
+
+    def exists(self, number: int) -> bool:
+        return number >= 0 and self.types[number] != NONE
+
+    def card(self, number: int) -> Card | None:
+        """The card of a node; None for a missing target."""
+        if (known := self.cards.get(number)) is not None:
+            return known
+        type = self.types[number]
+        if type == NONE:
+            return None
+        a, b, c, d = self.ends[3 * number : 3 * number + 4]
+        data = self.text[a:d].tobytes()
+        uri, name, summary = data[: b - a].decode(), data[b - a : c - a].decode(), data[c - a :].decode()
+        blob = self.blobs[BLOB * number : BLOB * number + BLOB].tobytes()
+        labels = self.labels
+        id = None if blob == NO_BLOB else blob
+        card: Card = tuple.__new__(Card, (uri, labels[type], name, summary, id, labels[self.origins[number]]))
+        if len(self.cards) >= CACHED_CARDS:
+            self.cards.clear()
+        self.cards[number] = card
+        return card
+
+    def numbers(self, prefix: str = "") -> range:
+        """The nodes and missing targets whose URIs start so."""
+        if not prefix:
+            return range(len(self))
+        start = self.place(prefix)
+        return range(start, self.place(prefix + "\U0010ffff", start))
+
+    def place(self, uri: str, least: int = 0) -> int:
+        """The number of the first URI that is not smaller."""
+        return bisect_left(range(len(self)), uri, least, key=self.uri)
+
+    # Relations
+
+    def succ(self, number: int) -> dict[Uri, Keyed]:
+        """The relations by target and type."""
+        found: dict[Uri, dict[str, Attributes]] = {}
+        a, b = self.out_at[number], self.out_at[number + 1]
+        to, weights, types = self.out
+        data = self._data(a, b)
+        for position in range(a, b):
+            attributes: Attributes = {"weight": weights[position] / UNIT}
+            if position in data:
+                attributes["data"] = data[position]
+            found.setdefault(self.uri(to[position]), {})[self.labels[types[position]]] = attributes
+        return found  # type: ignore[return-value]
+
+    def pred(self, number: int) -> dict[Uri, Keyed]:
+        """The relations that lead to a node, by source and type."""
+        found: dict[Uri, dict[str, Attributes]] = {}
+        a, b = self.in_at[number], self.in_at[number + 1]
+        to, weights, types = (column[a:b] for column in self.into)
+        for source, weight, type in zip(to, weights, types, strict=True):
+            attributes: Attributes = {"weight": weight / UNIT}
+            for position, data in self._data(self.out_at[source], self.out_at[source + 1]).items():
+                if self.out[0][position] == number and self.out[2][position] == type:
+                    attributes["data"] = data
+            found.setdefault(self.uri(source), {})[self.labels[type]] = attributes
+        return found  # type: ignore[return-value]
+
+    def sources(self, number: int) -> int:
+        """The number of nodes with a relation to this one. O(relations to it)."""
+        return len(set(self.into[0][self.in_at[number] : self.in_at[number + 1]]))
+
+    def laden_relations(self) -> Iterator[tuple[int, int, Mapping[str, Any]]]:
+        """Source, target and data of each relation that has data."""
+        for index, position in enumerate(self.laden):
+            source = bisect_left(self.out_at, position + 1) - 1
+            yield source, self.out[0][position], self.laden_data(index)
+
+    def laden_data(self, index: int) -> Mapping[str, Any]:
+        data: Mapping[str, Any] = orjson.loads(self.laden_text[self.laden_at[index] : self.laden_at[index + 1]])
+        return data
+
+    def _data(self, start: int, end: int) -> Mapping[int, Mapping[str, Any]]:
+        """The data of relations by their positions, for those that have any."""
+        laden = self.laden
+        if not len(laden):
+            return {}
+        first = bisect_left(laden, start)
+        return {laden[i]: self.laden_data(i) for i in range(first, bisect_left(laden, end, first))}
+
+
+class Row(Sequence[Edge]):
+    """The relations of a node in walking order, with missing targets; each is made when it is read."""
+
+    __slots__ = ("_arrays", "_columns", "end", "start")
+
+    def __init__(self, arrays: Arrays, number: int, direction: Direction) -> None:
+        self._arrays = arrays
+        self._columns, at = (arrays.out, arrays.out_at) if direction == "out" else (arrays.into, arrays.in_at)
+        self.start, self.end = at[number], at[number + 1]
+
+    def __len__(self) -> int:
+        length: int = self.end - self.start
+        return length
+
+    @overload
+    def __getitem__(self, at: SupportsIndex) -> Edge: ...
+    @overload
+    def __getitem__(self, at: slice) -> list[Edge]: ...
+    def __getitem__(self, at: SupportsIndex | slice) -> Edge | list[Edge]:
+        if isinstance(at, slice):
+            return [self[position] for position in range(*at.indices(len(self)))]
+        number = at.__index__()
+        if number < 0:
+            number += self.end - self.start
+        number += self.start
+        if not self.start <= number < self.end:
+            raise IndexError(at)
+        to, weights, types = self._columns
+        return Edge(weights[number] / UNIT, self._arrays.uri(to[number]), self._arrays.labels[types[number]])
+
+    def __iter__(self) -> Iterator[Edge]:
+        uri, labels, make = self._arrays.uri, self._arrays.labels, tuple.__new__
+        for end, weight, type in zip(*(column[self.start : self.end] for column in self._columns), strict=True):
+            yield make(Edge, (weight / UNIT, uri(end), labels[type]))
+
+    def __eq__(self, other: object) -> bool:
+        return list(self) == list(other) if isinstance(other, Sequence) else NotImplemented
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+def packed(meta: Mapping[str, Any], sections: Mapping[str, array[int] | bytes | bytearray]) -> list[bytes | memoryview]:
+    """The parts of a file that `Arrays` reads."""
+    offset, rows = 0, []
+    parts: list[bytes | memoryview] = []
+    for name, kind in SECTIONS.items():
+        data = memoryview(sections[name]).cast("B")
+        rows.append([name, kind, offset, len(data) // array(kind).itemsize])
+        padding = bytes(-len(data) % 8)
+        parts += (data, padding)
+        offset += len(data) + len(padding)
+    body = {**meta, "byteorder": sys.byteorder}
+    length = len(_head(body, rows, 0))
+    while len(head := _head(body, rows, _LENGTH.size + length)) != length:
+        length = len(head)
+    return [_LENGTH.pack(length), head, *parts]
+
+
+def _head(meta: Mapping[str, Any], rows: Sequence[Sequence[Any]], start: int) -> bytes:
+    """The JSON part, padded to 8 bytes, if the sections start at `start`."""
+    sections = [[name, kind, start + offset, items] for name, kind, offset, items in rows]
+    head = orjson.dumps({**meta, "sections": sections})
+    return head + b" " * (-len(head) % 8)
