@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kgd.errors import Invalid
-from kgd.model.access import Principal, Scope
+from kgd.model.access import Kind, Principal, Scope
 from kgd.model.change import Author
 from kgd.tools import call
 from kgd.tools.session import Session
@@ -141,7 +141,12 @@ def test_a_policy_may_show_the_history_to_tokens_without_names(ask: Ask, code: P
     git(ws.layout.git_dir, "update-ref", "refs/heads/proposals/p", commit)
     deciding.accept(ws, proposals.named(ws, "p"), Author("ann", "ann@example.org"))
     asked = {"paths": [f"{SESSION}:1-9", "src/"], "task": "check tokens before signing", "workspace": ws.id}
-    for kind, paths, shown in (("person", "/**", True), ("agent", "/**", False), ("person", "/src/**", False)):
+    kinds: tuple[tuple[Kind, str, bool], ...] = (
+        ("person", "/**", True),
+        ("agent", "/**", False),
+        ("person", "/src/**", False),
+    )
+    for kind, paths, shown in kinds:
         who = Principal("t1", "bob", kind, (Scope.of(ws.id, ["read"], [paths]),))
         remote = Session(ask.session.daemon, cwd=code, client="remote", trusted=False, principal=who)
         told = call(remote, "context", asked)

@@ -54,6 +54,7 @@ CALLS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("get", {"uris": [NODE], "include": ["history", "incoming", "mentions"]}),
     ("traverse", {"start": [NODE], "max_nodes": 5}),
     ("traverse", {"start": [NODE], "direction": "both", "max_nodes": 5}),
+    ("context", {"paths": [FILE]}),
     ("context", {"question": "how long do tokens last?"}),
     ("context", {"task": "task:mend-the-session"}),
     ("query_graph", {"operation": "search", "entityType": "atom", "query": "tokens", "limit": 5}),
