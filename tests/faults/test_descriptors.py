@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import resource
@@ -121,8 +122,11 @@ def silent(served: Served) -> socket.socket:
 
 
 def open_packs(served: Served) -> list[str]:
-    links = [f"/proc/{served.pid}/fd/{name}" for name in os.listdir(f"/proc/{served.pid}/fd")]
-    return [path for link in links if os.path.islink(link) and ".pack" in (path := os.readlink(link))]
+    found = []
+    for name in os.listdir(f"/proc/{served.pid}/fd"):
+        with contextlib.suppress(FileNotFoundError):  # closed since
+            found.append(os.readlink(f"/proc/{served.pid}/fd/{name}"))
+    return [path for path in found if ".pack" in path]
 
 
 def removed_and_mapped(served: Served) -> list[str]:
