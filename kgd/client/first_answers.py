@@ -2,7 +2,7 @@
 
 The daemon writes the file; a `kgd mcp` that finds no daemon reads it. An answer is used only for a request with the
 same method, parameters, protocol version and toolsets, and only while the installed program and the registry file are
-those of the daemon that gave it. Any other file is ignored.
+the same as for the daemon that gave it. Any other file is ignored.
 """
 
 from __future__ import annotations

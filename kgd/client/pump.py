@@ -256,7 +256,7 @@ class Pump:
         os.close(done)
 
     def _finish_start(self) -> None:
-        """Send the daemon all that the host has sent meanwhile."""
+        """Send the daemon everything from the host until now."""
         assert self._starting is not None
         self._want(self._starting, None)
         os.close(self._starting)

@@ -220,7 +220,7 @@ class Arrays:
         return data
 
     def _data(self, start: int, end: int) -> Mapping[int, Mapping[str, Any]]:
-        """The data of relations by their positions, for those that have any."""
+        """The data of relations by their positions, where they have any."""
         laden = self.laden
         if not len(laden):
             return {}

@@ -350,7 +350,7 @@ class LiveGraph:
             return self._kept(self._ins, uri, edges)
 
     def _kept(self, cache: Adjacency, uri: Uri, edges: Sequence[Edge]) -> Sequence[Edge]:
-        """Cache the edges, except those of a large node that are read in place."""
+        """Cache the edges, but read a large node in place."""
         if isinstance(edges, Row):
             if len(edges) > ROW_FROM:
                 return edges
