@@ -42,7 +42,7 @@ def test_serve_logs_debug_messages_and_writes_a_profile(real: Home, tmp_path: Pa
         assert daemon.wait(20) == 0
     assert re.search(r" DEBUG kgd.calls: call call=status", _log(real))
     assert all(re.fullmatch(r"[^;]+(;\S+)+ \d+", line) for line in stacks.read_text().splitlines())
-    assert "kgd/" in stacks.read_text()
+    assert "serve/__main__.py:" in stacks.read_text()
 
 
 @pytest.mark.slow
