@@ -13,16 +13,18 @@ from functools import reduce
 from itertools import chain
 from threading import RLock
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from kgd.graph import array_builder
 from kgd.graph.arrays import IS_ENTERED, IS_LEFT, Arrays, Keyed, Row
 from kgd.graph.edges import WEIGHT_DIGITS, BrokenLink, Card, Edge
 from kgd.graph.indexes import Adjacency, TwinIndex
 from kgd.graph.layers import Layer, Layers
-from kgd.graph.stored_graph import StoredGraph
 from kgd.model.node import Json, Relation
 from kgd.model.uri import Uri
+
+if TYPE_CHECKING:
+    from kgd.graph.stored_graph import StoredGraph
 
 CACHED_OUT = 20_000
 CACHED_IN = 20_000
@@ -364,6 +366,9 @@ class LiveGraph:
     @property
     def graph(self) -> StoredGraph:
         """The networkx graph of this moment. Later writes do not change it, and it cannot be written."""
+        # Imported here: networkx takes a sixth of the imports before a daemon listens.
+        from kgd.graph.stored_graph import StoredGraph
+
         with self.lock:
             if self._view is None or self._layers.changed[0]:
                 self._view = StoredGraph.over(self._frozen())
