@@ -34,6 +34,7 @@ from kgd.tools.tasks.lessons import (
     own_tags,
 )
 from kgd.workspace.writing.edits import upserted
+from kgd.workspace.writing.writer import Staged
 
 if TYPE_CHECKING:
     from kgd.model.uri import Uri
@@ -153,7 +154,12 @@ def advance(session: Session, params: AdvanceParams) -> Envelope:
     _check_texts(params)
     found = task_at(session, workspace, params.id)
     _check_version(found, params.version)
-    to = _status_after(task_of(found), params.to)
+    try:
+        to = _status_after(task_of(found), params.to)
+    except Invalid:  # another call may just have ended the task: its version counts after the writer's present work
+        workspace.run(lambda staging, parent: Staged[object](None), alone=False)
+        _check_version(task_at(session, workspace, params.id), params.version)
+        raise
     given = [Section(one.title.strip(), one.content) for one in params.sections]
     sees = visibility.sight(session, workspace.id)
     edit = _own_edit(workspace, found, to, given, params.summary, sees)
