@@ -1,0 +1,1 @@
+"""SSH signatures as git makes and checks them, SSH keys, and lists of allowed signers."""
