@@ -1,0 +1,384 @@
+"""Several hubs over one PostgreSQL: shared quotas, a server that is lost and returns, and hubs of two versions."""
+
+from __future__ import annotations
+
+import re
+import threading
+import time
+from collections.abc import Callable, Iterator
+
+import psycopg
+import pytest
+
+from kgd.daemon.shared_state import SharedState
+from kgd.errors import Damaged, Invalid, Unavailable
+from kgd.model.browser_state import SignedIn, Visitor
+from kgd.model.token import AuditEntry
+from kgd.postgres import database, quotas, wakeups
+from kgd.postgres.browser_state import PostgresBrowserState
+from kgd.postgres.database import Database
+from kgd.postgres.wakeups import Wakeups
+from tests import postgres_server
+from tests.postgres_server import HubState
+from tests.waiting import until
+
+pytestmark = pytest.mark.needs("postgres")
+AT = 1_800_000_000
+
+
+@pytest.fixture
+def url(postgres: postgres_server.Server) -> Iterator[str]:
+    with postgres.schema() as made:
+        yield made
+
+
+# ---- quotas
+
+
+LONG = 10**10
+"""Seconds of a window that does not end during a test."""
+
+
+def spend(hub: HubState, limits: dict[str, int], what: str, amount: int, seconds: int = LONG) -> bool:
+    return hub.spend(limits, what, seconds, amount, AT) == 0
+
+
+def spent_by(hubs: list[HubState], limit: int) -> int:
+    """How many requests all hubs together allow, each with four clients that ask until they are refused."""
+    allowed: list[int] = []
+
+    def client(hub: HubState) -> None:
+        count = 0
+        while spend(hub, {"child": limit, "parent": limit}, "requests", 1):
+            count += 1
+        allowed.append(count)
+
+    clients = [threading.Thread(target=client, args=(hub,)) for hub in hubs for _ in range(4)]
+    for one in clients:
+        one.start()
+    for one in clients:
+        one.join(60)
+    assert len(allowed) == len(clients)
+    return sum(allowed)
+
+
+@pytest.mark.parametrize("limit", [1, 7, 600])
+def test_three_hubs_together_allow_exactly_the_quota(url: str, limit: int) -> None:
+    hubs = [HubState(url) for _ in range(3)]
+    assert spent_by(hubs, limit) == limit
+    for one in hubs:
+        one.close()
+
+
+def test_a_killed_hub_takes_its_lease_with_it_and_the_quota_holds(url: str) -> None:
+    killed, living = HubState(url), HubState(url)
+    assert spend(killed, {"t": 600}, "requests", 1)
+    killed._database.close()  # its lease is not returned
+    counted = 0
+    while spend(living, {"t": 600}, "requests", 1):
+        counted += 1
+    assert 600 - 600 // quotas.BLOCKS["requests"] <= counted < 600
+    living.close()
+
+
+def test_an_unused_lease_returns(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(quotas, "IDLE_SECONDS", 0.05)
+    monkeypatch.setattr(quotas, "LOOK_SECONDS", 0.02)
+    idle, busy = HubState(url), HubState(url)
+    assert spend(idle, {"t": 100}, "requests", 1)
+    assert not spend(busy, {"t": 100}, "requests", 99)
+    until(lambda: spend(busy, {"t": 100}, "requests", 99))
+    assert not spend(busy, {"t": 100}, "requests", 1)
+    idle.close()
+    busy.close()
+
+
+def test_a_hub_that_stops_returns_its_leases(url: str) -> None:
+    first = HubState(url)
+    assert spend(first, {"t": 100}, "bytes", 1)
+    first.close()
+    second = HubState(url)
+    assert spend(second, {"t": 100}, "bytes", 99)
+    second.close()
+
+
+def test_windows_follow_the_clock_of_postgresql_and_not_those_of_the_hubs(url: str) -> None:
+    ahead, behind = HubState(url), HubState(url)
+    assert ahead.spend({"t": 10}, "requests", LONG, 10, AT + LONG) == 0
+    wait = behind.spend({"t": 10}, "requests", LONG, 1, AT - LONG)
+    with psycopg.connect(url) as connection:
+        [(left,)] = connection.execute(f"SELECT {LONG} - extract(epoch FROM now())::int8")
+    assert 0 <= wait - left <= 60
+    ahead.close()
+    behind.close()
+
+
+def test_a_used_up_quota_is_available_again_in_the_next_window(url: str) -> None:
+    hub = HubState(url)
+    assert spend(hub, {"t": 40}, "requests", 40, seconds=1)
+    until(lambda: spend(hub, {"t": 40}, "requests", 40, seconds=1))
+    hub.close()
+
+
+# ---- outages
+
+
+def test_connections_that_the_server_ended_are_replaced_without_an_error(url: str) -> None:
+    state = HubState(url)
+    with psycopg.connect(url, autocommit=True) as keeper:
+        keeper.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'kgd'")
+    assert state.find("nobody00") is None
+    state.close()
+
+
+@pytest.mark.slow
+def test_without_postgresql_calls_are_unavailable_and_they_work_again_once_it_is_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with postgres_server.server() as own, own.schema() as url:
+        state = HubState(url)
+        state.note(AuditEntry(AT, "t", "put"))
+        browsers = PostgresBrowserState(state._database)
+        browsers.add("key", SignedIn(Visitor("t"), "", AT, AT))
+        own.stop()
+        began = time.monotonic()
+        with pytest.raises(Unavailable, match="cannot be used at the moment"):
+            state.find("nobody00")
+        assert time.monotonic() - began < 2 * database.WAIT_SECONDS
+        with monkeypatch.context() as patch:
+            patch.setattr(database, "LOST_SECONDS", 600.0)
+            refusals = []
+            for _ in range(3):
+                with pytest.raises(Unavailable) as refused:
+                    browsers.find("key")
+                refusals.append("a moment ago" in str(refused.value))
+            assert any(refusals), "a request with several queries waits only once"
+        state._database._lost_until = 0.0
+        era = state._database.era
+        own.start()
+        until(lambda: _answers(state))
+        assert state._database.era > era
+        assert browsers.find("key")
+        assert [one.action for one in state.trail("t", 5)] == ["put"]
+        state.close()
+
+
+@pytest.mark.slow
+def test_a_server_that_stands_still_is_given_up_within_seconds() -> None:
+    with postgres_server.server() as own, own.schema() as url:
+        state = HubState(url)
+        with own.standing_still():
+            for _ in range(2):  # with a connection, then without one
+                began = time.monotonic()
+                with pytest.raises(Unavailable):
+                    state.find("nobody00")
+                assert time.monotonic() - began < 2 * database.WAIT_SECONDS
+        until(lambda: _answers(state))
+        state.close()
+
+
+def _answers(state: HubState) -> bool:
+    try:
+        return state.find("nobody00") is None
+    except Unavailable:
+        return False
+
+
+@pytest.mark.slow
+def test_a_lock_of_another_program_is_reported_within_seconds(url: str) -> None:
+    state = HubState(url)
+    with psycopg.connect(url) as other:
+        other.execute("LOCK TABLE tokens")
+        with pytest.raises(Unavailable):
+            state.find("nobody00")
+    assert state.find("nobody00") is None
+    state.close()
+
+
+# ---- versions and wrong settings
+
+
+def test_a_database_of_a_newer_kgd_is_used_unchanged(url: str) -> None:
+    HubState(url).close()
+    with psycopg.connect(url, autocommit=True) as newer:
+        newer.execute("ALTER TABLE tokens ADD COLUMN later text NOT NULL DEFAULT ''")
+        newer.execute("ALTER TABLE trail ADD COLUMN later text NOT NULL DEFAULT ''")
+        newer.execute("INSERT INTO kgd_steps VALUES (99)")
+    state = HubState(url)
+    state.note(AuditEntry(AT, "t", "put"))
+    assert state.all() == []
+    state.close()
+
+
+def test_a_hub_of_the_previous_version_continues_after_the_next_version_added_tables(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(1, len(database.STEPS)):
+        with monkeypatch.context() as patch:
+            patch.setattr(database, "STEPS", database.STEPS[:number])
+            older = HubState(url)
+        newer = HubState(url)
+        for hub, other in ((older, newer), (newer, older)):
+            line = hub.note(AuditEntry(AT, "t", f"put {number}"))
+            assert [one for one, _ in other.lines(line - 1, 1)] == [line]
+            assert spend(hub, {f"t{number}": 2}, "nodes", 1)
+        assert not spend(older, {f"t{number}": 2}, "nodes", 1)
+        older.close()
+        newer.close()
+
+
+@pytest.mark.parametrize("step", database.STEPS)
+def test_steps_only_add_tables_indexes_and_columns_that_older_hubs_need_not_know(step: str) -> None:
+    for statement in filter(str.strip, step.split(";")):
+        assert re.match(r"\s*(CREATE (TABLE|INDEX) |ALTER TABLE \w+ ADD COLUMN )", statement), statement
+        assert "ADD COLUMN" not in statement or "NOT NULL" not in statement or "DEFAULT" in statement, statement
+
+
+def test_hubs_that_start_at_the_same_time_create_the_tables_once(url: str) -> None:
+    made: list[HubState] = []
+    starts = [threading.Thread(target=lambda: made.append(HubState(url))) for _ in range(4)]
+    for one in starts:
+        one.start()
+    for one in starts:
+        one.join(30)
+    assert len(made) == 4
+    for state in made:
+        state.close()
+
+
+def test_tables_that_are_not_kgds_are_reported(url: str) -> None:
+    with psycopg.connect(url, autocommit=True) as other:
+        other.execute("CREATE TABLE tokens (something text)")
+    with pytest.raises(Damaged, match="do not have the expected form"):
+        HubState(url)
+
+
+@pytest.mark.parametrize("wrong", ["", "mysql://h/d", "hub.db", "postgres"])
+def test_a_wrong_url_is_explained(wrong: str) -> None:
+    with pytest.raises(Invalid) as refused:
+        HubState(wrong)
+    assert refused.value.at == "--state"
+
+
+@pytest.mark.slow
+def test_an_error_never_shows_the_password() -> None:
+    with pytest.raises(Unavailable) as refused:
+        HubState("postgres://ann:geheim@127.0.0.1:1/kgd")
+    assert "geheim" not in str(refused.value)
+    assert "127.0.0.1:1/kgd" in str(refused.value.at)
+
+
+@pytest.mark.parametrize("password", ["geh@eim", "geh/eim", "geh?eim", "geh#eim", "geh%eim"])
+def test_a_password_that_is_not_encoded_is_refused_and_not_shown(password: str) -> None:
+    with pytest.raises(Invalid, match="must be encoded") as refused:
+        HubState(f"postgres://ann:{password}@127.0.0.1:1/kgd")
+    assert "geh" not in str(refused.value)
+
+
+# ---- hubs that wake each other
+
+
+@pytest.fixture
+def two(url: str) -> Iterator[Callable[[Callable[[str, str], object]], Wakeups]]:
+    opened: list[Wakeups | Database] = []
+
+    def make(moved: Callable[[str, str], object]) -> Wakeups:
+        base = Database(url)
+        made = Wakeups(base, moved)
+        opened.extend([base, made])
+        until(made.is_listening.is_set)
+        return made
+
+    yield make
+    for one in reversed(opened):
+        one.close()
+
+
+def test_a_new_tip_wakes_the_other_hubs_and_not_its_own(two: Callable[..., Wakeups]) -> None:
+    heard: dict[str, list[tuple[str, str]]] = {"a": [], "b": []}
+    first = two(lambda workspace, tip: heard["a"].append((workspace, tip)))
+    two(lambda workspace, tip: heard["b"].append((workspace, tip)))
+    first.tell("infra", "abc")
+    first.tell("shop", "def")
+    until(lambda: len(heard["b"]) == 2)
+    assert heard == {"a": [], "b": [("infra", "abc"), ("shop", "def")]}
+
+
+def test_notifications_return_after_the_server_ended_the_connection(url: str, two: Callable[..., Wakeups]) -> None:
+    heard: list[str] = []
+    first, second = two(print), two(lambda workspace, tip: heard.append(tip))
+    with psycopg.connect(url, autocommit=True) as keeper:
+        keeper.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE 'LISTEN%'")
+
+    def told() -> bool:
+        first.tell("infra", "abc")
+        return bool(heard)
+
+    until(told)
+    assert second.is_listening.is_set()
+
+
+def test_a_notification_that_is_not_kgds_ends_nothing(url: str, two: Callable[..., Wakeups]) -> None:
+    heard: list[str] = []
+    first, second = two(print), two(lambda workspace, tip: heard.append(tip))
+    with psycopg.connect(url, autocommit=True) as other:
+        other.execute(f"NOTIFY {wakeups.CHANNEL}, 'nonsense'")
+    until(lambda: not second.is_listening.is_set())
+
+    def told() -> bool:
+        first.tell("infra", "abc")
+        return bool(heard)
+
+    until(told)
+
+
+def test_hubs_take_turns_and_do_not_wait_for_long(two: Callable[..., Wakeups]) -> None:
+    first, second = two(print), two(print)
+    inside: list[str] = []
+
+    def other() -> None:
+        with second.turn("infra"):
+            inside.append("second")
+
+    with first.turn("infra"):
+        waiting = threading.Thread(target=other)
+        waiting.start()
+        with second.turn("shop"):
+            inside.append("another workspace")
+        inside.append("first")
+    waiting.join(20)
+    assert inside == ["another workspace", "first", "second"]
+
+
+def test_a_wait_for_a_lock_may_be_longer_than_a_statement(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Such as the wait for another hub that asks a slow sign-in server."""
+    first, second, got = Database(url), Database(url), threading.Event()
+    monkeypatch.setattr(database, "WAIT_SECONDS", 1.0)
+
+    def take() -> None:
+        with second.lock("sign-in", 60):
+            got.set()
+
+    waiting = threading.Thread(target=take)
+    with first.lock("sign-in", 5):
+        waiting.start()
+        assert not got.wait(1.5)
+    assert got.wait(30)
+    waiting.join()
+    for one in (first, second):
+        one.close()
+
+
+def test_the_rounds_of_an_mcp_client_are_sealed_with_one_key_at_all_hubs(url: str) -> None:
+    hubs = [SharedState(url) for _ in range(2)]
+    assert len({one.rounds_key for one in hubs}) == 1
+    assert len(hubs[0].rounds_key) >= 32
+    for one in hubs:
+        one.close()
+
+
+def test_all_hubs_get_the_same_key(url: str) -> None:
+    bases = [Database(url) for _ in range(3)]
+    assert {one.key("seal infra", bytes([number]) * 32) for number, one in enumerate(bases)} == {bytes(32)}
+    for one in bases:
+        one.close()
