@@ -1,0 +1,132 @@
+"""Validation of ID tokens, with the algorithms that kgd accepts."""
+
+from __future__ import annotations
+
+import hmac
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import jwt
+from jwt import PyJWK
+
+from kgd.errors import Unauthorized
+
+ALGORITHMS = {
+    **dict.fromkeys(("RS256", "RS384", "RS512", "PS256", "PS384", "PS512"), ("RSA", "")),
+    "ES256": ("EC", "P-256"),
+    "ES384": ("EC", "P-384"),
+    "ES512": ("EC", "P-521"),
+    "EdDSA": ("OKP", ""),
+}
+"""Accepted algorithms, with the type and the curve of their keys. Algorithms with shared secrets are not accepted."""
+LEEWAY_SECONDS = 60
+FRESH_SECONDS = 600
+"""Largest age of an ID token with which a person signs in."""
+LENGTH_LIMIT = 16 << 10
+SMALLEST_RSA_KEY = 2048
+_TYPES = ("", "jwt")
+_REQUIRED = ("iss", "sub", "aud", "exp", "iat")
+
+Key = Mapping[str, Any]
+FindKeys = Callable[[str], Sequence[Key]]
+"""Returns the issuer's public keys (JWK) with a key id; all of them for an empty id."""
+
+
+def verified(
+    token: str, keys: FindKeys, *, issuer: str, audience: str, client: str = "", nonce: str | None = None
+) -> dict[str, Any]:
+    """The claims of an ID token.
+
+    Args:
+        audience: The audience of the token. Further audiences are allowed only if `azp` names the client.
+        client: The hub as a client of the issuer, if it asked for the token; `azp` must not name another client.
+        nonce: The nonce of the request; None if the request had none.
+
+    Raises:
+        Unauthorized: The token is malformed, not signed by the issuer, expired, or meant for another program.
+        Unavailable: The issuer's keys cannot be read.
+    """
+    key, algorithm = _key(token, keys)
+    try:
+        claims: dict[str, Any] = jwt.decode(
+            token,
+            key=key.key,
+            algorithms=[algorithm],
+            audience=audience,
+            issuer=issuer,
+            leeway=LEEWAY_SECONDS,
+            options={"require": list(_REQUIRED)},
+        )
+    except jwt.PyJWTError as error:
+        raise _refused(_REASONS.get(type(error), "is not valid")) from error
+    has_several = isinstance(claims["aud"], list) and len(claims["aud"]) > 1
+    if (has_several or (client and "azp" in claims)) and not (client and claims.get("azp") == client):
+        raise _refused("was issued to another program")
+    if nonce is not None and not hmac.compare_digest(str(claims.get("nonce", "")).encode(), nonce.encode()):
+        raise _refused("does not belong to this sign-in")
+    if not isinstance(claims["sub"], str) or not 0 < len(claims["sub"]) <= 255:
+        raise _refused("names no subject")
+    return claims
+
+
+def refuse_old(claims: Mapping[str, Any]) -> None:
+    """Raise Unauthorized if an ID token was not issued just now."""
+    if claims["iat"] < time.time() - FRESH_SECONDS:
+        raise _refused("was not issued just now")
+
+
+def _key(token: str, keys: FindKeys) -> tuple[PyJWK, str]:
+    """The key that must have signed the token, and the algorithm."""
+    if len(token) > LENGTH_LIMIT:
+        raise _refused("is too long")
+    try:
+        header = jwt.get_unverified_header(token)
+    except jwt.PyJWTError as error:
+        raise _refused("is malformed") from error
+    algorithm, id = header.get("alg"), header.get("kid", "")
+    if not isinstance(algorithm, str) or algorithm not in ALGORITHMS:
+        raise _refused("has an algorithm that kgd does not accept")
+    if str(header.get("typ", "")).lower() not in _TYPES or "crit" in header:
+        raise _refused("is a token of another type")
+    kind, curve = ALGORITHMS[algorithm]
+    fitting = [
+        one
+        for one in keys(id if isinstance(id, str) else "")
+        if one.get("kty") == kind
+        and one.get("use", "sig") == "sig"
+        and one.get("alg", algorithm) == algorithm
+        and (not curve or one.get("crv") == curve)
+    ]
+    if len(fitting) != 1:
+        raise _refused("is not signed with a key of its issuer")
+    try:
+        found = PyJWK(dict(fitting[0]), algorithm=algorithm)
+    except jwt.PyJWTError as error:
+        raise _refused("is signed with a key that cannot be read") from error
+    if kind == "RSA" and found.key.key_size < SMALLEST_RSA_KEY:
+        raise _refused("is signed with a key that is too short")
+    return found, algorithm
+
+
+_REASONS: dict[type[Exception], str] = {
+    jwt.ExpiredSignatureError: "has expired",
+    jwt.ImmatureSignatureError: "is not valid yet",
+    jwt.InvalidAudienceError: "is meant for another program",
+    jwt.InvalidIssuerError: "comes from another issuer",
+    jwt.InvalidSignatureError: "is not signed by its issuer",
+    jwt.MissingRequiredClaimError: "lacks a required claim",
+}
+
+
+def _refused(why: str) -> Unauthorized:
+    return Unauthorized(f"the ID token {why}", next="Sign in again, or get a new ID token for this hub.")
+
+
+def issuer_of(token: str) -> str:
+    """The issuer that an ID token names, before it is verified. Raises Unauthorized if the token is malformed."""
+    try:
+        claims = jwt.decode(token[: LENGTH_LIMIT + 1], options={"verify_signature": False})
+    except jwt.PyJWTError as error:
+        raise _refused("is malformed") from error
+    return str(claims.get("iss", ""))
