@@ -1,1 +1,1 @@
-"""The graph in memory: nodes, edges, walks, and the working sets of conversations."""
+"""The graph in memory: nodes, edges, traversals, and the working sets of conversations."""

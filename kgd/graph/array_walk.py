@@ -1,7 +1,7 @@
-"""The part of a walk that meets only unchanged nodes of the arrays.
+"""The part of a traversal that encounters only unchanged nodes of the arrays.
 
-It compares numbers instead of URIs, and reads rows in place. At the first other node it stops, and a walk over edge
-sources continues its heap, so the answer is the same.
+It compares numbers instead of URIs, and reads rows in place. At the first node that is changed or elsewhere it stops,
+and a traversal over edge sources continues with its heap, so the answer does not depend on where it stops.
 """
 
 from __future__ import annotations
@@ -11,22 +11,21 @@ from heapq import heappop, heappush, heapreplace
 from typing import Any
 
 from kgd.graph.arrays import IS_ENTERED, IS_LEFT, Row
-from kgd.graph.edges import Card, Direction, Edge, EdgeSource, card_of
+from kgd.graph.edges import UNIT, Card, Direction, Edge, EdgeSource, Limit, Link, Met, Step, Visited, card_of
 from kgd.graph.live_graph import LiveGraph
-from kgd.graph.walk_values import UNIT, Limit, Met, Step, Visited
 from kgd.model.uri import Uri, is_of_types
 
 _Way = tuple[int, Uri, tuple[Step, ...], Direction, int, int]
 """The neighbours of a settled node: the node twice, its path, along or against, the end of its row, its own cost."""
 _Entry = tuple[int, int, int, int, int, int, int, _Way]
-"""As in a walk over edge sources, with numbers for nodes and relation types."""
+"""Like the entries of a traversal over edge sources, with numbers for nodes and relation types."""
 
 
 class ArrayWalk:
-    """A walk without a limit of hops.
+    """A traversal without a limit on hops.
 
     Args:
-        max_cost: In millionths of a step.
+        max_cost: Largest cost, in millionths of a step.
         edge_types: The followed types; None for all.
         types: The listed types; None for all.
     """
@@ -57,7 +56,7 @@ class ArrayWalk:
         self.cut: tuple[Limit, Uri, int] | None = None
 
     def run(self, starts: Sequence[Uri], most: int | None, passes: int, *, keep_met: bool) -> bool:
-        """Walk from existing nodes; whether the walk is complete. Otherwise `entries` continue it.
+        """Traverse from existing nodes. Returns whether the traversal is complete; if not, it continues from `entries`.
 
         Args:
             passes: The number of nodes that may be passed; negative for any number.
@@ -121,7 +120,7 @@ class ArrayWalk:
         return True
 
     def entries(self) -> Iterator[tuple[int, int, Uri, Uri, str, int, int, tuple[Any, ...]]]:
-        """The heap as one of URIs, in the same order."""
+        """The heap with URIs instead of numbers, in the same order."""
         labels = self._arrays.sorted_labels
         uri = self._arrays.uri
         for cost, hops, number, origin, rank, ways, at, way in self._heap:
@@ -132,27 +131,64 @@ class ArrayWalk:
             else:
                 yield cost, hops, uri(number), uri(origin), "", ways, 0, (uri(number), (), "out", (), 0)
 
-    def beyond(self) -> Iterator[tuple[Limit, Uri, Sequence[Edge], int]]:
-        """Neighbours from a position on that the limit of costs kept out."""
+    def beyond(self, reached: Callable[[int], bool], looked_at: int) -> Iterator[tuple[Limit, Uri, int]]:
+        """For each node, the number of neighbours that the cost limit kept out.
+
+        Args:
+            reached: Whether the walk reached a node by another path; those neighbours are not counted.
+            looked_at: The number of neighbours per node that are checked; the others are only counted.
+        """
+        wanted = self._wanted
         for way, at in self._beyond:
-            row = self._row(way)
-            yield "max_cost", way[1], row, at - row.start
+            ends, _, types = self._arrays.out if way[3] == "out" else self._arrays.into
+            last = min(way[4], at + looked_at)
+            count = way[4] - last
+            for position in range(at, last):
+                if not reached(ends[position]) and (wanted is None or types[position] in wanted):
+                    count += 1
+            yield "max_cost", way[1], count
 
     def seen(self) -> Iterator[tuple[Uri, Sequence[Edge]]]:
         """The relations of the listed nodes."""
         for number, node in zip(self._listed, self.nodes, strict=True):
             yield node.uri, Row(self._arrays, number, "out")
 
+    def out_degree(self) -> int:
+        """The number of relations of the listed nodes."""
+        starts = self._arrays.out_at
+        return sum([starts[number + 1] - starts[number] for number in self._listed])
+
+    def links(self) -> list[Link]:
+        """The relations among the listed nodes."""
+        starts, labels, wanted = self._arrays.out_at, self._arrays.labels, self._wanted
+        ends, weights, types = self._arrays.out
+        uris = dict(zip(self._listed, (node.uri for node in self.nodes), strict=True))
+        found = []
+        make = tuple.__new__
+        for number, uri in uris.items():
+            start = starts[number]
+            for position, target in enumerate(ends[start : starts[number + 1]], start):
+                if target in uris and (wanted is None or types[position] in wanted):
+                    link = (uri, uris[target], labels[types[position]], weights[position] / UNIT)
+                    found.append(make(Link, link))
+        return found
+
+    def has_reached(self, number: int) -> bool:
+        return number in self._reached
+
+    def uri(self, number: int) -> Uri:
+        return self._arrays.uri(number)
+
     def _row(self, way: _Way) -> Row:
         return Row(self._arrays, way[0], way[3])
 
     def _is_elsewhere(self, uri: Uri) -> bool:
-        """Whether another source has the node, or relations of it."""
+        """Whether another source has the node, or relations of the node."""
         into = "in" in self._directions
         return any(s.card(uri) is not None or s.out(uri) or (into and s.into(uri)) for s in self._others)
 
     def _waiting(self, but: int) -> int:
-        """The number of next nodes that the heap knows."""
+        """The number of distinct nodes in the heap that could come next."""
         count = 0
         for number in {entry[2] for entry in self._heap} - self._reached - {but}:
             if self._types is None and self._plain[number]:
@@ -162,7 +198,7 @@ class ArrayWalk:
         return count
 
     def _follower(self) -> Callable[[_Way, int, int, int], _Entry | None]:
-        """Return the function that finds the next useful neighbour on a way. It runs twice per node."""
+        """Return the function that finds the next useful neighbour on a way; that function runs twice per node."""
         reached, beyond, wanted = self._reached, self._beyond, self._wanted
         out, into, ranks = self._arrays.out, self._arrays.into, self._arrays.ranks
         most = 1 << 62 if self._limit is None else self._limit

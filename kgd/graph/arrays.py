@@ -1,7 +1,8 @@
-"""The graph of one moment in immutable arrays, read in place from a mapped file.
+"""The graph at one moment in immutable arrays, read in place from a mapped file.
 
-Nodes are numbered in the order of their URIs, so numbers compare as URIs do; missing targets of relations have numbers
-too. Each direction lists a node's relations in walking order (weight, other end, type). Weights are whole millionths.
+Nodes are numbered in the order of their URIs, so comparing numbers gives the same order as comparing URIs. Missing
+targets of relations have numbers too. Each direction lists a node's relations in walking order (weight, other end,
+type). Weights are whole millionths.
 
     bytes    meaning
     8        length of the next part, little-endian
@@ -16,21 +17,19 @@ import sys
 from array import array
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final, Literal, SupportsIndex, overload
+from typing import Any, Final, SupportsIndex, overload
 from zlib import crc32
 
 import orjson
 
 from kgd.errors import Damaged
-from kgd.graph.edges import WEIGHT_DIGITS, Card, Edge
+from kgd.graph.edges import UNIT, Card, Direction, Edge
 from kgd.model.uri import Uri
 
 Attributes = dict[str, Any]
 Keyed = Mapping[str, Attributes]
 """The parallel relations from one node to another: relation type to attributes."""
-Direction = Literal["out", "in"]
 
-UNIT: Final = 10**WEIGHT_DIGITS
 NONE: Final = 0xFFFFFFFF
 """The type of a missing target."""
 BLOB: Final = 20
@@ -38,7 +37,7 @@ NO_BLOB: Final = bytes(BLOB)
 IS_LEFT: Final = 1
 IS_ENTERED: Final = 2
 CACHED_CARDS = 4_000
-"""About 500 bytes each."""
+"""Maximum number of cached cards, about 500 bytes each."""
 _LENGTH = struct.Struct("<Q")
 
 SECTIONS: Final = {
@@ -48,7 +47,7 @@ SECTIONS: Final = {
     "origins": "I",
     "blobs": "B",
     "table": "I",  # node + 1 by the CRC of its URI, with linear probing
-    "plain": "B",  # IS_LEFT | IS_ENTERED if the node exists, is no alias and has none
+    "plain": "B",  # IS_LEFT | IS_ENTERED if the node exists, is not an alias and has no aliases
     "missing": "I",
     "out_at": "I",
     "out_to": "I",
@@ -65,10 +64,10 @@ SECTIONS: Final = {
 
 
 class Arrays:
-    """The graph in `data`, which `snapshot_build.build` made. Any thread may read it.
+    """The graph in `data`, which `array_builder.build` made. Any thread may read it.
 
     Raises:
-        Damaged: This is no such graph.
+        Damaged: `data` is not a graph in this format.
     """
 
     def __init__(self, data: bytes | memoryview) -> None:
@@ -78,6 +77,7 @@ class Arrays:
             raise Damaged("the arrays of the graph are malformed", at="snapshot") from error
 
     def _open(self, data: memoryview) -> None:
+        self.data = data
         (length,) = _LENGTH.unpack_from(data)
         meta = orjson.loads(data[_LENGTH.size : _LENGTH.size + length])
         if meta["byteorder"] != sys.byteorder:
@@ -105,7 +105,7 @@ class Arrays:
         self.laden, self.laden_at, self.laden_text = (sections[n] for n in ("laden", "laden_at", "laden_text"))
         self._mask = len(self.table) - 1
         self.cards: dict[int, Card] = {}
-        """Cards that were made, a few at a time."""
+        """Cached cards."""
         self._check()
 
     def _check(self) -> None:
@@ -123,7 +123,7 @@ class Arrays:
             raise ValueError("sections of different lengths")
 
     def __len__(self) -> int:
-        """The nodes and the missing targets."""
+        """The number of nodes and missing targets."""
         return len(self.types)
 
     # Nodes
@@ -167,28 +167,28 @@ class Arrays:
         return card
 
     def numbers(self, prefix: str = "") -> range:
-        """The nodes and missing targets whose URIs start so."""
+        """The nodes and missing targets whose URIs start with `prefix`."""
         if not prefix:
             return range(len(self))
         start = self.place(prefix)
         return range(start, self.place(prefix + "\U0010ffff", start))
 
     def place(self, uri: str, least: int = 0) -> int:
-        """The number of the first URI that is not smaller."""
+        """The number of the first URI that is not less than `uri`."""
         return bisect_left(range(len(self)), uri, least, key=self.uri)
 
     # Relations
 
     def succ(self, number: int) -> dict[Uri, Keyed]:
-        """The relations by target and type."""
+        """The relations of a node, by target and type."""
         found: dict[Uri, dict[str, Attributes]] = {}
         a, b = self.out_at[number], self.out_at[number + 1]
         to, weights, types = self.out
-        data = self._data(a, b)
+        laden = self._laden(a, b)
         for position in range(a, b):
             attributes: Attributes = {"weight": weights[position] / UNIT}
-            if position in data:
-                attributes["data"] = data[position]
+            if (index := laden.get(position)) is not None:
+                attributes["data"] = self.laden_data(index)
             found.setdefault(self.uri(to[position]), {})[self.labels[types[position]]] = attributes
         return found  # type: ignore[return-value]
 
@@ -199,9 +199,9 @@ class Arrays:
         to, weights, types = (column[a:b] for column in self.into)
         for source, weight, type in zip(to, weights, types, strict=True):
             attributes: Attributes = {"weight": weight / UNIT}
-            for position, data in self._data(self.out_at[source], self.out_at[source + 1]).items():
+            for position, index in self._laden(self.out_at[source], self.out_at[source + 1]).items():
                 if self.out[0][position] == number and self.out[2][position] == type:
-                    attributes["data"] = data
+                    attributes["data"] = self.laden_data(index)
             found.setdefault(self.uri(source), {})[self.labels[type]] = attributes
         return found  # type: ignore[return-value]
 
@@ -219,17 +219,18 @@ class Arrays:
         data: Mapping[str, Any] = orjson.loads(self.laden_text[self.laden_at[index] : self.laden_at[index + 1]])
         return data
 
-    def _data(self, start: int, end: int) -> Mapping[int, Mapping[str, Any]]:
-        """The data of relations by their positions, where they have any."""
+    def _laden(self, start: int, end: int) -> Mapping[int, int]:
+        """Maps the position of each relation that has data to the position of the data in `laden_data`."""
         laden = self.laden
         if not len(laden):
             return {}
         first = bisect_left(laden, start)
-        return {laden[i]: self.laden_data(i) for i in range(first, bisect_left(laden, end, first))}
+        return {laden[i]: i for i in range(first, bisect_left(laden, end, first))}
 
 
 class Row(Sequence[Edge]):
-    """The relations of a node in walking order, with missing targets; each is made when it is read."""
+    """The relations of a node in walking order, including those to missing targets. Each relation is created when it is
+    read."""
 
     __slots__ = ("_arrays", "_columns", "end", "start")
 
@@ -287,7 +288,7 @@ def packed(meta: Mapping[str, Any], sections: Mapping[str, array[int] | bytes | 
 
 
 def _head(meta: Mapping[str, Any], rows: Sequence[Sequence[Any]], start: int) -> bytes:
-    """The JSON part, padded to 8 bytes, if the sections start at `start`."""
+    """The JSON part, padded to 8 bytes, for sections that start at `start`."""
     sections = [[name, kind, start + offset, items] for name, kind, offset, items in rows]
     head = orjson.dumps({**meta, "sections": sections})
     return head + b" " * (-len(head) % 8)

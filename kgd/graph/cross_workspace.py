@@ -1,9 +1,9 @@
-"""Walks across workspaces, local and on hubs, as one walk.
+"""Traversals across workspaces, local and on hubs, as one traversal.
 
-The walk proceeds in rounds. A round walks everything that is at hand, under its locks, in memory. Unknown nodes are
-then joined or requested, without a lock: another local workspace directly, a hub by one call with the remaining cost
-and nodes. The next round starts again and walks all of that too, in the order of one graph (cost, hops, URI). The walk
-ends when a round meets nothing new.
+The traversal proceeds in rounds. A round traverses everything that is in memory, under its locks. After that, unknown
+nodes are joined or requested without a lock: another local workspace directly, a hub by one call with the remaining
+cost and nodes. The next round starts again and includes these nodes, in the order of one graph (cost, hops, URI). The
+traversal ends when a round finds nothing new.
 """
 
 from __future__ import annotations
@@ -14,18 +14,17 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple, Protocol
 
-from kgd.graph.edges import BrokenLink, Card, Edge, EdgeSource
+from kgd.graph.edges import UNIT, BrokenLink, Card, Cut, Edge, EdgeSource, Met
 from kgd.graph.hub_region import FAR, Patch, Reach, Region
 from kgd.graph.traverse import Walk, traverse
-from kgd.graph.walk_values import UNIT, Cut, Met
 from kgd.model.uri import Uri, workspace_of
 
 ROUNDS = 12
-"""Nodes unknown after so many rounds are cut; each round costs every hub at most one call."""
+"""Maximum number of rounds; nodes that are still unknown are then cut. A round calls each hub at most once."""
 MOST_STARTS = 100
 """Maximum number of start nodes of one call to a hub."""
 FILTERED = 4
-"""Nodes requested of a hub per answered node, if only some types are wanted."""
+"""Nodes requested from a hub per node in the answer, if only some types are wanted."""
 MOST_ASKED = 2_000
 _NOWHERE = Reach(-1, -1)
 
@@ -33,7 +32,7 @@ Reason = Literal["missing", "gone", "unreachable", "fetching", "forbidden", "unk
 
 
 class Absence(NamedTuple):
-    """Why a workspace cannot be walked. `last_seen` is in Unix seconds, None for never."""
+    """Why a workspace cannot be traversed. `last_seen` is in Unix seconds, None for never."""
 
     reason: Reason
     detail: str = ""
@@ -41,7 +40,7 @@ class Absence(NamedTuple):
 
 
 class OnHub(NamedTuple):
-    """A workspace on a hub. `hub` is the hub with one token; `workspaces` are the ones that the token may read."""
+    """A workspace on a hub. `hub` is the hub with one token; `workspaces` are those that the token may read."""
 
     hub: str
     workspaces: frozenset[str]
@@ -63,26 +62,28 @@ Place = Sequence[EdgeSource] | OnHub | Absence
 
 
 class World(Protocol):
-    """The other workspaces, as one walk may see them."""
+    """The other workspaces, as visible to one traversal."""
 
     def place(self, workspace: str) -> Place:
-        """The place of a workspace. A local one is opened."""
+        """The place of a workspace. A local workspace is opened."""
 
     def holders(self, uri: Uri) -> Collection[str]:
         """The open local workspaces that hold an external resource."""
 
     def pointing(self) -> Collection[str]:
-        """The open local workspaces, whose relations may lead into others."""
+        """The open local workspaces, whose relations may lead into other workspaces."""
 
     def ask(self, questions: Mapping[str, Question]) -> Mapping[str, Patch | Absence]:
-        """The concurrent answers of several hubs. A hub that exceeds its deadline counts as absent."""
+        """Ask several hubs concurrently and return their answers. A hub that exceeds its deadline is treated as
+        absent."""
 
 
 Sees = Callable[[Uri], bool]
 
 
 class Joined:
-    """A source of another workspace, or the caller's own under their scope: it covers its own nodes only.
+    """A source of another workspace, or of the caller's own workspace limited by their scope. It covers only its own
+    nodes.
 
     Args:
         sees: Predicate for the nodes that the caller may read; None for all. Relations to other nodes are hidden.
@@ -115,7 +116,8 @@ class Joined:
 
 @dataclass(frozen=True, slots=True)
 class Crossing:
-    """A walk that may have left its workspace. `absences` gives the reason for each workspace that was not entered."""
+    """A traversal that may have left its workspace. `absences` gives the reason for each workspace that was not
+    entered."""
 
     walk: Walk
     home: str
@@ -137,7 +139,7 @@ class Crossing:
             return Absence("forbidden")
         if owner in self.joined or (region and target in region.gone):
             return Absence("gone")
-        return Absence("unreachable", "the walk ended before its workspace was asked")
+        return Absence("unreachable", "the traversal ended before this workspace was asked")
 
     def broken(self) -> list[tuple[BrokenLink, Absence]]:
         return [(link, self.why(link.target)) for link in self.walk.broken]
@@ -157,10 +159,10 @@ def walk_across(
     max_nodes: int = 50,
     to: Uri | None = None,
 ) -> Crossing:
-    """As `traverse`, continued in other workspaces.
+    """Like `traverse`, but continued in other workspaces.
 
-    Nodes of the workspace `home` come from `sources`; a start may lie elsewhere. Of relations that lead into a
-    workspace from others, only the relations of open local workspaces are known.
+    Nodes of the workspace `home` come from `sources`; a start may lie elsewhere. Relations that lead into a workspace
+    from other workspaces are known only if those other workspaces are local and open.
 
     Raises:
         Invalid: A limit is negative, or not a number.
@@ -188,7 +190,7 @@ def walk_across(
 
 
 class _State:
-    """The knowledge of one walk about other workspaces."""
+    """What one traversal has learned about other workspaces."""
 
     def __init__(
         self,
@@ -208,20 +210,21 @@ class _State:
         self.hubs: dict[str, str] = {}
         self.absences: dict[str, Absence] = {}
         self.asked: dict[Uri, Reach] = {}
-        """The requested radius around a node, even if its hub did not answer: no hub is asked twice for the same."""
+        """The radius already requested around each node, even if its hub did not answer, so that no hub is asked twice
+        for it."""
         self.asked_beside: dict[Uri, Reach] = {}
-        """Answers for calls with starts reached at different costs. A hub that cuts its answer may leave out the
-        nearest nodes of some starts, so these are asked for once more, alone."""
+        """The radius requested in calls that combined starts reached at different costs. A hub that cuts its answer may
+        omit the nearest nodes of some starts, so these starts are requested once more, separately."""
         self.short: dict[Uri, Met] = {}
-        """Nodes where the last round had more budget than the hub's answer covers."""
+        """Nodes that the last round reached with more budget than the hub's answer covers."""
 
     def sources(self) -> list[EdgeSource]:
-        """All joined sources, in an order independent of the time of joining."""
+        """All joined sources, in an order that does not depend on when they were joined."""
         local = [source for workspace in sorted(self.joined) for source in self.joined[workspace]]
         return [*local, *(self.regions[hub] for hub in sorted(self.regions))]
 
     def enter(self, workspace: str) -> bool:
-        """Find the place of a workspace; True if it can be walked at once."""
+        """Find where a workspace is; True if it can be traversed at once."""
         if workspace in (self.home, *self.joined, *self.hubs, *self.absences):
             return False
         place = self.world.place(workspace)
@@ -261,7 +264,7 @@ class _State:
         return uri in region.gone or uri in region.forbidden
 
     def _look_further(self, found: Walk) -> dict[Uri, Met]:
-        """Nodes that the walk reached with more budget than their hub was asked for, up to the end of the walk."""
+        """Nodes that the traversal reached with more budget than was requested from their hub, up to its end."""
         full = len(found.nodes) >= self.max_nodes
         end = min(self.max_cost, round(found.nodes[-1].cost * UNIT)) if full else self.max_cost
         return {
@@ -274,7 +277,8 @@ class _State:
         }
 
     def _ask(self, wanted: Mapping[str, Mapping[Uri, Met]]) -> bool:
-        """Ask all hubs at once, nearest nodes first if they exceed one call; True if one answered."""
+        """Ask all hubs at once, starting with the nearest nodes if one call cannot take all; True if any hub
+        answered."""
         questions = {}
         for hub, entries in wanted.items():
             chosen = self._choose(entries)
@@ -287,14 +291,16 @@ class _State:
                 continue
             ways = {(met.cost, met.hops) for uri in questions[hub].starts if (met := wanted[hub][uri])}
             if len(ways) > 1 and reply.reach.cost < _units(questions[hub].max_cost):
-                # At the rim, a node left out of the answer may precede an included one, from another start.
+                # At its outer limit, the answer may omit a node that comes before an included one, seen from another
+                # start.
                 reply = replace(reply, reach=reply.reach._replace(cost=max(0, reply.reach.cost - 1)))
             self.regions[hub].add(reply)
             news = True
         return news
 
     def _choose(self, entries: Mapping[Uri, Met]) -> dict[Uri, Met]:
-        """The starts of one call: all new nodes, else the cheapest that were not yet asked alone."""
+        """The starts of one call: all new nodes or, if there are none, the cheapest nodes that were not yet requested
+        separately."""
         new = {uri: met for uri, met in entries.items() if self._need(met) > self.asked.get(uri, _NOWHERE)}
         fresh = {uri: met for uri, met in new.items() if self._need(met) > self.asked_beside.get(uri, _NOWHERE)}
         nearest = sorted((fresh or new).items(), key=lambda entry: (entry[1], entry[0]))[:MOST_STARTS]
@@ -324,7 +330,7 @@ class _State:
         )
 
     def cut(self) -> tuple[Cut, ...]:
-        """Nodes that no hub was asked for, or not with enough budget."""
+        """Nodes that were not requested from any hub, or not with enough budget."""
         left = sorted(self.short)
         return (Cut("elsewhere", left[0], len(left)),) if left else ()
 

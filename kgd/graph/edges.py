@@ -1,11 +1,12 @@
-"""Values of the graph, and `EdgeSource`, the interface of everything that can be walked.
+"""Values of the graph and of traversals, and `EdgeSource`, the interface of everything that can be traversed.
 
-The stored graph, the overlay of the code tree and another workspace are edge sources; a walk takes several.
+The stored graph, the overlay of the code tree and other workspaces are edge sources; a traversal takes several.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Literal, NamedTuple, Protocol
 
 from kgd.model.uri import Uri
@@ -13,8 +14,10 @@ from kgd.model.uri import Uri
 Direction = Literal["out", "in"]
 
 WEIGHT_DIGITS = 6
-"""Decimals at which weights are compared. Costs are sums of whole millionths, so that 0.1 + 0.2 is 0.3, ten edges of
-0.1 are within a budget of 1, and a sum does not depend on its order."""
+"""Decimal places to which weights are compared. Costs are sums of whole millionths, so 0.1 + 0.2 is 0.3, ten edges of
+0.1 are within a budget of 1, and a sum does not depend on the order of its terms."""
+UNIT = 10**WEIGHT_DIGITS
+"""Units per step. Costs inside a traversal, and weights in arrays, are whole numbers of these units."""
 
 
 class Card(NamedTuple):
@@ -51,7 +54,7 @@ class BrokenLink(NamedTuple):
 class EdgeSource(Protocol):
     """A source of nodes and edges. Every answer is O(1) after the first call for a node.
 
-    A source with a ``lock`` is locked for the whole walk.
+    A source with a ``lock`` is locked for the whole traversal.
     """
 
     def out(self, uri: Uri) -> Sequence[Edge]:
@@ -70,3 +73,60 @@ class EdgeSource(Protocol):
 def card_of(sources: Iterable[EdgeSource], uri: Uri) -> Card | None:
     """The card of a node in the first source that has it."""
     return next((card for source in sources if (card := source.card(uri)) is not None), None)
+
+
+Limit = Literal["max_nodes", "max_cost", "max_depth", "passed_nodes", "broken_links", "edges", "elsewhere"]
+
+
+class Step(NamedTuple):
+    """One relation of a path: from `uri`, in its direction (out) or against it (in), to the `uri` of the next step or
+    to the node itself."""
+
+    uri: Uri
+    type: str
+    direction: Direction
+
+
+class Visited(NamedTuple):
+    """A node with its cheapest path; ties are broken by fewest hops, then URI and type. A start has no path."""
+
+    uri: Uri
+    card: Card
+    cost: float
+    hops: int
+    path: tuple[Step, ...]
+    origins: tuple[str, ...]
+
+
+class Link(NamedTuple):
+    """A relation between two nodes of the answer."""
+
+    source: Uri
+    target: Uri
+    type: str
+    weight: float
+
+
+class Met(NamedTuple):
+    """The distance at which a traversal reached a node: cost, in millionths of a step, and hops.
+
+    `before` is the number of nodes in the answer at that point.
+    """
+
+    cost: int
+    hops: int
+    before: int
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """The nodes or relations that a limit left out; `at` is the first place.
+
+    `count` is the number of relations that were not followed (for very large nodes an upper bound). For `max_nodes` it
+    is the number of nodes that would be next (a lower bound), for `broken_links` and `edges` the number of omitted
+    relations, and for `elsewhere` the number of nodes of another workspace from which the traversal did not continue.
+    """
+
+    limit: Limit
+    at: Uri
+    count: int

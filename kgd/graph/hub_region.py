@@ -1,7 +1,7 @@
-"""The part of a hub's graph that one walk has received, as an edge source.
+"""The part of a hub's graph that one traversal has received, as an edge source.
 
-A hub answers with the nodes near some starts, their costs, and the relations among them. The known radius is stored
-per node: a walk that arrives with more budget has to ask again.
+A hub answers with the nodes near some starts, their costs, and the relations among them. The known radius is stored per
+node, since a traversal that reaches a node with more budget has to ask again.
 """
 
 from __future__ import annotations
@@ -51,9 +51,9 @@ class Patch:
 
 
 class Region:
-    """The knowledge of one walk about one hub; an `EdgeSource` for nodes of `workspaces` and for external ones.
+    """What one traversal has learned from one hub; an `EdgeSource` for nodes of `workspaces` and for external nodes.
 
-    Not thread-safe: each walk has its own.
+    Not thread-safe: each traversal has its own.
     """
 
     def __init__(self, workspaces: Iterable[str]) -> None:

@@ -1,7 +1,7 @@
-"""A workspace's graph in memory: arrays of a snapshot under the changes since, with derived indexes.
+"""A workspace's graph in memory: the arrays of a snapshot, later changes, and derived indexes.
 
-Compact: the arrays are mapped from a file, so 100k nodes with 400k edges take 2 MB of a process beside the pages of the
-file that were read. Only changes are dictionaries, until the next snapshot.
+The arrays are mapped from a file, so 100,000 nodes with 400,000 edges take 2 MB of memory in addition to the pages of
+the file that were read. Only changes since the last snapshot are dictionaries.
 """
 
 from __future__ import annotations
@@ -13,76 +13,48 @@ from functools import reduce
 from itertools import chain
 from threading import RLock
 from types import MappingProxyType
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
-from kgd.graph import array_builder
+from kgd.graph.array_builder import Frozen, empty
 from kgd.graph.arrays import IS_ENTERED, IS_LEFT, Arrays, Keyed, Row
 from kgd.graph.edges import WEIGHT_DIGITS, BrokenLink, Card, Edge
-from kgd.graph.indexes import Adjacency, TwinIndex
-from kgd.graph.layers import Layer, Layers
+from kgd.graph.layers import Adjacency, Layer, Layers, TwinIndex, edges_from, unique
 from kgd.model.node import Json, Relation
 from kgd.model.uri import Uri
 
 if TYPE_CHECKING:
     from kgd.graph.stored_graph import StoredGraph
 
-CACHED_OUT = 20_000
-CACHED_IN = 20_000
-"""Edges cached in walking order, about 200 bytes each."""
+CACHED = 20_000
+"""Edges of each direction that are cached in walking order, about 200 bytes each."""
 ROW_FROM = 64
-"""Longer unchanged lists are not made: most readers want the first few edges."""
+"""Unchanged lists from this length are not built: most readers want only the first few edges."""
 SHARED_LIMIT = 10_000
 """Different (type, weight) pairs that share a dictionary; beyond that each edge gets its own."""
 MOST_LAYERS = 6
 """Layers of changes that a look-up may search, before they are merged."""
 
 _NOTHING: Mapping[str, Json] = MappingProxyType({})
-_EMPTY = array_builder.empty()
-
-
-class Frozen(NamedTuple):
-    """The graph of one moment, as the next snapshot holds it."""
-
-    layers: Layers
-    aliases: dict[Uri, tuple[Uri, ...]]
-    types: dict[str, int]
-
-    def parts(self) -> list[bytes | memoryview]:
-        """The bytes that `Arrays` reads, in parts. O(nodes): 0.1 s per 100,000 if few changed."""
-        changes = reduce(Layer.over, self.layers.changed, Layer())
-        return array_builder.build(self.layers.arrays, changes, self.aliases, self.types)
+_EMPTY = empty()
 
 
 class LiveGraph:
     """The stored nodes and relations of one workspace; an `EdgeSource`.
 
-    Any thread may read or write. A single call is atomic; hold `lock` to make several calls one step, for memory work
-    only: every reader waits for it. The target of a relation need not exist: it is kept, and reported as broken until
-    it does.
+    Any thread may read or write. A single call is atomic; hold `lock` to make several calls one step, but never during
+    I/O, since all readers wait for it. The target of a relation need not exist: the relation is kept, and reported as
+    broken until the target exists.
 
     Args:
-        workspace: Its id; walks through several graphs lock them in the order of these ids.
+        workspace: The workspace's id. A traversal of several graphs locks them in the order of these ids.
     """
 
     def __init__(self, workspace: str = "") -> None:
         self.lock, self.workspace = RLock(), workspace
-        self._outs = Adjacency(CACHED_OUT)
-        self._ins = Adjacency(CACHED_IN)
-        self._reset()
-
-    def _reset(self) -> None:
-        self._layers = Layers((Layer(),), _EMPTY)
-        self._view: StoredGraph | None = None
-        self._count = 0
-        self._types: Counter[str] = Counter()
-        self._aliases: dict[Uri, tuple[Uri, ...]] = {}
-        self._claims: dict[Uri, tuple[Uri, ...]] = {}
-        self._shared: dict[tuple[tuple[str, float], ...], Keyed] = {}
-        self._plain = bytearray()
-        """Per node of the arrays, the directions in which they are still right and need no aliases."""
-        self._twins: TwinIndex | None = None
-        self._outs.clear()
-        self._ins.clear()
+        self._outs, self._ins = Adjacency(CACHED), Adjacency(CACHED)
+        self._view: StoredGraph | None
+        self._twins: TwinIndex | None
+        self.load(_EMPTY)
 
     # Reading
 
@@ -111,16 +83,16 @@ class LiveGraph:
     def rows(self) -> tuple[Arrays, bytearray]:
         """The arrays, and for each of their nodes the directions that may be read there: unchanged, without aliases.
 
-        For walks, which hold `lock`.
+        Only for traversals, which hold `lock`.
         """
         return self._layers.arrays, self._plain
 
     def sources_of(self, uri: Uri) -> int:
-        """The number of nodes with a relation to this one, or to its earlier names. O(relations to it)."""
+        """The number of nodes with a relation to this node or to one of its earlier names. O(relations to it)."""
         return sum(map(self._layers.sources, (uri, *self._aliases.get(uri, ()))))
 
     def resolve(self, uri: Uri) -> Uri:
-        """The node that has this URI, or had it before a move; of several the first in order."""
+        """The node that has this URI, or had it before a move; if there are several, the first in order."""
         claims = self._claims.get(uri)
         return uri if claims is None or uri in self else claims[0]
 
@@ -128,7 +100,7 @@ class LiveGraph:
         return self._aliases.get(uri, ())
 
     def relation_data(self, source: Uri, target: Uri, type: str) -> Mapping[str, Json]:
-        """A relation's data beside its weight; empty if there is no such relation."""
+        """A relation's data, without its weight; empty if there is no such relation."""
         attributes = self._layers.succ(source).get(target, {}).get(type, {})
         data: Mapping[str, Json] = attributes.get("data", _NOTHING)
         return data
@@ -140,12 +112,10 @@ class LiveGraph:
         """
         return self._frozen().sources_with_data(f"{scheme}:", keys)
 
-    def uris(self, *, scheme: str | None = None, prefix: str = "") -> Iterator[Uri]:
-        """The existing nodes, in no order; concurrent writes may or may not be included. O(nodes with the prefix)."""
-        start = f"{scheme}:" if scheme else ""
-        for uri, is_node in self._layers.states(prefix or start):
-            if is_node and uri.startswith(start):
-                yield uri
+    def uris(self, *, scheme: str | None = None) -> Iterator[Uri]:
+        """The existing nodes, in no particular order; concurrent writes may or may not be included. O(nodes of the
+        scheme)."""
+        return (uri for uri, is_node in self._layers.states(f"{scheme}:" if scheme else "") if is_node)
 
     def twin(self, uri: Uri) -> Uri | None:
         """Another node whose name is equal on some file systems. The first call is O(nodes)."""
@@ -181,9 +151,9 @@ class LiveGraph:
     def put(self, card: Card, relations: Iterable[Relation] = (), aliases: Iterable[Uri] = ()) -> None:
         """Set the node, with all its relations and aliases.
 
-        O(relations), and O(relations to a target) for its first change after a snapshot.
+        O(relations), and for each target's first change after a snapshot, O(relations to the target).
         """
-        uri = Uri(sys.intern(card.uri))  # each relation would have its own copy of the string: 30 MB in 100k nodes
+        uri = Uri(sys.intern(card.uri))  # saves a copy per relation: 30 MB for 100,000 nodes
         with self.lock:
             old = self.card(uri)
             if old:
@@ -226,14 +196,15 @@ class LiveGraph:
             return True
 
     def _connect(self, source: Uri, target: Uri, old: Keyed | None, keyed: Keyed | None) -> None:
+        """Replace the relations between two nodes. The caller touches the source."""
         if old == keyed:
             return
         self._outs.drop(source)
         end = self.resolve(target)
         if end in self._aliases:
-            self._ins.drop(end)  # edges under its old and its new name may be one here
+            self._ins.drop(end)  # edges to its old and its new name may be a single edge here
         else:
-            self._ins.replace(end, _edges_from(source, old), _edges_from(source, keyed))
+            self._ins.replace(end, edges_from(source, old), edges_from(source, keyed))
         top = self._layers.changed[0]
         if keyed is not None and not self._layers.is_known(target):
             top.nodes[target] = None
@@ -243,13 +214,12 @@ class LiveGraph:
         pred = top.pred.get(target)
         if pred is None:
             pred = top.pred[target] = dict(self._layers.pred(target))
+        self._touch(target, IS_ENTERED)
         if keyed is None:
             del succ[target], pred[source]
+            self._tidy(target)
         else:
             succ[target] = pred[source] = keyed
-        self._touch(source)
-        self._touch(target, IS_ENTERED)
-        self._tidy(target)
 
     def _claim(self, uri: Uri, aliases: tuple[Uri, ...]) -> None:
         old = self._aliases.get(uri, ())
@@ -274,7 +244,7 @@ class LiveGraph:
         self._ins.drop(uri)
 
     def _redirect(self, alias: Uri) -> None:
-        """Drop the neighbours that were derived through `alias`."""
+        """Drop the cached neighbours that were derived through `alias`."""
         if alias in self._claims:
             for source in self._layers.pred(alias):
                 self._outs.drop(source)
@@ -291,13 +261,13 @@ class LiveGraph:
             self._ins.drop(uri)
 
     def _touch(self, uri: Uri, how: int = IS_LEFT | IS_ENTERED) -> None:
-        """Note that a walk must not read this row of the arrays."""
+        """Record that a traversal must not read this row of the arrays."""
         number = self._layers.arrays.find(uri)
         if number >= 0:
             self._plain[number] &= ~how
 
     def _touch_alias(self, alias: Uri) -> None:
-        """As `_touch`; relations to an alias are walked to the node that has it."""
+        """Like `_touch`, for an alias: a traversal follows relations to it to the node that has it."""
         self._touch(alias)
         for source in self._layers.pred(alias):
             self._touch(source, IS_LEFT)
@@ -325,14 +295,15 @@ class LiveGraph:
     def _derive_out(self, uri: Uri) -> Sequence[Edge]:
         with self.lock:
             number = self._layers.stored(uri, "succ")
+            may_lead_to_aliases = self._claims and not (number >= 0 and self._plain[number] & IS_LEFT)
             edges: Sequence[Edge]
             if number >= 0:
                 edges = Row(self._layers.arrays, number, "out")
             else:
                 rows = self._layers.succ(uri)
-                edges = sorted(edge for target, keyed in rows.items() for edge in _edges_from(target, keyed))
-            if self._claims and any(edge.target in self._claims for edge in edges):
-                edges = sorted(_unique(edge._replace(target=self.resolve(edge.target)) for edge in edges))
+                edges = sorted(edge for target, keyed in rows.items() for edge in edges_from(target, keyed))
+            if may_lead_to_aliases and any(edge.target in self._claims for edge in edges):
+                edges = sorted(unique(edge._replace(target=self.resolve(edge.target)) for edge in edges))
             return self._kept(self._outs, uri, edges)
 
     def _derive_in(self, uri: Uri) -> Sequence[Edge]:
@@ -347,8 +318,8 @@ class LiveGraph:
                 edges = Row(self._layers.arrays, number, "in")
             else:
                 rows = [row for name in names for row in self._layers.pred(name).items()]
-                edges = sorted(edge for source, keyed in rows for edge in _edges_from(source, keyed))
-                edges = sorted(_unique(edges)) if len(names) > 1 else edges
+                edges = sorted(edge for source, keyed in rows for edge in edges_from(source, keyed))
+                edges = sorted(unique(edges)) if len(names) > 1 else edges
             return self._kept(self._ins, uri, edges)
 
     def _kept(self, cache: Adjacency, uri: Uri, edges: Sequence[Edge]) -> Sequence[Edge]:
@@ -365,13 +336,13 @@ class LiveGraph:
 
     @property
     def graph(self) -> StoredGraph:
-        """The networkx graph of this moment. Later writes do not change it, and it cannot be written."""
-        # Imported here: networkx takes a sixth of the imports before a daemon listens.
+        """The networkx graph of this moment. Later writes do not change it, and it is read-only."""
+        # Imported here because networkx takes a sixth of the time for imports before a daemon listens.
         from kgd.graph.stored_graph import StoredGraph
 
         with self.lock:
             if self._view is None or self._layers.changed[0]:
-                self._view = StoredGraph.over(self._frozen())
+                self._view = StoredGraph.over(self._frozen(), dict(self._aliases))
             return self._view
 
     def freeze(self) -> Frozen:
@@ -380,9 +351,10 @@ class LiveGraph:
             return Frozen(self._frozen(), dict(self._aliases), dict(self._types))
 
     def rest_on(self, frozen: Frozen, arrays: Arrays) -> bool:
-        """Replace the frozen part of the graph by arrays of the same content; False if the graph was reloaded since.
+        """Replace the frozen part of the graph with arrays of the same content; False if the graph was reloaded in the
+        meantime.
 
-        Readers of the earlier arrays are not affected. O(changes since `freeze`).
+        Readers of the earlier arrays are not affected. O(changes since `freeze`, aliases, and relations to them).
         """
         with self.lock:
             below = frozen.layers.changed
@@ -394,21 +366,26 @@ class LiveGraph:
             return True
 
     def load(self, arrays: Arrays) -> None:
-        """Replace everything by these arrays. O(aliases)."""
+        """Replace the whole graph with these arrays at once. O(aliases, and relations to them)."""
+        claims: dict[Uri, tuple[Uri, ...]] = {}
+        for uri, aliases in arrays.aliases.items():
+            for alias in aliases:
+                claims[alias] = tuple(sorted({*claims.get(alias, ()), uri}))
         with self.lock:
-            self._reset()
             self._types = Counter(arrays.type_counts)
             self._count = arrays.count
-            self._aliases = dict(arrays.aliases)
-            for uri, aliases in self._aliases.items():
-                for alias in aliases:
-                    self._claims[alias] = tuple(sorted({*self._claims.get(alias, ()), uri}))
+            self._aliases, self._claims = dict(arrays.aliases), claims
+            self._twins = None
             self._rest((Layer(),), arrays)
 
     def _rest(self, changed: tuple[Layer, ...], arrays: Arrays) -> None:
-        self._layers, self._view = Layers(changed, arrays), None
-        self._shared.clear()
+        self._layers = Layers(changed, arrays)
+        self._outs.clear()  # large lists of changes are read in place now
+        self._ins.clear()
+        self._view = None
+        self._shared: dict[tuple[tuple[str, float], ...], Keyed] = {}
         self._plain = bytearray(arrays.plain)
+        """For each node of the arrays, the directions in which its rows are still current and involve no aliases."""
         for layer in changed:
             for uri in chain(layer.nodes, layer.succ):
                 self._touch(uri)
@@ -428,17 +405,3 @@ class LiveGraph:
                     changed = (reduce(Layer.over, changed),)
                 self._layers = Layers((Layer(), *changed), arrays)
             return Layers(self._layers.changed[1:], arrays)
-
-
-def _edges_from(end: Uri, keyed: Keyed | None) -> list[Edge]:
-    return [Edge(attributes["weight"], end, type) for type, attributes in keyed.items()] if keyed else []
-
-
-def _unique(edges: Iterable[Edge]) -> list[Edge]:
-    """One edge per (target, type), the cheapest: a node reached under an old and a new name is linked once."""
-    cheapest: dict[tuple[Uri, str], Edge] = {}
-    for edge in edges:
-        key = edge.target, edge.type
-        if key not in cheapest or edge < cheapest[key]:
-            cheapest[key] = edge
-    return list(cheapest.values())

@@ -1,13 +1,15 @@
-"""The graph of one moment as a networkx multigraph that cannot be written."""
+"""The graph at one moment, as a read-only networkx multigraph."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import deepcopy
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import networkx as nx
 
+from kgd.graph.current_names import CurrentNames
 from kgd.graph.layers import Ends, Layers
 from kgd.model.uri import Uri
 
@@ -17,10 +19,11 @@ else:
     _MultiDiGraph = nx.MultiDiGraph
 
 Row = Mapping[str, Any]
+NO_ALIASES: Mapping[Uri, Sequence[Uri]] = MappingProxyType({})
 
 
 def _refuse(*args: Any, **kwargs: Any) -> NoReturn:
-    raise nx.NetworkXError("this graph cannot be changed; change the workspace, or graph.copy()")
+    raise nx.NetworkXError("this graph cannot be changed; change the workspace, or a copy from graph.copy()")
 
 
 class StoredGraph(_MultiDiGraph):
@@ -39,11 +42,19 @@ class StoredGraph(_MultiDiGraph):
         return nx.MultiDiGraph(*args, **attributes)
 
     @classmethod
-    def over(cls, layers: Layers) -> StoredGraph:
-        """The graph in these layers, which must not change any more."""
+    def over(
+        cls, layers: Layers | CurrentNames, aliases: Mapping[Uri, Sequence[Uri]] = NO_ALIASES, **attributes: Any
+    ) -> StoredGraph:
+        """The graph in these layers, which must not change afterwards.
+
+        Args:
+            aliases: The former URIs of moved nodes.
+            attributes: The attributes of the graph.
+        """
+        layers = CurrentNames(layers, aliases) if aliases and isinstance(layers, Layers) else layers
         graph: Any = object.__new__(cls)
         nx.MultiDiGraph.__init__(graph)
-        graph.graph = _Attributes()
+        graph.graph = _Attributes(attributes)
         graph._node = _Rows(layers, lambda uri: _node(layers, uri))
         graph._adj = _Rows(layers, lambda uri: _row(layers.succ(uri)))
         graph._pred = _Rows(layers, lambda uri: _row(layers.pred(uri)))
@@ -59,7 +70,7 @@ class StoredGraph(_MultiDiGraph):
 
 
 class _Attributes(dict[str, Any]):
-    """Attributes that cannot be written; copies can."""
+    """Read-only attributes; copies can be changed."""
 
     __setitem__ = __delitem__ = __ior__ = _refuse
     update = setdefault = pop = popitem = clear = _refuse
@@ -72,9 +83,9 @@ class _Attributes(dict[str, Any]):
 
 
 class _Rows(Mapping[Uri, Row]):
-    """What a graph has for each of its nodes."""
+    """A read-only mapping from each node to its entry."""
 
-    def __init__(self, layers: Layers, row: Callable[[Uri], Row]) -> None:
+    def __init__(self, layers: Layers | CurrentNames, row: Callable[[Uri], Row]) -> None:
         self._layers, self._row = layers, row
         self._size: int | None = None
 
@@ -90,13 +101,16 @@ class _Rows(Mapping[Uri, Row]):
     def __iter__(self) -> Iterator[Uri]:
         return (uri for uri, _ in self._layers.states())
 
+    def __reduce__(self) -> Any:
+        return dict, (dict(self),)  # networkx's views of a graph contain its mappings
+
     def __len__(self) -> int:
         if self._size is None:
             self._size = self._layers.size()
         return self._size
 
 
-def _node(layers: Layers, uri: Uri) -> Row:
+def _node(layers: Layers | CurrentNames, uri: Uri) -> Row:
     card = layers.state(uri)
     return _Attributes(card=card) if card else _Attributes()
 

@@ -1,9 +1,9 @@
-"""Walks: the cheapest paths outward from one or more nodes, up to limits.
+"""Traversal: the cheapest paths outward from one or more nodes, up to limits.
 
 A node is reached if its cheapest path costs at most `max_cost` (specs: 0 = always together, nominally 1 = one step).
-The heap has one entry per settled node, its cheapest remaining neighbour, instead of one per edge. So a walk costs
-what its nodes cost: a hub with 20,000 edges is no dearer than a leaf, unless `edge_types` hides most of its edges,
-which are then skipped one by one.
+The heap has one entry per settled node, its cheapest remaining neighbour, instead of one per edge. So the time depends
+on the number of nodes: a node with 20,000 edges takes no longer than a leaf, unless `edge_types` excludes most of its
+edges, which are then skipped one by one.
 """
 
 from __future__ import annotations
@@ -20,29 +20,28 @@ from typing import Literal
 
 from kgd.errors import Invalid
 from kgd.graph.array_walk import ArrayWalk
-from kgd.graph.edges import BrokenLink, Direction, Edge, EdgeSource
+from kgd.graph.edges import UNIT, BrokenLink, Cut, Direction, Edge, EdgeSource, Limit, Link, Met, Step, Visited, card_of
 from kgd.graph.live_graph import LiveGraph
-from kgd.graph.walk_values import UNIT, Cut, Limit, Link, Met, Step, Visited
 from kgd.model.uri import Uri, is_of_types
 
 PASSED_PER_NODE = 20
 PASSED_AT_LEAST = 1_000
-"""Maximum number of nodes passed per answered node, and minimum of that limit per walk. It matters if `types` hides
-most nodes, or if `max_depth` needs several ways to a node."""
+"""Maximum number of nodes passed per node in the answer, and the minimum of that limit for a traversal. It takes effect
+if `types` excludes most nodes, or if `max_depth` requires several ways to a node."""
 PASSED_ON_THE_WAY = 10_000
-"""Maximum number of nodes passed in search of the path to one node. Measured in a random graph of 100,000 nodes and
-400,000 edges: 0.8 s at first, then 0.1 s, while changes of the graph wait."""
+"""Maximum number of nodes passed in the search for a path to one node. In a random graph of 100,000 nodes and 400,000
+edges this takes 0.8 s at first and 0.1 s later; changes of the graph wait for it."""
 LOOKED_AT = 16
-"""Relations beyond a limit that are checked one by one before the others are only counted."""
+"""Number of relations beyond a limit that are checked one by one; further ones are only counted."""
 EDGE_BUDGET = 50_000
-"""Maximum number of relations searched for those among the answered nodes."""
+"""Maximum number of relations to search for relations among the nodes of the answer."""
 MAX_BROKEN = 100
 
 
 class Walk:
     """The answer of `traverse`. `nodes` are ordered by cost, hops and URI; `missing` are starts that do not exist.
 
-    `edges` (among the answered nodes) and `cut` are computed on first use.
+    `edges` (those among the nodes of the answer) and `cut` are computed on first use.
     """
 
     def __init__(self, walker: _Walker, missing: list[Uri]) -> None:
@@ -50,11 +49,12 @@ class Walk:
         self.broken = list(walker.broken)
         self.missing = missing
         self.unreached = walker.unreached
-        """The node `to` if it exists, but no path within the limits leads there."""
+        """The node `to`, if it exists but no path within the limits leads to it."""
         self.unknown = walker.unknown
-        """Missing nodes: the ways on which relations led there, the cheapest first, later ones only with fewer hops."""
+        """For each missing node, the ways on which relations led to it: the cheapest first, others only if they have
+        fewer hops."""
         self.met = walker.met
-        """The point where each settled node was reached, listed or not; empty unless requested."""
+        """The distance at which each settled node was reached, whether or not it is listed; empty unless requested."""
         self._walker = walker
 
     @cached_property
@@ -63,7 +63,8 @@ class Walk:
 
     @cached_property
     def cut(self) -> list[Cut]:
-        self.edges  # noqa: B018  which may be cut as well
+        if not self._walker.has_all_links:
+            self.edges  # noqa: B018  which are cut as well
         self._walker.count_beyond()
         return list(self._walker.cut.values())
 
@@ -83,16 +84,18 @@ def traverse(
 ) -> Walk:
     """All nodes whose cheapest path from a start costs at most `max_cost` and has at most `max_depth` hops.
 
-    A node in several sources is one node: the first source gives its card, all give its origins and neighbours.
-    `edge_types` filters the followed and answered relations. `types` filters the answered nodes: others are passed but
-    not listed and do not count for `max_nodes`; starts are always listed. `file` and `dir` are types too, for files
-    and directories.
+    A node in several sources is one node: its card comes from the first source, its origins and neighbours from all
+    sources. `edge_types` filters the relations that are followed and returned. `types` filters the nodes that are
+    listed: others are passed through, and do not count towards `max_nodes`; starts are always listed. `file` and `dir`
+    can be used as types, for files and directories.
 
-    With `to`, the answer is the cheapest path to that node: its nodes in order, or the starts alone if no path within
-    the limits leads there. `types` and `max_nodes` then have no effect. `to` is `missing` if no source has it.
+    With `to`, the answer is the cheapest path to that node: the nodes of the path in order, or only the starts if no
+    path within the limits leads to it. `types` and `max_nodes` then have no effect. `to` is `missing` if no source has
+    it.
 
-    There is at least one source. Sources with a `lock` are locked for the walk, in the order of their workspaces, so
-    that concurrent walks never deadlock. The answer depends on the graph alone, not on the order of writes.
+    There must be at least one source. Sources with a `lock` are locked for the whole traversal, in the order of their
+    workspaces, so that concurrent traversals never deadlock. The answer depends on the graph alone, not on the order of
+    writes.
 
     Raises:
         Invalid: A limit is negative, or not a number.
@@ -139,7 +142,7 @@ class _Walker:
     neighbours: list[tuple[Direction, Callable[[Uri], Sequence[Edge]]]] = field(default_factory=list)
     ways: int = 0
     reached: dict[Uri, int] = field(default_factory=dict)
-    """The fewest hops of the ways to a node so far; without `max_depth` the first way is the only one."""
+    """The fewest hops of any way to each node so far; without `max_depth` only the first way to a node is used."""
     nodes: list[Visited] = field(default_factory=list)
     broken: dict[BrokenLink, None] = field(default_factory=dict)
     cut: dict[Limit, Cut] = field(default_factory=dict)
@@ -147,11 +150,13 @@ class _Walker:
     met: dict[Uri, Met] = field(default_factory=dict)
     unreached: Uri | None = None
     beyond: list[tuple[Limit, Uri, Sequence[Edge], int]] = field(default_factory=list)
-    """Neighbours from a position on that a limit kept out."""
+    """Edge lists with the position from which a limit excluded their neighbours."""
     stored: ArrayWalk | None = None
-    """The part of the walk in the arrays of the first source."""
+    """The part of the traversal in the arrays of the first source."""
+    is_complete: bool = False
+    """Whether that part is the whole walk."""
     seen: Iterable[tuple[Uri, Sequence[Edge]]] = ()
-    """The relations of the answered nodes, as they were during the walk."""
+    """The relations of the nodes in the answer, as they were during the traversal."""
 
     def walk(self, starts: Sequence[Uri]) -> Walk:
         missing = self._begin(starts)
@@ -171,7 +176,7 @@ class _Walker:
         follow = self._follower()
         first, *others = (source.card for source in sources)
         keep_met = self.keep_met
-        make = tuple.__new__  # a third of the time of calling a NamedTuple, and a walk makes two a node
+        make = tuple.__new__  # takes a third of the time of calling a NamedTuple, and there are two per node
         while heap:
             cost, hops, uri, origin, type, number, at, way = heap[0]
             entry = follow(way, hops, number, at)
@@ -221,14 +226,14 @@ class _Walker:
         return Walk(self, missing)
 
     def _walk_arrays(self, most: int | None, passes: int) -> bool:
-        """Walk as far as the arrays of the first source lead; whether that is all of the walk."""
+        """Traverse as far as the arrays of the first source lead; returns whether that completes the traversal."""
         graph, options = self.sources[0], self.options
         if type(graph) is not LiveGraph or options.max_depth is not None:
             return False
         others = self.sources[1:]
         stored = ArrayWalk(graph, others, options.directions, options.max_cost, options.edge_types, options.types)
         complete = stored.run([entry[2] for entry in self.heap], most, passes, keep_met=self.keep_met)
-        self.stored = stored
+        self.stored, self.is_complete = stored, complete
         self.nodes.extend(stored.nodes)
         self.met, self.reached = stored.met, stored.reached
         if complete:
@@ -241,7 +246,7 @@ class _Walker:
         return complete
 
     def _target(self, missing: list[Uri]) -> Uri | None:
-        """The present URI of `to`; if no source has it, it is added to `missing`."""
+        """The current URI of `to`; if no source has the node, it is added to `missing`."""
         to = self.options.to
         current = to and self._current(to)
         if to is not None and current is None:
@@ -302,7 +307,8 @@ class _Walker:
         return follow
 
     def _lead_on(self, cost: int, hops: int, uri: Uri, type: str, way: _Way) -> None:
-        """No source has the node: it was moved, which another source may know, or the relation is broken."""
+        """Handle a node that no source has: either another source knows that the node was moved, or the relation is
+        broken."""
         for source in self.sources:
             current = source.resolve(uri)
             if current != uri:
@@ -320,10 +326,10 @@ class _Walker:
                     self._note("broken_links", way[0], 1)
 
     def _waiting(self, but: Uri) -> int:
-        """The number of next nodes that the heap knows."""
+        """The number of distinct nodes in the heap that could come next."""
         heads = {entry[2] for entry in self.heap} - self.reached.keys() - {but}
         wanted = self.options.types
-        cards = (next((card for s in self.sources if (card := s.card(uri))), None) for uri in heads)
+        cards = (card_of(self.sources, uri) for uri in heads)
         return sum(1 for c in cards if c and (not wanted or is_of_types(c.uri, c.type, wanted)))
 
     def _note(self, limit: Limit, at: Uri, count: int) -> None:
@@ -331,22 +337,40 @@ class _Walker:
         self.cut[limit] = Cut(limit, before.at, before.count + count) if before else Cut(limit, at, count)
 
     def count_beyond(self) -> None:
-        reached, wanted = self.reached, self.options.edge_types
         first: dict[Limit, Uri] = {}
         counts: Counter[Limit] = Counter()
-        for limit, uri, edges, at in chain(self.stored.beyond() if self.stored else (), self.beyond):
-            count = max(0, len(edges) - at - LOOKED_AT)
-            for _, target, type in edges[at : at + LOOKED_AT]:
-                if target not in reached and (wanted is None or type in wanted):
-                    count += 1
+        for limit, uri, count in chain(self._beyond_arrays(), self._beyond_edges()):
             if count:
                 first.setdefault(limit, uri)
                 counts[limit] += count
         for limit, uri in first.items():
             self._note(limit, uri, counts[limit])
 
+    def _beyond_arrays(self) -> Iterable[tuple[Limit, Uri, int]]:
+        if (stored := self.stored) is None:
+            return ()
+        reached = stored.has_reached if self.is_complete else lambda number: stored.uri(number) in self.reached
+        return stored.beyond(reached, LOOKED_AT)
+
+    def _beyond_edges(self) -> Iterator[tuple[Limit, Uri, int]]:
+        reached, wanted = self.reached, self.options.edge_types
+        for limit, uri, edges, at in self.beyond:
+            count = max(0, len(edges) - at - LOOKED_AT)
+            for _, target, type in edges[at : at + LOOKED_AT]:
+                if target not in reached and (wanted is None or type in wanted):
+                    count += 1
+            yield limit, uri, count
+
+    @property
+    def has_all_links(self) -> bool:
+        """Whether the arrays have all relations among the nodes of the answer, and these are few enough."""
+        return self.stored is not None and self.is_complete and self.stored.out_degree() <= EDGE_BUDGET
+
     def links(self) -> list[Link]:
-        """The relations among the answered nodes, in the order of their sources; of equal ones the first source's."""
+        """The relations among the nodes of the answer, in the order of the sources. If several sources have the same
+        relation, only the first source's is kept."""
+        if self.stored and self.has_all_links:
+            return self.stored.links()
         listed = {node.uri for node in self.nodes}
         wanted = self.options.edge_types
         found: dict[tuple[Uri, Uri, str], Link] = {}
@@ -378,11 +402,11 @@ def _units(max_cost: float | None) -> int | None:
     if max_cost is None or (isinf(max_cost) and max_cost > 0):
         return None
     if isnan(max_cost) or max_cost < 0:
-        raise Invalid("a cost limit is a number that is not negative", at="max_cost", next="null means no limit.")
+        raise Invalid("a cost limit must be a number that is not negative", at="max_cost", next="null means no limit.")
     return int(max_cost * UNIT + 0.5)
 
 
 def _whole(value: int | None, name: str, least: int) -> int | None:
     if value is not None and value < least:
-        raise Invalid(f"{name} is at least {least}", at=name)
+        raise Invalid(f"{name} must be at least {least}", at=name)
     return value

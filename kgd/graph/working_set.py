@@ -14,7 +14,7 @@ MAX_ID = 128
 
 
 class ActiveContext:
-    """The nodes that one conversation saw last; the least recently used one leaves first. Thread-safe."""
+    """The nodes that one conversation saw most recently; the least recently used node is evicted first. Thread-safe."""
 
     def __init__(self, capacity: int = DEFAULT_CAPACITY) -> None:
         self.capacity = max(1, capacity)
@@ -23,9 +23,10 @@ class ActiveContext:
         self._lock = Lock()
 
     def touch(self, uris: Iterable[Uri]) -> list[Uri]:
-        """Make these the most recent, the last one most of all, and return the evicted nodes, oldest first.
+        """Make these nodes the most recent, in this order with the last one newest, and return the evicted nodes,
+        oldest first.
 
-        Of more URIs than the capacity only the last ones stay; the others count as evicted.
+        If there are more URIs than the capacity, only the last ones stay, and the others are returned as evicted.
         """
         with self._lock:
             for uri in uris:
@@ -35,14 +36,14 @@ class ActiveContext:
             return [self._seen.popitem(last=False)[0] for _ in range(surplus)]
 
     def take_started_empty(self) -> bool:
-        """True once, on the first call: the conversation is new and gets one hint."""
+        """True only on the first call: the conversation is new and gets one hint."""
         with self._lock:
             fresh, self._fresh = self._fresh, False
             return fresh
 
     @property
     def uris(self) -> list[Uri]:
-        """Least recently used first."""
+        """The URIs, least recently used first."""
         with self._lock:
             return list(self._seen)
 
@@ -54,7 +55,8 @@ class ActiveContext:
 
 
 class ContextStore:
-    """The contexts of all conversations by id. At most `limit` are kept; the least recently used one is dropped.
+    """The contexts of all conversations by id. At most `limit` contexts are kept; the least recently used context is
+    dropped first.
 
     Args:
         randbytes: Source of ids; an id is a capability, so the source must be cryptographic.
@@ -72,13 +74,15 @@ class ContextStore:
     def open(self, context_id: str | None = None) -> tuple[str, ActiveContext]:
         """The context of that id, or a new one with a new id.
 
-        An unknown id (after a restart, or dropped) starts an empty context under the same id, so that the conversation
-        keeps it. An invalid id is replaced.
+        If the id is unknown, because of a restart or because its context was dropped, an empty context is started under
+        it, so that the conversation keeps its id. An invalid id is replaced.
         """
         usable = context_id and len(context_id) <= MAX_ID and context_id.isprintable()
         with self._lock:
             known = context_id if context_id and usable else f"ctx-{self._randbytes(16).hex()}"
-            context = self._contexts.setdefault(known, ActiveContext(self._capacity))
+            context = self._contexts.get(known)
+            if context is None:
+                context = self._contexts[known] = ActiveContext(self._capacity)
             self._contexts.move_to_end(known)
             while len(self._contexts) > self._limit:
                 self._contexts.popitem(last=False)

@@ -14,11 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kgd.errors import Invalid
-from kgd.graph.arrays import Arrays
-from kgd.graph.edges import BrokenLink, Card, Edge
+from kgd.graph.edges import BrokenLink, Card, Cut, Edge, Link, Step
 from kgd.graph.live_graph import LiveGraph
 from kgd.graph.traverse import Walk, traverse
-from kgd.graph.walk_values import Cut, Link, Step
 from kgd.model.node import Relation
 from kgd.model.uri import Uri
 
@@ -214,69 +212,6 @@ def test_edges_are_exactly_those_among_the_answered_nodes(world: World, limits: 
         for (a, b, type), weight in world.links.items()
         if uri(a) in listed and uri(b) in listed and (limits["edge_types"] is None or type in limits["edge_types"])
     }
-
-
-# Through the arrays of a snapshot
-
-Event = tuple[str, int, dict[tuple[int, str], int], set[int]]
-"""What happens to a node: its type, or "" if it is removed; its number, links and aliases."""
-COSTS = [0, 250_000, 500_000]
-EVENTS = st.lists(
-    st.tuples(
-        st.sampled_from(["concept", "concept", "concept", "task", ""]),
-        st.integers(0, 6),
-        st.dictionaries(
-            st.tuples(st.integers(0, 8), st.sampled_from(["a", "b"])),
-            st.sampled_from([0, 250_000, 500_000]),
-            max_size=5,
-        ),
-        st.sets(st.integers(4, 8), max_size=2),
-    ),
-    min_size=3,
-    max_size=14,
-)
-
-
-def take(graph: LiveGraph, steps: Sequence[Event]) -> None:
-    for type, number, links, aliases in steps:
-        if type:
-            own = [Relation(t, uri(target), weight / 1e6) for (target, t), weight in links.items()]
-            graph.put(card(number, type=type), own, map(uri, aliases))
-        else:
-            graph.remove(uri(number))
-
-
-def fold(graph: LiveGraph) -> None:
-    frozen = graph.freeze()
-    assert graph.rest_on(frozen, Arrays(b"".join(frozen.parts())))
-
-
-@settings(max_examples=6 * settings().max_examples, deadline=None)
-@given(EVENTS, EVENTS, worlds(), LIMITS, st.sets(st.integers(0, 6), min_size=1, max_size=3), st.data())
-def test_a_walk_through_arrays_is_the_walk_through_changes(
-    before: list[Event], after: list[Event], elsewhere: World, limits: Limits, starts: set[int], data: st.DataObject
-) -> None:
-    plain, folded = LiveGraph(), LiveGraph()
-    for graph in (plain, folded):
-        take(graph, before)
-    fold(folded)
-    limits = {**limits, "max_nodes": data.draw(st.sampled_from([None, 1, 2, 4])), "keep_met": data.draw(st.booleans())}
-    others = [live(elsewhere, random.Random(1), origin="overlay")] if data.draw(st.booleans()) else []
-    for changes in ((), after[:1], after[1:]):
-        for graph in (plain, folded):
-            take(graph, changes)
-        one, two = (traverse([graph, *others], list(map(uri, starts)), **limits) for graph in (plain, folded))
-        assert one.nodes == two.nodes
-        assert (one.edges, one.cut, one.broken, one.missing) == (two.edges, two.cut, two.broken, two.missing)
-        assert (one.met, one.unknown) == (two.met, two.unknown)
-
-
-def test_a_relation_to_an_earlier_name_counts_as_one_to_the_node() -> None:
-    graph = graph_of({"a": [("old", "t", 0.5), ("c", "t", 0.5)], "c": []})
-    graph.put(card("b"), [], [uri("old")])
-    expected = names(traverse([graph], uri("a"), max_nodes=2))
-    fold(graph)
-    assert names(traverse([graph], uri("a"), max_nodes=2)) == expected == ["a", "b"]
 
 
 # By example

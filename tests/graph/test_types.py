@@ -7,7 +7,6 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kgd.graph.arrays import Arrays
 from kgd.graph.edges import Card
 from kgd.graph.live_graph import LiveGraph
 from kgd.model.uri import Uri
@@ -27,6 +26,6 @@ def test_counts_by_type_equal_a_recount(steps: list[tuple[int, str | None]]) -> 
     recount = Counter(card.type for uri in graph.uris() if (card := graph.card(uri)))
     assert graph.types() == dict(recount)
     again = LiveGraph("w")
-    again.load(Arrays(b"".join(graph.freeze().parts())))
+    again.load(graph.freeze().arrays())
     assert again.types() == dict(recount)
     assert len(again) == len(graph)
