@@ -1,2 +1,2 @@
-"""Derived data beside the repository: full text, vectors, code, usage; and a hub's state. All but the last can be
-rebuilt."""
+"""Derived data outside the repository: full text, vectors, code, usage; and a hub's state. Everything except the hub's
+state can be rebuilt."""

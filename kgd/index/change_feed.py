@@ -1,7 +1,7 @@
 """Change feed of the index, for readers that derive other data from it.
 
-Every text that is stored or replaced gets a new number, higher than all before. Removals are numbered separately. A
-reader that remembers both numbers continues where it stopped, also after a restart.
+Every text that is stored or replaced gets a new number, higher than all earlier ones. Removals are numbered separately.
+A reader that remembers both numbers continues where it stopped, even after a restart.
 """
 
 from __future__ import annotations
@@ -10,15 +10,18 @@ import re
 import secrets
 import sqlite3
 from collections.abc import Collection, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
+
+import orjson
 
 from kgd.index import grams
 from kgd.index.database import Database, placeholders
+from kgd.index.doc_texts import Read, Texts
 from kgd.index.ranking import TABLES
 from kgd.model.uri import Uri
 
 GONE_KEPT = 100_000
-"""Removals that are remembered; a reader that missed more has to compare everything."""
+"""Maximum number of recorded removals; a reader that missed more has to compare everything."""
 
 
 class Indexed(NamedTuple):
@@ -44,32 +47,25 @@ class Position(NamedTuple):
 
 
 _QUOTES = re.compile('["\0\ud800-\udfff]')
-_SELECT = (
-    "SELECT docs.id, docs.uri, docs.type, text.name, text.summary, text.content, docs.aliases,"
-    " coalesce(docs.source_type || char(10) || docs.source_id, ''), docs.origin"
-    " FROM docs CROSS JOIN text ON text.id = docs.id"
-)
+_SELECT = "SELECT id, type, aliases, coalesce(source_type || char(10) || source_id, ''), origin FROM docs"
 
 
 class Feed:
-    """The changes of one index, for any number of readers in any threads.
+    """The changes of one index, for any number of readers in any threads. `read` is as in `TextIndex`."""
 
-    CROSS JOIN fixes the order of joins: SQLite cannot know that few texts are asked for.
-    """
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
+    def __init__(self, database: Database, read: Read | None = None) -> None:
+        self._database, self._texts = database, Texts(read)
 
     def end(self) -> Position:
-        """The position of a reader that has everything. A few look-ups."""
+        """The position of a reader that is up to date. Takes a few look-ups."""
         row = self._database.row("SELECT value FROM meta WHERE key = 'era'")
         [number] = self._database.column("SELECT coalesce(max(id), 0) FROM docs")
         [gone] = self._database.column("SELECT coalesce(max(number), 0) FROM gone")
         return Position(row[0] if row else self._begin_era(), number, gone)
 
     def stored(self, after: int, limit: int) -> list[Indexed]:
-        """Texts with a number above `after`, in order; of a replaced text only the current one."""
-        return self._indexed("WHERE docs.id > ? ORDER BY docs.id LIMIT ?", after, limit)
+        """Texts with a number above `after`, in order; for a replaced text, only its current version."""
+        return self._indexed("WHERE id > ? ORDER BY id LIMIT ?", after, limit)
 
     def waiting(self, after: int) -> int:
         """The number of texts numbered above `after`. O(answer)."""
@@ -77,18 +73,23 @@ class Feed:
         return int(count)
 
     def newest(self, limit: int) -> list[Indexed]:
-        """The texts stored last, newest first."""
+        """The most recently stored texts, newest first."""
         return self._indexed("ORDER BY docs.id DESC LIMIT ?", limit)
 
     def named(self, limit: int, but: Collection[str]) -> list[tuple[Uri, str, str, tuple[str, ...]]]:
-        """URI, type, name and other names of stored nodes of other types than `but`, newest first."""
+        """URI, type, name and other names of stored nodes, newest first, except nodes of the types in `but`."""
         rows = self._database.rows(
-            "SELECT docs.uri, docs.type, text.name, docs.aliases FROM docs CROSS JOIN text ON text.id = docs.id"
-            f" WHERE origin = '' AND docs.type NOT IN ({placeholders(but)}) ORDER BY docs.id DESC LIMIT ?",
+            f"SELECT uri, type, name, aliases FROM docs WHERE origin = '' AND type NOT IN ({placeholders(but)})"
+            " ORDER BY docs.id DESC LIMIT ?",
             *sorted(but),
             limit,
         )
         return [(Uri(uri), type, name, tuple(filter(None, also.split("\n")))) for uri, type, name, also in rows]
+
+    def names(self, uris: Collection[Uri]) -> dict[Uri, str]:
+        """The names of stored nodes."""
+        sql = "SELECT uri, name FROM docs WHERE uri IN ({}) AND origin = ''"
+        return {Uri(uri): name for uri, name in self._database.rows_in(sql, uris)}
 
     def gone(self, after: int) -> list[int] | None:
         """The numbers of texts removed after a position; None if the record of removals no longer reaches that far."""
@@ -101,17 +102,17 @@ class Feed:
         return set(self._database.column("SELECT id FROM docs"))
 
     def read(self, numbers: Collection[int]) -> list[Indexed]:
-        """The texts of these numbers that still exist, in order."""
-        return [
-            _text(row) for row in self._database.rows_in(f"{_SELECT} WHERE docs.id IN ({{}}) ORDER BY docs.id", numbers)
-        ]
+        """The texts with these numbers that still exist, in order."""
+        return self._indexed(
+            "WHERE id IN (SELECT value FROM json_each(?)) ORDER BY id", orjson.dumps([*numbers]).decode()
+        )
 
     def with_phrase(self, ways: Sequence[str]) -> list[int]:
-        """The numbers of texts that contain the words of one of these phrases side by side, in any inflection.
+        """The numbers of texts that contain the words of one of these phrases next to each other, in any inflection.
         O(answer).
 
-        The phrase is tokenized like the texts, so every text that has it is included. For scripts without blanks, other
-        texts may be included too.
+        The phrase is tokenized like the texts, so every text that has it is included. For scripts without spaces, other
+        texts may be included as well.
         """
         phrases = [" ".join(_QUOTES.sub(" ", way).split()) for way in ways]
         quoted = [
@@ -130,8 +131,16 @@ class Feed:
         uris = self._database.column("SELECT uri FROM files WHERE name = ? ORDER BY uri LIMIT ?", name, limit)
         return [Uri(uri) for uri in uris]
 
-    def _indexed(self, condition: str, *values: int) -> list[Indexed]:
-        return [_text(row) for row in self._database.rows(f"{_SELECT} {condition}", *values)]
+    def _indexed(self, condition: str, *values: int | str) -> list[Indexed]:
+        with self._database.read() as connection:
+            rows = connection.execute(f"{_SELECT} {condition}", values).fetchall()
+            texts = self._texts.of(connection, [id for id, *_ in rows])
+        found = []
+        for id, type, aliases, *source in rows:
+            uri, text = texts[id]
+            names = tuple(filter(None, aliases.split("\n")))
+            found.append(Indexed(id, uri, type, text.name, text.summary, text.content, names, *source))
+        return found
 
     def _begin_era(self) -> str:
         with self._database.write() as connection:
@@ -144,9 +153,3 @@ def note_gone(connection: sqlite3.Connection, number: int) -> None:
     """Record the removal of a text, in the transaction that removes it."""
     last = connection.execute("INSERT INTO gone (doc) VALUES (?)", (number,)).lastrowid or 0
     connection.execute("DELETE FROM gone WHERE number <= ?", (last - GONE_KEPT,))
-
-
-def _text(row: tuple[Any, ...]) -> Indexed:
-    number, uri, type, name, summary, content, aliases, source, origin = row
-    names = tuple(filter(None, aliases.split("\n")))
-    return Indexed(number, Uri(uri), type, name, summary, content, names, source, origin)

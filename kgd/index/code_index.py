@@ -1,7 +1,7 @@
 """Code index: symbols, chunks and edges read from the files of the code tree.
 
-A derived file, which may be deleted. Paths are text that SQLite can hold; the caller encodes others. One process
-writes, any number read.
+This is a derived file, which may be deleted. Paths must be text that SQLite can store; the caller encodes all other
+paths. One process writes, and any number of processes read.
 """
 
 from __future__ import annotations
@@ -59,21 +59,21 @@ CREATE VIRTUAL TABLE body_text USING fts5 (
 """
 
 BODY_CHARACTERS = 200_000
-"""Number of searchable characters of a file."""
+"""Maximum number of a file's characters that are searchable."""
 LOOKED_AT, FEWEST_LOOKED_AT = 0.25, 2_000
-"""Largest share of all files, or this number if it is more, that the words of a search may select together; the rarest
-come first."""
+"""Maximum share of all files, but at least this number, that the words of a search may select together. The rarest
+words are used first."""
 PHRASES, LONG_PHRASE = 12, 4
-"""Largest number of phrases, of two and of four adjacent words. Each counts as one more word, so that an error message
-is found verbatim."""
+"""Maximum number of phrases of each length (two words, and `LONG_PHRASE` words). Each phrase is scored like an
+additional word, so that an error message is found verbatim."""
 COVERED_FIRST = 10
-"""Largest number of files whose share of the query is computed."""
+"""Maximum number of files for which the share of the query is computed."""
 PATH_WEIGHT = 6.0
 RANK_DIGITS = 9
 
 
 class FileRow(NamedTuple):
-    """A file that was read. `state` is ``read``, or the reason why it was not."""
+    """A file of the code tree. `state` is ``read``, or the reason why the file could not be read."""
 
     id: int
     path: str
@@ -102,7 +102,7 @@ class ChunkRow(NamedTuple):
 
 
 class EdgeRow(NamedTuple):
-    """The other end of an edge; an empty `name` means the file itself."""
+    """The other end of an edge. An empty `name` means the file itself."""
 
     type: str
     path: str
@@ -110,7 +110,8 @@ class EdgeRow(NamedTuple):
 
 
 class FileHit(NamedTuple):
-    """A file found by its whole text. `covered` is its share of the query's weight; rare words weigh more."""
+    """A file found by its full text. `covered` is the weighted share of the query's words that the file has; rare words
+    weigh more."""
 
     path: str
     score: float
@@ -118,7 +119,8 @@ class FileHit(NamedTuple):
 
 
 class StoredReading(NamedTuple):
-    """The stored reading of one file. `keys` are the names other files look it up by; they depend on its `shape`."""
+    """The stored reading of one file. `keys` are the names by which other files look it up; they depend on its
+    `shape`."""
 
     path: str
     language: str
@@ -139,7 +141,7 @@ _OF_FILE = "WHERE file = (SELECT id FROM files WHERE path = ?)"
 
 
 class CodeIndex(Database):
-    """Any thread and process may read; one writes. Each call sees the last committed state.
+    """The index of one code tree. Any thread and process may read; one writes. Each call sees the last committed state.
 
     Every method raises the errors of `Database`: IndexDamaged, Unavailable. `edition` is the file reader's version;
     rows of another edition are dropped.
@@ -196,7 +198,7 @@ class CodeIndex(Database):
         return [EdgeRow(*row) for row in rows]
 
     def with_key(self, key: str) -> list[str]:
-        """The files that provide a key, sorted."""
+        """The files that provide a key, sorted by path."""
         return self.column(
             "SELECT files.path FROM keys JOIN files ON files.id = keys.file WHERE keys.key = ? ORDER BY files.path", key
         )
@@ -221,10 +223,11 @@ class CodeIndex(Database):
         )
 
     def files_with(self, query: str, limit: int) -> tuple[list[FileHit], frozenset[str]]:
-        """Files whose path or whole text has words of the query, best first; and the words that occur in any file.
+        """Files whose path or full text has words of the query, best first; and the words of the query that occur in
+        any file.
 
-        Two words that are adjacent in both the query and a file count once more, and so do four in a row. In a large
-        tree, words that most files have are left out.
+        Two words that are adjacent in both the query and a file add to the score again, as do four words in a row. In a
+        large tree, words that most files contain are ignored.
         """
         asked = words.terms(query)
         if not asked:
@@ -251,8 +254,8 @@ class CodeIndex(Database):
     # Writing
 
     def _put_body(self, connection: Connection, id: int, written: StoredReading) -> None:
-        """Make the whole text of a file searchable. FTS5 keeps no text, so `bodies` keeps a copy, which a removal
-        needs."""
+        """Make the whole text of a file searchable. FTS5 does not keep the text, so `bodies` has a copy, which is
+        needed to remove it later."""
         self._drop_body(connection, id)
         if written.text:
             text = words.clean(written.text[:BODY_CHARACTERS])
@@ -279,7 +282,7 @@ class CodeIndex(Database):
     def put(self, written: StoredReading) -> bool:
         """Replace the stored reading of a file. Returns True if other files have to be resolved again.
 
-        Those that asked for a changed key become unresolved.
+        Files that looked up a changed key become unresolved.
         """
         with self.write() as connection:
             row = connection.execute("SELECT id, shape FROM files WHERE path = ?", (written.path,)).fetchone()
@@ -386,7 +389,7 @@ def _outdate(connection: Connection, keys: Iterable[str]) -> None:
 
 
 def _phrases(asked: Sequence[str]) -> list[str]:
-    """Runs of two and of `LONG_PHRASE` words, at most `PHRASES` of each."""
+    """Runs of two words and of `LONG_PHRASE` words, at most `PHRASES` of each."""
     return [
         f'"{" ".join(asked[start : start + length])}"'
         for length in (2, LONG_PHRASE)
@@ -395,7 +398,7 @@ def _phrases(asked: Sequence[str]) -> list[str]:
 
 
 def _covered(connection: Connection, ids: Sequence[int], weights: Mapping[str, float]) -> dict[int, float]:
-    """Each of these files' share of the query's weight."""
+    """The weighted share of the query's words that each of these files has."""
     share, total = dict.fromkeys(ids, 0.0), sum(weights.values())
     sql = f"SELECT rowid FROM body_text WHERE body_text MATCH ? AND rowid IN ({placeholders(ids)})"
     for match, weight in weights.items() if ids else ():

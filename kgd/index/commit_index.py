@@ -1,7 +1,7 @@
 """Commit index: messages, times and changed paths of the code repository's commits.
 
-A derived file, which may be deleted. One process writes, any number read. Newer commits have higher numbers. A former
-path of a renamed file counts as its present path.
+This is a derived file, which may be deleted. One process writes, and any number of processes read. Newer commits have
+higher numbers. The former path of a renamed file is treated as its current path.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ TABLES = ("meta", "commits", "messages", "paths", "path_words", "touches", "rena
 FIRST_NUMBER = 1 << 40
 """Number of the newest commit at the first reading. Older commits count down from it, later ones up."""
 NARROW = 30
-"""Largest number of changed paths of a commit that shows which files belong together. Wider commits vendor, reformat or
-import."""
+"""Maximum number of paths in a commit that is used as evidence of which files belong together. Wider commits vendor,
+reformat or import code."""
 LISTED = 300
-"""Largest number of changed paths that are stored with a commit; for wider commits only the text is kept."""
+"""Maximum number of changed paths to store with a commit; for wider commits only the text is kept."""
 STEPS = 8
-"""Largest number of renames to follow from a former path to the present one."""
+"""Maximum number of renames to follow from a former path to the current one."""
 SCHEMA = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE commits (
@@ -66,13 +66,13 @@ CREATE TABLE renames (was INTEGER PRIMARY KEY, path INTEGER NOT NULL, number INT
 CREATE INDEX renamed_by ON renames (number);
 """
 _MESSAGE = "messages, 2.0, 1.0, 1.0"
-"""Weights of subject, body, and the parts of identifiers."""
+"""Weights of the subject, the body, and the parts of identifiers."""
 _PATH = "path_words, 2.0, 1.0"
 
 
 class NewCommit(NamedTuple):
     """A commit to store. `kind` is ``fix``, ``revert`` or empty; `reverts` is an id, or the subject of the commit that
-    it reverts. `files` counts all its changed paths; `renames` are pairs of former and new path."""
+    it reverts. `files` counts all its changed paths; `renames` are pairs of the former and the new path."""
 
     id: str
     at: int
@@ -104,7 +104,8 @@ _COLUMNS = "number, id, at, files, kind, reverts, author, subject, body"
 
 
 class CommitIndex(Database):
-    """Any thread and process may read; one writes. Each call sees the last committed state.
+    """The index of one code repository. Any thread and process may read; one writes. Each call sees the last committed
+    state.
 
     Every method raises the errors of `Database`: IndexDamaged, Unavailable.
     """
@@ -176,8 +177,7 @@ class CommitIndex(Database):
         return [(path, -score) for path, score in self.rows(sql, " OR ".join(t.match for t in terms), limit)]
 
     def paths_of(self, numbers: Collection[int], *, widest: int = LISTED) -> dict[int, list[str]]:
-        """The present paths that each of these commits touched; commits that touched more than `widest` are left
-        out."""
+        """The current paths that each of these commits touched, without commits that touched more than `widest`."""
         rows = self.rows_in(
             "SELECT touches.number, now.path FROM touches JOIN paths ON paths.id = touches.path"
             " JOIN paths AS now ON now.id = paths.current"
@@ -226,8 +226,8 @@ class CommitIndex(Database):
         return sorted(found, reverse=True)[:limit]
 
     def changed_with(self, path: str, newest: int, widest: int) -> tuple[int, dict[str, float]]:
-        """The number of newest commits (at most `newest`, with at most `widest` paths) that changed a file, and the
-        present files that changed with it. Each commit has one vote, divided among its other files."""
+        """The number of recent commits that changed a file (of at most `newest` commits, with at most `widest` paths
+        each), and the current files that changed with it. Each commit has one vote, divided among its other files."""
         ids = self.column("SELECT id FROM paths WHERE current = (SELECT current FROM paths WHERE path = ?)", path)
         if not ids:
             return 0, {}
@@ -266,13 +266,13 @@ class CommitIndex(Database):
         return int(self.column(sql, NARROW, since)[0])
 
     def is_present(self, paths: Collection[str]) -> set[str]:
-        """The paths among these that the tree has."""
+        """The paths among these that exist in the tree."""
         return {row[0] for row in self.rows_in("SELECT path FROM paths WHERE present = 1 AND path IN ({})", paths)}
 
     # Writing
 
     def add(self, commits: Sequence[NewCommit], *, newer: bool) -> None:
-        """Add commits, given newest first: above all others if `newer`, else below. Known ones are ignored."""
+        """Add commits, given newest first: above all others if `newer`, otherwise below. Known commits are ignored."""
         with self.write() as connection:
             ends = "SELECT (SELECT min(number) FROM commits), (SELECT max(number) FROM commits)"
             low, high = connection.execute(ends).fetchone()
@@ -282,7 +282,7 @@ class CommitIndex(Database):
                 _add(connection, ids, first - place, commit)
 
     def drop(self, gone: Collection[str]) -> None:
-        """Forget these commits. Unknown ones are ignored."""
+        """Forget these commits. Unknown commits are ignored."""
         with self.write() as connection:
             for id in gone:
                 row = connection.execute(
@@ -298,7 +298,7 @@ class CommitIndex(Database):
             self.drop(ids)
 
     def note_files(self, present: Collection[str], absent: Collection[str] | None = None) -> None:
-        """Record which paths the tree has. Without `absent`, `present` lists all of them."""
+        """Record which paths the tree has. Without `absent`, `present` lists all paths of the tree."""
         with self.write() as connection:
             ids = _PathIds(connection)
             for path in present:
@@ -385,7 +385,7 @@ def _drop(connection: Connection, row: tuple[int, str, str, str]) -> None:
 
 
 def _follow_renames(connection: Connection) -> None:
-    """Point each former path of a renamed file to its present path. O(renames)."""
+    """Point each former path of a renamed file to its current path. O(renames)."""
     renames = dict(connection.execute("SELECT was, path FROM renames").fetchall())
     sql = "SELECT id FROM paths WHERE present = 1 AND id IN (SELECT was FROM renames UNION SELECT path FROM renames)"
     present = {id for (id,) in connection.execute(sql)}

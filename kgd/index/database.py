@@ -1,4 +1,4 @@
-"""Derived SQLite files: opening, writing, reading. Their content can always be rebuilt.
+"""Derived SQLite files: opening, writing and reading. Their content can always be rebuilt.
 
 One writer at a time; readers never wait for it (WAL). A damaged file is rebuilt; a full disk or a lock is only
 reported.
@@ -7,9 +7,11 @@ reported.
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
 import secrets
 import sqlite3
+import zlib
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,45 +19,47 @@ from threading import Lock, RLock
 from typing import Any
 
 from kgd.errors import Damaged, Unavailable
+from kgd.model.node import NODE_FIELDS
 
 APPLICATION = 0x6B676431
-"""`kgd1` in the header of the file."""
-SCHEMA_VERSION = 9
+"""The application id in the header of the file: `kgd1`."""
+SCHEMA_VERSION = 12
 IDLE_READERS = 4
 CACHE_KB = 8_000
-"""Page cache of a connection; SQLite's own 2 MB are too few for the inner pages of 100k documents."""
+"""Page cache of a connection in KB; SQLite's default of 2 MB is too small for the inner pages of 100,000 documents."""
 LOG_BYTES = 8 << 20
-"""Bytes of the write-ahead log that stay on the disk after a large transaction; otherwise it never shrinks."""
+"""Size in bytes to which the write-ahead log shrinks after a large transaction; by default it never shrinks."""
+LOG_KEPT = 1 << 20
+"""Size in bytes up to which the write-ahead log is kept in idle moments."""
+MOST_FREED = 5_000
+"""Maximum number of unused pages to give back at once."""
 BUSY_MS = 10_000
 BATCH = 500
-"""Values of one statement."""
+"""Maximum number of values in one statement."""
 
 _TABLES = (
     "meta",
     "docs",
     "gone",
     "validity",
-    "tags",
+    "labels",
     "text",
     "notes_text",
     "sources_text",
     "code_text",
-    "names",
-    "data_keys",
     "people",
     "wholes",
     "whole_text",
     "beside",
     "files",
     "file_text",
-    "versions",
-    "served",
-    "requests",
 )
 _DAMAGE = frozenset({sqlite3.SQLITE_ERROR, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_FORMAT})
 """Includes SQLITE_ERROR: the statements are fixed, so they fail only if a table is not as declared."""
 
-SCHEMA = """
+TOKENIZER, FILE_TOKENIZER = "porter unicode61 remove_diacritics 2", "unicode61 remove_diacritics 2"
+"""The tokenizers of full text, and of the paths of files."""
+SCHEMA = f"""
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 
 CREATE TABLE docs (
@@ -63,13 +67,18 @@ CREATE TABLE docs (
     uri TEXT NOT NULL,
     origin TEXT NOT NULL,
     type TEXT NOT NULL,
-    path TEXT NOT NULL,
+    name TEXT NOT NULL,
+    path_at INTEGER NOT NULL,
+    path TEXT AS (substr(uri, path_at)) VIRTUAL,
     updated INTEGER NOT NULL,
     dated INTEGER NOT NULL,
     source_type TEXT,
     source_id TEXT,
     aliases TEXT NOT NULL,
     lane INTEGER NOT NULL,
+    blob BLOB NOT NULL,
+    checksum INTEGER NOT NULL,
+    labels BLOB NOT NULL,
     UNIQUE (uri, origin)
 );
 CREATE TABLE gone (number INTEGER PRIMARY KEY AUTOINCREMENT, doc INTEGER NOT NULL);
@@ -79,35 +88,28 @@ CREATE INDEX in_lane ON docs (lane);
 CREATE INDEX newest ON docs (type, updated DESC, uri);
 CREATE INDEX of_source ON docs (source_type, source_id, uri) WHERE source_type IS NOT NULL;
 CREATE TABLE validity (doc INTEGER PRIMARY KEY, begin INTEGER, until INTEGER);
-CREATE TABLE tags (tag TEXT NOT NULL, doc INTEGER NOT NULL, PRIMARY KEY (tag, doc)) WITHOUT ROWID;
-CREATE INDEX tags_of ON tags (doc);
+CREATE TABLE labels (label INTEGER NOT NULL, doc INTEGER NOT NULL, PRIMARY KEY (label, doc)) WITHOUT ROWID;
 CREATE TABLE text (
     id INTEGER PRIMARY KEY,
-    name TEXT NOT NULL, tags TEXT NOT NULL, summary TEXT NOT NULL, content TEXT NOT NULL, data TEXT NOT NULL,
-    parts TEXT NOT NULL
+    tags TEXT NOT NULL, summary TEXT NOT NULL, content TEXT NOT NULL, data TEXT NOT NULL
 );
 CREATE VIRTUAL TABLE notes_text USING fts5 (
-    name, tags, summary, content, data, parts, content = 'text', content_rowid = 'id',
-    tokenize = 'porter unicode61 remove_diacritics 2'
+    name, tags, summary, content, data, parts, content = '',
+    tokenize = '{TOKENIZER}'
 );
 CREATE VIRTUAL TABLE sources_text USING fts5 (
-    name, tags, summary, content, data, parts, content = 'text', content_rowid = 'id',
-    tokenize = 'porter unicode61 remove_diacritics 2'
+    name, tags, summary, content, data, parts, content = '',
+    tokenize = '{TOKENIZER}'
 );
 CREATE VIRTUAL TABLE code_text USING fts5 (
-    name, tags, summary, content, data, parts, content = 'text', content_rowid = 'id',
-    tokenize = 'porter unicode61 remove_diacritics 2'
+    name, tags, summary, content, data, parts, content = '',
+    tokenize = '{TOKENIZER}'
 );
-CREATE TABLE names (folded TEXT NOT NULL, doc INTEGER NOT NULL, PRIMARY KEY (folded, doc)) WITHOUT ROWID;
-CREATE INDEX names_of ON names (doc);
-CREATE TABLE data_keys (key TEXT NOT NULL, doc INTEGER NOT NULL, PRIMARY KEY (key, doc)) WITHOUT ROWID;
-CREATE INDEX data_keys_of ON data_keys (doc);
-
 CREATE TABLE people (person TEXT NOT NULL, doc INTEGER NOT NULL, PRIMARY KEY (person, doc)) WITHOUT ROWID;
 CREATE INDEX people_of ON people (doc);
 CREATE TABLE wholes (id INTEGER PRIMARY KEY, path TEXT NOT NULL UNIQUE, lane INTEGER NOT NULL);
-CREATE VIRTUAL TABLE whole_text USING fts5 (content, tokenize = 'porter unicode61 remove_diacritics 2');
-CREATE VIRTUAL TABLE beside USING fts5 (content, tokenize = 'porter unicode61 remove_diacritics 2');
+CREATE VIRTUAL TABLE whole_text USING fts5 (content, tokenize = '{TOKENIZER}');
+CREATE VIRTUAL TABLE beside USING fts5 (content, tokenize = '{TOKENIZER}');
 
 CREATE TABLE files (
     id INTEGER PRIMARY KEY,
@@ -121,20 +123,7 @@ CREATE INDEX files_of_type ON files (type);
 CREATE INDEX files_of_kind ON files (kind);
 CREATE INDEX files_called ON files (name, uri);
 CREATE INDEX files_named ON files (name COLLATE NOCASE);
-CREATE VIRTUAL TABLE file_text USING fts5 (path, parts, tokenize = 'unicode61 remove_diacritics 2');
-
-CREATE TABLE versions (
-    path BLOB PRIMARY KEY,
-    count INTEGER NOT NULL,
-    created_at INTEGER NOT NULL,
-    created_by TEXT NOT NULL,
-    updated_at INTEGER NOT NULL,
-    updated_by TEXT NOT NULL,
-    updated_commit TEXT NOT NULL
-) WITHOUT ROWID;
-CREATE TABLE served (uri TEXT NOT NULL, version INTEGER NOT NULL, blob BLOB NOT NULL, PRIMARY KEY (uri, version))
-    WITHOUT ROWID;
-CREATE TABLE requests (number INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, answer TEXT NOT NULL);
+CREATE VIRTUAL TABLE file_text USING fts5 (path, parts, tokenize = '{FILE_TOKENIZER}');
 """
 
 
@@ -148,24 +137,31 @@ class Schema:
     sql: str
 
 
-INDEX = Schema(APPLICATION, SCHEMA_VERSION, _TABLES, SCHEMA)
+_READ = zlib.crc32(repr([(row.name, row.words) for row in NODE_FIELDS if row.words]).encode())
+"""A checksum of the fields that search reads; if they change, the index is rebuilt."""
+INDEX = Schema(APPLICATION, SCHEMA_VERSION << 16 | _READ & 0xFFFF, _TABLES, SCHEMA)
 
 
 class IndexDamaged(Damaged):
-    """The file is not a sound index. Nothing is lost: call `Database.recreate` and fill it again."""
+    """The file is damaged. Nothing is lost: call `Database.recreate` and fill it again."""
 
 
 class Database:
     """One derived file. Close it when the workspace closes."""
 
-    def __init__(self, path: Path, schema: Schema = INDEX) -> None:
-        """Open the file. A missing or damaged file, or one of another version of kgd, is replaced by an empty one.
+    def __init__(self, path: Path, schema: Schema = INDEX, *, ticket: str = "") -> None:
+        """Open the file. If the file is missing, damaged, or from another version of kgd, it is replaced by an empty
+        file.
+
+        Args:
+            ticket: The ticket of the file's owner, for a child that writes for it.
 
         Raises:
-            Unavailable: It is locked, or the disk refuses. The file is unchanged.
+            Unavailable: The file is locked, or cannot be opened or written. It is unchanged.
         """
         self.path = path
         self._schema = schema
+        self._ticket, self._is_owner = ticket, False
         self._writing = RLock()
         self._writer: sqlite3.Connection | None = None
         self._depth = 0
@@ -173,12 +169,12 @@ class Database:
         self._pool = Lock()
         self._naming = RLock()
         """Held while the file is replaced, and while a connection opens the file, its log and its shared memory by
-        path: an old file combined with a new log would make both unsound."""
+        path: an old file combined with a new log would damage both."""
         self._era = 0
         self._met_read_only = False
         self.on_damage: Callable[[], None] = lambda: None
-        """Called when a reader meets damage, before its call fails. It must not block."""
-        if path.is_dir() and not path.is_symlink():  # made by hand, so its content is kept
+        """Called when a reader finds damage, before its call fails. It must not block."""
+        if path.is_dir() and not path.is_symlink():  # a person made this folder, so its content is kept
             with contextlib.suppress(OSError):
                 path.rename(path.with_name(f"{path.name}.folder-{secrets.token_hex(4)}"))
         try:
@@ -189,12 +185,13 @@ class Database:
             self.recreate()
 
     def recreate(self) -> None:
-        """Replace the file by an empty one.
+        """Replace the file with an empty one.
 
         Raises:
-            Unavailable: The disk refuses.
+            Unavailable: The file cannot be written.
         """
-        # Closed inside the lock: a connection takes the era first, and an old file in a new era would stay in the pool.
+        # Closed inside the lock: a connection reads the era first, so an old file with a new era would stay in the
+        # pool.
         with self._writing, self._naming:
             self.close()
             with _translated(self.path):
@@ -208,18 +205,19 @@ class Database:
                 connection = self._connect()
                 self._writer = connection
                 connection.executescript(
-                    f"PRAGMA journal_mode = WAL; BEGIN; {self._schema.sql}"
+                    f"PRAGMA auto_vacuum = INCREMENTAL; PRAGMA journal_mode = WAL; BEGIN; {self._schema.sql}"
                     f"PRAGMA application_id = {self._schema.application};"
                     f"PRAGMA user_version = {self._schema.version}; COMMIT;"
                 )
 
     @contextlib.contextmanager
     def write(self) -> Iterator[sqlite3.Connection]:
-        """One transaction: all of it becomes visible, or nothing. Nested calls join the outermost one, which commits.
+        """One transaction: all of it becomes visible, or nothing. Nested calls join the outermost transaction, which
+        commits.
 
         Raises:
-            IndexDamaged: The file is unsound.
-            Unavailable: It is locked by another process, or the disk refuses.
+            IndexDamaged: The file is damaged.
+            Unavailable: The file is locked by another process, or cannot be written.
         """
         with self._writing, _translated(self.path):
             if self._writer is None:
@@ -231,6 +229,8 @@ class Database:
             self._depth += 1
             try:
                 connection.execute("BEGIN IMMEDIATE")
+                if self._ticket:
+                    self._present(connection)
                 yield connection
                 connection.execute("COMMIT")
             except BaseException as error:
@@ -241,24 +241,46 @@ class Database:
             finally:
                 self._depth -= 1
 
+    def own(self) -> None:
+        """Void the tickets of earlier owners with the next write. The file needs a table `meta`.
+
+        A child may finish its last order after its owner was killed, and must not overwrite the work of the next owner.
+        """
+        self._ticket, self._is_owner = secrets.token_hex(8), True
+
+    def ticket(self) -> str:
+        """A valid ticket for a child. Raises the errors of `write`."""
+        with self.write():
+            return self._ticket
+
+    def _present(self, connection: sqlite3.Connection) -> None:
+        row = connection.execute("SELECT value FROM meta WHERE key = 'ticket'").fetchone()
+        if row is not None and row[0] == self._ticket:
+            return
+        if not self._is_owner:
+            raise Unavailable("the file has another owner", at=str(self.path))
+        connection.execute("INSERT OR REPLACE INTO meta VALUES ('ticket', ?)", (self._ticket,))
+
     @contextlib.contextmanager
     def read(self) -> Iterator[sqlite3.Connection]:
-        """A connection to the last committed state; never waits for a writer. Raises the errors of `write`."""
-        try:
-            with self._reading() as connection:
+        """A connection to the last committed state, which all statements in the block see; never waits for a writer.
+        Raises the errors of `write`."""
+        with self._reading() as connection:
+            connection.execute("BEGIN")
+            try:
                 yield connection
-        except IndexDamaged:
-            self.on_damage()
-            raise
+            finally:
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
 
     def rows(self, sql: str, *values: Any) -> list[tuple[Any, ...]]:
         """The rows of one query on the last committed state. Raises the errors of `write`."""
-        with self.read() as connection:
+        with self._reading() as connection:  # one statement needs no transaction to see one state
             return connection.execute(sql, values).fetchall()
 
     def row(self, sql: str, *values: Any) -> tuple[Any, ...] | None:
         """The first row of a query, or None."""
-        with self.read() as connection:
+        with self._reading() as connection:
             row: tuple[Any, ...] | None = connection.execute(sql, values).fetchone()
             return row
 
@@ -267,7 +289,8 @@ class Database:
         return [row[0] for row in self.rows(sql, *values)]
 
     def rows_in(self, sql: str, values: Collection[Any]) -> list[tuple[Any, ...]]:
-        """The rows of a query whose `{}` is a list of values; asked in batches, in ascending order of the values."""
+        """The rows of a query in which `{}` stands for a list of values; run in batches, in ascending order of the
+        values."""
         found, asked = [], sorted(values)
         with self.read() as connection:
             for start in range(0, len(asked), BATCH):
@@ -277,21 +300,25 @@ class Database:
 
     @contextlib.contextmanager
     def _reading(self) -> Iterator[sqlite3.Connection]:
-        with _translated(self.path):
-            with self._pool:
-                era = self._era
-                connection = self._idle.pop() if self._idle else None
-            connection = connection or self._connect()
-            try:
-                yield connection
-            finally:
+        try:
+            with _translated(self.path):
                 with self._pool:
-                    keep = era == self._era and len(self._idle) < IDLE_READERS
-                    if keep:
-                        self._idle.append(connection)
-                if not keep:
-                    with self._naming:  # SQLite looks for log and shared memory by path as it closes
-                        connection.close()
+                    era = self._era
+                    connection = self._idle.pop() if self._idle else None
+                connection = connection or self._connect()
+                try:
+                    yield connection
+                finally:
+                    with self._pool:
+                        keep = era == self._era and len(self._idle) < IDLE_READERS
+                        if keep:
+                            self._idle.append(connection)
+                    if not keep:
+                        with self._naming:  # on closing, SQLite looks up log and shared memory by path
+                            connection.close()
+        except IndexDamaged:
+            self.on_damage()
+            raise
 
     def close(self) -> None:
         """Close all connections; the next use opens new ones."""
@@ -305,12 +332,33 @@ class Database:
                 self._writer.close()
                 self._writer = None
 
-    def reopen(self) -> None:
-        """Replace connections that may have met a full or a read-only disk; reads continue meanwhile.
+    @property
+    def has_long_log(self) -> bool:
+        """Whether the write-ahead log takes more than `LOG_KEPT`."""
+        with contextlib.suppress(OSError):
+            return os.stat(f"{self.path}-wal").st_size > LOG_KEPT
+        return False
 
-        SQLite deletes log and shared memory with its last connection. On a full disk another process may take that
-        space, and no reader could open the file again; so one connection stays open. After a read-only disk all have to
-        close.
+    def trim(self) -> None:
+        """After much work, give unused pages and a long log back to the disk, unless a connection is in use. Call it in
+        idle moments."""
+        if not self.has_long_log:
+            return
+        with contextlib.suppress(Unavailable, IndexDamaged), self._writing, self._reading() as connection:
+            connection.execute("PRAGMA busy_timeout = 0")
+            try:
+                # `execute` would free one page only.
+                connection.executescript(f"PRAGMA incremental_vacuum({MOST_FREED})")
+                connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+            finally:
+                connection.execute(f"PRAGMA busy_timeout = {BUSY_MS}")
+
+    def reopen(self) -> None:
+        """Replace connections that may have encountered a full or a read-only disk. Reads continue in the meantime.
+
+        SQLite deletes log and shared memory when its last connection closes. On a full disk another process could take
+        that space, and no reader could open the file again, so one connection stays open. After a read-only disk, all
+        connections have to be closed.
         """
         with self._writing:
             keeper = None
@@ -349,7 +397,7 @@ class Database:
     def _connect(self) -> sqlite3.Connection:
         with self._naming:
             if not self.path.exists():  # SQLite would create an empty one
-                raise IndexDamaged("the index file is gone", at=str(self.path))
+                raise IndexDamaged("the index file is missing", at=str(self.path))
             # Connections move between threads, one at a time: the pool and the writer's lock ensure that.
             connection = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False)
             try:
@@ -369,7 +417,7 @@ class Database:
 def _translated(path: Path) -> Iterator[None]:
     try:
         yield
-    except UnicodeDecodeError as error:  # SQLite's report of the damage, with bytes of it
+    except UnicodeDecodeError as error:  # SQLite reported damage, in a message with damaged bytes
         raise IndexDamaged("the index is damaged", at=str(path), next="It is rebuilt automatically.") from error
     except sqlite3.Error as error:
         code = _code(error)
@@ -385,6 +433,12 @@ def _translated(path: Path) -> Iterator[None]:
 def _code(error: BaseException) -> int:
     """The primary result code; 0 if there is none."""
     return (getattr(error, "sqlite_errorcode", None) or 0) & 0xFF
+
+
+def hashed(*texts: str) -> int:
+    """A hash of these texts for an index: 64 bits take a fraction of the space of a URI."""
+    digest = hashlib.blake2b("\0".join(texts).encode("utf-8", "surrogatepass"), digest_size=8).digest()
+    return int.from_bytes(digest, "big", signed=True)
 
 
 def placeholders(values: Collection[object]) -> str:

@@ -1,7 +1,8 @@
-"""Exact names: nodes and files by a name in any case style, qualified or not.
+"""Exact names: finds nodes and files by a name in any case style, qualified or not.
 
-`getUserName`, `get_user_name` and `GetUserName` have one folded form. A qualified name is looked up by its last part;
-the parts before it must occur in the same order in the node's path: `QuerySet.get_or_create`, `db.models.Model`.
+`getUserName`, `get_user_name` and `GetUserName` have the same folded form. A qualified name such as
+`QuerySet.get_or_create` or `db.models.Model` is looked up by its last part; the parts before it must occur in the same
+order in the node's path.
 """
 
 from __future__ import annotations
@@ -12,15 +13,16 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import islice, pairwise
 
 from kgd.index import words
+from kgd.index.labels import NAME, label
 from kgd.model.uri import Uri, is_owned, name_of
 
 MAX_NAME = 120
 _NUMBERED = ("chunk://", "message://")
 """Schemes whose last segment is a number or a time."""
 MOST_NAMED = 400
-"""Largest number of nodes of one name to consider."""
+"""Maximum number of nodes with one name to consider."""
 MOST_WORDS = 6
-"""Largest number of words of a question that may be a name as a whole."""
+"""Maximum number of words in a question that may be a name as a whole."""
 _APART = re.compile(r"::|->|[./#:\\]+")
 _NUMBER = re.compile(r"~\d+\Z")
 _IDENTIFIER = re.compile(r"`([^`\n]{2,120})`|([^\W\d]\w*(?:(?:::|->|[./#:\\-])\w+)*(?:\(\))?)")
@@ -30,7 +32,7 @@ Sees = Callable[[Uri], bool]
 
 
 def fold(name: str) -> str:
-    """The letters and digits of a name, without case.
+    """The letters and digits of a name, in lower case.
 
     >>> fold("getUserName") == fold("get_user_name") == fold("Get-User name")
     True
@@ -38,13 +40,13 @@ def fold(name: str) -> str:
     return "".join(filter(str.isalnum, name.casefold()))[:MAX_NAME]
 
 
-def note(connection: sqlite3.Connection, id: int, uri: Uri, name: str, aliases: Iterable[str]) -> None:
-    """Record the names of a node: its whole name, the last part of a qualified name, the end of its URI, and its
-    aliases."""
+def labels_of(uri: Uri, name: str, aliases: Iterable[str]) -> set[int]:
+    """The labels for the names of a node: its whole name, the last part of a qualified name, the end of its URI, and
+    its aliases."""
     last = _NUMBER.sub("", name).rpartition(".")[2] if uri.startswith("symbol://") else ""
     end = name_of(uri) if is_owned(uri) and not uri.startswith(_NUMBERED) else ""
     folded = {fold(each) for each in (_NUMBER.sub("", name), last, end if not last else "", *aliases)} - {""}
-    connection.executemany("INSERT OR IGNORE INTO names (folded, doc) VALUES (?, ?)", [(each, id) for each in folded])
+    return {label(NAME, each) for each in folded}
 
 
 def asked_in(query: str) -> list[str]:
@@ -67,9 +69,9 @@ def _is_identifier(word: str) -> bool:
 
 
 def find(connection: sqlite3.Connection, name: str, lanes: Sequence[int], sees: Sees) -> dict[Uri, bool]:
-    """The nodes of this name in these lanes that `sees` accepts, and whether each is spelled the same.
+    """The nodes with this name in these lanes that `sees` accepts, and whether each is spelled exactly like it.
 
-    At most `MOST_NAMED` for the whole name, else as many for its last part.
+    Returns at most `MOST_NAMED` nodes for the whole name or, if there are none, for its last part.
     """
     parts = [part for part in _APART.split(name.removesuffix("()")) if part]
     if not parts:
@@ -78,10 +80,9 @@ def find(connection: sqlite3.Connection, name: str, lanes: Sequence[int], sees: 
     found: dict[Uri, bool] = {}
     for folded in filter(None, asked):
         rows = connection.execute(
-            "SELECT docs.uri, text.name FROM names JOIN docs ON docs.id = names.doc"
-            " JOIN text ON text.id = docs.id WHERE names.folded = ?"
+            "SELECT docs.uri, docs.name FROM labels JOIN docs ON docs.id = labels.doc WHERE labels.label = ?"
             f" AND docs.lane IN ({', '.join(str(int(lane)) for lane in lanes)}) ORDER BY docs.uri",
-            (folded,),
+            (label(NAME, folded),),
         )
         before = [fold(part) for part in parts[:-1]] if folded == fold(parts[-1]) and len(parts) > 1 else []
         for uri, own in islice((row for row in rows if sees(row[0])), MOST_NAMED):

@@ -1,4 +1,4 @@
-"""Grams: short overlapping runs of characters that replace words in the index, for scripts without blanks between
+"""Grams: short overlapping runs of characters that replace words in the index, for scripts without spaces between
 words.
 
 A gram has two characters of Chinese, Japanese and Korean, and three of Thai, Lao, Khmer and Burmese. Grams at the end
@@ -26,7 +26,7 @@ _IS_TRIPLED = re.compile(f"[{_TRIPLED}]").match
 _ANYWHERE = frozenset("的吗呢吧么はがをのへ")
 """Characters that make a gram uninformative."""
 _ONLY = frozenset("了是在怎什为哪谁会要可以不有和就都而及与或我你他她它们这那个多少久")
-"""A gram of these characters alone is uninformative too."""
+"""A gram of only these characters is uninformative as well."""
 _KANA = re.compile("[\u3041-\u309f]+").fullmatch
 _ENDS_WITH_PARTICLE = re.compile("[\uac00-\ud7a3][은는이가을를에의로도와과]").fullmatch
 _KOREAN = """
@@ -36,7 +36,7 @@ _KOREAN_STOPS = frozenset(_KOREAN.split())
 
 
 def of(text: str) -> list[str]:
-    """The grams of a text, as indexed, including repeats."""
+    """The grams of a text as they are indexed, including repeats."""
     found = []
     for run in _RUN.findall(text):
         size = _size(run)
@@ -61,12 +61,12 @@ def split(query: str) -> list[str]:
 
 
 def is_gram(word: str) -> bool:
-    """Whether a piece of `split` is from a script without blanks."""
+    """Whether a piece from `split` is in a script without spaces."""
     return not word.isascii() and _IS_GRAM(word) is not None
 
 
 def is_stop(gram: str) -> bool:
-    """Whether a piece of `split` is an uninformative gram, such as a particle with half of a word."""
+    """Whether a piece from `split` is an uninformative gram, such as a particle with half of a word."""
     if gram.isascii():
         return False
     is_function = not _ANYWHERE.isdisjoint(gram) or _ONLY.issuperset(gram) or gram in _KOREAN_STOPS

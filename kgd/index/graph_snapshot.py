@@ -1,4 +1,4 @@
-"""Snapshot of the graph: one file that is either whole and valid, or ignored.
+"""Snapshot of the graph: one file that is either complete and valid, or ignored.
 
     bytes    meaning
     8        ``kgdgraph``
@@ -6,12 +6,12 @@
     8        length of the arrays
     4        length of the JSON
     2        length of the root tree
-    32       SHA-256 of the rest
+    32       SHA-256 of all that follows
     ...      root tree (ASCII hex) whose graph this is
-    ...      JSON beside the graph, and spaces up to the next multiple of 8
+    ...      JSON in addition to the graph, and spaces up to the next multiple of 8
     ...      the arrays, which `kgd.graph.arrays` reads
 
-Nothing is trusted before the checksum matches. A file of another format version is left alone and not used. A file is
+Nothing is used before the checksum matches. A file of another format version is left alone and not used. The file is
 only ever replaced, never changed, because processes map its arrays.
 """
 
@@ -35,21 +35,21 @@ _HEADER = struct.Struct(">8sIQIH32s")
 
 
 class Snapshot(NamedTuple):
-    """The graph of a root tree (hex). A tree diff brings it to another tree."""
+    """The graph of a root tree (given in hex). A tree diff updates it to another tree."""
 
     tree: str
     care: Any
-    """JSON."""
+    """JSON data about paths that need special treatment."""
     arrays: memoryview
-    """Mapped from the file, which may be replaced or removed meanwhile."""
+    """Mapped from the file, which may be replaced or removed while this is in use."""
 
 
 def write(path: Path, tree: str, care: Any, arrays: Sequence[bytes | memoryview]) -> None:
     """Replace the snapshot atomically.
 
     Raises:
-        OSError: The disk refused, or the folder has moved away (it is never created here). The old snapshot is
-            unchanged. Nothing depends on a snapshot, so this may be ignored.
+        OSError: The file cannot be written, or the folder is gone (it is never created here). The old snapshot is
+            unchanged. Nothing depends on a snapshot, so this error may be ignored.
     """
     name, json = tree.encode("ascii"), orjson.dumps(care)
     json += b" " * (-(_HEADER.size + len(name) + len(json)) % 8)
@@ -72,7 +72,7 @@ def write(path: Path, tree: str, care: Any, arrays: Sequence[bytes | memoryview]
 
 
 def read(path: Path) -> Snapshot | None:
-    """The snapshot, or None if there is none, it is damaged, or its format differs. Raises nothing."""
+    """The snapshot; None if it is missing or damaged, or has another format. Never raises."""
     try:
         with open(path, "rb") as file:
             magic, version, length, json_length, name_length, checksum = _HEADER.unpack(file.read(_HEADER.size))
@@ -81,7 +81,7 @@ def read(path: Path) -> Snapshot | None:
             start = _HEADER.size + name_length + json_length
             if os.fstat(file.fileno()).st_size != start + length:
                 return None
-            if hashlib.file_digest(file, "sha256").digest() != checksum:  # read, so that no page becomes resident
+            if hashlib.file_digest(file, "sha256").digest() != checksum:  # read, not mapped: no page stays resident
                 return None
             data = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
         name, json = data[_HEADER.size : _HEADER.size + name_length], data[_HEADER.size + name_length : start]

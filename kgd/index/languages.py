@@ -1,7 +1,7 @@
 """German and French in full text: forms and compounds of a word, and spellings of umlauts.
 
-SQLite's stemmer knows English only. A query with function words or letters of another language matches the beginnings
-of words. In German texts the ends of long words are indexed too, as reversed words behind a mark.
+SQLite's stemmer handles only English. A query with function words or letters of another language matches the beginnings
+of words. In German texts the ends of long words are indexed as well, as reversed words after a mark.
 """
 
 from __future__ import annotations
@@ -12,17 +12,17 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 MARK = "\ue000"
-"""Marks a reversed word: a private-use character, which SQLite counts as a letter."""
+"""Marks a reversed word: a private-use character, which SQLite treats as a letter."""
 LEAST_STEM = 5
-"""Least number of letters at the beginning of a word that identify its forms."""
+"""Minimum number of letters at the beginning of a word that identify its forms."""
 LEAST_END = 4
-"""Least number of letters of a compound's last part."""
+"""Minimum number of letters in a compound's last part."""
 LEAST_COMPOUND = 12
-"""Least number of letters of a word whose end is indexed."""
+"""Minimum number of letters in a word whose end is indexed."""
 END = 9
-"""Number of indexed letters of an end."""
+"""Number of letters that are indexed from the end of a word."""
 SURE = 2
-"""Least number of function words that identify the language of a text."""
+"""Minimum number of function words that identify the language of a text."""
 
 _PLAIN = {
     code: base for code in range(0xC0, 0x180) if (base := unicodedata.normalize("NFD", chr(code))[0]) != chr(code)
@@ -35,8 +35,8 @@ _SPELLING = re.compile("(?<=[^aeioquäöü])([aou])e(?=[^e])|^([aou])e(?=[^e])")
 
 @dataclass(frozen=True, slots=True)
 class Language:
-    """`telling` words do not occur in English texts; `stopwords` also include words that do. `endings` of words are
-    cut."""
+    """A language other than English. `telling` words do not occur in English texts; `stopwords` also include words that
+    do. `endings` are removed from the ends of words."""
 
     telling: frozenset[str]
     stopwords: frozenset[str]
@@ -44,7 +44,7 @@ class Language:
     endings: re.Pattern[str]
 
     def stem(self, word: str) -> str:
-        """The common beginning of the forms of a folded word; empty if too little is left."""
+        """The common beginning of the forms of a folded word; empty if this beginning would be too short."""
         cut = self.endings.sub("", word)
         return cut if len(cut) >= LEAST_STEM else word if len(word) >= LEAST_STEM else ""
 

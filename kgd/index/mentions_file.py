@@ -1,7 +1,7 @@
-"""Occurrences of names in texts: a SQLite file beside the index.
+"""Occurrences of names in texts: a SQLite file next to the index.
 
-A *key* is a name in searchable form. Texts contain keys, nodes go by keys, and a mention joins the two. So renaming a
-node costs its keys and not its mentions, and the frequency of a name is kept as a count.
+A *key* is a name in searchable form. Texts contain keys, nodes have keys, and a mention joins the two. So renaming a
+node changes only its keys and not its mentions, and the frequency of a name is stored as a count.
 """
 
 from __future__ import annotations
@@ -14,23 +14,28 @@ from typing import NamedTuple
 import orjson
 
 from kgd.index.change_feed import Indexed, Position
-from kgd.index.database import Database, Schema
+from kgd.index.database import Database, Schema, hashed
 from kgd.model.uri import Uri
 
-VERSION = 2
+VERSION = 3
 MOST_ALIKE = 4
-"""Nodes of one name; a name that more nodes share identifies none of them."""
+"""Maximum number of nodes with one name; a name that more nodes share does not identify any of them."""
 
 _SCHEMA = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
-CREATE TABLE texts (number INTEGER PRIMARY KEY, uri TEXT NOT NULL, source TEXT NOT NULL, part_of TEXT NOT NULL);
-CREATE INDEX texts_of ON texts (uri);
+CREATE TABLE texts (
+    number INTEGER PRIMARY KEY,
+    uri TEXT NOT NULL,
+    uri_hash INTEGER NOT NULL,
+    source TEXT NOT NULL,
+    part_of TEXT NOT NULL
+);
+CREATE INDEX texts_of ON texts (uri_hash);
 CREATE TABLE keys (
     id INTEGER PRIMARY KEY,
     key TEXT NOT NULL UNIQUE,
     first TEXT NOT NULL,
     size INTEGER NOT NULL,
-    phrase TEXT NOT NULL,
     named INTEGER NOT NULL DEFAULT 0,
     found INTEGER NOT NULL DEFAULT 0
 );
@@ -40,7 +45,7 @@ CREATE INDEX names_of ON names (text);
 CREATE TABLE occurs (text INTEGER NOT NULL, key INTEGER NOT NULL, PRIMARY KEY (text, key)) WITHOUT ROWID;
 CREATE INDEX occurs_of ON occurs (key, text);
 CREATE TABLE pending (text INTEGER PRIMARY KEY);
-CREATE TABLE touched (id INTEGER PRIMARY KEY, fresh INTEGER NOT NULL);
+CREATE TABLE touched (id INTEGER PRIMARY KEY, fresh INTEGER NOT NULL, phrase TEXT NOT NULL);
 CREATE TRIGGER name_in AFTER INSERT ON names BEGIN UPDATE keys SET named = named + 1 WHERE id = NEW.key; END;
 CREATE TRIGGER name_out AFTER DELETE ON names BEGIN UPDATE keys SET named = named - 1 WHERE id = OLD.key; END;
 CREATE TRIGGER found_in AFTER INSERT ON occurs BEGIN UPDATE keys SET found = found + 1 WHERE id = NEW.key; END;
@@ -62,7 +67,7 @@ _DROP_UNUSED = "DELETE FROM keys WHERE id = ? AND named = 0 AND found = 0 AND id
 class Key(NamedTuple):
     """A name in searchable form. `size` is its number of words; 0 for a name that is found letter by letter.
 
-    `first` is its first word; `phrase` has a line for each way to look for it in older texts, or is empty.
+    `first` is its first word; `phrase` has a line for each way to search for it in older texts, or is empty.
     """
 
     key: str
@@ -81,8 +86,8 @@ class Mention(NamedTuple):
 class MentionsFile(Database):
     """The file of one workspace. Any thread may read; one writes at a time."""
 
-    def __init__(self, path: Path) -> None:
-        super().__init__(path, SCHEMA)
+    def __init__(self, path: Path, *, ticket: str = "") -> None:
+        super().__init__(path, SCHEMA, ticket=ticket)
 
     # ---- progress
 
@@ -102,17 +107,17 @@ class MentionsFile(Database):
         return self._one("SELECT count(*) FROM texts")
 
     def numbers(self) -> set[int]:
-        """All texts. O(texts)."""
+        """The numbers of all texts. O(texts)."""
         return set(self.column("SELECT number FROM texts"))
 
     # ---- texts
 
     def add(self, text: Indexed, part_of: str, keys: Collection[Key]) -> None:
-        """Add a text, to be searched for names later, and the names of its node."""
+        """Add a text, which is searched for names later, and the names of its node."""
         with self.write() as connection:
             connection.execute(
-                "INSERT OR REPLACE INTO texts VALUES (?, ?, ?, ?)",
-                (text.number, text.uri, text.source or text.origin, part_of),
+                "INSERT OR REPLACE INTO texts VALUES (?, ?, ?, ?, ?)",
+                (text.number, text.uri, hashed(text.uri), text.source or text.origin, part_of),
             )
             connection.execute("INSERT OR IGNORE INTO pending VALUES (?)", (text.number,))
             for key in keys:
@@ -121,7 +126,9 @@ class MentionsFile(Database):
     def remove(self, numbers: Iterable[int]) -> None:
         with self.write() as connection:
             for number in numbers:
-                connection.execute("INSERT OR IGNORE INTO touched SELECT key, 0 FROM names WHERE text = ?", (number,))
+                connection.execute(
+                    "INSERT OR IGNORE INTO touched SELECT key, 0, '' FROM names WHERE text = ?", (number,)
+                )
                 connection.execute("DELETE FROM names WHERE text = ?", (number,))
                 had = connection.execute(
                     "SELECT id FROM occurs AS o JOIN keys ON id = o.key WHERE text = ? AND size = 0", (number,)
@@ -134,20 +141,20 @@ class MentionsFile(Database):
     def _name(self, connection: sqlite3.Connection, key: Key, number: int) -> None:
         row = connection.execute("SELECT id, named FROM keys WHERE key = ?", (key.key,)).fetchone()
         if row is None:
-            id = connection.execute("INSERT INTO keys (key, first, size, phrase) VALUES (?, ?, ?, ?)", key).lastrowid
-            connection.execute("INSERT OR IGNORE INTO touched VALUES (?, 1)", (id,))
+            id = connection.execute("INSERT INTO keys (key, first, size) VALUES (?, ?, ?)", key[:3]).lastrowid
+            connection.execute("INSERT OR IGNORE INTO touched VALUES (?, 1, ?)", (id, key.phrase))
         else:
             id, named = row
-            # A key known only from texts was never searched in other spellings.
+            # For a key known only from texts, other spellings were never searched.
             if not named and not connection.execute("SELECT 1 FROM touched WHERE id = ?", (id,)).fetchone():
-                connection.execute("UPDATE keys SET first = ?, size = ?, phrase = ? WHERE id = ?", (*key[1:], id))
-                connection.execute("INSERT INTO touched VALUES (?, 1)", (id,))
+                connection.execute("UPDATE keys SET first = ?, size = ? WHERE id = ?", (key.first, key.size, id))
+                connection.execute("INSERT INTO touched VALUES (?, 1, ?)", (id, key.phrase))
         connection.execute("INSERT OR IGNORE INTO names VALUES (?, ?)", (id, number))
 
     # ---- texts to search again
 
     def fresh(self) -> list[Sequence[str]]:
-        """The spellings of each new name, to look for in older texts."""
+        """The spellings of each new name, for a search in older texts."""
         phrases = self.column(
             "SELECT phrase FROM touched CROSS JOIN keys USING (id)"
             " WHERE fresh AND named > 0 AND phrase <> '' ORDER BY id"
@@ -155,9 +162,9 @@ class MentionsFile(Database):
         return [phrase.split("\n") for phrase in phrases]
 
     def settle(self, again: Iterable[int] | None) -> None:
-        """Finish a change of names: `again` are the texts that may contain a new one, None for all texts.
+        """Finish a change of names. `again` are the texts that may contain a new name, or None for all texts.
 
-        Texts with a name that no node has any more are searched again, for a shorter name in it.
+        Texts with a name that no node has any more are searched again, because they may contain a shorter name.
         """
         with self.write() as connection:
             lost = "SELECT id FROM touched CROSS JOIN keys USING (id) WHERE named = 0"
@@ -191,7 +198,7 @@ class MentionsFile(Database):
             if not connection.execute("SELECT 1 FROM texts WHERE number = ?", (number,)).fetchone():
                 return
             connection.executemany(
-                "INSERT OR IGNORE INTO keys (key, first, size, phrase) VALUES (?, '', 0, '')", [(key,) for key in keys]
+                "INSERT OR IGNORE INTO keys (key, first, size) VALUES (?, '', 0)", [(key,) for key in keys]
             )
             sql = "SELECT id FROM keys WHERE key IN (SELECT value FROM json_each(?))"
             ids = {id for (id,) in connection.execute(sql, (orjson.dumps(list(keys)).decode(),))}
@@ -203,7 +210,7 @@ class MentionsFile(Database):
     # ---- names
 
     def longest(self, firsts: Collection[str]) -> dict[str, int]:
-        """For the first words of names, the number of words of the longest name that begins with each."""
+        """For each of these first words, the number of words in the longest name that begins with it."""
         rows = self.rows(
             "SELECT value, (SELECT size FROM keys WHERE first = value AND named > 0 ORDER BY size DESC LIMIT 1)"
             " FROM json_each(?)",
@@ -212,11 +219,11 @@ class MentionsFile(Database):
         return {first: size for first, size in rows if size}
 
     def known(self, keys: Collection[str]) -> set[str]:
-        """The keys that are the name of a node."""
+        """The keys among these that are the name of a node."""
         return {key for (key,) in self.rows_in("SELECT key FROM keys WHERE named > 0 AND key IN ({})", keys)}
 
     def going_by(self, key: str) -> list[Uri]:
-        """The nodes of this name."""
+        """The nodes with this name."""
         uris = self.column(
             "SELECT DISTINCT uri FROM keys JOIN names ON names.key = keys.id JOIN texts ON number = text"
             " WHERE keys.key = ? ORDER BY uri",
@@ -225,47 +232,47 @@ class MentionsFile(Database):
         return [Uri(uri) for uri in uris]
 
     def all_keys(self) -> list[tuple[str, str, int]]:
-        """Key, first word and size of the names of all nodes. O(names)."""
+        """The key, first word and size of every name of a node. O(names)."""
         return self.rows("SELECT key, first, size FROM keys WHERE named > 0")
 
     # ---- mentions
 
-    # CROSS JOIN fixes the order: from the few texts that are asked for to what they contain.
+    # CROSS JOIN fixes the order of joins: from the few requested texts to their contents.
 
     def mentioned(self, uris: Collection[Uri], common: int, limit: int) -> dict[str, list[Mention]]:
-        """The nodes that each node's text mentions, with the rarest name of each: rarest first, then by URI."""
+        """The nodes that each node's text mentions, each with its rarest name; sorted by rarity, then by URI."""
         return self._met(
             "t.uri",
             "d.uri",
-            "texts AS t ON t.uri = asked.value CROSS JOIN occurs AS o ON o.text = t.number"
+            "texts AS t ON t.uri_hash = asked.value CROSS JOIN occurs AS o ON o.text = t.number"
             " CROSS JOIN keys AS k ON k.id = o.key CROSS JOIN names AS n ON n.key = k.id"
             f" CROSS JOIN texts AS d ON d.number = n.text {_MET}",
-            uris,
+            map(hashed, uris),
             common,
             limit,
         )
 
     def mentioning(self, uris: Collection[Uri], common: int, limit: int) -> dict[str, list[Mention]]:
-        """The nodes whose texts mention each of these by name, in the same order."""
+        """For each of these nodes, the nodes whose texts mention it by name, in the same order."""
         return self._met(
             "d.uri",
             "t.uri",
-            "texts AS d ON d.uri = asked.value CROSS JOIN names AS n ON n.text = d.number"
+            "texts AS d ON d.uri_hash = asked.value CROSS JOIN names AS n ON n.text = d.number"
             " CROSS JOIN keys AS k ON k.id = n.key CROSS JOIN occurs AS o ON o.key = k.id"
             f" CROSS JOIN texts AS t ON t.number = o.text {_MET}",
-            uris,
+            map(hashed, uris),
             common,
             limit,
         )
 
     def written(self, uris: Collection[Uri], limit: int) -> dict[str, list[Mention]]:
-        """Identifiers in each node's text that are no node's name, as keys instead of URIs."""
+        """Identifiers in each node's text that are not the name of a node, given as keys instead of URIs."""
         return self._met(
             "t.uri",
             "k.key",
-            "texts AS t ON t.uri = asked.value CROSS JOIN occurs AS o ON o.text = t.number"
+            "texts AS t ON t.uri_hash = asked.value CROSS JOIN occurs AS o ON o.text = t.number"
             " CROSS JOIN keys AS k ON k.id = o.key AND k.size = 0",
-            uris,
+            map(hashed, uris),
             0,
             limit,
         )
@@ -283,7 +290,7 @@ class MentionsFile(Database):
         )
 
     def _met(
-        self, one: str, other: str, joined: str, asked: Collection[str], common: int, limit: int
+        self, one: str, other: str, joined: str, asked: Iterable[str | int], common: int, limit: int
     ) -> dict[str, list[Mention]]:
         values = {"asked": orjson.dumps(list(asked)).decode(), "common": common, "alike": MOST_ALIKE, "limit": limit}
         found: dict[str, list[Mention]] = {}

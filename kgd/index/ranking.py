@@ -1,52 +1,60 @@
 """Ranking of full-text answers: in tiers, from documents with all words of the query to bare files.
 
-Within a tier BM25 decides, then the URI, so an answer does not depend on the order of writes.
+Within a tier, hits are ordered by BM25, then by URI, so an answer does not depend on the order of writes.
 """
 
 from __future__ import annotations
 
+import contextlib
 import math
 import sqlite3
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple, TypedDict, Unpack
 
 import orjson
 
 from kgd.index import snippets
-from kgd.index.database import placeholders
+from kgd.index.database import FILE_TOKENIZER, TOKENIZER, placeholders
+from kgd.index.doc_texts import Texts
+from kgd.index.labels import TAG, label
 from kgd.index.words import Term, rarest
 from kgd.model.lane import Lane
 from kgd.model.uri import CODE_TREE, DIRECTORY_TYPE, Uri
 
 LARGE = 2_000
-"""Documents above which common words are left out of the first pass."""
+"""In an index with more documents than this, common words are left out of the first pass."""
 LOOKED_AT, FEWEST_LOOKED_AT = 0.12, 1_000
-"""Share of all documents, and least number, that the words of the first pass may have together; the rarest come first.
-Ranking a document takes a microsecond, and a query in plain language has a word of nearly all of them."""
+"""Maximum share of all documents, but at least this number, that the words of the first pass may select together; the
+rarest words are used first. Ranking a document takes a microsecond, and a query in plain language has words that occur
+in nearly all documents."""
 ENOUGH = 100
-"""Documents with the rarest words that suffice for a short query whose answer is ranked elsewhere."""
+"""This many documents with the rarest words suffice for a short query whose answer is ranked elsewhere."""
 LONG = 4
-"""Words above which a query counts as finished: its last word is a prefix only if no document has it as typed."""
+"""With more words than this, a query is considered finished: its last word is a prefix only if no document has it as
+typed."""
 CANDIDATES = 100
-"""Documents that are scored again with the words left out of the first pass."""
+"""Number of documents that are scored again with the words left out of the first pass."""
 SEEK = 250
 """A look-up of one document for a word costs as much as scanning this many documents that have it."""
 SLACK = 16
-"""Extra documents to look up: some are in the index twice."""
+"""Extra documents to look up, since some are in the index twice."""
 SCORE_DIGITS = 6
 RANK_DIGITS = 12
-"""FTS5 gives a very common word a millionth of a point; in a small index no other score may exist."""
+"""Digits to which scores are rounded. FTS5 gives a very common word a millionth of a point, which may be the only score
+in a small index."""
 MEMO_LIMIT = 10_000
 DOUBTED_SHARE = 0.6
-"""Share of its score that a doubted document keeps. One with all words ranks behind others with all words."""
+"""Share of its score that a doubted document keeps. A doubted document with all words ranks behind others with all
+words."""
 TEXT_WEIGHTS = "3.0, 2.5, 2.0, 1.0, 0.5, 1.0"
 """Weight of a word in name, tags, summary, content, data and in the parts of identifiers."""
 
 TABLES = {Lane.NOTES: "notes_text", Lane.SOURCES: "sources_text", Lane.CODE: "code_text"}
-"""The full-text table of each lane. BM25 weighs a word by its texts in one table, so lanes do not influence each other.
+"""The full-text table of each lane. BM25 weighs a word by the texts that have it in one table, so lanes do not
+influence each other.
 """
 LAST_SECOND = 1 << 62
-"""After all dates."""
+"""A time later than all dates."""
 
 ALL, BEGUN, SOME, FILE, FILE_SOME = 3, 2, 1, 0, -1
 """Tiers: all words; all words, the last as a prefix; some words; a bare file; a bare file with some words."""
@@ -72,8 +80,8 @@ class Filters(TypedDict, total=False):
     """Conditions of a search. A node has one of the `types` and any of the `tags`, and lies in `namespace` or below.
 
     Nodes of the code tree are also of type `file` or `dir`. Without `lanes`, texts of every lane pass. With `since` or
-    `until` (Unix seconds, both included), a node's date lies in this period: the time of a message, or the last change
-    of another node.
+    `until` (Unix seconds, both inclusive), a node passes only if its date is in this period: the time of a message, or
+    the last change of any other node.
     """
 
     types: Collection[str] | None
@@ -98,8 +106,8 @@ def doc_filter(**filters: Unpack[Filters]) -> Filter:
         sql.append(f"AND ({_of_types('docs', types)})")
         values += sorted(types)
     if tags:
-        sql.append(f"AND docs.id IN (SELECT doc FROM tags WHERE tag IN ({placeholders(tags)}))")
-        values += sorted(tag.casefold() for tag in tags)
+        sql.append(f"AND docs.id IN (SELECT doc FROM labels WHERE label IN ({placeholders(tags)}))")
+        values += sorted(label(TAG, tag.casefold()) for tag in tags)
     return _within("docs", filters.get("namespace", ""), sql, values)
 
 
@@ -109,7 +117,7 @@ def file_filter(**filters: Unpack[Filters]) -> Filter:
     sql = ["AND NOT EXISTS (SELECT 1 FROM docs WHERE docs.uri = files.uri)"]
     values: list[str | int] = []
     if filters.get("since") is not None or filters.get("until") is not None:
-        sql.append("AND 0")  # a bare file has no date of its own
+        sql.append("AND 0")  # a bare file has no date
     if types:
         sql.append(f"AND ({_of_types('files', types)} OR files.kind IN ({placeholders(types)}))")
         values += [*sorted(types), *sorted(types)]
@@ -141,13 +149,13 @@ class Found(NamedTuple):
     id: int
     tier: int
     share: float = 1.0
-    """Factor on its score, below 1 if the document is doubted."""
+    """Factor applied to its score; below 1 if the document is doubted."""
     lane: Lane = Lane.CODE
 
 
 class Frequencies:
-    """Document counts of words in one lane, cached until a fiftieth of the documents changed: they need not be
-    exact."""
+    """The number of documents with each word in one lane. The numbers need not be exact, so they are cached until a
+    fiftieth of the documents has changed."""
 
     def __init__(self, lane: Lane) -> None:
         self._lane, self._table = lane, TABLES[lane]
@@ -167,7 +175,7 @@ class Frequencies:
         return self._about
 
     def of(self, connection: sqlite3.Connection, match: str) -> int:
-        """Document count of a word, capped at half of all documents; a more common word has no weight."""
+        """The number of documents with a word, but at most half of all documents; a more common word has no weight."""
         known = self._known.get(match)
         if known is None:
             sql = f"SELECT count(*) FROM (SELECT 1 FROM {self._table} WHERE {self._table} MATCH ? LIMIT ?)"
@@ -191,11 +199,11 @@ class Search:
         self._all = " AND ".join(term.match for term in terms)
         self._begun = " AND ".join([*(term.match for term in terms[:-1]), terms[-1].prefix])
         self._enough: float = math.inf
-        """Documents with the rarest words above which common words are not looked up alone."""
+        """If more documents than this have the rarest words, common words are not looked up by themselves."""
         self._looked_for = self._begun if len(terms) == 1 else " OR ".join(term.match for term in terms)
 
     def gather(self, knowledge: Filter) -> list[Found]:
-        """Documents for `kgd.retrieval` to rank. Those with all words form a tier only if the query is short."""
+        """Documents for `kgd.retrieval` to rank. Documents with all words form a tier only if the query is short."""
         if len(self._terms) < LONG:
             self._enough = ENOUGH
             return self.run(knowledge)
@@ -205,7 +213,7 @@ class Search:
         """Paths of documents whose chunks have the words together, and their scores (more is better). Call after
         `gather`.
 
-        Words that `gather` left out are left out here.
+        Words that `gather` left out are left out here as well.
         """
         low, high = (f"{namespace}/", f"{namespace}0") if namespace else ("", "\U0010ffff")
         rows = self._connection.execute(
@@ -221,7 +229,7 @@ class Search:
         return self._best("beside", self._looked_for, knowledge, self._want, SOME)
 
     def run(self, knowledge: Filter) -> list[Found]:
-        """The first `want` documents; a tier is searched if those before it did not fill the list."""
+        """The first `want` documents; a tier is searched only if the tiers before it did not fill the list."""
         found = self._best(self._table, self._all, knowledge, self._want, ALL)
         if self._begun != self._all and (len(self._terms) < LONG or self._is_new(self._terms[-1])):
             found = self._more(found, self._begun, knowledge, BEGUN)
@@ -230,7 +238,7 @@ class Search:
         return found
 
     def bare(self, files: Filter, want: int) -> list[Found]:
-        """Bare files with all words in their path, then those with some: tiers `FILE` and `FILE_SOME`."""
+        """Bare files with all words in their path, then with some words: tiers `FILE` and `FILE_SOME`."""
         found = self._best("file_text", self._begun, files, want, FILE)
         if len(found) < want and len(self._terms) > 1:
             some = " OR ".join([*(term.match for term in self._terms[:-1]), self._terms[-1].prefix])
@@ -246,10 +254,10 @@ class Search:
         return _joined(found, self._best(self._table, match, condition, self._want + len(found), tier), self._want)
 
     def _with_some(self, found: list[Found], condition: Filter) -> list[Found]:
-        """Documents with some of the words. In a large index only those with rare words are looked up.
+        """Documents with some of the words. In a large index, only documents with rare words are looked up.
 
-        A query in plain language would otherwise rank every document. The words left out still count for the hundred
-        best.
+        Otherwise a query in plain language would have to rank every document. The words left out are still used to
+        score the hundred best.
         """
         connection, frequencies = self._connection, self._frequencies
         matches = [term.match for term in self._terms]
@@ -272,7 +280,7 @@ class Search:
         return _joined(found, self._reweighed(best, telling), self._want)
 
     def _reweighed(self, found: list[Found], telling: dict[str, float]) -> list[Found]:
-        """Add the weight of the words left out, as for one occurrence in a text of middling length."""
+        """Add the weight of the words left out, as for one occurrence in a text of average length."""
         gain = dict.fromkeys((f.id for f in found), 0.0)
         asked = _json(gain)
         for match, weight in telling.items():
@@ -282,8 +290,9 @@ class Search:
         return sorted(f._replace(rank=round(f.rank - gain[f.id], RANK_DIGITS)) for f in found)
 
     def _with_word(self, often: int, candidates: int) -> str:
-        """SQL to select, from some documents, those with a word. `often`: the number of documents that have it."""
-        # With the plus, SQLite scans all documents with the word; without it, it looks up each candidate.
+        """SQL that selects, from some documents, the documents with a word. `often` is the number of documents with the
+        word."""
+        # With a plus sign, SQLite scans all documents with the word; without it, SQLite looks up each candidate.
         plus = "+" if often < SEEK * candidates else ""
         table = self._table
         return f"SELECT rowid FROM {table} WHERE {table} MATCH ? AND {plus}rowid IN (SELECT value FROM json_each(?))"
@@ -319,8 +328,9 @@ class Search:
         return list(once.values())[:want]
 
     def covered(self, found: Sequence[Found]) -> tuple[dict[int, float], frozenset[str]]:
-        """Each document's share of the query's weight, by number, and the words that occur in the lane. The share is 1
-        for all words. Rare words weigh more; a word that no document of the lane has weighs most.
+        """The weighted share of the query's words that each document has, by number, and the words that occur in the
+        lane. The share is 1 if a document has all words. Rare words weigh more; a word that is in no document of the
+        lane weighs most.
         """
         known = set[str]()
         about = max(self._frequencies.documents(self._connection), len(found))
@@ -339,42 +349,51 @@ class Search:
         return {id: weight / total if total else 0.0 for id, weight in share.items()}, frozenset(known)
 
 
-def explain(connection: sqlite3.Connection, terms: Sequence[Term], page: Sequence[Found]) -> list[Hit]:
-    """The hits with snippet and reason, which are empty if a text has none of the words."""
+def explain(connection: sqlite3.Connection, texts: Texts, terms: Sequence[Term], page: Sequence[Found]) -> list[Hit]:
+    """The hits with snippet and reason; both are empty if a text has none of the words."""
     shown: dict[tuple[bool, int], snippets.Explanation] = {}
     asked = snippets.asked(terms)
-    for bare, source, names, columns in (
-        (False, "text", "name, tags, summary, content, data, parts", snippets.TEXT_COLUMNS),
-        (True, "file_text", "path, parts", snippets.FILE_COLUMNS),
-    ):
+    by_words = {found.id for found in page if found.rank}
+    for bare, columns in ((False, snippets.TEXT_COLUMNS), (True, snippets.FILE_COLUMNS)):
         ids = [found.id for found in page if (found.tier <= FILE) == bare]
-        if ids:
-            rows = connection.execute(
-                f"SELECT rowid, {names} FROM {source} WHERE rowid IN (SELECT value FROM json_each(?))", (_json(ids),)
-            )
-            seen = {id: snippets.find(columns, texts, asked) for id, *texts in rows}
-            shown |= {(bare, id): marked for id, marked in seen.items() if marked}
-            by_words = {found.id for found in page if found.rank}
-            unseen = [id for id, marked in seen.items() if not marked and id in by_words]
-            for table in ("file_text",) if bare else TABLES.values():
-                shown |= {(bare, id): marked for id, marked in _marked(connection, terms, table, columns, unseen)}
+        if not ids:
+            continue
+        found = (
+            _file_texts(connection, ids)
+            if bare
+            else {id: text.columns(uri) for id, (uri, text) in texts.of(connection, ids).items()}
+        )
+        seen = {id: snippets.find(columns, own, asked) for id, own in found.items()}
+        unseen = {id: found[id] for id, marked in seen.items() if not marked and id in by_words}
+        shown |= {(bare, id): marked for id, marked in seen.items() if marked}
+        shown |= {(bare, id): marked for id, marked in _marked(terms, columns, unseen)}
     nothing = snippets.Explanation("", ())
     return [Hit(f.uri, round(_exact(f), SCORE_DIGITS), *shown.get((f.tier <= FILE, f.id), nothing)) for f in page]
 
 
+def _file_texts(connection: sqlite3.Connection, ids: Iterable[int]) -> dict[int, tuple[str, ...]]:
+    sql = "SELECT rowid, path, parts FROM file_text WHERE rowid IN (SELECT value FROM json_each(?))"
+    return {id: tuple(own) for id, *own in connection.execute(sql, (_json(ids),))}
+
+
 def _marked(
-    connection: sqlite3.Connection, terms: Sequence[Term], table: str, columns: Sequence[str], ids: list[int]
+    terms: Sequence[Term], columns: Sequence[str], texts: Mapping[int, Sequence[str]]
 ) -> Iterator[tuple[int, snippets.Explanation]]:
-    if ids:
-        match = " OR ".join(dict.fromkeys(m for term in terms for m in (term.match, term.prefix)))
-        highlights = ", ".join(f"highlight({table}, {n}, ?2, ?3)" for n in range(len(columns)))
-        rows = connection.execute(
-            f"SELECT {table}.rowid, {highlights} FROM json_each(?1) AS asked CROSS JOIN {table}"
-            f" WHERE {table} MATCH ?4 AND {table}.rowid = asked.value",
-            (_json(ids), snippets.BEGIN, snippets.END, match),
+    """Explanations by SQLite, from an index of these few texts."""
+    if not texts:
+        return
+    tokenizer = FILE_TOKENIZER if columns == snippets.FILE_COLUMNS else TOKENIZER
+    match = " OR ".join(dict.fromkeys(m for term in terms for m in (term.match, term.prefix)))
+    highlights = ", ".join(f"highlight(few, {n}, ?1, ?2)" for n in range(len(columns)))
+    with contextlib.closing(sqlite3.connect(":memory:")) as few:
+        few.execute(f"CREATE VIRTUAL TABLE few USING fts5 ({', '.join(columns)}, tokenize = '{tokenizer}')")
+        few.executemany(
+            f"INSERT INTO few (rowid, {', '.join(columns)}) VALUES (?, {placeholders(columns)})",
+            [(id, *own) for id, own in texts.items()],
         )
-        for id, *texts in rows:
-            yield id, snippets.read(columns, texts)
+        values = (snippets.BEGIN, snippets.END, match)
+        for id, *own in few.execute(f"SELECT rowid, {highlights} FROM few WHERE few MATCH ?3", values):
+            yield id, snippets.read(columns, own)
 
 
 def _json(ids: Iterable[int]) -> str:
@@ -388,7 +407,7 @@ def _joined(first: list[Found], then: Sequence[Found], want: int) -> list[Found]
 
 
 def lowered(found: list[Found], doubted: Collection[Uri]) -> list[Found]:
-    """The documents in new order: doubted ones keep only a share of their score."""
+    """The documents in their new order: stale documents keep only a part of their score."""
     if not any(one.uri in doubted for one in found):
         return found
     shared = [one._replace(share=DOUBTED_SHARE) if one.uri in doubted else one for one in found]
@@ -396,6 +415,7 @@ def lowered(found: list[Found], doubted: Collection[Uri]) -> list[Found]:
 
 
 def _exact(found: Found) -> float:
-    """A tier's share of 0..1, and within it the BM25 score squeezed; 4 is middling."""
+    """The score from 0 to 1: the range of the tier, and within it the BM25 score mapped into that range; 4 is in the
+    middle."""
     good = max(0.0, -found.rank)
     return found.share * (max(FILE, found.tier) + good / (good + 4)) / (ALL + 1)

@@ -1,9 +1,9 @@
 """Search for restricted callers: answers as if hidden texts did not exist.
 
-BM25 weighs a word by the number of texts that have it, hidden ones included, and the last word of a query may be
-unfinished. Together, the scores of visible hits would spell out hidden texts letter by letter. So the scores of each
-word are divided by its best visible score, which removes that weight, and the word is weighed by the visible texts
-instead. O(texts with a word of the query).
+BM25 weighs a word by the number of texts that contain it, including hidden texts, and the last word of a query may be
+unfinished. So the scores of visible hits could reveal hidden texts letter by letter. To prevent this, the scores of
+each word are divided by its best visible score, which removes that weight, and the word is weighed by the visible texts
+instead. This takes time linear in the number of texts that contain a word of the query.
 """
 
 from __future__ import annotations
@@ -35,13 +35,14 @@ _Scores = dict[Uri, tuple[float, int]]
 
 
 class InSight:
-    """One query on one connection, in the tiers of `ranking.Search`."""
+    """One restricted query on one connection, with the same tiers as `ranking.Search`."""
 
     def __init__(self, connection: sqlite3.Connection, terms: Sequence[Term], sees: Sees) -> None:
         self._connection, self._terms, self._sees = connection, terms, sees
 
     def texts(self, lane: Lane, condition: Filter, want: int) -> list[Found]:
-        """At most `want` texts of a lane with words of the query; texts with all of few words form their own tier."""
+        """At most `want` texts of a lane with words of the query. If the query has few words, texts with all of them
+        form their own tier."""
         table = TABLES[lane]
         few = len(self._terms) < LONG
         last = self._terms[-1]
@@ -51,7 +52,7 @@ class InSight:
             return [one._replace(lane=lane) for one in every[:want]]
         begun = [*found[:-1], self._with(table, (*last.phrases, *last.begun), condition)]
         tiers = _ranked(begun, lambda count: BEGUN if few and count == len(found) else SOME)
-        if found[-1]:  # the last word exists as typed: texts with only longer words match it partly
+        if found[-1]:  # the last word exists as typed: texts with only longer words match it only partly
             exact = _ranked(found, lambda count: ALL if count == len(found) else SOME)
             all_of_them = {one.uri for one in exact if one.tier == ALL}
             more = [one for one in tiers if one.tier == BEGUN and one.uri not in all_of_them]
@@ -60,14 +61,14 @@ class InSight:
         return [one._replace(lane=lane) for one in tiers[:want]]
 
     def files(self, condition: Filter, want: int) -> list[Found]:
-        """Bare files: those with all words in their path, then those with some."""
+        """Bare files: first those with all words in their path, then those with some words."""
         last = self._terms[-1]
         phrases = [*(term.phrases for term in self._terms[:-1]), (*last.phrases, *last.begun)]
         found = [self._with("file_text", each, condition) for each in phrases]
         return _ranked(found, lambda count: FILE if count == len(found) else FILE_SOME)[:want]
 
     def _with(self, table: str, phrases: Sequence[str], condition: Filter) -> _Scores:
-        """Each text's best score for any of the phrases; the scores of a phrase are divided by its best."""
+        """The best score of each text for any of the phrases; the scores of a phrase are divided by its best score."""
         found: _Scores = {}
         for phrase in dict.fromkeys(phrases):
             scores = self._of(table, phrase, condition)

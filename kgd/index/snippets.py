@@ -1,7 +1,7 @@
 """Explanations of hits: the matched words per field, and a snippet around them.
 
-SQLite could mark every match, but needs a millisecond or more per hit. So the few texts of an answer are searched here,
-by a rule that knows fewer endings than SQLite's stemmer; SQLite is asked only where it finds nothing.
+SQLite could mark every match, but needs a millisecond or more per hit. So this module searches the few texts of an
+answer itself, with fewer word endings than SQLite's stemmer; it uses SQLite only if it finds nothing.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ FILE_COLUMNS = ("path", "identifier")
 SNIPPET = 160
 WORDS_NAMED = 5
 LOOKS = 20
-"""Candidate places of a word that are checked in one text."""
+"""Maximum number of places in one text that are checked for a word."""
 
 _MARKED = re.compile(f"{BEGIN}([^{END}]*){END}")
 _WORD = re.compile(r"[^\W_]+")
@@ -36,13 +36,14 @@ class Explanation(NamedTuple):
 
 
 class SearchWord(NamedTuple):
-    """A word to look for, casefolded, and the letters that all of its forms begin with."""
+    """A word to look for, case-folded, and the letters with which all of its forms begin."""
 
     word: str
     root: str
     begun: bool
     anywhere: bool
-    """The term may occur inside another word: it is a gram, or the stem of a word in a language with compounds."""
+    """Whether the term may occur inside another word, as a gram or the stem of a word in a language with compounds
+    may."""
     is_gram: bool = False
 
 
@@ -59,7 +60,8 @@ def asked(terms: Sequence[Term]) -> list[SearchWord]:
 
 
 def find(columns: Sequence[str], texts: Sequence[str], words: Sequence[SearchWord]) -> Explanation | None:
-    """The explanation, or None if the texts have no word. A word is named only in the field where it counts most."""
+    """The explanation, or None if the texts have none of the words. A word is listed only for the field where its
+    weight is highest."""
     why = []
     named: set[str] = set()
     first: dict[str, int] = {}
@@ -81,7 +83,7 @@ def find(columns: Sequence[str], texts: Sequence[str], words: Sequence[SearchWor
 
 
 def _joined(found: Collection[str], text: str, words: Sequence[SearchWord]) -> set[str]:
-    """Grams of the query that overlap in the text are joined into one word."""
+    """The words that were found, with grams that overlap in the text joined into one word."""
     joined, last = list[str](), ""
     for word in (one.word for one in words if one.is_gram and one.word in found):
         overlap = len(word) - 1
@@ -112,7 +114,7 @@ def one_line(text: str) -> str:
 
 
 def _place(folded: str, asked: SearchWord) -> tuple[int, int] | None:
-    """Span of the first form of the word."""
+    """The span of the first form of the word in a folded text; None if there is none."""
     if asked.anywhere:
         at = folded.find(asked.word)
         return None if at < 0 else (at, at + len(asked.word))
@@ -145,7 +147,7 @@ def _reason(column: str, found: Collection[str]) -> str:
 
 
 def _snippet(columns: Sequence[str], texts: Sequence[str], first: dict[str, int]) -> str:
-    """The content around the first match in it, else the summary, else the beginning of the content."""
+    """The content around its first match; otherwise the summary; otherwise the beginning of the content."""
     by_name = dict(zip(columns, texts, strict=True))
     if "path" in by_name:
         return one_line(by_name["path"])

@@ -6,13 +6,15 @@ SQLite's FTS5 finds and scores; `kgd.index.ranking` orders the answers.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple, Unpack
 
 import orjson
 
-from kgd.index import change_feed, exact_names, ranking, snippets, text_context, words
+from kgd.index import change_feed, exact_names, labels, ranking, snippets, text_context, words
 from kgd.index.database import Database, placeholders
+from kgd.index.doc_texts import STORED_SCHEMES, Read, Text, Texts, checksum_of, path_of
+from kgd.index.labels import KEY, TAG, label
 from kgd.index.ranking import (
     FILE,
     SCORE_DIGITS,
@@ -33,25 +35,27 @@ from kgd.index.restricted_search import InSight, Sees
 from kgd.model.dates import Validity
 from kgd.model.lane import KNOWLEDGE, LANES, Lane, lane_of
 from kgd.model.node import Source, default_type
-from kgd.model.uri import CODE_TREE, Uri, is_owned
+from kgd.model.uri import CODE_TREE, Uri
 
+FILE_NAME = "index.sqlite"
 FEW = 1_000
-"""Largest number of documents of a word that is looked up separately."""
+"""Maximum number of documents with a word for it to be looked up separately."""
 MOST_FEW = 50_000
-"""Nodes that pass a filter for them to be listed."""
+"""Maximum number of nodes that pass a filter for `few_in` to list them."""
 MAX_KEY = 500
-"""Characters of a key, an address or an id in a node's data that are compared."""
+"""Maximum number of characters to compare of a key, an address or an id in a node's data."""
 MOST_DOUBTED = 200
-"""Doubted hits that make room for others in one answer."""
+"""Maximum number of doubted hits that give way to others in one answer."""
+_COLUMNS = "name, tags, summary, content, data, parts"
 
 
 class Doc(NamedTuple):
     """A node as the index stores it. `data_text` is the searchable part of its data; `updated` is in Unix seconds.
 
     `dated` is the time of a message, by default `updated`; `valid` is the period in which a fact holds, None if it
-    always does. `origin` is the file of the code tree that it was read from, None for stored nodes. `people` are its
-    speakers; `data_keys` are the top-level keys of its data, and the addresses and ids in it. A `bare` node has no text
-    of its own, so words do not find it.
+    always does. `origin` is the file of the code tree from which the text was read, None for stored nodes. `people` are
+    its speakers; `data_keys` are the top-level keys of its data, and the addresses and ids in it. A `bare` node has no
+    text, so it is not found by words. With a `blob`, its texts are those that `Read` returns, and are not stored.
     """
 
     uri: Uri
@@ -70,6 +74,12 @@ class Doc(NamedTuple):
     bare: bool = False
     dated: int | None = None
     valid: Validity | None = None
+    blob: bytes = b""
+
+    @property
+    def text(self) -> Text:
+        texts = self.name, " ".join(self.tags), self.summary, self.content, self.data_text
+        return Text(*map(words.clean, texts))
 
     @property
     def lane(self) -> Lane:
@@ -85,7 +95,7 @@ class FileDoc(NamedTuple):
 
 
 class Gathered(NamedTuple):
-    """Answer of one lane to a query.
+    """The answer of one lane to a query.
 
     `wholes` are documents by path, with their scores; `beside` are messages that have the words together with their
     neighbours. `covered` is the share of the query's words that each text has, by number; `known` are the words that
@@ -100,21 +110,24 @@ class Gathered(NamedTuple):
 
 
 class TextIndex:
-    """Any thread may search; the database serialises writes.
+    """The full-text index of one workspace. Any thread may search; the database serialises writes.
 
-    A write becomes visible as a whole when it returns; after an error nothing of it is. Any text is a valid query.
-    Answers depend on the content of the index, not on the order of writes. With `sees`, nodes that it refuses do not
-    influence the answer in any way.
+    A write becomes visible as a whole when it returns; after an error, no part of it is visible. Any string is a valid
+    query. Answers depend on the content of the index, not on the order of writes. With `sees`, nodes that `sees`
+    refuses do not influence the answer in any way.
+
+    Args:
+        read: Reads the text of a node from its blob; not needed if no document has a blob.
     """
 
-    def __init__(self, database: Database) -> None:
-        self._database = database
+    def __init__(self, database: Database, read: Read | None = None) -> None:
+        self._database, self._texts = database, Texts(read)
         self._frequencies = {lane: Frequencies(lane) for lane in LANES}
 
     # Writing
 
     def tree(self) -> str | None:
-        """The root tree (hex) that the index reflects; None if it was never set."""
+        """The root tree (in hex) that the index reflects; None if it was never set."""
         return self._database.meta("tree")
 
     def set_tree(self, tree: str) -> None:
@@ -123,11 +136,11 @@ class TextIndex:
     def apply(self, upserts: Iterable[Doc], removals: Iterable[Uri] = (), *, tree: str | None = None) -> None:
         """Add or replace documents and remove others, in one transaction. Unknown removals are ignored.
 
-        About 0.1 ms a document.
+        Takes about 0.1 ms per document.
 
         Raises:
-            IndexDamaged: The file is unsound.
-            Unavailable: It is locked by another process, or the disk is full.
+            IndexDamaged: The file is damaged.
+            Unavailable: The file is locked by another process, or the disk is full.
         """
         changed: list[Uri] = []
         with self._database.write() as connection:
@@ -140,7 +153,7 @@ class TextIndex:
             text_context.renew(connection, changed)
             if tree is not None:
                 self.set_tree(tree)
-        self._outdate(len(changed))
+        self.outdate(len(changed))
 
     def apply_files(self, upserts: Iterable[FileDoc], removals: Iterable[Uri] = ()) -> None:
         """Add, replace and remove bare files, like `apply`."""
@@ -149,8 +162,8 @@ class TextIndex:
                 self._forget_file(connection, uri)
             for file in upserts:
                 self._forget_file(connection, file.uri)
-                name = words.clean(file.path.rpartition("/")[2])  # a file system has names that are not valid text
-                row = (file.uri, default_type(file.uri), file.kind, _path(file.uri), name)
+                name = words.clean(file.path.rpartition("/")[2])  # names in a file system may not be valid text
+                row = (file.uri, default_type(file.uri), file.kind, path_of(file.uri), name)
                 id = connection.execute(
                     "INSERT INTO files (uri, type, kind, path, name) VALUES (?, ?, ?, ?, ?)", row
                 ).lastrowid
@@ -160,36 +173,46 @@ class TextIndex:
                     (id, path, f"{words.parts_text([path])} {words.grams_text((path, 1))}"),
                 )
 
-    def apply_tree(self, file: Uri, docs: Sequence[Doc]) -> None:
-        """Replace all documents that were read from one file of the code tree.
+    def apply_trees(self, trees: Mapping[Uri, Sequence[Doc]]) -> None:
+        """Replace all documents that were read from files of the code tree, in one transaction.
 
         An unchanged document keeps its number, so that followers of the feed do not read or embed it again.
         """
+        touched = set[Uri]()
         with self._database.write() as connection:
-            rows = connection.execute(
-                "SELECT docs.id, docs.uri, docs.type, docs.updated, text.name, text.tags, text.summary, text.content,"
-                " text.data FROM docs JOIN text ON text.id = docs.id WHERE origin = ? AND origin <> ''",
-                (file,),
-            )
-            known = {uri: (id, shape) for id, uri, *shape in rows}
-            wanted = {doc.uri: doc._replace(origin=file) for doc in docs}
-            same = {uri for uri, doc in wanted.items() if uri in known and known[uri][1] == _shape(doc)}
-            for uri, (id, _) in known.items():
-                if uri not in same:
-                    self._drop(connection, id)
-            for uri, doc in wanted.items():
-                if uri not in same:
-                    self._store(connection, doc)
-            touched = {*known, *wanted} - same
+            for file, docs in trees.items():
+                touched |= self._apply_tree(connection, file, docs)
             text_context.renew(connection, touched)
-        self._outdate(len(touched))
+        self.outdate(len(touched))
 
-    def _outdate(self, changed: int) -> None:
+    def _apply_tree(self, connection: sqlite3.Connection, file: Uri, docs: Sequence[Doc]) -> set[Uri]:
+        """Replace the documents of one file, and return the old and new documents that differ."""
+        rows = connection.execute(
+            "SELECT docs.id, docs.uri, docs.type, docs.updated, docs.name, tags, summary, content, data"
+            " FROM docs JOIN text ON text.id = docs.id WHERE origin = ? AND origin <> ''",
+            (file,),
+        )
+        known = {uri: (id, shape) for id, uri, *shape in rows}
+        wanted = {doc.uri: doc._replace(origin=file) for doc in docs}
+        same = {
+            uri for uri, doc in wanted.items() if uri in known and known[uri][1] == [doc.type, doc.updated, *doc.text]
+        }
+        for uri, (id, _) in known.items():
+            if uri not in same:
+                self._drop(connection, id)
+        for uri, doc in wanted.items():
+            if uri not in same:
+                self._store(connection, doc)
+        return {*known, *wanted} - same
+
+    def outdate(self, changed: int) -> None:
+        """Note changed documents, including those changed by another process. After many changes, the counts of words
+        are read again."""
         for frequencies in self._frequencies.values():
             frequencies.outdate(changed)
 
     def tree_origins(self) -> set[Uri]:
-        """The files of the code tree that documents were read from. O(those documents)."""
+        """The files in the code tree from which documents were read. Takes time linear in their number."""
         return set(self._database.column("SELECT DISTINCT origin FROM docs WHERE origin <> ''"))
 
     def file_uris(self) -> set[Uri]:
@@ -197,51 +220,48 @@ class TextIndex:
         return set(self._database.column("SELECT uri FROM files"))
 
     def optimize(self) -> None:
-        """Merge the segments of many writes; seconds for 100k documents. For a quiet moment after a bulk load."""
+        """Merge the segments of many writes. Takes seconds for 100,000 documents, so call it when idle after a bulk
+        load."""
         with self._database.write() as connection:
             for table in (*ranking.TABLES.values(), "whole_text", "beside", "file_text"):
                 connection.execute(f"INSERT INTO {table} ({table}) VALUES ('optimize')")
 
     def _store(self, connection: sqlite3.Connection, doc: Doc) -> None:
         self._forget(connection, doc.uri, doc.origin)
-        name, summary, content, data = (words.clean(t) for t in (doc.name, doc.summary, doc.content, doc.data_text))
-        path = _path(doc.uri)
-        tags_text = " ".join(doc.tags)
-        weighted = ((path, 1), (name, 3), (tags_text, 2), (summary, 2), (content, 1), (data, 1))
-        parts = f"{path} {words.parts_text((path, name, summary, content, data))} {words.grams_text(*weighted)}"
+        text, path = doc.text, path_of(doc.uri)
+        own = exact_names.labels_of(doc.uri, text.name, doc.aliases)
+        own |= {label(TAG, tag.casefold()) for tag in doc.tags}
+        own |= {label(KEY, words.clean(key[:MAX_KEY])) for key in doc.data_keys}
+        columns = text.columns(doc.uri)
+        blob = b"" if doc.origin or doc.uri.startswith(STORED_SCHEMES) else doc.blob
         id = connection.execute(
-            "INSERT INTO docs (uri, origin, type, path, updated, dated, source_type, source_id, aliases, lane)"
-            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            "INSERT INTO docs (uri, origin, type, name, path_at, updated, dated, source_type, source_id, aliases, lane,"
+            " blob, checksum, labels) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (
                 doc.uri,
                 doc.origin or "",
                 doc.type,
-                path,
+                text.name,
+                len(doc.uri) - len(path) + 1,
                 doc.updated,
                 doc.updated if doc.dated is None else doc.dated,
                 *((doc.source.type, doc.source.id) if doc.source else (None, None)),
                 "\n".join(doc.aliases),
                 doc.lane,
+                blob,
+                checksum_of(columns),
+                labels.packed(own),
             ),
         ).lastrowid
         assert id is not None
-        row = (id, name, tags_text, summary, content, data, parts)
-        connection.execute(
-            "INSERT INTO text (id, name, tags, summary, content, data, parts) VALUES (?, ?, ?, ?, ?, ?, ?)", row
-        )
+        if not blob:
+            connection.execute("INSERT INTO text VALUES (?, ?, ?, ?, ?)", (id, *text[1:]))
         if table := ranking.TABLES.get(doc.lane):
-            connection.execute(
-                f"INSERT INTO {table} (rowid, name, tags, summary, content, data, parts) VALUES (?, ?, ?, ?, ?, ?, ?)",
-                row,
-            )
-        exact_names.note(connection, id, doc.uri, name, doc.aliases)
-        keys = [(words.clean(key[:MAX_KEY]), id) for key in doc.data_keys]
-        connection.executemany("INSERT OR IGNORE INTO data_keys (key, doc) VALUES (?, ?)", keys)
-        text_context.note_people(connection, id, doc.people or text_context.speakers(content))
+            connection.execute(f"INSERT INTO {table} (rowid, {_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?)", (id, *columns))
+        labels.add(connection, id, own)
+        text_context.note_people(connection, id, doc.people or text_context.speakers(text.content))
         if doc.valid is not None:
             connection.execute("INSERT INTO validity (doc, begin, until) VALUES (?, ?, ?)", (id, *doc.valid))
-        tags = {tag.casefold() for tag in doc.tags}
-        connection.executemany("INSERT INTO tags (tag, doc) VALUES (?, ?)", [(tag, id) for tag in tags])
 
     def _forget(self, connection: sqlite3.Connection, uri: Uri, origin: Uri | None = None) -> None:
         row = connection.execute("SELECT id FROM docs WHERE uri = ? AND origin = ?", (uri, origin or "")).fetchone()
@@ -249,14 +269,15 @@ class TextIndex:
             self._drop(connection, row[0])
 
     def _drop(self, connection: sqlite3.Connection, id: int) -> None:
-        [lane] = connection.execute("SELECT lane FROM docs WHERE id = ?", (id,)).fetchone()
+        lane, own = connection.execute("SELECT lane, labels FROM docs WHERE id = ?", (id,)).fetchone()
+        labels.remove(connection, id, own)
         if table := ranking.TABLES.get(lane):
-            connection.execute(f"DELETE FROM {table} WHERE rowid = ?", (id,))  # reads the row of `text`
+            connection.execute(
+                f"INSERT INTO {table} ({table}, rowid, {_COLUMNS}) VALUES ('delete', ?, ?, ?, ?, ?, ?, ?)",
+                (id, *self._texts.indexed(connection, id)),
+            )
         for table, column in (
             ("text", "id"),
-            ("tags", "doc"),
-            ("names", "doc"),
-            ("data_keys", "doc"),
             ("people", "doc"),
             ("validity", "doc"),
             ("beside", "rowid"),
@@ -274,7 +295,7 @@ class TextIndex:
     # Searching
 
     def count(self) -> int:
-        """Number of stored documents, without those read from the code tree. O(documents)."""
+        """The number of documents, except those read from the code tree. O(documents)."""
         [count] = self._database.column("SELECT count(*) FROM docs WHERE origin = ''")
         return int(count)
 
@@ -289,7 +310,7 @@ class TextIndex:
         files: bool = True,
         **filters: Unpack[Filters],
     ) -> list[Hit]:
-        """The best hits: nodes with all words, then with some, then bare `files`. Ties are in the order of URIs.
+        """The best hits: nodes with all words, then nodes with some words, then bare `files`. Ties are ordered by URI.
 
         Within a tier, notes come before sources, and sources before code. The last word may be unfinished. A query
         without letters or digits finds nothing. `doubted` nodes lose part of their score.
@@ -300,7 +321,8 @@ class TextIndex:
             return []
         lanes = sorted(filters.get("lanes") or LANES)
         with self._database.read() as connection:
-            # More than wanted, as doubted hits may fall behind others: a page must not depend on the pages before it.
+            # More than requested, since doubted hits may fall behind others: a page must not depend on the pages before
+            # it.
             most = want + min(len(doubted), MOST_DOUBTED)
             condition = doc_filter(**filters)
             found = {lane: self._of_lane(connection, lane, terms, condition, most, sees) for lane in lanes}
@@ -311,7 +333,7 @@ class TextIndex:
             if files and Lane.CODE in lanes and not filters.get("tags") and len(first) < most:
                 bare = file_filter(types=filters.get("types"), namespace=filters.get("namespace", ""))
                 first += self._bare(connection, terms, bare, most - len(first), sees)
-            return explain(connection, terms, lowered(first, doubted)[offset:want])
+            return explain(connection, self._texts, terms, lowered(first, doubted)[offset:want])
 
     def _of_lane(
         self,
@@ -338,8 +360,8 @@ class TextIndex:
     ) -> Gathered:
         """Documents of one lane with words of the query, for `kgd.retrieval` to rank with other evidence.
 
-        In a large lane, documents with only common words are left out. Bare files are never included; messages matched
-        together with their neighbours are included if `surrounded`.
+        In a large lane, documents with only common words are left out. Bare files are never included. Messages that
+        match together with their neighbours are included if `surrounded` is set.
         """
         terms = words.terms(query)
         if not terms:
@@ -347,6 +369,8 @@ class TextIndex:
         with self._database.read() as connection:
             condition = doc_filter(**filters)
             search = Search(connection, lane, self._frequencies[lane], terms, limit)
+            if not connection.execute("SELECT 1 FROM docs WHERE lane = ? LIMIT 1", (lane,)).fetchone():
+                return Gathered([], {}, [], {}, frozenset())
             if sees is not None:
                 found = InSight(connection, terms, sees).texts(lane, condition, limit)
                 asked = frozenset(term.word.casefold() for term in terms)
@@ -357,9 +381,9 @@ class TextIndex:
             return Gathered(found, wholes, beside, *search.covered(found))
 
     def called(self, name: str, sees: Sees, **filters: Unpack[Filters]) -> list[tuple[Found, bool]]:
-        """The nodes of this name in any case style that `sees` accepts, and whether each is spelled the same.
+        """The nodes with this name in any case style that `sees` accepts, and whether each is spelled exactly like it.
 
-        See `exact_names`. O(nodes of this name).
+        See `exact_names`. O(nodes with this name).
         """
         with self._database.read() as connection:
             found = exact_names.find(connection, name, sorted(filters.get("lanes") or LANES), sees)
@@ -378,7 +402,8 @@ class TextIndex:
         sees: Sees | None = None,
         **filters: Unpack[Filters],
     ) -> list[Found]:
-        """Files and directories whose path has words of the query, the best first; all words before some."""
+        """Files and directories whose path has words of the query, best first; paths with all words come before the
+        others."""
         terms = words.terms(query)
         if not terms or limit <= 0:
             return []
@@ -393,12 +418,12 @@ class TextIndex:
         return Search(connection, Lane.CODE, self._frequencies[Lane.CODE], terms, want).bare(condition, want)
 
     def explain(self, query: str, page: Sequence[Found]) -> list[Hit]:
-        """Snippet and reason for each hit; both are empty if it has none of the words."""
+        """Snippet and reason for each hit; both are empty if the hit has none of the words."""
         terms = words.terms(query)
         if not terms:
             return [Hit(found.uri, 0.0, "", ()) for found in page]
         with self._database.read() as connection:
-            return explain(connection, terms, page)
+            return explain(connection, self._texts, terms, page)
 
     def size(self) -> int:
         """Approximate number of texts in all lanes."""
@@ -410,23 +435,31 @@ class TextIndex:
         with self._database.read() as connection:
             return self._frequencies[Lane.NOTES].documents(connection)
 
+    def said(self, ids: Collection[int]) -> dict[int, tuple[str, str, str]]:
+        """Name, summary and content of these documents."""
+        with self._database.read() as connection:
+            found = self._texts.of(connection, ids)
+        return {id: (text.name, text.summary, text.content) for id, (_, text) in found.items()}
+
     def people(self, names: Collection[str]) -> list[str]:
         """The words among these, folded, that are part of a speaker's name."""
         with self._database.read() as connection:
             return text_context.people_among(connection, names)
 
     def by_people(self, names: Sequence[str], ids: Collection[int]) -> set[int]:
-        """Of these texts (`Found.id`), those in which a person of one of these names (one word each) speaks."""
+        """The texts among these (`Found.id`) in which a person with one of these names (one word each) speaks."""
         with self._database.read() as connection:
             return text_context.by_people(connection, names, ids) if names and ids else set()
 
     def dates_of(self, ids: Collection[int]) -> dict[int, int]:
-        """The dates of these texts (`Found.id`) in Unix seconds; texts without a date are left out."""
+        """The dates of these texts (`Found.id`) in Unix seconds; texts without a date are omitted."""
         sql = "SELECT docs.id, dated FROM json_each(?) AS asked JOIN docs ON docs.id = asked.value WHERE dated > 0"
         return dict(self._database.rows(sql, orjson.dumps(list(ids)).decode()))
 
     def validity_of(self, uris: Collection[Uri]) -> dict[Uri, Validity]:
-        """The periods in which these nodes hold; nodes that always hold are left out."""
+        """The periods in which these nodes hold; nodes that always hold are omitted."""
+        if not self._database.rows("SELECT 1 FROM validity LIMIT 1"):  # most workspaces have none
+            return {}
         rows = self._database.rows(
             "SELECT docs.uri, begin, until FROM json_each(?) AS asked JOIN docs ON docs.uri = asked.value"
             " JOIN validity ON validity.doc = docs.id",
@@ -435,7 +468,7 @@ class TextIndex:
         return {Uri(uri): Validity(begin, until) for uri, begin, until in rows}
 
     def passing(self, uris: Collection[Uri], **filters: Unpack[Filters]) -> list[Found]:
-        """Of these nodes, those in the index that pass the filters, in order of URI."""
+        """The nodes among these that are in the index and pass the filters, ordered by URI."""
         condition = doc_filter(**filters)
         rows = self._database.rows(
             "SELECT docs.uri, docs.id, docs.lane FROM json_each(?) AS asked JOIN docs ON docs.uri = asked.value"
@@ -447,7 +480,7 @@ class TextIndex:
         return [once[uri] for uri in sorted(once)]
 
     def few_in(self, **filters: Unpack[Filters]) -> list[Uri] | None:
-        """The nodes that pass the filters, or None if that is more than a third of all. O(answer)."""
+        """The nodes that pass the filters; None if they are more than a third of all nodes. O(answer)."""
         condition = doc_filter(**filters)
         with self._database.read() as connection:
             all = sum(frequencies.documents(connection) for frequencies in self._frequencies.values())
@@ -458,9 +491,10 @@ class TextIndex:
         return [uri for (uri,) in rows] if len(rows) <= most else None
 
     def named_like(self, name: str, limit: int) -> list[Uri]:
-        """Documents whose name has rare words of this one; if it has no rare words, all of its words. Best first.
+        """Documents whose name has rare words of `name` or, if it has no rare words, all of its words. Best first.
 
-        A hint beside every write, so common words are left out: looking them up is the cost.
+        This is called for every write, only to give a hint, so common words are left out: they would be expensive to
+        look up.
         """
         asked = [term.match for term in words.terms(name)]
         if not asked:
@@ -481,21 +515,20 @@ class TextIndex:
 
     def texts(self, scheme: str) -> list[tuple[Uri, str, str, str]]:
         """URI, type, name and data texts of all nodes of an owned scheme, as indexed. O(nodes)."""
-        return self._database.rows(
-            "SELECT docs.uri, docs.type, text.name, text.data FROM docs JOIN text ON text.id = docs.id"
-            " WHERE docs.uri >= ? AND docs.uri < ?",
-            f"{scheme}://",
-            f"{scheme}:0",  # `0` is the character after `/`
-        )
+        sql = "SELECT id, type FROM docs WHERE uri >= ? AND uri < ?"
+        with self._database.read() as connection:
+            types = dict(connection.execute(sql, (f"{scheme}://", f"{scheme}:0")))  # `0` is the character after `/`
+            found = self._texts.of(connection, types)
+        return [(uri, types[id], text.name, text.data) for id, (uri, text) in found.items()]
 
     def newest(self, type: str, limit: int) -> list[Uri]:
-        """Nodes of one type, last changed first, then by URI. O(limit)."""
+        """Nodes of one type, most recently changed first, then by URI. O(limit)."""
         return self._database.column(
             "SELECT uri FROM docs WHERE type = ? ORDER BY updated DESC, uri LIMIT ?", type, limit
         )
 
     def types(self) -> list[str]:
-        """The types of all nodes, and `file` and `dir` if the code tree has any; by name. O(types)."""
+        """The types of all nodes, sorted by name, including `file` and `dir` if the code tree has any. O(types)."""
         types = set(
             self._database.column(
                 "WITH RECURSIVE one(type) AS (SELECT min(type) FROM docs UNION ALL"
@@ -506,7 +539,7 @@ class TextIndex:
         return sorted(types | set(CODE_TREE) if self._database.row("SELECT 1 FROM files LIMIT 1") else types)
 
     def has_type(self, type: str) -> bool:
-        """Whether any node passes the filter of this type; the kind of a bare file counts as one. O(files)."""
+        """Whether any node passes a filter for this type; the kind of a bare file can be used as a type. O(files)."""
         return any(
             self._database.row(f"SELECT 1 FROM {table} WHERE 1 {asked.sql} LIMIT 1", *asked.values)
             for table, asked in (("docs", doc_filter(types=[type])), ("files", file_filter(types=[type])))
@@ -520,7 +553,7 @@ class TextIndex:
     def between(self, begin: str, end: str, limit: int, *, backward: bool = False) -> list[Uri]:
         """At most `limit` nodes with `begin` < URI < `end`. O(answer).
 
-        By URI, or with `backward` in descending order. Names of messages sort by time.
+        Sorted by URI, in descending order if `backward`. Names of messages sort by time.
         """
         order = "DESC" if backward else "ASC"
         sql = f"SELECT uri FROM docs WHERE uri > ? AND uri < ? ORDER BY uri {order} LIMIT ?"
@@ -528,8 +561,8 @@ class TextIndex:
 
     def with_data_keys(self, keys: Collection[str]) -> set[Uri]:
         """Nodes whose data has one of these top-level keys, addresses or ids. O(answer)."""
-        sql = f"SELECT uri FROM data_keys JOIN docs ON docs.id = doc WHERE key IN ({placeholders(keys)})"
-        return {Uri(uri) for uri in self._database.column(sql, *sorted(key[:MAX_KEY] for key in keys))}
+        sql = f"SELECT uri FROM labels JOIN docs ON docs.id = doc WHERE label IN ({placeholders(keys)})"
+        return {Uri(uri) for uri in self._database.column(sql, *(label(KEY, key[:MAX_KEY]) for key in keys))}
 
     def by_tags(
         self,
@@ -543,32 +576,25 @@ class TextIndex:
         offset: int = 0,
     ) -> list[Hit]:
         """Nodes with any of the tags: most matches first, then the newest, then by URI."""
-        asked = sorted({tag.casefold() for tag in tags})
+        asked = {label(TAG, tag): tag for tag in sorted({tag.casefold() for tag in tags})}
         if not asked:
             return []
         condition = doc_filter(types=types, namespace=namespace, since=since, until=until)
-        rows = self._database.rows(
-            "SELECT uri, matches, matched, text.summary FROM ("
-            "SELECT docs.id, docs.uri, docs.updated, count(*) AS matches, group_concat(tags.tag, ', ') AS matched"
-            f" FROM tags JOIN docs ON docs.id = tags.doc WHERE tags.tag IN ({placeholders(asked)}) {condition.sql}"
-            " GROUP BY docs.id ORDER BY matches DESC, docs.updated DESC, docs.uri LIMIT ? OFFSET ?"
-            ") AS best JOIN text ON text.id = best.id ORDER BY matches DESC, best.updated DESC, best.uri",
-            *asked,
-            *condition.values,
-            limit,
-            offset,
-        )
+        with self._database.read() as connection:
+            rows = connection.execute(
+                "SELECT docs.id, docs.uri, count(*) AS matches, group_concat(labels.label)"
+                f" FROM labels JOIN docs ON docs.id = labels.doc WHERE labels.label IN ({placeholders(asked)})"
+                f" {condition.sql}"
+                " GROUP BY docs.id ORDER BY matches DESC, docs.updated DESC, docs.uri LIMIT ? OFFSET ?",
+                (*asked, *condition.values, limit, offset),
+            ).fetchall()
+            texts = self._texts.of(connection, [id for id, *_ in rows])
         return [
-            Hit(uri, round(matches / len(asked), SCORE_DIGITS), snippets.one_line(summary), (f"tags: {matched}",))
-            for uri, matches, matched, summary in rows
+            Hit(
+                uri,
+                round(matches / len(asked), SCORE_DIGITS),
+                snippets.one_line(texts[id][1].summary),
+                (f"tags: {', '.join(sorted(asked[int(one)] for one in matched.split(',')))}",),
+            )
+            for id, uri, matches, matched in rows
         ]
-
-
-def _shape(doc: Doc) -> list[str | int]:
-    """The stored fields of a document, in the order of `apply_tree`'s columns."""
-    name, summary, content, data = (words.clean(text) for text in (doc.name, doc.summary, doc.content, doc.data_text))
-    return [doc.type, doc.updated, name, " ".join(doc.tags), summary, content, data]
-
-
-def _path(uri: Uri) -> str:
-    return uri.split("/", 3)[3] if is_owned(uri) else ""

@@ -1,6 +1,7 @@
 """Context of indexed texts: whole documents, neighbouring messages, and speakers.
 
-It is derived from stored texts: a document's text is the text of its chunks; a message has neighbours in its thread.
+This context is derived from stored texts: a document's text consists of the text of its chunks, and a message has
+neighbours in its thread.
 """
 
 from __future__ import annotations
@@ -16,10 +17,10 @@ from kgd.index.database import placeholders
 
 CHUNK, MESSAGE = "chunk", "message"
 MOST_CHUNKS = 2_000
-"""Chunks that make up the text of a whole document."""
+"""Maximum number of chunks that make up the text of a whole document."""
 MOST_PEOPLE = 40
 SPOKE = 2
-"""Lines that begin with a name before it counts as a speaker."""
+"""Minimum number of lines that begin with a name for it to be taken as a speaker's."""
 
 _SPEAKER = re.compile(r"^[ \t>*_-]{0,4}([^\W\d_][\w.'-]*(?: [\w.'-]+){0,2})[*_]{0,2}:[*_]{0,2}(?=\s)", re.MULTILINE)
 _NO_NAME = frozenset(
@@ -103,13 +104,13 @@ def _renew_beside(connection: sqlite3.Connection, changed: Iterable[str]) -> Non
 
 
 def _renew_wholes(connection: sqlite3.Connection, paths: Iterable[str]) -> None:
-    """Rebuild the texts of these documents from their chunks. O(their chunks)."""
+    """Rebuild the texts of these documents from their chunks. Takes time linear in the number of chunks."""
     for path in sorted(set(paths)):
         row = connection.execute("SELECT id FROM wholes WHERE path = ?", (path,)).fetchone()
         if row:
             connection.execute("DELETE FROM whole_text WHERE rowid = ?", row)
         texts = connection.execute(
-            "SELECT docs.uri, docs.lane, text.name, text.content FROM docs JOIN text ON text.id = docs.id"
+            "SELECT docs.uri, docs.lane, docs.name, text.content FROM docs JOIN text ON text.id = docs.id"
             " WHERE docs.path >= ? AND docs.path < ? AND docs.type = ? ORDER BY docs.path LIMIT ?",
             (f"{path}/", f"{path}0", CHUNK, MOST_CHUNKS),  # `0` is the character after `/`
         ).fetchall()
@@ -127,7 +128,7 @@ def _renew_wholes(connection: sqlite3.Connection, paths: Iterable[str]) -> None:
 
 
 def _indexed(said: Iterable[str]) -> str:
-    """The texts with their grams; such tables are never shown."""
+    """The texts with their grams, for tables from which no text is ever shown."""
     text = "\n".join(said)
     return f"{text}\n{grams}" if (grams := words.grams_text((text, 1))) else text
 
@@ -142,7 +143,7 @@ def speakers(content: str) -> list[str]:
 
 
 def note_people(connection: sqlite3.Connection, id: int, people: Iterable[str]) -> None:
-    """Record the speakers of a text; each word of a name stands for the person."""
+    """Record the speakers of a text; each word of a name can be used to find the person."""
     found = {word.casefold() for name in people for word in words.words_of(name)}
     telling = sorted(word for word in found if len(word) > 1 and word not in words.STOPWORDS)
     rows = [(word[: words.MAX_WORD], id) for word in telling[:MOST_PEOPLE]]
@@ -159,7 +160,7 @@ def people_among(connection: sqlite3.Connection, names: Collection[str]) -> list
 
 
 def by_people(connection: sqlite3.Connection, names: Sequence[str], ids: Collection[int]) -> set[int]:
-    """The texts among these in which a person of one of these names speaks."""
+    """The texts among these in which a person with one of these names speaks."""
     people = people_among(connection, names)
     if not people:
         return set()

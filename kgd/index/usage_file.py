@@ -1,6 +1,6 @@
 """Usage counts of this machine: which nodes were read together. A small SQLite file that may be deleted.
 
-It never enters the repository, and holds only URIs and counts: no words, no queries, no names of people.
+The file is never stored in the repository, and contains only URIs and counts: no words, no queries, no names of people.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from kgd.model.uri import Uri
 from kgd.model.usage import Tally
 
 MOST_NODES, MOST_PAIRS, MOST_LINKS = 20_000, 50_000, 20_000
-"""Rows that are kept; rare and old ones are removed first."""
+"""Maximum number of rows of each kind; rare and old rows are removed first."""
 
 _SQL = """
 CREATE TABLE totals (name TEXT PRIMARY KEY, count INTEGER NOT NULL) WITHOUT ROWID;
@@ -43,7 +43,7 @@ class UsageFile:
         """Add counts, in one transaction.
 
         Raises:
-            Unavailable: The disk refuses, or the file was damaged and is now empty.
+            Unavailable: The file cannot be written, or it was damaged and is now empty.
         """
         with self._open() as connection:
             for name in _TOTALS:
@@ -93,7 +93,7 @@ class UsageFile:
             return {Uri(uri) for (uri,) in connection.execute("SELECT uri FROM nodes WHERE at >= ?", (at,))}
 
     def decide(self, id: str, count: int) -> None:
-        """Record that a suggestion was accepted or dismissed, and how many conversations supported it then."""
+        """Record that a suggestion was accepted or dismissed, and how many conversations supported it at that time."""
         with self._open() as connection:
             connection.execute("INSERT OR REPLACE INTO decided VALUES (?, ?)", (id, count))
 
@@ -102,7 +102,7 @@ class UsageFile:
             return dict(connection.execute("SELECT id, count FROM decided").fetchall())
 
     def _prune(self, connection: sqlite3.Connection, table: str, most: int, count: str) -> None:
-        """Remove a tenth at once, so that most flushes remove nothing."""
+        """Remove a tenth of the rows if there are too many, so that most flushes remove nothing."""
         (rows,) = connection.execute(f"SELECT count(*) FROM {table}").fetchone()
         if rows <= most:
             return

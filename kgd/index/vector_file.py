@@ -1,7 +1,7 @@
-"""Stored vectors: bytes beside the index, interpreted by `kgd.vectors`.
+"""Stored vectors: a file of bytes next to the index, interpreted by `kgd.vectors`.
 
-Each row names its text by the number in the change feed and by a digest. So a follower of the feed continues where it
-stopped, and embeds no text twice.
+Each row identifies its text by the number in the change feed and by a digest. So a follower of the feed continues where
+it stopped, and does not embed any text twice. `key` is a hash of URI and origin, whose index is a quarter as large.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from kgd.index.change_feed import Position
-from kgd.index.database import Database, Schema
+from kgd.index.database import Database, Schema, hashed
 from kgd.model.uri import Uri
 
 Key = tuple[Uri, str]
@@ -20,7 +20,7 @@ Key = tuple[Uri, str]
 
 SCHEMA = Schema(
     0x6B676476,  # `kgdv`
-    1,
+    2,
     ("meta", "embedders", "vectors"),
     """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
@@ -38,12 +38,13 @@ CREATE TABLE vectors (
     id INTEGER PRIMARY KEY,
     embedder INTEGER NOT NULL,
     number INTEGER NOT NULL,
+    key INTEGER NOT NULL,
     uri TEXT NOT NULL,
     origin TEXT NOT NULL,
     digest BLOB NOT NULL,
     vector BLOB NOT NULL,
     tokens BLOB,
-    UNIQUE (embedder, uri, origin)
+    UNIQUE (embedder, key)
 );
 CREATE INDEX of_number ON vectors (embedder, number);
 CREATE INDEX in_sample ON vectors (embedder, digest);
@@ -54,7 +55,7 @@ _ID = "(SELECT id FROM embedders WHERE name = ?)"
 
 
 class Known(NamedTuple):
-    """A known embedder. `choice` is how it was chosen; `complete` is true once it has had all texts."""
+    """A known embedder. `choice` is the setting that chose it; `complete` is true once it has embedded all texts."""
 
     name: str
     choice: str
@@ -75,18 +76,19 @@ class Row(NamedTuple):
 class VectorFile(Database):
     """The rows of all embedders of one workspace, for one writer and any number of readers.
 
-    Every method raises IndexDamaged if the file is unsound, and Unavailable if it or its disk cannot be used.
+    Every method raises IndexDamaged if the file is damaged, and Unavailable if the file or its disk cannot be used.
     """
 
-    def __init__(self, path: Path) -> None:
-        super().__init__(path, SCHEMA)
+    def __init__(self, path: Path, *, ticket: str = "") -> None:
+        super().__init__(path, SCHEMA, ticket=ticket)
 
     def embedders(self) -> list[Known]:
         rows = self.rows("SELECT name, choice, dim, era, number, gone, complete FROM embedders ORDER BY id")
         return [Known(name, choice, dim, Position(*at), bool(done)) for name, choice, dim, *at, done in rows]
 
     def begin(self, name: str, choice: str, era: str) -> Known:
-        """The entry of an embedder, created if needed. After a rebuild of the index its rows are claimed by digest."""
+        """The entry of an embedder, created if needed. After a rebuild of the index, existing rows are matched to texts
+        by digest."""
         with self.write() as connection:
             connection.execute(
                 "INSERT INTO embedders (name, choice, dim, era, number, gone, complete) VALUES (?, ?, 0, ?, 0, 0, 0)"
@@ -99,7 +101,7 @@ class VectorFile(Database):
         return next(one for one in self.embedders() if one.name == name)
 
     def look_again(self, name: str, position: Position) -> None:
-        """Go through all texts again from `position`, because the record of removals has a gap."""
+        """Make the embedder go through all texts again from `position`, because the record of removals has a gap."""
         with self.write() as connection:
             self._unclaim(connection, self._id(connection, name), position)
 
@@ -111,7 +113,7 @@ class VectorFile(Database):
                 (
                     key,
                     connection.execute(
-                        "SELECT digest FROM vectors WHERE embedder = ? AND uri = ? AND origin = ?", (id, *key)
+                        "SELECT digest FROM vectors WHERE embedder = ? AND key = ?", (id, hashed(*key))
                     ).fetchone(),
                 )
                 for key in keys
@@ -119,22 +121,23 @@ class VectorFile(Database):
             return {key: row[0] for key, row in found if row}
 
     def store(self, name: str, rows: Sequence[Row], same: Mapping[Key, int], upto: int, dim: int) -> None:
-        """Store new rows, new numbers of unchanged texts, and the position in the feed; one transaction."""
+        """Store new rows, new numbers of unchanged texts, and the position in the feed, in one transaction."""
         with self.write() as connection:
             id = self._id(connection, name)
             connection.executemany(
-                "INSERT OR REPLACE INTO vectors (embedder, number, uri, origin, digest, vector)"
-                " VALUES (?, ?, ?, ?, ?, ?)",
-                [(id, row.number, *row.key, row.digest, row.vector) for row in rows],
+                "INSERT OR REPLACE INTO vectors (embedder, number, key, uri, origin, digest, vector)"
+                " VALUES (?, ?, ?, ?, ?, ?, ?)",
+                [(id, row.number, hashed(*row.key), *row.key, row.digest, row.vector) for row in rows],
             )
             connection.executemany(
-                "UPDATE vectors SET number = ? WHERE embedder = ? AND uri = ? AND origin = ?",
-                [(number, id, *key) for key, number in same.items()],
+                "UPDATE vectors SET number = ? WHERE embedder = ? AND key = ?",
+                [(number, id, hashed(*key)) for key, number in same.items()],
             )
             connection.execute("UPDATE embedders SET number = ?, dim = ? WHERE id = ?", (upto, dim, id))
 
     def drop(self, name: str, numbers: Sequence[int], gone: int) -> dict[Key, bytes]:
-        """Remove the rows of removed texts and unclaimed rows; `gone` is the position in the feed of removals.
+        """Remove the rows of removed texts, and rows that do not match any text; `gone` is the position in the feed of
+        removals.
 
         The embedder is `complete` from then on. Returns the digests of the removed rows.
         """
@@ -173,13 +176,18 @@ class VectorFile(Database):
             last = rows[-1][0]
             yield [((Uri(uri), origin), vector) for _, uri, origin, vector in rows if vector]
 
+    def between(self, name: str, after: int, upto: int) -> list[tuple[Key, bytes]]:
+        """The vectors of the texts in a range of numbers, empty ones included."""
+        sql = f"SELECT uri, origin, vector FROM vectors WHERE embedder = {_ID} AND number > ? AND number <= ?"
+        return [((Uri(uri), origin), vector) for uri, origin, vector in self.rows(sql, name, after, upto)]
+
     def count(self, name: str) -> int:
-        """Texts that have a row. O(rows)."""
+        """The number of texts that have a row. O(rows)."""
         [found] = self.column(f"SELECT count(*) FROM vectors WHERE embedder = {_ID}", name)
         return int(found)
 
     def sample(self, name: str, size: int) -> list[tuple[int, bytes | None]]:
-        """Number and tokens (None: not recorded yet) of `size` texts; a function of the set of all texts."""
+        """Number and tokens (None: not recorded yet) of `size` texts, chosen as a function of the set of all texts."""
         return self.rows(
             f"SELECT number, tokens FROM vectors WHERE embedder = {_ID} AND vector <> x'' ORDER BY digest, uri LIMIT ?",
             name,

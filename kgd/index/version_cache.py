@@ -1,26 +1,52 @@
-"""Version cache: history per node, so that no request walks the commits.
+"""Version cache: the history of each node, so that requests need not read the commits.
 
-Three tables in the derived file: the number of changes of each path and their authors, the blob behind each version
-number that was served, and requests that were already carried out. All of it can be derived again or, for requests,
-forgotten.
+A derived file: the number of changes of each path and their authors, and requests that were already carried out. All of
+it can be derived again or, for old requests, forgotten. A path is stored as its hash.
 """
 
 from __future__ import annotations
 
+import hashlib
+import sqlite3
 from collections.abc import Iterable
 from dataclasses import dataclass
-from operator import attrgetter
+from operator import itemgetter
+from pathlib import Path
 
-from kgd.index.database import Database
-from kgd.model.uri import Uri
+from kgd.index.database import Database, Schema
 
-_HEAD = "versions_head"
-_COLUMNS = "count, created_at, created_by, updated_at, updated_by, updated_commit"
+SCHEMA = Schema(
+    0x6B676463,  # `kgdc`
+    2,
+    ("meta", "authors", "versions", "requests"),
+    """
+CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE authors (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
+CREATE TABLE versions (
+    path BLOB PRIMARY KEY,
+    count INTEGER NOT NULL,
+    created_at INTEGER NOT NULL,
+    created_by INTEGER NOT NULL,
+    updated_at INTEGER NOT NULL,
+    updated_by INTEGER NOT NULL,
+    updated_commit BLOB NOT NULL
+) WITHOUT ROWID;
+CREATE TABLE requests (number INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, answer TEXT NOT NULL);
+""",
+)
+_HEAD, _SEAL = "head", "seal"
+_FIRST = itemgetter(0)
+_ROWS = (
+    "SELECT path, count, created_at, creator.name, updated_at, updater.name, lower(hex(updated_commit))"
+    " FROM versions JOIN authors AS creator ON creator.id = created_by"
+    " JOIN authors AS updater ON updater.id = updated_by WHERE path IN ({})"
+)
 
 
 @dataclass(frozen=True, slots=True)
 class VersionRow:
-    """History of one path. Times are Unix seconds, `by` names an author, the commit is in hex."""
+    """The history of one path. Times are in Unix seconds, the fields with `by` are authors, and the commit is in
+    hex."""
 
     count: int
     created_at: int
@@ -30,65 +56,80 @@ class VersionRow:
     updated_commit: str
 
 
-values_of = attrgetter(*_COLUMNS.split(", "))
-"""The fields of a row, or of an object that has them; ten times as fast as `dataclasses.astuple`, which copies."""
+class VersionFile(Database):
+    """The cached versions of one workspace. Any thread may read; use `write` to group writes."""
 
-
-class Versions:
-    """The cached versions of one workspace. Any thread may read; group writes with `Database.write`."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
+    def __init__(self, path: Path) -> None:
+        super().__init__(path, SCHEMA)
 
     def head(self) -> str | None:
-        """The commit (hex) up to which history was counted; None if it never was."""
-        return self._database.meta(_HEAD)
+        """The commit (hex) up to which history was counted; None if it was never counted."""
+        return self.meta(_HEAD)
+
+    def seal(self) -> str | None:
+        """The name of the key with which the requests of history were recognised."""
+        return self.meta(_SEAL)
+
+    def note_seal(self, name: str) -> None:
+        self.set_meta(_SEAL, name)
 
     def versions(self, paths: Iterable[str]) -> dict[str, VersionRow]:
         """The known rows of these paths. O(paths)."""
-        sql = f"SELECT path, {_COLUMNS} FROM versions WHERE path IN ({{}})"
-        rows = self._database.rows_in(sql, [_bytes(path) for path in paths])
-        return {path.decode("utf-8", "surrogateescape"): VersionRow(*row) for path, *row in rows}
+        path_of = {_digest(path): path for path in paths}
+        return {path_of[path]: VersionRow(*row) for path, *row in self.rows_in(_ROWS, path_of)}
 
     def version(self, path: str) -> VersionRow | None:
-        return self.versions([path]).get(path)
+        row = self.row(_ROWS.format("?"), _digest(path))
+        return VersionRow(*row[1:]) if row else None
 
     def bump(self, rows: Iterable[tuple[str, VersionRow]], *, head: str, removed: Iterable[str] = ()) -> None:
-        """Replace the rows of these paths; all rows then hold for commit `head`. Joins the caller's transaction."""
-        with self._database.write() as connection:
-            connection.executemany("DELETE FROM versions WHERE path = ?", ((_bytes(path),) for path in removed))
+        """Replace the rows of these paths; all rows are then valid for commit `head`. Joins the caller's
+        transaction."""
+        with self.write() as connection:
+            connection.executemany("DELETE FROM versions WHERE path = ?", ((_digest(path),) for path in removed))
+            authors = _Authors(connection)
             connection.executemany(
                 "INSERT OR REPLACE INTO versions VALUES (?, ?, ?, ?, ?, ?, ?)",
-                ((_bytes(path), *values_of(row)) for path, row in rows),
+                # In order of the keys, so that pages are filled.
+                (_values(*one, authors) for one in sorted(((_digest(path), row) for path, row in rows), key=_FIRST)),
             )
-            self._database.set_meta(_HEAD, head)
+            self.set_meta(_HEAD, head)
 
     def replace(self, rows: Iterable[tuple[str, VersionRow]], *, head: str) -> None:
         """Replace all rows, after history was counted from its beginning."""
-        with self._database.write() as connection:
+        with self.write() as connection:
             connection.execute("DELETE FROM versions")
             self.bump(rows, head=head)
 
-    def serve(self, rows: Iterable[tuple[Uri, int, bytes]]) -> None:
-        """Record the blob behind each served (URI, version). A later record replaces an earlier one."""
-        with self._database.write() as connection:
-            connection.executemany("INSERT OR REPLACE INTO served VALUES (?, ?, ?)", rows)
-
-    def served(self, uri: Uri, version: int) -> bytes | None:
-        """The blob that this version number meant when it was last served; used to check an edit that expects it."""
-        row = self._database.row("SELECT blob FROM served WHERE uri = ? AND version = ?", uri, version)
-        return bytes(row[0]) if row else None
-
     def remember(self, request_id: str, answer: str) -> None:
         """Record a request that was carried out; `answer` is the commit (hex). The first record stays."""
-        with self._database.write() as connection:
+        with self.write() as connection:
             connection.execute("INSERT OR IGNORE INTO requests (id, answer) VALUES (?, ?)", (request_id, answer))
 
     def request(self, request_id: str) -> str | None:
         """The answer to a request that was carried out; None if it is unknown or forgotten."""
-        row = self._database.row("SELECT answer FROM requests WHERE id = ?", request_id)
+        row = self.row("SELECT answer FROM requests WHERE id = ?", request_id)
         return str(row[0]) if row else None
 
 
-def _bytes(path: str) -> bytes:
-    return path.encode("utf-8", "surrogateescape")  # SQLite's text type cannot hold every path
+class _Authors(dict[str, int]):
+    """The id of an author, cached; an unknown author is added."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        super().__init__()
+        self._connection = connection
+
+    def __missing__(self, name: str) -> int:
+        self._connection.execute("INSERT OR IGNORE INTO authors (name) VALUES (?)", (name,))
+        [self[name]] = self._connection.execute("SELECT id FROM authors WHERE name = ?", (name,)).fetchone()
+        return self[name]
+
+
+def _values(path: bytes, row: VersionRow, authors: _Authors) -> tuple[bytes | int, ...]:
+    creator, updater = authors[row.created_by], authors[row.updated_by]
+    return path, row.count, row.created_at, creator, row.updated_at, updater, bytes.fromhex(row.updated_commit)
+
+
+def _digest(path: str) -> bytes:
+    """Stands for a path, which is three times as long."""
+    return hashlib.blake2b(path.encode("utf-8", "surrogateescape"), digest_size=16).digest()

@@ -1,6 +1,6 @@
 """Words of a text: the terms of a query, and the parts of identifiers.
 
-A `Term` is quoted letters and digits only, so no user text reaches SQLite's query language.
+A `Term` consists only of quoted letters and digits, so no text from a user is interpreted in SQLite's query language.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from kgd.index.languages import Language
 MAX_TERMS = 32
 MAX_WORD = 64
 MAX_QUERY = 20_000
-"""Characters of a query that are read; later ones cannot add a term that matters."""
+"""Maximum number of characters to read from a query; later ones cannot add a term that matters."""
 PREFIX_FROM = 3
-"""Letters an unfinished word needs before words that begin with it are looked up."""
+"""Minimum number of letters in an unfinished word for words that begin with it to be looked up."""
 
 _STOPWORDS = """
 a about all am an and any are as at be been being but by can could d did do does for from had has have he her him his
@@ -27,7 +27,7 @@ how i if in into is it its ll m me my not of on or our re s she should so t than
 they this to us ve was we were what when where which who whom whose why will with would you your
 """
 STOPWORDS = frozenset(_STOPWORDS.split())
-"""Includes the rest behind an apostrophe: ``Ann's``, ``don't``, ``we'll``."""
+"""Includes the letters after an apostrophe: ``Ann's``, ``don't``, ``we'll``."""
 
 _WEAK = """
 anything app around away back become becomes call calls come comes day ever every everything find finds first found
@@ -38,10 +38,12 @@ some somebody something start still stop such take takes talk tell thing things 
 under up us use used uses using want wants way ways whether while without work works yet
 """
 WEAK = frozenset(_WEAK.split())
-"""Common words that say little about a subject: they affect the ranking, but a text with only these words answers
-nothing."""
+"""Common words that say little about a subject: they affect the ranking, but a text with only these words does not
+answer a query."""
 WEAK_SHARE = 0.35
 """Weight of a weak word, relative to other words."""
+NAME_SHARE = 2.0
+"""Weight of an identifier such as ``takeUntil``."""
 
 _ASKS_WHERE = re.compile(
     r"\b(?:(?:in )?(?:which|what)|where is the) (?:files?|modules?|class(?:es)?|functions?|methods?)\b", re.IGNORECASE
@@ -53,16 +55,16 @@ _UNWANTED = re.compile("[\x00-\x08\x0e-\x1f\ud800-\udfff]")
 
 
 class Term(NamedTuple):
-    """One word of a query, or a few characters of a script without blanks.
+    """One word of a query, or a few characters of a script without spaces.
 
-    A text has the word if it has one of the `phrases`; `begun` also matches longer words. Both are for FTS5.
+    A text has the word if it has one of the `phrases`; `begun` also matches longer words. Both are FTS5 queries.
     """
 
     word: str
     phrases: tuple[str, ...]
     begun: tuple[str, ...]
     stem: str = ""
-    """The part that the forms and compounds of a word in another language share."""
+    """The part shared by the forms and compounds of a word in another language."""
     is_gram: bool = False
 
     @property
@@ -74,11 +76,11 @@ class Term(NamedTuple):
         return _either(self.begun)
 
     def weight(self, often: int, about: int) -> float:
-        """The word's weight in a query, if `often` of about `about` texts have it: rare words weigh more, weak words
-        less."""
-        if self.word.casefold() in WEAK or (self.is_gram and not often):  # a gram that no text has joins two words
+        """The word's weight in a query, if `often` texts out of about `about` have it: rare words weigh more, weak
+        words less."""
+        if self.word.casefold() in WEAK or (self.is_gram and not often):  # a gram that no text has spans two words
             return WEAK_SHARE * math.log(1 + about / max(1.0, often, about / 4))
-        return math.log(1 + about / max(0.5, often))
+        return math.log(1 + about / max(0.5, often)) * (NAME_SHARE if parts_of(self.word) else 1.0)
 
 
 def _either(phrases: tuple[str, ...]) -> str:
@@ -89,9 +91,10 @@ Word = TypeVar("Word", str, Term)
 
 
 def rarest(often: Mapping[Word, int], most: float, enough: float = math.inf) -> list[Word]:
-    """The rarest words, as long as at most `most` texts have them together and fewer than `enough` have those before.
+    """The rarest words, as long as at most `most` texts in total contain them, and fewer than `enough` texts contain
+    the words chosen before.
 
-    Always the rarest of all. `often` is the number of texts with each word.
+    The rarest word is always included. `often` is the number of texts with each word.
     """
     ordered = sorted(often, key=lambda word: (often[word], word))
     sums = pairwise(accumulate((often[word] for word in ordered), initial=0))
@@ -100,15 +103,16 @@ def rarest(often: Mapping[Word, int], most: float, enough: float = math.inf) -> 
 
 
 def clean(text: str) -> str:
-    """Remove characters that SQLite cannot hold or that mark a match in its answers."""
+    """Remove characters that SQLite cannot store, or that mark a match in its answers."""
     return _UNWANTED.sub(" ", text)
 
 
 def terms(query: str) -> list[Term]:
-    """The distinct words of a query in order, at most `MAX_TERMS`; stop words only if there are no other words.
+    """The distinct words of a query in order, at most `MAX_TERMS`; stop words are included only if there are no other
+    words.
 
-    An identifier such as ``getUserName`` also matches where its parts are adjacent. A run of a script without blanks
-    gives one term per gram.
+    An identifier such as ``getUserName`` also matches text in which its parts are adjacent. A run of characters in a
+    script without spaces gives one term per gram.
     """
     query = query[:MAX_QUERY]
     subject = _ASKS_WHERE.sub(" ", query)
@@ -157,12 +161,13 @@ def parts_of(word: str) -> list[str]:
 
 
 def parts_text(texts: Iterable[str]) -> str:
-    """The parts of identifiers in these texts, and other spellings of their words; indexed beside the texts."""
+    """The parts of identifiers in these texts, and other spellings of their words; indexed together with the texts."""
     distinct = dict.fromkeys(word for text in texts for word in _WORD.findall(text))
     found = [part for word in distinct for part in parts_of(word)]
     return " ".join([*found, *languages.also_written(distinct)])
 
 
 def grams_text(*texts: tuple[str, int]) -> str:
-    """The grams of scripts without blanks in these texts, repeated by each text's weight; indexed beside the texts."""
+    """The grams of scripts without spaces in these texts, repeated by each text's weight; indexed together with the
+    texts."""
     return " ".join(gram for text, weight in texts if not text.isascii() for gram in grams.of(text) * weight)

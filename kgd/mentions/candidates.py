@@ -1,6 +1,7 @@
-"""Candidates for new nodes: names that many texts use and no node has.
+"""Candidates for new nodes: names that are in many texts but do not belong to a node.
 
-Found by their capitals alone, so equal texts give equal names. A user or a model decides which of them are things.
+They are found only by capital letters, so the same texts always give the same names. A user or a model decides which of
+them are worth a node.
 """
 
 from __future__ import annotations
@@ -15,9 +16,9 @@ from kgd.mentions.matching import WRITTEN, phrase_key
 from kgd.model.uri import Uri
 
 LEAST_TEXTS = 3
-"""Texts that must contain a name before it is suggested."""
+"""Minimum number of texts that must contain a name for it to be suggested."""
 LONGEST = 6
-"""Words of a candidate; longer runs of capitals are headlines."""
+"""Maximum number of words in a candidate; longer runs of capitalised words are headlines."""
 LONGEST_RUN = 40
 EXAMPLES = 3
 _JOINS = "of the de du des la le di da von van der den &"
@@ -27,7 +28,7 @@ monday tuesday wednesday thursday friday saturday sunday january february march 
 october november december today tomorrow yesterday
 """
 _EMPTY = STOPWORDS | frozenset(_TIMES.split()) | {"true", "false", "none", "null", "todo"}
-"""Words that no name begins or ends with."""
+"""Words with which a name does not begin or end."""
 _SENTENCE = re.compile(r"(?<=[.!?:;])\s+|\n+")
 _TOKEN = re.compile(r"[^\W_](?:[\w'’-]*[^\W_])?|&|[^\w\s]")
 _OWNED = re.compile(r"['’]s$")
@@ -54,7 +55,7 @@ def candidates(
 
     Args:
         known: Returns the names that a node already has: folded, or in a program's spelling after `WRITTEN`.
-        most: Texts above which a name of one word is too common to identify a node.
+        most: Number of texts above which a name of one word is too common to identify a node.
     """
     count, written = Counter[str](), dict[str, Counter[str]]()
     where: dict[str, list[Uri]] = {}
@@ -81,7 +82,8 @@ def candidates(
 
 
 def _is_said_to(key: str, count: Counter[str]) -> bool:
-    """Whether the name has a sentence's first word before it, as in "Thanks Ann", so that the rest is the name."""
+    """Whether the candidate begins with the first word of a sentence, as in "Thanks Ann", so that only the words after
+    it are the name."""
     _, _, rest = key.partition(" ")
     return bool(rest) and count[rest] >= 2 * count[key]
 

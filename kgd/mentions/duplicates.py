@@ -1,6 +1,6 @@
 """Duplicates: pairs of nodes about the same subject, by equal names, similar names, or meaning; and their merge.
 
-After a merge, one node has everything of the other and answers to its URI.
+After a merge, one node has all content of the other node, whose URI becomes an alias.
 """
 
 from __future__ import annotations
@@ -11,20 +11,21 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from math import ceil
+from typing import Any
 
 from kgd.mentions.matching import phrase_key
 from kgd.model.change import Delete, Edit, Unrelate, Upsert
-from kgd.model.node import Node, Relation
+from kgd.model.node import PLAIN, Node, NodeField, Relation, Shape
 from kgd.model.uri import Uri, scheme_of
 
 ALIKE = 0.8
-"""Share of common trigrams (of those in either name) above which two names may be one."""
+"""Share of common trigrams, among those in either name, above which two names may be the same."""
 NEAR = 0.9
-"""Cosine of two texts of one type above which they may be about the same subject."""
+"""Similarity (0 for unrelated texts) above which the texts of two nodes of one type may be about the same subject."""
 LEAST_LETTERS = 6
-"""Letters that a name needs to be compared by trigrams: shorter names differ by a single letter."""
+"""Minimum number of letters for a name to be compared by trigrams: shorter names may differ in only one letter."""
 MOST_OF_ONE = 20
-"""Nodes of one name that are compared; more of them share the name on purpose."""
+"""Maximum number of nodes with one name that are compared; more nodes share a name deliberately."""
 NOT_THINGS = frozenset(
     [
         "chunk",
@@ -49,7 +50,7 @@ _NUMBER = re.compile(r"\d+")
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """A node to compare. `names` has its own name first, then its aliases."""
+    """A node to compare. `names` has the node's own name first, then its aliases."""
 
     uri: Uri
     type: str
@@ -58,7 +59,7 @@ class Named:
 
 @dataclass(frozen=True, slots=True)
 class Double:
-    """Two nodes that may be one, the better one first; `score` is 1 for equal names."""
+    """Two nodes that may be duplicates, with the one to keep first; `score` is 1 for equal names."""
 
     keep: Uri
     drop: Uri
@@ -73,12 +74,13 @@ def may_be_double(uri: Uri, type: str) -> bool:
 def doubles(
     nodes: Iterable[Named], near: Callable[[Sequence[Named]], Iterable[tuple[Uri, Uri, float]]] | None = None
 ) -> list[Double]:
-    """Pairs within one type, most similar first, then by URI. Each pair once, with its strongest reason.
+    """Pairs within one type, most similar first, then by URI. Each pair is returned once, with its strongest reason.
 
-    Linear in the nodes, except for those whose names share their rarest trigrams.
+    Takes linear time, except for nodes whose names share their rarest trigrams.
 
     Args:
-        near: Returns, for nodes of one type, pairs with near texts and the cosine; those above `NEAR` count.
+        near: Returns, for nodes of one type, pairs with similar texts and the similarity of each; only pairs above
+            `NEAR` are used.
     """
     found: dict[tuple[Uri, Uri], Double] = {}
     by_type: dict[str, list[Named]] = defaultdict(list)
@@ -89,9 +91,9 @@ def doubles(
         pairs = [*_same(of_type), *_alike(of_type)]
         if near is not None:
             pairs += [
-                (a, b, cosine, f"their texts mean the same (cosine {cosine:.2f})")
-                for a, b, cosine in near(of_type)
-                if cosine > NEAR and _has_numbers_of(known[a].names[0], known[b].names[0])
+                (a, b, likeness, f"their texts have the same meaning (similarity {likeness:.2f})")
+                for a, b, likeness in near(of_type)
+                if likeness > NEAR and _has_numbers_of(known[a].names[0], known[b].names[0])
             ]
         for a, b, score, reason in pairs:
             keep, drop = (one.uri for one in sorted((known[a], known[b]), key=_stays))
@@ -102,7 +104,7 @@ def doubles(
 
 
 def _stays(node: Named) -> tuple[int, int, Uri]:
-    """Sort key: nodes named by hand before those named by a machine, then the shorter URI."""
+    """The sort key: nodes named by a person before nodes named by a program, then the shorter URI."""
     return scheme_of(node.uri) == "entity", len(node.uri), node.uri
 
 
@@ -115,15 +117,17 @@ def _same(nodes: Sequence[Named]) -> Iterator[tuple[Uri, Uri, float, str]]:
     for called in by_name.values():
         if len(called) <= MOST_OF_ONE:
             for a, b in combinations(sorted(called), 2):
-                yield a, b, 1.0, f"both go by the name '{called[a]}'"
+                yield a, b, 1.0, f"both have the name '{called[a]}'"
 
 
 def _alike(nodes: Sequence[Named]) -> Iterator[tuple[Uri, Uri, float, str]]:
-    """Prefix filtering: similar names share one of their few rarest trigrams."""
+    """Pairs with similar names, found by prefix filtering: similar names share at least one of their few rarest
+    trigrams."""
     grams = {node.uri: found for node in nodes if (found := trigrams(node.names[0]))}
     name = {node.uri: node.names[0] for node in nodes}
     often = Counter(gram for found in grams.values() for gram in found)
-    # "Release 2" and "release 3" share most trigrams, as thousands may, so names with other numbers never meet.
+    # "Release 2" and "release 3" share most trigrams, and there may be thousands of such names, so names with different
+    # numbers are never compared.
     together: dict[tuple[str, ...], list[Uri]] = defaultdict(list)
     for uri, found in grams.items():
         ordered = sorted(found, key=lambda gram: (often[gram], gram))
@@ -141,12 +145,12 @@ def _alike(nodes: Sequence[Named]) -> Iterator[tuple[Uri, Uri, float, str]]:
 
 
 def _has_numbers_of(one: str, other: str) -> bool:
-    """Whether two names have the same numbers: "Release 2" and "release 3" are similar but two things."""
+    """Whether two names have the same numbers: "Release 2" and "release 3" are similar but different things."""
     return _NUMBER.findall(one) == _NUMBER.findall(other)
 
 
 def trigrams(name: str) -> frozenset[str]:
-    """Trigrams of the folded words with blanks around them; empty for names too short to compare."""
+    """The trigrams of the folded words with spaces around them; empty for names that are too short to compare."""
     folded = " ".join(phrase_key(name) or ())
     padded = f"  {folded} "
     return frozenset(padded[n : n + 3] for n in range(len(padded) - 2)) if len(folded) >= LEAST_LETTERS else frozenset()
@@ -159,11 +163,13 @@ SETS = ("paths", "observations", "cites")
 
 
 def merged(keep: Node, drops: Sequence[Node], versions: Sequence[int]) -> tuple[Edit, ...]:
-    """The edits of a merge: `keep` gets the relations, tags, data and names of the others, their texts after its own,
-    and their URIs as aliases, so that links to them still work. The others are deleted.
+    """The edits of a merge: `keep` receives the relations, tags, data and names of the other nodes. Their texts are
+    appended to its own text, and their URIs become its aliases, so that links to them still work. The other nodes are
+    deleted.
 
-    For a key of `data` or a relation that several nodes have, the value of `keep` counts, then the first other; lists
-    of `SETS` are united. `versions` are the versions of all nodes as read; the change is refused if one has changed.
+    If several nodes set the same field, `data` key, relation or unknown key, the value of `keep` is used, or else the
+    value of the first other node that sets it; lists in `SETS` are united. `versions` are the versions of all nodes as
+    read; the change is refused if one of these nodes has changed.
     """
     all_of_them = (keep, *drops)
     uris = {node.uri for node in all_of_them}
@@ -186,33 +192,36 @@ def merged(keep: Node, drops: Sequence[Node], versions: Sequence[int]) -> tuple[
                 leading.setdefault(one.key, one)
     known = {one.key for one in keep.relations}
     itself = [Unrelate(keep.uri, one.target, one.type) for one in keep.relations if one.target in uris - {keep.uri}]
+    plain: dict[str, Any] = {row.name: _combined(row, keep, drops) for row in PLAIN if row.shape is not Shape.LABEL}
     upsert = Upsert(
         keep.uri,
-        name=_first(node.name for node in all_of_them),
-        summary=_first(node.summary for node in all_of_them),
-        content=_joined(keep, drops),
-        tags=tuple(tag for node in drops for tag in node.tags),
+        **plain,
         data=data,
         relations=tuple(one for key, one in leading.items() if key not in known),
         aliases=tuple(uri for node in drops for uri in (node.uri, *node.aliases)),
+        others={key: node.others[key] for node in reversed(drops) for key in node.others if key not in keep.others},
         expect_version=versions[0],
     )
     gone = (Delete(node.uri, version) for node, version in zip(drops, versions[1:], strict=True))
     return (*itself, *gone, upsert)
 
 
-def _first(texts: Iterable[str]) -> str | None:
-    return next(filter(None, texts), None)
+def _combined(row: NodeField, keep: Node, drops: Sequence[Node]) -> str | Sequence[str] | None:
+    """The value of a field for the upsert of `keep`."""
+    own, others = getattr(keep, row.name), [getattr(node, row.name) for node in drops]
+    if row.shape is Shape.NAMES:
+        return tuple(name for names in others for name in names)
+    return _joined(own, others) if row.shape is Shape.TEXT else next(filter(None, (own, *others)), None)
 
 
-def _joined(keep: Node, drops: Sequence[Node]) -> str | None:
-    """The contents of all nodes, each text once; None if nothing is new."""
-    text = keep.content
-    for node in drops:
-        said = node.content.strip()
+def _joined(own: str, others: Iterable[str]) -> str | None:
+    """The node's own text with every other text that it does not contain; None if there is no such text."""
+    text = own
+    for other in others:
+        said = other.strip()
         if said and said not in text:
-            text = f"{text.rstrip()}\n\n{said}\n" if text.strip() else node.content
-    return text if text != keep.content else None
+            text = f"{text.rstrip()}\n\n{said}\n" if text.strip() else other
+    return text if text != own else None
 
 
 def _listed(value: object) -> list[str]:

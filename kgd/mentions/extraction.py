@@ -1,7 +1,7 @@
 """Extraction of entities by a language model: prompts with texts, and the check of the answers.
 
-The texts are untrusted, and so is an answer that was made from them. So the form of an answer is fixed, and a find is
-accepted only if a text contains it literally.
+The texts are untrusted, as are answers derived from them. So the form of an answer is fixed, and an entity is accepted
+only if a text contains it literally.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from kgd.model.uri import Uri
 TYPES = ("person", "organisation", "team", "product", "service", "component", "technology", "event", "place", "concept")
 RELATIONS = ("part_of", "depends_on", "uses", "works_on", "owns", "made", "replaces", "related_to")
 LONGEST_BATCH = 12_000
-"""Characters of texts in one prompt."""
+"""Maximum number of characters of texts in one prompt."""
 MOST_FOUND = 60
 MOST_ALIASES = 5
 LONGEST_NAME, LONGEST_QUOTE, LONGEST_ANSWER = 100, 400, 60_000
@@ -34,7 +34,7 @@ _PLAIN = re.compile(r"[^\W_](?:[\w .,&'’+/#()-]*[\w+#)])?")
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """The texts of one prompt, by their marks in it."""
+    """The texts of one prompt, by the marks that stand for them."""
 
     texts: Mapping[str, tuple[Uri, str]]
 
@@ -57,7 +57,7 @@ class Thing:
 
 @dataclass(frozen=True, slots=True)
 class Tie:
-    """A relation between two things, by name."""
+    """A relation between two entities, given by name."""
 
     source: str
     relation: str
@@ -68,7 +68,7 @@ class Tie:
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """The accepted parts of an answer, and a line for each rejected part, without quoting it."""
+    """The accepted parts of an answer, and a line for each rejected part, which does not quote it."""
 
     things: tuple[Thing, ...]
     ties: tuple[Tie, ...]
@@ -76,7 +76,7 @@ class Judged:
 
 
 def batches(texts: Iterable[tuple[Uri, str]]) -> list[Batch]:
-    """Texts in order, as many in a batch as fit; a longer text is cut."""
+    """Batches of texts in order; each batch has as many texts as fit, and a text that is too long is cut."""
     made: list[dict[str, tuple[Uri, str]]] = [{}]
     room = LONGEST_BATCH
     for uri, text in texts:
@@ -105,7 +105,7 @@ def judge(batch: Batch, answer: str) -> Judged:
     """The accepted parts of an answer.
 
     Raises:
-        Refused: The answer is invalid as a whole; gives the reason without quoting it.
+        Refused: The whole answer is invalid; the error gives the reason without quoting the answer.
     """
     given = _read(answer)
     things: dict[str, Thing] = {}
@@ -145,7 +145,7 @@ def _thing(batch: Batch, item: Any) -> Thing:
     if item["type"] not in TYPES:
         raise Refused("its type is not in the given list")
     if not isinstance(item["text"], str) or item["text"] not in batch.texts:
-        raise Refused("it names a text that was not given")
+        raise Refused("it refers to a text that was not given")
     uri, text = batch.texts[item["text"]]
     quote = _plain(item["quote"], LONGEST_QUOTE, "quote")
     if quote not in " ".join(text.split()):
@@ -173,7 +173,7 @@ def _tie(item: Mapping[str, Any], thing: Thing, things: Mapping[str, Thing]) -> 
 
 
 def _joined(one: Thing, other: Thing) -> Thing:
-    """An entity that an answer names twice: the first one, with the aliases of both."""
+    """The first of two entities with the same name in an answer, with the aliases of both."""
     aliases = dict.fromkeys((*one.aliases, *other.aliases))
     return Thing(one.name, one.type, tuple(aliases)[:MOST_ALIASES], one.text, one.quote)
 
@@ -204,7 +204,7 @@ def _plain(given: Any, longest: int, what: str) -> str:
 
 
 def _says(text: str, name: str) -> bool:
-    """Whether the text contains the words of the name side by side."""
+    """Whether the text contains the words of the name next to each other."""
     return re.search(rf"(?<!\w){re.escape(name.lower())}(?!\w)", " ".join(text.split()).lower()) is not None
 
 

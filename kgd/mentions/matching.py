@@ -1,6 +1,7 @@
 """Names in a text, word by word; identifiers, paths and URIs in it, letter by letter; and the names of a node.
 
-Pure: text and dictionary in, keys out. Linear in the length of the text, which is untrusted.
+The functions are pure: they take a text and a dictionary, and return keys. They take linear time, because the text is
+untrusted.
 """
 
 from __future__ import annotations
@@ -17,19 +18,19 @@ from kgd.mentions.common_words import COMMON_WORDS
 from kgd.model.uri import Uri, path_of, scheme_of
 
 LONGEST_NAME = 12
-"""Words of a name; a longer one is a sentence."""
+"""Maximum number of words in a name; anything longer is a sentence."""
 LEAST_LETTERS = 4
-"""Letters of a name of one word; one fewer in capitals, as in JWT."""
+"""Minimum number of letters in a name of one word; one fewer if it is in capitals, as in JWT."""
 LONGEST_WRITTEN = 300
 MOST_WRITTEN = 2_000
-"""Paths, URIs and identifiers that are read in one text."""
+"""Maximum number of paths, URIs and identifiers to read in one text."""
 
 WRITTEN = "="
-"""First character of the key of a path, a URI or an identifier, which is found letter by letter."""
+"""First character of the key of a path, a URI or an identifier; these are matched letter by letter."""
 
 _UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
 _MARKS = "`@#"
-"""Punctuation directly before a word that makes it a name."""
+"""Punctuation that marks the word directly after it as a name."""
 _WORD = re.compile(rf"[{_MARKS}]?(?:[{_UNSPACED}]|[^\W_{_UNSPACED}]+)|\n[ \t]*\n")
 _URI = re.compile(r"\b[a-z][a-z0-9+.-]{1,20}://[^\s<>\"'`)\]}|\\]{1,300}")
 _PATH = re.compile(
@@ -42,7 +43,7 @@ _FILE = re.compile(r"[\w@+-][\w@+.-]*\.[A-Za-z][A-Za-z0-9]{0,9}")
 _TELLING = re.compile(r"[_/`$]|\.\w|::|#\w|\w\(|[a-z0-9][A-Z]|[A-Z]{2}[a-z]")
 """Signs of an identifier, a path or a URI; most words of prose have none and are skipped."""
 _FENCE = re.compile(r"^([ \t>]*(?:`{3,}|~{3,}))[^\n`]*$", re.MULTILINE)
-"""The first line of a code block, whose language is no name."""
+"""The first line of a code block, whose language is not a name."""
 _ENDINGS = """
 adoc bash c cc cfg conf cpp cs css csv cxx dart docx ex exs gradle graphql go h hpp hs html htm ini ipynb java jl js
 json jsx kt kts less lock lua m md mdx mjs ml mod pdf php pl png pptx proto ps1 py pyi r rb rs rst sass scala scss sh
@@ -55,22 +56,22 @@ class Dictionary(Protocol):
     """The known names."""
 
     def longest(self, firsts: Collection[str]) -> dict[str, int]:
-        """For the first words of names, the number of words of the longest name that begins with each."""
+        """For each first word of a name, the number of words in the longest name that begins with it."""
 
     def known(self, keys: Collection[str]) -> Collection[str]:
         """The keys that are names."""
 
 
 class Words(NamedTuple):
-    """The words of a text, folded and as written; an empty one separates phrases."""
+    """The words of a text, folded and as written; an empty word separates phrases."""
 
     folded: list[str]
     written: list[str]
-    """With the mark before a word, if it has one."""
+    """The words as written, each with the mark before it, if there is one."""
 
 
 def words_of(texts: Iterable[str]) -> Words:
-    """The words of several texts, which are separate phrases."""
+    """The words of several texts, each of which is a separate phrase."""
     written = [word for text in texts for word in (*_WORD.findall(text), "\n")]
     return Words([word.lstrip(_MARKS).lower() if word[0] != "\n" else "" for word in written], written)
 
@@ -116,8 +117,8 @@ def _from(folded: list[str], at: int, longest: int) -> Iterator[str]:
 def _is_meant(words: Words, at: int, size: int) -> bool:
     """Whether a match is meant as a name.
 
-    A match of several significant words is. A single word must look like a name, and a common word must be marked as
-    code.
+    A match of several significant words is a name. A single word must look like a name, and a common word must be
+    marked as code.
     """
     telling = [n for n in range(at, at + size) if words.folded[n] not in STOPWORDS]
     if not telling:
@@ -133,7 +134,7 @@ def _is_meant(words: Words, at: int, size: int) -> bool:
 
 
 def _as_a_name(word: str) -> bool:
-    """Whether a word is capitalised, unlike a word of prose, or of a script without capitals."""
+    """Whether a word is capitalised, unlike ordinary words of prose, or is in a script without capitals."""
     return not word.islower() or any(c.isdigit() for c in word)
 
 
@@ -155,7 +156,7 @@ def phrase_key(name: str) -> list[str] | None:
 
 
 def written_in(texts: Sequence[str], dictionary: Dictionary) -> set[str]:
-    """Keys of identifiers, paths and URIs. Paths and URIs count even if there is no such node (yet)."""
+    """Keys of identifiers, paths and URIs. Paths and URIs are included even if there is no such node yet."""
     always, tokens = set[str](), dict[str, None]()
     for piece in dict.fromkeys(piece for text in texts for piece in text.split()):
         if not _TELLING.search(piece):
@@ -193,13 +194,13 @@ def _identifiers(text: str) -> Iterator[str]:
 
 
 def spoken_keys(token: str) -> list[str]:
-    """The spoken forms of the parts of a dotted name: ``LedgerWriter`` is a ledger writer."""
+    """The parts of a dotted name as ordinary words: ``LedgerWriter`` as "ledger writer"."""
     split = (parts_of(part) for part in token.split("."))
     return [" ".join(parts).lower() for parts in split if 1 < len(parts) <= LONGEST_NAME]
 
 
 def identifier_keys(token: str) -> list[str]:
-    """A dotted name and each of its suffixes, the longest first. A common word counts with its qualifier only."""
+    """A dotted name and each of its suffixes, the longest first. A common word is included only with its qualifier."""
     parts = token.split(".")
     end = len(parts) - (len(parts) > 1 and parts[-1] in COMMON_WORDS)
     start = 1 if parts[0] in ("self", "this", "cls") and len(parts) > 1 else 0
@@ -207,18 +208,18 @@ def identifier_keys(token: str) -> list[str]:
 
 
 PARTS = frozenset({"chunk", "message"})
-"""Schemes and types of parts, which have no name of their own."""
+"""Schemes and types of parts, which do not have names."""
 CODE = "symbol"
 MODULES = 3
-"""Folders and modules before a symbol in its longest name."""
+"""Maximum number of folders and modules before a symbol in its longest name."""
 
 _TITLE = re.compile(r"(?P<name>.*\S)\s*\([^()]{1,60}\)\s*")
 _ENDING = re.compile(r"\.\w{1,10}$")
 
 
 def keys_of(text: Indexed) -> set[Key]:
-    """The keys of a node: its name and aliases, a title such as ``X (film)`` also as X; a symbol in a program's
-    spelling, with and without its modules; a file by its path and each suffix of it."""
+    """The keys of a node: its name and aliases; for a title such as ``X (film)``, also X; for a symbol, its spelling in
+    programs, with and without its modules; for a file, its path and each suffix of the path."""
     scheme = scheme_of(text.uri)
     if is_part(text):
         return set()
@@ -261,7 +262,8 @@ def path_ends(path: str) -> list[str]:
 
 
 def _symbol(text: Indexed) -> set[str]:
-    """``Session.refresh`` of ``src/auth/session.py``, also as ``session.Session.refresh``, and ``refresh`` alone."""
+    """The names of a symbol: for ``Session.refresh`` in ``src/auth/session.py``, also ``session.Session.refresh`` and
+    ``refresh``."""
     folder, _, qualified = place(text.uri).rpartition("/")
     qualified = qualified or text.name
     modules = _ENDING.sub("", folder).removesuffix("/__init__").split("/")
@@ -273,5 +275,5 @@ def _symbol(text: Indexed) -> set[str]:
 
 
 def _written(text: str) -> Key:
-    phrase = "" if is_file(text) else " ".join(re.findall(r"[^\W_]+", text))  # paths are kept in any case
+    phrase = "" if is_file(text) else " ".join(re.findall(r"[^\W_]+", text))  # paths keep their case
     return Key(WRITTEN + text, "", 0, phrase)

@@ -1,8 +1,8 @@
-"""Mentions: which texts name which nodes, kept in step with the text index.
+"""Mentions: which texts mention which nodes by name, kept in step with the text index.
 
-One thread follows the text index. A new text is searched for all names, and for a new name the older texts with its
-words are searched again. The result is derived: it is not committed, and a deleted file is rebuilt with the same
-content.
+A task in shared threads follows the text index. A new text is searched for all names. For a new name, the older texts
+that contain its words are searched again. If there are many texts, a child process searches them. The result is
+derived: it is not committed, and a deleted file is rebuilt with the same content.
 """
 
 from __future__ import annotations
@@ -16,34 +16,42 @@ from typing import TYPE_CHECKING
 
 from kgd.errors import KgdError
 from kgd.graph.edges import Card, Edge
-from kgd.index.change_feed import Feed, Indexed, Position
+from kgd.index.change_feed import Feed, Position
 from kgd.index.database import IndexDamaged
 from kgd.index.mentions_file import MOST_ALIKE, Mention, MentionsFile
-from kgd.mentions.matching import WRITTEN, found_in, is_part, keys_of, path_ends, phrase_key, place
+from kgd.mentions import writer as mentions_writer
+from kgd.mentions.matching import WRITTEN, path_ends, phrase_key, place
+from kgd.mentions.writer import BATCH, LOOKED_THROUGH, MentionsWriter
 from kgd.model.uri import Uri, scheme_of
+from kgd.shared_threads import Task, Threads
 from kgd.workspace.answers import Stage
+from kgd.workspace.derived.worker import Worker
 
 if TYPE_CHECKING:
     from kgd.workspace.workspace import Workspace
+
+THREADS = Threads("kgd-mentions", 4)
 
 log = logging.getLogger(__name__)
 
 MENTIONS = "MENTIONS"
 COST = 1.0
 COMMON, COMMON_SHARE = 20, 0.02
-"""A name of one word is ignored if it is in more than this share of all texts, and in more than this number."""
+"""A name of one word is ignored if it occurs in more than `COMMON` texts and in more than `COMMON_SHARE` of all
+texts."""
 FADING = 0.15
-"""Decay of a mention's strength with the number of texts that have the name: 1 / (1 + FADING ln n)."""
+"""Rate at which a mention's strength falls with the number n of texts that have the name: 1 / (1 + FADING ln n)."""
 MOST_MET = 1_000
-"""Mentions of one node that are returned."""
-BATCH, LOOKED_THROUGH = 400, 50
+"""Maximum number of mentions of one node that are returned."""
 LONGEST_PAUSE = 0.1
 MANY = 500
-"""Texts to search above which all names are loaded into memory, and callers do not wait."""
-LONGEST_TEXT = 200_000
+"""If more texts than this are to be searched, all names are loaded into memory, and callers do not wait."""
 LOOKED_KEPT = 4_096
-"""Nodes whose mentions are cached until something changes, as one search asks for the same ones many times."""
+"""Maximum number of nodes whose mentions are cached until something changes, since a search looks up the same nodes
+repeatedly."""
 AGAIN_AFTER = 5.0
+IDLE = 5.0
+"""Seconds without work after which the child ends."""
 PATIENCE = 2.0
 _OUT, _INTO = "out", "into"
 _Looked = Mapping[Uri, Sequence[Mention]]
@@ -58,30 +66,37 @@ class Mentions:
     def __init__(self, workspace: Workspace) -> None:
         self._workspace = workspace
         self._file = MentionsFile(workspace.derived_dir / "mentions.sqlite")
+        self._file.own()
         self._feed: Feed | None = None
         self._looked: dict[tuple[str, Uri], Sequence[Mention]] = {}
-        self._count = 0
+        self._count, self._era = 0, ""
         self._at: Position | None = None
         self._is_building = self._is_damaged = self._in_a_hurry = False
         self._state = Stage("mentions", "waiting", blocker="searching the texts for names")
         self._progress = threading.Condition()
-        self._wake, self._stop = threading.Event(), threading.Event()
-        self._thread = threading.Thread(target=self._follow, name="kgd-mentions", daemon=True)
-        workspace.on_indexed(self._wake.set)
+        self._stop = threading.Event()
+        self._is_due, self._not_before = True, 0.0
+        writer = MentionsWriter(self._current_feed, self._file, self._stop.is_set)
+        self._worker = Worker(writer, self._program, MANY, "the mentions")
+        self._task = Task(THREADS, self._step)
+        workspace.on_indexed(self._wake)
         workspace.on_close(self.close)
         workspace.on_health(self.stage)
-        self._wake.set()
-        self._thread.start()
+        workspace.on_problem(self._worker.problem)
+        self._task.wake()
 
     @classmethod
     def of(cls, workspace: Workspace) -> Mentions:
         return workspace.beside(cls, cls)
 
     def close(self) -> None:
-        """Stop; the next start continues from here."""
+        """Stop; the next startup continues from here."""
         self._stop.set()
-        self._wake.set()
-        self._thread.join(30)
+        self._worker.stop()
+        with self._progress:
+            self._progress.notify_all()
+        self._task.close(30)
+        self._worker.end()
         self._file.close()
 
     # ---- reads
@@ -106,7 +121,8 @@ class Mentions:
         return {met.uri: strength_of(met.found) for met in self._known(_OUT, uri)}
 
     def mentioning(self, uri: Uri) -> dict[Uri, float]:
-        """The nodes whose texts mention this node, in the same form; at most `MOST_MET`."""
+        """The nodes whose texts mention this node, with the strength of each mention, strongest first; at most
+        `MOST_MET`."""
         return {met.uri: strength_of(met.found) for met in self._known(_INTO, uri)}
 
     def look_up(self, out: Collection[Uri], into: Collection[Uri]) -> None:
@@ -117,11 +133,12 @@ class Mentions:
                 self._look_up(way, fresh, known)
 
     def strength(self, source: Uri, target: Uri) -> float:
-        """The strength of a mention, 0..1, lower the more texts have the name. 0 if there is none."""
+        """The strength of a mention, 0..1; the more texts contain the name, the lower the strength. 0 if there is no
+        mention."""
         return self.mentioned(source).get(target, 0.0)
 
     def known(self, keys: Collection[str]) -> Collection[str]:
-        """Filter folded names, with blanks between words, to the names of nodes."""
+        """The keys among these that are names of nodes; keys are folded, with spaces between words."""
         try:
             return self._file.known(keys)
         except KgdError as error:
@@ -129,7 +146,7 @@ class Mentions:
             return ()
 
     def going_by(self, name: str) -> Sequence[Uri]:
-        """The nodes of this name, by URI."""
+        """The nodes with this name, sorted by URI."""
         words = phrase_key(name)
         try:
             return self._file.going_by(" ".join(words)) if words else ()
@@ -138,33 +155,36 @@ class Mentions:
             return ()
 
     def catch_up(self, within: float = PATIENCE) -> bool:
-        """Wait until all texts acknowledged before the call are searched; returns whether they were in time.
+        """Wait until all texts acknowledged before the call are searched; returns False after the timeout.
 
-        During a large build, after an import or at the first start, it returns False at once.
+        Returns False at once during a large build, such as after an import or at the first startup.
         """
         try:
+            self._workspace.text_so_far()
+            if self._workspace.is_text_partial:
+                return False
             goal = self._workspace.feed().end()
         except KgdError:
             return False
         if self._covers(goal):
             return True
-        self._wake.set()
+        self._wake()
         with self._progress:
             self._progress.wait_for(lambda: self._covers(goal) or self._is_building or self._stop.is_set(), within)
             return self._covers(goal)
 
     def settle(self, within: float = 60.0) -> bool:
-        """Wait until everything is searched, however much it is."""
+        """Wait until everything is searched, even during a large build; returns False after the timeout."""
         goal = self._workspace.feed().end()
         self._in_a_hurry = True
-        self._wake.set()
+        self._wake()
         with self._progress:
             done = self._progress.wait_for(lambda: self._covers(goal) or self._stop.is_set(), within)
         self._in_a_hurry = False
         return done
 
     def stage(self) -> Stage:
-        """State for `status`."""
+        """The stage to show in `status`."""
         return self._state
 
     # ---- mentions
@@ -219,11 +239,11 @@ class Mentions:
         return [str(uri), *(end for end in ends if uri in self._files(end))]
 
     def _degrade(self, error: KgdError) -> None:
-        """Answer without mentions if the file cannot be read; a damaged one is rebuilt."""
+        """Continue without mentions after an error; a damaged file is rebuilt."""
         log.warning("mentions cannot be read", extra={"reason": str(error)[:200]})
         if isinstance(error, IndexDamaged):
             self._is_damaged = True
-            self._wake.set()
+            self._wake()
 
     def _written(self, text: str) -> Collection[Uri]:
         """The existing nodes for a path or a URI."""
@@ -248,22 +268,43 @@ class Mentions:
     def _common(self) -> int:
         return max(COMMON, int(self._count * COMMON_SHARE))
 
-    # ---- following the index (its own thread)
+    # ---- following the index (one shared thread at a time)
 
-    def _follow(self) -> None:
-        while not self._stop.is_set():
-            self._wake.wait()
-            self._wake.clear()
+    def _wake(self) -> None:
+        self._is_due = True
+        self._task.wake()
+
+    def _step(self) -> float | None:
+        if not self._is_due:  # an idle moment
+            self._worker.end()
+            self._file.trim()
+            return None
+        if (left := self._not_before - time.monotonic()) > 0:
+            return left
+        if self._stop.is_set():
+            return None
+        self._is_due = False
+        try:
+            self._attempt()
+        except Exception as error:
             if self._stop.is_set():
-                return
-            try:
-                self._attempt()
-            except Exception as error:
-                # The thread survives any error of a text or a disk, and reports it.
-                log.exception("mentions could not be updated")
-                self._state = Stage("mentions", "degraded", self._state.last_success, f"{error}"[:200])
-                if not self._stop.wait(AGAIN_AFTER):
-                    self._wake.set()
+                return None
+            self._is_due = True
+            if self._is_rebuilt():
+                return 0.0
+            # Any error caused by a text or a disk is reported, and the next step tries again.
+            log.exception("mentions could not be updated")
+            self._state = Stage("mentions", "degraded", self._state.last_success, f"{error}"[:200])
+            self._not_before = time.monotonic() + AGAIN_AFTER
+            return AGAIN_AFTER
+        return IDLE if self._worker.pid else None
+
+    def _is_rebuilt(self) -> bool:
+        """Whether the text index was rebuilt since this instance first used it."""
+        try:
+            return self._feed is not None and self._feed.end().era != self._era
+        except KgdError:
+            return False
 
     def _attempt(self) -> None:
         try:
@@ -276,6 +317,7 @@ class Mentions:
 
     def _restart(self) -> None:
         log.warning("the file of mentions was damaged and is rebuilt")
+        self._worker.end()
         self._file.recreate()
         self._at, self._is_damaged = None, False
 
@@ -285,18 +327,19 @@ class Mentions:
             return
         position = self._update_texts(feed)
         if self._file.is_unsettled():
-            self._settle(feed)
+            self._worker.carry_out({"settle": True, "era": position.era}, 0)
         waiting = self._file.pending_count()
         self._count = self._file.count() if waiting or not self._count else self._count
         if waiting > MANY:
             self._begin_building()
-        dictionary = Loaded(self._file.all_keys()) if self._is_building else self._file
-        while (numbers := self._file.pending(LOOKED_THROUGH)) and not self._stop.is_set():
+        while not self._stop.is_set():
             began = time.monotonic()
-            self._look_through(feed, numbers, dictionary)
+            order = {"search": True, "many": self._is_building, "era": position.era}
+            if not self._worker.carry_out(order, min(waiting, LOOKED_THROUGH), waiting)["searched"]:
+                break
             self._looked = {}
-            if self._is_building and not self._in_a_hurry:
-                # Only one thread can run Python: half of the time is left to requests.
+            if self._is_building and not self._in_a_hurry and self._worker.pid is None:
+                # Only one thread can run Python at a time, so half of the time is left to requests.
                 self._stop.wait(min(time.monotonic() - began, LONGEST_PAUSE))
         if self._stop.is_set():
             return
@@ -316,64 +359,41 @@ class Mentions:
     def _update_texts(self, feed: Feed) -> Position:
         """Add and remove texts and their names according to the feed."""
         end, at = feed.end(), self._file.position()
+        self._era = end.era
         if at is None or at.era != end.era:
             if at is not None:
+                self._worker.end()
                 self._file.recreate()
             at = Position(end.era, 0, end.gone)
+            self._file.move_to(at)
         if end.number - at.number > MANY:
             self._begin_building()
         gone: Iterable[int] | None = feed.gone(at.gone) if at.gone < end.gone else ()
         if gone is None:
             gone = self._file.numbers() - feed.numbers()
-        with self._file.write():
-            self._file.remove(gone)
-            self._file.move_to(at := at._replace(gone=end.gone))
-        while (texts := feed.stored(at.number, BATCH)) and not self._stop.is_set():
-            with self._file.write():
-                for text in texts:
-                    self._file.add(text, _part_of(text), keys_of(text))
-                self._file.move_to(at := at._replace(number=texts[-1].number))
-        return at._replace(number=max(at.number, end.number))
+        if at.gone < end.gone:
+            numbers = sorted(gone)
+            self._worker.carry_out({"remove": numbers, "gone": end.gone, "era": end.era}, len(numbers))
+        number = at.number
+        while not self._stop.is_set():
+            order = {"add": number, "era": end.era}
+            left = end.number - number
+            reached = self._worker.carry_out(order, min(left, BATCH), left)["number"]
+            if not reached:
+                break
+            number = reached
+        return Position(end.era, max(number, end.number), end.gone)
 
-    def _settle(self, feed: Feed) -> None:
-        """Find the older texts that may have a new name; with very many new names, all texts."""
-        fresh = self._file.fresh()
-        if len(fresh) > MANY and 4 * len(fresh) > self._file.count():
-            self._file.settle(None)
-            return
-        again = set[int]()
-        for phrase in fresh:
-            if self._stop.is_set():
-                return
-            again.update(feed.with_phrase(phrase))
-        self._file.settle(again)
+    def _program(self) -> tuple[str, ...]:
+        return *mentions_writer.PROGRAM, *self._workspace.index_place, str(self._file.path), self._file.ticket()
 
-    def _look_through(self, feed: Feed, numbers: Sequence[int], dictionary: Loaded | MentionsFile) -> None:
-        found = {text.number: found_in(_texts(text), dictionary) for text in feed.read(numbers)}
-        with self._file.write():
-            for number in numbers:
-                self._file.set_found(number, found.get(number, ()))
+    def _current_feed(self) -> Feed:
+        assert self._feed is not None
+        return self._feed
 
     def _covers(self, goal: Position) -> bool:
         at = self._at
         return at is not None and at.era == goal.era and at.number >= goal.number and at.gone >= goal.gone
-
-
-class Loaded:
-    """All names in memory, for a large build."""
-
-    def __init__(self, keys: Iterable[tuple[str, str, int]]) -> None:
-        self._keys, self._longest = set[str](), dict[str, int]()
-        for key, first, size in keys:
-            self._keys.add(key)
-            if size:
-                self._longest[first] = max(size, self._longest.get(first, 0))
-
-    def longest(self, firsts: Collection[str]) -> dict[str, int]:
-        return {first: self._longest[first] for first in firsts if first in self._longest}
-
-    def known(self, keys: Collection[str]) -> Collection[str]:
-        return {key for key in keys if key in self._keys}
 
 
 def _note(found: dict[Uri, int], uri: Uri, count: int) -> None:
@@ -385,14 +405,5 @@ def _strongest(found: Mapping[Uri, int]) -> list[Mention]:
 
 
 def strength_of(found: int) -> float:
-    """Strength of a mention by a name that is in `found` texts."""
+    """The strength of a mention by a name that occurs in `found` texts."""
     return 1.0 / (1.0 + FADING * math.log(max(1, found)))
-
-
-def _part_of(text: Indexed) -> str:
-    """The source of a text that is part of a document; such a text does not mention that document."""
-    return text.source or text.origin if is_part(text) or text.origin else ""
-
-
-def _texts(text: Indexed) -> list[str]:
-    return [text.name[:LONGEST_TEXT], text.summary[:LONGEST_TEXT], text.content[:LONGEST_TEXT]]

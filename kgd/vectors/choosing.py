@@ -1,7 +1,7 @@
 """The user's choice of an embedder. Reading it loads no library and no model.
 
-It is part of the user's own settings. A workspace cannot choose one, because its author would then decide where the
-text of every reader is sent.
+The choice is part of the user's own settings. A workspace cannot choose an embedder, because its author would then
+decide where its users' texts are sent.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Choice:
 
     `dir` contains model.onnx and tokenizer.json; `url` is the base of an endpoint, `key` the reference to its
     credential. The prefixes are added to queries and documents, as some models expect. `share` is the weight of its
-    similarity in a score, 0..1; None leaves it to the embedder.
+    similarity in a score, 0..1; None leaves the weight to the embedder.
     """
 
     kind: Kind = "builtin"
@@ -92,7 +92,7 @@ def parse(value: object) -> Choice:
     """The choice in a setting: ``builtin``, ``off``, or a mapping.
 
     Raises:
-        Invalid: It is not a choice. The message names the field.
+        Invalid: The value is not a choice; the message names the field.
     """
     if isinstance(value, Choice):
         return value
@@ -101,7 +101,7 @@ def parse(value: object) -> Choice:
     if isinstance(value, str):
         value = {"kind": value}
     if not isinstance(value, Mapping) or value.get("kind") not in tuple(NEEDED):
-        raise Invalid("'embedder' is one of: " + FORMS)
+        raise Invalid("'embedder' must be one of: " + FORMS)
     kind: Kind = value["kind"]
     known = ("kind", *NEEDED[kind], *_MORE[kind])
     for name in value:
@@ -123,13 +123,13 @@ def _checked(choice: Choice) -> Choice:
             least, most = _BOUNDS[field.name]
             number = isinstance(value, int | float) and not isinstance(value, bool)
             if value != field.default and not (number and least <= value <= most):
-                raise Invalid(f"'{field.name}' of an embedder is a number, {least:g} to {most:g}")
+                raise Invalid(f"'{field.name}' of an embedder must be a number, {least:g} to {most:g}")
         elif not isinstance(value, str) or len(value) > _TEXT_LIMIT or not value.isprintable():
-            raise Invalid(f"'{field.name}' of an embedder is a text of at most {_TEXT_LIMIT} characters, on one line")
+            raise Invalid(f"'{field.name}' of an embedder must be one line of at most {_TEXT_LIMIT} characters")
     if choice.pooling not in ("mean", "cls"):
-        raise Invalid("'pooling' of an embedder is mean or cls")
+        raise Invalid("'pooling' of an embedder must be mean or cls")
     if choice.dir and not os.path.isabs(os.path.expanduser(choice.dir)):
-        raise Invalid("'dir' of an embedder is an absolute path, or begins with ~/")
+        raise Invalid("'dir' of an embedder must be an absolute path, or begin with ~/")
     if choice.url:
         from kgd.http_client import Address  # takes 20 ms, which most commands can save
 
@@ -143,8 +143,9 @@ def _checked(choice: Choice) -> Choice:
 
 
 def may_serve(old: Choice, new: Choice) -> bool:
-    """Whether the replaced embedder may answer queries until the new one has all texts.
+    """Whether the replaced embedder may be used for queries until the new one has embedded all texts.
 
-    A local one may. An endpoint may only if the new choice uses the same one: it may have been replaced for privacy.
+    A local embedder may be used. An endpoint may be used only if the new choice has the same endpoint, because the user
+    may have replaced it for privacy.
     """
     return old.kind in ("builtin", "onnx", "fastembed") or (old.url == new.url and old.key == new.key)

@@ -1,4 +1,4 @@
-"""Embedders: models that turn texts into vectors, near each other if the texts mean alike."""
+"""Embedders: models that turn texts into vectors, which are near each other if the texts have similar meanings."""
 
 from __future__ import annotations
 
@@ -11,22 +11,23 @@ from numpy.typing import NDArray
 
 from kgd.errors import Invalid
 from kgd.vectors.choosing import Choice
+from kgd.vectors.scale import Scale
 
 Kind = Literal["document", "query"]
 Vectors = NDArray[np.float32]
 
-ANY = -1.0
-"""Value of `least` if every text may be related to every query."""
 SHARE = 0.5
+MOST = 127
+"""The largest number of a stored vector."""
 
 
 class Embedder(Protocol):
-    """A model of meaning. Several threads may call it. A request waits only for the one vector of its query.
+    """An embedding model. Several threads may call it. A request waits only for the vector of its own query.
 
-    `id` names model and prefixes: vectors of different ids are never compared. `dim` is the length of a vector, 0 until
-    it is known. `share` is the weight of its similarity in a fused score, 0..1; full text has the rest. `least` is the
-    similarity that a text without any word of the query needs to be related, `ANY` if not measured. `batch` is the best
-    number of texts per call.
+    `id` identifies the model and the prefixes: vectors of different ids are never compared. `dim` is the length of a
+    vector, 0 until it is known. `share` is the weight of its similarity in a fused score, 0..1; full text has the
+    remaining weight. `scale` is the relevance of its similarities; None if it must be measured on a workspace's notes.
+    `batch` is the best number of texts per call.
     """
 
     @property
@@ -36,7 +37,7 @@ class Embedder(Protocol):
     @property
     def share(self) -> float: ...
     @property
-    def least(self) -> float: ...
+    def scale(self) -> Scale | None: ...
     @property
     def batch(self) -> int: ...
 
@@ -45,11 +46,11 @@ class Embedder(Protocol):
 
         Raises:
             Unavailable: The model cannot be reached or read.
-            Invalid: It returns no vectors, or vectors of another number or size.
+            Invalid: The model returns no vectors, or the wrong number or size of vectors.
         """
 
     def close(self) -> None:
-        """Release resources. It may be used again."""
+        """Release resources. The embedder may be used again."""
 
 
 @runtime_checkable
@@ -63,13 +64,21 @@ class Weighing(Protocol):
         """The distinct words of a text, in a private form for `learn`."""
 
     def learn(self, texts: Sequence[bytes]) -> None:
-        """Compute the weights from these texts; with too few texts all words weigh the same."""
+        """Compute the weights from these texts; if there are too few, all words have the same weight."""
+
+
+@runtime_checkable
+class Quick(Protocol):
+    """An embedder quick enough to embed sentences during a search."""
+
+    def closest(self, query: NDArray[np.float32], texts: Sequence[Sequence[str]]) -> list[float]:
+        """For each text, the similarity of the sentence nearest to the query; 0.0 for a text without words."""
 
 
 class Configured:
-    """The settings that embedders from a user's choice share."""
+    """The settings shared by embedders that a user configures."""
 
-    least = ANY
+    scale: Scale | None = None
 
     def __init__(self, choice: Choice, name: str, batch: int, *settings: object) -> None:
         settings_digest = hashlib.sha256("\0".join(map(str, settings)).encode()).hexdigest()[:12]
@@ -92,7 +101,7 @@ def checked(vectors: Vectors, count: int, dim: int) -> Vectors:
     """The vectors scaled to length 1, or zero.
 
     Args:
-        dim: Their length so far; 0 if unknown.
+        dim: The expected length; 0 if unknown.
 
     Raises:
         Invalid: Their number or length differs, or they are not finite.
@@ -114,19 +123,18 @@ def unit(vectors: Vectors) -> Vectors:
 
 
 def to_bytes(vectors: Vectors) -> list[bytes]:
-    """Each vector as little-endian half floats; empty for zeros."""
-    return [row.tobytes() if row.any() else b"" for row in vectors.astype("<f2")]
+    """Each vector as signed bytes, scaled so that the largest is 127; empty for zeros. Its length is not stored."""
+    largest = np.abs(vectors).max(axis=1, keepdims=True, initial=0)
+    scaled = np.round(vectors * (MOST / np.where(largest > 0, largest, 1))).astype(np.int8)
+    return [row.tobytes() if row.any() else b"" for row in scaled]
 
 
-def from_bytes(halves: Sequence[bytes], dim: int) -> Vectors:
-    """The stored vectors, of length about 1.
+def from_bytes(stored: Sequence[bytes], dim: int) -> Vectors:
+    """The stored vectors, of length 1.
 
     Raises:
         Invalid: The bytes are not vectors of this size.
     """
-    if any(len(one) != 2 * dim for one in halves):
+    if any(len(one) != dim for one in stored):
         raise Invalid("stored vectors have another size")
-    vectors = np.frombuffer(b"".join(halves), "<f2").reshape(len(halves), dim).astype(np.float32)
-    if not np.isfinite(vectors).all():
-        raise Invalid("stored vectors are not finite")
-    return vectors
+    return unit(np.frombuffer(b"".join(stored), np.int8).reshape(len(stored), dim).astype(np.float32))

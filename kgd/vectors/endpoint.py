@@ -1,6 +1,6 @@
-"""Embedding endpoint: `/embeddings` in the protocol of OpenAI, Ollama, vLLM and others.
+"""An embedding endpoint: `/embeddings` in the protocol of OpenAI, Ollama, vLLM and others.
 
-Answers are untrusted: bounded in time and size, redirects are not followed, numbers are checked before use.
+Answers are untrusted: their time and size are limited, redirects are not followed, and numbers are checked before use.
 """
 
 from __future__ import annotations
@@ -18,11 +18,12 @@ from kgd.vectors.embedder import Configured, Kind, Vectors, checked
 
 BATCH = 64
 TEXT_LIMIT = 8_000
-"""Largest number of characters of a text to send."""
+"""Maximum number of characters to send of a text."""
 ANSWER_LIMIT = 32 << 20
-"""Largest answer in bytes: 64 vectors of 4,096 numbers need a fifth of it."""
+"""Maximum bytes of an answer: 64 vectors of 4,096 numbers need a fifth of this."""
 QUESTION_SECONDS = 2.0
-"""Longest wait of a query, below the limit for a batch of texts; without a vector it is answered by words."""
+"""Maximum seconds that a query waits for its vector, less than for a batch of texts; without a vector, search uses only
+words."""
 _EXCERPT = 120
 
 
@@ -40,9 +41,9 @@ class Endpoint(Configured):
         """See `Embedder`.
 
         Raises:
-            Unavailable: It cannot be reached, is too slow, or returns a temporary error.
+            Unavailable: The endpoint cannot be reached, is too slow, or returns a temporary error.
             Unauthorized: The credential is refused or missing.
-            Limit: It refuses these texts; fewer or shorter ones may succeed.
+            Limit: The endpoint refuses these texts; fewer or shorter texts may succeed.
             Invalid: The answer does not follow the protocol, or the model is unknown.
         """
         sent = self.prefixed([text.strip() for text in texts], kind, TEXT_LIMIT)
@@ -88,7 +89,7 @@ class Endpoint(Configured):
             return Invalid(message, at=at, next="Check `url` and `model` of `embedder` in workspaces.yaml.")
         if 300 <= status < 400:
             return Unavailable(
-                f"{message}, a redirect that is not followed",
+                f"{message}, a redirect, which kgd does not follow",
                 at=at,
                 next="Set `url` of `embedder` to the new address if you trust it.",
             )
@@ -100,7 +101,7 @@ def _vectors(body: bytes, count: int) -> Vectors:
         rows = orjson.loads(body)["data"]
         rows = sorted(rows, key=lambda row: row["index"])
         if [row["index"] for row in rows] != list(range(count)):
-            raise Invalid(f"the embedder's endpoint answers {len(rows)} vectors for {count} texts")
+            raise Invalid(f"the embedder's endpoint returned {len(rows)} vectors for {count} texts")
         with np.errstate(over="ignore"):  # a number that is too large becomes infinite, and `checked` refuses it
             return np.array([row["embedding"] for row in rows], np.float64).astype(np.float32)
     except (ValueError, KeyError, TypeError, OverflowError) as error:

@@ -1,7 +1,7 @@
 """Transformer models on this machine: a folder with an ONNX model, or a model that `fastembed` downloads.
 
-The libraries are the extras `kgd-daemon[onnx]` and `kgd-daemon[fastembed]`. A model runs on one thread that does not
-spin, so that requests come first.
+The libraries are the extras `kgd-daemon[onnx]` and `kgd-daemon[fastembed]`. A model runs on one thread without busy
+waiting, so that it does not slow down requests.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from kgd.vectors.embedder import Configured, Kind, Vectors, checked, unit
 
 BATCH = 16
 TEXT_LIMIT = 32_000
-"""Characters that are tokenized; the model reads `max_tokens` of the tokens."""
+"""Maximum number of characters to tokenize; the model then reads at most `max_tokens` tokens."""
 _INPUTS = ("input_ids", "attention_mask", "token_type_ids")
 _PLACES = ("model.onnx", "onnx/model.onnx")
 _FILES = "`dir` of `embedder` must contain model.onnx and tokenizer.json."
@@ -44,11 +44,11 @@ class Onnx(Configured):
 
     @classmethod
     def load(cls, choice: Choice) -> Onnx:
-        """Read the model and try it on a word.
+        """Read the model and test it with a word.
 
         Raises:
             Unavailable: The library or a file is missing or cannot be read.
-            Invalid: It is not a sentence model, by its inputs or outputs.
+            Invalid: The inputs or outputs are not those of a sentence model.
         """
         try:
             import onnxruntime
@@ -81,7 +81,7 @@ class Onnx(Configured):
         found = cls(session, tokenizer, choice, digest)
         if "input_ids" not in found._inputs or not found._inputs <= set(_INPUTS):
             raise Invalid(
-                f"the embedder's model takes {', '.join(sorted(found._inputs))}",
+                f"the embedder's model has the inputs {', '.join(sorted(found._inputs))}",
                 at=str(model),
                 next="A sentence model takes input_ids and attention_mask.",
             )
@@ -124,7 +124,7 @@ class Onnx(Configured):
                 hidden = (hidden * shown).sum(axis=1) / shown.sum(axis=1)
         if hidden.ndim != 2 or len(hidden) != len(pieces):
             raise Invalid(
-                f"the embedder's model answers something of shape {hidden.shape}",
+                f"the embedder's model returned an array of shape {hidden.shape}",
                 next="A sentence model returns a vector for each token or for each text.",
             )
         return unit(hidden)
@@ -148,7 +148,7 @@ class Downloaded(Configured):
             library: Any = importlib.import_module("fastembed")
         except ImportError as error:
             raise Unavailable(
-                "an embedder of kind fastembed needs that library",
+                "an embedder of kind fastembed needs the library fastembed",
                 next="Run `uv tool install '.[fastembed]'` in the clone of kgd.",
             ) from error
         try:
@@ -157,7 +157,7 @@ class Downloaded(Configured):
             raise Unavailable(f"fastembed cannot load this model: {error}"[:300], at=choice.model) from error
 
     def embed(self, texts: Sequence[str], kind: Kind) -> Vectors:
-        """See `Embedder`. The library adds prefixes of its own for models that it knows to need them."""
+        """See `Embedder`. The library itself adds prefixes for models that it knows to need them."""
         ask = self._model.query_embed if kind == "query" else self._model.passage_embed
         try:
             vectors = np.array(list(ask(self.prefixed(texts, kind, TEXT_LIMIT))), np.float32)

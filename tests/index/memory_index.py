@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
 from kgd.index import words
 from kgd.index.ranking import ALL, BEGUN, FILE, FILE_SOME, SOME, Found, Hit
@@ -34,9 +34,9 @@ class MemoryIndex:
         self._docs.update(((doc.uri, None), doc) for doc in docs)
         self._tree = tree or self._tree
 
-    def apply_tree(self, file: Uri, docs: Sequence[Doc]) -> None:
-        self._docs = {key: doc for key, doc in self._docs.items() if key[1] != file}
-        self._docs.update(((doc.uri, file), doc._replace(origin=file)) for doc in docs)
+    def apply_trees(self, trees: Mapping[Uri, Sequence[Doc]]) -> None:
+        self._docs = {key: doc for key, doc in self._docs.items() if key[1] not in trees}
+        self._docs.update(((doc.uri, file), doc._replace(origin=file)) for file, docs in trees.items() for doc in docs)
 
     def apply_files(self, upserts: Iterable[FileDoc], removals: Iterable[Uri] = ()) -> None:
         for uri in removals:

@@ -86,7 +86,7 @@ def test_types_tags_and_namespace_narrow_every_answer(index: TextIndex) -> None:
 def test_each_lane_has_its_own_texts_and_answers_may_be_narrowed_to_some_lanes(index: TextIndex) -> None:
     note, chunk, symbol = uri("note"), uri("chunk://w/docs/a.md/0001"), uri("symbol://w/a.py/leases")
     index.apply([doc("note", content="leases"), doc(chunk, content="a word on leases")])
-    index.apply_tree(FILE_A, [doc("chunk://w/docs/a.md/0002", content="leases"), doc(symbol, name="leases")])
+    index.apply_trees({FILE_A: [doc("chunk://w/docs/a.md/0002", content="leases"), doc(symbol, name="leases")]})
     index.apply_files([FileDoc(uri("file://w/leases.py"), "leases.py", "python")])
     of_code = {uri("chunk://w/docs/a.md/0002"), symbol}
     notes, sources, code = ({one.uri for one in lane.texts} for lane in gather(index, "leases"))
@@ -121,7 +121,7 @@ def test_the_share_of_the_words_is_known_for_each_text_of_a_lane(index: TextInde
 def test_it_knows_which_types_there_are(index: TextIndex) -> None:
     assert (index.types(), index.has_type("task")) == ([], False)
     index.apply([doc("a"), doc("b", type="task"), doc("c", type="task")])
-    index.apply_tree(FILE_A, [doc("symbol://w/a.py/leases")])
+    index.apply_trees({FILE_A: [doc("symbol://w/a.py/leases")]})
     assert index.types() == ["concept", "symbol", "task"]
     index.apply_files([FileDoc(uri("file://w/leases.py"), "leases.py", "python")])
     assert index.types() == ["concept", "dir", "file", "symbol", "task"]
@@ -139,17 +139,17 @@ def test_replaced_and_removed_texts_are_not_found(index: TextIndex) -> None:
 def test_texts_of_a_file_are_separate_from_stored_ones_and_disappear_with_the_file(index: TextIndex) -> None:
     chunk, other = "chunk://w/docs/a.md/0001", "chunk://w/docs/a.md/0002"
     index.apply([doc(chunk, content="a comment on leases")])
-    index.apply_tree(FILE_A, [doc(chunk, content="brokers and quorum"), doc(other, content="bread")])
+    index.apply_trees({FILE_A: [doc(chunk, content="brokers and quorum"), doc(other, content="bread")]})
     assert found(index, "quorum") == found(index, "leases") == [chunk]
     assert found(index, "quorum leases") == [chunk]  # found once
     numbers = {one.uri: one.id for one in index.gather("bread", Lane.CODE).texts}
-    index.apply_tree(FILE_A, [doc(chunk, content="brokers, anew"), doc(other, content="bread")])
+    index.apply_trees({FILE_A: [doc(chunk, content="brokers, anew"), doc(other, content="bread")]})
     assert {
         one.uri: one.id for one in index.gather("bread", Lane.CODE).texts
     } == numbers  # unchanged texts are not stored again
-    index.apply_tree(FILE_A, [doc(chunk, content="brokers")])
+    index.apply_trees({FILE_A: [doc(chunk, content="brokers")]})
     assert (found(index, "quorum"), found(index, "bread"), found(index, "brokers")) == ([], [], [chunk])
-    index.apply_tree(FILE_A, [])
+    index.apply_trees({FILE_A: []})
     assert (found(index, "brokers"), found(index, "leases")) == ([], [chunk])
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from kgd.errors import Unavailable
-from kgd.index.database import LOG_BYTES, Database, IndexDamaged
+from kgd.index.database import LOG_BYTES, LOG_KEPT, Database, IndexDamaged
 from kgd.index.text import Doc, TextIndex
 from kgd.model.uri import Uri
 
@@ -140,6 +140,19 @@ def test_readers_answer_while_a_write_is_open(database: Database) -> None:
     assert len(index.search("auth")) == 2
 
 
+def test_all_statements_of_a_read_see_one_state(database: Database) -> None:
+    """A search counts the files first: a child process may add the first ones before it looks for words in them."""
+    with database.write() as connection:
+        connection.execute("CREATE TABLE things (name TEXT)")
+    other = sqlite3.connect(database.path, isolation_level=None)
+    with database.read() as connection:
+        before = connection.execute("SELECT count(*) FROM things").fetchone()
+        other.execute("INSERT INTO things VALUES ('new')")
+        assert connection.execute("SELECT count(*) FROM things").fetchone() == before
+    other.close()
+    assert database.row("SELECT count(*) FROM things") == (1,)
+
+
 def test_new_connections_keep_the_log_and_the_shared_memory_that_a_full_disk_would_not_give_again(
     database: Database,
 ) -> None:
@@ -205,3 +218,46 @@ def test_a_connection_during_recreation_reads_the_new_file(database: Database, m
     fill(database, 3)
     assert [index.count() for _ in range(4)] == [3] * 4
     assert seen != [50]
+
+
+def test_a_child_of_an_earlier_owner_no_longer_writes(tmp_path: Path) -> None:
+    first, second = Database(tmp_path / "index.sqlite"), Database(tmp_path / "index.sqlite")
+    first.own()
+    child = Database(first.path, ticket=first.ticket())
+    child.set_meta("tree", "one")
+    second.own()
+    child.set_meta("tree", "two")
+    second.set_meta("tree", "three")
+    with pytest.raises(Unavailable, match="another owner"):
+        child.set_meta("tree", "two")
+    second.recreate()
+    other = Database(second.path, ticket=second.ticket())
+    other.set_meta("tree", "four")
+    assert second.meta("tree") == "four"
+    for database in (first, second, child, other):
+        database.close()
+
+
+def test_unused_pages_are_given_back_to_the_disk(database: Database) -> None:
+    index = fill(database, 2_000)
+    database.close()
+    full = database.path.stat().st_size
+    index.apply([], [Uri(f"concept://w/n{n}") for n in range(1_900)])
+    database.trim()
+    assert database.column("PRAGMA freelist_count") == [0]
+    assert database.path.stat().st_size < full / 2
+    assert (index.count(), len(index.search("auth", limit=200))) == (100, 100)
+
+
+def test_a_long_log_is_emptied_when_no_connection_is_in_use(database: Database) -> None:
+    index = fill(database, 2_000)
+    log = Path(f"{database.path}-wal")
+    assert database.has_long_log
+    with database.read() as reader:
+        assert reader.execute("SELECT count(*) FROM docs").fetchone() == (2_000,)
+        fill(database)
+        database.trim()
+        assert reader.execute("SELECT count(*) FROM docs").fetchone() == (2_000,)
+        assert log.stat().st_size > LOG_KEPT
+    database.trim()
+    assert (log.stat().st_size, database.has_long_log, index.count()) == (0, False, 2_000)

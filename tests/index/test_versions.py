@@ -1,16 +1,14 @@
-"""Cached history, served versions and repeated requests."""
+"""Cached history and repeated requests."""
 
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
-from kgd.index.database import Database
-from kgd.index.version_cache import VersionRow, Versions
-from kgd.model.uri import Uri
-
-A = Uri("concept://w/a")
+from kgd.index.version_cache import VersionFile, VersionRow
 
 
 def row(count: int) -> VersionRow:
@@ -18,11 +16,13 @@ def row(count: int) -> VersionRow:
 
 
 @pytest.fixture
-def versions(database: Database) -> Versions:
-    return Versions(database)
+def versions(tmp_path: Path) -> Iterator[VersionFile]:
+    file = VersionFile(tmp_path / "versions.sqlite")
+    yield file
+    file.close()
 
 
-def test_versions_are_kept_by_path_together_with_the_commit_they_reflect(versions: Versions) -> None:
+def test_versions_are_kept_by_path_together_with_the_commit_they_reflect(versions: VersionFile) -> None:
     assert (versions.head(), versions.version("nodes/a.yaml")) == (None, None)
     versions.bump([("nodes/a.yaml", row(1)), ("nodes/b.yaml", row(1)), ("nodes/\udcff.yaml", row(3))], head="c1")
     versions.bump([("nodes/a.yaml", row(2))], head="c2", removed=["nodes/b.yaml", "nodes/never.yaml"])
@@ -35,32 +35,24 @@ def test_versions_are_kept_by_path_together_with_the_commit_they_reflect(version
     assert (versions.version("nodes/a.yaml"), versions.version("nodes/c.yaml")) == (None, row(7))
 
 
-def test_many_paths_are_asked_for_at_once(versions: Versions) -> None:
+def test_many_paths_are_asked_for_at_once(versions: VersionFile) -> None:
     paths = [f"nodes/{n}.yaml" for n in range(1300)]
     versions.bump([(path, row(1)) for path in paths], head="c")
     assert len(versions.versions(paths)) == 1300
 
 
-def test_a_failed_transaction_moves_neither_rows_nor_head(versions: Versions, database: Database) -> None:
+def test_a_failed_transaction_moves_neither_rows_nor_head(versions: VersionFile) -> None:
     versions.bump([("a", row(1))], head="c1")
-    with contextlib.suppress(ZeroDivisionError), database.write():
+    with contextlib.suppress(ZeroDivisionError), versions.write():
         versions.bump([("a", row(2))], head="c2")
         raise ZeroDivisionError
     assert (versions.version("a"), versions.head()) == (row(1), "c1")
 
 
-@pytest.mark.requirement("A9")
-def test_a_version_means_the_blob_that_was_served_last_under_it(versions: Versions) -> None:
-    versions.serve([(A, 5, b"x" * 20), (A, 4, b"w" * 20)])
-    assert (versions.served(A, 5), versions.served(A, 6)) == (b"x" * 20, None)
-    versions.serve([(A, 5, b"y" * 20)])
-    assert versions.served(A, 5) == b"y" * 20
-
-
-def test_a_request_is_answered_as_the_first_time_also_after_a_restart(versions: Versions, database: Database) -> None:
+def test_a_request_is_answered_as_the_first_time_also_after_a_restart(versions: VersionFile) -> None:
     versions.remember("r1", "aaa")
     versions.remember("r1", "bbb")
-    database.close()
-    again = Versions(Database(database.path))
+    versions.close()
+    again = VersionFile(versions.path)
     assert (again.request("r1"), again.request("r2")) == ("aaa", None)
-    again._database.close()
+    again.close()

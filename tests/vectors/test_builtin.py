@@ -57,6 +57,14 @@ def test_any_text_has_a_vector_or_says_nothing(embedder: Builtin, text: str) -> 
     )
 
 
+def test_the_nearest_sentence_of_a_text_is_as_near_as_its_own_vector(embedder: Builtin) -> None:
+    [query] = embedder.embed(["a cat on the couch"], "query")
+    texts = [["Quarterly revenue grew.", "The kitten sleeps on the sofa."], ["x"], ["", " "], [], TEXTS[4:8]]
+    alone = [[float(embedder.embed([" ".join(one.split())], "document")[0] @ query) for one in text] for text in texts]
+    assert embedder.closest(query, texts) == pytest.approx([max(own, default=0.0) for own in alone], abs=1e-5)
+    assert embedder.closest(query, []) == []
+
+
 def test_no_texts_are_no_vectors(embedder: Builtin) -> None:
     assert embedder.embed([], "document").shape == (0, embedder.dim)
 

@@ -64,7 +64,7 @@ def test_a_setting_is_read_back_as_written(said: Any, choice: Choice) -> None:
         ({"kind": "openai", "model": "m", "url": LOCAL, "batch": 0.5}, "1 to 2048"),
         ({"kind": "openai", "model": "m", "url": LOCAL, "seconds": True}, "1 to 600"),
         ({"kind": "openai", "model": "m\n", "url": LOCAL}, "one line"),
-        ({"kind": "openai", "model": 7, "url": LOCAL}, "text"),
+        ({"kind": "openai", "model": 7, "url": LOCAL}, "one line"),
         ({"kind": "builtin", "share": 1.5}, "0 to 1"),
     ],
 )

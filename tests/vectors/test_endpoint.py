@@ -61,7 +61,7 @@ def rows(*vectors: Any) -> Behave:
         (failing(500), Unavailable, "status 500"),
         (failing(503, b"<html>busy</html>"), Unavailable, "status 503"),
         (failing(429), Unavailable, "status 429"),
-        (failing(302, Location="http://127.0.0.1:1/v1/embeddings"), Unavailable, "not followed"),
+        (failing(302, Location="http://127.0.0.1:1/v1/embeddings"), Unavailable, "does not follow"),
         (failing(401), Unauthorized, "key"),
         (failing(404, {"error": {"message": "no such model: small"}}), Invalid, "no such model: small"),
         (failing(400, {"error": "too long"}), Limit, "too long"),

@@ -14,6 +14,7 @@ import pytest
 from kgd.index.text import Doc, FileDoc
 from kgd.model.change import Delete, Edit
 from kgd.model.uri import Uri
+from kgd.vectors.builtin import SCALE
 from kgd.vectors.choosing import Choice
 from kgd.workspace.derived import embedding
 from kgd.workspace.derived.embedding import SAMPLE
@@ -185,10 +186,10 @@ def test_a_file_that_is_damaged_or_deleted_is_made_anew(desk: Desk, damage: str)
 
 
 @pytest.mark.parametrize("type", ["BLOB", "TEXT"])
-def test_vectors_that_are_no_numbers_any_more_are_made_anew(desk: Desk, type: str) -> None:
+def test_vectors_of_another_size_are_made_anew(desk: Desk, type: str) -> None:
     fill(desk.open())
     desk.close()
-    spoiled = f"UPDATE vectors SET vector = CAST(x'007e' || substr(vector, 3) AS {type}) WHERE uri LIKE '%cat'"
+    spoiled = f"UPDATE vectors SET vector = CAST(x'ff' || substr(vector, 3) AS {type}) WHERE uri LIKE '%cat'"
     with sqlite3.connect(desk.file) as connection:
         connection.execute(spoiled)
     connection.close()
@@ -405,6 +406,20 @@ def test_the_sample_for_rarity_is_independent_of_history(desk: Desk, tmp_path: P
         assert again.meaning.nearest("the lamp", 5) == ws.meaning.nearest("the lamp", 5)
     finally:
         other.close()
+
+
+def test_similarities_mean_the_same_after_a_restart(desk: Desk, endpoint: Endpoint) -> None:
+    desk.choice = Choice("openai", url=endpoint.url, model="any")
+    ws = desk.open()
+    fill(ws, {name: f"{name} is drunk in {place}" for name, place in zip("abcdefghijkl", "mnopmnopmnop", strict=True)})
+    scale = ws.meaning.scale
+    assert scale is not None
+    ws = desk.open()
+    assert ws.meaning.nearest("tea", 1).hits
+    assert ws.meaning.scale == scale
+    desk.choice = Choice()
+    assert ws.meaning.catch_up(SOON)
+    assert ws.meaning.scale == SCALE
 
 
 def test_many_that_go_at_once_are_forgotten_and_their_places_used_again(ws: Workspace) -> None:

@@ -10,6 +10,7 @@ import pytest
 from numpy.typing import NDArray
 
 from kgd.model.uri import Uri
+from kgd.vectors.embedder import from_bytes, to_bytes, unit
 from kgd.vectors.nearest import Nearest
 
 DIM = 64
@@ -164,3 +165,14 @@ def test_questions_beside_changes_name_nothing_with_the_similarity_of_another() 
     done.set()
     asking.join()
     assert not wrong
+
+
+def test_a_stored_vector_has_a_byte_per_number_and_hardly_another_direction() -> None:
+    vectors = np.concatenate([some(200, seed=7), np.zeros((1, DIM), np.float32), np.eye(1, DIM, dtype=np.float32)])
+    stored = to_bytes(vectors)
+    assert [len(one) for one in stored] == [DIM] * 200 + [0, DIM]
+    spoken = [*range(200), 201]
+    again = from_bytes([stored[at] for at in spoken], DIM)
+    assert (again * vectors[spoken]).sum(axis=1).min() > 0.9995
+    assert to_bytes(again) == [stored[at] for at in spoken]
+    assert np.allclose(again, unit(again))

@@ -1,7 +1,8 @@
 """Derived data: text index, versions and graph snapshot, kept in step with the tip.
 
-One thread follows the writer. It learns of each flush after the callers were answered, so no write waits for SQLite. A
-search waits for this thread, so it finds every acknowledged change. All files may be deleted at any time: they are
+A task in shared threads follows the writer. It learns of each flush after the callers have their answers, so no write
+waits for SQLite. It takes all waiting flushes at once, writes their versions, and has a worker write the text index. A
+search waits for this task, so it finds every acknowledged change. All files may be deleted at any time: they are
 rebuilt from git and give the same answers.
 """
 
@@ -12,65 +13,86 @@ import hashlib
 import logging
 import queue
 import threading
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from kgd.codec import documents
 from kgd.errors import KgdError
 from kgd.git.files import replace as replace_file
 from kgd.git.objects import ObjectId
 from kgd.git.store import ObjectStore
-from kgd.graph.arrays import Arrays
-from kgd.index import graph_snapshot
 from kgd.index.change_feed import Feed
 from kgd.index.database import Database, IndexDamaged
-from kgd.index.text import Doc, FileDoc, TextIndex
-from kgd.model.node import Node
+from kgd.index.text import FILE_NAME, Doc, FileDoc, TextIndex
+from kgd.index.version_cache import VersionFile
 from kgd.model.uri import Uri
+from kgd.shared_threads import Task, Threads
 from kgd.workspace.answers import Similar, Stage, Version
-from kgd.workspace.derived import search_words
+from kgd.workspace.derived import first_build, search_words
+from kgd.workspace.derived.graph_file import SNAPSHOT_AFTER, GraphFile
+from kgd.workspace.derived.indexed_text import IndexedText, Interrupted
+from kgd.workspace.derived.node_texts import Place, place_of, read_by
 from kgd.workspace.derived.version_cache import READY_WITHIN, VersionCache, come_back
-from kgd.workspace.files import memory_files
-from kgd.workspace.given_back import give_memory_back
 from kgd.workspace.tip.served import Change, Served
 from kgd.workspace.writing.seal import Seal
 from kgd.workspace.writing.writer import Staged
 
 log = logging.getLogger(__name__)
 
-SNAPSHOT_AFTER = 500
-"""Changed nodes after which an idle moment is used to rewrite the snapshot."""
+THREADS = Threads("kgd-derived", 6)
+
 IDLE = 5.0
-"""Seconds without a flush that count as an idle moment."""
-CHUNK = 400
-"""Documents in one SQLite transaction of a rebuild."""
+"""An idle moment begins after this many seconds without a flush."""
+TAKEN = 200
+"""Largest number of steps that are carried out together."""
+LOOK_AGAIN = 0.5
+"""Seconds between checks by a search that waits for the text index."""
+PARTIAL_AFTER = 10.0
+"""Seconds for which searches wait while the text index is brought to the tip; afterwards they answer from a part of the
+texts."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Batch:
+class _Flush:
     """One flush, as the follower sees it."""
 
     changes: Sequence[Change]
     versions: dict[str, Version] | None
-    """None if foreign commits came in: then versions are counted from history."""
+    """None if commits from elsewhere came in; versions are then counted from history."""
     requests: dict[str, ObjectId]
     tip: ObjectId
     tree: ObjectId
 
 
-class _Interrupted(Exception):
-    """The workspace is closing during a rebuild; the next start continues it."""
+@dataclass(frozen=True, slots=True)
+class _Files:
+    """Files of the code tree for the index; with `complete`, these are all files of the tree."""
+
+    present: Sequence[FileDoc]
+    gone: Sequence[Uri]
+    complete: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Docs:
+    """The documents that were read from a file of the code tree."""
+
+    file: Uri
+    docs: Sequence[Doc]
+
+
+_Step = _Flush | _Files | _Docs | Callable[[], None]
 
 
 class Derived:
     """Text index, versions and snapshot of one workspace. Call `start` first.
 
     Args:
-        folder: Holds the files; everything in it that belongs to this class may be deleted.
+        folder: The folder of the files; all files of this class in it may be deleted.
         code_files: The current files of the code tree, for a new index.
-        code_docs: The documents read from them, for the same purpose.
+        code_docs: The documents read from these files, also for a new index.
     """
 
     def __init__(
@@ -84,89 +106,121 @@ class Derived:
         seal: Seal,
     ) -> None:
         self._store, self._served, self._clock = store, served, clock
-        self._snapshot_file, self._sum_file = folder / "graph.snapshot", folder / "index.sum"
-        self._queue: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
+        self._sum_file = folder / "index.sum"
+        self.graph_file = GraphFile(served, folder / "graph.snapshot")
+        self._queue: queue.SimpleQueue[_Step] = queue.SimpleQueue()
+        self._carried: list[_Step] = []
+        """The step taken from the queue that did not fit to those before it."""
         self._changed = threading.Condition()
         self._noted = self._applied = 0
-        self._behind: list[_Batch] = []
-        """Flushes that the database lacks because it could not be written; then it is brought to the tip as a whole."""
+        self._behind: list[_Flush] = []
+        """Flushes that the database lacks because it could not be written; it is later brought to the tip in one
+        step."""
         self._code_files, self._code_docs = code_files, code_docs
         self._state = Stage("index", "waiting", blocker="starting")
-        self._unsaved = 0
+        self._partial_from = float("inf")
+        """The moment from which searches do not wait for the text index."""
+        self._sums = dict[Database, bytes]()
+        """The checksums of a clean stop, until they are compared."""
         self._closing = False
-        self._thread: threading.Thread | None = None
+        self._task: Task | None = None
+        self._worked_at = 0.0
         self._tip = self._tree = b""
-        self._database = Database(folder / "index.sqlite")
+        self._database, self._version_file = Database(folder / FILE_NAME), VersionFile(folder / "versions.sqlite")
+        self._database.own()
         self._is_mending = False
         self._database.on_damage = self._met_damage
-        self._text = TextIndex(self._database)
-        self._feed = Feed(self._database)
+        self._feed = Feed(self._database, read_by(store))
+        self.place: Place = place_of(store, self._database.path)
         self.followers: list[Callable[[], None]] = []
-        """Called in the follower's thread after each step; they must not block."""
-        self.versions = VersionCache(store, self._database, self._mend, seal, served.counted)
+        """Called after each step, in the thread that carried it out; they must not block."""
+        self.versions = VersionCache(store, self._version_file, self._mend, seal, served.counted)
         """Versions by path and commits by request id."""
+        self._indexed = IndexedText(store, served, self._database, self.versions, lambda: self._closing)
 
     # ---- life
 
     def start(self, tip: ObjectId) -> None:
         """Load the graph of `tip`, then follow it in the background. Called again if the tip was moved by hand."""
         tree = self._store.tree_of(tip)
-        self._load_graph(tree)
+        self._load_graph(tip, tree)
         self.versions.begin(anew=True)
         # Queued like a flush, so that a search waits for it instead of answering from half an index.
-        self._enqueue(partial(self._apply_flush, _Batch((), None, {}, tip, tree)))
-        if self._thread is None:
-            thread = threading.Thread(target=self._follow, name="kgd-derived", daemon=True)
-            thread.start()
-            self._thread = thread
+        self._enqueue(_Flush((), None, {}, tip, tree))
+        if self._task is None:
+            self._sums = self._read_sums()
+            self._task = Task(THREADS, self._step)
+            self._task.wake()
 
-    def _load_graph(self, tree: ObjectId) -> None:
-        """Bring the served graph to `tree`, from the snapshot if it is usable."""
-        saved = graph_snapshot.read(self._snapshot_file) if self._served.tree is None else None
-        if saved is not None and self._store.exists(bytes.fromhex(saved.tree)):
-            try:
-                self._served.restore(bytes.fromhex(saved.tree), Arrays(saved.arrays), saved.care)
-            except (KgdError, KeyError, TypeError, ValueError):
-                log.warning("the snapshot could not be used")
-                self._served.reset()
-        self._unsaved = len(self._served.load(tree))
+    def _load_graph(self, tip: ObjectId, tree: ObjectId) -> None:
+        """Update the served graph to `tree`, from the snapshot if it is usable."""
+        store = self._store
+        if self._served.tree is None and not self.graph_file.restore(store) and first_build.is_worth_it(store):
+            files = {first_build.GRAPH: self.graph_file.path}
+            with contextlib.suppress(KgdError, OSError):  # the task reports it
+                if self._version_file.head() is None:
+                    self._sum_file.unlink(missing_ok=True)
+                    files[first_build.VERSIONS] = self._version_file.path
+            first_build.run(store, self._served, tip, files)
+            self.graph_file.restore(store)
+        is_first = self._served.tree is None
+        changed = self._served.load(tree)
+        self.graph_file.unsaved = len(self._served.graph) if is_first else len(changed)
+
+    def stop_soon(self) -> None:
+        """Interrupt long work, which the next start continues, and callers that wait for it. `close` follows."""
+        with self._changed:
+            self._closing = True
+            self._changed.notify_all()
+        if self._partial_from < float("inf"):
+            self._indexed.worker.stop()
 
     def close(self) -> None:
         """Finish the queue and write the snapshot."""
-        self._closing = True
-        self._queue.put(None)
-        if self._thread:
-            self._thread.join()
-        self._save_snapshot()
-        self._database.close()
-        if self._thread and not self._behind:
-            # SQLite notices a torn file, but not a flipped bit in a version or a word.
+        self.stop_soon()
+        if self._task:
+            self._task.close()
+            while self._carry_out_next():
+                pass
+            self._indexed.worker.end()
+        self.graph_file.save(closing=True)
+        for file in self._files:
+            file.close()
+        if self._task and not self._behind:
+            # SQLite detects a torn file, but not a flipped bit in a version or a word.
             with contextlib.suppress(OSError):
-                replace_file(self._sum_file, _digest(self._database.path), flush=False)
+                replace_file(self._sum_file, b"\n".join(_digest(file.path) for file in self._files), flush=False)
+
+    @property
+    def _files(self) -> tuple[Database, ...]:
+        return self._database, self._version_file
 
     # ---- notes from other threads
 
     def note(self, staged: Sequence[Staged[object]], changes: Sequence[Change], tip: ObjectId, tree: ObjectId) -> None:
-        """Record a flush, in the writer's thread: memory now, the database later in the follower's thread."""
+        """Record a flush, in the thread that flushed. Memory is updated now, the database later."""
         requests = {one.request: one.commit for one in staged if one.request and one.commit}
         self.versions.remember(requests)
         versions = None if any(one.changed is None for one in staged) else self.versions.bump(staged)
         if versions is None:
             self.versions.begin(anew=True)
-        self._enqueue(partial(self._apply_flush, _Batch(changes, versions, requests, tip, tree)))
+        self._enqueue(_Flush(changes, versions, requests, tip, tree))
 
     def note_files(self, present: Sequence[FileDoc], gone: Sequence[Uri] = (), *, complete: bool = False) -> None:
-        """Index files of the code tree. Any thread; with `complete`, `present` are all files there are."""
-        self._enqueue(partial(self._apply_files, present, gone, complete))
+        """Index files of the code tree. May be called from any thread. With `complete`, `present` lists all existing
+        files."""
+        self._enqueue(_Files(present, gone, complete))
 
     def note_tree(self, file: Uri, docs: Sequence[Doc]) -> None:
-        """Replace the documents read from a file of the code tree. Any thread; returns at once."""
-        self._enqueue(lambda: self._text.apply_tree(file, docs))
+        """Replace the documents read from a file of the code tree. May be called from any thread; returns at once."""
+        self._enqueue(_Docs(file, docs))
 
-    def _enqueue(self, step: Callable[[], None]) -> None:
+    def _enqueue(self, step: _Step) -> None:
         with self._changed:
             self._noted += 1
         self._queue.put(step)
+        if self._task:
+            self._task.wake()
 
     # ---- reads
 
@@ -174,10 +228,25 @@ class Derived:
         """The text index, with every change acknowledged before the call.
 
         Raises:
-            Unavailable: It is being built and is not ready after two minutes.
+            Unavailable: The index is being built, and is not ready after two minutes.
         """
         self._catch_up()
-        return self._text
+        return self._indexed.text
+
+    @property
+    def is_partial(self) -> bool:
+        """Whether the text index has only some of the texts, and `text_so_far` does not wait for the others."""
+        return time.monotonic() > self._partial_from
+
+    @property
+    def is_in_step(self) -> bool:
+        """Whether the follower has carried out every step."""
+        return self._applied >= self._noted
+
+    def text_so_far(self) -> TextIndex:
+        """As `text`, but does not wait while `is_partial`."""
+        self._catch_up(so_far=True)
+        return self._indexed.text
 
     def feed(self) -> Feed:
         """The additions to and removals from the text index, as current as `text`."""
@@ -185,17 +254,26 @@ class Derived:
         return self._feed
 
     def similar(self, named: Mapping[Uri, str]) -> tuple[Similar, ...]:
-        """Older nodes with similar names to some new ones; none while the index is behind."""
-        return search_words.similar(named, self._served.graph, self._text) if self._state.state == "ok" else ()
+        """Older nodes whose names are similar to those of some new nodes; none while the index is behind."""
+        return search_words.similar(named, self._served.graph, self._indexed.text) if self._state.state == "ok" else ()
 
-    def health(self) -> tuple[Stage, ...]:
-        return (self._state,)
+    def health(self) -> Stage:
+        return self._state
+
+    def problem(self) -> str:
+        """See `Worker.problem`."""
+        return self._indexed.worker.problem()
 
     def rebuild(self) -> None:
-        """Rebuild index and versions from git; callers wait for it as after a start."""
-        self._unsaved += 1  # the snapshot is rewritten too
+        """Rebuild index and versions from git; callers wait for this as they do after startup."""
+        self.graph_file.unsaved += 1  # the snapshot is rewritten too
         self._mend()
         self._catch_up()
+
+    def count_again(self) -> None:
+        """Update versions and request ids after the key of the seals was replaced; callers wait for this."""
+        self.versions.begin()
+        self._enqueue(lambda: self._bring_to(self._tip, self.versions.end))
 
     def _mend(self) -> None:
         self.versions.begin()
@@ -203,46 +281,85 @@ class Derived:
 
     def _met_damage(self) -> None:
         """A reader hit the damage. Its call fails; later calls wait for the rebuild."""
-        if threading.current_thread() is self._thread:
-            return  # `_attempt` mends it
+        if self._task is None or self._task.is_mine or self._closing:
+            return  # `_attempt` or the next start repairs it
         with self._changed:
-            if self._is_mending or self._thread is None:
+            if self._is_mending:
                 return
             self._is_mending = True
         log.warning("the index is damaged and is being rebuilt")
         self._mend()
 
-    def _catch_up(self) -> None:
+    def _catch_up(self, *, so_far: bool = False) -> None:
+        def is_done() -> bool:
+            return (so_far and self.is_partial) or (self._applied >= goal and self.versions.is_ready)
+
+        deadline = time.monotonic() + READY_WITHIN
         with self._changed:
             goal = self._noted
-            done = self._changed.wait_for(lambda: self._applied >= goal and self.versions.is_ready, READY_WITHIN)
+            while not (done := is_done()) and not self._closing and time.monotonic() < deadline:
+                self._changed.wait(LOOK_AGAIN if so_far else READY_WITHIN)
         if not done:
             raise come_back(self._state.blocker or "the text index is being built")
 
-    # ---- following (the follower's thread)
+    # ---- following (one shared thread at a time)
 
-    def _follow(self) -> None:
-        self._attempt(self._verify)
-        while True:
-            try:
-                step = self._queue.get(timeout=IDLE)
-            except queue.Empty:
-                if self._behind:
-                    self._attempt(lambda: self._apply_flush(_Batch((), {}, {}, self._tip, self._tree)))
-                if self._unsaved >= SNAPSHOT_AFTER:
-                    self._save_snapshot()
-                continue
-            if step is None:
-                return
-            self._attempt(step)
+    def _step(self) -> float | None:
+        """Carry out the next steps; seconds until the next run, None to wait for a step."""
+        if self._carry_out_next():
+            self._worked_at = time.monotonic()
+            return 0.0
+        if (left := self._worked_at + IDLE - time.monotonic()) > 0:
+            return left
+        if self._behind:
+            self._attempt(lambda: self._apply_flushes([]))
+        if self.graph_file.unsaved >= SNAPSHOT_AFTER:
+            self.graph_file.save()
+        self._indexed.worker.end()
+        for database in (self._database, self._version_file):
+            database.trim()
+        return IDLE if self._behind or self.graph_file.unsaved >= SNAPSHOT_AFTER else None
+
+    def _carry_out_next(self) -> bool:
+        """Carry out the steps that are next in the queue; return whether there were any."""
+        steps = self._take()
+        if steps:
+            self._attempt(partial(self._carry_out, steps))
             with self._changed:
-                self._applied += 1
+                self._applied += len(steps)
                 self._changed.notify_all()
             for follower in self.followers:
                 follower()
+        return bool(steps)
+
+    def _take(self) -> list[_Step]:
+        """The next steps to carry out together; empty if there are none."""
+        steps = list[_Step]()
+        while len(steps) < TAKEN and (not steps or _is_joined(steps[0])):
+            try:
+                step = self._carried.pop() if self._carried else self._queue.get_nowait()
+            except queue.Empty:
+                break
+            if steps and (type(step) is not type(steps[0]) or not _is_joined(step)):
+                self._carried.append(step)
+                break
+            steps.append(step)
+        return steps
+
+    def _carry_out(self, steps: Sequence[_Step]) -> None:
+        """Carry out steps of one type."""
+        match steps[0]:
+            case _Flush():
+                self._apply_flushes([step for step in steps if isinstance(step, _Flush)])
+            case _Docs():
+                self._indexed.index_docs((step.file, step.docs) for step in steps if isinstance(step, _Docs))
+            case _Files(present, gone, complete):
+                self._indexed.index_files(present, gone, complete)
+            case step:
+                step()
 
     def _attempt(self, step: Callable[[], None]) -> None:
-        """Carry out a step; rebuild a damaged index, and report every other failure in `kgd status`."""
+        """Carry out a step. A damaged index is rebuilt; any other failure is reported in `kgd status`."""
         try:
             try:
                 step()
@@ -251,134 +368,88 @@ class Derived:
                 self.versions.begin()
                 self._anew()
             self._state = Stage("index", "ok", self._clock())
-        except _Interrupted:
+        except Interrupted:
             self._state = Stage("index", "waiting", self._state.last_success, "the text index is not complete")
         except Exception as error:
-            log.exception("the index could not follow")
+            log.exception("the index could not be updated")
             self._state = Stage("index", "degraded", self._state.last_success, f"{error}"[:200], self._clock())
         finally:
             with self._changed:
                 self._changed.notify_all()
 
-    def _apply_files(self, present: Sequence[FileDoc], gone: Sequence[Uri], complete: bool) -> None:
-        """Index files in chunks, so that writes do not wait for a large tree."""
-        if complete:
-            known = self._text.file_uris()
-            gone = sorted(known - {file.uri for file in present})
-            present = [file for file in present if file.uri not in known]
-        for start in range(0, max(len(present), 1), CHUNK):
-            self._text.apply_files(present[start : start + CHUNK], gone if not start else ())
-
-    def _apply_flush(self, batch: _Batch) -> None:
-        self._tip, self._tree = batch.tip, batch.tree
-        self._behind.append(batch)
-        if batch.versions is None:
-            self._bring_to(batch.tip, self.versions.end)
-        elif len(self._behind) > 1:
-            self._bring_to(batch.tip)
+    def _apply_flushes(self, flushes: Sequence[_Flush]) -> None:
+        is_behind = bool(self._behind)
+        self._behind += flushes
+        if flushes:
+            self._tip, self._tree = flushes[-1].tip, flushes[-1].tree
+        if any(flush.versions is None for flush in flushes):
+            self._bring_to(self._tip, self.versions.end)
+        elif is_behind:
+            self._bring_to(self._tip)
         else:
-            with self._database.write():
-                self.versions.write(batch.versions, batch.requests, batch.tip)
-                self._index_uris([change.uri for change in batch.changes], batch.tree)
+            self.versions.write([(flush.versions or {}, flush.requests) for flush in flushes], self._tip)
+            self._indexed.index(list({change.uri for flush in flushes for change in flush.changes}), self._tree)
         for done in self._behind:
             self.versions.written(done.versions or {}, done.requests)
-            self._unsaved += len(done.changes)
+            self.graph_file.unsaved += len(done.changes)
         self._behind.clear()
 
     def _anew(self) -> None:
-        """Create an empty database and fill it. Callers have waited since `VersionCache.begin`."""
+        """Create empty databases and fill them. Callers have waited since `VersionCache.begin`."""
+        self._indexed.worker.end()
         try:
-            self._database.recreate()
+            for file in self._files:
+                file.recreate()
         except BaseException:
             self.versions.end()
             raise
         finally:
             self._is_mending = False
         self._bring_to(self._tip, self.versions.end)
-        self._apply_files(self._code_files(), (), True)
-        for file, docs in self._code_docs():
-            self._text.apply_tree(file, docs)
+        self._indexed.index_files(self._code_files(), (), True)
+        self._indexed.index_docs(self._code_docs())
 
     def _bring_to(self, tip: ObjectId, counted: Callable[[], None] = lambda: None) -> None:
-        """Bring versions, request ids and text index to a tip from any state."""
+        """Update versions, request ids and text index from any state to a tip."""
         self._state = Stage("index", "waiting", self._state.last_success, "versions are being counted from history")
         try:
-            self._database.reopen()  # a connection that met a full or read-only disk stays read-only
+            self._verify(self._version_file)
+            for file in self._files:
+                file.reopen()  # a connection that encountered a full or read-only disk stays read-only
             self.versions.count(tip)
         finally:
             counted()
         self._state = Stage("index", "waiting", self._state.last_success, "the text index is being built")
-        self._index_from(self._text.tree(), self._tree)
-
-    def _index_from(self, tree: str | None, goal: ObjectId) -> None:
-        """Bring the text index to the current graph by the difference of the two trees, in chunks."""
-        start = bytes.fromhex(tree) if tree else None
-        if start == goal:
-            return
-        if start is None or not self._store.exists(start):
-            uris = list(self._served.graph.uris())
-        else:
-            uris = self._served.uris_between(start, goal)
-        last = max(len(uris) - 1, 0) // CHUNK * CHUNK
-        for at in range(0, last, CHUNK):
-            self._index_uris(uris[at : at + CHUNK], None)
-            if self._closing:
-                raise _Interrupted
-        self._index_uris(uris[last:], goal)
-        if len(uris) > CHUNK:
-            give_memory_back()
-
-    def _index_uris(self, uris: Sequence[Uri], tree: ObjectId | None) -> None:
-        """Index nodes as they are served at this moment; remove the missing ones."""
-        docs = {uri: self._doc(uri) for uri in uris}
-        present = [doc for doc in docs.values() if doc]
-        self._text.apply(present, [uri for uri in docs if not docs[uri]], tree=tree.hex() if tree else None)
-
-    def _doc(self, uri: Uri) -> Doc | None:
-        data = self._served.bytes_of(uri)
-        if data is None:
-            return None
-        node = documents.decode(data, at=uri)
-        version = self.versions.look(self._served.path_of(uri))
-        return search_words.doc(node, self._detail(node), version.updated_at if version else 0)
-
-    def _detail(self, node: Node) -> str:
-        """The text of the node's detail file; a change of that file counts as one of its node (`Served.follow`)."""
-        tree = self._served.tree
-        found = memory_files.detail_of(node, lambda path: memory_files.read_blob(self._store, tree, path))
-        return found[1].text if found else ""
+        self._verify(self._database)
+        self._partial_from = time.monotonic() + PARTIAL_AFTER
+        try:
+            self._indexed.bring_to(self._tree)
+        finally:
+            self._partial_from = float("inf")
 
     # ---- files
 
-    def _verify(self) -> None:
-        """Compare the index with the sum that a clean stop left; any other stop left none."""
+    def _read_sums(self) -> dict[Database, bytes]:
+        """The checksums of a clean stop, which are used once; after any other stop there are none."""
         try:
-            expected = self._sum_file.read_bytes()
+            sums = self._sum_file.read_bytes().split(b"\n")
             self._sum_file.unlink()
-            sound = _digest(self._database.path) == expected
         except OSError:
-            return
-        if not sound:
-            log.warning("the index changed while kgd was stopped and is being rebuilt")
-            self._database.recreate()
+            return {}
+        return dict(zip(self._files, [*sums, *[b""] * len(self._files)], strict=False))
 
-    def _save_snapshot(self) -> None:
-        """Write the snapshot, and map it in place of the changes in memory."""
-        if not self._unsaved:
-            return
-        tree, frozen, care = self._served.export()
-        try:
-            graph_snapshot.write(self._snapshot_file, tree, care, frozen.parts())
-        except OSError as error:
-            log.warning("the snapshot could not be written", extra={"reason": str(error)})
-            return
-        written = graph_snapshot.read(self._snapshot_file)
-        if written is not None and written.tree == tree and not self._closing:
-            self._served.graph.rest_on(frozen, Arrays(written.arrays))
-            del frozen
-            if self._unsaved >= SNAPSHOT_AFTER:
-                give_memory_back()
-        self._unsaved = 0
+    def _verify(self, file: Database) -> None:
+        """Compare a file with its checksum, before its first use."""
+        expected = self._sums.pop(file, None)
+        if expected is not None and _digest(file.path) != expected:
+            log.warning(
+                "derived data changed while kgd was stopped and is being rebuilt", extra={"file": file.path.name}
+            )
+            file.recreate()
+
+
+def _is_joined(step: _Step) -> bool:
+    return isinstance(step, _Docs) or (isinstance(step, _Flush) and step.versions is not None)
 
 
 def _digest(path: Path) -> bytes:

@@ -1,47 +1,48 @@
 """Embeddings: from the feed of the text index into the file of vectors, and into memory.
 
 Progress is tracked by the feed's numbers, and texts are compared by content, so an unchanged text is not embedded
-again. A new embedder fills the file until it has all texts; until then the old one answers.
+again. After the embedder changes, searches use the old vectors until the new embedder has embedded all texts.
 """
 
 from __future__ import annotations
 
-import hashlib
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from kgd.errors import Invalid, KgdError, Limit, Unavailable
-from kgd.index.change_feed import Feed, Indexed, Position
+from kgd.errors import Invalid, KgdError, Unavailable
+from kgd.index.change_feed import Feed, Position
 from kgd.index.database import IndexDamaged
-from kgd.index.vector_file import Key, Row, VectorFile
+from kgd.index.vector_file import VectorFile
 from kgd.vectors.choosing import Choice, may_serve
 from kgd.vectors.opening import opened
-from kgd.workspace.given_back import give_memory_back
+from kgd.workspace.derived import scaling, vector_writer
+from kgd.workspace.derived.node_texts import Place
+from kgd.workspace.derived.vector_writer import VectorWriter, of_feed, spoken_text
+from kgd.workspace.derived.worker import Worker
+from kgd.workspace.repository import give_memory_back
 
 if TYPE_CHECKING:  # numpy and models are expensive for a daemon without texts
     from numpy.typing import NDArray
 
     from kgd.vectors.embedder import Embedder
     from kgd.vectors.nearest import Nearest
+    from kgd.vectors.scale import Scale
 
 PAUSE = 1.0
-"""The pause between two batches, relative to the last one: half of a core stays free for calls."""
+"""The pause between two batches, relative to the duration of the last one: half of a core stays free for calls."""
 LONGEST_PAUSE = 0.1
 SAMPLE = 1_000
-"""Texts sampled to learn how rare words are; some hundred would do."""
-SHORTENED = 1_000
-"""Characters kept of a text that an embedder refused."""
+"""Number of texts sampled to learn how rare words are; a few hundred would suffice."""
 MANY = 2_000
-"""Number of texts to embed before the memory is released."""
-_PROBE = "text"
-"""A text that no embedder has a reason to refuse."""
-
-T = TypeVar("T")
+"""Memory is released after embedding at least this many texts."""
+MUCH = 300
+"""Texts to embed from which on a child does so, which starts and loads a model in half a second."""
 
 
 class Stopped(Exception):
@@ -49,7 +50,7 @@ class Stopped(Exception):
 
 
 class Superseded(Exception):
-    """The person chose another embedder meanwhile."""
+    """The user chose another embedder in the meantime."""
 
 
 class Progress(NamedTuple):
@@ -78,21 +79,33 @@ class Model:
     """The last digest of the sample; empty if the sample is all texts."""
     questions: OrderedDict[str, NDArray[Any]] = field(default_factory=OrderedDict)
     """Vectors of recent questions."""
+    measured: Scale | None = None
+    """The relevance of similarities, if the embedder does not know it."""
+    names: dict[str, NDArray[Any] | None] = field(default_factory=dict)
+    """The names by which it was measured, with their vectors; None for a refused name."""
+    last_considered: int | None = None
+    """The last place of a note that was considered for the scale; None if the scale has to be measured."""
+
+    @property
+    def scale(self) -> Scale | None:
+        return self.embedder.scale or self.measured
 
 
 class Embedding:
     """The vectors of one workspace, updated by one thread at a time. Any thread may read `serving`.
 
     Args:
-        secret: Looks a credential up by its reference.
+        place: The text index, for a child process.
+        secret: Looks up a credential by its reference.
         stopping: Set when writing must stop.
-        chosen: The person's current choice; texts go to no other embedder.
+        chosen: The user's current choice; texts are not sent to any other embedder.
         report: Called with a sentence about the progress and the number of waiting texts.
     """
 
     def __init__(
         self,
         feed: Callable[[], Feed],
+        place: Place,
         path: Path,
         secret: Callable[[str], str],
         stopping: threading.Event,
@@ -105,36 +118,49 @@ class Embedding:
         self._file: VectorFile | None = None
         self._building: Model | None = None
         self._followed: Feed | None = None
+        self._embedder: Embedder | None = None
+        """The embedder of the batch under way, if it is made here."""
+        writer = VectorWriter(self._current_embedder, self._current_feed, self._opened_file, self._permitted)
+        self._worker = Worker(
+            writer,
+            lambda: (*vector_writer.PROGRAM, *place, str(path), self._opened_file().ticket()),
+            MUCH,
+            "the embeddings",
+        )
         self.serving: Model | None = None
         self.hurried = False
-        """Whether a caller waits, so that pauses are skipped."""
+        """Whether a caller is waiting, so that pauses are skipped."""
         self.embedded = 0
         """Texts embedded by this object."""
         self.changes = 0
         """The number of changes of the serving vectors, counted after each change."""
 
     def bring_forward(self, choice: Choice) -> None:
-        """Embed new texts and forget removed ones, up to the texts present at the call.
+        """Embed new texts and forget removed texts, up to the texts that exist at the call.
 
         Raises:
-            Stopped: `stopping` was set meanwhile; finished work is kept.
-            Superseded: Another embedder was chosen meanwhile; finished work is kept.
-            IndexDamaged: The file is unsound: call `begin_anew`.
+            Stopped: `stopping` was set; finished work is kept.
+            Superseded: Another embedder was chosen; finished work is kept.
+            IndexDamaged: The file is damaged: call `begin_anew`.
             KgdError: The embedder or the disk failed; finished work is kept.
         """
         feed = self._followed = self._feed()
         self._go_on()
-        if self.serving is None and not self._path.exists() and not _of(feed, Feed.end).number:
+        if self.serving is None and not self._path.exists() and not of_feed(feed, Feed.end).number:
             self._report("no texts yet", 0)
             return
-        model, before = self._model(choice, feed, _of(feed, Feed.end).era), self.embedded
-        while not (self._is_current(model, end := _of(feed, Feed.end)) and model.complete):
+        model, before = self._model(choice, feed, of_feed(feed, Feed.end).era), self.embedded
+        while not (self._is_current(model, end := of_feed(feed, Feed.end)) and model.complete):
             if end.era != model.position.era:
+                self._worker.end()  # it reads the former index
                 model.position = self._opened_file().begin(model.embedder.id, choice.written(), end.era).position
             self._add(model, feed)
             self._remove(model, feed, end)
+        if model is self._building:
+            self._load(model)
         if model.is_due:
             self._learn(model, feed)
+        self._measure(model, feed)
         if model is self._building:
             self._promote(model)
         if self.embedded - before > MANY:
@@ -142,7 +168,7 @@ class Embedding:
         self._tell(model, 0)
 
     def progress(self, choice: Choice) -> Progress | None:
-        """The progress with the current texts; None if unknown. O(waiting texts).
+        """The progress with the current texts; None if unknown. Takes time linear in the number of waiting texts.
 
         Args:
             choice: The embedder to use if none is active.
@@ -159,9 +185,36 @@ class Embedding:
             return Progress(_sentence(choice, 0, left), left) if left else None
         return Progress(_sentence(model.choice, model.count, left), left)
 
+    @property
+    def has_child(self) -> bool:
+        """Whether a child process is running."""
+        return self._worker.pid is not None
+
+    def problem(self) -> str:
+        """See `Worker.problem`."""
+        return self._worker.problem()
+
+    @property
+    def can_rest(self) -> bool:
+        """Whether an idle moment has something to clear up."""
+        return self.has_child or (self._file is not None and self._file.has_long_log)
+
+    def rest(self) -> None:
+        """End the child, and free the space of a long log."""
+        self._worker.end()
+        if self._file is not None:
+            self._file.trim()
+
+    def stop(self) -> None:
+        """End work in a child at once, from any thread."""
+        self._worker.stop()
+
     def begin_anew(self) -> None:
-        """Empty the file. The vectors in memory answer until all texts are embedded again."""
-        self._file = self._file or VectorFile(self._path)
+        """Empty the file. Searches use the vectors in memory until all texts are embedded again."""
+        self._worker.end()
+        if self._file is None:
+            self._file = VectorFile(self._path)
+            self._file.own()
         self._file.recreate()
         if self._building is not None:
             self._building.embedder.close()
@@ -173,6 +226,7 @@ class Embedding:
 
     def let_go(self) -> None:
         """Drop all vectors from memory; the file stays."""
+        self._worker.end()
         for model in {self.serving, self._building} - {None}:
             assert model is not None
             model.embedder.close()
@@ -183,13 +237,28 @@ class Embedding:
                 self._file.close()
                 self._file = None
 
+    @contextmanager
+    def _permitted(self) -> Iterator[None]:
+        with self._writing:
+            self._go_on()
+            yield
+
+    def _current_embedder(self, choice: str) -> Embedder:
+        assert self._embedder is not None
+        return self._embedder
+
+    def _current_feed(self) -> Feed:
+        assert self._followed is not None
+        return self._followed
+
     # ---- choice of embedder
 
     def _opened_file(self) -> VectorFile:
         self._go_on()
         if self._file is None:
             self._file = VectorFile(self._path)
-        elif not self._path.exists():  # SQLite would keep writing to the deleted file
+            self._file.own()
+        elif not self._path.exists():  # otherwise SQLite would keep writing to the deleted file
             raise IndexDamaged("the file of vectors is gone", at=str(self._path))
         return self._file
 
@@ -199,14 +268,15 @@ class Embedding:
         for model in (self._building, self.serving):
             if model is not None and model.choice == choice:
                 if model.position.era != era:
+                    self._worker.end()
                     model.position = file.begin(model.embedder.id, choice.written(), era).position
                 return model
         embedder = opened(choice, self._secret)
         known = file.begin(embedder.id, choice.written(), era)
         model = Model(choice, embedder, known.position, known.dim, file.count(embedder.id), known.complete)
         self._building, old = None, self.serving
-        if old is not None and old.embedder.id == embedder.id:  # the same vectors, requested in another way
-            model.nearest = old.nearest
+        if old is not None and old.embedder.id == embedder.id:  # the same vectors from another request
+            model.nearest, model.measured, model.names = old.nearest, old.measured, old.names
             self.serving = model
             self.changes += 1
             return model
@@ -216,13 +286,15 @@ class Embedding:
             self.serving, self._building = old, model
         else:
             self._load(model)
-            self._learn(model, feed)  # first, so that answers equal those before a restart
+            self._learn(model, feed)  # done first, so that answers are the same as before a restart
+            with suppress(KgdError):  # tried again once all texts are embedded
+                self._measure(model, feed)
             self.serving = model
         self.changes += 1
         return model
 
     def _earlier(self, choice: Choice, feed: Feed) -> Model | None:
-        """The model that served before the settings changed, if it may still serve."""
+        """The model used before the settings changed, if it may still be used."""
         file = self._opened_file()
         for known in file.embedders():
             try:
@@ -238,7 +310,7 @@ class Embedding:
         return None
 
     def _load(self, model: Model) -> None:
-        """Read its vectors into memory: 0.5 s for 100k."""
+        """Read a model's vectors into memory, in 0.5 s for 100,000."""
         from kgd.vectors.embedder import from_bytes
         from kgd.vectors.nearest import Nearest
 
@@ -250,18 +322,16 @@ class Embedding:
                 nearest.put([key for key, _ in rows], from_bytes([vector for _, vector in rows], model.dim))
                 self._go_on()
         except Invalid as error:
-            raise IndexDamaged("the file of vectors holds something else", at=str(self._path)) from error
-        model.nearest = nearest
+            raise IndexDamaged("the file of vectors has unexpected content", at=str(self._path)) from error
+        model.nearest, model.last_considered = nearest, None
 
     def _promote(self, model: Model) -> None:
         """Let a complete model serve."""
-        self._load(model)
         old, self.serving, self._building = self.serving, model, None
         self.changes += 1
         if old is not None and old.embedder is not model.embedder:
             old.embedder.close()
-        with self._writing:
-            self._go_on()
+        with self._permitted():
             self._opened_file().drop_others(model.embedder.id)
 
     # ---- texts
@@ -272,95 +342,82 @@ class Embedding:
 
     def _add(self, model: Model, feed: Feed) -> None:
         """Embed new texts, batch by batch."""
-        left = _of(feed, lambda feed: feed.waiting(model.position.number))
+        left = of_feed(feed, lambda feed: feed.waiting(model.position.number))
         begun = time.monotonic()
-        while texts := _of(feed, lambda feed: feed.stored(model.position.number, model.embedder.batch)):
+        while True:
             if self._chosen() != model.choice:
                 raise Superseded
             self._tell(model, left)
-            self._embed(model, texts)
-            left = max(0, left - len(texts))
+            done = self._embed(model, left)
+            if not done:
+                break
+            left = max(0, left - done)
             if model.count >= 2 * max(model.learned, model.embedder.batch):
                 self._learn(model, feed)
-            if not self.hurried:
+            if not self.hurried and not self.has_child:
                 self._stopping.wait(min(LONGEST_PAUSE, PAUSE * (time.monotonic() - begun)))
             begun = time.monotonic()
 
-    def _embed(self, model: Model, texts: Sequence[Indexed]) -> None:
+    def _embed(self, model: Model, left: int) -> int:
+        """Embed the next texts, and return their number."""
+        # An endpoint costs no processor time here, and its credential stays in this process.
+        due = 0 if model.choice.kind == "openai" else left
+        order = {
+            "choice": model.choice.written(),
+            "era": model.position.era,
+            "after": model.position.number,
+            "dim": model.dim,
+        }
+        self._opened_file()
+        self._embedder, deaths = model.embedder, self._worker.deaths
+        try:
+            made = self._worker.carry_out(order, min(due, model.embedder.batch), due)
+        except KgdError:
+            if of_feed(self._current_feed(), Feed.end).era == model.position.era:
+                raise
+            return 0  # the index was rebuilt in the meantime, and the caller begins again
+        finally:
+            self._go_on()
+        if not made:
+            return 0
+        before, model.dim = model.position.number, made["dim"]
+        model.position = model.position._replace(number=made["upto"])
+        is_repeated = self._worker.deaths > deaths  # then the answer counts only what the last child did
+        model.count = self._opened_file().count(model.embedder.id) if is_repeated else model.count + made["added"]
+        self._note_change(model, [bytes.fromhex(made["lowest"])] if made["lowest"] else [b""] if is_repeated else [])
+        self.embedded += made["embedded"]
+        if model is not self._building and model.dim and (made["fresh"] or is_repeated):
+            self._take_over(model, before)
+        return int(made["texts"])
+
+    def _take_over(self, model: Model, after: int) -> None:
+        """Read the vectors of the texts after a number into memory."""
         from kgd.vectors.embedder import from_bytes
         from kgd.vectors.nearest import Nearest
 
-        spoken = {(one.uri, one.origin): spoken_text(one) for one in texts}
-        numbers = {(one.uri, one.origin): one.number for one in texts}
-        digests = {key: _digest(text) for key, text in spoken.items()}
-        known = self._opened_file().digests(model.embedder.id, spoken)
-        fresh = [key for key in spoken if known.get(key) != digests[key]]
-        asked = [key for key in fresh if spoken[key]]
-        made = dict.fromkeys(fresh, b"")
-        for key, vector in self._vectors(model, {key: spoken[key] for key in asked}).items():
-            made[key] = vector
-        rows = [Row(key, numbers[key], digests[key], made[key]) for key in fresh]
-        same = {key: number for key, number in numbers.items() if key not in made}
-        with self._writing:
-            self._go_on()
-            self._opened_file().store(model.embedder.id, rows, same, texts[-1].number, model.dim)
-        model.count += len([key for key in fresh if key not in known])
-        self._note_change(model, [digests[key] for key in fresh] + [known[key] for key in fresh if key in known])
-        model.position = model.position._replace(number=texts[-1].number)
-        self.embedded += len(asked)
-        if model is not self._building and model.dim:
-            model.nearest = model.nearest or Nearest(model.dim)
-            model.nearest.drop(key for key in fresh if not made[key])
-            speaking = [key for key in fresh if made[key]]
-            if speaking:
-                model.nearest.put(speaking, from_bytes([made[key] for key in speaking], model.dim))
-            self.changes += bool(fresh)
-
-    def _vectors(self, model: Model, texts: dict[Key, str]) -> dict[Key, bytes]:
-        """Vectors of texts; a text refused alone gets an empty one."""
-        found = self._asked(model, texts)
-        if len(found) < len(texts):
-            self._asked_once(model, [_PROBE])  # refused too: the texts are not the reason
-        return {key: found.get(key, b"") for key in texts}
-
-    def _asked(self, model: Model, texts: dict[Key, str]) -> dict[Key, bytes]:
-        """Vectors of texts, except for texts refused both whole and shortened."""
-        if not texts:
-            return {}
-        try:
-            return dict(zip(texts, self._asked_once(model, list(texts.values())), strict=True))
-        except Limit:
-            if len(texts) > 1:
-                keys, middle = list(texts), len(texts) // 2
-                halves = (keys[:middle], keys[middle:])
-                return {k: v for half in halves for k, v in self._asked(model, {k: texts[k] for k in half}).items()}
-            [(key, text)] = texts.items()
-            return self._asked(model, {key: text[:SHORTENED]}) if len(text) > SHORTENED else {}
-
-    def _asked_once(self, model: Model, texts: list[str]) -> list[bytes]:
-        from kgd.vectors.embedder import checked, to_bytes
-
-        self._go_on()
-        vectors = checked(model.embedder.embed(texts, "document"), len(texts), model.dim)
-        model.dim = vectors.shape[1]
-        return to_bytes(vectors)
+        rows = self._opened_file().between(model.embedder.id, after, model.position.number)
+        scaling.note_change(model, (key for key, _ in rows))
+        model.nearest = model.nearest or Nearest(model.dim)
+        model.nearest.drop(key for key, vector in rows if not vector)
+        if speaking := {key: vector for key, vector in rows if vector}:
+            model.nearest.put(list(speaking), from_bytes(list(speaking.values()), model.dim))
+        self.changes += 1
 
     def _remove(self, model: Model, feed: Feed, end: Position) -> None:
-        """Forget texts removed until `end`; all of its texts were embedded before."""
+        """Forget texts that were removed up to `end`; all texts present at `end` are already embedded."""
         name, at = model.embedder.id, model.position
-        gone = _of(feed, lambda feed: feed.gone(at.gone))
-        if gone is None:  # too many to list: present texts claim their rows, and the others go
-            with self._writing:
-                self._go_on()
+        gone = of_feed(feed, lambda feed: feed.gone(at.gone))
+        if gone is None:  # too many to list: rows of present texts are kept, all others are removed
+            with self._permitted():
                 model.position = Position(end.era, 0, end.gone)
                 self._opened_file().look_again(name, model.position)
             self._add(model, feed)
             gone = []
-        with self._writing:
-            self._go_on()
+        with self._permitted():
             dropped = self._opened_file().drop(name, gone[: end.gone - at.gone], end.gone)
         model.count -= len(dropped)
         self._note_change(model, dropped.values())
+        scaling.note_change(model, dropped)
         if model is not self._building and model.nearest is not None:
             model.nearest.drop(dropped)
             self.changes += bool(dropped)
@@ -379,18 +436,30 @@ class Embedding:
         found: dict[int, bytes] = {}
         for start in range(0, len(missing), model.embedder.batch):
             some = missing[start : start + model.embedder.batch]
-            for one in _of(feed, lambda feed, some=some: feed.read(some)):  # type: ignore[misc]
+            for one in of_feed(feed, lambda feed, some=some: feed.read(some)):  # type: ignore[misc]
                 found[one.number] = model.embedder.tokens(spoken_text(one))
             self._go_on()
         if found:
-            with self._writing:
-                self._go_on()
+            with self._permitted():
                 file.note_tokens(name, found)
         model.embedder.learn([tokens or found.get(number, b"") for number, tokens in sample])
         model.learned, model.is_due = model.count, False
         model.sampled = file.digest_of(name, sample[-1][0]) if len(sample) == SAMPLE else b""
         model.questions = OrderedDict()
         self.changes += 1
+
+    def _measure(self, model: Model, feed: Feed) -> None:
+        """Measure the relevance of similarities, for an embedder that does not know it."""
+
+        def permitted() -> None:
+            self._go_on()
+            if self._chosen() != model.choice:
+                raise Superseded
+
+        if model.nearest is not None and model.embedder.scale is None and model.last_considered is None:
+            found = scaling.measured(model, model.nearest, feed, permitted)
+            self.changes += found != model.measured
+            model.measured = found
 
     def _note_change(self, model: Model, digests: Iterable[bytes]) -> None:
         """Note changed texts: only texts in the sample affect rarity."""
@@ -408,22 +477,3 @@ class Embedding:
 def _sentence(choice: Choice, count: int, left: int) -> str:
     waiting = f", {left:,} {'waits' if left == 1 else 'wait'} to be embedded" if left else ""
     return f"{choice}: {count:,} of {count + left:,} texts{waiting}"
-
-
-def spoken_text(text: Indexed) -> str:
-    """The text to embed. The name of a message is its time and carries no meaning."""
-    name = "" if text.type == "message" else text.name
-    summary = "" if text.content.startswith(text.summary.rstrip("…").rstrip()) else text.summary
-    return "\n".join(filter(None, (name.strip(), summary.strip(), text.content.strip())))
-
-
-def _digest(text: str) -> bytes:
-    return hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=16).digest()
-
-
-def _of(feed: Feed, asked: Callable[[Feed], T]) -> T:
-    """Read the feed. Damage of the text index is mended there, so it becomes `Unavailable` here."""
-    try:
-        return asked(feed)
-    except IndexDamaged as error:
-        raise Unavailable("the text index is being rebuilt", next="Embedding continues by itself.") from error

@@ -1,6 +1,6 @@
 """Search by meaning: a thread keeps the vectors in step with the texts.
 
-Nothing waits for that thread. A text without a vector is found by its words alone.
+No caller waits for that thread. A text without a vector is found only by its words.
 """
 
 from __future__ import annotations
@@ -18,35 +18,41 @@ from kgd.index.change_feed import Feed
 from kgd.index.database import IndexDamaged
 from kgd.model.lane import Lane
 from kgd.model.uri import Uri
+from kgd.shared_threads import Task, Threads
 from kgd.vectors.choosing import Choice, may_serve
 from kgd.workspace.answers import Stage
 from kgd.workspace.derived.embedding import Embedding, Model, Stopped, Superseded
+from kgd.workspace.derived.node_texts import Place
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from kgd.vectors.nearest import Nearest
+    from kgd.vectors.scale import Scale
 
 log = logging.getLogger(__name__)
 
+THREADS = Threads("kgd-meaning", 4)
+
 LOAD_AFTER = 3.0
-"""Seconds between the first text and loading a model: the first calls of a process come first."""
+"""Seconds between the first text and loading a model, so that the first calls of a process are not delayed."""
 SETTLE = 0.2
 """Seconds to collect changes once the model is loaded."""
 LOOK_AGAIN = 5.0
 """Seconds between checks of the user's setting."""
 LOADING = 1.0
-"""Total seconds that the first questions after a start wait for vectors of an earlier run."""
+"""Total seconds that the first questions after startup wait for vectors from an earlier run."""
 RETRY, RETRY_MOST = 5.0, 300.0
-"""Seconds until a retry after a failure, doubled each time."""
+"""Seconds until a retry after a failure: the first delay, which doubles each time, and the longest."""
 CLOSE_WITHIN = 1.0
 QUESTIONS_KEPT = 64
 FEW = 500
-"""Texts that may wait before the stage reports it."""
+"""If more texts than this are waiting, the stage reports it."""
 
 
 class Near(NamedTuple):
-    """Hits, best first, equals by URI. `floor` is the lowest similarity considered; 0.0 without hits."""
+    """Hits, best first; ties are ordered by URI. `floor` is the lowest similarity considered, or 0.0 if there are no
+    hits."""
 
     hits: list[tuple[Uri, float]]
     floor: float
@@ -56,26 +62,35 @@ class Meaning:
     """The vectors of one workspace. Thread-safe; idle until `follow`.
 
     Args:
-        feed: The texts, with every acknowledged change.
+        feed: The texts, including every acknowledged change.
+        place: The index of these texts, for a child process.
         folder: Holds the file of vectors, which may be deleted at any time.
     """
 
-    def __init__(self, feed: Callable[[], Feed], folder: Path, clock: Callable[[], float]) -> None:
+    def __init__(self, feed: Callable[[], Feed], place: Place, folder: Path, clock: Callable[[], float]) -> None:
         self._clock, self._path = clock, folder / "vectors.sqlite"
         self._stopping = threading.Event()
         self._choose: Callable[[], Choice] = Choice
         self._secret: Callable[[str], str] = _no_secret
         self._embedding = Embedding(
-            feed, self._path, lambda name: self._secret(name), self._stopping, lambda: self._choose(), self._report
+            feed,
+            place,
+            self._path,
+            lambda name: self._secret(name),
+            self._stopping,
+            lambda: self._choose(),
+            self._report,
         )
         self._changed = threading.Condition()
-        self._thread: threading.Thread | None = None
+        self._task: Task | None = None
         self._woken = self._urgent = self._anew = False
         self._asked = self._done = 0
         self._choice: Choice | None = None
         self._stage = Stage("embedding")
         self._patience = LOADING
         self._retry, self._retry_at, self._quiet_until = RETRY, 0.0, 0.0
+        self._settled_at = self._active_at = 0.0
+        """The time at which the next pass has collected its changes, or 0.0; the time of the last text or pass."""
 
     # ---- life
 
@@ -83,84 +98,104 @@ class Meaning:
         """Start embedding in the background; a second call changes nothing.
 
         Args:
-            choose: The person's choice, asked again every few seconds.
-            secret: Looks a credential up by its reference.
+            choose: Returns the user's choice; called again every few seconds.
+            secret: Looks up a credential by its reference.
         """
-        if self._thread is not None:
+        if self._task is not None:
             return
         self._choose, self._secret, self._woken = choose, secret or _no_secret, True
         self._stage = Stage("embedding", about="begins in a moment")
-        thread = threading.Thread(target=self._run, name="kgd-meaning", daemon=True)
-        thread.start()
-        self._thread = thread
+        self._task = Task(THREADS, self._step)
+        self._task.wake()
 
     def wake(self) -> None:
         """Report new texts. Never blocks."""
-        with self._changed:
+        self._active_at = time.monotonic()
+        if not self._woken:
             self._woken = True
-            self._changed.notify_all()
+            if self._task is not None:
+                self._task.wake()
 
     def rebuild(self) -> None:
-        """Rebuild all vectors in the background; those in memory answer meanwhile."""
-        with self._changed:
-            self._anew = self._urgent = True
-            self._changed.notify_all()
+        """Rebuild all vectors in the background; until this is done, the vectors in memory are used."""
+        self._anew = True
+        self._hurry()
+
+    def _hurry(self) -> None:
+        self._urgent = True
+        if self._task is not None:
+            self._task.wake()
 
     def catch_up(self, seconds: float) -> bool:
-        """Wait until every acknowledged text is embedded; False if it is off, failing or out of time."""
-        if self._thread is None:
+        """Wait until every acknowledged text is embedded; False if embedding is off or fails, or takes too long."""
+        if self._task is None:
             return False
         with self._changed:
             self._asked += 1
-            mine, self._urgent, self._embedding.hurried = self._asked, True, True
-            self._changed.notify_all()
+            mine, self._embedding.hurried = self._asked, True
+            self._hurry()
             self._changed.wait_for(lambda: self._done >= mine or self._stopping.is_set(), seconds)
             return self._done >= mine and self._stage.state == "ok"
 
     def close(self) -> None:
         """Stop within about a second; nothing is written afterwards. The next start continues."""
         self._stopping.set()
+        self._embedding.stop()
         with self._changed:
             self._changed.notify_all()
-        if self._thread is not None:
-            self._thread.join(CLOSE_WITHIN)
+        if self._task is not None:
+            self._task.close(CLOSE_WITHIN)
             self._embedding.let_go()
 
     # ---- reads
 
     @property
     def share(self) -> float:
-        """The weight of similarity in a score, 0..1; 0.0 without vectors: rank by words alone."""
+        """The weight of similarity in a score, 0..1. It is 0.0 if there are no vectors, so that only words are used."""
         serving = self._ready()
         return serving.embedder.share if serving is not None and serving.nearest else 0.0
 
     @property
-    def least(self) -> float:
-        """The least similarity of a relevant text that shares no word with the question."""
+    def scale(self) -> Scale | None:
+        """The relevance of similarities; None if unknown."""
         serving = self._ready()
-        return serving.embedder.least if serving is not None else 0.0
+        return serving.scale if serving is not None else None
 
     def nearest(self, query: str, limit: int, within: Collection[Uri] | None = None, lane: Lane | None = None) -> Near:
-        """The nearest nodes to a question, among `within` and of one lane if given.
+        """The nodes nearest to a question, limited to `within` and to one lane if these are given.
 
-        No hits if nothing is embedded, the question has no vector, or an endpoint is down.
+        There are no hits if nothing is embedded, the question has no vector, or the endpoint cannot be reached.
         """
         asked = self._asked_of(query)
         return Near(*asked[0].search(asked[1], limit, within, lane)) if asked else Near([], 0.0)
 
     def similarity(self, query: str, uris: Collection[Uri]) -> dict[Uri, float]:
-        """The similarity of these nodes to a question, without those not embedded. O(`uris`)."""
+        """The similarity of these nodes to a question; nodes that are not embedded are omitted. O(`uris`)."""
         asked = self._asked_of(query)
         return asked[0].similarity(asked[1], uris) if asked else {}
+
+    def closest(self, query: str, texts: Sequence[Sequence[str]]) -> list[float]:
+        """For each text, the similarity of its nearest sentence to a question; empty if the embedder cannot compute
+        this quickly."""
+        from kgd.vectors.embedder import Quick
+
+        serving = self._ready()
+        vector = self._vector(serving, query) if serving is not None and texts else None
+        if serving is None or vector is None or not isinstance(serving.embedder, Quick):
+            return []
+        return serving.embedder.closest(vector, texts)
 
     def pairs(
         self, some: Sequence[Uri], within: Sequence[Uri], above: float, each: int
     ) -> list[tuple[Uri, Uri, float]]:
-        """For each of `some`, the `each` nearest of `within` above a similarity; see `Nearest.pairs`."""
+        """For each node of `some`, up to `each` nearest nodes of `within` that are more alike than `above`; see
+        `Nearest.pairs`. A likeness of 0 stands for unrelated texts, and 1 for equal texts."""
         serving = self._ready()
         if serving is None or serving.nearest is None:
             return []
-        return serving.nearest.pairs(some, within, above, each)
+        zero = max(0.0, serving.scale.zero) if serving.scale is not None else 0.0
+        found = serving.nearest.pairs(some, within, zero + above * (1 - zero), each)
+        return [(one, other, (similarity - zero) / (1 - zero)) for one, other, similarity in found]
 
     def stage(self) -> Stage:
         """The current stage for `kgd status`, including texts added since the last step."""
@@ -174,7 +209,16 @@ class Meaning:
 
     def health(self) -> tuple[Stage, ...]:
         """The stage, if vectors are in use."""
-        return (self.stage(),) if self._thread is not None else ()
+        return (self.stage(),) if self._task is not None else ()
+
+    def problem(self) -> str:
+        """A sentence for `kgd status` if the process that embeds texts fails; otherwise empty."""
+        return self._embedding.problem()
+
+    @property
+    def is_partial(self) -> bool:
+        """Whether many texts had no vector when the last batch began."""
+        return self._stage.state == "waiting"
 
     @property
     def embedded(self) -> int:
@@ -187,12 +231,11 @@ class Meaning:
         return self._embedding.changes, self._choose().written(), time.monotonic() < self._quiet_until
 
     def _ready(self) -> Model | None:
-        """The serving model. The first questions after a start wait a moment for vectors of an earlier run."""
-        if self._embedding.serving is None and self._patience > 0 and self._thread is not None and self._path.exists():
+        """The model in use. The first questions after startup wait a moment for vectors from an earlier run."""
+        if self._embedding.serving is None and self._patience > 0 and self._task is not None and self._path.exists():
             start = time.monotonic()
             with self._changed:
-                self._urgent = True
-                self._changed.notify_all()
+                self._hurry()
                 self._changed.wait_for(lambda: self._embedding.serving or self._patience <= 0, self._patience)
                 self._patience -= time.monotonic() - start
         serving = self._embedding.serving
@@ -202,7 +245,7 @@ class Meaning:
         return serving
 
     def _asked_of(self, query: str) -> tuple[Nearest, NDArray[Any]] | None:
-        """The serving vectors and the question's vector; None if either is missing."""
+        """The vectors in use and the question's vector; None if either is missing."""
         serving = self._ready()
         vector = self._vector(serving, query) if serving is not None else None
         return None if serving is None or serving.nearest is None or vector is None else (serving.nearest, vector)
@@ -232,53 +275,68 @@ class Meaning:
         found: NDArray[Any] = vector
         return found
 
-    # ---- following (its own thread)
+    # ---- following (one shared thread at a time)
 
-    def _run(self) -> None:
-        while self._wait():
-            asked = self._asked
-            try:
-                self._pass()
-                self._retry, self._retry_at, self._quiet_until = RETRY, 0.0, 0.0
-            except Stopped:
-                return
-            except Superseded:
-                self._urgent = True
-                continue
-            except Exception as error:
-                unexpected = not isinstance(error, KgdError)
-                log.warning("texts could not be embedded", exc_info=unexpected, extra={"reason": f"{error}"[:300]})
-                self._in_trouble(f"{error}")
-                self._retry_at = time.monotonic() + self._retry
-                self._retry = min(2 * self._retry, RETRY_MOST)
-            with self._changed:
-                self._patience, self._done, self._embedding.hurried = 0.0, asked, self._asked > asked
-                self._changed.notify_all()
-
-    def _wait(self) -> bool:
-        """Wait for work; False when the workspace is closing."""
+    def _step(self) -> float | None:
+        """Make a pass if one is due; seconds until the next check."""
+        if self._stopping.is_set():
+            return None
+        if pause := self._pause():
+            return pause
+        asked = self._asked
+        try:
+            self._pass()
+            self._retry, self._retry_at, self._quiet_until = RETRY, 0.0, 0.0
+        except Stopped:
+            return None
+        except Superseded:
+            self._urgent = True
+            return 0.0
+        except Exception as error:
+            unexpected = not isinstance(error, KgdError)
+            log.warning("texts could not be embedded", exc_info=unexpected, extra={"reason": f"{error}"[:300]})
+            self._in_trouble(f"{error}")
+            self._retry_at = time.monotonic() + self._retry
+            self._retry = min(2 * self._retry, RETRY_MOST)
         with self._changed:
-            while not self._urgent and not self._stopping.is_set():
-                now = time.monotonic()
-                if self._woken and now >= self._retry_at:
-                    pause = SETTLE if self._embedding.serving else LOAD_AFTER
-                    self._changed.wait_for(lambda: self._urgent or self._stopping.is_set(), pause)
-                    break
-                self._changed.wait(min(LOOK_AGAIN, self._retry_at - now) if self._retry_at > now else LOOK_AGAIN)
-                if self._choice is not None and self._choose() != self._choice:
-                    self._urgent = True
-                self._woken = self._woken or self._retry_at > 0
-            self._woken = self._urgent = False
-            return not self._stopping.is_set()
+            self._patience, self._done, self._embedding.hurried = 0.0, asked, self._asked > asked
+            self._changed.notify_all()
+        self._active_at = time.monotonic()
+        return 0.0
+
+    def _pause(self) -> float:
+        """Seconds until a pass may be due; 0.0 if one is due now."""
+        now = time.monotonic()
+        if self._choice is not None and self._choose() != self._choice:
+            self._urgent = True
+        if not self._urgent:
+            if self._retry_at > now:
+                return min(LOOK_AGAIN, self._retry_at - now)
+            if not self._woken and not self._retry_at:
+                return self._rest(now)
+            self._settled_at = self._settled_at or now + (SETTLE if self._embedding.serving else LOAD_AFTER)
+            if self._settled_at > now:
+                return self._settled_at - now
+        self._woken = self._urgent = False
+        self._settled_at = 0.0
+        return 0.0
+
+    def _rest(self, now: float) -> float:
+        """Clear up if this is an idle moment."""
+        if (left := self._active_at + LOOK_AGAIN - now) > 0:
+            return left
+        if self._embedding.can_rest:
+            self._embedding.rest()
+        return LOOK_AGAIN
 
     def _pass(self) -> None:
-        """Bring the vectors up to date, by the person's choice."""
+        """Update the vectors with the user's chosen embedder."""
         choice = self._choose()
         if choice != self._choice:
             self._choice, self._retry, self._quiet_until = choice, RETRY, 0.0
         if choice.kind == "off":
             self._embedding.let_go()
-            why = "as workspaces.yaml says; search goes by words and the graph"
+            why = "turned off in workspaces.yaml; search uses words and the graph"
             self._stage = Stage("embedding", "off", None, why)
             return
         anew, self._anew = self._anew, False
@@ -293,7 +351,7 @@ class Meaning:
 
     def _at_work(self, about: str, left: int) -> Stage:
         """The stage during work; a few waiting texts do not change it."""
-        blocker = "texts are being embedded; search finds the others by their words" if left > FEW else ""
+        blocker = "texts are being embedded; until then search finds them by their words" if left > FEW else ""
         return Stage("embedding", "waiting" if blocker else "ok", self._stage.last_success, blocker, None, about)
 
     def _report(self, about: str, left: int) -> None:
@@ -305,7 +363,7 @@ class Meaning:
     def _in_trouble(self, why: str) -> None:
         before = self._stage
         since = before.since if before.state == "degraded" else self._clock()
-        blocker = f"{why}"[:300].rstrip(". ") + ". Search goes by words meanwhile; it is tried again by itself."
+        blocker = f"{why}"[:300].rstrip(". ") + ". Until then search uses only words; kgd retries by itself."
         self._stage = replace(before, state="degraded", blocker=blocker, since=since)
 
 

@@ -9,37 +9,36 @@ from itertools import islice
 from kgd.graph.live_graph import LiveGraph
 from kgd.index.text import Doc, TextIndex
 from kgd.model.dates import validity_in, written
-from kgd.model.node import Json, Node
+from kgd.model.node import NODE_FIELDS, PLAIN, Json, Node
 from kgd.model.uri import Uri
 from kgd.workspace.answers import Similar
 
 ASKED = 3
-"""Largest number of new nodes to compare per answer."""
+"""Maximum number of new nodes to compare per answer."""
 SAID = 3
-"""Largest number of similar nodes to name for each."""
+"""Maximum number of similar nodes to list for each."""
 LOOKED_AT = 10
 MOST_IDS = 40
-"""Largest number of addresses and ids in a node's data that can be looked up."""
+"""Maximum number of addresses and ids in a node's data by which it can be found."""
 
 
 def doc(node: Node, detail: str, updated: int) -> Doc:
-    """The node as the text index takes it.
+    """The node as a document for the text index.
 
     Args:
-        detail: The text of its detail file; empty if it has none.
+        detail: The text of the node's detail file; empty if there is none.
         updated: Unix seconds of its last change.
     """
-    text = " ".join([*_people(node), *_texts(node.data)])
-    content = "\n".join(filter(None, (node.content, detail)))
-    authored = (node.name, node.summary, content, node.tags, node.data, node.relations)
+    content = "\n".join(filter(None, (*_said(node, "content"), detail)))
+    authored = (content, node.relations, *(getattr(node, row.name) for row in NODE_FIELDS if row.words))
     return Doc(
         node.uri,
         node.type,
         node.title,
-        node.summary,
+        " ".join(_said(node, "summary")),
         content,
         node.tags,
-        text,
+        " ".join([*_people(node), *_said(node, "data"), *_texts(node.data)]),
         updated,
         node.source,
         people=_people(node),
@@ -51,8 +50,15 @@ def doc(node: Node, detail: str, updated: int) -> Doc:
     )
 
 
+def _said(node: Node, column: str) -> Iterator[str]:
+    """The texts and labels whose words belong to a column of the index."""
+    for row in PLAIN:
+        if row.words == column and (value := getattr(node, row.name)):
+            yield value if isinstance(value, str) else " ".join(value)
+
+
 def _ids(value: Json, is_id: bool = False) -> Iterator[str]:
-    """The texts that `_texts` leaves out."""
+    """The texts that `_texts` omits."""
     if isinstance(value, str):
         if is_id or "://" in value:
             yield value
@@ -71,7 +77,7 @@ _IS_METADATA = re.compile(
 
 
 def _dated(node: Node) -> int | None:
-    """The time of a message, from its name, where it follows the kind of sender: ``user:2026-11-20T10:00:00Z``."""
+    """The time of a message, taken from its name after the kind of sender: ``user:2026-11-20T10:00:00Z``."""
     span = written(node.name.partition(":")[2].removeprefix("~")) if node.type == "message" else None
     return span.begin if span else None
 
@@ -83,7 +89,7 @@ def _people(node: Node) -> tuple[str, ...]:
 
 
 def _aliases(data: Mapping[str, Json]) -> tuple[str, ...]:
-    """Further names in a node's data, each on one line."""
+    """Additional names in a node's data, each on one line."""
     given = data.get("aliases")
     found = (" ".join(text.split()) for text in given if isinstance(text, str)) if isinstance(given, list) else ()
     return tuple(filter(None, found))
@@ -106,7 +112,7 @@ def _texts(value: Json) -> Iterator[str]:
 
 
 def similar(named: Mapping[Uri, str], graph: LiveGraph, text: TextIndex) -> tuple[Similar, ...]:
-    """Older nodes that share half of the words of the name, for the first few new ones."""
+    """For the first few new nodes, the older nodes that share half of the words of their names."""
     found = ((uri, _like(uri, name, graph, text)) for uri, name in islice(named.items(), ASKED) if name)
     return tuple(Similar(uri, like) for uri, like in found if like)
 

@@ -1,14 +1,14 @@
 """The version cache: versions by path and commits by request id, from the database and the newest flushes.
 
-A version decides whether an edit is stale, so it is never a guess. Callers wait while history is counted, and a damaged
-database is rebuilt before it answers.
+A version decides whether an edit is stale, so it is never estimated. Callers wait while history is counted, and a
+damaged database is rebuilt before it is used.
 """
 
 from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
@@ -18,8 +18,8 @@ from kgd.git.history import versions as git_versions
 from kgd.git.objects import ObjectId
 from kgd.git.program import GitFailed
 from kgd.git.store import ObjectStore
-from kgd.index.database import Database, IndexDamaged
-from kgd.index.version_cache import Versions
+from kgd.index.database import IndexDamaged
+from kgd.index.version_cache import VersionFile
 from kgd.workspace.answers import Version
 from kgd.workspace.files.parts import is_about_parts
 from kgd.workspace.writing.seal import Seal
@@ -28,44 +28,45 @@ from kgd.workspace.writing.writer import Staged
 READY_WITHIN = 120.0
 """Seconds a caller waits for versions or the text index before `Unavailable`."""
 REQUESTS_READ = 20_000
-"""Commits read for request ids in a rebuild; a retry comes soon or never."""
+"""Maximum number of commits read for request ids in a rebuild; a retry comes soon or not at all."""
 LOOKED_KEPT = 4_096
-"""Cached versions, least recently stored first out."""
+"""Maximum number of cached versions; the least recently stored is evicted first."""
 
 A = TypeVar("A")
 
 
 class VersionCache:
-    """Versions by path and commits by request id. The writer's thread notes, the follower's writes, any thread reads.
+    """Versions by path and commits by request id. The thread that flushes records, `Derived` writes, and any thread
+    reads.
 
     Args:
         mend: Starts a rebuild of the database in the follower's thread; called when a read finds damage.
-        counts: The paths that a commit's changes count for: nodes in a part, and the node of a detail.
+        counts: Returns the paths whose versions a commit's changes increase: nodes in a part, and the node of a detail.
     """
 
     def __init__(
         self,
         store: ObjectStore,
-        database: Database,
+        file: VersionFile,
         mend: Callable[[], None],
         seal: Seal,
         counts: Callable[[Sequence[Change]], Iterable[str]],
     ) -> None:
-        self._store, self._database, self._mend, self._seal = store, database, mend, seal
+        self._store, self._rows, self._mend, self._seal = store, file, mend, seal
         self._counts = counts
-        self._rows = Versions(database)
         self._lock = threading.Lock()
         self._fresh: dict[str, Version] = {}
-        """Versions that the database may lack. An entry goes when the database has it and it is still the same."""
+        """Versions that the database may lack. An entry is removed once the database has it, if it has not changed
+        since."""
         self._looked: OrderedDict[str, Version | None] = OrderedDict()
-        """Recent answers of the database: staging a change asks, and so does counting it."""
+        """Recent answers of the database, since both staging and counting a change look up its versions."""
         self._era = 0
-        """Rises when an entry of `_looked` may become wrong: a look-up under way is then not cached."""
+        """Incremented when an entry of `_looked` may become wrong; a look-up in progress is then not cached."""
         self._requests: dict[str, ObjectId] = {}
         self._unreadable = ""
         """Why history could not be counted; empty after a success."""
         self._apart: tuple[tuple[ObjectId, ObjectId] | None, Mapping[str, int]] = (None, {})
-        """The last counts of `version_at`, and the commits they lie between."""
+        """The last counts of `version_at`, and the two commits between which they were counted."""
         self._owed = 0
         self._ready = threading.Event()
         self._ready.set()
@@ -73,7 +74,8 @@ class VersionCache:
     # ---- notes
 
     def begin(self, *, anew: bool = False) -> None:
-        """Announce a count of history: callers wait for as many `end`. With `anew` the known versions are dropped."""
+        """Announce a count of history: callers wait until `end` is called as often as `begin`. With `anew`, known
+        versions are dropped."""
         with self._lock:
             self._owed += 1
             self._ready.clear()
@@ -119,7 +121,7 @@ class VersionCache:
     # ---- reads
 
     def version(self, path: str, *, anew: bool = False) -> Version | None:
-        """The version from history, the newest flush included. With `anew` the cache is skipped.
+        """The version from history, including the newest flush. With `anew` the cache is skipped.
 
         Raises:
             Unavailable: Versions are still being counted after two minutes, or the database cannot be read.
@@ -130,7 +132,9 @@ class VersionCache:
             if path in self._looked and not anew:
                 return self._looked[path]
             era = self._era
-        found = self._ask(lambda: self.look(path), "versions are being counted from history")
+        found = self._ask(
+            lambda: self._fresh.get(path) or self._rows.version(path), "versions are being counted from history"
+        )
         with self._lock:
             if era == self._era:
                 self._looked[path] = found
@@ -139,8 +143,8 @@ class VersionCache:
         return found
 
     def version_at(self, path: str, commit: ObjectId, tip: ObjectId) -> int:
-        """The number of commits up to `commit` that changed the path. O(later commits), or O(history) off the tip's
-        line.
+        """The number of commits up to `commit` that changed the path. Takes time linear in the number of later commits
+        or, if the commit is not an ancestor of the tip, in the length of the history.
 
         Raises:
             Unavailable: As `version`.
@@ -159,16 +163,14 @@ class VersionCache:
         version = self.version(path)
         return (version.count if version else 0) - counts.get(path, 0)
 
-    def look(self, path: str) -> Version | None:
-        """As `version` without waiting, for the follower, which others wait for."""
+    def look(self, paths: Collection[str]) -> dict[str, Version]:
+        """As `version`, for several paths and without waiting. Used by the follower, for which other threads wait."""
         with self._lock:
-            fresh = self._fresh.get(path)
-        if fresh is not None:
-            return fresh
-        return self._rows.version(path)
+            fresh = {path: self._fresh[path] for path in paths if path in self._fresh}
+        return self._rows.versions(path for path in paths if path not in fresh) | fresh
 
     def request(self, request: str) -> ObjectId | None:
-        """The commit of a request id, in this session or an earlier one. Errors as for `version`.
+        """The commit of a request id, from this session or an earlier one. Raises the errors of `version` as well.
 
         Raises:
             Unavailable: History cannot be read, so an unknown id may have been used.
@@ -181,21 +183,25 @@ class VersionCache:
         if commit is None and self._unreadable:
             raise Unavailable(
                 f"history cannot be read, so this request id may have been used: {self._unreadable}",
-                next="Ask again with the same request_id after `kgd status` reports an intact history.",
+                next="Repeat the call with the same request_id after `kgd status` reports an intact history.",
             )
         return bytes.fromhex(commit) if commit else None
 
     # ---- the follower's thread
 
-    def write(self, versions: Mapping[str, Version], requests: Mapping[str, ObjectId], tip: ObjectId) -> None:
-        """Write the versions of a flush, from `bump`, to the database."""
-        with self._database.write():
-            self._rows.bump(versions.items(), head=tip.hex())
-            for request, commit in requests.items():
+    def write(self, flushes: Sequence[tuple[Mapping[str, Version], Mapping[str, ObjectId]]], tip: ObjectId) -> None:
+        """Write the versions of flushes, from `bump`, and their requests to the database; `tip` is the tip of the last
+        flush."""
+        last: dict[str, Version] = {}
+        for versions, _ in flushes:
+            last |= versions
+        with self._rows.write():
+            self._rows.bump(last.items(), head=tip.hex())
+            for request, commit in ((id, commit) for _, requests in flushes for id, commit in requests.items()):
                 self._rows.remember(request, commit.hex())
 
     def written(self, versions: Mapping[str, Version], requests: Mapping[str, ObjectId]) -> None:
-        """Drop versions and requests that the database has."""
+        """Drop versions and requests that are now in the database."""
         with self._lock:
             for path, version in versions.items():
                 if self._fresh.get(path) is version:
@@ -204,58 +210,69 @@ class VersionCache:
                 self._requests.pop(request, None)
 
     def count(self, tip: ObjectId) -> None:
-        """Bring the database to `tip` from history, from any state.
+        """Update the database from any state to `tip`, by reading the history.
 
-        If it cannot be read or written, the counts stay in memory, so that answers remain correct.
+        If the database cannot be read or written, the counts stay in memory, so that answers remain correct.
         """
         try:
-            head = self._rows.head()
-            if head == tip.hex():
+            self._count(tip)
+        except (Damaged, GitFailed) as error:
+            self._unreadable = str(error)[:200]
+            raise
+
+    def _count(self, tip: ObjectId) -> None:
+        since, is_same_key = None, False
+        try:
+            head, is_same_key = self._rows.head(), self._rows.seal() == self._seal.name
+            if head == tip.hex() and is_same_key:
                 return
             since = bytes.fromhex(head) if head else None
             if since and not (self._store.exists(since) and self._store.is_ancestor(since, tip)):
                 since = None
-            rows, requests = self._read(since, tip)
+            rows = self._counted(since, tip)
         except Unavailable:
-            since = None
-            rows, requests = self._read(since, tip)
+            since, rows = None, self._counted(None, tip)
+        requests = self._read_requests(since if is_same_key else None, tip)
         try:
-            with self._database.write():
+            with self._rows.write():
+                self._rows.note_seal(self._seal.name)
                 if since:
-                    self._rows.bump(rows.items(), head=tip.hex())
+                    self._rows.bump(rows, head=tip.hex())
                 else:
-                    self._rows.replace(rows.items(), head=tip.hex())
+                    self._rows.replace(rows, head=tip.hex())
                 for request, commit in requests:
                     self._rows.remember(request, commit.hex())
+            if not since:
+                self._rows.trim()
         except Unavailable:
+            rows = rows if since else list(self._counted(None, tip))  # read again, before the lock is taken
             with self._lock:
-                for path, row in rows.items():
+                for path, row in rows:
                     self._fresh.setdefault(path, row)
                 self._requests = dict(reversed(requests)) | self._requests
+            self._unreadable = ""
             raise
+        self._unreadable = ""
 
     # ---- inside
 
-    def _read(self, since: ObjectId | None, tip: ObjectId) -> tuple[dict[str, Version], list[tuple[str, ObjectId]]]:
-        """Versions and request ids up to `tip`, the oldest request first: the first record of an id stays."""
-        try:
-            rows = self._counted(since, tip)
-            commits = self._store.history([tip], until=[since] if since else [], limit=REQUESTS_READ)
-            asked = [(self._seal.request(self._store, commit.id, commit.message), commit.id) for commit in commits]
-        except (Damaged, GitFailed) as error:
-            self._unreadable = str(error)[:200]
-            raise
-        self._unreadable = ""
-        return rows, [(request, commit) for request, commit in reversed(asked) if request]
+    def _read_requests(self, since: ObjectId | None, tip: ObjectId) -> list[tuple[str, ObjectId]]:
+        """Request ids up to `tip`, the oldest request first, since the first record of an id is kept."""
+        commits = self._store.history([tip], until=[since] if since else [], limit=REQUESTS_READ)
+        asked = [(self._seal.request(self._store, commit.id, commit.message), commit.id) for commit in commits]
+        return [(request, commit) for request, commit in reversed(asked) if request]
 
-    def _counted(self, since: ObjectId | None, tip: ObjectId) -> dict[str, Version]:
-        """Versions up to `tip`, counted on top of the database's state at `since`, or from the first commit."""
+    def _counted(self, since: ObjectId | None, tip: ObjectId) -> Iterable[tuple[str, Version]]:
+        """Versions up to `tip` by path, counted on top of the database's state at `since`, or from the first commit.
+
+        In the second case, versions are read as they are used, since there may be a million.
+        """
         counted: Iterable[Versioned] = git_versions(self._store.git_dir, tip, since=since, counted=self._counts)
         if since is None:
-            return {row.path: _added(None, row) for row in counted}
+            return ((row.path, _added(None, row)) for row in counted)
         counted = list(counted)
         before = self._rows.versions(row.path for row in counted)
-        return {row.path: _added(before.get(row.path), row) for row in counted}
+        return [(row.path, _added(before.get(row.path), row)) for row in counted]
 
     def _ask(self, question: Callable[[], A], waits_for: str) -> A:
         for last in (False, True):
@@ -270,7 +287,7 @@ class VersionCache:
         raise AssertionError("unreachable")
 
     def _changes(self, one: Staged[object]) -> list[Change]:
-        """The files of a commit; the former blobs only where they decide which paths count."""
+        """The files of a commit, with their former blobs only where these determine which paths are counted."""
         files, tree = one.changed or {}, None
         if one.commit and any(map(is_about_parts, files)):
             parents = self._store.commit(one.commit).parents
@@ -286,7 +303,7 @@ def come_back(why: str) -> Unavailable:
 
 
 def _added(old: Version | None, new: Versioned) -> Version:
-    """A version plus the later commits."""
+    """A version with later commits added."""
     updated = new.updated_at, new.updated_by, new.updated_commit
     if old is None:
         return Version(new.count, new.created_at, new.created_by, *updated)

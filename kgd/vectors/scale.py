@@ -1,0 +1,59 @@
+"""Relevance of similarities. Models differ in the similarity of two unrelated texts.
+
+The names of a workspace's notes stand for questions about other notes: a relevant text is more similar to a question
+than most notes are to the name of another note.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from itertools import islice
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kgd.model.uri import Uri
+
+if TYPE_CHECKING:
+    from kgd.vectors.nearest import Nearest
+
+CONSIDERED, COMPARED, FEWEST = 128, 32, 10
+"""Largest numbers of notes whose names are read and compared, and the smallest number that gives a scale."""
+ZERO, LEAST = 0.1, 0.8
+"""Share of the similarities that are below the similarity of relevance 0 and of relevance 1. `docs/search.md` describes
+how they were found."""
+_DIGITS = 6
+"""Decimal places that do not depend on the machine."""
+_NO_LETTERS = re.compile(r"[\W\d_]+")
+
+
+class Scale(NamedTuple):
+    """The similarities of relevance 0 and 1; a text of relevance 1 or more is relevant."""
+
+    zero: float
+    least: float
+
+    def relevance(self, similarity: float) -> float:
+        """The relevance of a text with this similarity to a query, at least 0."""
+        return max(0.0, (similarity - self.zero) / (self.least - self.zero))
+
+
+def compared(names: Iterable[tuple[Uri, str]]) -> dict[Uri, str]:
+    """The notes to compare, with their names. Of names that differ only in numbers, one is used."""
+    first: dict[str, tuple[Uri, str]] = {}
+    for uri, name in names:
+        if letters := _NO_LETTERS.sub(" ", name).strip().casefold():
+            first.setdefault(letters, (uri, name))
+    return dict(islice(first.values(), COMPARED))
+
+
+def measured(nearest: Nearest, questions: Mapping[Uri, NDArray[np.float32]]) -> Scale | None:
+    """The scale of an embedder, from the names of notes, embedded as questions; None if there are too few."""
+    if len(questions) < FEWEST:
+        return None
+    similar = (nearest.similarity(vector, questions.keys() - {uri}).values() for uri, vector in questions.items())
+    found = [one for some in similar for one in some]
+    zero, least = (round(float(one), _DIGITS) for one in np.quantile(found, [ZERO, LEAST])) if found else (0.0, 0.0)
+    return Scale(zero, least) if zero < least else None

@@ -1,0 +1,127 @@
+"""The text index in step with the served graph: which nodes to index, and in which order.
+
+The text is written by `TextWriter`, in a child process if there is much to write. The index records the tree that it
+reflects, so the difference of two trees brings it up to date from any state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from itertools import islice
+
+from kgd.errors import Unavailable
+from kgd.git.objects import ObjectId
+from kgd.git.store import ObjectStore
+from kgd.index.database import Database
+from kgd.index.text import Doc, FileDoc, TextIndex
+from kgd.model.uri import Uri
+from kgd.workspace.derived import node_texts, text_writer
+from kgd.workspace.derived.text_writer import Placed, TextWriter
+from kgd.workspace.derived.version_cache import VersionCache
+from kgd.workspace.derived.worker import Worker
+from kgd.workspace.repository import give_memory_back
+from kgd.workspace.tip.served import Served
+
+CHUNK, MANY_CHUNK = 400, 1_000
+"""Documents in one transaction, and in one of a new index, for which larger transactions save a tenth of the time."""
+MUCH = 100
+"""Documents in a second from which on the text is written by a child, which starts in a fifth of a second."""
+
+
+class Interrupted(Exception):
+    """The workspace is closing; the next start continues."""
+
+
+class IndexedText:
+    """The text index of one workspace, written by one thread and read by any.
+
+    Args:
+        is_closing: Asked between transactions.
+    """
+
+    def __init__(
+        self,
+        store: ObjectStore,
+        served: Served,
+        database: Database,
+        versions: VersionCache,
+        is_closing: Callable[[], bool],
+    ) -> None:
+        self._store, self._served, self._versions, self._is_closing = store, served, versions, is_closing
+        self.text = TextIndex(database, node_texts.read_by(store))
+        self._database = database
+        self.worker = Worker(TextWriter(store, self.text), self._program, MUCH, "the text index")
+
+    def _program(self) -> tuple[str, ...]:
+        place = node_texts.place_of(self._store, self._database.path)
+        return *text_writer.PROGRAM, *place, self._database.ticket()
+
+    def bring_to(self, goal: ObjectId) -> None:
+        """Update the index from any state to a tree.
+
+        Raises:
+            Interrupted: The workspace is closing.
+            KgdError: The disk or the repository failed; finished work is kept.
+        """
+        tree = self.text.tree()
+        start = bytes.fromhex(tree) if tree else None
+        if start == goal:
+            return
+        if start is None or not self._store.exists(start):
+            self.index(self._served.graph.uris(), goal, MANY_CHUNK)
+        else:
+            self.index(self._served.uris_between(start, goal), goal)
+        give_memory_back()
+
+    def index(self, uris: Iterable[Uri], goal: ObjectId, chunk: int = CHUNK) -> None:
+        """Index nodes as they are served now, and remove missing ones; the index then reflects `goal`. Raises as
+        `bring_to`."""
+        rest = iter(uris)
+        some = list(islice(rest, chunk))
+        while more := list(islice(rest, chunk)):
+            if self._is_closing():
+                raise Interrupted
+            try:
+                self._index(some, None)
+            except Unavailable:
+                if self._is_closing():  # it ended the child
+                    raise Interrupted from None
+                raise
+            some = more
+        self._index(some, goal)
+
+    def index_files(self, present: Sequence[FileDoc], gone: Sequence[Uri], complete: bool) -> None:
+        """Index files of the code tree by their paths; with `complete`, `present` are all files of the tree."""
+        if complete:
+            known = self.text.file_uris()
+            gone = sorted(known - {file.uri for file in present})
+            present = [file for file in present if file.uri not in known]
+        for start in range(0, max(len(present), 1), CHUNK):
+            if start and self._is_closing():
+                raise Interrupted
+            some = present[start : start + CHUNK]
+            self.worker.carry_out(text_writer.of_files(some, gone if not start else ()), len(some))
+
+    def index_docs(self, docs: Iterable[tuple[Uri, Sequence[Doc]]]) -> None:
+        """Replace the documents read from files of the code tree."""
+        some, size = list[tuple[Uri, Sequence[Doc]]](), 0
+        for file, found in docs:
+            some.append((file, found))
+            size += 1 + len(found)
+            if size >= CHUNK:
+                self.worker.carry_out(text_writer.of_docs(some), size)
+                some, size = [], 0
+        if some:
+            self.worker.carry_out(text_writer.of_docs(some), size)
+
+    def _index(self, uris: Sequence[Uri], tree: ObjectId | None) -> None:
+        root, places = self._served.places(uris)
+        versions = self._versions.look([self._served.path_of(uri) for uri in places])
+        nodes: list[Placed] = []
+        for uri, (blob, part) in places.items():
+            version = versions.get(self._served.path_of(uri))
+            at, of = (part.path, part.blob.hex()) if part else ("", "")
+            nodes.append((uri, blob.hex(), at, of, version.updated_at if version else 0))
+        gone = [uri for uri in uris if uri not in places]
+        self.worker.carry_out(text_writer.of_nodes(nodes, gone, root, tree), len(uris))
+        self.text.outdate(len(uris))
